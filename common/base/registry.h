@@ -1,0 +1,62 @@
+#ifndef ESPALIER_COMMON_BASE_REGISTRY_H_
+#define ESPALIER_COMMON_BASE_REGISTRY_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+
+namespace espalier {
+
+// Factories of a plug-in type by name. Filled once, by the one function that
+// lists the plug-ins of a kind (RegisterDrafters and its like), then read.
+// Explicit lists, because the linker drops the objects of a static library
+// that only register themselves, and because a reader can find a list.
+template <typename Base, typename... Args>
+class Registry {
+ public:
+  using Factory =
+      std::function<absl::StatusOr<std::unique_ptr<Base>>(Args...)>;
+
+  explicit Registry(std::string kind) : kind_(std::move(kind)) {}
+
+  // REQUIRES: `name` is new.
+  void Add(std::string name, Factory factory) {
+    ESPALIER_CHECK(factories_.emplace(std::move(name), std::move(factory)).second);
+  }
+
+  // INVALID_ARGUMENT: unknown name; the message lists the known ones.
+  absl::StatusOr<std::unique_ptr<Base>> Create(std::string_view name,
+                                               Args... args) const {
+    auto found = factories_.find(name);
+    if (found == factories_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("unknown ", kind_, " \"", std::string(name),
+                       "\"; known: ", absl::StrJoin(Names(), ", ")));
+    }
+    return found->second(std::forward<Args>(args)...);
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, factory] : factories_) names.push_back(name);
+    return names;
+  }
+
+ private:
+  std::string kind_;
+  std::map<std::string, Factory, std::less<>> factories_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_BASE_REGISTRY_H_

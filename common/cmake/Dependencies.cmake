@@ -1,0 +1,67 @@
+# Everything Espalier is built on. Version pins of what set-up downloads are in
+# deploy/versions.env.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+find_package(Threads REQUIRED)
+# Module mode, and before gRPC: Debian's gRPC config expects the targets.
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(spdlog REQUIRED)
+if(ESPALIER_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# libtorch, from the folder that deploy/setup.sh makes of the pinned wheel.
+# find_package(Torch) fails where there is no CUDA toolkit, so the targets are
+# made here. The wheel's headers bring an old google/protobuf: -idirafter puts
+# them behind the system's.
+if(ESPALIER_TORCH)
+  set(_cache $ENV{ESPALIER_CACHE})
+  if(NOT _cache)
+    set(_cache $ENV{XDG_CACHE_HOME})
+    if(NOT _cache)
+      set(_cache $ENV{HOME}/.cache)
+    endif()
+    string(APPEND _cache /espalier)
+  endif()
+  set(ESPALIER_LIBTORCH ${_cache}/libtorch CACHE PATH
+      "Folder with libtorch's include/ and lib/ (made by deploy/setup.sh)")
+  if(NOT EXISTS ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so)
+    message(FATAL_ERROR "No libtorch in ${ESPALIER_LIBTORCH}. Run "
+            "deploy/setup.sh, set -DESPALIER_LIBTORCH=<folder>, or build "
+            "without models: -DESPALIER_TORCH=OFF")
+  endif()
+  add_library(torch::cpu INTERFACE IMPORTED)
+  target_compile_options(torch::cpu INTERFACE
+      "SHELL:-idirafter ${ESPALIER_LIBTORCH}/include"
+      "SHELL:-idirafter ${ESPALIER_LIBTORCH}/include/torch/csrc/api/include")
+  target_link_libraries(torch::cpu INTERFACE
+      ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so
+      ${ESPALIER_LIBTORCH}/lib/libc10.so)
+  target_link_options(torch::cpu INTERFACE
+      -Wl,--disable-new-dtags
+      -Wl,-rpath-link,${ESPALIER_LIBTORCH}/lib
+      -Wl,-rpath,${ESPALIER_LIBTORCH}/lib)
+  if(ESPALIER_CUDA)
+    # Nothing references the CUDA backend by name: it registers itself.
+    target_link_libraries(torch::cpu INTERFACE
+        -Wl,--no-as-needed
+        ${ESPALIER_LIBTORCH}/lib/libtorch_cuda.so
+        ${ESPALIER_LIBTORCH}/lib/libc10_cuda.so
+        -Wl,--as-needed)
+    target_link_options(torch::cpu INTERFACE
+        -Wl,--unresolved-symbols=ignore-in-shared-libs)
+  endif()
+endif()

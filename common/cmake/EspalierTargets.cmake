@@ -1,0 +1,60 @@
+# espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base)
+# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ...)
+# espalier_test(NAME token_tree_test SRCS a_test.cc DEPS ... [LABELS integration])
+#
+# A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
+# DEPS are public; a library without SRCS is an interface library.
+
+function(_espalier_settings target)
+  target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow)
+  if(ESPALIER_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(ESPALIER_SANITIZE)
+    target_compile_options(${target} PRIVATE
+        -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer
+        -fno-sanitize-recover=all)
+    target_link_options(${target} PUBLIC -fsanitize=${ESPALIER_SANITIZE})
+  endif()
+endfunction()
+
+function(espalier_library)
+  cmake_parse_arguments(ARG "" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
+  set(target espalier_${ARG_NAME})
+  if(ARG_SRCS)
+    add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
+    target_link_libraries(${target} PUBLIC ${ARG_DEPS})
+    _espalier_settings(${target})
+  else()
+    add_library(${target} INTERFACE)
+    target_include_directories(${target} INTERFACE ${CMAKE_SOURCE_DIR})
+    target_link_libraries(${target} INTERFACE ${ARG_DEPS})
+  endif()
+  add_library(espalier::${ARG_NAME} ALIAS ${target})
+endfunction()
+
+function(espalier_binary)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+  _espalier_settings(${ARG_NAME})
+endfunction()
+
+include(GoogleTest)
+function(espalier_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  _espalier_settings(${ARG_NAME})
+  set_target_properties(${ARG_NAME} PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+  gtest_discover_tests(${ARG_NAME} DISCOVERY_TIMEOUT 120
+      PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
