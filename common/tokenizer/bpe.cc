@@ -110,10 +110,9 @@ void Bpe::EncodeWord(std::string_view word, Workspace& workspace,
     auto& symbol = symbols[left];
     if (symbol.dead || symbol.next == kNone) continue;
     auto& right = symbols[symbol.next];
-    // The pair may have changed since it was queued. `tokenizers` goes on if
-    // the new pair becomes the same token, even out of turn: so do we.
+    // The pair may have changed since it was queued.
     const Merged* now = Find(symbol.id, right.id);
-    if (now == nullptr || now->id != merged.id) continue;
+    if (now == nullptr || now->rank != merged.rank) continue;
 
     symbol.id = merged.id;
     symbol.next = right.next;
