@@ -280,7 +280,8 @@ TEST(TokenizerFileTest, SurvivesAnyFieldOfAnyType) {
                                     9223372036854775807};
   // Every field outside the long lists, and some of those.
   int index = 0;
-  for (const auto& [pointer, unused] : good.flatten().items()) {
+  const json fields = good.flatten();
+  for (const auto& [pointer, unused] : fields.items()) {
     const bool in_list = pointer.find("/model/vocab/") == 0 ||
                          pointer.find("/model/merges/") == 0;
     if (in_list && ++index % 40 != 0) continue;

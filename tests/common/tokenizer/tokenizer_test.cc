@@ -29,7 +29,7 @@ TokenizerFile Letters() {
           .added_tokens = {{.id = 3, .content = "<s>", .special = true},
                            {.id = 4, .content = "<s><t>", .special = true},
                            {.id = 5, .content = "<t>"},
-                           {.id = 9, .content = "é", .normalized = true}}};
+                           {.id = 9, .content = "€", .normalized = true}}};
 }
 
 std::unique_ptr<Tokenizer> Create(const TokenizerFile& file) {
@@ -42,7 +42,7 @@ TEST(TokenizerTest, CutsAddedTokensOutOfTheTextLongestFirst) {
   const auto tokenizer = Create(Letters());
   EXPECT_THAT(tokenizer->Encode("ab<s>ab"), ElementsAre(2, 3, 2));
   EXPECT_THAT(tokenizer->Encode("<s><t><t>"), ElementsAre(4, 5));
-  EXPECT_THAT(tokenizer->Encode("aéb"), ElementsAre(0, 9, 1));
+  EXPECT_THAT(tokenizer->Encode("a€b"), ElementsAre(0, 9, 1));
 }
 
 TEST(TokenizerTest, ReadsSpecialTokensAsTextOnRequest) {
@@ -57,9 +57,9 @@ TEST(TokenizerTest, CountsGapsBetweenIdsButKnowsThemNot) {
   const auto tokenizer = Create(Letters());
   EXPECT_EQ(tokenizer->vocab_size(), 10);
   EXPECT_EQ(tokenizer->Decode({0, 7, -1, 1000, 9, 3}, /*skip_special=*/false),
-            "aé<s>");
+            "a€<s>");
   EXPECT_EQ(tokenizer->Decode({0, 7, -1, 1000, 9, 3}, /*skip_special=*/true),
-            "aé");
+            "a€");
 }
 
 TEST(TokenizerTest, FindsTokensByTheirSpelling) {
