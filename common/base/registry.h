@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/check.h"
 
 namespace espalier {
@@ -24,23 +24,23 @@ namespace espalier {
 template <typename Base, typename... Args>
 class Registry {
  public:
-  using Factory =
-      std::function<absl::StatusOr<std::unique_ptr<Base>>(Args...)>;
+  using Factory = std::function<absl::StatusOr<std::unique_ptr<Base>>(Args...)>;
 
   explicit Registry(std::string kind) : kind_(std::move(kind)) {}
 
   // REQUIRES: `name` is new.
   void Add(std::string name, Factory factory) {
-    ESPALIER_CHECK(factories_.emplace(std::move(name), std::move(factory)).second);
+    ESPALIER_CHECK(
+        factories_.emplace(std::move(name), std::move(factory)).second);
   }
 
   // INVALID_ARGUMENT: unknown name; the message lists the known ones.
-  absl::StatusOr<std::unique_ptr<Base>> Create(std::string_view name,
+  absl::StatusOr<std::unique_ptr<Base>> Create(absl::string_view name,
                                                Args... args) const {
-    auto found = factories_.find(name);
+    auto found = factories_.find(std::string(name));
     if (found == factories_.end()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unknown ", kind_, " \"", std::string(name),
+          absl::StrCat("unknown ", kind_, " \"", name,
                        "\"; known: ", absl::StrJoin(Names(), ", ")));
     }
     return found->second(std::forward<Args>(args)...);

@@ -7,17 +7,17 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-#define RETURN_IF_ERROR(expression)                             \
-  do {                                                          \
-    if (absl::Status status_ = (expression); !status_.ok()) {   \
-      return status_;                                           \
-    }                                                           \
+#define RETURN_IF_ERROR(expression)                           \
+  do {                                                        \
+    if (absl::Status status_ = (expression); !status_.ok()) { \
+      return status_;                                         \
+    }                                                         \
   } while (false)
 
 #define ESPALIER_CONCAT_INNER(a, b) a##b
 #define ESPALIER_CONCAT(a, b) ESPALIER_CONCAT_INNER(a, b)
 
-#define ASSIGN_OR_RETURN(target, expression) \
+#define ASSIGN_OR_RETURN(target, expression)                               \
   ESPALIER_ASSIGN_OR_RETURN(ESPALIER_CONCAT(status_or_, __LINE__), target, \
                             expression)
 

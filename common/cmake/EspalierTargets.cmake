@@ -7,7 +7,8 @@
 
 function(_espalier_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow
+      -Wno-missing-field-initializers)  # designated initializers leave defaults
   if(ESPALIER_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

@@ -1,0 +1,65 @@
+#include "common/base/serial_executor.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "common/base/check.h"
+
+namespace espalier {
+
+SerialExecutor::SerialExecutor(std::string name) : thread_([this] { Run(); }) {
+  pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
+}
+
+SerialExecutor::~SerialExecutor() {
+  ESPALIER_CHECK(std::this_thread::get_id() != thread_.get_id());
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.Signal();
+  }
+  thread_.join();
+}
+
+bool SerialExecutor::Later(const Entry& a, const Entry& b) {
+  return std::tie(a.when, a.order) > std::tie(b.when, b.order);
+}
+
+void SerialExecutor::Post(Task task) {
+  PostAt(absl::InfinitePast(), std::move(task));
+}
+
+void SerialExecutor::PostAt(absl::Time when, Task task) {
+  absl::MutexLock lock(&mutex_);
+  heap_.push_back({when, next_order_++, std::move(task)});
+  std::push_heap(heap_.begin(), heap_.end(), Later);
+  changed_.Signal();
+}
+
+void SerialExecutor::Run() {
+  mutex_.Lock();
+  while (true) {
+    if (!heap_.empty() && heap_.front().when <= Now()) {
+      std::pop_heap(heap_.begin(), heap_.end(), Later);
+      Task task = std::move(heap_.back().task);
+      heap_.pop_back();
+      mutex_.Unlock();
+      std::move(task)();
+      task = nullptr;  // what it holds dies outside the lock
+      mutex_.Lock();
+    } else if (stopping_) {
+      break;
+    } else if (heap_.empty()) {
+      changed_.Wait(&mutex_);
+    } else {
+      changed_.WaitWithDeadline(&mutex_, heap_.front().when);
+    }
+  }
+  mutex_.Unlock();
+}
+
+}  // namespace espalier

@@ -1,0 +1,45 @@
+#ifndef ESPALIER_COMMON_SPEC_GUMBEL_NOISE_H_
+#define ESPALIER_COMMON_SPEC_GUMBEL_NOISE_H_
+
+#include <array>
+#include <cstdint>
+
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// Philox 4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+// SC'11): four independent 32-bit words for a counter and a key.
+std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key);
+
+// The noise of the coupled walk, g(seed, position, token) = -log(-log(u)),
+// keyed by nothing else: not node, drafter, round, retry or batch row. Verifier
+// and drafters that agree on (seed, position) see the same draw, because
+// argmax_x log q(x) + g(x) is an exact sample of q (Gumbel-max).
+//
+// Position is the absolute index of the emitted token: the token after a
+// committed text of n tokens has position n.
+class GumbelNoise {
+ public:
+  // No token's noise exceeds this: u has 32 bits.
+  static constexpr double kUpperBound = 22.9;
+
+  GumbelNoise(uint64_t seed, int64_t position)
+      : seed_(seed), position_(position) {}
+
+  double operator()(TokenId token) const;
+
+  // 32 random bits of a token; FromBits turns them into noise. For scans that
+  // can rule a token out by its bits alone: noise <= UpperBound(bits).
+  uint32_t Bits(TokenId token) const;
+  static double FromBits(uint32_t bits);
+  static double UpperBound(uint32_t bits);
+
+ private:
+  uint64_t seed_;
+  int64_t position_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_SPEC_GUMBEL_NOISE_H_

@@ -1,0 +1,108 @@
+// What the coordinator and its peers tell each other, as plain structs. The
+// same structs serve local engines and, converted at the edge, the wire.
+#ifndef ESPALIER_COMMON_SPEC_MESSAGES_H_
+#define ESPALIER_COMMON_SPEC_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/token_tree.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// Brings a peer's copy of a sequence up to date. The receiver holds
+// `base_length` committed tokens with hash `prefix_hash` (what it holds beyond
+// them is dropped); `new_tokens` follow. The last token after the update is
+// the root of this round's tree. An update from base_length 0 opens the
+// sequence.
+struct SequenceUpdate {
+  SequenceId sequence;
+  uint64_t round = 0;        // grows by one with every round of the sequence
+  int64_t base_length = 0;   // committed tokens, prompt included
+  uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
+  std::vector<TokenId> new_tokens;
+  SamplingParams sampling;
+
+  int64_t committed_length() const {
+    return base_length + static_cast<int64_t>(new_tokens.size());
+  }
+};
+
+struct DraftBudget {
+  int64_t max_nodes = 0;  // root excluded; 0: a pure commit, no tree wanted
+  int64_t max_depth = 0;
+};
+
+struct ProposeRequest {
+  SequenceUpdate update;
+  DraftBudget budget;
+};
+
+struct Proposal {
+  uint64_t round = 0;            // of the request it answers
+  int64_t committed_length = 0;  // tokens the drafter now holds
+  TokenTree tree;                // RootOnly for a pure commit
+  absl::Duration compute_time;   // inside the drafter, without the wire
+};
+
+struct VerifyRequest {
+  SequenceUpdate update;
+  TokenTree tree;    // node 0: the last committed token
+  std::string rule;  // name of a registered rule, or "auto"
+};
+
+// Where the time inside the verifier went.
+struct VerifyTimings {
+  absl::Duration queue;    // waiting for the engine
+  absl::Duration prefill;  // K/V of tokens that it had not cached
+  absl::Duration forward;  // the tree's pass
+  absl::Duration accept;   // the rule's walk
+  absl::Duration commit;   // compaction of the K/V cache
+
+  absl::Duration total() const {
+    return queue + prefill + forward + accept + commit;
+  }
+};
+
+struct Verdict {
+  uint64_t round = 0;
+  std::vector<int32_t> path;    // accepted nodes in order, root excluded
+  std::vector<TokenId> tokens;  // [path.size() + 1]: accepted, then the bonus
+  std::string rule;             // that was applied
+  int32_t near_ties = 0;        // emitted positions with a tiny top-2 margin
+  VerifyTimings timings;
+};
+
+// What a peer says of itself when a stream to it opens.
+struct ModelIdentity {
+  std::string name;
+  int64_t vocab_size = 0;
+  uint64_t tokenizer_fingerprint = 0;
+};
+
+struct DrafterInfo {
+  std::string name;
+  std::string type;
+  ModelIdentity model;  // the target it drafts for
+  int64_t max_nodes = 0;
+  int64_t max_depth = 0;
+  bool wants_features = false;  // target hidden states with every commit
+};
+
+struct VerifierInfo {
+  ModelIdentity model;
+  uint64_t epoch = 0;       // drawn at random when the verifier starts
+  int64_t max_context = 0;  // tokens of prompt and output together
+  int64_t max_tree_nodes = 0;
+  std::vector<std::string> rules;
+  std::vector<TokenId> eos_token_ids;
+  std::string device;  // e.g. "cpu, float32, 2 threads"
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_SPEC_MESSAGES_H_

@@ -1,0 +1,23 @@
+#ifndef ESPALIER_COMMON_SPEC_SAMPLING_PARAMS_H_
+#define ESPALIER_COMMON_SPEC_SAMPLING_PARAMS_H_
+
+#include <cstdint>
+
+namespace espalier {
+
+// How the target's law is transformed and which noise draws from it. Drafters
+// get the same parameters, so that they can foresee the draw (coupled walk).
+struct SamplingParams {
+  float temperature = 0.0f;  // 0: greedy; else 0.01 .. 100
+  int32_t top_k = 0;         // keep the k most likely tokens; 0: all
+  float top_p = 1.0f;        // keep the nucleus of this mass, (0, 1]
+  uint64_t seed = 0;         // of the noise at every position
+
+  bool greedy() const { return temperature == 0.0f; }
+  friend bool operator==(const SamplingParams&,
+                         const SamplingParams&) = default;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_SPEC_SAMPLING_PARAMS_H_

@@ -1,0 +1,20 @@
+#ifndef ESPALIER_COMMON_SPEC_STALE_BASE_H_
+#define ESPALIER_COMMON_SPEC_STALE_BASE_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/status.h"
+
+namespace espalier {
+
+// FAILED_PRECONDITION that tells the sender how many committed tokens the
+// receiver holds and agrees on: 0 if it does not know the sequence.
+absl::Status StaleBaseError(int64_t held_length, int64_t base_length);
+
+// The held length of a StaleBaseError; nullopt for every other status.
+std::optional<int64_t> HeldLength(const absl::Status& status);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_SPEC_STALE_BASE_H_

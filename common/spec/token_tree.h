@@ -1,0 +1,58 @@
+#ifndef ESPALIER_COMMON_SPEC_TOKEN_TREE_H_
+#define ESPALIER_COMMON_SPEC_TOKEN_TREE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+inline constexpr int32_t kNoParent = -1;
+
+// A draft tree: candidate continuations of the committed tokens, as columns of
+// num_nodes() entries in topological order. Node 0 is the root: the last
+// committed token, whose K/V the target has not cached yet. Attention masks and
+// positions follow from `parents` and are never stored or sent.
+//
+// A default-constructed tree is empty (not valid); RootOnly() is the smallest
+// valid one. Siblings may repeat a token (the disjoint union of several trees):
+// a rule must then follow every twin.
+struct TokenTree {
+  struct Limits {
+    int64_t max_nodes = 0;  // root excluded
+    int64_t max_depth = 0;  // of the root: 0
+    int64_t vocab_size = 0;
+  };
+
+  std::vector<TokenId> tokens;   // [num_nodes]
+  std::vector<int32_t> parents;  // [num_nodes], < own index; kNoParent at 0
+  // [num_nodes] log-probability of the path to the node under its drafter,
+  // <= 0 and never above the parent's. For ranking only: no rule reads it.
+  std::vector<float> log_probs;
+  // [num_nodes] bit h: the h-th drafter of the round proposed the node. Empty
+  // in the tree of a single drafter.
+  std::vector<uint64_t> provenance;
+
+  static TokenTree RootOnly(TokenId root);
+
+  int64_t num_nodes() const { return static_cast<int64_t>(tokens.size()); }
+
+  // Appends a node and returns its index. REQUIRES: 0 <= parent < num_nodes().
+  int32_t Add(int32_t parent, TokenId token, float log_prob);
+
+  // The trust boundary for trees from elsewhere: nothing downstream re-checks.
+  // O(n). INVALID_ARGUMENT names the column, the node and the limit.
+  absl::Status Validate(const Limits& limits) const;
+
+  // [num_nodes] distance from the root. REQUIRES: valid.
+  std::vector<int32_t> Depths() const;
+
+  // Node indices from the root's child down to `node`; empty for the root.
+  std::vector<int32_t> PathTo(int32_t node) const;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_SPEC_TOKEN_TREE_H_

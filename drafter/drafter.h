@@ -1,0 +1,44 @@
+#ifndef ESPALIER_DRAFTER_DRAFTER_H_
+#define ESPALIER_DRAFTER_DRAFTER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/spec/messages.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/token_tree.h"
+#include "common/spec/types.h"
+
+namespace espalier::drafter {
+
+// What a drafter may see of a sequence. Valid for the duration of the call.
+struct SequenceView {
+  SequenceId id;
+  // All committed tokens, prompt included, at least one; the last is the root.
+  // Only ever extended between calls, unless Forget(id) came first.
+  absl::Span<const TokenId> tokens;
+  SamplingParams sampling;
+  DraftBudget budget;  // max_nodes 0: catch up with the tokens, draft nothing
+};
+
+// A drafting algorithm: prompt lookup, a draft head, a small model. Called from
+// one thread, never concurrently. What it answers can only make decoding
+// faster or slower, never wrong.
+class Drafter {
+ public:
+  virtual ~Drafter() = default;
+
+  // One tree for each view, in order, each within its budget. Node 0 is the
+  // view's last token. An empty prediction is TokenTree::RootOnly.
+  virtual absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> batch) = 0;
+
+  // Drops all state of the sequence. Unknown ids are ignored.
+  virtual void Forget(SequenceId id) = 0;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DRAFTER_H_

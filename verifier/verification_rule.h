@@ -1,0 +1,68 @@
+#ifndef ESPALIER_VERIFIER_VERIFICATION_RULE_H_
+#define ESPALIER_VERIFIER_VERIFICATION_RULE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/spec/token_tree.h"
+#include "common/spec/types.h"
+
+namespace espalier::verifier {
+
+// The target's law after a node as log-weights (not normalised), after every
+// transform of the request. Tokens that are absent, or weigh -inf, cannot be
+// drawn. Valid until the next LawAt of its source.
+struct TargetLaw {
+  absl::Span<const TokenId> tokens;     // [n]; empty: the ids 0 .. n-1
+  absl::Span<const float> log_weights;  // [n], at least one is finite
+
+  TokenId token(int64_t i) const {
+    return tokens.empty() ? static_cast<TokenId>(i) : tokens[i];
+  }
+};
+
+// The target's laws at the nodes of a tree. Computed when asked, so that a rule
+// pays only for the nodes it visits.
+class TargetLaws {
+ public:
+  virtual ~TargetLaws() = default;
+  virtual absl::StatusOr<TargetLaw> LawAt(int32_t node) = 0;
+};
+
+// The only source of randomness of a rule. Production draws from noise that is
+// a function of (seed, position, token); the exactness tests enumerate every
+// outcome with its probability and so get the law of the shipped code.
+class Chooser {
+ public:
+  virtual ~Chooser() = default;
+  // Draws the token at an absolute position. The same position and law give
+  // the same token; draws at different positions are independent.
+  virtual TokenId Draw(int64_t position, const TargetLaw& law) = 0;
+};
+
+struct Acceptance {
+  std::vector<int32_t> path;  // accepted nodes, from a child of the root down
+  TokenId bonus_token = 0;    // emitted after them
+};
+
+// Decides which drafted tokens stand. A rule in the product is lossless: what
+// it emits has the law of plain sampling from the target, whatever the tree.
+// Stateless; may be called from any thread.
+class VerificationRule {
+ public:
+  virtual ~VerificationRule() = default;
+
+  // `first_position`: absolute position of the first emitted token, which is
+  // the number of committed tokens. REQUIRES: tree is valid.
+  // Errors are those of `laws`.
+  virtual absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
+                                            int64_t first_position,
+                                            TargetLaws& laws,
+                                            Chooser& chooser) const = 0;
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_VERIFICATION_RULE_H_
