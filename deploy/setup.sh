@@ -88,7 +88,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin "$((4 + ${#cuda}))" "$logs"
+  steps_begin set-up "$((4 + ${#cuda}))" "$logs"
   set_up_packages "${packages[@]}"
   check_architecture
   if ! libtorch_is_ready || ! default_model_is_ready; then

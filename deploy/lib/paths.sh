@@ -10,6 +10,7 @@ export ESPALIER_CACHE=$cache  # the build reads it
 
 model=$cache/models/smollm2-135m-instruct
 logs=$cache/logs
+bin=${ESPALIER_BIN:-$repo/build/release/bin}
 
 # Sockets, process ids and logs of the local cluster. A socket's path may have
 # 107 bytes, so this is never below the cache.

@@ -2,7 +2,7 @@
 # Runs a script's steps one after the other: shows what runs, how far it is and
 # for how long; keeps each step's log; says what to do when one fails.
 #
-#   steps_begin TOTAL LOG_FOLDER
+#   steps_begin TITLE TOTAL LOG_FOLDER
 #   step NAME HINT COMMAND...   runs COMMAND; NAME may have spaces
 #   step_done NAME              counts a step that has nothing to do
 #
@@ -11,7 +11,7 @@
 # (exported) has a line.
 
 steps_begin() {
-  steps_total=$1 steps_log_folder=$2 steps_index=0
+  steps_title=$1 steps_total=$2 steps_log_folder=$3 steps_index=0
   step_ticker=
   mkdir -p "$steps_log_folder"
   trap _steps_stop_ticker EXIT
@@ -78,7 +78,7 @@ _steps_clock() {
 _steps_print() {
   local clear=
   [[ ! -t 1 ]] || clear=$'\r\e[K'
-  printf '%s[%d/%d] %s: %s\n' "$clear" "$steps_index" "$steps_total" "$1" "$2"
+  printf '%s%s [%d/%d] %s: %s\n' "$clear" "$steps_title" "$steps_index" "$steps_total" "$1" "$2"
 }
 
 _steps_stop_ticker() {
@@ -96,8 +96,8 @@ _steps_tick() {
   [[ ! -t 1 ]] || pause=1 end='' start=$'\r\e[K'
   while kill -0 "$script" 2>/dev/null; do
     line=$(tail -n 1 "$step_progress" 2>/dev/null || tail -n 1 "$log")
-    printf '%s[%d/%d] %s %s  %.90s%s' "$start" "$steps_index" "$steps_total" \
-      "$name" "$(_steps_clock $((SECONDS - began)))" "$line" "$end"
+    printf '%s%s [%d/%d] %s %s  %.80s%s' "$start" "$steps_title" "$steps_index" \
+      "$steps_total" "$name" "$(_steps_clock $((SECONDS - began)))" "$line" "$end"
     sleep "$pause" >/dev/null 2>&1  # may outlive the script: hold no pipe
   done
 }
