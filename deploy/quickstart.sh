@@ -54,19 +54,20 @@ number_before() { tail -n 1 | sed -nE "s|.*[^0-9.]([0-9]+\.?[0-9]*) *$1.*|\1|p";
 number_after() { tail -n 1 | sed -nE "s|.*$1[ =:]*([0-9]+\.?[0-9]*).*|\1|p"; }
 
 ask() {
-  local answer plain tau speed plain_speed
+  local answer plain tau speed plain_speed clear=$'\n'
   answer=$(mktemp "$run_dir/answer.XXXXXX")
   printf '\n> %s\n\n' "$prompt"
   generate | tee "$answer"
   tau=$(number_after tau <"$answer")
   speed=$(number_before tokens/s <"$answer")
   rm -f "$answer"
+  [[ ! -t 1 ]] || clear=$'\r\e[K'
   printf '\nNow without speculation, to compare ...'
   plain=$(generate --no-speculation)
   plain_speed=$(number_before tokens/s <<<"$plain")
-  printf '\rtau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
-    "$tau" "$speed" "$plain_speed" \
-    "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { printf "%.2f", a / b }')" \
+  printf '%stau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
+    "$clear" "$tau" "$speed" "$plain_speed" \
+    "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "?" }')" \
     "$("$here/cluster.sh" metrics | paste -sd ' ')"
 }
 

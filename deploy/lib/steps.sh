@@ -93,7 +93,11 @@ _steps_stop_ticker() {
 _steps_tick() {
   local name=$1 log=$2 script=$3 began=$SECONDS line pause=15 end=$'\n' start=
   trap - EXIT
-  [[ ! -t 1 ]] || pause=1 end='' start=$'\r\e[K'
+  if [[ -t 1 ]]; then
+    pause=1 end='' start=$'\r\e[K'
+  else
+    sleep "$pause" >/dev/null 2>&1
+  fi
   while kill -0 "$script" 2>/dev/null; do
     line=$(tail -n 1 "$step_progress" 2>/dev/null || tail -n 1 "$log")
     printf '%s%s [%d/%d] %s %s  %.80s%s' "$start" "$steps_title" "$steps_index" \
