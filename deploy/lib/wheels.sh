@@ -55,7 +55,7 @@ fetch_wheel() {
   fi
   rm -rf "$temporary"
   mkdir -p "$temporary/part" "$temporary/whole" "$wheels"
-  watch_download "$name" "$megabytes" "$temporary" 9>&- &
+  watch_download "$name" "$megabytes" "$temporary/part" 9>&- &
   echo "$name==$version --hash=sha256:$sha256" >"$temporary/requirements.txt"
   # The wheels for Python 3.11, whatever runs here: of torch only the C++
   # libraries are used, and the checksums are of these files.
