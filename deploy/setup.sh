@@ -58,7 +58,7 @@ ensure() {
 check_architecture() {
   [[ $(uname -m) != x86_64 ]] || return 0
   die "libtorch is pinned for x86-64 only, and this is $(uname -m)." \
-    "All that runs no model builds and passes its tests here:" \
+    "What runs no model can be built (not tested on this architecture):" \
     "  cmake --preset release -DESPALIER_TORCH=OFF && cmake --build --preset release" \
     "With a libtorch of your own: -DESPALIER_LIBTORCH=<folder with include/ and lib/>"
 }
