@@ -33,7 +33,7 @@ TEST(PromptLookupTest, DraftsWhatFollowedTheSameEnding) {
 }
 
 TEST(PromptLookupTest, PutsTheMostFrequentContinuationFirst) {
-  const Text text = {1, 2, 7, 1, 2, 8, 1, 2, 7, 1, 2};
+  const Text text = {1, 2, 7, 5, 1, 2, 8, 6, 1, 2, 7, 4, 1, 2};
   const TokenTree tree = Draft(text, {.max_nodes = 2, .max_depth = 1});
   EXPECT_THAT(tree.tokens, ElementsAre(2, 7, 8));
 }
