@@ -83,8 +83,6 @@ TEST_F(BadRequestTest, EachSenselessFieldIsNamed) {
       {"walk", [](auto& r) { r.mutable_speculation()->set_rule("magic"); }},
       {"max_nodes",
        [](auto& r) { r.mutable_speculation()->set_max_nodes(1000000); }},
-      {"max_depth",
-       [](auto& r) { r.mutable_speculation()->set_max_depth(1000000); }},
   };
   for (const Case& c : cases) {
     v1::GenerateRequest request = CharRequest(0, 1, 10);
