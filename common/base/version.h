@@ -1,0 +1,11 @@
+#ifndef ESPALIER_COMMON_BASE_VERSION_H_
+#define ESPALIER_COMMON_BASE_VERSION_H_
+
+namespace espalier {
+
+// The version of this build, e.g. "0.1.0" (CMakeLists.txt has it).
+const char* Version();
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_BASE_VERSION_H_
