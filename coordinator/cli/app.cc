@@ -18,8 +18,8 @@ namespace {
 void PrintOverview(absl::Span<const Command> commands, std::ostream& out) {
   out << "Usage: espalier COMMAND [FLAGS]\n\nCommands:\n";
   for (const Command& command : commands) {
-    out << "  " << std::left << std::setw(16) << command.name
-        << command.summary << "\n";
+    out << "  " << std::left << std::setw(16) << command.name << command.summary
+        << "\n";
   }
   out << "\n`espalier help COMMAND` says more. Exit codes: 0 done, 2 bad usage "
          "or input,\n130 interrupted, 1 the rest.\n";
@@ -34,10 +34,9 @@ absl::Status UnknownCommand(absl::Span<const Command> commands,
   auto append = [](std::string* out, const Command& command) {
     absl::StrAppend(out, command.name);
   };
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown command \"", name,
-                   "\"; known: ", absl::StrJoin(commands, ", ", append),
-                   ", help"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown command \"", name,
+      "\"; known: ", absl::StrJoin(commands, ", ", append), ", help"));
 }
 
 int ExitCode(const absl::Status& status, const Context& context) {
@@ -69,8 +68,7 @@ int Help(absl::Span<const Command> commands, Context& context, Args topic) {
   }
   const Command* command = FindCommand(commands, topic);
   if (command == nullptr) {
-    return Finish("espalier help", UnknownCommand(commands, topic[0]),
-                  context);
+    return Finish("espalier help", UnknownCommand(commands, topic[0]), context);
   }
   return Finish("espalier help", command->run(context, {"--help"}), context);
 }

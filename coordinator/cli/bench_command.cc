@@ -49,9 +49,10 @@ struct BenchFlags {
 
 void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.Add({"--suite", "A,B", "default chat,math,code,summarise"}, &suites);
-  flags.Add({"--prompts", "FILE", "prompts of your own, JSON lines, instead:\n"
-                                  "{\"id\": .., \"chat\": ..}, or \"prompt\" "
-                                  "or \"messages\""},
+  flags.Add({"--prompts", "FILE",
+             "prompts of your own, JSON lines, instead:\n"
+             "{\"id\": .., \"chat\": ..}, or \"prompt\" "
+             "or \"messages\""},
             &prompts_file);
   flags.Add({"--suite-dir", "DIR", "where the suites are"}, &suite_dir);
   flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
@@ -122,8 +123,7 @@ absl::Status RunBench(const LocalClusterFactory& local_cluster,
   for (const PromptSuite& suite : suites) {
     ASSIGN_OR_RETURN(const std::vector<BenchRow> rows, run.Run(suite));
     for (const BenchRow& row : rows) {
-      context.out << (flags.json ? ToJson(row) : ToTableLine(row))
-                  << std::endl;
+      context.out << (flags.json ? ToJson(row) : ToTableLine(row)) << std::endl;
     }
   }
   return absl::OkStatus();
@@ -134,11 +134,9 @@ absl::Status RunBench(const LocalClusterFactory& local_cluster,
 Command BenchCommand(LocalClusterFactory local_cluster) {
   return {.name = "bench",
           .summary = "compare ways of decoding on prompt suites",
-          .run =
-              [factory = std::move(local_cluster)](Context& context,
-                                                   Args args) {
-                return RunBench(factory, context, args);
-              },
+          .run = [factory = std::move(local_cluster)](
+                     Context& context,
+                     Args args) { return RunBench(factory, context, args); },
           .interruptible = true};
 }
 

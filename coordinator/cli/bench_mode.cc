@@ -22,9 +22,9 @@ absl::StatusOr<BenchMode> ParseBenchMode(const std::string& name) {
       std::find(mode.drafters.begin(), mode.drafters.end(), "") !=
       mode.drafters.end();
   if (mode.strategy.empty() || mode.strategy == "plain" || empty_drafter) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--modes: \"", name,
-        "\" is not plain, STRATEGY or STRATEGY:DRAFTER+DRAFTER"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--modes: \"", name,
+                     "\" is not plain, STRATEGY or STRATEGY:DRAFTER+DRAFTER"));
   }
   return mode;
 }

@@ -31,8 +31,8 @@ struct BenchRow {
   std::optional<double> speedup;  // against plain; unset: no plain in the run
   int64_t rounds = 0;             // verifications
   double nodes_per_round = 0;
-  StageMs stage_ms;        // of a round; the first one holds the prefill
-  double repetition = 0;   // part of the 4-grams that came up before
+  StageMs stage_ms;       // of a round; the first one holds the prefill
+  double repetition = 0;  // part of the 4-grams that came up before
   std::optional<int64_t> same_text;  // prompts answered exactly as by plain
 };
 

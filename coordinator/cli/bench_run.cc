@@ -20,9 +20,8 @@ absl::StatusOr<std::vector<BenchRow>> BenchRun::Run(const PromptSuite& suite) {
     ReportProgress(suite, i, num_prompts);
     for (size_t t = 0; t < plan_.temperatures.size(); ++t) {
       const float temperature = plan_.temperatures[t];
-      ASSIGN_OR_RETURN(
-          const std::vector<Answer> answers,
-          AskAll(suite.prompts[i], temperature, plan_.seed + i));
+      ASSIGN_OR_RETURN(const std::vector<Answer> answers,
+                       AskAll(suite.prompts[i], temperature, plan_.seed + i));
       for (size_t m = 0; m < num_modes; ++m) {
         tallies[t][m].Add(answers[m], plain ? &answers[*plain] : nullptr);
       }

@@ -61,8 +61,8 @@ void BenchTally::Fill(BenchRow& row, const BenchTally* plain) const {
                   .verify = Ratio(stage_ms_.verify, rounds_),
                   .wire = Ratio(stage_ms_.wire, rounds_),
                   .other = Ratio(stage_ms_.other, rounds_)};
-  row.repetition = Ratio(static_cast<double>(repetition_.repeated),
-                            repetition_.total);
+  row.repetition =
+      Ratio(static_cast<double>(repetition_.repeated), repetition_.total);
   if (plain == nullptr) return;
   row.same_text = same_text_;
   const auto plain_speed = plain->speed_.TokensPerSecond();

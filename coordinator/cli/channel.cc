@@ -31,8 +31,8 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
   grpc::ChannelArguments arguments;
   // A proxy for the web is no way to a cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(
-      address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
 }
 
 }  // namespace espalier::cli

@@ -23,8 +23,7 @@ Places Places::From(const Environment& environment, unsigned user_id,
   runtime /= "espalier-" + std::to_string(user_id);
   return {
       .address = "unix:" + (runtime / "coordinator.sock").string(),
-      .model =
-          CacheFolder(environment) / "models" / "smollm2-135m-instruct",
+      .model = CacheFolder(environment) / "models" / "smollm2-135m-instruct",
       .executable_dir = std::move(executable_dir),
   };
 }

@@ -11,8 +11,8 @@ namespace espalier::cli {
 
 // Where a command finds things when its flags do not say.
 struct Places {
-  std::string address;                  // of the quick start's cluster
-  std::filesystem::path model;          // the default model's folder
+  std::string address;          // of the quick start's cluster
+  std::filesystem::path model;  // the default model's folder
   std::filesystem::path executable_dir;
 
   // Looks an environment variable up; empty: unset.

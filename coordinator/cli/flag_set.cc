@@ -91,10 +91,9 @@ absl::Status FlagSet::Unknown(const std::string& name) const {
   auto append = [](std::string* out, const Flag& flag) {
     absl::StrAppend(out, flag.spec.name);
   };
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown flag ", name,
-                   "; known: ", absl::StrJoin(flags_, ", ", append),
-                   flags_.empty() ? "" : ", ", "--help"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown flag ", name, "; known: ", absl::StrJoin(flags_, ", ", append),
+      flags_.empty() ? "" : ", ", "--help"));
 }
 
 absl::Status FlagSet::TakePositional(const std::string& arg) const {

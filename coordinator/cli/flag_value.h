@@ -28,11 +28,6 @@ absl::Status ParseFlagValue(const std::string& text, Repeated* value);
 // Seconds, above 0.
 absl::Status ParseFlagValue(const std::string& text, absl::Duration* value);
 
-template <typename T>
-absl::Status ParseFlagValue(const std::string& text, std::optional<T>* value) {
-  return ParseFlagValue(text, &value->emplace());
-}
-
 // Comma-separated, no element empty.
 template <typename T>
 absl::Status ParseFlagValue(const std::string& text, std::vector<T>* value) {
@@ -48,6 +43,11 @@ absl::Status ParseFlagValue(const std::string& text, std::vector<T>* value) {
     }
   }
   return absl::OkStatus();
+}
+
+template <typename T>
+absl::Status ParseFlagValue(const std::string& text, std::optional<T>* value) {
+  return ParseFlagValue(text, &value->emplace());
 }
 
 }  // namespace espalier::cli

@@ -81,11 +81,9 @@ absl::Status RunGenerate(const LocalClusterFactory& local_cluster,
 Command GenerateCommand(LocalClusterFactory local_cluster) {
   return {.name = "generate",
           .summary = "stream an answer",
-          .run =
-              [factory = std::move(local_cluster)](Context& context,
-                                                   Args args) {
-                return RunGenerate(factory, context, args);
-              },
+          .run = [factory = std::move(local_cluster)](
+                     Context& context,
+                     Args args) { return RunGenerate(factory, context, args); },
           .interruptible = true};
 }
 

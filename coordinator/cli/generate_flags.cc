@@ -50,10 +50,8 @@ void GenerateFlags::AddSamplingTo(FlagSet& flags) {
 }
 
 void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
-  flags.AddSwitch({"--no-speculation", "", "plain decoding"},
-                  &no_speculation_);
-  flags.Add({"--drafters", "A,B", "drafters to ask; default: all"},
-            &drafters_);
+  flags.AddSwitch({"--no-speculation", "", "plain decoding"}, &no_speculation_);
+  flags.Add({"--drafters", "A,B", "drafters to ask; default: all"}, &drafters_);
   flags.Add({"--strategy", "NAME",
              "how drafts become one tree; `espalier info` lists them"},
             &strategy_);

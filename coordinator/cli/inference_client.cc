@@ -21,8 +21,7 @@ bool ReadAll(grpc::ClientReader<v1::GenerateResponse>& reader,
     if (answer.token_ids.empty()) {
       answer.first_message_tokens = message.token_ids_size();
     }
-    answer.token_ids.insert(answer.token_ids.end(),
-                            message.token_ids().begin(),
+    answer.token_ids.insert(answer.token_ids.end(), message.token_ids().begin(),
                             message.token_ids().end());
     answer.text += message.text();
     if (message.has_summary()) answer.summary = message.summary();
@@ -42,8 +41,7 @@ struct InferenceClient::Connection {
     context.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
     StopCallback on_stop(options.interrupt, [&] { context.TryCancel(); });
     Response response;
-    const grpc::Status status =
-        ((*stub).*method)(&context, request, &response);
+    const grpc::Status status = ((*stub).*method)(&context, request, &response);
     if (!status.ok()) return FromRpcStatus(status, address);
     return response;
   }
@@ -95,14 +93,13 @@ absl::StatusOr<v1::GetModelInfoResponse> InferenceClient::GetModelInfo(
 absl::StatusOr<v1::GetServerInfoResponse> InferenceClient::GetServerInfo(
     const CallOptions& options) {
   return connection_->Call<v1::GetServerInfoResponse>(
-      &v1::Inference::Stub::GetServerInfo, v1::GetServerInfoRequest(),
-      options);
+      &v1::Inference::Stub::GetServerInfo, v1::GetServerInfoRequest(), options);
 }
 
 absl::StatusOr<v1::GetLoadResponse> InferenceClient::GetLoad(
     const CallOptions& options) {
-  return connection_->Call<v1::GetLoadResponse>(
-      &v1::Inference::Stub::GetLoad, v1::GetLoadRequest(), options);
+  return connection_->Call<v1::GetLoadResponse>(&v1::Inference::Stub::GetLoad,
+                                                v1::GetLoadRequest(), options);
 }
 
 }  // namespace espalier::cli

@@ -50,11 +50,11 @@ std::string PeerText(const v1::PeerInfo& peer) {
 }
 
 void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
-  PrintField(out, "version",
-             absl::StrCat(info.version(), ", protocol ",
-                          info.protocol_version(), ", since ",
-                          absl::FormatTime(
-                              absl::FromUnixSeconds(info.start_time()))));
+  PrintField(
+      out, "version",
+      absl::StrCat(info.version(), ", protocol ", info.protocol_version(),
+                   ", since ",
+                   absl::FormatTime(absl::FromUnixSeconds(info.start_time()))));
   PrintField(out, "verifier", PeerText(info.verifier()));
   for (const v1::PeerInfo& drafter : info.drafters()) {
     PrintField(out, "drafter", PeerText(drafter));
@@ -62,27 +62,26 @@ void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
 }
 
 void PrintLoad(const v1::GetLoadResponse& load, std::ostream& out) {
-  PrintField(out, "load",
-             absl::StrFormat("%d of %d running, %d of %d queued",
-                             load.running_requests(),
-                             load.max_running_requests(),
-                             load.queued_requests(),
-                             load.max_queued_requests()));
+  PrintField(
+      out, "load",
+      absl::StrFormat("%d of %d running, %d of %d queued",
+                      load.running_requests(), load.max_running_requests(),
+                      load.queued_requests(), load.max_queued_requests()));
 }
 
 void PrintModel(const v1::GetModelInfoResponse& info, std::ostream& out) {
   PrintField(out, "model", info.model());
   PrintField(out, "vocabulary",
-             absl::StrFormat("%d tokens, fingerprint %016x",
-                             info.vocab_size(), info.tokenizer_fingerprint()));
+             absl::StrFormat("%d tokens, fingerprint %016x", info.vocab_size(),
+                             info.tokenizer_fingerprint()));
   PrintField(out, "context", absl::StrCat(info.max_context(), " tokens"));
   PrintField(out, "end tokens", Joined(info.eos_token_ids()));
   PrintField(out, "strategies", Joined(info.strategies()));
   PrintField(out, "rules", Joined(info.rules()));
   PrintField(out, "drafters", Joined(info.drafters()));
-  PrintField(out, "tree", absl::StrFormat("%d nodes, depth %d at most",
-                                          info.max_tree_nodes(),
-                                          info.max_tree_depth()));
+  PrintField(out, "tree",
+             absl::StrFormat("%d nodes, depth %d at most",
+                             info.max_tree_nodes(), info.max_tree_depth()));
 }
 
 absl::Status RunInfo(Context& context, Args args) {
@@ -94,8 +93,7 @@ absl::Status RunInfo(Context& context, Args args) {
              "default the quick start's: " +
                  address},
             &address);
-  flags.Add({"--timeout", "SECONDS", "of each call; default 5"},
-            &call.timeout);
+  flags.Add({"--timeout", "SECONDS", "of each call; default 5"}, &call.timeout);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
 

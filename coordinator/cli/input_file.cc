@@ -11,8 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-absl::StatusOr<std::string> ReadAll(const std::string& name,
-                                    std::istream& in) {
+absl::StatusOr<std::string> ReadAll(const std::string& name, std::istream& in) {
   std::string bytes;
   std::vector<char> block(size_t{1} << 16);
   while (in.read(block.data(), block.size()) || in.gcount() > 0) {

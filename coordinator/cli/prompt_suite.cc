@@ -110,9 +110,8 @@ absl::StatusOr<std::filesystem::path> FindSuiteDir(
     }
   }
   return absl::NotFoundError(absl::StrCat(
-      "no prompt suites in ", candidates[0].lexically_normal().string(),
-      " or ", candidates[1].lexically_normal().string(),
-      "; say where: --suite-dir"));
+      "no prompt suites in ", candidates[0].lexically_normal().string(), " or ",
+      candidates[1].lexically_normal().string(), "; say where: --suite-dir"));
 }
 
 }  // namespace espalier::cli

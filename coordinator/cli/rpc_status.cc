@@ -36,8 +36,8 @@ absl::Status FromRpcStatus(const grpc::Status& status,
                            const std::string& address) {
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   std::string message =
-      absl::StrCat(absl::StatusCodeToString(code), ": ",
-                   status.error_message(), Violations(status));
+      absl::StrCat(absl::StatusCodeToString(code), ": ", status.error_message(),
+                   Violations(status));
   if (code == absl::StatusCode::kUnavailable) {
     absl::StrAppend(&message, " (at ", address, ")");
   }

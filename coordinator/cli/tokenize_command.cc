@@ -37,8 +37,8 @@ struct TokenizeOptions {
 absl::StatusOr<std::vector<TokenId>> ParseIds(const std::string& line,
                                               int64_t vocab_size) {
   std::vector<TokenId> ids;
-  for (absl::string_view part : absl::StrSplit(
-           line, absl::ByAnyChar(", \t\r[]"), absl::SkipEmpty())) {
+  for (absl::string_view part :
+       absl::StrSplit(line, absl::ByAnyChar(", \t\r[]"), absl::SkipEmpty())) {
     TokenId id = 0;
     if (!absl::SimpleAtoi(part, &id) || id < 0 || id >= vocab_size) {
       return absl::InvalidArgumentError(absl::StrCat(
@@ -85,8 +85,10 @@ absl::Status TokenizeLines(const Tokenizer& tokenizer,
 absl::Status RunTokenize(Context& context, Args args) {
   TokenizeOptions options = {.model = context.places.model.string()};
   FlagSet flags(kUsage);
-  flags.Add({"--model", "DIR", "a model's folder, or a tokenizer.json;\n"
-                               "default " + options.model},
+  flags.Add({"--model", "DIR",
+             "a model's folder, or a tokenizer.json;\n"
+             "default " +
+                 options.model},
             &options.model);
   flags.AddSwitch({"--decode", "", "from token ids to text"}, &options.decode);
   flags.AddSwitch({"--json", "", "one JSON object a line"}, &options.json);
