@@ -66,10 +66,6 @@ absl::StatusOr<std::unique_ptr<cli::LocalCluster>> Start(
 
 }  // namespace
 
-cli::LocalClusterFactory InProcessClusterFactory(const cli::Places& places) {
-  return [places](const cli::LocalClusterOptions& options) {
-    return Start(options, places);
-  };
-}
+cli::LocalClusterFactory InProcessClusterFactory() { return Start; }
 
 }  // namespace espalier::local

@@ -1,13 +1,12 @@
 #ifndef ESPALIER_COORDINATOR_LOCAL_IN_PROCESS_CLUSTER_H_
 #define ESPALIER_COORDINATOR_LOCAL_IN_PROCESS_CLUSTER_H_
 
-#include "coordinator/cli/context.h"
 #include "coordinator/cli/local_cluster.h"
 
 namespace espalier::local {
 
 // What --local runs: `espalier serve` on a socket in a folder of its own.
-cli::LocalClusterFactory InProcessClusterFactory(const cli::Places& places);
+cli::LocalClusterFactory InProcessClusterFactory();
 
 }  // namespace espalier::local
 
