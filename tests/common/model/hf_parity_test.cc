@@ -90,7 +90,7 @@ std::unique_ptr<LanguageModel> LoadDefaultModel() {
                      : std::string(home != nullptr ? home : "") +
                            "/.cache/espalier/models/smollm2-135m-instruct";
   if (!std::filesystem::exists(folder)) return nullptr;
-  auto model = LoadModel({.folder = folder, .max_context = 512});
+  auto model = LoadModel({.folder = folder, .threads = 1, .max_context = 512});
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
