@@ -24,9 +24,10 @@ struct PromptLookupOptions {
   TreeShape shape;
 };
 
-// Memory: 8 * max_match bytes for each token of a sequence, up to `window`
-// tokens; for all sequences together what the engine's store admits, times
-// that.
+// Memory of a sequence: at most 16 * max_match bytes for each of its tokens
+// (the index doubles as it grows), and never more than 8 * max_match for each
+// token of the window. The tokens of all sequences are bounded by the engine's
+// store.
 class PromptLookupDrafter final : public Drafter {
  public:
   explicit PromptLookupDrafter(const PromptLookupOptions& options)

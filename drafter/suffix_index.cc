@@ -53,6 +53,14 @@ std::vector<std::vector<SuccessorCount>> SuffixIndex::Successors(
   return by_length;
 }
 
+int64_t SuffixIndex::memory_bytes() const {
+  size_t entries = 0;
+  for (const Chains& chains : chains_) {
+    entries += chains.latest.capacity() + chains.previous.capacity();
+  }
+  return static_cast<int64_t>(entries * sizeof(int32_t));
+}
+
 void SuffixIndex::Resize(int64_t capacity) {
   capacity_ = capacity;
   for (Chains& chains : chains_) {

@@ -42,6 +42,8 @@ class SuffixIndex {
   std::vector<std::vector<SuccessorCount>> Successors(
       absl::Span<const TokenId> text, absl::Span<const TokenId> context) const;
 
+  int64_t memory_bytes() const;  // allocated for the chains
+
  private:
   // Positions of the successors of all n-grams of one length, by hash.
   struct Chains {

@@ -14,9 +14,13 @@ constexpr char kPayloadUrl[] = "espalier.v1/held_length";
 }  // namespace
 
 absl::Status StaleBaseError(int64_t held_length, int64_t base_length) {
-  absl::Status status = absl::FailedPreconditionError(
-      absl::StrCat("base_length ", base_length, " does not fit: ", held_length,
-                   " tokens are held and agreed on"));
+  return WithHeldLength(absl::FailedPreconditionError(absl::StrCat(
+                            "base_length ", base_length, " does not fit: ",
+                            held_length, " tokens are held and agreed on")),
+                        held_length);
+}
+
+absl::Status WithHeldLength(absl::Status status, int64_t held_length) {
   status.SetPayload(kPayloadUrl, absl::Cord(absl::StrCat(held_length)));
   return status;
 }

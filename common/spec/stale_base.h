@@ -12,6 +12,9 @@ namespace espalier {
 // receiver holds and agrees on: 0 if it does not know the sequence.
 absl::Status StaleBaseError(int64_t held_length, int64_t base_length);
 
+// `status` as a peer sent it, made a StaleBaseError again.
+absl::Status WithHeldLength(absl::Status status, int64_t held_length);
+
 // The held length of a StaleBaseError; nullopt for every other status.
 std::optional<int64_t> HeldLength(const absl::Status& status);
 

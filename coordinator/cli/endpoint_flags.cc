@@ -32,7 +32,8 @@ absl::StatusOr<Endpoint> EndpointFlags::Open(
   if (local_) {
     ASSIGN_OR_RETURN(endpoint.cluster,
                      factory({.config_file = config_.value_or(""),
-                              .overrides = overrides_.values}));
+                              .overrides = overrides_.values},
+                             places));
     address = endpoint.cluster->address();
   }
   auto client = InferenceClient::Create(address);

@@ -26,7 +26,7 @@ absl::Status EngineSibling::Exec() const {
 }
 
 LocalClusterFactory EngineSibling::AsLocalClusterFactory() const {
-  return [self = *this](const LocalClusterOptions&)
+  return [self = *this](const LocalClusterOptions&, const Places&)
              -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
     return self.Exec();
   };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/cli/context.h"
 
 namespace espalier::cli {
 
@@ -28,7 +29,7 @@ struct LocalClusterOptions {
 // Returns when the cluster is ready to generate.
 using LocalClusterFactory =
     std::function<absl::StatusOr<std::unique_ptr<LocalCluster>>(
-        const LocalClusterOptions&)>;
+        const LocalClusterOptions&, const Places&)>;
 
 }  // namespace espalier::cli
 

@@ -1,0 +1,91 @@
+#include "common/config/service_flags.h"
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/config/load_config.h"
+#include "common/config/set_field.h"
+#include "google/protobuf/message.h"
+
+namespace espalier {
+
+absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
+                                               const char* const* argv) {
+  ServiceFlags flags;
+  for (int i = 1; i < argc; ++i) {
+    absl::string_view argument = argv[i];
+    if (argument == "--help" || argument == "-h") {
+      flags.help = true;
+    } else if (argument == "--version") {
+      flags.version = true;
+    } else if (argument == "--config" || argument == "--set") {
+      if (i + 1 == argc) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(argument, " needs a value"));
+      }
+      ++i;
+      if (argument == "--config") {
+        flags.config_file = argv[i];
+      } else {
+        flags.overrides.push_back(argv[i]);
+      }
+    } else if (absl::ConsumePrefix(&argument, "--config=")) {
+      flags.config_file = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--set=")) {
+      flags.overrides.push_back(std::string(argument));
+    } else {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "unknown argument \"", argument,
+          "\"; known: --config FILE, --set path=value, --help, --version"));
+    }
+  }
+  return flags;
+}
+
+std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
+                                   const ServiceUsage& usage,
+                                   google::protobuf::Message& config) {
+  auto flags = ParseServiceFlags(argc, argv);
+  absl::Status status = flags.status();
+  if (status.ok() && flags->help) {
+    std::cout << usage.program << ": " << usage.purpose
+              << "\n\nusage: " << usage.program
+              << " [--config FILE] [--set path=value]...\n"
+              << "  --config FILE     configuration in protobuf text format\n"
+              << "  --set path=value  one field, e.g. --set server.listen="
+                 "unix:/tmp/s; wins over the file\n"
+              << "  --version\n\nfields: "
+              << FieldNames(*config.GetDescriptor())
+              << " (see proto/espalier/v1/config.proto)\n";
+    return 0;
+  }
+  if (status.ok() && flags->version) {
+    std::cout << usage.program << " " << Version() << "\n";
+    return 0;
+  }
+  if (status.ok()) {
+    status = LoadConfig(flags->config_file, flags->overrides, config);
+  }
+  if (status.ok()) return std::nullopt;
+  std::cerr << usage.program << ": " << status.message() << "\n";
+  return kExitUsage;
+}
+
+int ExitStatus(const absl::StatusOr<int>& result) {
+  if (result.ok()) return *result;
+  std::cerr << "error: " << result.status().message() << "\n";
+  switch (result.status().code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+      return kExitUsage;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,50 @@
+// The command line of the three services and of `espalier serve`:
+//   [--config FILE] [--set path=value]... [--help] [--version]
+#ifndef ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
+#define ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace google::protobuf {
+class Message;
+}  // namespace google::protobuf
+
+namespace espalier {
+
+inline constexpr int kExitUsage = 2;
+
+struct ServiceFlags {
+  std::string config_file;             // empty: none
+  std::vector<std::string> overrides;  // "path=value"
+  bool help = false;
+  bool version = false;
+};
+
+// `argv[0]` is skipped. INVALID_ARGUMENT names the argument.
+absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
+                                               const char* const* argv);
+
+struct ServiceUsage {
+  absl::string_view program;  // "espalier-verifier"
+  absl::string_view purpose;  // one sentence for --help
+};
+
+// What every main begins with: reads the flags, fills `config`. Returns the
+// exit code if the process is done: help or version printed, or bad usage,
+// which stderr then names.
+std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
+                                   const ServiceUsage& usage,
+                                   google::protobuf::Message& config);
+
+// What every main ends with: the exit status of a service's run. An error is
+// named on stderr: kExitUsage if configuration or files are at fault, else 1.
+int ExitStatus(const absl::StatusOr<int>& result);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_

@@ -1,0 +1,329 @@
+#include "common/rpc/convert.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+
+namespace espalier {
+namespace {
+
+constexpr uint64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
+constexpr uint64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMaxUint32 = std::numeric_limits<uint32_t>::max();
+
+absl::Status CheckAtMost(absl::string_view field, uint64_t value,
+                         uint64_t limit) {
+  if (value <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, " ", value, " exceeds ", limit));
+}
+
+// A column of uint32 as int32.
+template <typename Column>
+absl::StatusOr<std::vector<int32_t>> Int32Column(absl::string_view field,
+                                                 const Column& column) {
+  for (uint32_t value : column) {
+    RETURN_IF_ERROR(CheckAtMost(field, value, kMaxInt32));
+  }
+  return std::vector<int32_t>(column.begin(), column.end());
+}
+
+uint32_t ClampToUint32(int64_t value) {
+  return static_cast<uint32_t>(
+      std::clamp<int64_t>(value, 0, static_cast<int64_t>(kMaxUint32)));
+}
+
+uint32_t ClampedMicroseconds(absl::Duration duration) {
+  return ClampToUint32(absl::ToInt64Microseconds(duration));
+}
+
+// The negated comparisons refuse NaN.
+absl::StatusOr<SamplingParams> FromProto(const v1::SamplingParams& message) {
+  const float temperature = message.temperature();
+  if (temperature != 0.0f && !(temperature >= 0.01f && temperature <= 100.0f)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sampling.temperature ", temperature, " is not 0 or 0.01 .. 100"));
+  }
+  if (!(message.top_p() > 0.0f && message.top_p() <= 1.0f)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("sampling.top_p ", message.top_p(), " is not in (0, 1]"));
+  }
+  RETURN_IF_ERROR(CheckAtMost("sampling.top_k", message.top_k(), kMaxInt32));
+  return SamplingParams{.temperature = temperature,
+                        .top_k = static_cast<int32_t>(message.top_k()),
+                        .top_p = message.top_p(),
+                        .seed = message.seed()};
+}
+
+}  // namespace
+
+v1::TokenTree ToProto(const TokenTree& tree) {
+  v1::TokenTree message;
+  message.mutable_token()->Add(tree.tokens.begin(), tree.tokens.end());
+  message.mutable_parent()->Add(tree.parents.begin(), tree.parents.end());
+  message.mutable_log_prob()->Add(tree.log_probs.begin(), tree.log_probs.end());
+  message.mutable_provenance()->Add(tree.provenance.begin(),
+                                    tree.provenance.end());
+  return message;
+}
+
+absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message) {
+  const int n = message.token_size();
+  if (message.parent_size() != n || message.log_prob_size() != n ||
+      (message.provenance_size() != n && message.provenance_size() != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tree: columns of unequal length: ", n, " tokens, ",
+        message.parent_size(), " parents, ", message.log_prob_size(),
+        " log_probs, ", message.provenance_size(), " provenances"));
+  }
+  TokenTree tree;
+  ASSIGN_OR_RETURN(tree.tokens, Int32Column("tree.token", message.token()));
+  tree.parents.assign(message.parent().begin(), message.parent().end());
+  tree.log_probs.assign(message.log_prob().begin(), message.log_prob().end());
+  tree.provenance.assign(message.provenance().begin(),
+                         message.provenance().end());
+  return tree;
+}
+
+v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
+  v1::SequenceUpdate message;
+  v1::SessionKey& key = *message.mutable_key();
+  key.set_epoch(update.sequence.coordinator_epoch);
+  key.set_session_id(update.sequence.number);
+  key.set_round(update.round);
+  key.set_base_length(static_cast<uint64_t>(update.base_length));
+  key.set_prefix_hash(update.prefix_hash);
+  message.mutable_new_tokens()->Add(update.new_tokens.begin(),
+                                    update.new_tokens.end());
+  v1::SamplingParams& sampling = *message.mutable_sampling();
+  sampling.set_temperature(update.sampling.temperature);
+  sampling.set_top_k(static_cast<uint32_t>(update.sampling.top_k));
+  sampling.set_top_p(update.sampling.top_p);
+  sampling.set_seed(update.sampling.seed);
+  return message;
+}
+
+absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
+  if (!message.has_key()) {
+    return absl::InvalidArgumentError("update.key is missing");
+  }
+  if (!message.has_sampling()) {
+    return absl::InvalidArgumentError("update.sampling is missing");
+  }
+  const v1::SessionKey& key = message.key();
+  // Positions are int32 in places, and no context comes near.
+  RETURN_IF_ERROR(
+      CheckAtMost("update.key.base_length", key.base_length(), kMaxInt32));
+  SequenceUpdate update{.sequence = {.coordinator_epoch = key.epoch(),
+                                     .number = key.session_id()},
+                        .round = key.round(),
+                        .base_length = static_cast<int64_t>(key.base_length()),
+                        .prefix_hash = key.prefix_hash()};
+  ASSIGN_OR_RETURN(update.new_tokens,
+                   Int32Column("update.new_tokens", message.new_tokens()));
+  ASSIGN_OR_RETURN(update.sampling, FromProto(message.sampling()));
+  return update;
+}
+
+v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
+  v1::Propose message;
+  *message.mutable_update() = ToProto(request.update);
+  message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
+  message.set_max_depth(ClampToUint32(request.budget.max_depth));
+  message.set_time_budget_us(ClampedMicroseconds(time_budget));
+  return message;
+}
+
+absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
+  ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
+                                    .max_depth = message.max_depth()}};
+  ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
+  return request;
+}
+
+absl::Duration TimeBudget(const v1::Propose& message) {
+  return absl::Microseconds(message.time_budget_us());
+}
+
+v1::Proposal ToProto(const Proposal& proposal) {
+  v1::Proposal message;
+  message.set_round(proposal.round);
+  message.set_committed_length(
+      static_cast<uint64_t>(proposal.committed_length));
+  *message.mutable_tree() = ToProto(proposal.tree);
+  message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
+  return message;
+}
+
+absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("committed_length", message.committed_length(), kMaxInt64));
+  Proposal proposal{
+      .round = message.round(),
+      .committed_length = static_cast<int64_t>(message.committed_length()),
+      .compute_time = absl::Microseconds(message.compute_us())};
+  ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
+  return proposal;
+}
+
+v1::VerifyTree ToProto(const VerifyRequest& request,
+                       absl::Duration time_budget) {
+  v1::VerifyTree message;
+  *message.mutable_update() = ToProto(request.update);
+  *message.mutable_tree() = ToProto(request.tree);
+  message.set_rule(request.rule);
+  if (time_budget != absl::InfiniteDuration()) {
+    // 0 would be "no limit".
+    message.set_time_budget_us(static_cast<uint64_t>(
+        std::max<int64_t>(1, absl::ToInt64Microseconds(time_budget))));
+  }
+  return message;
+}
+
+absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
+  VerifyRequest request;
+  ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
+  ASSIGN_OR_RETURN(request.tree, FromProto(message.tree()));
+  request.rule = message.rule();
+  return request;
+}
+
+absl::Duration TimeBudget(const v1::VerifyTree& message) {
+  if (message.time_budget_us() == 0) return absl::InfiniteDuration();
+  return absl::Microseconds(std::min(message.time_budget_us(), kMaxInt64));
+}
+
+v1::Verdict ToProto(const Verdict& verdict) {
+  v1::Verdict message;
+  message.set_round(verdict.round);
+  message.mutable_path()->Add(verdict.path.begin(), verdict.path.end());
+  message.mutable_token()->Add(verdict.tokens.begin(), verdict.tokens.end());
+  message.set_rule(verdict.rule);
+  message.set_near_ties(ClampToUint32(verdict.near_ties));
+  message.set_queue_us(ClampedMicroseconds(verdict.timings.queue));
+  message.set_prefill_us(ClampedMicroseconds(verdict.timings.prefill));
+  message.set_forward_us(ClampedMicroseconds(verdict.timings.forward));
+  message.set_accept_us(ClampedMicroseconds(verdict.timings.accept));
+  message.set_commit_us(ClampedMicroseconds(verdict.timings.commit));
+  return message;
+}
+
+absl::StatusOr<Verdict> FromProto(const v1::Verdict& message) {
+  if (message.token_size() != message.path_size() + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "verdict: ", message.token_size(), " tokens for a path of ",
+        message.path_size(), "; it takes one more"));
+  }
+  RETURN_IF_ERROR(CheckAtMost("near_ties", message.near_ties(), kMaxInt32));
+  Verdict verdict{
+      .round = message.round(),
+      .rule = message.rule(),
+      .near_ties = static_cast<int32_t>(message.near_ties()),
+      .timings = {.queue = absl::Microseconds(message.queue_us()),
+                  .prefill = absl::Microseconds(message.prefill_us()),
+                  .forward = absl::Microseconds(message.forward_us()),
+                  .accept = absl::Microseconds(message.accept_us()),
+                  .commit = absl::Microseconds(message.commit_us())}};
+  ASSIGN_OR_RETURN(verdict.path, Int32Column("path", message.path()));
+  ASSIGN_OR_RETURN(verdict.tokens, Int32Column("token", message.token()));
+  return verdict;
+}
+
+v1::EndSequence ToProto(SequenceId sequence) {
+  v1::EndSequence message;
+  message.set_epoch(sequence.coordinator_epoch);
+  message.set_session_id(sequence.number);
+  return message;
+}
+
+SequenceId FromProto(const v1::EndSequence& message) {
+  return {.coordinator_epoch = message.epoch(), .number = message.session_id()};
+}
+
+v1::ModelIdentity ToProto(const ModelIdentity& identity) {
+  v1::ModelIdentity message;
+  message.set_name(identity.name);
+  message.set_vocab_size(static_cast<uint64_t>(identity.vocab_size));
+  message.set_tokenizer_fingerprint(identity.tokenizer_fingerprint);
+  return message;
+}
+
+absl::StatusOr<ModelIdentity> FromProto(const v1::ModelIdentity& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("model.vocab_size", message.vocab_size(), kMaxInt32));
+  return ModelIdentity{
+      .name = message.name(),
+      .vocab_size = static_cast<int64_t>(message.vocab_size()),
+      .tokenizer_fingerprint = message.tokenizer_fingerprint()};
+}
+
+v1::DrafterHello ToProto(const DrafterInfo& info) {
+  v1::DrafterHello message;
+  message.set_protocol_version(kProtocolVersion);
+  message.set_name(info.name);
+  message.set_type(info.type);
+  *message.mutable_model() = ToProto(info.model);
+  message.set_max_nodes(ClampToUint32(info.max_nodes));
+  message.set_max_depth(ClampToUint32(info.max_depth));
+  if (info.wants_features) message.mutable_features();
+  return message;
+}
+
+absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
+  DrafterInfo info{.name = message.name(),
+                   .type = message.type(),
+                   .max_nodes = message.max_nodes(),
+                   .max_depth = message.max_depth(),
+                   .wants_features = message.has_features()};
+  ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
+  return info;
+}
+
+v1::VerifierHello ToProto(const VerifierInfo& info) {
+  v1::VerifierHello message;
+  message.set_protocol_version(kProtocolVersion);
+  message.set_epoch(info.epoch);
+  *message.mutable_model() = ToProto(info.model);
+  message.set_max_context(static_cast<uint64_t>(info.max_context));
+  message.set_max_tree_nodes(ClampToUint32(info.max_tree_nodes));
+  for (const std::string& rule : info.rules) message.add_rules(rule);
+  message.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(),
+                                       info.eos_token_ids.end());
+  message.set_device(info.device);
+  return message;
+}
+
+absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
+  RETURN_IF_ERROR(CheckAtMost("max_context", message.max_context(), kMaxInt32));
+  VerifierInfo info;
+  info.epoch = message.epoch();
+  info.max_context = static_cast<int64_t>(message.max_context());
+  info.max_tree_nodes = message.max_tree_nodes();
+  info.rules.assign(message.rules().begin(), message.rules().end());
+  info.device = message.device();
+  ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
+  ASSIGN_OR_RETURN(info.eos_token_ids,
+                   Int32Column("eos_token_ids", message.eos_token_ids()));
+  return info;
+}
+
+absl::Status CheckTokens(const std::vector<TokenId>& tokens,
+                         const ModelIdentity& model) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= model.vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("update.new_tokens: token ", tokens[i], " at ", i,
+                       " is outside of the vocabulary of ", model.vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace espalier

@@ -1,0 +1,36 @@
+#ifndef ESPALIER_COMMON_RPC_HANDSHAKE_H_
+#define ESPALIER_COMMON_RPC_HANDSHAKE_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/spec/messages.h"
+#include "espalier/v1/drafter.pb.h"
+#include "espalier/v1/verifier.pb.h"
+
+namespace espalier {
+
+// Token ids of one side mean the same on the other.
+// FAILED_PRECONDITION says what differs.
+absl::Status CheckSameTokens(const ModelIdentity& ours,
+                             const ModelIdentity& theirs);
+
+v1::CoordinatorHello MakeCoordinatorHello(const ModelIdentity& model,
+                                          uint64_t epoch);
+
+// By a peer: whether the coordinator fits. FAILED_PRECONDITION is the reason
+// to refuse it.
+absl::Status CheckCoordinator(const v1::CoordinatorHello& hello,
+                              const ModelIdentity& ours);
+
+// By the coordinator: what the peer said of itself. FAILED_PRECONDITION is the
+// reason not to use it.
+absl::StatusOr<DrafterInfo> CheckPeer(const v1::DrafterHello& hello,
+                                      const ModelIdentity& ours);
+absl::StatusOr<VerifierInfo> CheckPeer(const v1::VerifierHello& hello,
+                                       const ModelIdentity& ours);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_RPC_HANDSHAKE_H_

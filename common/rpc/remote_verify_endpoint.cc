@@ -1,0 +1,66 @@
+#include "common/rpc/remote_verify_endpoint.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/peer_link.h"
+#include "common/rpc/wire.h"
+
+namespace espalier {
+
+class RemoteVerifyEndpoint::Link : public PeerLink<VerifyWire> {
+  using PeerLink::PeerLink;
+};
+
+namespace {
+
+absl::StatusOr<Verdict> Read(absl::StatusOr<v1::VerifyResponse> response) {
+  if (!response.ok()) return std::move(response).status();
+  if (!response->has_verdict()) {
+    return absl::InternalError("the verifier's answer is no verdict");
+  }
+  auto verdict = FromProto(response->verdict());
+  if (!verdict.ok()) {
+    return absl::InternalError(absl::StrCat(
+        "malformed answer of the verifier: ", verdict.status().message()));
+  }
+  return verdict;
+}
+
+}  // namespace
+
+RemoteVerifyEndpoint::RemoteVerifyEndpoint(PeerOptions options)
+    : link_(std::make_unique<Link>(std::move(options))) {}
+
+RemoteVerifyEndpoint::~RemoteVerifyEndpoint() = default;
+
+void RemoteVerifyEndpoint::Verify(VerifyRequest request, absl::Time deadline,
+                                  Done<Verdict> done) {
+  v1::VerifyRequest message;
+  *message.mutable_verify() = ToProto(request, deadline - absl::Now());
+  link_->Call(std::move(message),
+              [done = std::move(done)](auto response) mutable {
+                std::move(done)(Read(std::move(response)));
+              });
+}
+
+void RemoteVerifyEndpoint::EndSequence(SequenceId sequence) {
+  v1::VerifyRequest message;
+  *message.mutable_end_sequence() = ToProto(sequence);
+  link_->Send(std::move(message));
+}
+
+PeerStatus RemoteVerifyEndpoint::status() const { return link_->status(); }
+
+std::optional<VerifierInfo> RemoteVerifyEndpoint::info() const {
+  return link_->info();
+}
+
+bool RemoteVerifyEndpoint::AwaitState(PeerState state,
+                                      absl::Time deadline) const {
+  return link_->AwaitState(state, deadline);
+}
+
+}  // namespace espalier

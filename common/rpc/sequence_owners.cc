@@ -1,0 +1,50 @@
+#include "common/rpc/sequence_owners.h"
+
+#include <algorithm>
+
+namespace espalier {
+
+bool SequenceOwners::Claim(SequenceId sequence, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  auto found = owner_.find(sequence);
+  if (found != owner_.end()) {
+    found->second = stream;
+    return true;
+  }
+  if (owner_.size() >= kMaxSequences) return false;
+  owner_.emplace(sequence, stream);
+  return true;
+}
+
+bool SequenceOwners::Release(SequenceId sequence, Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  auto found = owner_.find(sequence);
+  if (found == owner_.end() || found->second != stream) return false;
+  owner_.erase(found);
+  return true;
+}
+
+std::vector<SequenceId> SequenceOwners::ReleaseAll(Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  std::vector<SequenceId> released;
+  for (const auto& [sequence, owner] : owner_) {
+    if (owner == stream) released.push_back(sequence);
+  }
+  for (SequenceId sequence : released) owner_.erase(sequence);
+  return released;
+}
+
+bool SequenceOwners::OwnsAny(Stream stream) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(owner_.begin(), owner_.end(), [stream](const auto& entry) {
+    return entry.second == stream;
+  });
+}
+
+bool SequenceOwners::Owns(SequenceId sequence, Stream stream) const {
+  absl::MutexLock lock(&mutex_);
+  auto found = owner_.find(sequence);
+  return found != owner_.end() && found->second == stream;
+}
+
+}  // namespace espalier

@@ -1,0 +1,143 @@
+#ifndef ESPALIER_COMMON_RPC_SERVER_STREAM_H_
+#define ESPALIER_COMMON_RPC_SERVER_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "grpcpp/support/server_callback.h"
+#include "grpcpp/support/status.h"
+
+namespace espalier {
+
+// One bidirectional stream as its server sees it: one read and one write
+// outstanding, answers queued, nothing blocks. Reading pauses while
+// kMaxUnanswered requests wait for their answer, so a peer cannot pile up work;
+// HTTP/2 flow control tells it. Answers may be sent from any thread, also after
+// the end of the stream, when they are dropped: therefore shared ownership (the
+// stream itself until OnDone, whoever has an answer to give after that).
+template <typename Request, typename Response>
+class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
+ public:
+  static constexpr int64_t kMaxUnanswered = 1024;
+
+  // Answers one request. Thread-safe.
+  void Answer(Response response) {
+    absl::MutexLock lock(&mutex_);
+    if (closing_) return;
+    queue_.push_back(std::move(response));
+    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+  }
+
+  // Ends the stream with `status` when the queued answers are written; takes
+  // no further requests. Thread-safe.
+  void Close(grpc::Status status) {
+    absl::MutexLock lock(&mutex_);
+    if (closing_) return;
+    closing_ = std::move(status);
+    FinishIfWritten();
+  }
+
+  int64_t unanswered() const {
+    absl::MutexLock lock(&mutex_);
+    return unanswered_;
+  }
+
+ protected:
+  // Call once, when the stream can take requests.
+  void StartReading() { this->StartRead(&request_); }
+
+  // One request, in order, never two at a time. Returns whether an Answer will
+  // follow. Must not block.
+  virtual bool OnRequest(Request request) = 0;
+  // A request is dealt with: its answer is on the way, or none was needed.
+  virtual void OnSettled() = 0;
+  // Once: nothing more will arrive, by either side's doing or a broken wire.
+  virtual void OnEnd() = 0;
+  // Last of all; drops the stream's ownership of itself.
+  virtual void OnFinished() = 0;
+
+ private:
+  void OnReadDone(bool ok) final {
+    if (!ok) {
+      End();
+      return;
+    }
+    {
+      absl::MutexLock lock(&mutex_);
+      if (closing_) return;
+      ++unanswered_;
+    }
+    const bool answer_follows = OnRequest(std::move(request_));
+    request_.Clear();
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!answer_follows) --unanswered_;
+      paused_ = !closing_ && unanswered_ >= kMaxUnanswered;
+      if (!paused_ && !closing_) this->StartRead(&request_);
+    }
+    if (!answer_follows) OnSettled();
+  }
+
+  void OnWriteDone(bool ok) final {
+    {
+      absl::MutexLock lock(&mutex_);
+      queue_.pop_front();
+      --unanswered_;
+      if (!ok || ended_) queue_.clear();
+      if (!queue_.empty()) this->StartWrite(&queue_.front());
+      FinishIfWritten();
+      if (paused_ && !closing_ && unanswered_ < kMaxUnanswered) {
+        paused_ = false;
+        this->StartRead(&request_);
+      }
+    }
+    OnSettled();
+  }
+
+  // A paused stream has no read that would notice; this does.
+  void OnCancel() final { End(); }
+
+  void OnDone() final {
+    End();
+    OnFinished();
+  }
+
+  void End() {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (ended_) return;
+      ended_ = true;
+      // What gRPC is writing must stay alive.
+      if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
+      if (!closing_) closing_ = grpc::Status::OK;
+      FinishIfWritten();
+    }
+    OnEnd();
+  }
+
+  void FinishIfWritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!closing_ || finished_ || !queue_.empty()) return;
+    finished_ = true;
+    this->Finish(*closing_);
+  }
+
+  mutable absl::Mutex mutex_;
+  Request request_;  // gRPC's while a read is outstanding
+  // The front is being written.
+  std::deque<Response> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;  // no read is outstanding
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  // Set: no more answers are taken, Finish follows the queued ones.
+  std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mutex_);
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_RPC_SERVER_STREAM_H_

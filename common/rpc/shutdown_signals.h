@@ -1,0 +1,20 @@
+#ifndef ESPALIER_COMMON_RPC_SHUTDOWN_SIGNALS_H_
+#define ESPALIER_COMMON_RPC_SHUTDOWN_SIGNALS_H_
+
+namespace espalier {
+
+// SIGTERM and SIGINT as something to wait for. Make it first in main: it blocks
+// them in the calling thread, and threads that start later inherit that.
+// Ignores SIGPIPE: a peer that is gone is an error to handle.
+class ShutdownSignals {
+ public:
+  ShutdownSignals();
+
+  // Blocks until a signal arrives and returns it. From then on a second one
+  // ends the process at once, with status 128 + its number.
+  int Wait();
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_RPC_SHUTDOWN_SIGNALS_H_

@@ -1,0 +1,48 @@
+// What distinguishes the two multiplexed streams, so that ServerStreams and
+// PeerLink are written once.
+#ifndef ESPALIER_COMMON_RPC_WIRE_H_
+#define ESPALIER_COMMON_RPC_WIRE_H_
+
+#include "absl/status/statusor.h"
+#include "common/rpc/convert.h"
+#include "espalier/v1/drafter.grpc.pb.h"
+#include "espalier/v1/verifier.grpc.pb.h"
+
+namespace espalier {
+
+struct DraftWire {
+  using Service = v1::Drafter;
+  using Request = v1::DraftRequest;
+  using Response = v1::DraftResponse;
+  using Info = DrafterInfo;
+  using Hello = v1::DrafterHello;
+
+  // The update of a message that is about a sequence; null for others.
+  static const v1::SequenceUpdate* Update(const Request& request) {
+    return request.has_propose() ? &request.propose().update() : nullptr;
+  }
+  static void Open(Service::Stub& stub, grpc::ClientContext& context,
+                   grpc::ClientBidiReactor<Request, Response>& reactor) {
+    stub.async()->Draft(&context, &reactor);
+  }
+};
+
+struct VerifyWire {
+  using Service = v1::Verifier;
+  using Request = v1::VerifyRequest;
+  using Response = v1::VerifyResponse;
+  using Info = VerifierInfo;
+  using Hello = v1::VerifierHello;
+
+  static const v1::SequenceUpdate* Update(const Request& request) {
+    return request.has_verify() ? &request.verify().update() : nullptr;
+  }
+  static void Open(Service::Stub& stub, grpc::ClientContext& context,
+                   grpc::ClientBidiReactor<Request, Response>& reactor) {
+    stub.async()->Verify(&context, &reactor);
+  }
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_RPC_WIRE_H_

@@ -1,0 +1,45 @@
+#include "common/spec/request_errors.h"
+
+#include <cstdint>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace espalier {
+namespace {
+
+constexpr char kFieldUrl[] = "espalier.v1/field";
+constexpr char kRetryAfterUrl[] = "espalier.v1/retry_after_ms";
+
+}  // namespace
+
+absl::Status FieldError(absl::string_view field, absl::string_view what) {
+  absl::Status status =
+      absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  status.SetPayload(kFieldUrl, absl::Cord(field));
+  return status;
+}
+
+std::optional<std::string> FieldOf(const absl::Status& status) {
+  auto payload = status.GetPayload(kFieldUrl);
+  if (!payload) return std::nullopt;
+  return std::string(*payload);
+}
+
+absl::Status WithRetryAfter(absl::Status status, absl::Duration delay) {
+  status.SetPayload(kRetryAfterUrl,
+                    absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(delay))));
+  return status;
+}
+
+std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
+  auto payload = status.GetPayload(kRetryAfterUrl);
+  int64_t milliseconds = 0;
+  if (!payload || !absl::SimpleAtoi(std::string(*payload), &milliseconds)) {
+    return std::nullopt;
+  }
+  return absl::Milliseconds(milliseconds);
+}
+
+}  // namespace espalier

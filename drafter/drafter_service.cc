@@ -1,0 +1,63 @@
+#include "drafter/drafter_service.h"
+
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
+
+namespace espalier::drafter {
+namespace {
+
+using Streams = ServerStreams<DraftWire>;
+
+// The request, if the model can make sense of it.
+absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
+                                    const DrafterInfo& info) {
+  ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
+  RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
+  return request;
+}
+
+void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
+            const v1::DraftRequest& message, Streams::Reply reply) {
+  auto request = Read(message.propose(), info);
+  if (!request.ok()) {
+    reply(request.status());
+    return;
+  }
+  endpoint.Propose(
+      *std::move(request), absl::Now() + TimeBudget(message.propose()),
+      [reply = std::move(reply)](absl::StatusOr<Proposal> proposal) mutable {
+        if (!proposal.ok()) {
+          reply(proposal.status());
+          return;
+        }
+        v1::DraftResponse response;
+        *response.mutable_proposal() = ToProto(*proposal);
+        reply(std::move(response));
+      });
+}
+
+}  // namespace
+
+DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info)
+    : streams_({.model = info.model,
+                .hello = ToProto(info),
+                .handle =
+                    [&endpoint, info](const v1::DraftRequest& message,
+                                      Streams::Reply reply) {
+                      Handle(endpoint, info, message, std::move(reply));
+                    },
+                .end_sequence =
+                    [&endpoint](SequenceId sequence) {
+                      endpoint.EndSequence(sequence);
+                    }}) {}
+
+grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>*
+DrafterService::Draft(grpc::CallbackServerContext* /*context*/) {
+  return streams_.Open();
+}
+
+}  // namespace espalier::drafter

@@ -1,0 +1,31 @@
+#ifndef ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
+#define ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
+
+#include "absl/time/time.h"
+#include "common/rpc/server_streams.h"
+#include "common/rpc/wire.h"
+#include "common/spec/endpoints.h"
+#include "common/spec/messages.h"
+
+namespace espalier::drafter {
+
+// Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
+// before the endpoint sees it. Thread-safe. Outlives the grpc::Server; the
+// endpoint outlives the service.
+class DrafterService final : public v1::Drafter::CallbackService {
+ public:
+  DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info);
+
+  grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>* Draft(
+      grpc::CallbackServerContext* context) override;
+
+  // For ServerRunner: see ServerStreams::Drain.
+  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+
+ private:
+  ServerStreams<DraftWire> streams_;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DRAFTER_SERVICE_H_

@@ -1,0 +1,261 @@
+#include "common/rpc/convert.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/common/rpc/fake_engines.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+TokenTree SmallTree() {
+  TokenTree tree = TokenTree::RootOnly(3);
+  tree.Add(0, 10, -0.5f);
+  tree.Add(0, 11, -1.5f);
+  tree.Add(1, 999, -2.0f);
+  tree.provenance = {0, 1, 2, uint64_t{1} << 63};
+  return tree;
+}
+
+void ExpectEqual(const TokenTree& a, const TokenTree& b) {
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.parents, b.parents);
+  EXPECT_EQ(a.log_probs, b.log_probs);
+  EXPECT_EQ(a.provenance, b.provenance);
+}
+
+void ExpectEqual(const SequenceUpdate& a, const SequenceUpdate& b) {
+  EXPECT_EQ(a.sequence, b.sequence);
+  EXPECT_EQ(a.round, b.round);
+  EXPECT_EQ(a.base_length, b.base_length);
+  EXPECT_EQ(a.prefix_hash, b.prefix_hash);
+  EXPECT_EQ(a.new_tokens, b.new_tokens);
+  EXPECT_EQ(a.sampling, b.sampling);
+}
+
+template <typename Message>
+void ExpectRefused(const Message& message, const char* what) {
+  auto result = FromProto(message);
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(result.status().message()), HasSubstr(what));
+}
+
+TEST(Convert, ProposeGoesThroughUnchanged) {
+  const ProposeRequest request{.update = TestUpdate(3),
+                               .budget = {.max_nodes = 7, .max_depth = 4}};
+  const v1::Propose message = ToProto(request, absl::Milliseconds(2));
+  auto back = FromProto(message);
+  ASSERT_TRUE(back.ok()) << back.status();
+  ExpectEqual(back->update, request.update);
+  EXPECT_EQ(back->budget.max_nodes, 7);
+  EXPECT_EQ(back->budget.max_depth, 4);
+  EXPECT_EQ(TimeBudget(message), absl::Milliseconds(2));
+}
+
+TEST(Convert, ProposalGoesThroughUnchanged) {
+  const Proposal proposal{.round = ~uint64_t{0},
+                          .committed_length = 100'000,
+                          .tree = SmallTree(),
+                          .compute_time = absl::Microseconds(31)};
+  auto back = FromProto(ToProto(proposal));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->round, proposal.round);
+  EXPECT_EQ(back->committed_length, 100'000);
+  EXPECT_EQ(back->compute_time, proposal.compute_time);
+  ExpectEqual(back->tree, proposal.tree);
+}
+
+TEST(Convert, VerifyRequestGoesThroughUnchanged) {
+  const VerifyRequest request{
+      .update = TestUpdate(3), .tree = SmallTree(), .rule = "walk"};
+  auto back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  ExpectEqual(back->update, request.update);
+  ExpectEqual(back->tree, request.tree);
+  EXPECT_EQ(back->rule, "walk");
+}
+
+TEST(Convert, VerdictGoesThroughUnchanged) {
+  Verdict verdict;
+  verdict.round = 8;
+  verdict.path = {1, 3};
+  verdict.tokens = {10, 999, 5};
+  verdict.rule = "walk";
+  verdict.near_ties = 2;
+  verdict.timings.forward = absl::Milliseconds(9);
+  verdict.timings.commit = absl::Microseconds(1);
+  auto back = FromProto(ToProto(verdict));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->round, 8);
+  EXPECT_EQ(back->path, verdict.path);
+  EXPECT_EQ(back->tokens, verdict.tokens);
+  EXPECT_EQ(back->rule, "walk");
+  EXPECT_EQ(back->near_ties, 2);
+  EXPECT_EQ(back->timings.forward, verdict.timings.forward);
+  EXPECT_EQ(back->timings.total(), verdict.timings.total());
+}
+
+TEST(Convert, HellosGoThroughUnchanged) {
+  auto drafter = FromProto(ToProto(TestDrafterInfo()));
+  ASSERT_TRUE(drafter.ok());
+  EXPECT_EQ(drafter->name, "lookup");
+  EXPECT_EQ(drafter->type, "prompt_lookup");
+  EXPECT_EQ(drafter->max_nodes, 2048);
+  EXPECT_EQ(drafter->max_depth, 64);
+  EXPECT_EQ(drafter->model.tokenizer_fingerprint, 0xabcu);
+  EXPECT_FALSE(drafter->wants_features);
+
+  auto verifier = FromProto(ToProto(TestVerifierInfo()));
+  ASSERT_TRUE(verifier.ok());
+  EXPECT_EQ(verifier->epoch, 77);
+  EXPECT_EQ(verifier->max_context, 200'000);
+  EXPECT_EQ(verifier->rules, TestVerifierInfo().rules);
+  EXPECT_EQ(verifier->eos_token_ids, TestVerifierInfo().eos_token_ids);
+  EXPECT_EQ(verifier->device, "cpu");
+  EXPECT_EQ(verifier->model.vocab_size, 1000);
+}
+
+TEST(Convert, TimeBudgetsAreClampedAndNeverBecomeUnlimited) {
+  const ProposeRequest propose{.update = TestUpdate(1)};
+  EXPECT_EQ(TimeBudget(ToProto(propose, -absl::Seconds(1))),
+            absl::ZeroDuration());
+  EXPECT_EQ(ToProto(propose, absl::InfiniteDuration()).time_budget_us(),
+            std::numeric_limits<uint32_t>::max());
+  const VerifyRequest verify{.update = TestUpdate(1)};
+  EXPECT_EQ(TimeBudget(ToProto(verify, -absl::Seconds(1))),
+            absl::Microseconds(1));
+  EXPECT_EQ(TimeBudget(ToProto(verify, absl::InfiniteDuration())),
+            absl::InfiniteDuration());
+  v1::VerifyTree huge;
+  huge.set_time_budget_us(~uint64_t{0});
+  EXPECT_GT(TimeBudget(huge), absl::Hours(24));
+}
+
+TEST(Convert, RefusesColumnsOfUnequalLength) {
+  v1::TokenTree tree = ToProto(SmallTree());
+  tree.add_token(1);
+  ExpectRefused(tree, "5 tokens, 4 parents");
+  tree = ToProto(SmallTree());
+  tree.mutable_log_prob()->RemoveLast();
+  ExpectRefused(tree, "3 log_probs");
+  tree = ToProto(SmallTree());
+  tree.add_provenance(1);
+  ExpectRefused(tree, "5 provenances");
+}
+
+TEST(Convert, RefusesNumbersThatDoNotFit) {
+  v1::TokenTree tree = ToProto(SmallTree());
+  tree.set_token(1, 0x80000000u);
+  ExpectRefused(tree, "tree.token 2147483648 exceeds 2147483647");
+
+  v1::SequenceUpdate update = ToProto(TestUpdate(1));
+  update.add_new_tokens(0xffffffffu);
+  ExpectRefused(update, "update.new_tokens 4294967295");
+  update = ToProto(TestUpdate(1));
+  update.mutable_key()->set_base_length(uint64_t{1} << 40);
+  ExpectRefused(update, "update.key.base_length");
+  update = ToProto(TestUpdate(1));
+  update.mutable_sampling()->set_top_k(0x80000000u);
+  ExpectRefused(update, "sampling.top_k");
+
+  v1::Proposal proposal;
+  proposal.set_committed_length(~uint64_t{0});
+  ExpectRefused(proposal, "committed_length");
+  v1::ModelIdentity model;
+  model.set_vocab_size(uint64_t{1} << 33);
+  ExpectRefused(model, "model.vocab_size");
+}
+
+TEST(Convert, RefusesSamplingOutOfRange) {
+  const float nan = std::nanf("");
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (float temperature : {nan, infinity, -1.0f, 0.001f, 101.0f}) {
+    v1::SequenceUpdate update = ToProto(TestUpdate(1));
+    update.mutable_sampling()->set_temperature(temperature);
+    ExpectRefused(update, "sampling.temperature");
+  }
+  for (float top_p : {nan, 0.0f, -0.1f, 1.1f}) {
+    v1::SequenceUpdate update = ToProto(TestUpdate(1));
+    update.mutable_sampling()->set_top_p(top_p);
+    ExpectRefused(update, "sampling.top_p");
+  }
+}
+
+TEST(Convert, RefusesMissingParts) {
+  ExpectRefused(v1::Propose(), "update.key is missing");
+  v1::SequenceUpdate update = ToProto(TestUpdate(1));
+  update.clear_sampling();
+  ExpectRefused(update, "update.sampling is missing");
+  ExpectRefused(v1::Verdict(), "0 tokens for a path of 0");
+}
+
+TEST(Convert, CheckTokensNamesTheFirstOutside) {
+  EXPECT_TRUE(CheckTokens({0, 999}, TestModel()).ok());
+  EXPECT_THAT(std::string(CheckTokens({0, 1000}, TestModel()).message()),
+              HasSubstr("token 1000 at 1"));
+  EXPECT_FALSE(CheckTokens({-1}, TestModel()).ok());
+}
+
+// Whatever bytes arrive: parsed or not, converted or refused, never a crash,
+// and what was converted has columns of one length.
+TEST(Convert, SurvivesMutatedBytes) {
+  v1::VerifyRequest request;
+  *request.mutable_verify() = ToProto(
+      VerifyRequest{.update = TestUpdate(1), .tree = SmallTree(), .rule = "r"},
+      absl::Seconds(1));
+  v1::DraftResponse response;
+  *response.mutable_proposal() =
+      ToProto(Proposal{.round = 1, .committed_length = 3, .tree = SmallTree()});
+  const std::string originals[] = {request.SerializeAsString(),
+                                   response.SerializeAsString()};
+  std::mt19937 random(20240607);
+  int converted = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = originals[i % 2];
+    for (uint32_t n = 1 + random() % 4; n > 0; --n) {
+      const size_t at = random() % bytes.size();
+      switch (random() % 3) {
+        case 0:
+          bytes[at] = static_cast<char>(random());
+          break;
+        case 1:
+          bytes.erase(at, 1 + random() % 4);
+          break;
+        default:
+          bytes.insert(at, 1, static_cast<char>(random()));
+          break;
+      }
+      if (bytes.empty()) bytes = "x";
+    }
+    if (i % 2 == 0) {
+      v1::VerifyRequest message;
+      if (!message.ParseFromString(bytes)) continue;
+      auto result = FromProto(message.verify());
+      if (!result.ok()) continue;
+      ++converted;
+      EXPECT_EQ(result->tree.tokens.size(), result->tree.parents.size());
+      EXPECT_EQ(result->tree.tokens.size(), result->tree.log_probs.size());
+      (void)result->tree.Validate(
+          {.max_nodes = 100, .max_depth = 100, .vocab_size = 1000});
+    } else {
+      v1::DraftResponse message;
+      if (!message.ParseFromString(bytes)) continue;
+      auto result = FromProto(message.proposal());
+      if (!result.ok()) continue;
+      ++converted;
+      EXPECT_EQ(result->tree.tokens.size(), result->tree.parents.size());
+      (void)result->tree.Validate(
+          {.max_nodes = 100, .max_depth = 100, .vocab_size = 1000});
+    }
+  }
+  EXPECT_GT(converted, 100);  // the mutations reach the converters
+}
+
+}  // namespace
+}  // namespace espalier

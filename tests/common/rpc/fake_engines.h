@@ -1,0 +1,208 @@
+// Endpoints that a test holds by the strings, and what they are served with.
+#ifndef ESPALIER_TESTS_COMMON_RPC_FAKE_ENGINES_H_
+#define ESPALIER_TESTS_COMMON_RPC_FAKE_ENGINES_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/spec/endpoints.h"
+
+namespace espalier {
+
+// Longer than any machine needs; only a failing test waits for it.
+inline absl::Time Generous() { return absl::Now() + absl::Seconds(60); }
+
+inline ModelIdentity TestModel() {
+  return {.name = "tiny", .vocab_size = 1000, .tokenizer_fingerprint = 0xabc};
+}
+
+inline DrafterInfo TestDrafterInfo() {
+  return {.name = "lookup",
+          .type = "prompt_lookup",
+          .model = TestModel(),
+          .max_nodes = 2048,
+          .max_depth = 64};
+}
+
+inline VerifierInfo TestVerifierInfo() {
+  VerifierInfo info;
+  info.model = TestModel();
+  info.epoch = 77;
+  info.max_context = 200'000;
+  info.max_tree_nodes = 2048;
+  info.rules = {"greedy", "walk"};
+  info.eos_token_ids = {2, 3};
+  info.device = "cpu";
+  return info;
+}
+
+inline SequenceUpdate TestUpdate(uint64_t sequence) {
+  return {.sequence = {.coordinator_epoch = 9, .number = sequence},
+          .round = 5,
+          .base_length = 0,
+          .prefix_hash = 11,
+          .new_tokens = {1, 2, 3},
+          .sampling = {
+              .temperature = 0.5f, .top_k = 4, .top_p = 0.9f, .seed = 123}};
+}
+
+// Records calls; answers each at once, or on Release while held. Answers echo
+// the request so that a mix-up shows.
+template <typename Interface, typename Request, typename Answer>
+class FakeEngine : public Interface {
+ public:
+  void Hold() {
+    absl::MutexLock lock(&mutex_);
+    held_ = true;
+  }
+  void Release() {
+    std::vector<Call> calls;
+    {
+      absl::MutexLock lock(&mutex_);
+      held_ = false;
+      calls.swap(waiting_);
+    }
+    for (Call& call : calls) Run(std::move(call));
+  }
+  // Every call from now on is answered with it.
+  void FailWith(absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    failure_ = std::move(status);
+  }
+
+  bool AwaitHeld(size_t count) {
+    auto reached = [&] { return waiting_.size() >= count; };
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithDeadline(absl::Condition(&reached), Generous());
+  }
+  bool AwaitEnded(size_t count) {
+    auto reached = [&] { return ended_.size() >= count; };
+    absl::MutexLock lock(&mutex_);
+    return mutex_.AwaitWithDeadline(absl::Condition(&reached), Generous());
+  }
+
+  std::vector<SequenceId> ended() {
+    absl::MutexLock lock(&mutex_);
+    return ended_;
+  }
+  Request last() {
+    absl::MutexLock lock(&mutex_);
+    return last_;
+  }
+  absl::Time last_deadline() {
+    absl::MutexLock lock(&mutex_);
+    return last_deadline_;
+  }
+
+  void EndSequence(SequenceId sequence) override {
+    absl::MutexLock lock(&mutex_);
+    ended_.push_back(sequence);
+  }
+
+ protected:
+  void Take(Request request, absl::Time deadline, Done<Answer> done) {
+    Call call{std::move(request), std::move(done)};
+    {
+      absl::MutexLock lock(&mutex_);
+      last_ = call.request;
+      last_deadline_ = deadline;
+      if (held_) {
+        waiting_.push_back(std::move(call));
+        return;
+      }
+    }
+    Run(std::move(call));
+  }
+  virtual Answer Make(const Request& request) = 0;
+
+ private:
+  struct Call {
+    Request request;
+    Done<Answer> done;
+  };
+
+  void Run(Call call) {
+    absl::Status failure;
+    {
+      absl::MutexLock lock(&mutex_);
+      failure = failure_;
+    }
+    if (failure.ok()) {
+      std::move(call.done)(Make(call.request));
+    } else {
+      std::move(call.done)(failure);
+    }
+  }
+
+  absl::Mutex mutex_;
+  bool held_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Call> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SequenceId> ended_ ABSL_GUARDED_BY(mutex_);
+  Request last_ ABSL_GUARDED_BY(mutex_);
+  absl::Time last_deadline_ ABSL_GUARDED_BY(mutex_);
+};
+
+class FakeDraftEngine final
+    : public FakeEngine<DraftEndpoint, ProposeRequest, Proposal> {
+ public:
+  void Propose(ProposeRequest request, absl::Time deadline,
+               Done<Proposal> done) override {
+    Take(std::move(request), deadline, std::move(done));
+  }
+
+ private:
+  // A chain that spells the sequence's number, as long as the budget.
+  Proposal Make(const ProposeRequest& request) override {
+    Proposal proposal{.round = request.update.round,
+                      .committed_length = request.update.committed_length(),
+                      .compute_time = absl::Microseconds(42)};
+    proposal.tree = TokenTree::RootOnly(request.update.new_tokens.back());
+    const auto token =
+        static_cast<TokenId>(request.update.sequence.number % 1000);
+    for (int32_t i = 0; i < request.budget.max_nodes; ++i) {
+      proposal.tree.Add(i, token, static_cast<float>(-i - 1));
+    }
+    return proposal;
+  }
+};
+
+class FakeVerifyEngine final
+    : public FakeEngine<VerifyEndpoint, VerifyRequest, Verdict> {
+ public:
+  void Verify(VerifyRequest request, absl::Time deadline,
+              Done<Verdict> done) override {
+    Take(std::move(request), deadline, std::move(done));
+  }
+
+ private:
+  // Accepts every node and adds the sequence's number.
+  Verdict Make(const VerifyRequest& request) override {
+    Verdict verdict;
+    verdict.round = request.update.round;
+    verdict.rule = request.rule;
+    verdict.near_ties = 1;
+    verdict.timings = {.queue = absl::Microseconds(1),
+                       .prefill = absl::Microseconds(2),
+                       .forward = absl::Microseconds(3),
+                       .accept = absl::Microseconds(4),
+                       .commit = absl::Microseconds(5)};
+    for (int32_t i = 1; i < request.tree.num_nodes(); ++i) {
+      verdict.path.push_back(i);
+      verdict.tokens.push_back(request.tree.tokens[static_cast<size_t>(i)]);
+    }
+    verdict.tokens.push_back(
+        static_cast<TokenId>(request.update.sequence.number));
+    return verdict;
+  }
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_COMMON_RPC_FAKE_ENGINES_H_

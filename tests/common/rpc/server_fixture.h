@@ -1,0 +1,67 @@
+// A drafter and a verifier over fake engines, in this process, that a test can
+// stop and start again at the same address.
+#ifndef ESPALIER_TESTS_COMMON_RPC_SERVER_FIXTURE_H_
+#define ESPALIER_TESTS_COMMON_RPC_SERVER_FIXTURE_H_
+
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+
+#include "common/base/check.h"
+#include "common/rpc/server_runner.h"
+#include "drafter/drafter_service.h"
+#include "gtest/gtest.h"
+#include "prometheus/registry.h"
+#include "tests/common/rpc/fake_engines.h"
+#include "verifier/verifier_service.h"
+
+namespace espalier {
+
+// Short enough for a Unix socket, and of this test alone.
+inline std::string SocketAddress() {
+  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+  return "unix:/tmp/espalier_" + std::to_string(getpid()) + "_" +
+         std::to_string(std::hash<std::string>()(test->name()) % 100'000);
+}
+
+class TestServer {
+ public:
+  struct Options {
+    std::string address;
+    DrafterInfo drafter = TestDrafterInfo();
+    VerifierInfo verifier = TestVerifierInfo();
+  };
+
+  TestServer(FakeDraftEngine& drafter, FakeVerifyEngine& verifier,
+             const Options& options)
+      : drafter_(drafter, options.drafter),
+        verifier_(verifier, options.verifier) {
+    v1::ServerConfig config;
+    config.add_listen(options.address);
+    auto runner = ServerRunner::Start(
+        {.config = config,
+         .services = {{"espalier.v1.Drafter", &drafter_},
+                      {"espalier.v1.Verifier", &verifier_}},
+         .registry = std::make_shared<prometheus::Registry>(),
+         .drain = [this](absl::Time deadline) {
+           drafter_.Drain(deadline);
+           verifier_.Drain(deadline);
+         }});
+    if (!runner.ok()) ADD_FAILURE() << runner.status();
+    ESPALIER_CHECK(runner.ok());
+    runner_ = *std::move(runner);
+  }
+
+  const std::string& address() const { return runner_->addresses()[0]; }
+  ServerRunner& runner() { return *runner_; }
+
+ private:
+  drafter::DrafterService drafter_;
+  verifier::VerifierService verifier_;
+  std::unique_ptr<ServerRunner> runner_;  // first to go
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_COMMON_RPC_SERVER_FIXTURE_H_

@@ -1,0 +1,247 @@
+// Streams that no client of ours would send.
+#include "common/rpc/server_streams.h"
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/rpc/peer_channel.h"
+#include "common/rpc/wire.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/common/rpc/fake_engines.h"
+#include "tests/common/rpc/server_fixture.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ServerStreamsTest : public testing::Test {
+ protected:
+  using Stream = grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftResponse>;
+
+  // A blocking stream, with the hello done.
+  struct Client {
+    std::unique_ptr<grpc::ClientContext> context =
+        std::make_unique<grpc::ClientContext>();
+    std::unique_ptr<Stream> stream;
+
+    v1::DraftResponse Ask(const v1::DraftRequest& request) {
+      v1::DraftResponse response;
+      EXPECT_TRUE(stream->Write(request));
+      EXPECT_TRUE(stream->Read(&response));
+      return response;
+    }
+    ~Client() {
+      if (context) context->TryCancel();
+      if (stream) (void)stream->Finish();
+    }
+    Client() = default;
+    Client(Client&&) = default;
+  };
+
+  Client Open() {
+    Client client;
+    client.stream = stub_->Draft(client.context.get());
+    return client;
+  }
+  Client OpenWithHello(uint64_t epoch = 9) {
+    Client client = Open();
+    EXPECT_TRUE(client.Ask(Hello(epoch)).has_hello());
+    return client;
+  }
+
+  static v1::DraftRequest Hello(uint64_t epoch = 9) {
+    v1::DraftRequest request;
+    request.set_request_id(1);
+    *request.mutable_hello() = MakeCoordinatorHello(TestModel(), epoch);
+    return request;
+  }
+  static v1::DraftRequest Propose(uint64_t id, uint64_t sequence) {
+    v1::DraftRequest request;
+    request.set_request_id(id);
+    *request.mutable_propose() =
+        ToProto({.update = TestUpdate(sequence), .budget = {.max_nodes = 1}},
+                absl::Seconds(60));
+    return request;
+  }
+
+  // The status of a stream that is expected to end after `first`.
+  grpc::Status EndAfter(const v1::DraftRequest& first) {
+    grpc::ClientContext context;
+    auto stream = stub_->Draft(&context);
+    stream->Write(first);
+    v1::DraftResponse response;
+    EXPECT_FALSE(stream->Read(&response));
+    return stream->Finish();
+  }
+
+  static void ExpectFailure(const v1::DraftResponse& response, uint64_t id,
+                            absl::StatusCode code) {
+    EXPECT_EQ(response.request_id(), id);
+    ASSERT_TRUE(response.has_failure());
+    EXPECT_EQ(response.failure().code(), static_cast<int>(code))
+        << response.failure().message();
+  }
+
+  FakeDraftEngine draft_engine_;
+  FakeVerifyEngine verify_engine_;
+  TestServer server_{
+      draft_engine_, verify_engine_, {.address = SocketAddress()}};
+  std::unique_ptr<v1::Drafter::Stub> stub_ =
+      v1::Drafter::NewStub(NewPeerChannel(server_.address()));
+};
+
+TEST_F(ServerStreamsTest, FirstMessageMustBeAHello) {
+  EXPECT_EQ(EndAfter(Propose(1, 1)).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_EQ(EndAfter(v1::DraftRequest()).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+}
+
+TEST_F(ServerStreamsTest, CoordinatorThatDoesNotFitIsRefusedWithTheReason) {
+  v1::DraftRequest hello = Hello();
+  hello.mutable_hello()->set_protocol_version(2);
+  grpc::Status status = EndAfter(hello);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
+  EXPECT_THAT(status.error_message(), HasSubstr("protocol version 2"));
+
+  hello = Hello();
+  hello.mutable_hello()->mutable_model()->set_vocab_size(5);
+  EXPECT_THAT(EndAfter(hello).error_message(),
+              HasSubstr("vocabulary of 5 tokens"));
+  hello = Hello();
+  hello.mutable_hello()->mutable_model()->set_tokenizer_fingerprint(5);
+  EXPECT_THAT(EndAfter(hello).error_message(), HasSubstr("fingerprint"));
+  hello = Hello();
+  hello.mutable_hello()->clear_model();
+  EXPECT_EQ(EndAfter(hello).error_code(),
+            grpc::StatusCode::FAILED_PRECONDITION);
+  hello.mutable_hello()->mutable_model()->set_vocab_size(~uint64_t{0});
+  EXPECT_THAT(EndAfter(hello).error_message(), HasSubstr("malformed hello"));
+}
+
+TEST_F(ServerStreamsTest, BadMessagesAreAnsweredAndTheStreamGoesOn) {
+  Client client = OpenWithHello();
+  v1::DraftRequest request;
+  request.set_request_id(2);
+  ExpectFailure(client.Ask(request), 2, absl::StatusCode::kInvalidArgument);
+  ExpectFailure(client.Ask(Hello()), 1, absl::StatusCode::kInvalidArgument);
+  ExpectFailure(client.Ask(Propose(0, 1)), 0,
+                absl::StatusCode::kInvalidArgument);
+
+  request.mutable_features()->set_data("xx");
+  ExpectFailure(client.Ask(request), 2, absl::StatusCode::kUnimplemented);
+
+  request = Propose(3, 1);
+  request.mutable_propose()->mutable_update()->mutable_key()->set_epoch(10);
+  ExpectFailure(client.Ask(request), 3, absl::StatusCode::kInvalidArgument);
+  request = Propose(4, 1);
+  request.mutable_propose()->mutable_update()->add_new_tokens(1000);
+  ExpectFailure(client.Ask(request), 4, absl::StatusCode::kInvalidArgument);
+  request = Propose(5, 1);
+  request.mutable_propose()->clear_update();
+  ExpectFailure(client.Ask(request), 5, absl::StatusCode::kInvalidArgument);
+
+  EXPECT_TRUE(client.Ask(Propose(6, 1)).has_proposal());
+}
+
+TEST_F(ServerStreamsTest, UnparsableBytesBreakOnlyTheirStream) {
+  Client client = OpenWithHello();
+  grpc::ClientContext context;
+  auto other = stub_->Draft(&context);
+  v1::DraftRequest unknown;
+  unknown.GetReflection()->MutableUnknownFields(&unknown)->AddVarint(99, 1);
+  other->Write(unknown);
+  EXPECT_FALSE(other->Finish().ok());
+  EXPECT_TRUE(client.Ask(Propose(2, 1)).has_proposal());
+}
+
+TEST_F(ServerStreamsTest, ASequenceBelongsToTheStreamThatSpokeLast) {
+  std::optional<Client> old_stream = OpenWithHello();
+  EXPECT_TRUE(old_stream->Ask(Propose(2, 1)).has_proposal());
+  EXPECT_TRUE(old_stream->Ask(Propose(3, 2)).has_proposal());
+  Client new_stream = OpenWithHello();
+  EXPECT_TRUE(new_stream.Ask(Propose(2, 1)).has_proposal());
+  old_stream.reset();
+  ASSERT_TRUE(draft_engine_.AwaitEnded(1));
+  // A round trip later, still only the sequence that was left behind.
+  EXPECT_TRUE(new_stream.Ask(Propose(3, 1)).has_proposal());
+  EXPECT_EQ(draft_engine_.ended(), (std::vector<SequenceId>{{9, 2}}));
+}
+
+TEST_F(ServerStreamsTest, ASequenceOfAnotherStreamCannotBeEnded) {
+  Client owner = OpenWithHello();
+  EXPECT_TRUE(owner.Ask(Propose(2, 1)).has_proposal());
+  Client stranger = OpenWithHello(8);
+  v1::DraftRequest request;
+  *request.mutable_end_sequence() =
+      ToProto(SequenceId{.coordinator_epoch = 9, .number = 1});
+  EXPECT_TRUE(stranger.stream->Write(request));
+  ExpectFailure(stranger.Ask(Propose(2, 1)), 2,
+                absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(draft_engine_.ended().empty());
+}
+
+TEST_F(ServerStreamsTest, ManyRequestsInFlightAreAllAnswered) {
+  constexpr uint64_t kRequests = 3000;  // more than one stream may have open
+  Client client = OpenWithHello();
+  draft_engine_.Hold();
+  std::thread writer([&] {
+    for (uint64_t id = 2; id < 2 + kRequests; ++id) {
+      EXPECT_TRUE(client.stream->Write(Propose(id, id)));
+    }
+  });
+  EXPECT_TRUE(draft_engine_.AwaitHeld(1023));
+  draft_engine_.Release();
+  v1::DraftResponse response;
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    ASSERT_TRUE(client.stream->Read(&response));
+    EXPECT_TRUE(response.has_proposal());
+  }
+  writer.join();
+}
+
+TEST_F(ServerStreamsTest, HalfCloseEndsTheStreamAndItsSequences) {
+  Client client = OpenWithHello();
+  EXPECT_TRUE(client.Ask(Propose(2, 1)).has_proposal());
+  client.stream->WritesDone();
+  v1::DraftResponse response;
+  EXPECT_FALSE(client.stream->Read(&response));
+  EXPECT_TRUE(client.stream->Finish().ok());
+  client.stream.reset();
+  EXPECT_TRUE(draft_engine_.AwaitEnded(1));
+}
+
+// An engine whose faults must not reach gRPC.
+class BrokenEngine final : public DraftEndpoint {
+ public:
+  void Propose(ProposeRequest request, absl::Time, Done<Proposal>) override {
+    if (request.update.sequence.number == 1) throw std::runtime_error("bug");
+    // Forgets to answer.
+  }
+  void EndSequence(SequenceId) override {}
+};
+
+TEST_F(ServerStreamsTest, ExceptionsAndForgottenAnswersBecomeInternal) {
+  BrokenEngine engine;
+  drafter::DrafterService service(engine, TestDrafterInfo());
+  v1::ServerConfig config;
+  config.add_listen("127.0.0.1:0");
+  auto runner = ServerRunner::Start(
+      {.config = config,
+       .services = {{"espalier.v1.Drafter", &service}},
+       .registry = std::make_shared<prometheus::Registry>()});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
+  Client client = OpenWithHello();
+  ExpectFailure(client.Ask(Propose(2, 1)), 2, absl::StatusCode::kInternal);
+  ExpectFailure(client.Ask(Propose(3, 2)), 3, absl::StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace espalier

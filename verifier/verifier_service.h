@@ -1,0 +1,31 @@
+#ifndef ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
+#define ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
+
+#include "absl/time/time.h"
+#include "common/rpc/server_streams.h"
+#include "common/rpc/wire.h"
+#include "common/spec/endpoints.h"
+#include "common/spec/messages.h"
+
+namespace espalier::verifier {
+
+// Serves a VerifyEndpoint over gRPC. Checks what a message claims against
+// `info` before the endpoint sees it. Thread-safe. Outlives the grpc::Server;
+// the endpoint outlives the service.
+class VerifierService final : public v1::Verifier::CallbackService {
+ public:
+  VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info);
+
+  grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>* Verify(
+      grpc::CallbackServerContext* context) override;
+
+  // For ServerRunner: see ServerStreams::Drain.
+  void Drain(absl::Time deadline) { streams_.Drain(deadline); }
+
+ private:
+  ServerStreams<VerifyWire> streams_;
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
