@@ -50,6 +50,9 @@ if(ESPALIER_TORCH)
   target_link_libraries(torch::cpu INTERFACE
       ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so
       ${ESPALIER_LIBTORCH}/lib/libc10.so)
+  # A program that was copied elsewhere finds libtorch in ../lib.
+  list(APPEND CMAKE_BUILD_RPATH $ORIGIN/../lib)
+  # The old kind of rpath, which also serves the libraries' own dependencies.
   target_link_options(torch::cpu INTERFACE
       -Wl,--disable-new-dtags
       -Wl,-rpath-link,${ESPALIER_LIBTORCH}/lib

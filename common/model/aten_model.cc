@@ -1,0 +1,179 @@
+#include "common/model/aten_model.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/model/catch_torch.h"
+#include "common/model/ops.h"
+
+namespace espalier {
+namespace {
+
+// Rows on the device; each is copied to the host when it is first read.
+class DeviceLogitRows final : public LogitRows {
+ public:
+  explicit DeviceLogitRows(at::Tensor logits)  // [rows, vocab] float32
+      : logits_(logits.contiguous()), rows_(logits.size(0)) {}
+
+  int64_t num_rows() const override { return logits_.size(0); }
+
+  absl::Span<const float> Row(int64_t row) const override {
+    ESPALIER_CHECK(0 <= row && row < num_rows());
+    if (!rows_[row].defined()) {
+      rows_[row] = logits_.select(/*dim=*/0, row).to(at::kCPU);  // sync
+    }
+    return {rows_[row].const_data_ptr<float>(),
+            static_cast<size_t>(logits_.size(1))};
+  }
+
+ private:
+  const at::Tensor logits_;
+  mutable std::vector<at::Tensor> rows_;  // on the CPU: views of logits_
+};
+
+at::Tensor LongTensor(const std::vector<int64_t>& values,
+                      const at::Device& device) {
+  return at::tensor(values, at::dtype(at::kLong)).to(device);
+}
+
+}  // namespace
+
+AtenModel::AtenModel(Parts parts)
+    : info_(std::move(parts.info)),
+      decoder_(std::move(parts.decoder)),
+      kv_shape_(parts.kv_shape),
+      pool_(parts.kv_pool_tokens) {}
+
+KvUsage AtenModel::kv_usage() const {
+  return {.used_tokens = pool_.used_tokens(),
+          .total_tokens = pool_.total_tokens()};
+}
+
+CacheId AtenModel::NewSequence() {
+  sequences_.try_emplace(next_id_, kv_shape_, &pool_);
+  return next_id_++;
+}
+
+void AtenModel::Release(CacheId cache) {
+  ESPALIER_CHECK(sequences_.erase(cache) == 1);
+}
+
+int64_t AtenModel::Length(CacheId cache) const {
+  return Get(cache).kv.length();
+}
+
+AtenModel::Sequence& AtenModel::Get(CacheId cache) {
+  auto found = sequences_.find(cache);
+  ESPALIER_CHECK(found != sequences_.end());
+  return found->second;
+}
+
+const AtenModel::Sequence& AtenModel::Get(CacheId cache) const {
+  return const_cast<AtenModel*>(this)->Get(cache);
+}
+
+// The exact attention is float32 on the CPU; elsewhere it is dense.
+bool AtenModel::attends_by_rows() const {
+  return kv_shape_.tensor.device().is_cpu() &&
+         kv_shape_.tensor.dtype() == at::kFloat;
+}
+
+absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::Forward(
+    absl::Span<const SequenceRows> batch) {
+  RETURN_IF_ERROR(CheckBatch(batch));
+  return CatchTorch([&] {
+    const c10::InferenceMode no_autograd;
+    return RunPass(batch);
+  });
+}
+
+absl::Status AtenModel::CheckBatch(absl::Span<const SequenceRows> batch) const {
+  if (batch.empty()) return absl::InvalidArgumentError("a pass without rows");
+  const RowLimits limits = {.max_rows = info_.max_rows,
+                            .max_context = info_.max_context,
+                            .vocab_size = info_.config.vocab_size};
+  std::set<CacheId> seen;
+  for (const SequenceRows& rows : batch) {
+    if (!seen.insert(rows.cache).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", rows.cache, " is twice in one pass"));
+    }
+    RETURN_IF_ERROR(CheckRows(rows, Length(rows.cache), limits));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Pass> AtenModel::BuildPass(
+    absl::Span<const SequenceRows> batch) {
+  const at::Device device = kv_shape_.tensor.device();
+  std::vector<int64_t> tokens, positions;
+  Pass pass;
+  for (const SequenceRows& rows : batch) {
+    KvCache& kv = Get(rows.cache).kv;
+    RETURN_IF_ERROR(
+        kv.Reserve(kv.length() + static_cast<int64_t>(rows.tokens.size())));
+    PassSequence part = {.first_row = static_cast<int64_t>(tokens.size()),
+                         .tree = BuildRowTree(rows.parents, kv.length()),
+                         .cache = &kv,
+                         .bias = {}};
+    if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree, device);
+    tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
+    positions.insert(positions.end(), part.tree.positions.begin(),
+                     part.tree.positions.end());
+    pass.sequences.push_back(std::move(part));
+  }
+  pass.tokens = LongTensor(tokens, device);
+  pass.positions = LongTensor(positions, device);
+  return pass;
+}
+
+absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
+    absl::Span<const SequenceRows> batch) {
+  ASSIGN_OR_RETURN(const Pass pass, BuildPass(batch));
+  for (const SequenceRows& rows : batch) Get(rows.cache).last_parents.clear();
+
+  at::Tensor hidden = decoder_->Run(pass);
+  std::vector<int64_t> wanted;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const PassSequence& part = pass.sequences[i];
+    Get(batch[i].cache).last_parents = part.tree.parents;
+    const int64_t end = part.first_row + part.tree.rows();
+    for (int64_t row = end - batch[i].num_logit_rows; row < end; ++row) {
+      wanted.push_back(row);
+    }
+  }
+  if (wanted.empty()) {
+    return std::make_unique<DeviceLogitRows>(
+        at::empty({0, info_.config.vocab_size}));
+  }
+  if (static_cast<int64_t>(wanted.size()) < hidden.size(0)) {
+    hidden =
+        hidden.index_select(/*dim=*/0, LongTensor(wanted, hidden.device()));
+  }
+  return std::make_unique<DeviceLogitRows>(decoder_->Logits(hidden));
+}
+
+absl::Status AtenModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
+  Sequence& sequence = Get(cache);
+  RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  return CatchTorch([&] {
+    const c10::InferenceMode no_autograd;
+    sequence.kv.Keep(path);
+    sequence.last_parents.clear();
+    return absl::OkStatus();
+  });
+}
+
+void AtenModel::Truncate(CacheId cache, int64_t length) {
+  Sequence& sequence = Get(cache);
+  sequence.kv.Truncate(length);
+  sequence.last_parents.clear();
+}
+
+}  // namespace espalier

@@ -1,0 +1,295 @@
+#include "common/model/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/json_file.h"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxSize = int64_t{1} << 24;
+
+// Reads typed fields of one JSON object. The first error sticks, so that a
+// parser reads field after field and asks once.
+class FieldReader {
+ public:
+  FieldReader(const Json& json, std::string source)
+      : json_(json), source_(std::move(source)) {}
+
+  bool Has(const char* name) const {
+    return json_.contains(name) && !json_[name].is_null();
+  }
+
+  // 1 .. kMaxSize.
+  int64_t Size(const char* name, std::optional<int64_t> fallback = {}) {
+    if (!Has(name)) return Missing(name, fallback, int64_t{1});
+    const Json& value = json_[name];
+    if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 ||
+        value.get<uint64_t>() > static_cast<uint64_t>(kMaxSize)) {
+      Fail(name, absl::StrCat("must be an integer in 1 .. ", kMaxSize));
+      return 1;
+    }
+    return value.get<int64_t>();
+  }
+
+  // Finite and above 0.
+  double Positive(const char* name, std::optional<double> fallback = {}) {
+    if (!Has(name)) return Missing(name, fallback, 1.0);
+    const Json& value = json_[name];
+    if (!value.is_number() || !std::isfinite(value.get<double>()) ||
+        value.get<double>() <= 0) {
+      Fail(name, "must be a number above 0");
+      return 1;
+    }
+    return value.get<double>();
+  }
+
+  bool Flag(const char* name, bool fallback) {
+    if (!Has(name)) return fallback;
+    if (!json_[name].is_boolean()) Fail(name, "must be true or false");
+    return json_[name].is_boolean() && json_[name].get<bool>();
+  }
+
+  std::string Text(const char* name, const std::string& fallback) {
+    if (!Has(name)) return fallback;
+    if (!json_[name].is_string()) {
+      Fail(name, "must be a string");
+      return fallback;
+    }
+    return json_[name].get<std::string>();
+  }
+
+  void Fail(const char* name, const std::string& problem) {
+    SetStatus(absl::InvalidArgumentError(
+        absl::StrCat(source_, ": ", name, " ", problem)));
+  }
+
+  void Unimplemented(const std::string& what) {
+    SetStatus(absl::UnimplementedError(
+        absl::StrCat(source_, ": ", what, " is not implemented")));
+  }
+
+  // Takes over the first error of a reader of a nested object.
+  void Adopt(const absl::Status& nested) { SetStatus(nested); }
+
+  const Json& json() const { return json_; }
+  const std::string& source() const { return source_; }
+  const absl::Status& status() const { return status_; }
+
+ private:
+  template <typename T>
+  T Missing(const char* name, std::optional<T> fallback, T dummy) {
+    if (!fallback.has_value()) Fail(name, "is missing");
+    return fallback.value_or(dummy);
+  }
+
+  void SetStatus(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+  const Json& json_;
+  std::string source_;
+  absl::Status status_;
+};
+
+// One id or a list of ids; every id lies in the vocabulary.
+std::vector<TokenId> ReadEosIds(FieldReader& fields, int64_t vocab_size) {
+  constexpr const char* kName = "eos_token_id";
+  if (!fields.Has(kName)) return {};
+  const Json& value = fields.json()[kName];
+  const Json list = value.is_array() ? value : Json::array({value});
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    if (!id.is_number_unsigned() ||
+        id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
+      fields.Fail(kName, absl::StrCat("must be in 0 .. ", vocab_size - 1));
+      return {};
+    }
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+Activation ReadActivation(FieldReader& fields, const char* name,
+                          const std::string& fallback) {
+  const std::string text = fields.Text(name, fallback);
+  if (text == "silu" || text == "swish") return Activation::kSilu;
+  if (text == "gelu") return Activation::kGelu;
+  if (text == "gelu_new" || text == "gelu_pytorch_tanh") {
+    return Activation::kGeluTanh;
+  }
+  fields.Unimplemented(absl::StrCat(name, " \"", text, "\""));
+  return Activation::kSilu;
+}
+
+void ReadRope(FieldReader& fields, ModelConfig& config) {
+  config.rope_theta = fields.Positive("rope_theta", 10000.0);
+  // Newer files call the object rope_parameters and put the base inside.
+  const char* name =
+      fields.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!fields.Has(name)) return;
+  if (!fields.json()[name].is_object()) {
+    fields.Fail(name, "must be an object");
+    return;
+  }
+  FieldReader rope(fields.json()[name],
+                   absl::StrCat(fields.source(), ": ", name));
+  config.rope_theta = rope.Positive("rope_theta", config.rope_theta);
+  const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
+  if (type == "llama3") {
+    config.rope_scaling =
+        Llama3RopeScaling{.factor = rope.Positive("factor"),
+                          .low_freq_factor = rope.Positive("low_freq_factor"),
+                          .high_freq_factor = rope.Positive("high_freq_factor"),
+                          .original_max_positions =
+                              rope.Size("original_max_position_embeddings")};
+    if (config.rope_scaling->low_freq_factor >=
+        config.rope_scaling->high_freq_factor) {
+      rope.Fail("low_freq_factor", "must be below high_freq_factor");
+    }
+  } else if (type != "default") {
+    rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
+  }
+  fields.Adopt(rope.status());
+}
+
+void ReadLlama(FieldReader& fields, ModelConfig& config) {
+  config.architecture = Architecture::kLlama;
+  config.num_layers = fields.Size("num_hidden_layers");
+  config.hidden_size = fields.Size("hidden_size");
+  config.num_heads = fields.Size("num_attention_heads");
+  config.num_kv_heads = fields.Size("num_key_value_heads", config.num_heads);
+  if (!fields.Has("head_dim") && config.hidden_size % config.num_heads != 0) {
+    fields.Fail("num_attention_heads", "must divide hidden_size");
+  }
+  config.head_dim = fields.Size(
+      "head_dim", std::max<int64_t>(1, config.hidden_size / config.num_heads));
+  config.ffn_size = fields.Size("intermediate_size");
+  config.max_positions = fields.Size("max_position_embeddings", 2048);
+  config.activation = ReadActivation(fields, "hidden_act", "silu");
+  config.norm_epsilon = fields.Positive("rms_norm_eps", 1e-6);
+  config.attention_bias = fields.Flag("attention_bias", false);
+  config.mlp_bias = fields.Flag("mlp_bias", false);
+  config.tied_head = fields.Flag("tie_word_embeddings", false);
+  ReadRope(fields, config);
+  if (config.num_heads % config.num_kv_heads != 0) {
+    fields.Fail("num_key_value_heads", "must divide num_attention_heads");
+  }
+  if (config.head_dim % 2 != 0) {
+    fields.Fail("head_dim", "must be even for rotary positions");
+  }
+}
+
+void ReadGpt2(FieldReader& fields, ModelConfig& config) {
+  config.architecture = Architecture::kGpt2;
+  config.num_layers = fields.Size("n_layer");
+  config.hidden_size = fields.Size("n_embd");
+  config.num_heads = fields.Size("n_head");
+  config.num_kv_heads = config.num_heads;
+  if (config.hidden_size % config.num_heads != 0) {
+    fields.Fail("n_head", "must divide n_embd");
+  }
+  config.head_dim = std::max<int64_t>(1, config.hidden_size / config.num_heads);
+  config.ffn_size = fields.Size("n_inner", 4 * config.hidden_size);
+  config.max_positions = fields.Size("n_positions");
+  config.activation = ReadActivation(fields, "activation_function", "gelu_new");
+  config.norm_epsilon = fields.Positive("layer_norm_epsilon", 1e-5);
+  config.tied_head = fields.Flag("tie_word_embeddings", true);
+  if (!fields.Flag("scale_attn_weights", true)) {
+    fields.Unimplemented("scale_attn_weights false");
+  }
+  if (fields.Flag("scale_attn_by_inverse_layer_idx", false)) {
+    fields.Unimplemented("scale_attn_by_inverse_layer_idx true");
+  }
+}
+
+absl::StatusOr<std::string> ReadArchitecture(const FieldReader& fields) {
+  const Json& json = fields.json();
+  const bool named =
+      json.contains("architectures") && json["architectures"].is_array() &&
+      json["architectures"].size() == 1 && json["architectures"][0].is_string();
+  if (!named) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        fields.source(), ": architectures must be a list of one name"));
+  }
+  return json["architectures"][0].get<std::string>();
+}
+
+absl::StatusOr<ModelConfig> FromJson(const Json& json,
+                                     const std::string& source) {
+  FieldReader fields(json, source);
+  ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(fields));
+  ModelConfig config;
+  config.vocab_size = fields.Size("vocab_size");
+  if (architecture == "LlamaForCausalLM") {
+    ReadLlama(fields, config);
+  } else if (architecture == "GPT2LMHeadModel") {
+    ReadGpt2(fields, config);
+  } else {
+    return absl::UnimplementedError(absl::StrCat(
+        source, ": architecture \"", architecture,
+        "\" is not implemented; known: GPT2LMHeadModel, LlamaForCausalLM"));
+  }
+  if (fields.Has("quantization_config")) {
+    fields.Unimplemented("quantization_config");
+  }
+  config.eos_ids = ReadEosIds(fields, config.vocab_size);
+  RETURN_IF_ERROR(fields.status());
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text,
+                                             const std::string& source) {
+  ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, source));
+  return FromJson(json, source);
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  ASSIGN_OR_RETURN(const Json json, ReadJsonObject(path));
+  ASSIGN_OR_RETURN(ModelConfig config, FromJson(json, path));
+  const std::string generation_path = folder + "/generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(generation_path, ignored)) return config;
+  ASSIGN_OR_RETURN(const Json generation, ReadJsonObject(generation_path));
+  FieldReader fields(generation, generation_path);
+  if (fields.Has("eos_token_id")) {
+    config.eos_ids = ReadEosIds(fields, config.vocab_size);
+    RETURN_IF_ERROR(fields.status());
+  }
+  return config;
+}
+
+std::vector<double> RotaryFrequencies(const ModelConfig& config) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < config.head_dim; i += 2) {
+    const double exponent = static_cast<double>(i) / config.head_dim;
+    double frequency = std::pow(config.rope_theta, -exponent);
+    if (config.rope_scaling.has_value()) {
+      const Llama3RopeScaling& s = *config.rope_scaling;
+      // Long waves are stretched by `factor`, short ones kept, and between
+      // the two limits the frequency is blended.
+      const double turns =
+          s.original_max_positions * frequency / (2 * std::numbers::pi);
+      const double keep =
+          std::clamp((turns - s.low_freq_factor) /
+                         (s.high_freq_factor - s.low_freq_factor),
+                     0.0, 1.0);
+      frequency = keep * frequency + (1 - keep) * frequency / s.factor;
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
+}  // namespace espalier

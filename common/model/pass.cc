@@ -1,0 +1,26 @@
+#include <ATen/ATen.h>
+
+#include "common/model/decoder.h"
+#include "common/model/ops.h"
+
+namespace espalier {
+
+at::Tensor Pass::Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v) const {
+  std::vector<at::Tensor> parts;
+  for (const PassSequence& part : sequences) {
+    auto rows = [&part](const at::Tensor& x) {
+      return x.narrow(/*dim=*/0, part.first_row, part.tree.rows());
+    };
+    part.cache->WriteRows(layer, rows(k), rows(v));
+    const at::Tensor& keys = part.cache->k(layer);
+    const at::Tensor& values = part.cache->v(layer);
+    parts.push_back(
+        part.bias.defined()
+            ? ops::AttendDense(rows(q), keys, values, part.tree, part.bias)
+            : ops::AttendByRows(rows(q), keys, values, part.tree));
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+}  // namespace espalier

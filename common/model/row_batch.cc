@@ -1,0 +1,85 @@
+#include "common/model/row_batch.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace espalier {
+
+absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
+                       const RowLimits& limits) {
+  const int64_t size = static_cast<int64_t>(rows.tokens.size());
+  if (size < 1 || size > limits.max_rows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a pass takes 1 to ", limits.max_rows,
+                     " rows of a sequence, not ", size));
+  }
+  if (rows.parents.size() != rows.tokens.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(rows.parents.size(), " parents for ", size, " tokens"));
+  }
+  if (rows.num_logit_rows < 0 || rows.num_logit_rows > size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "num_logit_rows ", rows.num_logit_rows, " is not in 0 .. ", size));
+  }
+  for (int64_t row = 0; row < size; ++row) {
+    const TokenId token = rows.tokens[row];
+    if (token < 0 || token >= limits.vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("token ", token, " of row ", row, " is not in 0 .. ",
+                       limits.vocab_size - 1));
+    }
+    const int32_t parent = rows.parents[row];
+    if (parent < kPrefixParent || parent >= row) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "parent ", parent, " of row ", row, " is not an earlier row"));
+    }
+  }
+  if (prefix + size > limits.max_context) {
+    return absl::OutOfRangeError(absl::StrCat(
+        prefix, " cached positions and ", size, " rows exceed the context of ",
+        limits.max_context, " tokens"));
+  }
+  return absl::OkStatus();
+}
+
+RowTree BuildRowTree(absl::Span<const int32_t> parents, int64_t prefix) {
+  RowTree tree;
+  tree.prefix = prefix;
+  tree.parents.assign(parents.begin(), parents.end());
+  tree.ancestor_begin.push_back(0);
+  for (int32_t row = 0; row < static_cast<int32_t>(parents.size()); ++row) {
+    if (parents[row] != kPrefixParent) {
+      const int64_t begin = tree.ancestor_begin[parents[row]];
+      const int64_t end = tree.ancestor_begin[parents[row] + 1];
+      for (int64_t i = begin; i < end; ++i) {
+        tree.ancestors.push_back(tree.ancestors[i]);
+      }
+    }
+    tree.ancestors.push_back(row);
+    tree.ancestor_begin.push_back(static_cast<int64_t>(tree.ancestors.size()));
+    const int64_t seen =
+        tree.ancestor_begin[row + 1] - tree.ancestor_begin[row];
+    tree.positions.push_back(prefix + seen - 1);
+  }
+  return tree;
+}
+
+absl::Status CheckPath(absl::Span<const int32_t> parents,
+                       absl::Span<const int32_t> path) {
+  int32_t expected_parent = kPrefixParent;
+  for (int32_t row : path) {
+    if (row < 0 || row >= static_cast<int32_t>(parents.size())) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("row ", row, " is not one of the last pass's ",
+                       parents.size(), " rows"));
+    }
+    if (parents[row] != expected_parent) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("row ", row, " has the parent ", parents[row], ", not ",
+                       expected_parent, ": the rows to keep are not a path"));
+    }
+    expected_parent = row;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace espalier

@@ -1,0 +1,69 @@
+#ifndef ESPALIER_COMMON_TOKENIZER_BPE_H_
+#define ESPALIER_COMMON_TOKENIZER_BPE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "common/spec/types.h"
+#include "common/tokenizer/tokenizer_file.h"
+
+namespace espalier {
+
+// Byte-pair encoding of one word (Sennrich et al., "Neural Machine Translation
+// of Rare Words with Subword Units", section 3.2). Immutable.
+class Bpe {
+ public:
+  // Memory that one caller reuses from word to word.
+  class Workspace;
+
+  // INVALID_ARGUMENT: a merge names a token that the vocabulary lacks.
+  // UNIMPLEMENTED: bytes without a token that are not to be dropped.
+  static absl::StatusOr<Bpe> Create(const TokenizerFile& file);
+
+  // Appends the ids of `word`, any bytes. O(n log n).
+  void EncodeWord(std::string_view word, Workspace& workspace,
+                  std::vector<TokenId>& ids) const;
+
+ private:
+  struct Merged {
+    int32_t rank = 0;  // lower is more urgent
+    TokenId id = 0;    // what the pair becomes
+  };
+
+  Bpe() = default;
+  const Merged* Find(TokenId left, TokenId right) const;
+  void QueuePair(int64_t left, Workspace& workspace) const;
+
+  std::array<std::optional<TokenId>, 256> byte_tokens_;
+  absl::flat_hash_map<uint64_t, Merged> merges_;  // by PairKey
+};
+
+class Bpe::Workspace {
+ private:
+  friend class Bpe;
+
+  // The word as a linked list in an array; a merged-away right half is dead.
+  struct Symbol {
+    TokenId id = 0;
+    bool dead = false;
+    int64_t previous = 0;
+    int64_t next = 0;
+  };
+
+  struct Candidate {
+    int64_t left = 0;  // position of the pair's left half
+    Merged merged;
+  };
+
+  std::vector<Symbol> symbols_;
+  std::vector<Candidate> heap_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_TOKENIZER_BPE_H_

@@ -1,0 +1,109 @@
+#include "common/tokenizer/chat_template.h"
+
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/status_macros.h"
+
+namespace espalier {
+namespace {
+
+constexpr std::string_view kStart = "<|im_start|>";
+constexpr std::string_view kEnd = "<|im_end|>";
+constexpr std::string_view kSystem = "system";
+constexpr std::string_view kAssistant = "assistant";
+
+// The id of a control token that no text can spell under SpecialText::kPlain.
+absl::StatusOr<TokenId> ControlToken(const Tokenizer& tokenizer,
+                                     std::string_view token) {
+  const std::optional<TokenId> id = tokenizer.TokenToId(token);
+  if (id.has_value() && tokenizer.IsSpecial(*id)) return *id;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the model's tokenizer has no special token ",
+                   std::string(token), ", so it has no ChatML"));
+}
+
+// The system message written out in a Jinja template, where it has one:
+// the rest of the literal "<|im_start|>system\n...<|im_end|>".
+std::optional<std::string> DefaultSystemMessage(std::string_view jinja) {
+  const std::string opening = absl::StrCat(std::string(kStart), "system\n");
+  // A line break may be itself or Jinja's escape for it.
+  const std::string text = absl::StrReplaceAll(
+      absl::string_view(jinja.data(), jinja.size()), {{"\\n", "\n"}});
+  for (size_t at = text.find(opening); at != std::string::npos;
+       at = text.find(opening, at + 1)) {
+    const size_t begin = at + opening.size();
+    const size_t end = text.find(kEnd, begin);
+    if (end == std::string::npos) return std::nullopt;
+    const std::string message = text.substr(begin, end - begin);
+    // A quote ends the literal: what follows is computed, not written.
+    if (message.find('\'') == std::string::npos &&
+        message.find('"') == std::string::npos) {
+      return message;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckRole(const ChatMessage& message, size_t index) {
+  if (!message.role.empty() &&
+      message.role.find_first_of("\r\n") == std::string::npos) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "messages[", index, "].role: must not be empty nor have a line break"));
+}
+
+}  // namespace
+
+absl::StatusOr<ChatTemplate> ChatTemplate::Create(const Tokenizer* tokenizer) {
+  ChatTemplate result;
+  result.tokenizer_ = tokenizer;
+  ASSIGN_OR_RETURN(result.start_, ControlToken(*tokenizer, kStart));
+  ASSIGN_OR_RETURN(result.end_, ControlToken(*tokenizer, kEnd));
+  const std::string_view jinja = tokenizer->chat_template();
+  if (!jinja.empty() && jinja.find(kStart) == std::string_view::npos) {
+    return absl::FailedPreconditionError(
+        "the model's chat_template is not ChatML: it has no <|im_start|>");
+  }
+  result.default_system_message_ = DefaultSystemMessage(jinja);
+  return result;
+}
+
+absl::StatusOr<std::vector<TokenId>> ChatTemplate::Render(
+    absl::Span<const ChatMessage> messages) const {
+  if (messages.empty()) {
+    return absl::InvalidArgumentError("messages: must not be empty");
+  }
+  std::vector<TokenId> ids;
+  if (default_system_message_.has_value() && messages[0].role != kSystem) {
+    AppendMessage(kSystem, *default_system_message_, ids);
+  }
+  for (size_t i = 0; i < messages.size(); ++i) {
+    RETURN_IF_ERROR(CheckRole(messages[i], i));
+    AppendMessage(messages[i].role, messages[i].content, ids);
+  }
+  ids.push_back(start_);
+  Append(absl::StrCat(std::string(kAssistant), "\n"), ids);
+  return ids;
+}
+
+void ChatTemplate::AppendMessage(std::string_view role,
+                                 std::string_view content,
+                                 std::vector<TokenId>& ids) const {
+  ids.push_back(start_);
+  // In one piece: a word may begin in the line break and end in the content.
+  Append(absl::StrCat(std::string(role), "\n", std::string(content)), ids);
+  ids.push_back(end_);
+  Append("\n", ids);
+}
+
+void ChatTemplate::Append(std::string_view text,
+                          std::vector<TokenId>& ids) const {
+  const std::vector<TokenId> more =
+      tokenizer_->Encode(text, SpecialText::kPlain);
+  ids.insert(ids.end(), more.begin(), more.end());
+}
+
+}  // namespace espalier

@@ -1,0 +1,75 @@
+#include "common/tokenizer/fingerprint.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace espalier {
+namespace {
+
+// FNV-1a, 64 bit.
+class Hasher {
+ public:
+  void AddByte(uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3; }
+
+  void AddNumber(uint64_t number) {
+    for (int shift = 0; shift < 64; shift += 8) {
+      AddByte(static_cast<uint8_t>(number >> shift));
+    }
+  }
+
+  // The size comes first, so that no two lists of texts run together alike.
+  void AddText(std::string_view text) {
+    AddNumber(text.size());
+    for (char c : text) AddByte(static_cast<uint8_t>(c));
+  }
+
+  uint64_t hash() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+uint64_t FingerprintOf(const TokenizerFile& file) {
+  Hasher hasher;
+  hasher.AddByte(file.pre_tokenizer.split_digits);
+  hasher.AddByte(file.pre_tokenizer.split_words);
+
+  std::vector<std::pair<TokenId, std::string_view>> tokens;
+  for (const auto& [token, id] : file.vocabulary)
+    tokens.emplace_back(id, token);
+  std::sort(tokens.begin(), tokens.end());
+  hasher.AddNumber(tokens.size());
+  for (const auto& [id, token] : tokens) {
+    hasher.AddNumber(static_cast<uint64_t>(id));
+    hasher.AddText(token);
+  }
+
+  std::vector<std::tuple<TokenId, std::string_view, bool, bool>> added;
+  for (const AddedToken& token : file.added_tokens) {
+    added.emplace_back(token.id, token.content, token.special,
+                       token.normalized);
+  }
+  std::sort(added.begin(), added.end());
+  hasher.AddNumber(added.size());
+  for (const auto& [id, content, special, normalized] : added) {
+    hasher.AddNumber(static_cast<uint64_t>(id));
+    hasher.AddText(content);
+    hasher.AddByte(special);
+    hasher.AddByte(normalized);
+  }
+
+  hasher.AddNumber(file.merges.size());
+  for (const auto& [left, right] : file.merges) {
+    hasher.AddText(left);
+    hasher.AddText(right);
+  }
+  return hasher.hash();
+}
+
+}  // namespace espalier

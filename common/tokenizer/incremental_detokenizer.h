@@ -1,0 +1,39 @@
+#ifndef ESPALIER_COMMON_TOKENIZER_INCREMENTAL_DETOKENIZER_H_
+#define ESPALIER_COMMON_TOKENIZER_INCREMENTAL_DETOKENIZER_H_
+
+#include <string>
+
+#include "common/spec/types.h"
+#include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/utf8.h"
+
+namespace espalier {
+
+// Turns one stream of tokens into text as they come, a whole character at a
+// time. What Push and Flush return, put together, is Tokenizer::Decode of all
+// tokens. The work per token is that of its own bytes. One per stream, one
+// thread at a time; borrows the tokenizer.
+class IncrementalDetokenizer {
+ public:
+  struct Options {
+    bool skip_special = true;
+  };
+
+  IncrementalDetokenizer(const Tokenizer* tokenizer, Options options)
+      : tokenizer_(tokenizer), options_(options) {}
+
+  // The text that `token` makes certain; perhaps none yet.
+  std::string Push(TokenId token);
+
+  // Ends the stream; what is left is at most one U+FFFD.
+  std::string Flush();
+
+ private:
+  const Tokenizer* tokenizer_;
+  Options options_;
+  Utf8Repair repair_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_TOKENIZER_INCREMENTAL_DETOKENIZER_H_

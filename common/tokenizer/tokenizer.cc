@@ -1,0 +1,197 @@
+#include "common/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tokenizer/byte_level.h"
+#include "common/tokenizer/fingerprint.h"
+#include "common/tokenizer/utf8.h"
+
+namespace espalier {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Quoted(std::string_view token) {
+  constexpr size_t kMaxShown = 64;
+  return absl::StrCat(
+      "\"", absl::CHexEscape(std::string(token.substr(0, kMaxShown))), "\"");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
+    const fs::path& path) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  const fs::path file_path = is_folder ? path / "tokenizer.json" : path;
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file_path));
+  absl::StatusOr<TokenizerFile> file = ParseTokenizerFile(text);
+  if (!file.ok()) return InFile(file_path, file.status());
+
+  TokenizerSettings settings;
+  if (is_folder) {
+    ASSIGN_OR_RETURN(settings, LoadTokenizerSettings(path));
+  }
+  auto tokenizer = Create(*file, std::move(settings));
+  if (!tokenizer.ok()) return InFile(file_path, tokenizer.status());
+  return tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
+    const TokenizerFile& file, TokenizerSettings settings) {
+  ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(file));
+  auto tokenizer = absl::WrapUnique(new Tokenizer(std::move(bpe)));
+  tokenizer->pre_tokenizer_ = file.pre_tokenizer;
+  tokenizer->fingerprint_ = FingerprintOf(file);
+  RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
+  RETURN_IF_ERROR(tokenizer->AddAddedTokens(file));
+  RETURN_IF_ERROR(tokenizer->AddSettings(std::move(settings)));
+  return tokenizer;
+}
+
+absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
+                                                     std::string_view token) {
+  const auto index = static_cast<size_t>(id);
+  if (index >= tokens_.size()) tokens_.resize(index + 1);
+  if (tokens_[index].known) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "id ", id, " of ", Quoted(token), " belongs to another token already"));
+  }
+  tokens_[index].known = true;
+  tokens_[index].bytes = ByteLevelToBytes(token);
+  return &tokens_[index];
+}
+
+absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
+  ids_ = file.vocabulary;
+  for (const auto& [token, id] : ids_) {
+    absl::StatusOr<Token*> claimed = ClaimId(id, token);
+    if (!claimed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "model.vocab: ", std::string(claimed.status().message())));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
+  std::vector<bool> seen;  // by id
+  for (size_t i = 0; i < file.added_tokens.size(); ++i) {
+    const AddedToken& added = file.added_tokens[i];
+    auto [entry, is_new] = ids_.try_emplace(added.content, added.id);
+    if (is_new) {
+      absl::StatusOr<Token*> claimed = ClaimId(added.id, added.content);
+      if (!claimed.ok()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("added_tokens[", i,
+                         "]: ", std::string(claimed.status().message())));
+      }
+    }
+    const auto index = static_cast<size_t>(entry->second);
+    seen.resize(std::max(seen.size(), index + 1));
+    if (entry->second != added.id || seen[index]) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("added_tokens[", i, "]: ", Quoted(added.content),
+                       " has id ", entry->second, " already"));
+    }
+    seen[index] = true;
+    tokens_[index].special = added.special;
+    (added.normalized ? second_matcher_ : first_matcher_).Add(added);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Tokenizer::AddSettings(TokenizerSettings settings) {
+  settings_ = std::move(settings);
+  std::vector<TokenId>& eos_ids = settings_.eos_ids;
+  for (TokenId id : eos_ids) {
+    if (!IsKnown(id)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("eos_token_id of the model's settings is ", id,
+                       ", but no token has that id"));
+    }
+  }
+  if (!settings_.eos_token.empty()) {
+    const std::optional<TokenId> id = TokenToId(settings_.eos_token);
+    if (!id.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("eos_token of the model's settings is ",
+                       Quoted(settings_.eos_token), ", but no token is"));
+    }
+    eos_ids.push_back(*id);
+  }
+  std::sort(eos_ids.begin(), eos_ids.end());
+  eos_ids.erase(std::unique(eos_ids.begin(), eos_ids.end()), eos_ids.end());
+  return absl::OkStatus();
+}
+
+std::vector<TokenId> Tokenizer::Encode(std::string_view text,
+                                       SpecialText special) const {
+  const std::string valid = RepairUtf8(text);
+  std::vector<TokenId> ids;
+  Bpe::Workspace workspace;
+  const auto encode_word = [&](std::string_view word) {
+    bpe_.EncodeWord(word, workspace, ids);
+  };
+  const auto encode_plain = [&](std::string_view part) {
+    pre_tokenizer_.ForEachWord(part, encode_word);
+  };
+  CutOut(first_matcher_, valid, special, ids, [&](std::string_view part) {
+    CutOut(second_matcher_, part, special, ids, encode_plain);
+  });
+  return ids;
+}
+
+void Tokenizer::CutOut(
+    const AddedTokenMatcher& matcher, std::string_view text,
+    SpecialText special, std::vector<TokenId>& ids,
+    absl::FunctionRef<void(std::string_view)> between) const {
+  size_t done = 0;
+  size_t from = 0;
+  while (auto match = matcher.Find(text, from)) {
+    from = match->end;
+    if (special == SpecialText::kPlain && IsSpecial(match->id)) continue;
+    if (done < match->begin) between(text.substr(done, match->begin - done));
+    ids.push_back(match->id);
+    done = match->end;
+  }
+  if (done < text.size()) between(text.substr(done));
+}
+
+std::string Tokenizer::Decode(absl::Span<const TokenId> ids,
+                              bool skip_special) const {
+  Utf8Repair repair;
+  std::string text;
+  for (TokenId id : ids) {
+    if (skip_special && IsSpecial(id)) continue;
+    repair.Push(BytesOf(id), text);
+  }
+  repair.Flush(text);
+  return text;
+}
+
+std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {
+  auto found = ids_.find(std::string(token));
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool Tokenizer::IsKnown(TokenId id) const {
+  return id >= 0 && id < vocab_size() && tokens_[static_cast<size_t>(id)].known;
+}
+
+std::string_view Tokenizer::BytesOf(TokenId id) const {
+  if (!IsKnown(id)) return {};
+  return tokens_[static_cast<size_t>(id)].bytes;
+}
+
+bool Tokenizer::IsSpecial(TokenId id) const {
+  return IsKnown(id) && tokens_[static_cast<size_t>(id)].special;
+}
+
+}  // namespace espalier

@@ -1,0 +1,33 @@
+#ifndef ESPALIER_COMMON_TOKENIZER_TOKENIZER_SETTINGS_H_
+#define ESPALIER_COMMON_TOKENIZER_TOKENIZER_SETTINGS_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// What the files beside tokenizer.json say about it.
+struct TokenizerSettings {
+  std::vector<TokenId> eos_ids;  // generation_config.json and config.json
+  std::string eos_token;         // tokenizer_config.json; empty: none
+  std::string chat_template;     // Jinja, of tokenizer_config.json; or empty
+};
+
+// Absent files are no error.
+// INVALID_ARGUMENT: a broken one; names the file and the field.
+absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
+    const std::filesystem::path& folder);
+
+// NOT_FOUND; or INVALID_ARGUMENT: larger than any tokenizer file.
+absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path);
+
+// `status` with the name of the file at fault in front of its message.
+absl::Status InFile(const std::filesystem::path& path, absl::Status status);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_TOKENIZER_TOKENIZER_SETTINGS_H_

@@ -1,0 +1,99 @@
+#include "common/tokenizer/utf8.h"
+
+#include <cstdint>
+
+namespace espalier {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+// Bytes of the character that `lead` begins; 0 if none can begin with it.
+size_t SequenceSize(uint8_t lead) {
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2) return 0;
+  if (lead < 0xE0) return 2;
+  if (lead < 0xF0) return 3;
+  if (lead < 0xF5) return 4;
+  return 0;
+}
+
+// May `byte` follow `prefix`? Unicode Standard, table 3-7.
+bool Continues(std::string_view prefix, uint8_t byte) {
+  uint8_t low = 0x80;
+  uint8_t high = 0xBF;
+  if (prefix.size() == 1) {
+    switch (static_cast<uint8_t>(prefix[0])) {
+      case 0xE0:
+        low = 0xA0;
+        break;
+      case 0xED:
+        high = 0x9F;
+        break;
+      case 0xF0:
+        low = 0x90;
+        break;
+      case 0xF4:
+        high = 0x8F;
+        break;
+      default:
+        break;
+    }
+  }
+  return low <= byte && byte <= high;
+}
+
+}  // namespace
+
+void Utf8Repair::Push(std::string_view bytes, std::string& out) {
+  for (char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (!pending_.empty()) {
+      if (Continues(pending_, byte)) {
+        pending_.push_back(c);
+        if (pending_.size() == SequenceSize(pending_[0])) {
+          out.append(pending_);
+          pending_.clear();
+        }
+        continue;
+      }
+      Flush(out);
+    }
+    const size_t size = SequenceSize(byte);
+    if (size == 1) {
+      out.push_back(c);
+    } else if (size == 0) {
+      out.append(kReplacement);
+    } else {
+      pending_.push_back(c);
+    }
+  }
+}
+
+void Utf8Repair::Flush(std::string& out) {
+  if (pending_.empty()) return;
+  out.append(kReplacement);
+  pending_.clear();
+}
+
+std::string RepairUtf8(std::string_view bytes) {
+  Utf8Repair repair;
+  std::string text;
+  text.reserve(bytes.size());
+  repair.Push(bytes, text);
+  repair.Flush(text);
+  return text;
+}
+
+CodePoint CodePointAt(std::string_view text, size_t at) {
+  const auto lead = static_cast<uint8_t>(text[at]);
+  const size_t size = SequenceSize(lead);
+  if (size == 1) return {lead, 1};
+  // The lead keeps 7 - size bits of its own, each follower six.
+  char32_t value = lead & (0x7F >> size);
+  for (size_t i = 1; i < size; ++i) {
+    value = (value << 6) | (static_cast<uint8_t>(text[at + i]) & 0x3F);
+  }
+  return {value, size};
+}
+
+}  // namespace espalier

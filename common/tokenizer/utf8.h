@@ -1,0 +1,38 @@
+#ifndef ESPALIER_COMMON_TOKENIZER_UTF8_H_
+#define ESPALIER_COMMON_TOKENIZER_UTF8_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace espalier {
+
+// Makes valid UTF-8 of any bytes, however they are cut into pieces. Each
+// maximal subpart of an ill-formed sequence becomes one U+FFFD (Unicode
+// Standard, section 3.9), as Python's bytes.decode("utf-8", "replace") and
+// Rust's String::from_utf8_lossy do. One thread.
+class Utf8Repair {
+ public:
+  // Appends to `out` what is certain by now; holds back at most three bytes.
+  void Push(std::string_view bytes, std::string& out);
+
+  // Ends the text: a held-back beginning of a character becomes U+FFFD.
+  void Flush(std::string& out);
+
+ private:
+  std::string pending_;  // a proper prefix of a well-formed sequence
+};
+
+std::string RepairUtf8(std::string_view bytes);
+
+struct CodePoint {
+  char32_t value = 0;
+  size_t size = 0;  // bytes
+};
+
+// REQUIRES: `text` is valid UTF-8 and a character begins at byte `at`.
+CodePoint CodePointAt(std::string_view text, size_t at);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_TOKENIZER_UTF8_H_

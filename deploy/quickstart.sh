@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# From a fresh clone to a streamed answer.
+#
+#   deploy/quickstart.sh [PROMPT]   sets up, builds, starts the local cluster, asks
+#   deploy/quickstart.sh --stop     stops the cluster
+#
+# Can be interrupted and run again. The cluster keeps running; the next call
+# uses it, or restarts it when the build has changed.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=deploy/lib/paths.sh
+source "$here/lib/paths.sh"
+# shellcheck source=deploy/lib/steps.sh
+source "$here/lib/steps.sh"
+# shellcheck source=deploy/lib/bigram.sh
+source "$here/lib/bigram.sh"
+
+readonly default_prompt="Write a short letter to a friend about a walk in the mountains."
+readonly binaries=(espalier espalier-coordinator espalier-drafter espalier-verifier)
+
+# Ninja itself sees changed sources and CMake files. The tests stay on where
+# tests/run.sh has switched them on.
+build() {
+  local tree=$repo/build/release
+  cd "$repo"
+  if [[ ! -e $tree/build.ninja ]] || ! grep -qxF "ESPALIER_LIBTORCH:PATH=$cache/libtorch" "$tree/CMakeCache.txt"; then
+    cmake --preset release -DESPALIER_TESTS=OFF -DESPALIER_LIBTORCH:PATH="$cache/libtorch"
+  fi
+  cmake --build --preset release -j "$(nproc)" --target "${binaries[@]}"
+}
+
+prepare() {
+  "$here/setup.sh"
+  steps_begin start 3 "$logs"
+  step "build" "a compiler that was killed lacked memory: close something and run again" build
+  if bigram_table_is_ready; then
+    step_done "bigram table"
+  else
+    step "bigram table" "see the log" make_bigram_table
+  fi
+  step "local cluster" "stop what uses its ports, or start afresh with deploy/quickstart.sh --stop" \
+    "$here/cluster.sh" start
+}
+
+# generate OPTION...: the answer and a line of statistics.
+generate() {
+  "$bin/espalier" generate --address "$("$here/cluster.sh" address)" \
+    --chat "$prompt" --temperature 0 --max-tokens 200 "$@"
+}
+
+# number_before UNIT / number_after WORD: from the last line of stdin.
+number_before() { tail -n 1 | sed -nE "s|.*[^0-9.]([0-9]+\.?[0-9]*) *$1.*|\1|p"; }
+number_after() { tail -n 1 | sed -nE "s|.*$1[ =:]*([0-9]+\.?[0-9]*).*|\1|p"; }
+
+ask() {
+  local answer plain tau speed plain_speed clear=$'\n'
+  answer=$(mktemp "$run_dir/answer.XXXXXX")
+  printf '\n> %s\n\n' "$prompt"
+  generate | tee "$answer"
+  tau=$(number_after tau <"$answer")
+  speed=$(number_before tokens/s <"$answer")
+  rm -f "$answer"
+  [[ ! -t 1 ]] || clear=$'\r\e[K'
+  printf '\nNow without speculation, to compare ...'
+  plain=$(generate --no-speculation)
+  plain_speed=$(number_before tokens/s <<<"$plain")
+  printf '%stau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
+    "$clear" "$tau" "$speed" "$plain_speed" \
+    "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "?" }')" \
+    "$("$here/cluster.sh" metrics | paste -sd ' ')"
+}
+
+case ${1:-} in
+  --stop) exec "$here/cluster.sh" stop ;;
+  -h | --help | --*)
+    sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"
+    [[ $1 == -h || $1 == --help ]] || exit 2
+    exit 0
+    ;;
+esac
+prompt=${*:-$default_prompt}
+prepare
+ask

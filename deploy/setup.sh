@@ -1,0 +1,107 @@
+#!/usr/bin/env bash
+# Brings a Debian 12 or Ubuntu 24.04 machine to where Espalier builds and runs.
+#
+#   deploy/setup.sh [--tests] [--cuda]
+#
+#   --tests  also what the tests need
+#   --cuda   also libtorch's CUDA backend, to link the `cuda` preset
+#
+# Everything but the system packages goes to $ESPALIER_CACHE (default:
+# ~/.cache/espalier). Can be interrupted and run again; what is done is not
+# done twice. Wheels in $ESPALIER_CACHE/wheels are used instead of downloaded,
+# and deleted at the end unless ESPALIER_KEEP_WHEELS is set.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=deploy/versions.env
+source "$here/versions.env"
+# shellcheck source=deploy/lib/paths.sh
+source "$here/lib/paths.sh"
+# shellcheck source=deploy/lib/steps.sh
+source "$here/lib/steps.sh"
+# shellcheck source=deploy/lib/apt.sh
+source "$here/lib/apt.sh"
+# shellcheck source=deploy/lib/wheels.sh
+source "$here/lib/wheels.sh"
+# shellcheck source=deploy/lib/libtorch.sh
+source "$here/lib/libtorch.sh"
+# shellcheck source=deploy/lib/default_model.sh
+source "$here/lib/default_model.sh"
+
+readonly disk_needed_mb=3000
+readonly download_hint="check the network and pip's settings (pip config list)"
+
+set_up_packages() {
+  local missing
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    echo "Not a Debian or Ubuntu system: install the counterparts of these yourself:"
+    echo "  $*"
+    step_done "system packages"
+    return
+  fi
+  mapfile -t missing < <(missing_packages "$@")
+  if ((${#missing[@]} == 0)); then
+    step_done "system packages"
+    return
+  fi
+  require_root "${missing[@]}"
+  step "system packages" "check apt's sources; this has to work: apt-get install ${missing[*]}" \
+    install_packages "${missing[@]}"
+}
+
+# ensure NAME HINT READY COMMAND: runs COMMAND as a step unless READY says that
+# it is done.
+ensure() {
+  if "$3"; then step_done "$1"; else step "$1" "$2" "$4"; fi
+}
+
+check_architecture() {
+  [[ $(uname -m) != x86_64 ]] || return 0
+  die "libtorch is pinned for x86-64 only, and this is $(uname -m)." \
+    "What runs no model can be built (not tested on this architecture):" \
+    "  cmake --preset release -DESPALIER_TORCH=OFF && cmake --build --preset release" \
+    "With a libtorch of your own: -DESPALIER_LIBTORCH=<folder with include/ and lib/>"
+}
+
+check_disk() {
+  local free
+  free=$(df -Pm "$cache" | awk 'NR == 2 { print $4 }')
+  ((free >= disk_needed_mb)) || die \
+    "$cache has $free MB left, set-up needs $disk_needed_mb MB." \
+    "Free some, or set ESPALIER_CACHE to a folder on another disk."
+}
+
+# Two set-ups at once would undo each other's work.
+take_turn() {
+  exec 9>"$cache/.lock"
+  flock -n 9 || { echo "Waiting for another set-up to end"; flock 9; }
+}
+
+main() {
+  local packages=("${build_packages[@]}") cuda=
+  while (($# > 0)); do
+    case $1 in
+      --tests) packages+=("${test_packages[@]}") ;;
+      --cuda) cuda=1 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--cuda]" >&2; exit 2 ;;
+    esac
+    shift
+  done
+  take_turn
+  steps_begin set-up "$((4 + ${#cuda}))" "$logs"
+  set_up_packages "${packages[@]}"
+  check_architecture
+  if ! libtorch_is_ready || ! default_model_is_ready; then
+    check_disk
+  fi
+  ensure "Python environment" "$download_hint; python3 needs the module venv" venv_is_ready make_venv
+  ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
+  if [[ $cuda ]]; then
+    ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
+  fi
+  ensure "default model" "$download_hint" default_model_is_ready make_default_model
+  [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"
+  rm -rf "$cache/tmp"
+}
+
+main "$@"

@@ -1,0 +1,202 @@
+#include "drafter/draft_engine.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace espalier::drafter {
+namespace {
+
+absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
+  for (TokenId token : request.update.new_tokens) {
+    if (token < 0 || token >= vocab_size) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("new_tokens: token ", token,
+                       " outside the vocabulary of ", vocab_size));
+    }
+  }
+  const float temperature = request.update.sampling.temperature;
+  if (!(temperature >= 0 && temperature <= 100)) {  // NaN fails too
+    return absl::InvalidArgumentError(absl::StrCat(
+        "sampling.temperature ", temperature, " is not from 0 to 100"));
+  }
+  if (request.budget.max_nodes < 0 || request.budget.max_depth < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "budget: max_nodes ", request.budget.max_nodes, " and max_depth ",
+        request.budget.max_depth, " must not be negative"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+DraftEngine::DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
+                         std::unique_ptr<Executor> executor,
+                         const DrafterMetrics& metrics)
+    : options_(std::move(options)),
+      drafter_(std::move(drafter)),
+      metrics_(metrics),
+      store_(options_.store, [this](SequenceId id) { drafter_->Forget(id); }),
+      executor_(*executor),
+      executor_owner_(std::move(executor)) {
+  executor_.PostAt(executor_.Now() + options_.store.max_idle,
+                   [this] { SweepIdle(); });
+}
+
+DraftEngine::~DraftEngine() {
+  executor_owner_.reset();  // no task of ours runs after this
+  std::vector<Work> left;
+  {
+    absl::MutexLock lock(&mutex_);
+    left.swap(queue_);
+  }
+  for (Work& work : left) {
+    std::move(work.done)(absl::UnavailableError("the drafter is stopping"));
+  }
+  metrics_.sessions_open.Set(0);
+}
+
+void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
+                          Done<Proposal> done) {
+  Work work = {std::move(request), deadline, std::move(done)};
+  {
+    absl::MutexLock lock(&mutex_);
+    // More could not be held at once anyway.
+    if (static_cast<int64_t>(queue_.size()) < options_.store.max_sequences) {
+      queue_.push_back(std::move(work));
+      if (queue_.size() == 1) executor_.Post([this] { DraftBatch(); });
+      return;
+    }
+  }
+  std::move(work.done)(absl::ResourceExhaustedError(
+      absl::StrCat("drafter ", options_.name, ": ",
+                   options_.store.max_sequences, " requests are waiting")));
+}
+
+void DraftEngine::EndSequence(SequenceId sequence) {
+  std::vector<Work> dropped;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto ended = std::stable_partition(
+        queue_.begin(), queue_.end(), [&](const Work& work) {
+          return work.request.update.sequence != sequence;
+        });
+    std::move(ended, queue_.end(), std::back_inserter(dropped));
+    queue_.erase(ended, queue_.end());
+  }
+  for (Work& work : dropped) {
+    std::move(work.done)(absl::CancelledError("the sequence was ended"));
+  }
+  executor_.Post([this, sequence] {
+    store_.End(sequence);
+    metrics_.sessions_open.Set(static_cast<double>(store_.num_sequences()));
+  });
+}
+
+// Everything that waits, up to the second request of a sequence.
+std::vector<DraftEngine::Work> DraftEngine::TakeBatch() {
+  absl::MutexLock lock(&mutex_);
+  absl::flat_hash_set<SequenceId> seen;
+  auto end = std::find_if(queue_.begin(), queue_.end(), [&](const Work& work) {
+    return !seen.insert(work.request.update.sequence).second;
+  });
+  std::vector<Work> batch(std::make_move_iterator(queue_.begin()),
+                          std::make_move_iterator(end));
+  queue_.erase(queue_.begin(), end);
+  if (!queue_.empty()) executor_.Post([this] { DraftBatch(); });
+  return batch;
+}
+
+void DraftEngine::DraftBatch() {
+  std::vector<Work> admitted;
+  for (Work& work : TakeBatch()) {
+    absl::Status status = Admit(work.request);
+    if (status.ok()) {
+      admitted.push_back(std::move(work));
+    } else {
+      std::move(work.done)(std::move(status));
+    }
+  }
+  // A later update of the batch may have pushed out an earlier one.
+  std::vector<Work> held;
+  for (Work& work : admitted) {
+    if (store_.Find(work.request.update.sequence) != nullptr) {
+      held.push_back(std::move(work));
+    } else {
+      std::move(work.done)(absl::ResourceExhaustedError(absl::StrCat(
+          "drafter ", options_.name, ": more sequences than it can hold")));
+    }
+  }
+  metrics_.sessions_open.Set(static_cast<double>(store_.num_sequences()));
+  if (!held.empty()) DraftAndAnswer(std::move(held));
+}
+
+absl::Status DraftEngine::Admit(const ProposeRequest& request) {
+  RETURN_IF_ERROR(CheckRequest(request, options_.vocab_size));
+  return store_.Apply(request.update, executor_.Now());
+}
+
+void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
+  const absl::Time start = executor_.Now();
+  std::vector<SequenceView> views;
+  for (const Work& work : batch) {
+    const DraftBudget& wanted = work.request.budget;
+    views.push_back(
+        {.id = work.request.update.sequence,
+         .tokens = *store_.Find(work.request.update.sequence),
+         .sampling = work.request.update.sampling,
+         .budget = {
+             .max_nodes = work.deadline <= start
+                              ? 0
+                              : std::min(wanted.max_nodes, options_.max_nodes),
+             .max_depth = std::min(wanted.max_depth, options_.max_depth)}});
+  }
+  absl::StatusOr<std::vector<TokenTree>> trees = Draft(views);
+  const absl::Duration compute_time = executor_.Now() - start;
+  metrics_.compute_seconds.Observe(absl::ToDoubleSeconds(compute_time));
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!trees.ok()) {
+      std::move(batch[i].done)(trees.status());
+      continue;
+    }
+    TokenTree& tree = (*trees)[i];
+    metrics_.proposed_nodes.Increment(
+        static_cast<double>(tree.num_nodes() - 1));
+    std::move(batch[i].done)(Proposal{
+        .round = batch[i].request.update.round,
+        .committed_length = static_cast<int64_t>(views[i].tokens.size()),
+        .tree = std::move(tree),
+        .compute_time = compute_time});
+  }
+}
+
+// The request is not to blame for what the drafter says, so every error of its
+// becomes INTERNAL.
+absl::StatusOr<std::vector<TokenTree>> DraftEngine::Draft(
+    absl::Span<const SequenceView> views) {
+  absl::StatusOr<std::vector<TokenTree>> trees = drafter_->Draft(views);
+  if (!trees.ok()) {
+    return absl::InternalError(absl::StrCat("drafter ", options_.name, ": ",
+                                            trees.status().ToString()));
+  }
+  if (trees->size() != views.size()) {
+    return absl::InternalError(
+        absl::StrCat("drafter ", options_.name, ": answered ", trees->size(),
+                     " trees for ", views.size(), " sequences"));
+  }
+  return trees;
+}
+
+void DraftEngine::SweepIdle() {
+  store_.DropIdle(executor_.Now());
+  metrics_.sessions_open.Set(static_cast<double>(store_.num_sequences()));
+  executor_.PostAt(executor_.Now() + options_.store.max_idle / 2,
+                   [this] { SweepIdle(); });
+}
+
+}  // namespace espalier::drafter

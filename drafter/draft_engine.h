@@ -1,0 +1,74 @@
+#ifndef ESPALIER_DRAFTER_DRAFT_ENGINE_H_
+#define ESPALIER_DRAFTER_DRAFT_ENGINE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "common/base/executor.h"
+#include "common/spec/endpoints.h"
+#include "drafter/drafter.h"
+#include "drafter/drafter_metrics.h"
+#include "drafter/sequence_store.h"
+
+namespace espalier::drafter {
+
+// The local DraftEndpoint: a Drafter, its copy of the sequences, and a queue.
+// Whatever waits when the executor gets to it is drafted as one batch. Propose
+// and EndSequence from any thread; Drafter and store live on the executor.
+class DraftEngine final : public DraftEndpoint {
+ public:
+  struct Options {
+    std::string name;        // the drafter's, for messages
+    int64_t vocab_size = 0;  // of the target
+    int64_t max_nodes = 64;  // larger budgets are cut down to these
+    int64_t max_depth = 16;
+    SequenceStore::Limits store;
+  };
+
+  DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
+              std::unique_ptr<Executor> executor,
+              const DrafterMetrics& metrics);
+  // Answers what waits, with UNAVAILABLE where the executor no longer runs it.
+  ~DraftEngine() override;
+
+  // A request whose deadline is past when its turn comes still commits, and
+  // is answered with the root alone. Errors beside those of DraftEndpoint:
+  // CANCELLED: EndSequence came first; INTERNAL: the drafter failed.
+  void Propose(ProposeRequest request, absl::Time deadline,
+               Done<Proposal> done) override;
+  void EndSequence(SequenceId sequence) override;
+
+ private:
+  struct Work {
+    ProposeRequest request;
+    absl::Time deadline;
+    Done<Proposal> done;
+  };
+
+  std::vector<Work> TakeBatch();
+  void DraftBatch();
+  absl::Status Admit(const ProposeRequest& request);
+  void DraftAndAnswer(std::vector<Work> batch);
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> views);
+  void SweepIdle();
+
+  const Options options_;
+  const std::unique_ptr<Drafter> drafter_;
+  const DrafterMetrics metrics_;
+  SequenceStore store_;
+  absl::Mutex mutex_;
+  std::vector<Work> queue_ ABSL_GUARDED_BY(mutex_);  // first come, first served
+  Executor& executor_;
+  std::unique_ptr<Executor> executor_owner_;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DRAFT_ENGINE_H_

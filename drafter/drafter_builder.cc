@@ -1,0 +1,45 @@
+#include "drafter/drafter_builder.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "common/base/serial_executor.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_identity.h"
+#include "drafter/drafters.h"
+
+namespace espalier::drafter {
+
+absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
+                                          prometheus::Registry& metrics) {
+  if (config.name().empty()) {
+    return absl::InvalidArgumentError("engine.name: a drafter needs a name");
+  }
+  ASSIGN_OR_RETURN(TargetIdentity target,
+                   IdentifyTarget(config.model(), /*name=*/""));
+  DrafterRegistry registry("drafter type");
+  RegisterDrafters(registry);
+  const DrafterOptions options = {
+      .options = {config.options().begin(), config.options().end()},
+      .vocab_size = target.identity.vocab_size,
+      .tokenizer_fingerprint = target.identity.tokenizer_fingerprint};
+  ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter,
+                   registry.Create(config.type(), options));
+
+  DraftEngine::Options engine = {.name = config.name(),
+                                 .vocab_size = target.identity.vocab_size};
+  if (config.has_max_sequences()) {
+    engine.store.max_sequences = config.max_sequences();
+  }
+  return BuiltDrafter{.info = {.name = config.name(),
+                               .type = config.type(),
+                               .model = target.identity,
+                               .max_nodes = engine.max_nodes,
+                               .max_depth = engine.max_depth},
+                      .engine = std::make_unique<DraftEngine>(
+                          engine, std::move(drafter),
+                          std::make_unique<SerialExecutor>(config.name()),
+                          MakeDrafterMetrics(metrics, config.name()))};
+}
+
+}  // namespace espalier::drafter

@@ -1,0 +1,48 @@
+// espalier-drafter: one drafter behind the Drafter service.
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/config/service_flags.h"
+#include "common/obs/log.h"
+#include "common/rpc/server_runner.h"
+#include "drafter/drafter_builder.h"
+#include "drafter/drafter_service.h"
+
+namespace {
+
+using espalier::ServerRunner;
+
+absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
+                        espalier::ShutdownSignals& signals) {
+  auto metrics = std::make_shared<prometheus::Registry>();
+  ASSIGN_OR_RETURN(auto drafter, espalier::drafter::BuildDrafter(
+                                     config.engine(), *metrics));
+  espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
+                                 drafter.info.type, " for ",
+                                 drafter.info.model.name));
+  espalier::drafter::DrafterService service(*drafter.engine, drafter.info);
+  ASSIGN_OR_RETURN(
+      auto runner,
+      ServerRunner::Start({.config = config.server(),
+                           .services = {{"espalier.v1.Drafter", &service}},
+                           .registry = metrics,
+                           .drain = [&](absl::Time deadline) {
+                             service.Drain(deadline);
+                           }}));
+  return ServeUntilSignal(*runner, signals);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  espalier::ShutdownSignals signals;
+  espalier::v1::DrafterConfig config;
+  if (auto done = espalier::ConfigFromFlags(
+          argc, argv, {"espalier-drafter", "Proposes trees of tokens."},
+          config)) {
+    return *done;
+  }
+  return espalier::ExitStatus(Run(config, signals));
+}

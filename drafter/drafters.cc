@@ -1,0 +1,10 @@
+#include "drafter/drafters.h"
+
+namespace espalier::drafter {
+
+void RegisterDrafters(DrafterRegistry& registry) {
+  registry.Add("prompt_lookup", NewPromptLookupDrafter);
+  registry.Add("ngram", NewNgramDrafter);
+}
+
+}  // namespace espalier::drafter

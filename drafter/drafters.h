@@ -1,0 +1,44 @@
+#ifndef ESPALIER_DRAFTER_DRAFTERS_H_
+#define ESPALIER_DRAFTER_DRAFTERS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "common/base/registry.h"
+#include "drafter/drafter.h"
+
+namespace espalier::drafter {
+
+// What a drafter is made from.
+struct DrafterOptions {
+  std::map<std::string, std::string> options;  // as they stand in the config
+  int64_t vocab_size = 0;                      // of the target
+  // Of the target; 0: not known, so a drafter's own is not compared with it.
+  uint64_t tokenizer_fingerprint = 0;
+};
+
+// Options of both: width (most children of a node, 0: no limit) and noise_scale
+// (how much the drafter's log-probabilities err, see foresight.h).
+
+// Looks up the text's ending in the text itself. Options: min_match and
+// max_match (tokens of the ending that must recur), max_matches (occurrences
+// counted), window (recent tokens that are indexed, rounded up to a power of
+// 2).
+absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
+    const DrafterOptions& options);
+
+// Looks up the last tokens in a table made beforehand (ngram_table.h). Option:
+// table (path of the file, required).
+absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
+    const DrafterOptions& options);
+
+// The list of drafter types.
+using DrafterRegistry = Registry<Drafter, const DrafterOptions&>;
+void RegisterDrafters(DrafterRegistry& registry);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DRAFTERS_H_

@@ -1,0 +1,76 @@
+#include "drafter/option_reader.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace espalier::drafter {
+
+int64_t OptionReader::Integer(absl::string_view name,
+                              const Range<int64_t>& range) {
+  const std::string* text = Find(name);
+  if (text == nullptr) return range.fallback;
+  int64_t value = 0;
+  if (!absl::SimpleAtoi(*text, &value) || value < range.min ||
+      value > range.max) {
+    Fail(name, absl::StrCat("\"", *text, "\" is not a whole number from ",
+                            range.min, " to ", range.max));
+    return range.fallback;
+  }
+  return value;
+}
+
+double OptionReader::Number(absl::string_view name,
+                            const Range<double>& range) {
+  const std::string* text = Find(name);
+  if (text == nullptr) return range.fallback;
+  double value = 0;
+  // Written so that NaN fails too.
+  if (!absl::SimpleAtod(*text, &value) ||
+      !(value >= range.min && value <= range.max)) {
+    Fail(name, absl::StrCat("\"", *text, "\" is not a number from ", range.min,
+                            " to ", range.max));
+    return range.fallback;
+  }
+  return value;
+}
+
+std::string OptionReader::RequiredText(absl::string_view name) {
+  const std::string* text = Find(name);
+  if (text == nullptr || text->empty()) {
+    Fail(name, "is required");
+    return "";
+  }
+  return *text;
+}
+
+absl::Status OptionReader::Finish() const {
+  for (const auto& [name, value] : options_) {
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("drafter ", drafter_, ": unknown option \"", name,
+                       "\"; known: ", absl::StrJoin(known_, ", ")));
+    }
+  }
+  return first_error_;
+}
+
+const std::string* OptionReader::Find(absl::string_view name) {
+  known_.emplace_back(name);
+  const auto found = options_.find(known_.back());
+  return found == options_.end() ? nullptr : &found->second;
+}
+
+void OptionReader::Fail(absl::string_view name, absl::string_view problem) {
+  first_error_.Update(absl::InvalidArgumentError(
+      absl::StrCat("drafter ", drafter_, ": option ", name, ": ", problem)));
+}
+
+TreeShape ReadTreeShape(OptionReader& reader) {
+  return {.width = reader.Integer("width", {0, 0, 1024}),
+          .noise_scale = reader.Number("noise_scale", {1.0, 0.01, 100.0})};
+}
+
+}  // namespace espalier::drafter

@@ -1,0 +1,55 @@
+#ifndef ESPALIER_DRAFTER_OPTION_READER_H_
+#define ESPALIER_DRAFTER_OPTION_READER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "drafter/tree_builder.h"
+
+namespace espalier::drafter {
+
+// Reads a drafter's `name=value` options as they stand in the configuration.
+// Read every option, then ask Finish() for the first mistake: values out of
+// range, missing ones, and names that nobody read.
+class OptionReader {
+ public:
+  template <typename T>
+  struct Range {
+    T fallback;  // when the option is absent
+    T min;
+    T max;
+  };
+
+  // `drafter` is the type's name, for messages. `options` must outlive this.
+  OptionReader(absl::string_view drafter,
+               const std::map<std::string, std::string>& options)
+      : drafter_(drafter), options_(options) {}
+
+  int64_t Integer(absl::string_view name, const Range<int64_t>& range);
+  double Number(absl::string_view name, const Range<double>& range);
+  // A text that must be there and not empty.
+  std::string RequiredText(absl::string_view name);
+
+  absl::Status Finish() const;
+
+ private:
+  // The option's text; null if it is absent.
+  const std::string* Find(absl::string_view name);
+  void Fail(absl::string_view name, absl::string_view problem);
+
+  std::string drafter_;
+  const std::map<std::string, std::string>& options_;
+  std::vector<std::string> known_;
+  absl::Status first_error_;
+};
+
+// The options that every drafter of trees has: width, noise_scale.
+TreeShape ReadTreeShape(OptionReader& reader);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_OPTION_READER_H_

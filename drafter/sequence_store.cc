@@ -1,0 +1,130 @@
+#include "drafter/sequence_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/spec/prefix_hash.h"
+#include "common/spec/stale_base.h"
+
+namespace espalier::drafter {
+namespace {
+
+absl::Status CheckUpdate(const SequenceUpdate& update, int64_t max_tokens) {
+  if (update.base_length < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("base_length ", update.base_length, " is negative"));
+  }
+  if (update.base_length == 0 && update.prefix_hash != kEmptyPrefixHash) {
+    return absl::InvalidArgumentError(
+        "prefix_hash is not that of an empty prefix, but base_length is 0");
+  }
+  if (update.base_length == 0 && update.new_tokens.empty()) {
+    return absl::InvalidArgumentError(
+        "new_tokens: a sequence needs at least one token");
+  }
+  // Written so that a huge base_length cannot overflow.
+  const int64_t added = static_cast<int64_t>(update.new_tokens.size());
+  if (added > max_tokens || update.base_length > max_tokens - added) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a sequence of ", update.base_length, " + ", added,
+                     " tokens; this drafter holds at most ", max_tokens));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+SequenceStore::SequenceStore(const Limits& limits, Forget forget)
+    : limits_(limits), forget_(std::move(forget)) {}
+
+absl::Status SequenceStore::Apply(const SequenceUpdate& update,
+                                  absl::Time now) {
+  RETURN_IF_ERROR(CheckUpdate(update, limits_.max_tokens));
+  const auto found = index_.find(update.sequence);
+  const bool held = found != index_.end();
+  RETURN_IF_ERROR(CheckBase(held ? &*found->second : nullptr, update));
+
+  const auto sequence = held ? found->second : Open(update.sequence);
+  sequences_.splice(sequences_.end(), sequences_, sequence);
+  sequence->updated = now;
+  Commit(*sequence, update);
+  // Ends before `sequence`, which is last and within max_tokens by itself.
+  while (num_tokens_ > limits_.max_tokens ||
+         (num_sequences() > limits_.max_sequences && num_sequences() > 1)) {
+    Drop(sequences_.begin());
+  }
+  return absl::OkStatus();
+}
+
+const std::vector<TokenId>* SequenceStore::Find(SequenceId id) const {
+  const auto found = index_.find(id);
+  return found == index_.end() ? nullptr : &found->second->tokens;
+}
+
+void SequenceStore::End(SequenceId id) {
+  const auto found = index_.find(id);
+  if (found != index_.end()) Drop(found->second);
+}
+
+void SequenceStore::DropIdle(absl::Time now) {
+  while (!sequences_.empty() &&
+         sequences_.front().updated + limits_.max_idle <= now) {
+    Drop(sequences_.begin());
+  }
+}
+
+absl::Status SequenceStore::CheckBase(const Sequence* held,
+                                      const SequenceUpdate& update) {
+  if (update.base_length == 0) return absl::OkStatus();
+  const int64_t length =
+      held == nullptr ? 0 : static_cast<int64_t>(held->tokens.size());
+  if (update.base_length > length) {
+    return StaleBaseError(length, update.base_length);
+  }
+  const uint64_t hash =
+      update.base_length == length
+          ? held->hash
+          : PrefixHash(
+                absl::MakeConstSpan(held->tokens).first(update.base_length));
+  // Where the two copies part is not known: start over.
+  return hash == update.prefix_hash ? absl::OkStatus()
+                                    : StaleBaseError(0, update.base_length);
+}
+
+SequenceStore::Sequences::iterator SequenceStore::Open(SequenceId id) {
+  const auto sequence = sequences_.insert(
+      sequences_.end(), Sequence{.id = id, .hash = kEmptyPrefixHash});
+  index_.emplace(id, sequence);
+  return sequence;
+}
+
+// Keeps what the update repeats, so that only a real rollback makes the drafter
+// forget.
+void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
+  std::vector<TokenId>& tokens = sequence.tokens;
+  const auto [kept_end, rest] =
+      std::mismatch(tokens.begin() + update.base_length, tokens.end(),
+                    update.new_tokens.begin(), update.new_tokens.end());
+  num_tokens_ -= static_cast<int64_t>(tokens.size());
+  if (kept_end != tokens.end()) {
+    forget_(sequence.id);
+    tokens.erase(kept_end, tokens.end());
+    sequence.hash = PrefixHash(tokens);
+  }
+  for (auto token = rest; token != update.new_tokens.end(); ++token) {
+    tokens.push_back(*token);
+    sequence.hash = ExtendPrefixHash(sequence.hash, *token);
+  }
+  num_tokens_ += static_cast<int64_t>(tokens.size());
+}
+
+void SequenceStore::Drop(Sequences::iterator sequence) {
+  forget_(sequence->id);
+  num_tokens_ -= static_cast<int64_t>(sequence->tokens.size());
+  index_.erase(sequence->id);
+  sequences_.erase(sequence);
+}
+
+}  // namespace espalier::drafter

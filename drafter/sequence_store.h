@@ -1,0 +1,72 @@
+#ifndef ESPALIER_DRAFTER_SEQUENCE_STORE_H_
+#define ESPALIER_DRAFTER_SEQUENCE_STORE_H_
+
+#include <cstdint>
+#include <list>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/spec/messages.h"
+#include "common/spec/types.h"
+
+namespace espalier::drafter {
+
+// The drafter's copy of each sequence's committed tokens. Bounded: the least
+// recently updated sequences make room for others, and are re-fed by their
+// coordinator when it next asks for them. Owned by DraftEngine, one thread.
+class SequenceStore {
+ public:
+  struct Limits {
+    int64_t max_sequences = 256;
+    int64_t max_tokens = int64_t{1} << 20;  // of all sequences together
+    absl::Duration max_idle = absl::Minutes(10);
+  };
+  // Called before tokens held under the id are cut off or dropped.
+  using Forget = absl::AnyInvocable<void(SequenceId)>;
+
+  SequenceStore(const Limits& limits, Forget forget);
+
+  // Brings a sequence up to date; sent twice, an update changes nothing.
+  //   FAILED_PRECONDITION (StaleBaseError): not the prefix that is held.
+  //   INVALID_ARGUMENT: an update that makes no sense.
+  //   RESOURCE_EXHAUSTED: longer than max_tokens.
+  absl::Status Apply(const SequenceUpdate& update, absl::Time now);
+
+  // The committed tokens; null if the sequence is not held. Valid until the
+  // next Apply, End or DropIdle.
+  const std::vector<TokenId>* Find(SequenceId id) const;
+
+  void End(SequenceId id);        // unknown ids are ignored
+  void DropIdle(absl::Time now);  // what was not updated for max_idle
+  int64_t num_sequences() const { return static_cast<int64_t>(index_.size()); }
+
+ private:
+  struct Sequence {
+    SequenceId id;
+    std::vector<TokenId> tokens;
+    uint64_t hash = 0;  // PrefixHash(tokens)
+    absl::Time updated;
+  };
+  using Sequences = std::list<Sequence>;
+
+  // What is held does not extend `update`'s prefix.
+  static absl::Status CheckBase(const Sequence* held,
+                                const SequenceUpdate& update);
+  Sequences::iterator Open(SequenceId id);
+  void Commit(Sequence& sequence, const SequenceUpdate& update);
+  void Drop(Sequences::iterator sequence);
+
+  const Limits limits_;
+  Forget forget_;
+  Sequences sequences_;  // least recently updated first
+  absl::flat_hash_map<SequenceId, Sequences::iterator> index_;
+  int64_t num_tokens_ = 0;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_SEQUENCE_STORE_H_

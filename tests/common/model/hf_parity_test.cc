@@ -1,0 +1,147 @@
+// Greedy text must be that of Hugging Face transformers in float32 (goldens/,
+// written by make_hf_goldens.py), except behind a near-tie.
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/model/load_model.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/common/model/same_rows.h"
+
+namespace espalier {
+namespace {
+
+// Logits are near 20: float32 sums in another order differ by some 1e-5.
+constexpr double kNearTie = 1e-3;
+
+struct Golden {
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> tokens;
+  std::vector<double> margins;  // of the best token over the second
+};
+
+std::vector<Golden> ReadGoldens(const std::string& name) {
+  const std::string path =
+      std::string(ESPALIER_SOURCE_DIR "/tests/common/model/goldens/") + name;
+  std::ifstream file(path);
+  std::vector<Golden> goldens;
+  for (const auto& text : nlohmann::json::parse(file)) {
+    goldens.push_back({.prompt = text["prompt"],
+                       .tokens = text["tokens"],
+                       .margins = text["margins"]});
+  }
+  return goldens;
+}
+
+TokenId Best(absl::Span<const float> logits) {
+  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) -
+                              logits.begin());
+}
+
+// Compares up to `max_tokens` tokens; returns how many were equal before the
+// text ended or parted at a near-tie.
+size_t ExpectGreedyText(LanguageModel& model, const Golden& golden,
+                        size_t max_tokens) {
+  const CacheId cache = model.NewSequence();
+  std::vector<TokenId> next = golden.prompt;
+  const size_t size = std::min(max_tokens, golden.tokens.size());
+  size_t equal = 0;
+  for (; equal < size; ++equal) {
+    auto logits = Prefill(model, cache, next, model.info().max_rows);
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    next = {Best((*logits)->Row(0))};
+    if (next[0] != golden.tokens[equal]) {
+      EXPECT_LT(golden.margins[equal], kNearTie)
+          << "token " << equal << " is " << next[0] << ", not "
+          << golden.tokens[equal];
+      break;
+    }
+  }
+  model.Release(cache);
+  return equal;
+}
+
+TEST(HuggingFaceParity, CharacterModel) {
+  auto model =
+      LoadModel({.folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
+                 .threads = 1});
+  ASSERT_TRUE(model.ok()) << model.status();
+  size_t equal = 0, total = 0;
+  for (const Golden& golden : ReadGoldens("nanogpt-char.json")) {
+    SCOPED_TRACE(total);
+    equal += ExpectGreedyText(**model, golden, golden.tokens.size());
+    total += golden.tokens.size();
+  }
+  EXPECT_GE(equal, total * 9 / 10) << "of " << total;
+}
+
+// nullptr, and the test is skipped, where there is no such folder.
+std::unique_ptr<LanguageModel> LoadDefaultModel() {
+  const char* home = std::getenv("HOME");
+  const char* set = std::getenv("ESPALIER_TEST_MODEL");
+  const std::string folder =
+      set != nullptr ? set
+                     : std::string(home != nullptr ? home : "") +
+                           "/.cache/espalier/models/smollm2-135m-instruct";
+  if (!std::filesystem::exists(folder)) return nullptr;
+  auto model = LoadModel({.folder = folder, .threads = 1, .max_context = 512});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+constexpr const char* kNoModel =
+    "the default model is not there: deploy/setup.sh makes it; or set "
+    "ESPALIER_TEST_MODEL";
+
+// Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
+TEST(HuggingFaceParity, DefaultModel) {
+  const auto model = LoadDefaultModel();
+  if (model == nullptr) GTEST_SKIP() << kNoModel;
+  std::vector<Golden> goldens = ReadGoldens("smollm2-135m-instruct.json");
+  const bool all = std::getenv("ESPALIER_PARITY_ALL") != nullptr;
+  size_t equal = 0, total = 0;
+  // Every fifth prompt: chat, code and plain text are among them.
+  for (size_t i = 0; i < goldens.size(); i += all ? 1 : 5) {
+    SCOPED_TRACE(i);
+    const size_t tokens =
+        std::min<size_t>(goldens[i].tokens.size(), all ? 64 : 24);
+    equal += ExpectGreedyText(*model, goldens[i], tokens);
+    total += tokens;
+  }
+  EXPECT_GE(equal, total * 9 / 10) << "of " << total;
+}
+
+// The promise of linear.h, on the real shapes.
+TEST(DefaultModel, TreeRowsAreWhatDecodingTheirPathGives) {
+  const auto model = LoadDefaultModel();
+  if (model == nullptr) GTEST_SKIP() << kNoModel;
+  std::vector<TokenId> prompt;
+  for (TokenId i = 0; i < 70; ++i) prompt.push_back(100 + 37 * i);
+  const CacheId tree = model->NewSequence(), chain = model->NewSequence();
+  for (CacheId cache : {tree, chain}) {
+    ASSERT_TRUE(Prefill(*model, cache, prompt, cache == tree ? 64 : 9).ok());
+  }
+  // A comb: row 2 i + 2 is the child of row 2 i; odd rows are leaves.
+  const std::vector<TokenId> tokens = {5000, 5001, 5002, 5003, 5004,
+                                       5005, 5006, 5007, 5008};
+  const std::vector<int32_t> parents = {-1, 0, 0, 2, 2, 4, 4, 6, 6};
+  const SequenceRows rows = {
+      .cache = tree, .tokens = tokens, .parents = parents, .num_logit_rows = 9};
+  const auto logits = model->Forward({&rows, 1});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  for (int64_t row = 0; row < 9; row += 2) {
+    const auto alone = Prefill(*model, chain, {tokens[row]}, 1);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    EXPECT_TRUE(testing::SameRows((*logits)->Row(row), (*alone)->Row(0)))
+        << "row " << row;
+  }
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,351 @@
+#include "common/model/language_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <set>
+
+#include "common/model/load_model.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/common/model/reference_model.h"
+#include "tests/common/model/same_rows.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+using Rows = std::vector<std::vector<float>>;
+
+struct Tree {
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> parents;
+};
+
+std::vector<TokenId> RandomTokens(std::mt19937& random, int64_t count) {
+  std::vector<TokenId> tokens;
+  for (int64_t i = 0; i < count; ++i) tokens.push_back(random() % 256);
+  return tokens;
+}
+
+// One root, as in a round of speculation, and then any shape.
+Tree RandomTree(std::mt19937& random, int32_t rows) {
+  Tree tree{.tokens = RandomTokens(random, rows), .parents = {kPrefixParent}};
+  for (int32_t row = 1; row < rows; ++row) {
+    tree.parents.push_back(static_cast<int32_t>(random() % row));
+  }
+  return tree;
+}
+
+std::vector<int32_t> PathTo(const Tree& tree, int32_t row) {
+  std::vector<int32_t> path;
+  for (; row != kPrefixParent; row = tree.parents[row]) path.push_back(row);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+SequenceRows AllRows(CacheId cache, const Tree& tree) {
+  return {.cache = cache,
+          .tokens = tree.tokens,
+          .parents = tree.parents,
+          .num_logit_rows = static_cast<int64_t>(tree.tokens.size())};
+}
+
+bool SameRows(const Rows& a, const Rows& b) {
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const auto& x, const auto& y) { return testing::SameRows(x, y); });
+}
+
+Rows Copy(const LogitRows& logits) {
+  Rows rows;
+  for (int64_t row = 0; row < logits.num_rows(); ++row) {
+    rows.emplace_back(logits.Row(row).begin(), logits.Row(row).end());
+  }
+  return rows;
+}
+
+// Every test runs on both architectures.
+class LanguageModelTest : public ::testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/language_model_test_" +
+              (GetParam() ? "llama" : "gpt2");
+    tensors_ = GetParam() ? testing::WriteTinyLlama(folder_)
+                          : testing::WriteTinyGpt2(folder_);
+    model_ = Load({.folder = folder_, .threads = 1});
+  }
+
+  std::unique_ptr<LanguageModel> Load(const ModelOptions& options) {
+    auto model = LoadModel(options);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+
+  CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,
+                  int64_t chunk = 256) {
+    const CacheId cache = model.NewSequence();
+    EXPECT_TRUE(Prefill(model, cache, tokens, chunk).ok());
+    return cache;
+  }
+  CacheId Started(const std::vector<TokenId>& tokens) {
+    return Started(*model_, tokens);
+  }
+
+  Rows Forward(const std::vector<SequenceRows>& batch) {
+    auto logits = model_->Forward(batch);
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    return Copy(**logits);
+  }
+
+  // Decodes `tokens` one by one; the logits of the last.
+  std::vector<float> Decode(CacheId cache, const std::vector<TokenId>& tokens) {
+    Rows rows;
+    for (TokenId token : tokens) {
+      const Tree one{.tokens = {token}, .parents = {kPrefixParent}};
+      rows = Forward({AllRows(cache, one)});
+      EXPECT_TRUE(model_->Keep(cache, {0}).ok());
+    }
+    return rows.at(0);
+  }
+
+  std::string folder_;
+  testing::TinyTensors tensors_;
+  std::unique_ptr<LanguageModel> model_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Architectures, LanguageModelTest, ::testing::Bool(),
+                         [](const auto& test) {
+                           return test.param ? "Llama" : "Gpt2";
+                         });
+
+TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
+  std::mt19937 random(1);
+  const std::vector<TokenId> tokens = RandomTokens(random, 40);
+  const auto expected =
+      testing::ReferenceLogits(model_->info().config, tensors_, tokens);
+  Tree chain{.tokens = tokens, .parents = std::vector<int32_t>(40)};
+  std::iota(chain.parents.begin(), chain.parents.end(), kPrefixParent);
+  const Rows rows = Forward({AllRows(model_->NewSequence(), chain)});
+  ASSERT_EQ(rows.size(), 40u);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    for (size_t token = 0; token < rows[row].size(); ++token) {
+      ASSERT_NEAR(rows[row][token], expected[row][token], 1e-4)
+          << "row " << row << ", token " << token;
+    }
+  }
+}
+
+// The text of a tree must not depend on the tree: this is bit for bit.
+TEST_P(LanguageModelTest, TreeRowsAreWhatDecodingTheirPathsGives) {
+  std::mt19937 random(2);
+  for (int32_t size : {1, 2, 3, 7, 12, 25, 64}) {
+    const std::vector<TokenId> prompt = RandomTokens(random, 1 + random() % 90);
+    const Tree tree = RandomTree(random, size);
+    const CacheId cache = Started(prompt);
+    const Rows rows = Forward({AllRows(cache, tree)});
+    ASSERT_EQ(rows.size(), tree.tokens.size());
+    for (int32_t row = 0; row < size; row += 1 + size / 8) {
+      const CacheId alone = Started(prompt);
+      std::vector<TokenId> path;
+      for (int32_t node : PathTo(tree, row)) path.push_back(tree.tokens[node]);
+      EXPECT_TRUE(testing::SameRows(rows[row], Decode(alone, path)))
+          << "row " << row << " of " << size;
+      model_->Release(alone);
+    }
+    model_->Release(cache);
+  }
+}
+
+TEST_P(LanguageModelTest, KeptPathEqualsAFreshPrefillOfItsTokens) {
+  std::mt19937 random(3);
+  std::vector<TokenId> tokens = RandomTokens(random, 20);
+  const CacheId cache = Started(tokens);
+  for (int round = 0; round < 6; ++round) {
+    const Tree tree = RandomTree(random, 24);
+    Forward({AllRows(cache, tree)});
+    const std::vector<int32_t> path = PathTo(tree, 23 - round);
+    ASSERT_TRUE(model_->Keep(cache, path).ok());
+    for (int32_t row : path) tokens.push_back(tree.tokens[row]);
+    EXPECT_EQ(model_->Length(cache), static_cast<int64_t>(tokens.size()));
+  }
+  const CacheId fresh = Started(tokens);
+  EXPECT_TRUE(
+      testing::SameRows(Decode(cache, {65, 66}), Decode(fresh, {65, 66})));
+}
+
+TEST_P(LanguageModelTest, PrefillInChunksEqualsWholePrefill) {
+  std::mt19937 random(4);
+  const std::vector<TokenId> tokens = RandomTokens(random, 150);
+  const CacheId whole = Started(*model_, tokens, 256);
+  const std::vector<float> expected = Decode(whole, {7});
+  for (int64_t chunk : {1, 5, 16, 64, 149}) {
+    const CacheId cache = Started(*model_, tokens, chunk);
+    EXPECT_TRUE(testing::SameRows(Decode(cache, {7}), expected))
+        << "chunks of " << chunk;
+    model_->Release(cache);
+  }
+}
+
+TEST_P(LanguageModelTest, SequencesPackedInOnePassGetWhatEachGetsAlone) {
+  std::mt19937 random(5);
+  std::vector<CacheId> caches;
+  std::vector<Tree> trees;
+  std::vector<SequenceRows> batch;
+  Rows expected;
+  for (int32_t i = 0; i < 5; ++i) {
+    caches.push_back(Started(RandomTokens(random, 1 + 17 * i)));
+    trees.push_back(RandomTree(random, 1 + 6 * i));
+  }
+  for (size_t i = 0; i < caches.size(); ++i) {
+    const SequenceRows rows = AllRows(caches[i], trees[i]);
+    for (auto& row : Forward({rows})) expected.push_back(row);
+    batch.push_back(rows);
+  }
+  EXPECT_TRUE(SameRows(Forward(batch), expected));
+}
+
+TEST_P(LanguageModelTest, ReturnsTheLastRowsOfEverySequenceInOrder) {
+  const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
+  const CacheId a = Started({10, 11}), b = Started({12});
+  const Rows all = Forward({AllRows(a, tree), AllRows(b, tree)});
+  SequenceRows some = AllRows(a, tree), none = AllRows(b, tree);
+  some.num_logit_rows = 2;
+  none.num_logit_rows = 0;
+  EXPECT_TRUE(SameRows(Forward({none, some}), {all[1], all[2]}));
+  EXPECT_TRUE(Forward({none}).empty());
+}
+
+TEST_P(LanguageModelTest, RowsOfAnEarlierPassLeaveNoTrace) {
+  std::mt19937 random(6);
+  const Tree small = RandomTree(random, 3);
+  const CacheId fresh = Started({1, 2, 3});
+  const Rows expected = Forward({AllRows(fresh, small)});
+  const CacheId used = Started({1, 2, 3});
+  Forward({AllRows(used, RandomTree(random, 60))});
+  EXPECT_TRUE(SameRows(Forward({AllRows(used, small)}), expected));
+  ASSERT_TRUE(model_->Keep(used, {}).ok());
+  EXPECT_TRUE(SameRows(Forward({AllRows(used, small)}), expected));
+}
+
+TEST_P(LanguageModelTest, TruncateGoesBackToAnEarlierPosition) {
+  const CacheId cache = Started({1, 2, 3, 4, 5});
+  model_->Truncate(cache, 2);
+  EXPECT_EQ(model_->Length(cache), 2);
+  const CacheId fresh = Started({1, 2});
+  EXPECT_TRUE(testing::SameRows(Decode(cache, {9, 8}), Decode(fresh, {9, 8})));
+}
+
+TEST_P(LanguageModelTest, GreedyTextOfTheTinyModelVaries) {
+  const CacheId cache = Started({72, 105});
+  std::set<TokenId> seen;
+  TokenId next = 33;
+  for (int i = 0; i < 60; ++i) {
+    const std::vector<float> row = Decode(cache, {next});
+    next = std::max_element(row.begin(), row.end()) - row.begin();
+    seen.insert(next);
+  }
+  EXPECT_GE(seen.size(), 8u);
+}
+
+TEST_P(LanguageModelTest, ReleaseReturnsTheRoomToThePool) {
+  EXPECT_EQ(model_->kv_usage().used_tokens, 0);
+  std::mt19937 random(7);
+  std::vector<CacheId> caches;
+  for (int i = 1; i < 5; ++i) {
+    caches.push_back(Started(RandomTokens(random, 60 * i)));
+    EXPECT_GE(model_->kv_usage().used_tokens, 60 * i);
+  }
+  for (CacheId cache : caches) model_->Release(cache);
+  EXPECT_EQ(model_->kv_usage().used_tokens, 0);
+}
+
+TEST_P(LanguageModelTest, FullPoolIsResourceExhaustedAndRecovers) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 130 * token_bytes});
+  EXPECT_EQ(model->kv_usage().total_tokens, 130);
+  const CacheId first = Started(*model, std::vector<TokenId>(64, 1));
+  const CacheId second = model->NewSequence();
+  const std::vector<TokenId> tokens(70, 2);
+  const auto full = Prefill(*model, second, tokens, 256);
+  EXPECT_EQ(full.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(full.status().message(), HasSubstr("130"));
+  EXPECT_EQ(model->Length(second), 0);
+  model->Release(first);
+  EXPECT_TRUE(Prefill(*model, second, tokens, 256).ok());
+}
+
+TEST_P(LanguageModelTest, ContextLimitIsOutOfRange) {
+  auto model = Load({.folder = folder_, .threads = 1, .max_context = 20});
+  EXPECT_EQ(model->info().max_context, 20);
+  const CacheId cache = Started(*model, std::vector<TokenId>(20, 1));
+  const auto over = Prefill(*model, cache, {1}, 1);
+  EXPECT_EQ(over.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(over.status().message(), HasSubstr("20 tokens"));
+}
+
+TEST_P(LanguageModelTest, MalformedRowsAreInvalidArgument) {
+  const CacheId cache = Started({1});
+  auto code = [&](const SequenceRows& rows) {
+    return model_->Forward({&rows, 1}).status().code();
+  };
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  EXPECT_EQ(code(AllRows(cache, {{}, {}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{1, 2}, {-1}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{-1}, {-1}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{258}, {-1}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{1}, {0}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{1, 2}, {1, -1}})), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, {{1}, {-2}})), kInvalid);
+  const Tree tree{.tokens = {1}, .parents = {-1}};
+  SequenceRows rows = AllRows(cache, tree);
+  rows.num_logit_rows = 2;
+  EXPECT_EQ(code(rows), kInvalid);
+  const std::vector<SequenceRows> twice(2, AllRows(cache, tree));
+  EXPECT_EQ(model_->Forward(twice).status().code(), kInvalid);
+  EXPECT_EQ(model_->Forward({}).status().code(), kInvalid);
+  EXPECT_EQ(code(AllRows(cache, tree)), absl::StatusCode::kOk);
+}
+
+TEST_P(LanguageModelTest, KeepTakesOnlyAPathOfTheLastPass) {
+  const CacheId cache = Started({1});
+  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // nothing waits
+  const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
+  Forward({AllRows(cache, tree)});
+  EXPECT_FALSE(model_->Keep(cache, {1}).ok());        // skips row 0
+  EXPECT_FALSE(model_->Keep(cache, {0, 1, 2}).ok());  // 2 is a sibling
+  EXPECT_FALSE(model_->Keep(cache, {0, 3}).ok());
+  EXPECT_FALSE(model_->Keep(cache, {-1}).ok());
+  EXPECT_EQ(model_->Length(cache), 1);
+  EXPECT_TRUE(model_->Keep(cache, {0, 2}).ok());
+  EXPECT_EQ(model_->Length(cache), 3);
+  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // already kept
+}
+
+TEST_P(LanguageModelTest, BFloat16StaysCloseToFloat32) {
+  auto bf16 = Load({.folder = folder_,
+                    .compute_dtype = ComputeDType::kBFloat16,
+                    .threads = 1});
+  std::mt19937 random(8);
+  const Tree tree = RandomTree(random, 20);
+  const std::vector<TokenId> prompt = RandomTokens(random, 30);
+  const Rows expected = Forward({AllRows(Started(prompt), tree)});
+  const SequenceRows rows = AllRows(Started(*bf16, prompt), tree);
+  auto logits = bf16->Forward({&rows, 1});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  const Rows got = Copy(**logits);
+  for (size_t row = 0; row < got.size(); ++row) {
+    double error = 0, size = 0;
+    for (size_t i = 0; i < got[row].size(); ++i) {
+      error += std::pow(got[row][i] - expected[row][i], 2);
+      size += std::pow(expected[row][i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), 0.05) << "row " << row;
+  }
+}
+
+}  // namespace
+}  // namespace espalier

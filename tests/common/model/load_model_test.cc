@@ -1,0 +1,99 @@
+#include "common/model/load_model.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LoadModelTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/load_model_test_" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    tensors_ = testing::WriteTinyLlama(folder_);
+  }
+
+  void Rewrite() const {
+    testing::WriteSafetensors(folder_ + "/model.safetensors", tensors_);
+  }
+
+  void ExpectError(const ModelOptions& options, absl::StatusCode code,
+                   const std::string& text) const {
+    const auto model = LoadModel(options);
+    EXPECT_EQ(model.status().code(), code) << model.status();
+    EXPECT_THAT(model.status().message(), HasSubstr(text));
+  }
+
+  std::string folder_;
+  testing::TinyTensors tensors_;
+};
+
+TEST_F(LoadModelTest, SaysWhatItLoaded) {
+  const auto model = LoadModel({.folder = folder_, .threads = 1});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const ModelInfo& info = (*model)->info();
+  EXPECT_EQ(info.config.vocab_size, testing::kTinyVocab);
+  EXPECT_EQ(info.device, "cpu");
+  EXPECT_EQ(info.compute_dtype, "float32");
+  EXPECT_EQ(info.max_context, testing::kTinyMaxPositions);
+  EXPECT_EQ(info.max_rows, 256);
+  EXPECT_EQ(info.kv_bytes_per_token, 2 * 2 * 2 * 8 * 4);
+  EXPECT_GT(info.weight_bytes, 0);
+}
+
+TEST_F(LoadModelTest, MissingFolderIsNotFound) {
+  ExpectError({.folder = folder_ + "/none"}, absl::StatusCode::kNotFound,
+              "none/config.json");
+}
+
+TEST_F(LoadModelTest, MissingTensorIsNotFoundByName) {
+  tensors_.erase("model.layers.1.mlp.up_proj.weight");
+  Rewrite();
+  ExpectError({.folder = folder_}, absl::StatusCode::kNotFound,
+              "model.layers.1.mlp.up_proj.weight");
+}
+
+TEST_F(LoadModelTest, WrongShapeIsInvalidAndNamed) {
+  tensors_["model.norm.weight"] = {.shape = {3}, .values = {1, 2, 3}};
+  Rewrite();
+  ExpectError({.folder = folder_}, absl::StatusCode::kInvalidArgument,
+              "model.norm.weight");
+}
+
+TEST_F(LoadModelTest, TruncatedWeightsAreInvalid) {
+  const std::string path = folder_ + "/model.safetensors";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  ExpectError({.folder = folder_}, absl::StatusCode::kInvalidArgument, path);
+}
+
+TEST_F(LoadModelTest, UnknownDeviceListsTheKnownOnes) {
+  ExpectError({.folder = folder_, .device = "tpu"},
+              absl::StatusCode::kInvalidArgument, "cpu, cuda");
+  ExpectError({.folder = folder_, .device = "cuda:x"},
+              absl::StatusCode::kInvalidArgument, "cuda:x");
+}
+
+TEST_F(LoadModelTest, DeviceThatIsNotThereIsFailedPrecondition) {
+  ExpectError({.folder = folder_, .device = "cuda:99"},
+              absl::StatusCode::kFailedPrecondition, "cuda:99");
+}
+
+TEST_F(LoadModelTest, WrongOptionsAreNamed) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  ExpectError({.folder = folder_, .threads = -1}, kInvalid, "threads");
+  ExpectError({.folder = folder_, .kv_pool_bytes = 1000}, kInvalid,
+              "kv_pool_bytes");
+  ExpectError({.folder = folder_, .max_context = -1}, kInvalid, "max_context");
+  ExpectError({.folder = folder_, .max_rows = 0}, kInvalid, "max_rows");
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,197 @@
+#include "tests/common/model/reference_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace espalier::testing {
+namespace {
+
+using Vec = std::vector<double>;
+
+class Reference {
+ public:
+  Reference(const ModelConfig& config, const TinyTensors& tensors)
+      : config_(config), tensors_(tensors) {}
+
+  // One more token; `position` counts from 0.
+  Vec Step(TokenId token, int position) {
+    return config_.architecture == Architecture::kLlama
+               ? LlamaStep(token, position)
+               : Gpt2Step(token, position);
+  }
+
+ private:
+  const std::vector<float>& W(const std::string& name) const {
+    return tensors_.at(name).values;
+  }
+
+  Vec TableRow(const std::string& name, int64_t row) const {
+    const auto begin = W(name).begin() + row * config_.hidden_size;
+    return Vec(begin, begin + config_.hidden_size);
+  }
+
+  // y[o] = sum_i W[o][i] x[i]
+  Vec Product(const std::string& name, const Vec& x) const {
+    const auto& w = W(name);
+    Vec y(w.size() / x.size());
+    for (size_t o = 0; o < y.size(); ++o) {
+      for (size_t i = 0; i < x.size(); ++i) y[o] += w[o * x.size() + i] * x[i];
+    }
+    return y;
+  }
+
+  // y[o] = b[o] + sum_i x[i] W[i][o]
+  Vec Conv1D(const std::string& name, const Vec& x) const {
+    const auto& w = W(name + ".weight");
+    const auto& b = W(name + ".bias");
+    Vec y(b.begin(), b.end());
+    for (size_t i = 0; i < x.size(); ++i) {
+      for (size_t o = 0; o < y.size(); ++o) y[o] += x[i] * w[i * y.size() + o];
+    }
+    return y;
+  }
+
+  Vec RmsNorm(const std::string& name, const Vec& x) const {
+    double squares = 0;
+    for (double value : x) squares += value * value;
+    const double scale =
+        1 / std::sqrt(squares / x.size() + config_.norm_epsilon);
+    Vec y;
+    for (size_t i = 0; i < x.size(); ++i)
+      y.push_back(x[i] * scale * W(name)[i]);
+    return y;
+  }
+
+  Vec LayerNorm(const std::string& name, const Vec& x) const {
+    double mean = 0, variance = 0;
+    for (double value : x) mean += value / x.size();
+    for (double value : x)
+      variance += (value - mean) * (value - mean) / x.size();
+    Vec y;
+    for (size_t i = 0; i < x.size(); ++i) {
+      y.push_back((x[i] - mean) / std::sqrt(variance + config_.norm_epsilon) *
+                      W(name + ".weight")[i] +
+                  W(name + ".bias")[i]);
+    }
+    return y;
+  }
+
+  // Rotates each head's pairs (i, i + head_dim / 2).
+  void Rotate(Vec& x, int position) const {
+    const int64_t dim = config_.head_dim, half = dim / 2;
+    for (size_t head = 0; head < x.size(); head += dim) {
+      for (int64_t i = 0; i < half; ++i) {
+        const double angle =
+            position * std::pow(config_.rope_theta, -2.0 * i / dim);
+        const double a = x[head + i], b = x[head + i + half];
+        x[head + i] = a * std::cos(angle) - b * std::sin(angle);
+        x[head + i + half] = b * std::cos(angle) + a * std::sin(angle);
+      }
+    }
+  }
+
+  // Adds k, v to the layer's cache and attends to all of it.
+  Vec Attend(int64_t layer, const Vec& q, const Vec& k, const Vec& v) {
+    keys_.resize(config_.num_layers);
+    values_.resize(config_.num_layers);
+    keys_[layer].push_back(k);
+    values_[layer].push_back(v);
+    const int64_t dim = config_.head_dim;
+    const int64_t group = config_.num_heads / config_.num_kv_heads;
+    Vec out(q.size());
+    for (int64_t head = 0; head < config_.num_heads; ++head) {
+      Vec weights;
+      double sum = 0;
+      for (const Vec& key : keys_[layer]) {
+        double dot = 0;
+        for (int64_t i = 0; i < dim; ++i) {
+          dot += q[head * dim + i] * key[head / group * dim + i];
+        }
+        weights.push_back(std::exp(dot / std::sqrt(dim)));
+        sum += weights.back();
+      }
+      for (size_t t = 0; t < weights.size(); ++t) {
+        for (int64_t i = 0; i < dim; ++i) {
+          out[head * dim + i] +=
+              weights[t] / sum * values_[layer][t][head / group * dim + i];
+        }
+      }
+    }
+    return out;
+  }
+
+  static void Add(Vec& x, const Vec& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+
+  Vec LlamaStep(TokenId token, int position) {
+    Vec x = TableRow("model.embed_tokens.weight", token);
+    for (int64_t i = 0; i < config_.num_layers; ++i) {
+      const std::string layer = absl::StrCat("model.layers.", i, ".");
+      const Vec a = RmsNorm(layer + "input_layernorm.weight", x);
+      Vec q = Product(layer + "self_attn.q_proj.weight", a);
+      Vec k = Product(layer + "self_attn.k_proj.weight", a);
+      const Vec v = Product(layer + "self_attn.v_proj.weight", a);
+      Rotate(q, position);
+      Rotate(k, position);
+      Add(x, Product(layer + "self_attn.o_proj.weight", Attend(i, q, k, v)));
+      const Vec b = RmsNorm(layer + "post_attention_layernorm.weight", x);
+      Vec gate = Product(layer + "mlp.gate_proj.weight", b);
+      const Vec up = Product(layer + "mlp.up_proj.weight", b);
+      for (size_t j = 0; j < gate.size(); ++j) {
+        gate[j] = gate[j] / (1 + std::exp(-gate[j])) * up[j];
+      }
+      Add(x, Product(layer + "mlp.down_proj.weight", gate));
+    }
+    return Product("lm_head.weight", RmsNorm("model.norm.weight", x));
+  }
+
+  Vec Gpt2Step(TokenId token, int position) {
+    Vec x = TableRow("transformer.wte.weight", token);
+    Add(x, TableRow("transformer.wpe.weight", position));
+    const int64_t hidden = config_.hidden_size;
+    for (int64_t i = 0; i < config_.num_layers; ++i) {
+      const std::string layer = absl::StrCat("transformer.h.", i, ".");
+      const Vec qkv =
+          Conv1D(layer + "attn.c_attn", LayerNorm(layer + "ln_1", x));
+      auto part = [&](int64_t index) {
+        const auto begin = qkv.begin() + index * hidden;
+        return Vec(begin, begin + hidden);
+      };
+      Add(x,
+          Conv1D(layer + "attn.c_proj", Attend(i, part(0), part(1), part(2))));
+      Vec up = Conv1D(layer + "mlp.c_fc", LayerNorm(layer + "ln_2", x));
+      for (double& u : up) {
+        u = 0.5 * u *
+            (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
+                           (u + 0.044715 * u * u * u)));
+      }
+      Add(x, Conv1D(layer + "mlp.c_proj", up));
+    }
+    return Product("transformer.wte.weight", LayerNorm("transformer.ln_f", x));
+  }
+
+  const ModelConfig& config_;
+  const TinyTensors& tensors_;
+  std::vector<std::vector<Vec>> keys_;    // [layer][position][kv_heads * dim]
+  std::vector<std::vector<Vec>> values_;  // as keys_
+};
+
+}  // namespace
+
+std::vector<std::vector<double>> ReferenceLogits(
+    const ModelConfig& config, const TinyTensors& tensors,
+    const std::vector<TokenId>& tokens) {
+  Reference reference(config, tensors);
+  std::vector<Vec> logits;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    logits.push_back(reference.Step(tokens[i], static_cast<int>(i)));
+  }
+  return logits;
+}
+
+}  // namespace espalier::testing

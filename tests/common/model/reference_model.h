@@ -1,0 +1,20 @@
+#ifndef ESPALIER_TESTS_COMMON_MODEL_REFERENCE_MODEL_H_
+#define ESPALIER_TESTS_COMMON_MODEL_REFERENCE_MODEL_H_
+
+#include <vector>
+
+#include "common/model/model_config.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier::testing {
+
+// The models in float64 and plain loops, written from the definitions and
+// sharing nothing with the library but the configuration. Returns
+// [tokens][vocab] logits.
+std::vector<std::vector<double>> ReferenceLogits(
+    const ModelConfig& config, const TinyTensors& tensors,
+    const std::vector<TokenId>& tokens);
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_COMMON_MODEL_REFERENCE_MODEL_H_

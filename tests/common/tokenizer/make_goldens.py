@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Writes testdata/: small tokenizers, texts, and what `tokenizers` makes of them.
+
+  pip install tokenizers==0.23.3 jinja2==3.1.6
+  python3 make_goldens.py --model ~/.cache/espalier/models/smollm2-135m-instruct
+
+The default model's own tokenizer is too large to commit; its answers are not.
+Answers are digests, one line per text, because the ids themselves would be
+megabytes: a test that fails prints the text and the ids it got.
+"""
+import argparse
+import json
+import pathlib
+
+import jinja2
+import tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import trainers
+
+import golden_texts
+import training_text
+
+PINNED = "0.23.3"
+SEED = 20240917
+NUM_TEXTS = 3000
+NUM_TEXTS_SMALL = 1000  # The small tokenizers answer for the first ones.
+CODE_POINTS_PER_BLOCK = 1024
+TESTDATA = pathlib.Path(__file__).with_name("testdata")
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{% if loop.first and "
+    "messages[0]['role'] != 'system' %}{{ '<|im_start|>system\nYou prune pear "
+    "trees and answer briefly.<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + "
+    "message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}"
+    "{% endif %}"
+)
+CONVERSATIONS = [
+    [("user", "Hello")],
+    [("user", "")],
+    [("user", "\n\n  two breaks first")],
+    [("system", "Be brief."), ("user", "What is 12 + 30?")],
+    [("user", "Wie heißt 🌳?"), ("assistant", "Baum."), ("user", " 'll go")],
+    [("user", "a"), ("system", "late"), ("tool", "{\"x\": 1}\r\n")],
+]
+
+
+def digest(numbers):
+    """FNV-1a over numbers; golden_files.cc has the same."""
+    value = 0x811C9DC5
+    for number in numbers:
+        value = ((value ^ number) * 0x01000193) & 0xFFFFFFFF
+    return value
+
+
+def escape(data):
+    """One line of readable UTF-8; what is neither is \\xHH."""
+    out = []
+    for char in data.decode("utf-8", "surrogateescape"):
+        if char.isprintable() and char != "\\":
+            out.append(char)
+        else:
+            raw = char.encode("utf-8", "surrogateescape")
+            out.append("".join(f"\\x{byte:02x}" for byte in raw))
+    return "".join(out)
+
+
+def byte_level():
+    return pre_tokenizers.ByteLevel(add_prefix_space=False)
+
+
+def with_digits():
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    return pre_tokenizers.Sequence([digits, byte_level()])
+
+
+def train(pre_tokenizer, vocab_size, alphabet, added):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        initial_alphabet=alphabet,
+        special_tokens=[token for token in added if token.special],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(training_text.LINES, trainer)
+    tokenizer.add_tokens([token for token in added if not token.special])
+    return json.loads(tokenizer.to_str())
+
+
+def special(content):
+    return AddedToken(content, special=True, normalized=False)
+
+
+def small():
+    """As the default model has it; merges as "a b"; not every byte known."""
+    added = [special("<|endoftext|>"), special("<|im_start|>"),
+             special("<|im_end|>"), AddedToken("<think>", normalized=False),
+             AddedToken("</think>", normalized=False),
+             AddedToken("<pear>", normalized=True),
+             AddedToken("<pear> tree", normalized=True),
+             AddedToken("pear>", normalized=False)]
+    document = train(with_digits(), 420, [], added)
+    merges = [" ".join(pair) for pair in document["model"]["merges"]]
+    # Listed twice: the place that counts is the last.
+    document["model"]["merges"] = merges + merges[3:5]
+    return document
+
+
+def gpt2_style():
+    """No digit split, every byte, merges as ["a", "b"]."""
+    added = [AddedToken("<|endoftext|>", special=True, normalized=True)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(byte_level(), 560, alphabet, added)
+
+
+def characters():
+    """A character model: a vocabulary and no merges."""
+    kept = "\n !$&',-.3:;?" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    kept += "abcdefghijklmnopqrstuvwxyz"
+    mapped = [byte_level().pre_tokenize_str(c)[0][0] for c in kept]
+    vocab = {c: i for i, c in enumerate(mapped)}
+    tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
+    tokenizer.pre_tokenizer = byte_level()
+    tokenizer.decoder = decoders.ByteLevel()
+    return json.loads(tokenizer.to_str())
+
+
+def answers(tokenizer, texts):
+    """Per text: ids, ids with special tokens as text, text of every second id."""
+    for data in texts:
+        text = data.decode("utf-8", "replace")
+        tokenizer.encode_special_tokens = False
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        tokenizer.encode_special_tokens = True
+        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        kept = tokenizer.decode(ids[::2], skip_special_tokens=False)
+        skipped = tokenizer.decode(ids[::2], skip_special_tokens=True)
+        yield [digest(ids), digest(plain),
+               digest(kept.encode() + b"|" + skipped.encode())]
+
+
+def write_answers(name, tokenizer, texts):
+    lines = (" ".join(f"{d:08x}" for d in row)
+             for row in answers(tokenizer, texts))
+    (TESTDATA / f"{name}.answers").write_text("\n".join(lines) + "\n")
+
+
+def write_words():
+    """Where words end, for every code point in its usual neighbourhoods."""
+    lines = []
+    for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
+        if 0xD800 <= begin < 0xE000:
+            continue
+        codes = range(begin, begin + CODE_POINTS_PER_BLOCK)
+        text = "".join(f"a{c}{c} {c}1{c}!{c}" for c in map(chr, codes))
+        row = []
+        for pre_tokenizer in (with_digits(), byte_level()):
+            words = pre_tokenizer.pre_tokenize_str(text)
+            row.append(digest(len(word) for word, _ in words))
+        lines.append(f"{begin:x} {row[0]:08x} {row[1]:08x}")
+    (TESTDATA / "code_points.answers").write_text("\n".join(lines) + "\n")
+
+
+def conversations(name, tokenizer, template):
+    tokenizer.encode_special_tokens = False
+    compiled = jinja2.Template(template, keep_trailing_newline=True)
+    for conversation in CONVERSATIONS:
+        messages = [dict(role=r, content=c) for r, c in conversation]
+        text = compiled.render(messages=messages, add_generation_prompt=True)
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        yield dict(tokenizer=name, messages=messages, ids=ids)
+
+
+def main():
+    if tokenizers.__version__ != PINNED:
+        raise SystemExit(f"needs tokenizers=={PINNED}")
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=pathlib.Path, required=True)
+    model = parser.parse_args().model
+
+    texts = golden_texts.texts(SEED, NUM_TEXTS)
+    escaped = "".join(escape(text) + "\n" for text in texts)
+    (TESTDATA / "texts.txt").write_text(escaped)
+    for make in (small, gpt2_style, characters):
+        document = json.dumps(make(), ensure_ascii=False, separators=(",", ":"))
+        name = make.__name__
+        folder = TESTDATA / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tokenizer.json").write_text(document + "\n")
+        tokenizer = Tokenizer.from_str(document)
+        write_answers(name, tokenizer, texts[:NUM_TEXTS_SMALL])
+
+    config = dict(eos_token="<|im_end|>", chat_template=CHAT_TEMPLATE)
+    config_file = TESTDATA / "small" / "tokenizer_config.json"
+    config_file.write_text(json.dumps(config, indent=1) + "\n")
+    chats = list(conversations(
+        "small", Tokenizer.from_file(str(TESTDATA / "small/tokenizer.json")),
+        CHAT_TEMPLATE))
+
+    default_model = Tokenizer.from_file(str(model / "tokenizer.json"))
+    write_answers("default_model", default_model, texts)
+    template = json.loads((model / "tokenizer_config.json").read_text())
+    chats += conversations("default_model", default_model,
+                           template["chat_template"])
+    lines = ",\n".join(json.dumps(chat, separators=(",", ":")) for chat in chats)
+    (TESTDATA / "chats.json").write_text(f"[\n{lines}\n]\n")
+    write_words()
+
+
+if __name__ == "__main__":
+    main()

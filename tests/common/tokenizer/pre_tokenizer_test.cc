@@ -1,0 +1,64 @@
+#include "common/tokenizer/pre_tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/tokenizer/utf8.h"
+#include "tests/common/tokenizer/golden_files.h"
+
+namespace espalier {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<std::string> Words(const PreTokenizer& pre_tokenizer,
+                               std::string_view text) {
+  std::vector<std::string> words;
+  pre_tokenizer.ForEachWord(
+      text, [&](std::string_view word) { words.emplace_back(word); });
+  return words;
+}
+
+TEST(PreTokenizerTest, GivesTheLastSpaceToTheNextWord) {
+  EXPECT_THAT(Words({}, "a  b   "), ElementsAre("a", " ", " b", "   "));
+  EXPECT_THAT(Words({}, "\t\tx\n"), ElementsAre("\t", "\t", "x", "\n"));
+}
+
+TEST(PreTokenizerTest, CutsOffContractionsInLowerCaseOnly) {
+  EXPECT_THAT(Words({}, "we'll I'M 's"),
+              ElementsAre("we", "'ll", " I", "'", "M", " '", "s"));
+}
+
+TEST(PreTokenizerTest, KeepsLettersNumbersAndTheRestApart) {
+  EXPECT_THAT(Words({}, "x²=49!?é"),
+              ElementsAre("x", "²", "=", "49", "!?", "é"));
+}
+
+TEST(PreTokenizerTest, MakesAWordOfEachDigitThatNothingLooksPast) {
+  EXPECT_THAT(Words({.split_digits = true}, "a  12½ b"),
+              ElementsAre("a", "  ", "1", "2", "½", " b"));
+}
+
+TEST(PreTokenizerTest, LeavesTextWholeWithoutWords) {
+  EXPECT_THAT(Words({.split_words = false}, "a b 1"), ElementsAre("a b 1"));
+  EXPECT_THAT(Words({.split_digits = true, .split_words = false}, "a b 1"),
+              ElementsAre("a b ", "1"));
+}
+
+TEST(PreTokenizerTest, GivesEveryByteOnceInOrder) {
+  for (const std::string& text : GoldenTexts()) {
+    const std::string valid = RepairUtf8(text);
+    std::string together;
+    for (const std::string& word : Words({.split_digits = true}, valid)) {
+      EXPECT_FALSE(word.empty());
+      together += word;
+    }
+    EXPECT_EQ(together, valid);
+  }
+}
+
+}  // namespace
+}  // namespace espalier

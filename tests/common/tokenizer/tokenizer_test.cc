@@ -1,0 +1,230 @@
+#include "common/tokenizer/tokenizer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/tokenizer/utf8.h"
+#include "tests/common/tokenizer/golden_files.h"
+
+namespace espalier {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+namespace fs = std::filesystem;
+
+// a, b, ab, and some tokens beside the text; bytes but a and b have none.
+TokenizerFile Letters() {
+  return {.vocabulary = {{"a", 0}, {"b", 1}, {"ab", 2}},
+          .merges = {{"a", "b"}},
+          .added_tokens = {{.id = 3, .content = "<s>", .special = true},
+                           {.id = 4, .content = "<s><t>", .special = true},
+                           {.id = 5, .content = "<t>"},
+                           {.id = 9, .content = "€", .normalized = true}}};
+}
+
+std::unique_ptr<Tokenizer> Create(const TokenizerFile& file) {
+  auto tokenizer = Tokenizer::Create(file, {});
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+TEST(TokenizerTest, CutsAddedTokensOutOfTheTextLongestFirst) {
+  const auto tokenizer = Create(Letters());
+  EXPECT_THAT(tokenizer->Encode("ab<s>ab"), ElementsAre(2, 3, 2));
+  EXPECT_THAT(tokenizer->Encode("<s><t><t>"), ElementsAre(4, 5));
+  EXPECT_THAT(tokenizer->Encode("a€b"), ElementsAre(0, 9, 1));
+}
+
+TEST(TokenizerTest, ReadsSpecialTokensAsTextOnRequest) {
+  const auto tokenizer = Create(Letters());
+  EXPECT_THAT(tokenizer->Encode("ab<s>ab", SpecialText::kPlain),
+              ElementsAre(2, 2));
+  EXPECT_THAT(tokenizer->Encode("<t>a", SpecialText::kPlain),
+              ElementsAre(5, 0));
+}
+
+TEST(TokenizerTest, CountsGapsBetweenIdsButKnowsThemNot) {
+  const auto tokenizer = Create(Letters());
+  EXPECT_EQ(tokenizer->vocab_size(), 10);
+  EXPECT_EQ(tokenizer->Decode({0, 7, -1, 1000, 9, 3}, /*skip_special=*/false),
+            "a€<s>");
+  EXPECT_EQ(tokenizer->Decode({0, 7, -1, 1000, 9, 3}, /*skip_special=*/true),
+            "a€");
+}
+
+TEST(TokenizerTest, FindsTokensByTheirSpelling) {
+  const auto tokenizer = LoadOrDie(Testdata("small"));
+  EXPECT_EQ(tokenizer->TokenToId("<|im_end|>"), 2);
+  EXPECT_TRUE(tokenizer->IsSpecial(2));
+  const auto the = tokenizer->TokenToId("Ġtree");
+  ASSERT_TRUE(the.has_value());
+  EXPECT_EQ(tokenizer->BytesOf(*the), " tree");
+  EXPECT_FALSE(tokenizer->IsSpecial(*the));
+  EXPECT_EQ(tokenizer->TokenToId("nowhere"), std::nullopt);
+}
+
+TEST(TokenizerTest, RestoresAnyTextWhenEveryByteHasAToken) {
+  const auto tokenizer = LoadOrDie(Testdata("gpt2_style"));
+  for (const std::string& text : GoldenTexts()) {
+    EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text),
+                                /*skip_special=*/false),
+              RepairUtf8(text));
+  }
+}
+
+TEST(TokenizerTest, EncodesAMegabyteOfAnything) {
+  // Quadratic work would run into the time limit of the test.
+  constexpr size_t kSize = 1 << 20;
+  const auto tokenizer = LoadOrDie(Testdata("gpt2_style"));
+  for (std::string_view unit :
+       {"a", " ", "\n", "1", "<", "'", "ee", "\xF0", "é", " \t", "<|im_"}) {
+    std::string text;
+    while (text.size() < kSize) text += unit;
+    EXPECT_EQ(tokenizer->Decode(tokenizer->Encode(text),
+                                /*skip_special=*/false),
+              RepairUtf8(text));
+  }
+}
+
+TEST(TokenizerTest, ServesManyThreads) {
+  const auto tokenizer = LoadOrDie(Testdata("small"));
+  const std::vector<std::string> texts = GoldenTexts();
+  const auto encode_all = [&] {
+    std::vector<std::vector<TokenId>> all;
+    for (const std::string& text : texts)
+      all.push_back(tokenizer->Encode(text));
+    return all;
+  };
+  const auto expected = encode_all();
+  std::vector<std::vector<std::vector<TokenId>>> results(4);
+  std::vector<std::thread> threads;
+  for (auto& result : results) {
+    threads.emplace_back([&] { result = encode_all(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) EXPECT_EQ(result, expected);
+}
+
+TEST(FingerprintTest, IsTheSameForTheSameTokenizer) {
+  EXPECT_EQ(LoadOrDie(Testdata("small"))->fingerprint(),
+            LoadOrDie(Testdata("small/tokenizer.json"))->fingerprint());
+}
+
+TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
+  const std::vector<std::function<void(TokenizerFile&)>> changes = {
+      [](TokenizerFile&) {},
+      [](TokenizerFile& f) { f.vocabulary["c"] = 6; },
+      [](TokenizerFile& f) { std::swap(f.vocabulary["a"], f.vocabulary["b"]); },
+      [](TokenizerFile& f) { f.merges.clear(); },
+      [](TokenizerFile& f) {
+        f.merges.push_back({"b", "a"});
+      },
+      [](TokenizerFile& f) {
+        f.merges.insert(f.merges.begin(), {"b", "a"});
+      },
+      [](TokenizerFile& f) { f.pre_tokenizer.split_digits = true; },
+      [](TokenizerFile& f) { f.pre_tokenizer.split_words = false; },
+      [](TokenizerFile& f) { f.added_tokens[0].special = false; },
+      [](TokenizerFile& f) { f.added_tokens[0].normalized = true; },
+      [](TokenizerFile& f) { f.added_tokens[0].content = "<s"; },
+      [](TokenizerFile& f) { f.added_tokens[0].id = 7; },
+      [](TokenizerFile& f) { f.added_tokens.pop_back(); },
+  };
+  std::set<uint64_t> fingerprints;
+  for (const auto& change : changes) {
+    TokenizerFile file = Letters();
+    file.vocabulary["ba"] = 8;
+    change(file);
+    fingerprints.insert(Create(file)->fingerprint());
+  }
+  EXPECT_EQ(fingerprints.size(), changes.size());
+}
+
+// A folder of its own for each test, with the small tokenizer in it.
+class ModelFolderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy(Testdata("small/tokenizer.json"), folder_ / "tokenizer.json");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void Write(const char* name, const char* text) {
+    std::ofstream(folder_ / name) << text;
+  }
+
+  const fs::path folder_ =
+      fs::path(testing::TempDir()) /
+      testing::UnitTest::GetInstance()->current_test_info()->name();
+};
+
+TEST_F(ModelFolderTest, HasNoEosWhenNothingSaysSo) {
+  EXPECT_THAT(LoadOrDie(folder_)->eos_ids(), ElementsAre());
+  EXPECT_EQ(LoadOrDie(folder_)->chat_template(), "");
+}
+
+TEST_F(ModelFolderTest, GathersEosFromEveryFile) {
+  Write("generation_config.json", R"({"eos_token_id": [5, 0]})");
+  Write("config.json", R"({"eos_token_id": 5})");
+  Write("tokenizer_config.json",
+        R"({"eos_token": {"content": "<|im_end|>"}, "chat_template":
+            [{"name": "tools", "template": "t"},
+             {"name": "default", "template": "d"}]})");
+  EXPECT_THAT(LoadOrDie(folder_)->eos_ids(), ElementsAre(0, 2, 5));
+  EXPECT_EQ(LoadOrDie(folder_)->chat_template(), "d");
+}
+
+TEST_F(ModelFolderTest, NamesTheSettingThatIsWrong) {
+  const std::vector<std::vector<const char*>> cases = {
+      {"config.json", "{", "not valid JSON"},
+      {"config.json", R"({"eos_token_id": "2"})", "eos_token_id"},
+      {"config.json", R"({"eos_token_id": [2, -1]})", "eos_token_id"},
+      {"generation_config.json", "[]", "document"},
+      {"tokenizer_config.json", R"({"eos_token": 2})", "eos_token"},
+      {"tokenizer_config.json", R"({"chat_template": 2})", "chat_template"},
+  };
+  for (const auto& bad : cases) {
+    Write(bad[0], bad[1]);
+    const absl::Status status = Tokenizer::Load(folder_).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad[1];
+    EXPECT_THAT(
+        std::string(status.message()),
+        AllOf(HasSubstr((folder_ / bad[0]).string()), HasSubstr(bad[2])));
+    fs::remove(folder_ / bad[0]);
+  }
+}
+
+TEST_F(ModelFolderTest, RefusesAnEosThatIsNoToken) {
+  Write("config.json", R"({"eos_token_id": 99999})");
+  EXPECT_THAT(std::string(Tokenizer::Load(folder_).status().message()),
+              HasSubstr("99999"));
+  Write("config.json", "{}");
+  Write("tokenizer_config.json", R"({"eos_token": "<none>"})");
+  EXPECT_THAT(std::string(Tokenizer::Load(folder_).status().message()),
+              HasSubstr("<none>"));
+}
+
+TEST_F(ModelFolderTest, NamesTheFileThatIsMissingOrBroken) {
+  const fs::path file = folder_ / "tokenizer.json";
+  Write("tokenizer.json", "{\"model\":");
+  EXPECT_THAT(std::string(Tokenizer::Load(folder_).status().message()),
+              HasSubstr(file.string() + ": not valid JSON"));
+  fs::remove(file);
+  const absl::Status status = Tokenizer::Load(folder_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(file.string()));
+}
+
+}  // namespace
+}  // namespace espalier

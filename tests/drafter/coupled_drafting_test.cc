@@ -1,0 +1,122 @@
+// Drafting under sampling: how much of the coupled walk a tree foresees.
+#include <cmath>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "drafter/ngram_table_builder.h"
+#include "drafter/ngram_table_file.h"
+#include "drafter/tree_builder.h"
+#include "gtest/gtest.h"
+#include "tests/drafter/draft_testing.h"
+
+namespace espalier::drafter {
+namespace {
+
+// A flat random law over 40 tokens that depends on the last two; `error` is
+// the standard deviation of the log-probabilities of a drafter of that law.
+std::vector<Candidate> SyntheticLaw(const std::vector<TokenId>& context,
+                                    double error) {
+  uint64_t seed = 3;
+  for (size_t i = context.size() - std::min<size_t>(2, context.size());
+       i < context.size(); ++i) {
+    seed = seed * 1009 + context[i] + 1;
+  }
+  std::mt19937_64 truth(seed);
+  std::mt19937_64 noise(seed + 1);
+  std::normal_distribution<double> logit(0, 1.5);
+  std::normal_distribution<double> wrong(0, 1);
+  std::vector<Candidate> law;
+  double sum = 0;
+  for (TokenId x = 0; x < 40; ++x) {
+    const double log_weight = logit(truth) + error * wrong(noise);
+    law.push_back({x, log_weight});
+    sum += std::exp(log_weight);
+  }
+  for (Candidate& candidate : law) candidate.log_prob -= std::log(sum);
+  return law;
+}
+
+struct Trial {
+  double error = 0;
+  TreeShape shape;
+  DraftBudget budget;
+  bool foresee = true;
+};
+
+// Tokens accepted over 200 seeds at temperature 1.
+int64_t TotalAccepted(const Trial& trial) {
+  int64_t accepted = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const std::vector<TokenId> tokens = {static_cast<TokenId>(seed % 40), 7, 1};
+    const SamplingParams sampling = {.temperature = 1, .seed = seed};
+    SequenceView view = {
+        .tokens = tokens, .sampling = sampling, .budget = trial.budget};
+    if (!trial.foresee) view.sampling = {};
+    const TokenTree tree =
+        BuildTree(view, trial.shape, [&](absl::Span<const TokenId> path) {
+          return SyntheticLaw(RecentTokens(tokens, path, 3), trial.error);
+        });
+    accepted += AcceptedLength(tree, tokens, sampling, [](const auto& context) {
+      return SyntheticLaw(context, 0);
+    });
+  }
+  return accepted;
+}
+
+TEST(CoupledDraftingTest, APerfectDraftersChainIsAcceptedWhole) {
+  const Trial chain = {.shape = {.width = 1, .noise_scale = 0.1},
+                       .budget = {.max_nodes = 8, .max_depth = 8}};
+  EXPECT_EQ(TotalAccepted(chain), 200 * 8);
+  Trial blind = chain;
+  blind.foresee = false;
+  EXPECT_LT(TotalAccepted(blind), 200);
+}
+
+TEST(CoupledDraftingTest, ForeseenTreesAcceptClearlyMoreOfAnErringDrafter) {
+  Trial trial = {.error = 0.5,
+                 .shape = {.noise_scale = 0.5},
+                 .budget = {.max_nodes = 16, .max_depth = 8}};
+  const int64_t foreseen = TotalAccepted(trial);
+  trial.foresee = false;
+  EXPECT_GT(foreseen, 2 * TotalAccepted(trial));
+}
+
+// End to end through a registered drafter: table, back-off, position, noise.
+TEST(CoupledDraftingTest, AnNgramDrafterIsAcceptedWholeByATargetWithItsLaw) {
+  std::mt19937_64 random(12);
+  auto builder = NgramTableBuilder::Create(
+      {.order = 2, .vocab_size = 30, .max_successors = 30});
+  ASSERT_TRUE(builder.ok());
+  ASSERT_TRUE(builder->Add(RandomTokens(random, 2000, 30)).ok());
+  const std::string path = ::testing::TempDir() + "coupled.ngram";
+  ASSERT_TRUE(WriteNgramTable(builder->Build(), path).ok());
+  auto drafter = MakeDrafter("ngram", {{"table", path}, {"width", "1"}}, 30);
+  auto unlimited = MakeDrafter("ngram", {{"table", path}}, 30);
+  const auto target = [&](const std::vector<TokenId>& context) {
+    const TokenTree tree = DraftOne(
+        *unlimited,
+        {.tokens = context, .budget = {.max_nodes = 30, .max_depth = 1}});
+    std::vector<Candidate> law;
+    for (const auto& [token, log_prob] : RootLaw(tree)) {
+      law.push_back({token, log_prob});
+    }
+    return law;
+  };
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    const std::vector<TokenId> tokens = RandomTokens(random, 1 + seed % 5, 30);
+    for (float temperature : {0.0f, 0.5f, 1.0f}) {
+      const SamplingParams sampling = {.temperature = temperature,
+                                       .seed = seed};
+      const TokenTree tree =
+          DraftOne(*drafter, {.tokens = tokens,
+                              .sampling = sampling,
+                              .budget = {.max_nodes = 6, .max_depth = 6}});
+      EXPECT_EQ(AcceptedLength(tree, tokens, sampling, target), 6);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace espalier::drafter

@@ -1,0 +1,335 @@
+#include "drafter/draft_engine.h"
+
+#include <atomic>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/base/serial_executor.h"
+#include "common/spec/prefix_hash.h"
+#include "common/spec/stale_base.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_executor.h"
+
+namespace espalier::drafter {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using Tokens = std::vector<TokenId>;
+using Answer = absl::StatusOr<Proposal>;
+
+// Drafts a chain of sevens down to the budget, and takes notes.
+class RecordingDrafter final : public Drafter {
+ public:
+  struct Notes {
+    std::vector<std::vector<Tokens>> batches;
+    std::vector<uint64_t> forgotten;
+    absl::Status error;
+    int64_t trees_left_out = 0;
+    absl::AnyInvocable<void()> while_drafting = [] {};
+  };
+
+  explicit RecordingDrafter(Notes& notes) : notes_(notes) {}
+
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> batch) override {
+    notes_.while_drafting();
+    std::vector<TokenTree> trees;
+    std::vector<Tokens> seen;
+    for (const SequenceView& view : batch) {
+      seen.emplace_back(view.tokens.begin(), view.tokens.end());
+      TokenTree tree = TokenTree::RootOnly(view.tokens.back());
+      const int64_t nodes =
+          std::min(view.budget.max_nodes, view.budget.max_depth);
+      for (int32_t i = 0; i < nodes; ++i) tree.Add(i, 7, 0);
+      trees.push_back(std::move(tree));
+    }
+    notes_.batches.push_back(std::move(seen));
+    if (!notes_.error.ok()) return notes_.error;
+    trees.resize(trees.size() - notes_.trees_left_out);
+    return trees;
+  }
+
+  void Forget(SequenceId id) override { notes_.forgotten.push_back(id.number); }
+
+ private:
+  Notes& notes_;
+};
+
+class DraftEngineTest : public ::testing::Test {
+ protected:
+  DraftEngineTest() {
+    auto executor = std::make_unique<FakeExecutor>();
+    executor_ = executor.get();
+    engine_ = std::make_unique<DraftEngine>(
+        DraftEngine::Options{.name = "echo",
+                             .vocab_size = 10,
+                             .max_nodes = 6,
+                             .max_depth = 4,
+                             .store = {.max_sequences = 3,
+                                       .max_tokens = 20,
+                                       .max_idle = absl::Seconds(60)}},
+        std::make_unique<RecordingDrafter>(notes_), std::move(executor),
+        metrics_);
+  }
+
+  static ProposeRequest Request(uint64_t number, const Tokens& base,
+                                const Tokens& added) {
+    return {.update = {.sequence = {1, number},
+                       .round = 40 + number,
+                       .base_length = static_cast<int64_t>(base.size()),
+                       .prefix_hash = PrefixHash(base),
+                       .new_tokens = added},
+            .budget = {.max_nodes = 3, .max_depth = 3}};
+  }
+
+  // Queues a request; the answer lands in the returned slot.
+  std::shared_ptr<std::optional<Answer>> Propose(
+      ProposeRequest request, absl::Time deadline = absl::InfiniteFuture()) {
+    auto answer = std::make_shared<std::optional<Answer>>();
+    engine_->Propose(std::move(request), deadline, [answer](Answer given) {
+      EXPECT_FALSE(answer->has_value()) << "answered twice";
+      *answer = std::move(given);
+    });
+    return answer;
+  }
+
+  Answer ProposeNow(ProposeRequest request) {
+    auto answer = Propose(std::move(request));
+    executor_->RunUntilIdle();
+    EXPECT_TRUE(answer->has_value());
+    return **answer;
+  }
+
+  std::shared_ptr<prometheus::Registry> registry_ =
+      std::make_shared<prometheus::Registry>();
+  DrafterMetrics metrics_ = MakeDrafterMetrics(*registry_, "echo");
+  RecordingDrafter::Notes notes_;
+  FakeExecutor* executor_ = nullptr;
+  std::unique_ptr<DraftEngine> engine_;
+};
+
+TEST_F(DraftEngineTest, AnswersATreeForTheCommittedTokens) {
+  const Answer first = ProposeNow(Request(1, {}, {2, 3}));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->round, 41u);
+  EXPECT_EQ(first->committed_length, 2);
+  EXPECT_THAT(first->tree.tokens, ElementsAre(3, 7, 7, 7));
+  const Answer second = ProposeNow(Request(1, {2, 3}, {7, 4}));
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->committed_length, 4);
+  EXPECT_THAT(notes_.batches, ElementsAre(ElementsAre(Tokens{2, 3}),
+                                          ElementsAre(Tokens{2, 3, 7, 4})));
+}
+
+TEST_F(DraftEngineTest, WhatWaitsIsDraftedAsOneBatch) {
+  auto first = Propose(Request(1, {}, {1}));
+  auto second = Propose(Request(2, {}, {2}));
+  executor_->RunUntilIdle();
+  EXPECT_THAT(notes_.batches, ElementsAre(ElementsAre(Tokens{1}, Tokens{2})));
+  EXPECT_EQ((**first)->tree.tokens[0], 1);
+  EXPECT_EQ((**second)->tree.tokens[0], 2);
+}
+
+TEST_F(DraftEngineTest, TwoRequestsOfOneSequenceAreTwoBatches) {
+  auto first = Propose(Request(1, {}, {1}));
+  auto second = Propose(Request(1, {1}, {2}));
+  auto other = Propose(Request(2, {}, {5}));
+  executor_->RunUntilIdle();
+  EXPECT_THAT(notes_.batches,
+              ElementsAre(ElementsAre(Tokens{1}),
+                          ElementsAre(Tokens{1, 2}, Tokens{5})));
+  EXPECT_TRUE((**first).ok() && (**second).ok() && (**other).ok());
+}
+
+TEST_F(DraftEngineTest, BudgetsAreCutDownToTheDraftersLimits) {
+  ProposeRequest request = Request(1, {}, {1});
+  request.budget = {.max_nodes = 1000, .max_depth = 1000};
+  EXPECT_EQ(ProposeNow(request)->tree.num_nodes(), 1 + 4);
+  request.budget = {.max_nodes = 0, .max_depth = 3};
+  EXPECT_EQ(ProposeNow(request)->tree.num_nodes(), 1);
+}
+
+TEST_F(DraftEngineTest, ALateRequestStillCommitsButDraftsNothing) {
+  auto late = Propose(Request(1, {}, {1, 2}), executor_->Now());
+  executor_->RunUntilIdle();
+  ASSERT_TRUE((**late).ok());
+  EXPECT_EQ((**late)->committed_length, 2);
+  EXPECT_EQ((**late)->tree.num_nodes(), 1);
+  EXPECT_TRUE(ProposeNow(Request(1, {1, 2}, {3})).ok());
+}
+
+TEST_F(DraftEngineTest, ReportsTheTimeInsideTheDrafter) {
+  notes_.while_drafting = [&] { executor_->AdvanceBy(absl::Milliseconds(3)); };
+  const Answer answer = ProposeNow(Request(1, {}, {1}));
+  EXPECT_EQ(answer->compute_time, absl::Milliseconds(3));
+  const auto histogram = metrics_.compute_seconds.Collect().histogram;
+  EXPECT_EQ(histogram.sample_count, 1u);
+  EXPECT_NEAR(histogram.sample_sum, 0.003, 1e-9);
+}
+
+TEST_F(DraftEngineTest, BadRequestsAreRefusedAndNameTheField) {
+  const auto refused = [&](ProposeRequest request, const char* field) {
+    const Answer answer = ProposeNow(std::move(request));
+    EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(answer.status().message()), HasSubstr(field));
+  };
+  refused(Request(1, {}, {1, 10}), "new_tokens: token 10");
+  refused(Request(1, {}, {-1}), "new_tokens: token -1");
+  refused(Request(1, {}, {}), "new_tokens");
+  for (float bad : {-1.0f, 101.0f, std::numeric_limits<float>::quiet_NaN(),
+                    std::numeric_limits<float>::infinity()}) {
+    ProposeRequest request = Request(1, {}, {1});
+    request.update.sampling.temperature = bad;
+    refused(request, "sampling.temperature");
+  }
+  ProposeRequest request = Request(1, {}, {1});
+  request.budget.max_nodes = -1;
+  refused(request, "max_nodes -1");
+  request.budget = {.max_nodes = 1, .max_depth = -2};
+  refused(request, "max_depth -2");
+  EXPECT_THAT(notes_.batches, IsEmpty());
+  EXPECT_EQ(metrics_.sessions_open.Value(), 0);
+}
+
+TEST_F(DraftEngineTest, OneBadRequestDoesNotHurtItsBatch) {
+  auto good = Propose(Request(1, {}, {1}));
+  auto stale = Propose(Request(2, {1, 2, 3}, {4}));
+  executor_->RunUntilIdle();
+  EXPECT_TRUE((**good).ok());
+  EXPECT_EQ(HeldLength((**stale).status()), 0);
+}
+
+TEST_F(DraftEngineTest, ARollbackMakesTheDrafterForgetBeforeItDrafts) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {1, 2, 3})).ok());
+  notes_.while_drafting = [&] {
+    EXPECT_THAT(notes_.forgotten, ElementsAre(1));
+  };
+  ASSERT_TRUE(ProposeNow(Request(1, {1}, {5})).ok());
+  EXPECT_THAT(notes_.batches.back(), ElementsAre(Tokens{1, 5}));
+}
+
+TEST_F(DraftEngineTest, AReplayGetsTheSameTree) {
+  const Answer first = ProposeNow(Request(1, {}, {1, 2}));
+  const Answer again = ProposeNow(Request(1, {}, {1, 2}));
+  EXPECT_EQ(first->tree.tokens, again->tree.tokens);
+  EXPECT_EQ(first->committed_length, again->committed_length);
+  EXPECT_THAT(notes_.forgotten, IsEmpty());
+}
+
+TEST_F(DraftEngineTest, ASequencePushedOutByItsOwnBatchIsAnsweredSo) {
+  auto first = Propose(Request(1, {}, Tokens(15, 1)));
+  auto second = Propose(Request(2, {}, Tokens(15, 2)));
+  executor_->RunUntilIdle();
+  EXPECT_EQ((**first).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE((**second).ok());
+  EXPECT_EQ(metrics_.sessions_open.Value(), 1);
+}
+
+TEST_F(DraftEngineTest, TheQueueIsBounded) {
+  std::vector<std::shared_ptr<std::optional<Answer>>> answers;
+  for (uint64_t id = 1; id <= 4; ++id) {
+    answers.push_back(Propose(Request(id, {}, {1})));
+  }
+  ASSERT_TRUE(answers[3]->has_value());
+  EXPECT_EQ((**answers[3]).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  executor_->RunUntilIdle();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE((**answers[i]).ok());
+}
+
+TEST_F(DraftEngineTest, DrafterErrorsBecomeInternalAndNameTheDrafter) {
+  notes_.error = absl::InvalidArgumentError("head is missing");
+  const absl::Status status = ProposeNow(Request(1, {}, {1})).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()),
+              testing::AllOf(HasSubstr("echo"), HasSubstr("head is missing")));
+  notes_.error = absl::OkStatus();
+  notes_.trees_left_out = 1;
+  EXPECT_EQ(ProposeNow(Request(1, {1}, {2})).status().code(),
+            absl::StatusCode::kInternal);
+  notes_.trees_left_out = 0;
+  EXPECT_TRUE(ProposeNow(Request(1, {1, 2}, {3})).ok());
+}
+
+TEST_F(DraftEngineTest, EndSequenceForgetsAndDropsWhatWaits) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {1})).ok());
+  auto waiting = Propose(Request(1, {1}, {2}));
+  auto other = Propose(Request(2, {}, {5}));
+  engine_->EndSequence({1, 1});
+  ASSERT_TRUE(waiting->has_value());
+  EXPECT_EQ((**waiting).status().code(), absl::StatusCode::kCancelled);
+  executor_->RunUntilIdle();
+  EXPECT_TRUE((**other).ok());
+  EXPECT_THAT(notes_.forgotten, ElementsAre(1));
+  EXPECT_EQ(metrics_.sessions_open.Value(), 1);
+  engine_->EndSequence({1, 99});
+  executor_->RunUntilIdle();
+}
+
+TEST_F(DraftEngineTest, IdleSequencesAreSweptWithoutTraffic) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {1})).ok());
+  executor_->AdvanceBy(absl::Seconds(30));
+  ASSERT_TRUE(ProposeNow(Request(2, {}, {1})).ok());
+  executor_->AdvanceBy(absl::Seconds(30));
+  EXPECT_EQ(metrics_.sessions_open.Value(), 1);
+  executor_->AdvanceBy(absl::Seconds(60));
+  EXPECT_EQ(metrics_.sessions_open.Value(), 0);
+  EXPECT_THAT(notes_.forgotten, ElementsAre(1, 2));
+}
+
+TEST_F(DraftEngineTest, CountsNodesAndSessions) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {1})).ok());
+  ASSERT_TRUE(ProposeNow(Request(2, {}, {1})).ok());
+  EXPECT_EQ(metrics_.proposed_nodes.Value(), 6);
+  EXPECT_EQ(metrics_.sessions_open.Value(), 2);
+}
+
+TEST_F(DraftEngineTest, WhatStillWaitsAtTheEndIsAnswered) {
+  auto waiting = Propose(Request(1, {}, {1}));
+  engine_.reset();
+  ASSERT_TRUE(waiting->has_value());
+  EXPECT_EQ((**waiting).status().code(), absl::StatusCode::kUnavailable);
+}
+
+// Real threads, for the sanitizers: every request is answered exactly once.
+TEST(DraftEngineThreadsTest, AnswersEveryRequestFromManyThreads) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  RecordingDrafter::Notes notes;
+  std::atomic<int> answers = 0;
+  {
+    DraftEngine engine({.name = "echo", .vocab_size = 10},
+                       std::make_unique<RecordingDrafter>(notes),
+                       std::make_unique<SerialExecutor>("draft"),
+                       MakeDrafterMetrics(*registry, "echo"));
+    std::vector<std::thread> callers;
+    for (uint64_t caller = 0; caller < 4; ++caller) {
+      callers.emplace_back([&engine, &answers, caller] {
+        for (uint64_t i = 0; i < 50; ++i) {
+          const SequenceId id = {caller, i};
+          engine.Propose({.update = {.sequence = id,
+                                     .prefix_hash = kEmptyPrefixHash,
+                                     .new_tokens = {1}},
+                          .budget = {.max_nodes = 2, .max_depth = 2}},
+                         absl::InfiniteFuture(),
+                         [&answers](Answer) { ++answers; });
+          if (i % 3 == 0) engine.EndSequence(id);
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  EXPECT_EQ(answers, 200);
+}
+
+}  // namespace
+}  // namespace espalier::drafter

@@ -1,0 +1,109 @@
+// What several tests of drafters need.
+#ifndef ESPALIER_TESTS_DRAFTER_DRAFT_TESTING_H_
+#define ESPALIER_TESTS_DRAFTER_DRAFT_TESTING_H_
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/spec/gumbel_noise.h"
+#include "drafter/drafter.h"
+#include "drafter/drafters.h"
+#include "drafter/foresight.h"
+#include "gtest/gtest.h"
+
+namespace espalier::drafter {
+
+inline std::unique_ptr<Drafter> MakeDrafter(
+    const std::string& type, const std::map<std::string, std::string>& options,
+    int64_t vocab_size) {
+  DrafterRegistry registry("drafter");
+  RegisterDrafters(registry);
+  auto drafter =
+      registry.Create(type, {.options = options, .vocab_size = vocab_size});
+  if (!drafter.ok()) ADD_FAILURE() << drafter.status();
+  ESPALIER_CHECK(drafter.ok());
+  return *std::move(drafter);
+}
+
+inline TokenTree DraftOne(Drafter& drafter, const SequenceView& view) {
+  auto trees = drafter.Draft({&view, 1});
+  ESPALIER_CHECK(trees.ok() && trees->size() == 1);
+  return std::move((*trees)[0]);
+}
+
+// Tokens of each node's path below the root, by node.
+inline std::vector<std::vector<TokenId>> Paths(const TokenTree& tree) {
+  std::vector<std::vector<TokenId>> paths(tree.num_nodes());
+  for (int64_t i = 1; i < tree.num_nodes(); ++i) {
+    paths[i] = paths[tree.parents[i]];
+    paths[i].push_back(tree.tokens[i]);
+  }
+  return paths;
+}
+
+// The children of the root, with their log_prob.
+inline std::map<TokenId, double> RootLaw(const TokenTree& tree) {
+  std::map<TokenId, double> law;
+  for (int64_t i = 1; i < tree.num_nodes(); ++i) {
+    if (tree.parents[i] == 0) law[tree.tokens[i]] = tree.log_probs[i];
+  }
+  return law;
+}
+
+inline std::vector<TokenId> RandomTokens(std::mt19937_64& random, int64_t count,
+                                         int64_t vocab_size) {
+  std::vector<TokenId> tokens(count);
+  for (TokenId& token : tokens) {
+    token = static_cast<TokenId>(random() % vocab_size);
+  }
+  return tokens;
+}
+
+// What the target emits at `position`: argmax log q / T + g; greedy: argmax q.
+inline TokenId EmittedToken(const SamplingParams& sampling, int64_t position,
+                            const std::vector<Candidate>& law) {
+  const GumbelNoise noise(sampling.seed, position);
+  TokenId best = -1;
+  double best_score = 0;
+  for (const Candidate& candidate : law) {
+    const double score = sampling.greedy()
+                             ? candidate.log_prob
+                             : candidate.log_prob / sampling.temperature +
+                                   noise(candidate.token);
+    if (best < 0 || score > best_score) {
+      best = candidate.token;
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+// How many tokens of a tree over `tokens` the coupled walk accepts, if
+// `target(context)` is the target's law at temperature 1.
+template <typename Target>
+int64_t AcceptedLength(const TokenTree& tree, std::vector<TokenId> tokens,
+                       const SamplingParams& sampling, const Target& target) {
+  int32_t node = 0;
+  for (int64_t accepted = 0;; ++accepted) {
+    const TokenId emitted = EmittedToken(
+        sampling, static_cast<int64_t>(tokens.size()), target(tokens));
+    int32_t next = 0;
+    for (int32_t i = 1; i < tree.num_nodes(); ++i) {
+      if (tree.parents[i] == node && tree.tokens[i] == emitted) next = i;
+    }
+    if (next == 0) return accepted;
+    node = next;
+    tokens.push_back(emitted);
+  }
+}
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_TESTS_DRAFTER_DRAFT_TESTING_H_

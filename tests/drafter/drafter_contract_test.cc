@@ -1,0 +1,198 @@
+// What drafter.h promises, for every registered drafter.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+
+#include "drafter/ngram_table_builder.h"
+#include "drafter/ngram_table_file.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/drafter/draft_testing.h"
+
+namespace espalier::drafter {
+namespace {
+
+constexpr int64_t kVocab = 12;
+
+std::vector<std::string> RegisteredNames() {
+  DrafterRegistry registry("drafter");
+  RegisterDrafters(registry);
+  return registry.Names();
+}
+
+std::string TableFile(const std::string& name) {
+  std::mt19937_64 random(21);
+  auto builder = NgramTableBuilder::Create({.order = 3, .vocab_size = kVocab});
+  EXPECT_TRUE(builder->Add(RandomTokens(random, 2000, kVocab)).ok());
+  const std::string path = ::testing::TempDir() + name + ".ngram";
+  EXPECT_TRUE(WriteNgramTable(builder->Build(), path).ok());
+  return path;
+}
+
+class DrafterContractTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  // Options with which the type drafts something on random text.
+  std::unique_ptr<Drafter> Make() const {
+    std::string test =
+        ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(test.begin(), test.end(), '/', '_');
+    const std::map<std::string, std::map<std::string, std::string>> options = {
+        {"prompt_lookup", {}}, {"ngram", {{"table", TableFile(test)}}}};
+    EXPECT_TRUE(options.count(GetParam())) << "add options for this type";
+    return MakeDrafter(GetParam(), options.at(GetParam()), kVocab);
+  }
+};
+
+struct Sequence {
+  uint64_t number = 0;
+  std::vector<TokenId> tokens;
+  SamplingParams sampling;
+};
+
+SequenceView ViewOf(const Sequence& sequence, DraftBudget budget) {
+  return {.id = {.coordinator_epoch = 5, .number = sequence.number},
+          .tokens = sequence.tokens,
+          .sampling = sequence.sampling,
+          .budget = budget};
+}
+
+std::vector<Sequence> RandomSequences(int count) {
+  std::mt19937_64 random(22);
+  std::vector<Sequence> sequences;
+  for (int i = 0; i < count; ++i) {
+    sequences.push_back(
+        {.number = random(),
+         .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
+         .sampling = {.temperature = 0.5f * (i % 3), .seed = random()}});
+  }
+  return sequences;
+}
+
+void ExpectSame(const TokenTree& a, const TokenTree& b) {
+  EXPECT_EQ(a.tokens, b.tokens);
+  EXPECT_EQ(a.parents, b.parents);
+  EXPECT_EQ(a.log_probs, b.log_probs);
+}
+
+constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
+
+TEST_P(DrafterContractTest, TreesAreValidRootedAndWithinTheirBudget) {
+  auto drafter = Make();
+  int64_t nodes = 0;
+  for (const Sequence& sequence : RandomSequences(20)) {
+    for (int64_t max_nodes : {0, 1, 7, 500}) {
+      for (int64_t max_depth : {0, 1, 3}) {
+        const TokenTree tree = DraftOne(
+            *drafter,
+            ViewOf(sequence, {.max_nodes = max_nodes, .max_depth = max_depth}));
+        const absl::Status valid = tree.Validate({.max_nodes = max_nodes,
+                                                  .max_depth = max_depth,
+                                                  .vocab_size = kVocab});
+        EXPECT_TRUE(valid.ok()) << valid;
+        EXPECT_EQ(tree.tokens[0], sequence.tokens.back());
+        nodes += tree.num_nodes() - 1;
+      }
+    }
+  }
+  EXPECT_GT(nodes, 100) << "a drafter that never drafts passes everything else";
+}
+
+TEST_P(DrafterContractTest, ABudgetOfNothingIsTheRootAlone) {
+  auto drafter = Make();
+  for (const Sequence& sequence : RandomSequences(3)) {
+    EXPECT_EQ(DraftOne(*drafter, ViewOf(sequence, {0, 5})).num_nodes(), 1);
+    EXPECT_EQ(DraftOne(*drafter, ViewOf(sequence, {5, 0})).num_nodes(), 1);
+  }
+}
+
+TEST_P(DrafterContractTest, SiblingsDiffer) {
+  auto drafter = Make();
+  for (const Sequence& sequence : RandomSequences(10)) {
+    const TokenTree tree = DraftOne(*drafter, ViewOf(sequence, kBudget));
+    const auto paths = Paths(tree);
+    EXPECT_EQ(std::set(paths.begin(), paths.end()).size(), paths.size());
+  }
+}
+
+TEST_P(DrafterContractTest, AContextOfOneTokenIsEnough) {
+  auto drafter = Make();
+  for (TokenId token = 0; token < kVocab; ++token) {
+    const Sequence sequence = {.number = static_cast<uint64_t>(token),
+                               .tokens = {token}};
+    EXPECT_EQ(DraftOne(*drafter, ViewOf(sequence, kBudget)).tokens[0], token);
+  }
+}
+
+TEST_P(DrafterContractTest, TheSameViewGivesTheSameTree) {
+  auto one = Make();
+  auto other = Make();
+  for (const Sequence& sequence : RandomSequences(10)) {
+    const SequenceView view = ViewOf(sequence, kBudget);
+    const TokenTree tree = DraftOne(*one, view);
+    ExpectSame(tree, DraftOne(*one, view));
+    ExpectSame(tree, DraftOne(*other, view));
+  }
+}
+
+TEST_P(DrafterContractTest, ABatchGivesWhatEachSequenceGivesAlone) {
+  auto together = Make();
+  const std::vector<Sequence> sequences = RandomSequences(6);
+  for (size_t length : {size_t{1}, size_t{40}, size_t{300}}) {
+    std::vector<Sequence> grown = sequences;
+    std::vector<SequenceView> views;
+    for (Sequence& sequence : grown) {
+      sequence.tokens.resize(std::min(sequence.tokens.size(), length));
+      views.push_back(ViewOf(sequence, kBudget));
+    }
+    auto trees = together->Draft(views);
+    ASSERT_TRUE(trees.ok());
+    ASSERT_EQ(trees->size(), views.size());
+    for (size_t i = 0; i < views.size(); ++i) {
+      auto alone = Make();
+      ExpectSame((*trees)[i], DraftOne(*alone, views[i]));
+    }
+  }
+}
+
+TEST_P(DrafterContractTest, AnEmptyBatchIsAnsweredWithNoTrees) {
+  auto trees = Make()->Draft({});
+  ASSERT_TRUE(trees.ok());
+  EXPECT_TRUE(trees->empty());
+}
+
+TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
+  for (const Sequence& sequence : RandomSequences(5)) {
+    auto stepwise = Make();
+    for (size_t length = 1; length < sequence.tokens.size(); ++length) {
+      Sequence prefix = sequence;
+      prefix.tokens.resize(length);
+      DraftOne(*stepwise, ViewOf(prefix, {.max_nodes = 0, .max_depth = 5}));
+    }
+    auto at_once = Make();
+    ExpectSame(DraftOne(*stepwise, ViewOf(sequence, kBudget)),
+               DraftOne(*at_once, ViewOf(sequence, kBudget)));
+  }
+}
+
+TEST_P(DrafterContractTest, AfterForgetTheSequenceMayBeAnother) {
+  auto drafter = Make();
+  std::vector<Sequence> sequences = RandomSequences(4);
+  for (Sequence& sequence : sequences) {
+    sequence.number = 1;
+    auto fresh = Make();
+    ExpectSame(DraftOne(*drafter, ViewOf(sequence, kBudget)),
+               DraftOne(*fresh, ViewOf(sequence, kBudget)));
+    drafter->Forget({.coordinator_epoch = 5, .number = 1});
+  }
+  drafter->Forget({.coordinator_epoch = 5, .number = 999});  // never seen
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DrafterContractTest,
+                         ::testing::ValuesIn(RegisteredNames()),
+                         [](const auto& type) { return type.param; });
+
+}  // namespace
+}  // namespace espalier::drafter

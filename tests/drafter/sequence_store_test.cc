@@ -1,0 +1,169 @@
+#include "drafter/sequence_store.h"
+
+#include <limits>
+#include <vector>
+
+#include "common/spec/prefix_hash.h"
+#include "common/spec/stale_base.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::drafter {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::IsNull;
+using ::testing::Pointee;
+using Tokens = std::vector<TokenId>;
+
+class SequenceStoreTest : public ::testing::Test {
+ protected:
+  static SequenceId Id(uint64_t number) { return {9, number}; }
+
+  static SequenceUpdate Update(uint64_t number, const Tokens& base,
+                               const Tokens& added) {
+    return {.sequence = Id(number),
+            .base_length = static_cast<int64_t>(base.size()),
+            .prefix_hash = PrefixHash(base),
+            .new_tokens = added};
+  }
+
+  absl::Status Apply(uint64_t number, const Tokens& base, const Tokens& added) {
+    return store_.Apply(Update(number, base, added), now_);
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  std::vector<uint64_t> forgotten_;
+  SequenceStore store_{
+      {.max_sequences = 3, .max_tokens = 20, .max_idle = absl::Seconds(60)},
+      [this](SequenceId id) { forgotten_.push_back(id.number); }};
+};
+
+TEST_F(SequenceStoreTest, OpensAndExtends) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5}).ok());
+  ASSERT_TRUE(Apply(1, {4, 5}, {6}).ok());
+  ASSERT_TRUE(Apply(1, {4, 5, 6}, {}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5, 6)));
+  EXPECT_THAT(forgotten_, IsEmpty());
+}
+
+TEST_F(SequenceStoreTest, AReplayedUpdateChangesNothing) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5}).ok());
+  ASSERT_TRUE(Apply(1, {4, 5}, {6, 7}).ok());
+  ASSERT_TRUE(Apply(1, {4, 5}, {6, 7}).ok());
+  ASSERT_TRUE(Apply(1, {}, {4, 5, 6, 7}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5, 6, 7)));
+  EXPECT_THAT(forgotten_, IsEmpty());
+}
+
+TEST_F(SequenceStoreTest, AnOverlapThatAgreesOnlyExtends) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5, 6}).ok());
+  ASSERT_TRUE(Apply(1, {4}, {5, 6, 7, 8}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5, 6, 7, 8)));
+  ASSERT_TRUE(Apply(1, {4, 5, 6, 7, 8}, {9}).ok());
+  EXPECT_THAT(forgotten_, IsEmpty());
+}
+
+TEST_F(SequenceStoreTest, ARollbackForgetsFirstAndCutsOff) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5, 6, 7}).ok());
+  ASSERT_TRUE(Apply(1, {4, 5}, {8}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5, 8)));
+  EXPECT_THAT(forgotten_, ElementsAre(1));
+  ASSERT_TRUE(Apply(1, {4, 5}, {}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5)));
+  ASSERT_TRUE(Apply(1, {}, {3}).ok());
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(3)));
+  EXPECT_THAT(forgotten_, ElementsAre(1, 1, 1));
+  // The hash followed.
+  EXPECT_TRUE(Apply(1, {3}, {2}).ok());
+}
+
+TEST_F(SequenceStoreTest, ABaseBeyondWhatIsHeldIsStale) {
+  EXPECT_EQ(HeldLength(Apply(1, {4, 5}, {6})), 0);
+  EXPECT_THAT(store_.Find(Id(1)), IsNull());
+  ASSERT_TRUE(Apply(1, {}, {4}).ok());
+  EXPECT_EQ(HeldLength(Apply(1, {4, 5}, {6})), 1);
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4)));
+}
+
+TEST_F(SequenceStoreTest, AnotherPrefixIsStaleFromTheStart) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5, 6}).ok());
+  EXPECT_EQ(HeldLength(Apply(1, {4, 5, 9}, {7})), 0);
+  EXPECT_EQ(HeldLength(Apply(1, {9, 5}, {7})), 0);
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(ElementsAre(4, 5, 6)));
+}
+
+TEST_F(SequenceStoreTest, UpdatesThatMakeNoSenseAreRefused) {
+  SequenceUpdate update = Update(1, {}, {4});
+  update.base_length = -1;
+  EXPECT_EQ(store_.Apply(update, now_).code(),
+            absl::StatusCode::kInvalidArgument);
+  update = Update(1, {}, {4});
+  update.prefix_hash = 5;
+  EXPECT_EQ(store_.Apply(update, now_).code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Apply(1, {}, {}).code(), absl::StatusCode::kInvalidArgument);
+  update = Update(1, {}, {4});
+  update.base_length = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(store_.Apply(update, now_).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(store_.num_sequences(), 0);
+}
+
+TEST_F(SequenceStoreTest, ASequenceLongerThanTheStoreIsRefused) {
+  EXPECT_EQ(Apply(1, {}, Tokens(21, 3)).code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(Apply(1, {}, Tokens(20, 3)).ok());
+  EXPECT_EQ(Apply(1, Tokens(20, 3), {3}).code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(store_.Find(Id(1)), Pointee(Tokens(20, 3)));
+}
+
+TEST_F(SequenceStoreTest, TheLeastRecentlyUpdatedMakesRoomForAnother) {
+  for (uint64_t id : {1, 2, 3}) ASSERT_TRUE(Apply(id, {}, {4}).ok());
+  ASSERT_TRUE(Apply(1, {4}, {5}).ok());
+  ASSERT_TRUE(Apply(4, {}, {4}).ok());
+  EXPECT_THAT(forgotten_, ElementsAre(2));
+  EXPECT_THAT(store_.Find(Id(2)), IsNull());
+  EXPECT_EQ(store_.num_sequences(), 3);
+  // And is re-fed when it is next asked for.
+  EXPECT_EQ(HeldLength(Apply(2, {4}, {5})), 0);
+}
+
+TEST_F(SequenceStoreTest, TokensOfAllSequencesAreBounded) {
+  ASSERT_TRUE(Apply(1, {}, Tokens(8, 3)).ok());
+  ASSERT_TRUE(Apply(2, {}, Tokens(8, 3)).ok());
+  ASSERT_TRUE(Apply(3, {}, Tokens(4, 3)).ok());
+  EXPECT_THAT(forgotten_, IsEmpty());
+  ASSERT_TRUE(Apply(3, Tokens(4, 3), Tokens(9, 3)).ok());
+  EXPECT_THAT(forgotten_, ElementsAre(1, 2));
+  EXPECT_THAT(store_.Find(Id(3)), Pointee(Tokens(13, 3)));
+  // What was cut off or dropped counts no more.
+  ASSERT_TRUE(Apply(3, Tokens(2, 3), {}).ok());
+  ASSERT_TRUE(Apply(4, {}, Tokens(18, 3)).ok());
+  EXPECT_EQ(store_.num_sequences(), 2);
+}
+
+TEST_F(SequenceStoreTest, EndDropsAndIgnoresTheUnknown) {
+  ASSERT_TRUE(Apply(1, {}, {4}).ok());
+  store_.End(Id(1));
+  store_.End(Id(1));
+  EXPECT_THAT(forgotten_, ElementsAre(1));
+  EXPECT_EQ(store_.num_sequences(), 0);
+}
+
+TEST_F(SequenceStoreTest, IdleSequencesAreDropped) {
+  ASSERT_TRUE(Apply(1, {}, {4}).ok());
+  now_ += absl::Seconds(30);
+  ASSERT_TRUE(Apply(2, {}, {4}).ok());
+  store_.DropIdle(now_ + absl::Seconds(29));
+  EXPECT_EQ(store_.num_sequences(), 2);
+  store_.DropIdle(now_ + absl::Seconds(30));
+  EXPECT_THAT(forgotten_, ElementsAre(1));
+  store_.DropIdle(now_ + absl::Seconds(60));
+  EXPECT_EQ(store_.num_sequences(), 0);
+}
+
+}  // namespace
+}  // namespace espalier::drafter

@@ -1,0 +1,34 @@
+#include "tests/integration/char_model.h"
+
+namespace espalier::testing {
+
+std::string CharModelFolder() {
+  return ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char";
+}
+
+std::string CharBigramTable() { return CharModelFolder() + "/bigram.ngram"; }
+
+std::vector<DrafterSpec> LookupAndBigram() {
+  return {{.name = "lookup", .type = "prompt_lookup"},
+          {.name = "bigram",
+           .type = "ngram",
+           .options = {{"table", CharBigramTable()}}}};
+}
+
+v1::GenerateRequest CharRequest(float temperature, uint64_t seed,
+                                uint32_t max_tokens) {
+  v1::GenerateRequest request;
+  request.set_prompt("First of all, what is the matter with the king?\n");
+  request.set_temperature(temperature);
+  request.set_seed(seed);
+  request.set_max_tokens(max_tokens);
+  request.set_ignore_eos(true);
+  return request;
+}
+
+v1::GenerateRequest Plain(v1::GenerateRequest request) {
+  request.mutable_speculation()->set_enabled(false);
+  return request;
+}
+
+}  // namespace espalier::testing

@@ -1,0 +1,179 @@
+#include "tests/integration/cluster.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+
+namespace espalier::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPatience = std::chrono::seconds(60);
+
+std::string NewFolder() {
+  // Short: a Unix socket's path has at most 107 bytes.
+  char path[] = "/tmp/espalier-XXXXXX";
+  ESPALIER_CHECK(mkdtemp(path) != nullptr);
+  return path;
+}
+
+std::string BinaryOf(const std::string& name) {
+  const std::string program =
+      name == "verifier" || name == "coordinator" ? name : "drafter";
+  return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", program);
+}
+
+}  // namespace
+
+Cluster::Cluster(Options options)
+    : options_(std::move(options)), dir_(NewFolder()) {
+  WriteConfigs();
+  Start("verifier");
+  for (const DrafterSpec& drafter : options_.drafters) Start(drafter.name);
+  Start("coordinator");
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
+  stub_ = v1::Inference::NewStub(grpc::CreateCustomChannel(
+      Address("coordinator"), grpc::InsecureChannelCredentials(), arguments));
+}
+
+Cluster::~Cluster() {
+  if (::testing::Test::HasFailure()) {
+    for (auto& [name, process] : processes_) {
+      ADD_FAILURE() << "log of " << name << ":\n" << process->Log();
+    }
+  }
+  processes_.clear();
+  std::filesystem::remove_all(dir_);
+}
+
+std::string Cluster::Address(const std::string& name) const {
+  return absl::StrCat("unix:", dir_, "/", name, ".sock");
+}
+
+std::string Cluster::Server(const std::string& name) const {
+  return absl::StrCat("server { listen: \"", Address(name),
+                      "\" metrics_listen: \"127.0.0.1:0\" address_file: \"",
+                      Path(name + ".addresses"), "\" drain_seconds: 2 }\n");
+}
+
+void Cluster::WriteConfigs() {
+  WriteFile(Path("verifier.textproto"),
+            absl::StrCat(Server("verifier"), "engine { model: \"",
+                         options_.model, "\" threads: 1 }\n"));
+  std::string coordinator =
+      absl::StrCat(Server("coordinator"), "model: \"", options_.model,
+                   "\"\nverifier: \"", Address("verifier"), "\"\n");
+  for (const DrafterSpec& drafter : options_.drafters) {
+    absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
+                    "\" address: \"", Address(drafter.name), "\" }\n");
+    std::string config =
+        absl::StrCat(Server(drafter.name), "engine { name: \"", drafter.name,
+                     "\" type: \"", drafter.type, "\" model: \"",
+                     options_.model, "\"\n");
+    for (const auto& [key, value] : drafter.options) {
+      absl::StrAppend(&config, "options { key: \"", key, "\" value: \"", value,
+                      "\" }\n");
+    }
+    WriteFile(Path(drafter.name + ".textproto"), config + "}\n");
+  }
+  WriteFile(Path("coordinator.textproto"), coordinator);
+}
+
+void Cluster::Start(const std::string& name) {
+  std::vector<std::string> argv = {BinaryOf(name), "--config",
+                                   Path(name + ".textproto")};
+  const std::vector<std::string>* sets =
+      name == "coordinator" ? &options_.coordinator_sets
+      : name == "verifier"  ? &options_.verifier_sets
+                            : nullptr;
+  for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {
+    argv.insert(argv.end(), {"--set", (*sets)[i]});
+  }
+  processes_[name] = std::make_unique<Process>(argv, Path(name + ".log"));
+}
+
+void Cluster::Kill(const std::string& name) { processes_.at(name)->Kill(); }
+
+void Cluster::Signal(const std::string& name, int signal) {
+  processes_.at(name)->Signal(signal);
+}
+
+void Cluster::AwaitReady() {
+  std::vector<std::string> names;
+  for (const DrafterSpec& drafter : options_.drafters) {
+    names.push_back(drafter.name);
+  }
+  AwaitReady(names);
+}
+
+void Cluster::AwaitReady(const std::vector<std::string>& drafters) {
+  const auto give_up = Clock::now() + kPatience;
+  v1::GetServerInfoResponse info;
+  while (Clock::now() < give_up) {
+    grpc::ClientContext context;
+    context.set_wait_for_ready(true);
+    context.set_deadline(std::chrono::system_clock::now() + kPatience);
+    info.Clear();
+    if (stub_->GetServerInfo(&context, {}, &info).ok()) {
+      size_t ready = 0;
+      for (const v1::PeerInfo& peer : info.drafters()) {
+        for (const std::string& name : drafters) {
+          ready += peer.name() == name && peer.state() == v1::PEER_STATE_READY;
+        }
+      }
+      if (info.verifier().state() == v1::PEER_STATE_READY &&
+          ready == drafters.size()) {
+        return;
+      }
+    }
+    // Polling a process of our own; nothing here depends on the pace.
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  FAIL() << "not ready: " << info.ShortDebugString();
+}
+
+std::string Cluster::Metrics(const std::string& name) const {
+  std::string address;
+  const std::string addresses = ReadFile(Path(name + ".addresses"));
+  const size_t at = addresses.find("metrics ");
+  if (at != std::string::npos) {
+    address = addresses.substr(at + 8, addresses.find('\n', at) - at - 8);
+  }
+  return RunToEnd({"/usr/bin/curl", "-fsS",
+                   absl::StrCat("http://", address, "/metrics")},
+                  Path("curl.out"))
+      .output;
+}
+
+Generated Generate(
+    v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+    const std::function<void(const v1::GenerateResponse&,
+                             grpc::ClientContext&)>& on_message) {
+  Generated out;
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + kPatience);
+  auto reader = stub.Generate(&context, request);
+  v1::GenerateResponse message;
+  while (reader->Read(&message)) {
+    ++out.num_messages;
+    out.token_ids.insert(out.token_ids.end(), message.token_ids().begin(),
+                         message.token_ids().end());
+    out.text += message.text();
+    if (message.has_summary()) out.summary = message.summary();
+    if (on_message) on_message(message, context);
+  }
+  out.status = reader->Finish();
+  return out;
+}
+
+}  // namespace espalier::testing

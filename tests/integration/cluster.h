@@ -1,0 +1,79 @@
+#ifndef ESPALIER_TESTS_INTEGRATION_CLUSTER_H_
+#define ESPALIER_TESTS_INTEGRATION_CLUSTER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "espalier/v1/inference.grpc.pb.h"
+#include "tests/integration/process.h"
+
+namespace espalier::testing {
+
+struct DrafterSpec {
+  std::string name;
+  std::string type;
+  std::map<std::string, std::string> options = {};
+};
+
+// A verifier, drafters and a coordinator as processes of their own, talking
+// over Unix sockets in a folder of their own.
+class Cluster {
+ public:
+  struct Options {
+    std::string model;  // folder
+    std::vector<DrafterSpec> drafters;
+    std::vector<std::string> coordinator_sets = {};  // "path=value"
+    std::vector<std::string> verifier_sets = {};
+  };
+
+  explicit Cluster(Options options);
+  ~Cluster();
+
+  // Start the process of that name ("verifier", "coordinator" or a drafter's);
+  // kill and forget it; send it a signal.
+  void Start(const std::string& name);
+  void Kill(const std::string& name);
+  void Signal(const std::string& name, int signal);
+  Process& process(const std::string& name) { return *processes_.at(name); }
+
+  // Until verifier and all named drafters are READY; fails the test if not
+  // within a generous time.
+  void AwaitReady(const std::vector<std::string>& drafters);
+  void AwaitReady();
+
+  v1::Inference::Stub& stub() { return *stub_; }
+  std::string Address(const std::string& name) const;
+  std::string Path(const std::string& file) const { return dir_ + "/" + file; }
+  // The text of /metrics.
+  std::string Metrics(const std::string& name) const;
+
+ private:
+  void WriteConfigs();
+  std::string Server(const std::string& name) const;
+
+  const Options options_;
+  const std::string dir_;
+  std::map<std::string, std::unique_ptr<Process>> processes_;
+  std::unique_ptr<v1::Inference::Stub> stub_;
+};
+
+struct Generated {
+  grpc::Status status;
+  std::vector<uint32_t> token_ids;
+  std::string text;
+  v1::GenerateSummary summary;
+  int num_messages = 0;
+};
+
+// Runs a request to its end; `on_message` sees each message as it comes.
+Generated Generate(
+    v1::Inference::Stub& stub, const v1::GenerateRequest& request,
+    const std::function<void(const v1::GenerateResponse&,
+                             grpc::ClientContext&)>& on_message = nullptr);
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_INTEGRATION_CLUSTER_H_

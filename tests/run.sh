@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Builds and runs the tests, from a fresh clone.
+#
+#   tests/run.sh            preset release
+#   tests/run.sh --asan     AddressSanitizer and UndefinedBehaviorSanitizer
+#   tests/run.sh --tsan     ThreadSanitizer, without libtorch
+#   tests/run.sh --cuda     compiles and links with libtorch's CUDA backend
+#   tests/run.sh --long     also the tests with the label `long`
+set -euo pipefail
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"
+  exit "$1"
+}
+
+presets=()
+set_up=(--tests)
+which_tests=(--label-exclude '^long$')
+for flag in "$@"; do
+  case $flag in
+    --asan | --tsan) presets+=("${flag#--}") ;;
+    --cuda) presets+=(cuda) set_up+=(--cuda) ;;
+    --long) which_tests=() ;;
+    -h | --help) usage 0 ;;
+    *) usage 2 >&2 ;;
+  esac
+done
+((${#presets[@]} > 0)) || presets=(release)
+
+# ThreadSanitizer of GCC 12 and 13 does not start on kernels that place
+# mappings more randomly than it knows.
+run() {
+  if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
+    setarch "$(uname -m)" -R "$@"
+  else
+    "$@"
+  fi
+}
+
+test_preset() {
+  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch tests=ON
+  # Programs with the CUDA backend start only where its libraries are.
+  [[ $preset != cuda ]] || tests=OFF
+  run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_LIBTORCH:PATH="$libtorch"
+  run cmake --build --preset "$preset" -j "$(nproc)"
+  if [[ $tests == ON ]]; then
+    run ctest --test-dir "build/$preset" -j2 --no-tests=error --output-on-failure "${which_tests[@]}"
+  fi
+}
+
+cd "$repo"
+deploy/setup.sh "${set_up[@]}"
+for preset in "${presets[@]}"; do
+  printf '\n== preset %s\n' "$preset"
+  test_preset
+done

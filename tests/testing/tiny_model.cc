@@ -1,0 +1,247 @@
+#include "tests/testing/tiny_model.h"
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::testing {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kLayers = 2;
+constexpr int64_t kHidden = 48;
+constexpr int64_t kHeads = 6;
+constexpr int64_t kKvHeads = 2;
+constexpr int64_t kHeadDim = 8;
+constexpr int64_t kFfn = 96;
+
+uint16_t ToBf16Bits(float value) {  // exact for what RoundToBf16 returns
+  return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
+}
+
+float RoundToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value) + 0x8000;
+  return std::bit_cast<float>(bits & 0xFFFF0000u);
+}
+
+// Draws weights. The sum of four uniform numbers stands for a normal one: the
+// standard library's normal distribution differs between implementations.
+class WeightSource {
+ public:
+  explicit WeightSource(uint64_t seed) : random_(seed) {}
+
+  TinyTensor Draw(std::vector<int64_t> shape, float deviation, float mean = 0) {
+    TinyTensor tensor{.shape = std::move(shape), .values = {}};
+    int64_t size = 1;
+    for (int64_t n : tensor.shape) size *= n;
+    for (int64_t i = 0; i < size; ++i) {
+      float sum = -2;
+      for (int draw = 0; draw < 4; ++draw) sum += Uniform();
+      tensor.values.push_back(
+          RoundToBf16(mean + deviation * sum * std::sqrt(3.0f)));
+    }
+    return tensor;
+  }
+
+  // A product's weight: keeps the size of what it multiplies, times `gain`.
+  TinyTensor Matrix(int64_t rows, int64_t columns, int64_t in, float gain = 1) {
+    return Draw({rows, columns}, gain / std::sqrt(static_cast<float>(in)));
+  }
+
+  TinyTensor Scale() { return Draw({kHidden}, 0.1f, 1.0f); }
+  TinyTensor Bias(int64_t size) { return Draw({size}, 0.1f); }
+
+ private:
+  float Uniform() {
+    return static_cast<float>(random_() >> 40) / static_cast<float>(1 << 24);
+  }
+
+  std::mt19937_64 random_;
+};
+
+void WriteText(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.flush();
+  ESPALIER_CHECK(file.good());
+}
+
+std::string Utf8(int code_point) {  // below 0x800
+  if (code_point < 0x80) return std::string(1, static_cast<char>(code_point));
+  return {static_cast<char>(0xC0 | code_point >> 6),
+          static_cast<char>(0x80 | (code_point & 0x3F))};
+}
+
+// GPT-2's printable characters for the 256 bytes.
+Json ByteVocabulary() {
+  Json vocab = Json::object();
+  int unprintable = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const bool printable = (byte >= 33 && byte <= 126) ||
+                           (byte >= 161 && byte <= 172) || byte >= 174;
+    vocab[Utf8(printable ? byte : 256 + unprintable++)] = byte;
+  }
+  return vocab;
+}
+
+void WriteTokenizer(const std::string& folder) {
+  auto special = [](int32_t id, const char* text) {
+    return Json{{"id", id},        {"content", text}, {"single_word", false},
+                {"lstrip", false}, {"rstrip", false}, {"normalized", false},
+                {"special", true}};
+  };
+  const Json byte_level = {{"type", "ByteLevel"},
+                           {"add_prefix_space", false},
+                           {"trim_offsets", true},
+                           {"use_regex", true}};
+  const Json tokenizer = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", Json::array({special(kTinyImStart, "<|im_start|>"),
+                                    special(kTinyImEnd, "<|im_end|>")})},
+      {"normalizer", nullptr},
+      {"pre_tokenizer", byte_level},
+      {"post_processor", nullptr},
+      {"decoder", byte_level},
+      {"model",
+       {{"type", "BPE"},
+        {"dropout", nullptr},
+        {"unk_token", nullptr},
+        {"continuing_subword_prefix", nullptr},
+        {"end_of_word_suffix", nullptr},
+        {"fuse_unk", false},
+        {"byte_fallback", false},
+        {"vocab", ByteVocabulary()},
+        {"merges", Json::array()}}}};
+  WriteText(folder + "/tokenizer.json", tokenizer.dump(1));
+}
+
+void WriteFolder(const std::string& folder, const Json& config,
+                 const TinyTensors& tensors) {
+  std::filesystem::create_directories(folder);
+  WriteText(folder + "/config.json", config.dump(1));
+  WriteTokenizer(folder);
+  WriteSafetensors(folder + "/model.safetensors", tensors);
+}
+
+}  // namespace
+
+TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
+  WeightSource source(seed);
+  TinyTensors tensors;
+  tensors["model.embed_tokens.weight"] = source.Draw({kTinyVocab, kHidden}, 1);
+  for (int64_t i = 0; i < kLayers; ++i) {
+    const std::string layer = absl::StrCat("model.layers.", i, ".");
+    const int64_t q = kHeads * kHeadDim, kv = kKvHeads * kHeadDim;
+    tensors[layer + "input_layernorm.weight"] = source.Scale();
+    tensors[layer + "self_attn.q_proj.weight"] =
+        source.Matrix(q, kHidden, kHidden, 2);
+    tensors[layer + "self_attn.k_proj.weight"] =
+        source.Matrix(kv, kHidden, kHidden);
+    tensors[layer + "self_attn.v_proj.weight"] =
+        source.Matrix(kv, kHidden, kHidden, 2);
+    tensors[layer + "self_attn.o_proj.weight"] = source.Matrix(kHidden, q, q);
+    tensors[layer + "post_attention_layernorm.weight"] = source.Scale();
+    tensors[layer + "mlp.gate_proj.weight"] =
+        source.Matrix(kFfn, kHidden, kHidden);
+    tensors[layer + "mlp.up_proj.weight"] =
+        source.Matrix(kFfn, kHidden, kHidden, 2);
+    tensors[layer + "mlp.down_proj.weight"] =
+        source.Matrix(kHidden, kFfn, kFfn, 2);
+  }
+  tensors["model.norm.weight"] = source.Scale();
+  tensors["lm_head.weight"] = source.Matrix(kTinyVocab, kHidden, kHidden, 4);
+  WriteFolder(folder,
+              {{"architectures", {"LlamaForCausalLM"}},
+               {"model_type", "llama"},
+               {"num_hidden_layers", kLayers},
+               {"hidden_size", kHidden},
+               {"num_attention_heads", kHeads},
+               {"num_key_value_heads", kKvHeads},
+               {"head_dim", kHeadDim},
+               {"intermediate_size", kFfn},
+               {"vocab_size", kTinyVocab},
+               {"max_position_embeddings", kTinyMaxPositions},
+               {"hidden_act", "silu"},
+               {"rms_norm_eps", 1e-5},
+               {"rope_theta", 10000.0},
+               {"tie_word_embeddings", false},
+               {"bos_token_id", kTinyImStart},
+               {"eos_token_id", kTinyImEnd}},
+              tensors);
+  return tensors;
+}
+
+TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {
+  WeightSource source(seed);
+  TinyTensors tensors;
+  auto linear = [&](const std::string& name, int64_t in, int64_t out) {
+    tensors[name + ".weight"] = source.Matrix(in, out, in, 2);
+    tensors[name + ".bias"] = source.Bias(out);
+  };
+  auto norm = [&](const std::string& name) {
+    tensors[name + ".weight"] = source.Scale();
+    tensors[name + ".bias"] = source.Bias(kHidden);
+  };
+  // The head is the embedding: a small one, or the last token would win.
+  tensors["transformer.wte.weight"] = source.Draw({kTinyVocab, kHidden}, 0.5f);
+  tensors["transformer.wpe.weight"] =
+      source.Draw({kTinyMaxPositions, kHidden}, 0.5f);
+  for (int64_t i = 0; i < kLayers; ++i) {
+    const std::string layer = absl::StrCat("transformer.h.", i, ".");
+    norm(layer + "ln_1");
+    linear(layer + "attn.c_attn", kHidden, 3 * kHidden);
+    linear(layer + "attn.c_proj", kHidden, kHidden);
+    norm(layer + "ln_2");
+    linear(layer + "mlp.c_fc", kHidden, 4 * kHidden);
+    linear(layer + "mlp.c_proj", 4 * kHidden, kHidden);
+  }
+  norm("transformer.ln_f");
+  WriteFolder(folder,
+              {{"architectures", {"GPT2LMHeadModel"}},
+               {"model_type", "gpt2"},
+               {"n_layer", kLayers},
+               {"n_embd", kHidden},
+               {"n_head", kHeads},
+               {"vocab_size", kTinyVocab},
+               {"n_positions", kTinyMaxPositions},
+               {"activation_function", "gelu_new"},
+               {"layer_norm_epsilon", 1e-5},
+               {"bos_token_id", kTinyImStart},
+               {"eos_token_id", kTinyImEnd}},
+              tensors);
+  return tensors;
+}
+
+void WriteSafetensors(const std::string& path, const TinyTensors& tensors) {
+  Json header = Json::object();
+  std::string data;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t begin = data.size();
+    for (float value : tensor.values) {
+      const uint16_t bits = ToBf16Bits(value);
+      data.push_back(static_cast<char>(bits & 0xFF));
+      data.push_back(static_cast<char>(bits >> 8));
+    }
+    header[name] = {{"dtype", "BF16"},
+                    {"shape", tensor.shape},
+                    {"data_offsets", {begin, data.size()}}};
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  std::string length;
+  for (int byte = 0; byte < 8; ++byte) {
+    length.push_back(static_cast<char>(text.size() >> (8 * byte) & 0xFF));
+  }
+  WriteText(path, absl::StrCat(length, text, data));
+}
+
+}  // namespace espalier::testing

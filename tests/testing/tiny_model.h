@@ -1,0 +1,36 @@
+#ifndef ESPALIER_TESTS_TESTING_TINY_MODEL_H_
+#define ESPALIER_TESTS_TESTING_TINY_MODEL_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace espalier::testing {
+
+struct TinyTensor {
+  std::vector<int64_t> shape;
+  std::vector<float> values;  // representable in bf16, as they are stored
+};
+using TinyTensors = std::map<std::string, TinyTensor>;
+
+// Vocabulary of the tiny models: token b is the byte b, and the two ChatML
+// marks. The second ends a text.
+inline constexpr int32_t kTinyImStart = 256;
+inline constexpr int32_t kTinyImEnd = 257;
+inline constexpr int64_t kTinyVocab = 258;
+inline constexpr int64_t kTinyMaxPositions = 512;
+
+// Write a model folder (config.json, tokenizer.json, model.safetensors) of two
+// layers with random weights: the same seed gives the same bytes everywhere.
+// The text of these models makes no sense, but it varies, and the best token
+// leads clearly most of the time. Return the weights.
+TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed = 1);
+TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
+
+// A file in the safetensors format, bf16.
+void WriteSafetensors(const std::string& path, const TinyTensors& tensors);
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_TESTING_TINY_MODEL_H_

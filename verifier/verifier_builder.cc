@@ -1,0 +1,83 @@
+#include "verifier/verifier_builder.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/registry.h"
+#include "common/base/serial_executor.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_identity.h"
+#include "verifier/verification_rules.h"
+
+namespace espalier::verifier {
+namespace {
+
+constexpr uint32_t kMaxTreeNodes = 255;
+constexpr uint32_t kDefaultTreeNodes = 128;
+
+absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
+  const std::string& name = c.compute_type();
+  if (name.empty() || name == "auto") {
+    // No bf16 on the CPU here: its rounding of activations leaves the float32
+    // text at near-ties, and without native instructions it is slower too.
+    return c.device().rfind("cuda", 0) == 0 ? ComputeDType::kBFloat16
+                                            : ComputeDType::kFloat32;
+  }
+  if (name == "float32") return ComputeDType::kFloat32;
+  if (name == "bfloat16") return ComputeDType::kBFloat16;
+  return absl::InvalidArgumentError(
+      absl::StrCat("engine.compute_type: unknown \"", name,
+                   "\"; known: auto, bfloat16, float32"));
+}
+
+absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
+  const uint32_t nodes =
+      config.has_max_tree_nodes() ? config.max_tree_nodes() : kDefaultTreeNodes;
+  if (nodes < 1 || nodes > kMaxTreeNodes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engine.max_tree_nodes: ", nodes, " is not in 1 .. ", kMaxTreeNodes));
+  }
+  return nodes;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelOptions> ModelOptionsFrom(
+    const v1::VerifierEngineConfig& config) {
+  ModelOptions options = {.folder = config.model(),
+                          .threads = config.threads(),
+                          .max_context = config.max_context(),
+                          .max_rows = kMaxTreeNodes + 1};
+  if (!config.device().empty()) options.device = config.device();
+  ASSIGN_OR_RETURN(options.compute_dtype, ComputeType(config));
+  if (config.has_kv_cache_mib()) {
+    options.kv_pool_bytes = int64_t{config.kv_cache_mib()} << 20;
+  }
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
+    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics) {
+  ASSIGN_OR_RETURN(const TargetIdentity target,
+                   IdentifyTarget(config.model(), config.model_name()));
+  ASSIGN_OR_RETURN(const ModelOptions model_options, ModelOptionsFrom(config));
+  ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
+  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
+                   LoadModel(model_options));
+
+  Registry<VerificationRule> rules("verification rule");
+  RegisterVerificationRules(rules);
+  VerifyEngine::Options options = {
+      .identity = target.identity,
+      .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
+      .max_tree_nodes = tree_nodes};
+  if (config.has_max_sessions()) options.max_sessions = config.max_sessions();
+  return VerifyEngine::Create(options, std::move(model),
+                              std::make_unique<SerialExecutor>("verifier"),
+                              rules, metrics);
+}
+
+}  // namespace espalier::verifier

@@ -1,0 +1,25 @@
+#ifndef ESPALIER_VERIFIER_VERIFIER_BUILDER_H_
+#define ESPALIER_VERIFIER_VERIFIER_BUILDER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/model/load_model.h"
+#include "espalier/v1/config.pb.h"
+#include "prometheus/registry.h"
+#include "verifier/verify_engine.h"
+
+namespace espalier::verifier {
+
+// What a configuration says of the model. INVALID_ARGUMENT names the field.
+absl::StatusOr<ModelOptions> ModelOptionsFrom(
+    const v1::VerifierEngineConfig& config);
+
+// The verifier that a configuration describes, model loaded. `metrics` must
+// outlive it. Errors name the field or the file.
+absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
+    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_VERIFIER_BUILDER_H_
