@@ -56,6 +56,14 @@ function(espalier_test)
   _espalier_settings(${ARG_NAME})
   set_target_properties(${ARG_NAME} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+  # What sanitizers see of the system's libraries is not ours to mend.
+  if(ESPALIER_SANITIZE STREQUAL "thread")
+    set(environment
+        ENVIRONMENT TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp)
+  elseif(ESPALIER_SANITIZE)
+    set(environment
+        ENVIRONMENT LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp)
+  endif()
   gtest_discover_tests(${ARG_NAME} DISCOVERY_TIMEOUT 120
-      PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+      PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment})
 endfunction()
