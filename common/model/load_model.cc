@@ -118,6 +118,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       .info = {.config = config,
                .device = device.str(),
                .compute_dtype = widen ? "float32" : "bfloat16",
+               .threads = at::get_num_threads(),
                .weight_bytes = weights.weight_bytes(),
                .kv_bytes_per_token = kv_bytes_per_token,
                .max_context = max_context,
