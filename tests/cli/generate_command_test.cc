@@ -300,7 +300,7 @@ TEST_F(GenerateCommand, DeadlineEndsAHangingCall) {
       Run({"generate", "--prompt", "Say", "--timeout", "0.05"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("DEADLINE_EXCEEDED"));
-  server_.cancelled().WaitForNotification();
+  server_.cancelled().Wait();
 }
 
 TEST_F(GenerateCommand, InterruptCancelsTheCallAtTheServer) {
@@ -312,7 +312,7 @@ TEST_F(GenerateCommand, InterruptCancelsTheCallAtTheServer) {
   const CliResult result = Run({"generate", "--prompt", "Say"});
   EXPECT_EQ(result.code, 130);
   EXPECT_THAT(result.err, HasSubstr("espalier generate: interrupted\n"));
-  server_.cancelled().WaitForNotification();
+  server_.cancelled().Wait();
 }
 
 }  // namespace
