@@ -15,8 +15,11 @@ namespace espalier::verifier {
 // transform of the request. Tokens that are absent, or weigh -inf, cannot be
 // drawn. Valid until the next LawAt of its source.
 struct TargetLaw {
-  absl::Span<const TokenId> tokens;     // [n]; empty: the ids 0 .. n-1
-  absl::Span<const float> log_weights;  // [n], at least one is finite
+  absl::Span<const TokenId> tokens;  // [n] ascending; empty: the ids 0 .. n-1
+  absl::Span<const float> log_weights;  // [n] finite or -inf, not all -inf
+  // Greedy: another token's logit came so close to the largest that rounding
+  // could have decided. For statistics; no rule reads it.
+  bool near_tie = false;
 
   TokenId token(int64_t i) const {
     return tokens.empty() ? static_cast<TokenId>(i) : tokens[i];

@@ -74,4 +74,18 @@ std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
   return kExitUsage;
 }
 
+int ExitStatus(const absl::StatusOr<int>& result) {
+  if (result.ok()) return *result;
+  std::cerr << "error: " << result.status().message() << "\n";
+  switch (result.status().code()) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kUnimplemented:
+      return kExitUsage;
+    default:
+      return 1;
+  }
+}
+
 }  // namespace espalier

@@ -41,6 +41,10 @@ std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
                                    google::protobuf::Message& config);
 
+// What every main ends with: the exit status of a service's run. An error is
+// named on stderr: kExitUsage if configuration or files are at fault, else 1.
+int ExitStatus(const absl::StatusOr<int>& result);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_CONFIG_SERVICE_FLAGS_H_

@@ -28,12 +28,15 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key) {
   return counter;
 }
 
-uint32_t GumbelNoise::Bits(TokenId token) const {
-  const uint32_t id = static_cast<uint32_t>(token);
+std::array<uint32_t, 4> GumbelNoise::BlockBits(int32_t block) const {
   const uint64_t position = static_cast<uint64_t>(position_);
-  return Philox({id / 4, static_cast<uint32_t>(position),
+  return Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(position),
                  static_cast<uint32_t>(position >> 32), kPurposeCoupledWalk},
-                seed_)[id % 4];
+                seed_);
+}
+
+uint32_t GumbelNoise::Bits(TokenId token) const {
+  return BlockBits(token / 4)[token % 4];
 }
 
 // With v = (bits + 1/2) / 2^32 in (0, 1) and u = 1 - v, -log u = -log1p(-v)

@@ -32,6 +32,8 @@ class GumbelNoise {
   // 32 random bits of a token; FromBits turns them into noise. For scans that
   // can rule a token out by its bits alone: noise <= UpperBound(bits).
   uint32_t Bits(TokenId token) const;
+  // The bits of the four tokens from 4 * block on, for the price of one.
+  std::array<uint32_t, 4> BlockBits(int32_t block) const;
   static double FromBits(uint32_t bits);
   static double UpperBound(uint32_t bits);
 

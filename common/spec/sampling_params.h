@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+
 namespace espalier {
 
 // How the target's law is transformed and which noise draws from it. Drafters
@@ -17,6 +19,9 @@ struct SamplingParams {
   friend bool operator==(const SamplingParams&,
                          const SamplingParams&) = default;
 };
+
+// INVALID_ARGUMENT names the field and its limits.
+absl::Status ValidateSamplingParams(const SamplingParams& sampling);
 
 }  // namespace espalier
 

@@ -1,0 +1,137 @@
+#include "coordinator/cli/answer.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string FinishReasonName(v1::FinishReason reason) {
+  switch (reason) {
+    case v1::FINISH_REASON_STOP:
+      return "stop";
+    case v1::FINISH_REASON_LENGTH:
+      return "length";
+    default:
+      return "unspecified";
+  }
+}
+
+Json UsageJson(const v1::Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens()},
+          {"completion_tokens", usage.completion_tokens()},
+          {"total_tokens", usage.total_tokens()}};
+}
+
+Json DrafterJson(const v1::DrafterStats& drafter) {
+  return {{"name", drafter.name()},
+          {"proposed", drafter.proposed()},
+          {"accepted", drafter.accepted()},
+          {"uniquely_accepted", drafter.uniquely_accepted()},
+          {"timeouts", drafter.timeouts()},
+          {"errors", drafter.errors()}};
+}
+
+Json SpecStatsJson(const v1::SpecStats& stats) {
+  Json drafters = Json::array();
+  for (const auto& drafter : stats.drafters()) {
+    drafters.push_back(DrafterJson(drafter));
+  }
+  Json histogram = Json::array();
+  for (uint32_t count : stats.acceptance_histogram()) {
+    histogram.push_back(count);
+  }
+  return {{"num_spec_steps", stats.num_spec_steps()},
+          {"num_draft_tokens", stats.num_draft_tokens()},
+          {"num_accepted_draft_tokens", stats.num_accepted_draft_tokens()},
+          {"mean_acceptance_length", stats.mean_acceptance_length()},
+          {"draft_acceptance_rate", stats.draft_acceptance_rate()},
+          {"acceptance_histogram", std::move(histogram)},
+          {"drafters", std::move(drafters)},
+          {"strategy", stats.strategy()},
+          {"rule", stats.rule()},
+          {"degraded_steps", stats.degraded_steps()},
+          {"near_ties", stats.near_ties()}};
+}
+
+Json TimingJson(const Answer& answer) {
+  const v1::Timing& timing = answer.summary.timing();
+  const auto speed = DecodeSpeedOf(answer).TokensPerSecond();
+  return {{"queue_ms", timing.queue_ms()},
+          {"time_to_first_token_ms", timing.time_to_first_token_ms()},
+          {"total_ms", timing.total_ms()},
+          {"draft_ms", timing.draft_ms()},
+          {"merge_ms", timing.merge_ms()},
+          {"verify_ms", timing.verify_ms()},
+          {"wire_ms", timing.wire_ms()},
+          {"tokens_per_s", speed ? Json(*speed) : Json(nullptr)}};
+}
+
+// Of the accepted drafted tokens, how many each drafter had proposed.
+std::string Shares(const v1::SpecStats& stats) {
+  if (stats.num_accepted_draft_tokens() == 0) return "no draft accepted";
+  std::string shares;
+  for (const auto& drafter : stats.drafters()) {
+    absl::StrAppendFormat(
+        &shares, "%s%s %.0f %%", shares.empty() ? "accepted from " : ", ",
+        drafter.name(),
+        100.0 * drafter.accepted() / stats.num_accepted_draft_tokens());
+  }
+  return shares;
+}
+
+}  // namespace
+
+void DecodeSpeed::Add(const DecodeSpeed& other) {
+  tokens += other.tokens;
+  ms += other.ms;
+}
+
+std::optional<double> DecodeSpeed::TokensPerSecond() const {
+  if (tokens <= 0 || ms <= 0) return std::nullopt;
+  return 1e3 * static_cast<double>(tokens) / ms;
+}
+
+DecodeSpeed DecodeSpeedOf(const Answer& answer) {
+  const v1::Timing& timing = answer.summary.timing();
+  const int64_t behind_first = static_cast<int64_t>(answer.token_ids.size()) -
+                               answer.first_message_tokens;
+  if (behind_first <= 0) return {};
+  return {.tokens = behind_first,
+          .ms = timing.total_ms() - timing.time_to_first_token_ms()};
+}
+
+std::string ToJson(const Answer& answer) {
+  const v1::GenerateSummary& summary = answer.summary;
+  const Json json = {
+      {"token_ids", answer.token_ids},
+      {"text", answer.text},
+      {"finish_reason", FinishReasonName(summary.finish_reason())},
+      {"usage", UsageJson(summary.usage())},
+      {"spec_stats", SpecStatsJson(summary.spec_stats())},
+      {"timing", TimingJson(answer)},
+      {"seed", summary.seed()},
+  };
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   Json::error_handler_t::replace);
+}
+
+std::string ToLine(const Answer& answer) {
+  const v1::SpecStats& stats = answer.summary.spec_stats();
+  const auto speed = DecodeSpeedOf(answer).TokensPerSecond();
+  std::string line = absl::StrFormat(
+      "tau %.2f | %s tokens/s | %d tokens in %d verifications (%s)",
+      stats.mean_acceptance_length(),
+      speed ? absl::StrFormat("%.1f", *speed) : std::string("-"),
+      answer.token_ids.size(), stats.num_spec_steps(),
+      FinishReasonName(answer.summary.finish_reason()));
+  if (stats.drafters_size() > 0) {
+    absl::StrAppend(&line, " | ", Shares(stats));
+  }
+  return line;
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,143 @@
+#include <filesystem>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/bench_mode.h"
+#include "coordinator/cli/bench_run.h"
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/endpoint_flags.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/input_file.h"
+#include "coordinator/cli/prompt_suite.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier bench [--suite A,B | --prompts FILE.jsonl] [FLAGS]
+
+Compares ways of decoding on prompt suites. A mode is "plain", a strategy, or a
+strategy with drafters: "single:lookup", "union:lookup+bigram". The modes take
+turns prompt by prompt, with the same seeds.
+
+tau: tokens per verification. tokens/s: behind the first message of a stream.
+speedup: against plain of this run. draft .. other: milliseconds of a round;
+verify holds the prefill. repeat: part of the answers' 4-grams that came up
+before (loops are easy to draft). same text: prompts answered exactly as by
+plain; others are named on standard error.)";
+
+struct BenchFlags {
+  EndpointFlags endpoint;
+  std::vector<std::string> suites = {"chat", "math", "code", "summarise"};
+  std::optional<std::string> prompts_file;
+  std::optional<std::string> suite_dir;
+  std::vector<std::string> modes = {"plain", "union"};
+  std::vector<float> temperatures = {0};
+  std::optional<uint32_t> nodes;
+  uint32_t max_tokens = 128;
+  std::optional<uint32_t> limit;
+  uint64_t seed = 1;
+  absl::Duration timeout = absl::Minutes(10);
+  bool json = false;
+
+  void AddTo(FlagSet& flags, const Places& places);
+};
+
+void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
+  flags.Add({"--suite", "A,B", "default chat,math,code,summarise"}, &suites);
+  flags.Add({"--prompts", "FILE",
+             "prompts of your own, JSON lines, instead:\n"
+             "{\"id\": .., \"chat\": ..}, or \"prompt\" "
+             "or \"messages\""},
+            &prompts_file);
+  flags.Add({"--suite-dir", "DIR", "where the suites are"}, &suite_dir);
+  flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
+  flags.Add({"--temperature", "T,T", "default 0"}, &temperatures);
+  flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
+            &nodes);
+  flags.Add({"--max-tokens", "N", "of an answer; default 128"}, &max_tokens);
+  flags.Add({"--limit", "N", "prompts of a suite; default all"}, &limit);
+  flags.Add({"--seed", "S", "of the first prompt; default 1"}, &seed);
+  flags.Add({"--timeout", "SECONDS", "of one answer; default 600"}, &timeout);
+  endpoint.AddTo(flags, places);
+  flags.AddSwitch({"--json", "", "one JSON object for each row"}, &json);
+}
+
+absl::StatusOr<std::vector<PromptSuite>> LoadSuites(const BenchFlags& flags,
+                                                    Context& context) {
+  std::vector<PromptSuite> suites;
+  if (flags.prompts_file) {
+    ASSIGN_OR_RETURN(const std::string jsonl,
+                     ReadInput(*flags.prompts_file, context.in));
+    const std::string name =
+        std::filesystem::path(*flags.prompts_file).stem().string();
+    ASSIGN_OR_RETURN(suites.emplace_back(), ParsePromptSuite(name, jsonl));
+    return suites;
+  }
+  std::filesystem::path folder = flags.suite_dir.value_or("");
+  if (!flags.suite_dir) {
+    ASSIGN_OR_RETURN(folder, FindSuiteDir(context.places.executable_dir));
+  }
+  for (const std::string& name : flags.suites) {
+    const std::filesystem::path file = folder / (name + ".jsonl");
+    ASSIGN_OR_RETURN(const std::string jsonl,
+                     ReadInput(file.string(), context.in));
+    ASSIGN_OR_RETURN(suites.emplace_back(), ParsePromptSuite(name, jsonl));
+  }
+  return suites;
+}
+
+absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
+  if (flags.limit == 0u) {
+    return absl::InvalidArgumentError("--limit: must be above 0");
+  }
+  BenchPlan plan = {.temperatures = flags.temperatures,
+                    .nodes = flags.nodes,
+                    .max_tokens = flags.max_tokens,
+                    .seed = flags.seed,
+                    .timeout = flags.timeout};
+  if (flags.limit) plan.limit = *flags.limit;
+  ASSIGN_OR_RETURN(plan.modes, ParseBenchModes(flags.modes));
+  return plan;
+}
+
+absl::Status RunBench(const LocalClusterFactory& local_cluster,
+                      Context& context, Args args) {
+  BenchFlags flags;
+  FlagSet flag_set(kUsage);
+  flags.AddTo(flag_set, context.places);
+  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+
+  ASSIGN_OR_RETURN(const BenchPlan plan, MakePlan(flags));
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   flags.endpoint.Open(context.places, local_cluster));
+  ASSIGN_OR_RETURN(const std::vector<PromptSuite> suites,
+                   LoadSuites(flags, context));
+  BenchRun run(plan, *endpoint.client, context);
+  if (!flags.json) context.out << BenchTableHeader() << std::endl;
+  for (const PromptSuite& suite : suites) {
+    ASSIGN_OR_RETURN(const std::vector<BenchRow> rows, run.Run(suite));
+    for (const BenchRow& row : rows) {
+      context.out << (flags.json ? ToJson(row) : ToTableLine(row)) << std::endl;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command BenchCommand(LocalClusterFactory local_cluster) {
+  return {.name = "bench",
+          .summary = "compare ways of decoding on prompt suites",
+          .run = [factory = std::move(local_cluster)](
+                     Context& context,
+                     Args args) { return RunBench(factory, context, args); },
+          .interruptible = true};
+}
+
+}  // namespace espalier::cli

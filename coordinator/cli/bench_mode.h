@@ -1,0 +1,29 @@
+#ifndef ESPALIER_COORDINATOR_CLI_BENCH_MODE_H_
+#define ESPALIER_COORDINATOR_CLI_BENCH_MODE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "espalier/v1/inference.pb.h"
+
+namespace espalier::cli {
+
+// A way of decoding that a benchmark compares: "plain", a strategy ("union"),
+// or a strategy with its drafters ("single:lookup", "union:lookup+bigram").
+struct BenchMode {
+  std::string name;                   // as given
+  std::string strategy;               // empty: plain decoding
+  std::vector<std::string> drafters;  // empty: all
+
+  bool is_plain() const { return strategy.empty(); }
+  void ApplyTo(v1::SpeculationOptions& options) const;
+};
+
+// INVALID_ARGUMENT: no mode, one twice, or one that is spelt wrong.
+absl::StatusOr<std::vector<BenchMode>> ParseBenchModes(
+    const std::vector<std::string>& names);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_BENCH_MODE_H_

@@ -1,0 +1,76 @@
+#include "coordinator/cli/bench_row.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename T>
+Json OrNull(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+std::string OrDash(const std::optional<double>& value) {
+  return value ? absl::StrFormat("%.2f", *value) : std::string("-");
+}
+
+std::string SameText(const BenchRow& row) {
+  return row.same_text ? absl::StrCat(*row.same_text, "/", row.prompts)
+                       : std::string("-");
+}
+
+// So that 0.7 is not printed as 0.699999988079071.
+double Shortest(float value) {
+  return std::stod(absl::StrFormat("%.6g", value));
+}
+
+}  // namespace
+
+std::string ToJson(const BenchRow& row) {
+  const Json json = {
+      {"suite", row.suite},
+      {"mode", row.mode},
+      {"temperature", Shortest(row.temperature)},
+      {"nodes", OrNull(row.nodes)},
+      {"tau", row.tau},
+      {"tokens_per_s", OrNull(row.tokens_per_s)},
+      {"speedup", OrNull(row.speedup)},
+      {"rounds", row.rounds},
+      {"nodes_per_round", row.nodes_per_round},
+      {"stage_ms",
+       {{"draft", row.stage_ms.draft},
+        {"merge", row.stage_ms.merge},
+        {"verify", row.stage_ms.verify},
+        {"wire", row.stage_ms.wire},
+        {"other", row.stage_ms.other}}},
+      {"prompts", row.prompts},
+      {"same_text", OrNull(row.same_text)},
+      {"repetition", row.repetition},
+  };
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   Json::error_handler_t::replace);
+}
+
+std::string BenchTableHeader() {
+  return absl::StrFormat(
+      "%-10s %-16s %5s %6s %9s %8s %7s %11s %7s %7s %8s %7s %7s %7s %10s",
+      "suite", "mode", "temp", "tau", "tokens/s", "speedup", "rounds",
+      "nodes/round", "draft", "merge", "verify", "wire", "other", "repeat",
+      "same text");
+}
+
+std::string ToTableLine(const BenchRow& row) {
+  const StageMs& ms = row.stage_ms;
+  return absl::StrFormat(
+      "%-10s %-16s %5g %6.2f %9s %8s %7d %11.1f %7.2f %7.2f %8.2f %7.2f %7.2f "
+      "%7.2f %10s",
+      row.suite, row.mode, row.temperature, row.tau, OrDash(row.tokens_per_s),
+      OrDash(row.speedup), row.rounds, row.nodes_per_round, ms.draft, ms.merge,
+      ms.verify, ms.wire, ms.other, row.repetition, SameText(row));
+}
+
+}  // namespace espalier::cli

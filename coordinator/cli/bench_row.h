@@ -1,0 +1,74 @@
+#ifndef ESPALIER_COORDINATOR_CLI_BENCH_ROW_H_
+#define ESPALIER_COORDINATOR_CLI_BENCH_ROW_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "coordinator/cli/answer.h"
+
+namespace espalier::cli {
+
+struct StageMs {
+  double draft = 0;
+  double merge = 0;
+  double verify = 0;
+  double wire = 0;
+  double other = 0;
+};
+
+// One line of a benchmark: a mode's answers to a suite at one temperature.
+struct BenchRow {
+  std::string suite;
+  std::string mode;
+  float temperature = 0;
+  std::optional<uint32_t> nodes;  // budget that was asked for; unset: default
+  int64_t prompts = 0;
+  double tau = 0;  // emitted tokens per verification
+  std::optional<double> tokens_per_s;
+  std::optional<double> speedup;  // against plain; unset: no plain in the run
+  int64_t rounds = 0;             // verifications
+  double nodes_per_round = 0;
+  StageMs stage_ms;       // of a round; the first one holds the prefill
+  double repetition = 0;  // part of the 4-grams that came up before
+  std::optional<int64_t> same_text;  // prompts answered exactly as by plain
+};
+
+// The 4-grams of an answer, and those that had come up before. An answer that
+// goes round in circles is easy to draft, so tau is read beside this.
+struct Repetition {
+  int64_t repeated = 0;
+  int64_t total = 0;
+};
+Repetition CountRepetition(absl::Span<const uint32_t> token_ids);
+
+// Adds up a mode's answers.
+class BenchTally {
+ public:
+  // `plain`: the same request in plain decoding; null: not in the run.
+  void Add(const Answer& answer, const Answer* plain);
+
+  // Fills in what the answers say. `plain`: of the same run; null: none.
+  void Fill(BenchRow& row, const BenchTally* plain) const;
+
+ private:
+  int64_t prompts_ = 0;
+  int64_t rounds_ = 0;
+  int64_t nodes_ = 0;
+  double emitted_ = 0;
+  DecodeSpeed speed_;
+  StageMs stage_ms_;  // sums
+  Repetition repetition_;
+  int64_t same_text_ = 0;
+};
+
+// As one JSON object; as a line of the table under BenchTableHeader().
+std::string ToJson(const BenchRow& row);
+std::string ToTableLine(const BenchRow& row);
+std::string BenchTableHeader();
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_BENCH_ROW_H_

@@ -1,0 +1,60 @@
+#ifndef ESPALIER_COORDINATOR_CLI_BENCH_RUN_H_
+#define ESPALIER_COORDINATOR_CLI_BENCH_RUN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/cli/answer.h"
+#include "coordinator/cli/bench_mode.h"
+#include "coordinator/cli/bench_row.h"
+#include "coordinator/cli/context.h"
+#include "coordinator/cli/inference_client.h"
+#include "coordinator/cli/prompt_suite.h"
+
+namespace espalier::cli {
+
+struct BenchPlan {
+  std::vector<BenchMode> modes;
+  std::vector<float> temperatures;
+  std::optional<uint32_t> nodes;
+  uint32_t max_tokens = 128;
+  size_t limit = SIZE_MAX;  // prompts of a suite
+  uint64_t seed = 1;        // of the first prompt; the next has the next
+  absl::Duration timeout;   // of one answer
+};
+
+// Runs suites in all modes. The modes take turns prompt by prompt, each prompt
+// beginning with the next mode, so that a machine that slows down or a cache
+// that warms up meets all of them alike. One thread.
+class BenchRun {
+ public:
+  // Borrows all three.
+  BenchRun(const BenchPlan& plan, InferenceClient& client, Context& context)
+      : plan_(plan), client_(client), context_(context) {}
+
+  // One row for each temperature and mode, in the plan's order. Tells on
+  // context.err where a mode's text is not plain's.
+  absl::StatusOr<std::vector<BenchRow>> Run(const PromptSuite& suite);
+
+ private:
+  // Every mode's answer to a prompt, in the plan's order.
+  absl::StatusOr<std::vector<Answer>> AskAll(const SuitePrompt& prompt,
+                                             float temperature, uint64_t seed);
+  void ReportMismatches(const SuitePrompt& prompt, float temperature,
+                        const std::vector<Answer>& answers);
+  void ReportProgress(const PromptSuite& suite, size_t done, size_t of);
+  std::optional<size_t> PlainIndex() const;
+
+  const BenchPlan& plan_;
+  InferenceClient& client_;
+  Context& context_;
+  size_t first_mode_ = 0;  // whose turn it is to begin
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_BENCH_RUN_H_

@@ -1,0 +1,74 @@
+#include <array>
+#include <set>
+
+#include "coordinator/cli/bench_row.h"
+
+namespace espalier::cli {
+namespace {
+
+double Ratio(double sum, int64_t count) {
+  return count == 0 ? 0 : sum / static_cast<double>(count);
+}
+
+// What is left of the decoding once its known parts are taken off.
+double OtherMs(const v1::Timing& timing) {
+  return timing.total_ms() - timing.queue_ms() - timing.draft_ms() -
+         timing.merge_ms() - timing.verify_ms() - timing.wire_ms();
+}
+
+}  // namespace
+
+Repetition CountRepetition(absl::Span<const uint32_t> token_ids) {
+  using Gram = std::array<uint32_t, 4>;
+  std::set<Gram> seen;
+  Repetition result;
+  for (size_t i = 0; i + Gram().size() <= token_ids.size(); ++i) {
+    const Gram gram = {token_ids[i], token_ids[i + 1], token_ids[i + 2],
+                       token_ids[i + 3]};
+    ++result.total;
+    if (!seen.insert(gram).second) ++result.repeated;
+  }
+  return result;
+}
+
+void BenchTally::Add(const Answer& answer, const Answer* plain) {
+  const v1::SpecStats& stats = answer.summary.spec_stats();
+  const v1::Timing& timing = answer.summary.timing();
+  ++prompts_;
+  rounds_ += stats.num_spec_steps();
+  nodes_ += stats.num_draft_tokens();
+  emitted_ += stats.mean_acceptance_length() * stats.num_spec_steps();
+  speed_.Add(DecodeSpeedOf(answer));
+  stage_ms_.draft += timing.draft_ms();
+  stage_ms_.merge += timing.merge_ms();
+  stage_ms_.verify += timing.verify_ms();
+  stage_ms_.wire += timing.wire_ms();
+  stage_ms_.other += OtherMs(timing);
+  const Repetition repetition = CountRepetition(answer.token_ids);
+  repetition_.repeated += repetition.repeated;
+  repetition_.total += repetition.total;
+  if (plain != nullptr && plain->token_ids == answer.token_ids) ++same_text_;
+}
+
+void BenchTally::Fill(BenchRow& row, const BenchTally* plain) const {
+  row.prompts = prompts_;
+  row.rounds = rounds_;
+  row.tau = Ratio(emitted_, rounds_);
+  row.nodes_per_round = Ratio(static_cast<double>(nodes_), rounds_);
+  row.tokens_per_s = speed_.TokensPerSecond();
+  row.stage_ms = {.draft = Ratio(stage_ms_.draft, rounds_),
+                  .merge = Ratio(stage_ms_.merge, rounds_),
+                  .verify = Ratio(stage_ms_.verify, rounds_),
+                  .wire = Ratio(stage_ms_.wire, rounds_),
+                  .other = Ratio(stage_ms_.other, rounds_)};
+  row.repetition =
+      Ratio(static_cast<double>(repetition_.repeated), repetition_.total);
+  if (plain == nullptr) return;
+  row.same_text = same_text_;
+  const auto plain_speed = plain->speed_.TokensPerSecond();
+  if (row.tokens_per_s && plain_speed) {
+    row.speedup = *row.tokens_per_s / *plain_speed;
+  }
+}
+
+}  // namespace espalier::cli

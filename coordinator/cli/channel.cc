@@ -1,0 +1,38 @@
+#include "coordinator/cli/channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace espalier::cli {
+namespace {
+
+bool IsAddress(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return address.size() > 5;
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  return colon != std::string::npos && colon > 0 &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
+         port <= 65535;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
+    const std::string& address) {
+  if (!IsAddress(address)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", address, "\" is not an address: HOST:PORT or unix:PATH"));
+  }
+  grpc::ChannelArguments arguments;
+  // A proxy for the web is no way to a cluster.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
+                                   arguments);
+}
+
+}  // namespace espalier::cli

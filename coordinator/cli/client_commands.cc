@@ -1,0 +1,16 @@
+#include "coordinator/cli/client_commands.h"
+
+namespace espalier::cli {
+
+std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster) {
+  return {
+      GenerateCommand(local_cluster),
+      BenchCommand(local_cluster),
+      InfoCommand(),
+      CheckCommand(),
+      TokenizeCommand(),
+      NgramCommand(),
+  };
+}
+
+}  // namespace espalier::cli

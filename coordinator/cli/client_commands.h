@@ -1,0 +1,24 @@
+// The commands of `espalier` that need no engine in the process, one file each.
+#ifndef ESPALIER_COORDINATOR_CLI_CLIENT_COMMANDS_H_
+#define ESPALIER_COORDINATOR_CLI_CLIENT_COMMANDS_H_
+
+#include <vector>
+
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/local_cluster.h"
+
+namespace espalier::cli {
+
+Command GenerateCommand(LocalClusterFactory local_cluster);
+Command BenchCommand(LocalClusterFactory local_cluster);
+Command InfoCommand();
+Command CheckCommand();
+Command TokenizeCommand();
+Command NgramCommand();
+
+// All of them. `local_cluster` serves --local.
+std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_CLIENT_COMMANDS_H_

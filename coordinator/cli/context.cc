@@ -1,0 +1,31 @@
+#include "coordinator/cli/context.h"
+
+#include <utility>
+
+namespace espalier::cli {
+namespace {
+
+std::filesystem::path CacheFolder(const Places::Environment& environment) {
+  if (auto own = environment("ESPALIER_CACHE"); !own.empty()) return own;
+  std::filesystem::path all = environment("XDG_CACHE_HOME");
+  if (all.empty()) {
+    all = std::filesystem::path(environment("HOME")) / ".cache";
+  }
+  return all / "espalier";
+}
+
+}  // namespace
+
+Places Places::From(const Environment& environment, unsigned user_id,
+                    std::filesystem::path executable_dir) {
+  std::filesystem::path runtime = environment("XDG_RUNTIME_DIR");
+  if (runtime.empty()) runtime = "/tmp";
+  runtime /= "espalier-" + std::to_string(user_id);
+  return {
+      .address = "unix:" + (runtime / "coordinator.sock").string(),
+      .model = CacheFolder(environment) / "models" / "smollm2-135m-instruct",
+      .executable_dir = std::move(executable_dir),
+  };
+}
+
+}  // namespace espalier::cli

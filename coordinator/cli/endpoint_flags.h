@@ -1,0 +1,41 @@
+#ifndef ESPALIER_COORDINATOR_CLI_ENDPOINT_FLAGS_H_
+#define ESPALIER_COORDINATOR_CLI_ENDPOINT_FLAGS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/context.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/inference_client.h"
+#include "coordinator/cli/local_cluster.h"
+
+namespace espalier::cli {
+
+// A coordinator to ask, with the cluster behind it if that is in this process.
+struct Endpoint {
+  std::unique_ptr<LocalCluster> cluster;  // outlives the client
+  std::unique_ptr<InferenceClient> client;
+};
+
+// Which coordinator a command asks: --address, or --local and its settings.
+class EndpointFlags {
+ public:
+  void AddTo(FlagSet& flags, const Places& places);
+
+  // Call it before anything is read from standard input: with --local,
+  // `factory` may replace the process (EngineSibling).
+  absl::StatusOr<Endpoint> Open(const Places& places,
+                                const LocalClusterFactory& factory) const;
+
+ private:
+  std::optional<std::string> address_;
+  bool local_ = false;
+  std::optional<std::string> config_;
+  Repeated overrides_;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_ENDPOINT_FLAGS_H_

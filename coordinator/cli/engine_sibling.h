@@ -1,0 +1,39 @@
+#ifndef ESPALIER_COORDINATOR_CLI_ENGINE_SIBLING_H_
+#define ESPALIER_COORDINATOR_CLI_ENGINE_SIBLING_H_
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/cli/local_cluster.h"
+
+namespace espalier::cli {
+
+// `espalier` itself links no libtorch, so that it runs (and starts quickly)
+// where none is. What needs a model in the process is done by espalier-local,
+// the binary beside it with the same commands and an engine.
+class EngineSibling {
+ public:
+  // `args` are those of this process, without the program's name.
+  EngineSibling(const std::filesystem::path& folder,
+                std::vector<std::string> args)
+      : binary_(folder / "espalier-local"), args_(std::move(args)) {}
+
+  // Replaces this process by the sibling. Returns only if that failed.
+  absl::Status Exec() const;
+
+  // For --local: never returns a cluster, becomes the process that has one.
+  LocalClusterFactory AsLocalClusterFactory() const;
+  // A command that only the sibling has.
+  Command AsCommand(std::string name, std::string summary) const;
+
+ private:
+  std::filesystem::path binary_;
+  std::vector<std::string> args_;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_ENGINE_SIBLING_H_

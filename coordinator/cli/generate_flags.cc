@@ -1,0 +1,120 @@
+#include "coordinator/cli/generate_flags.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tokenizer/utf8.h"
+#include "coordinator/cli/input_file.h"
+
+namespace espalier::cli {
+namespace {
+
+// Protobuf strings must be UTF-8; a terminal or a file may hold anything.
+absl::Status CheckUtf8(const char* flag, const std::string& text) {
+  if (RepairUtf8(text) == text) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(flag, ": the text is not valid UTF-8"));
+}
+
+}  // namespace
+
+void GenerateFlags::AddTo(FlagSet& flags) {
+  AddInputTo(flags);
+  AddSamplingTo(flags);
+  AddSpeculationTo(flags);
+}
+
+void GenerateFlags::AddInputTo(FlagSet& flags) {
+  flags.Add({"--prompt", "TEXT", "text to continue, as it is"}, &prompt_);
+  flags.Add({"--chat", "TEXT", "what the user says, in the chat template"},
+            &chat_);
+  flags.Add({"--prompt-file", "FILE", "as --prompt; - is standard input"},
+            &prompt_file_);
+  flags.Add({"--token-ids", "1,2,3", "tokens to continue"}, &token_ids_);
+}
+
+void GenerateFlags::AddSamplingTo(FlagSet& flags) {
+  flags.Add({"--max-tokens", "N", "tokens to generate at most; default 256"},
+            &max_tokens_);
+  flags.Add({"--temperature", "T", "0 (greedy, the default) or 0.01 .. 100"},
+            &temperature_);
+  flags.Add({"--top-k", "K", "the K most likely tokens; default 0: all"},
+            &top_k_);
+  flags.Add({"--top-p", "P", "the likeliest tokens of mass P; default 1"},
+            &top_p_);
+  flags.Add({"--seed", "S", "of the sampling; default: an unguessable one"},
+            &seed_);
+  flags.Add({"--stop-token-ids", "1,2", "stop behind any of these tokens"},
+            &stop_token_ids_);
+  flags.AddSwitch({"--ignore-eos", "", "go on behind the model's end tokens"},
+                  &ignore_eos_);
+}
+
+void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
+  flags.AddSwitch({"--no-speculation", "", "plain decoding"}, &no_speculation_);
+  flags.Add({"--drafters", "A,B", "drafters to ask; default: all"}, &drafters_);
+  flags.Add({"--strategy", "NAME",
+             "how drafts become one tree; `espalier info` lists them"},
+            &strategy_);
+  flags.Add({"--rule", "NAME", "verification rule; `espalier info` lists them"},
+            &rule_);
+  flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
+            &nodes_);
+}
+
+absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
+    std::istream& in) const {
+  v1::GenerateRequest request;
+  RETURN_IF_ERROR(SetInput(in, request));
+  SetSampling(request);
+  SetSpeculation(request);
+  return request;
+}
+
+absl::Status GenerateFlags::SetInput(std::istream& in,
+                                     v1::GenerateRequest& request) const {
+  if (prompt_.has_value() + chat_.has_value() + prompt_file_.has_value() +
+          token_ids_.has_value() !=
+      1) {
+    return absl::InvalidArgumentError(
+        "give exactly one of --prompt, --chat, --prompt-file, --token-ids");
+  }
+  if (prompt_) {
+    RETURN_IF_ERROR(CheckUtf8("--prompt", *prompt_));
+    request.set_prompt(*prompt_);
+  } else if (chat_) {
+    RETURN_IF_ERROR(CheckUtf8("--chat", *chat_));
+    auto* message = request.mutable_chat()->add_messages();
+    message->set_role("user");
+    message->set_content(*chat_);
+  } else if (prompt_file_) {
+    ASSIGN_OR_RETURN(std::string text, ReadInput(*prompt_file_, in));
+    RETURN_IF_ERROR(CheckUtf8("--prompt-file", text));
+    request.set_prompt(std::move(text));
+  } else {
+    request.mutable_token_ids()->mutable_ids()->Assign(token_ids_->begin(),
+                                                       token_ids_->end());
+  }
+  return absl::OkStatus();
+}
+
+void GenerateFlags::SetSampling(v1::GenerateRequest& request) const {
+  if (max_tokens_) request.set_max_tokens(*max_tokens_);
+  if (temperature_) request.set_temperature(*temperature_);
+  if (top_p_) request.set_top_p(*top_p_);
+  if (top_k_) request.set_top_k(*top_k_);
+  if (seed_) request.set_seed(*seed_);
+  if (ignore_eos_) request.set_ignore_eos(true);
+  request.mutable_stop_token_ids()->Assign(stop_token_ids_.begin(),
+                                           stop_token_ids_.end());
+}
+
+void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
+  v1::SpeculationOptions& speculation = *request.mutable_speculation();
+  if (no_speculation_) speculation.set_enabled(false);
+  if (strategy_) speculation.set_strategy(*strategy_);
+  if (rule_) speculation.set_rule(*rule_);
+  if (nodes_) speculation.set_max_nodes(*nodes_);
+  speculation.mutable_drafters()->Assign(drafters_.begin(), drafters_.end());
+}
+
+}  // namespace espalier::cli

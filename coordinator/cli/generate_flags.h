@@ -1,0 +1,57 @@
+#ifndef ESPALIER_COORDINATOR_CLI_GENERATE_FLAGS_H_
+#define ESPALIER_COORDINATOR_CLI_GENERATE_FLAGS_H_
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/flag_set.h"
+#include "espalier/v1/inference.pb.h"
+
+namespace espalier::cli {
+
+// The flags that make up a GenerateRequest. What is not given stays unset: the
+// server knows the defaults and the limits.
+class GenerateFlags {
+ public:
+  void AddTo(FlagSet& flags);
+
+  // Reads the prompt's file, or `in` for "-".
+  // INVALID_ARGUMENT: not exactly one input, or text that is not UTF-8.
+  absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
+
+ private:
+  void AddInputTo(FlagSet& flags);
+  void AddSamplingTo(FlagSet& flags);
+  void AddSpeculationTo(FlagSet& flags);
+
+  absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
+  void SetSampling(v1::GenerateRequest& request) const;
+  void SetSpeculation(v1::GenerateRequest& request) const;
+
+  std::optional<std::string> prompt_;
+  std::optional<std::string> chat_;
+  std::optional<std::string> prompt_file_;
+  std::optional<std::vector<uint32_t>> token_ids_;
+
+  std::optional<uint32_t> max_tokens_;
+  std::optional<float> temperature_;
+  std::optional<float> top_p_;
+  std::optional<uint32_t> top_k_;
+  std::optional<uint64_t> seed_;
+  std::vector<uint32_t> stop_token_ids_;
+  bool ignore_eos_ = false;
+
+  bool no_speculation_ = false;
+  std::vector<std::string> drafters_;
+  std::optional<std::string> strategy_;
+  std::optional<std::string> rule_;
+  std::optional<uint32_t> nodes_;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_GENERATE_FLAGS_H_

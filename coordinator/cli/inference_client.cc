@@ -1,0 +1,105 @@
+#include "coordinator/cli/inference_client.h"
+
+#include <grpcpp/client_context.h>
+
+#include <utility>
+
+#include "coordinator/cli/channel.h"
+#include "coordinator/cli/rpc_status.h"
+#include "espalier/v1/inference.grpc.pb.h"
+
+namespace espalier::cli {
+namespace {
+
+using StopCallback = std::stop_callback<std::function<void()>>;
+
+// Reads to the end of the stream or until `on_text` has enough.
+bool ReadAll(grpc::ClientReader<v1::GenerateResponse>& reader,
+             InferenceClient::OnText on_text, Answer& answer) {
+  v1::GenerateResponse message;
+  while (reader.Read(&message)) {
+    if (answer.token_ids.empty()) {
+      answer.first_message_tokens = message.token_ids_size();
+    }
+    answer.token_ids.insert(answer.token_ids.end(), message.token_ids().begin(),
+                            message.token_ids().end());
+    answer.text += message.text();
+    if (message.has_summary()) answer.summary = message.summary();
+    if (!message.text().empty() && !on_text(message.text())) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct InferenceClient::Connection {
+  // A unary call: which method of the stub, with what.
+  template <typename Response, typename Method, typename Request>
+  absl::StatusOr<Response> Call(Method method, const Request& request,
+                                const CallOptions& options) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
+    StopCallback on_stop(options.interrupt, [&] { context.TryCancel(); });
+    Response response;
+    const grpc::Status status = ((*stub).*method)(&context, request, &response);
+    if (!status.ok()) return FromRpcStatus(status, address);
+    return response;
+  }
+
+  std::string address;
+  std::unique_ptr<v1::Inference::Stub> stub;
+};
+
+absl::StatusOr<std::unique_ptr<InferenceClient>> InferenceClient::Create(
+    const std::string& address) {
+  auto channel = OpenChannel(address);
+  if (!channel.ok()) return channel.status();
+  auto connection = std::make_unique<Connection>(
+      Connection{address, v1::Inference::NewStub(*channel)});
+  return std::unique_ptr<InferenceClient>(
+      new InferenceClient(std::move(connection)));
+}
+
+InferenceClient::InferenceClient(std::unique_ptr<Connection> connection)
+    : connection_(std::move(connection)) {}
+
+InferenceClient::~InferenceClient() = default;
+
+absl::StatusOr<Answer> InferenceClient::Generate(
+    const v1::GenerateRequest& request, const CallOptions& options,
+    OnText on_text) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
+  StopCallback on_stop(options.interrupt, [&] { context.TryCancel(); });
+  auto reader = connection_->stub->Generate(&context, request);
+  Answer answer;
+  const bool read_all = ReadAll(*reader, on_text, answer);
+  if (!read_all) context.TryCancel();
+  const grpc::Status status = reader->Finish();
+  if (!read_all) return absl::AbortedError("cannot write the answer");
+  if (!status.ok()) return FromRpcStatus(status, connection_->address);
+  if (answer.summary.finish_reason() == v1::FINISH_REASON_UNSPECIFIED) {
+    return absl::InternalError("the answer ended without a summary");
+  }
+  return answer;
+}
+
+absl::StatusOr<v1::GetModelInfoResponse> InferenceClient::GetModelInfo(
+    const CallOptions& options) {
+  return connection_->Call<v1::GetModelInfoResponse>(
+      &v1::Inference::Stub::GetModelInfo, v1::GetModelInfoRequest(), options);
+}
+
+absl::StatusOr<v1::GetServerInfoResponse> InferenceClient::GetServerInfo(
+    const CallOptions& options) {
+  return connection_->Call<v1::GetServerInfoResponse>(
+      &v1::Inference::Stub::GetServerInfo, v1::GetServerInfoRequest(), options);
+}
+
+absl::StatusOr<v1::GetLoadResponse> InferenceClient::GetLoad(
+    const CallOptions& options) {
+  return connection_->Call<v1::GetLoadResponse>(&v1::Inference::Stub::GetLoad,
+                                                v1::GetLoadRequest(), options);
+}
+
+}  // namespace espalier::cli

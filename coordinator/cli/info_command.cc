@@ -1,0 +1,120 @@
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/endpoint_flags.h"
+#include "coordinator/cli/flag_set.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier info [FLAGS]
+
+Prints what a coordinator serves, its peers, and how busy it is.)";
+
+void PrintField(std::ostream& out, absl::string_view name,
+                const std::string& value) {
+  out << absl::StreamFormat("%-12s%s\n", name, value);
+}
+
+template <typename List>
+std::string Joined(const List& list) {
+  return list.empty() ? "none" : absl::StrJoin(list, ", ");
+}
+
+std::string StateName(v1::PeerState state) {
+  switch (state) {
+    case v1::PEER_STATE_CONNECTING:
+      return "connecting";
+    case v1::PEER_STATE_READY:
+      return "ready";
+    case v1::PEER_STATE_REFUSED:
+      return "refused";
+    default:
+      return "unknown";
+  }
+}
+
+std::string PeerText(const v1::PeerInfo& peer) {
+  return absl::StrCat(
+      peer.name(), peer.name().empty() ? "" : " ", StateName(peer.state()),
+      peer.detail().empty() ? "" : absl::StrCat(" (", peer.detail(), ")"),
+      peer.address().empty() ? "" : absl::StrCat(" at ", peer.address()));
+}
+
+void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
+  PrintField(
+      out, "version",
+      absl::StrCat(info.version(), ", protocol ", info.protocol_version(),
+                   ", since ",
+                   absl::FormatTime(absl::FromUnixSeconds(info.start_time()))));
+  PrintField(out, "verifier", PeerText(info.verifier()));
+  for (const v1::PeerInfo& drafter : info.drafters()) {
+    PrintField(out, "drafter", PeerText(drafter));
+  }
+}
+
+void PrintLoad(const v1::GetLoadResponse& load, std::ostream& out) {
+  PrintField(
+      out, "load",
+      absl::StrFormat("%d of %d running, %d of %d queued",
+                      load.running_requests(), load.max_running_requests(),
+                      load.queued_requests(), load.max_queued_requests()));
+}
+
+void PrintModel(const v1::GetModelInfoResponse& info, std::ostream& out) {
+  PrintField(out, "model", info.model());
+  PrintField(out, "vocabulary",
+             absl::StrFormat("%d tokens, fingerprint %016x", info.vocab_size(),
+                             info.tokenizer_fingerprint()));
+  PrintField(out, "context", absl::StrCat(info.max_context(), " tokens"));
+  PrintField(out, "end tokens", Joined(info.eos_token_ids()));
+  PrintField(out, "strategies", Joined(info.strategies()));
+  PrintField(out, "rules", Joined(info.rules()));
+  PrintField(out, "drafters", Joined(info.drafters()));
+  PrintField(out, "tree",
+             absl::StrFormat("%d nodes, depth %d at most",
+                             info.max_tree_nodes(), info.max_tree_depth()));
+}
+
+absl::Status RunInfo(Context& context, Args args) {
+  std::string address = context.places.address;
+  CallOptions call = {.timeout = absl::Seconds(5)};
+  FlagSet flags(kUsage);
+  flags.Add({"--address", "ADDRESS",
+             "HOST:PORT or unix:PATH of the coordinator;\n"
+             "default the quick start's: " +
+                 address},
+            &address);
+  flags.Add({"--timeout", "SECONDS", "of each call; default 5"}, &call.timeout);
+  ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+
+  ASSIGN_OR_RETURN(const auto client, InferenceClient::Create(address));
+  // The model last: it is unknown until a verifier is connected, and why is
+  // what the server's own part says.
+  ASSIGN_OR_RETURN(const auto server, client->GetServerInfo(call));
+  PrintServer(server, context.out);
+  ASSIGN_OR_RETURN(const auto load, client->GetLoad(call));
+  PrintLoad(load, context.out);
+  ASSIGN_OR_RETURN(const auto model, client->GetModelInfo(call));
+  PrintModel(model, context.out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command InfoCommand() {
+  return {.name = "info",
+          .summary = "what a coordinator serves, its peers, its load",
+          .run = RunInfo};
+}
+
+}  // namespace espalier::cli

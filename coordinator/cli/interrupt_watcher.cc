@@ -1,0 +1,62 @@
+#include "coordinator/cli/interrupt_watcher.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdlib>
+
+#include "common/base/check.h"
+#include "coordinator/cli/app.h"
+
+namespace espalier::cli {
+namespace {
+
+sigset_t Interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  return set;
+}
+
+}  // namespace
+
+InterruptWatcher::InterruptWatcher() {
+  const sigset_t interrupts = Interrupts();
+  ESPALIER_CHECK(pthread_sigmask(SIG_BLOCK, &interrupts, nullptr) == 0);
+  signal_fd_ = signalfd(-1, &interrupts, SFD_CLOEXEC);
+  end_fd_ = eventfd(0, EFD_CLOEXEC);
+  ESPALIER_CHECK(signal_fd_ >= 0 && end_fd_ >= 0);
+  thread_ = std::thread([this] { Watch(); });
+}
+
+InterruptWatcher::~InterruptWatcher() {
+  const uint64_t one = 1;
+  ESPALIER_CHECK(write(end_fd_, &one, sizeof(one)) == sizeof(one));
+  thread_.join();
+  close(signal_fd_);
+  close(end_fd_);
+}
+
+void InterruptWatcher::Watch() {
+  pollfd fds[] = {{.fd = end_fd_, .events = POLLIN},
+                  {.fd = signal_fd_, .events = POLLIN}};
+  while (true) {
+    if (poll(fds, 2, /*timeout=*/-1) < 0) continue;  // EINTR
+    if (fds[0].revents != 0) return;
+    signalfd_siginfo info;
+    if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
+    if (!source_.request_stop()) std::_Exit(kExitInterrupted);
+  }
+}
+
+void UnblockInterrupts() {
+  const sigset_t interrupts = Interrupts();
+  pthread_sigmask(SIG_UNBLOCK, &interrupts, nullptr);
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,49 @@
+#include "coordinator/cli/run_main.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "coordinator/cli/app.h"
+#include "coordinator/cli/interrupt_watcher.h"
+
+namespace espalier::cli {
+
+std::filesystem::path ExecutableDir() {
+  std::error_code error;  // no /proc: an empty path, i.e. the current folder
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+}
+
+int RunMain(int argc, char** argv, absl::Span<const Command> commands) {
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  const Command* command = FindCommand(commands, args);
+  std::optional<InterruptWatcher> watcher;
+  if (command != nullptr && command->interruptible) watcher.emplace();
+
+  auto environment = [](const char* name) -> std::string {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  Context context{
+      .in = std::cin,
+      .out = std::cout,
+      .err = std::cerr,
+      .places = Places::From(environment, getuid(), ExecutableDir()),
+      .interrupt = watcher ? watcher->token() : std::stop_token(),
+      .err_is_terminal = isatty(STDERR_FILENO) == 1,
+  };
+  const int code = RunApp(commands, context, args);
+  std::cout.flush();
+  if (code == kExitDone && !std::cout) {
+    std::cerr << "espalier: cannot write to standard output\n";
+    return kExitFailed;
+  }
+  return code;
+}
+
+}  // namespace espalier::cli

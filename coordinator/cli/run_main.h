@@ -1,0 +1,19 @@
+#ifndef ESPALIER_COORDINATOR_CLI_RUN_MAIN_H_
+#define ESPALIER_COORDINATOR_CLI_RUN_MAIN_H_
+
+#include <filesystem>
+
+#include "absl/types/span.h"
+#include "coordinator/cli/command.h"
+
+namespace espalier::cli {
+
+// The folder of the running binary.
+std::filesystem::path ExecutableDir();
+
+// What main() of a binary with these commands does and returns.
+int RunMain(int argc, char** argv, absl::Span<const Command> commands);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_RUN_MAIN_H_

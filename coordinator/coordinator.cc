@@ -1,0 +1,292 @@
+#include "coordinator/coordinator.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr size_t kMaxDrafters = 64;  // bits of a node's provenance
+
+absl::Status CheckOptions(const Coordinator::Options& options) {
+  if (options.drafters.size() > kMaxDrafters) {
+    return FieldError("drafters", absl::StrCat(options.drafters.size(),
+                                               ", limit ", kMaxDrafters));
+  }
+  std::set<std::string> names;
+  for (const DrafterHandle& drafter : options.drafters) {
+    if (!names.insert(drafter.name).second) {
+      return FieldError("drafters",
+                        absl::StrCat("\"", drafter.name, "\" is named twice"));
+    }
+  }
+  if (options.max_sessions < 1) {
+    return FieldError("max_sessions",
+                      absl::StrCat(options.max_sessions, " is below 1"));
+  }
+  if (options.max_queued < 0) {
+    return FieldError("max_queued",
+                      absl::StrCat(options.max_queued, " is negative"));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<std::string> NamesOf(const std::vector<DrafterHandle>& drafters) {
+  std::vector<std::string> names;
+  for (const DrafterHandle& drafter : drafters) names.push_back(drafter.name);
+  return names;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
+    Options options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  Policies policies;
+  for (const std::string& name : options.policies->Names()) {
+    ASSIGN_OR_RETURN(policies[name], options.policies->Create(name));
+  }
+  return std::unique_ptr<Coordinator>(
+      new Coordinator(std::move(options), std::move(policies)));
+}
+
+Coordinator::Coordinator(Options options, Policies policies)
+    : options_(std::move(options)),
+      policies_(std::move(policies)),
+      metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
+      verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
+      scope_(options_.executor) {
+  for (size_t i = 0; i < options_.drafters.size(); ++i) {
+    const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
+    drafters_.push_back(std::make_unique<DrafterPeer>(DrafterPeer{
+        .name = options_.drafters[i].name,
+        .endpoint = options_.drafters[i].endpoint,
+        .metrics = &metrics,
+        .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics)}));
+  }
+}
+
+Coordinator::~Coordinator() = default;
+
+Coordinator::Ticket Coordinator::Start(GenerationRequest request,
+                                       std::unique_ptr<TokenSink> sink) {
+  const Ticket ticket = next_ticket_.fetch_add(1);
+  scope_.Post([this, arrival = Arrival{.ticket = ticket,
+                                       .time = scope_.Now(),
+                                       .request = std::move(request),
+                                       .sink = std::move(sink)}]() mutable {
+    Admit(std::move(arrival));
+  });
+  return ticket;
+}
+
+void Coordinator::Admit(Arrival arrival) {
+  if (const absl::Status room = CheckRoom(arrival.request.request_id);
+      !room.ok()) {
+    Refuse(room, arrival);
+    return;
+  }
+  const std::string request_id = arrival.request.request_id;
+  const absl::Time deadline = std::min(
+      arrival.request.deadline, arrival.time + options_.max_request_duration);
+  absl::StatusOr<RequestPlan> plan = Plan(std::move(arrival.request));
+  if (!plan.ok()) {
+    Refuse(plan.status(), arrival);
+    return;
+  }
+  std::vector<DrafterPeer*> drafters;
+  for (int index : plan->drafters) drafters.push_back(drafters_[index].get());
+  const Ticket ticket = arrival.ticket;
+  tickets_[request_id] = ticket;
+  live_[ticket] = {
+      .request_id = request_id,
+      .generation = std::make_unique<Generation>(Generation::Options{
+          .executor = options_.executor,
+          .sequence = {.coordinator_epoch = options_.epoch, .number = ticket},
+          .arrival = arrival.time,
+          .deadline = deadline,
+          .plan = *std::move(plan),
+          .drafters = std::move(drafters),
+          .verifier = &verifier_,
+          .verifier_retry = options_.verifier_retry,
+          .draft_timeout = options_.draft_timeout,
+          .retry_after = options_.retry_after,
+          .metrics = &metrics_,
+          .sink = std::move(arrival.sink),
+          .on_finished = [this, ticket] { OnFinished(ticket); }})};
+  queue_.push_back(ticket);
+  StartNext();
+}
+
+absl::Status Coordinator::CheckRoom(const std::string& request_id) {
+  if (draining_) {
+    metrics_.Count(RejectReason::kDraining);
+    return WithRetryAfter(absl::UnavailableError("draining"),
+                          options_.retry_after);
+  }
+  if (tickets_.contains(request_id)) {
+    metrics_.Count(RejectReason::kDuplicate);
+    return absl::AlreadyExistsError(
+        absl::StrCat("request_id \"", request_id, "\" is live"));
+  }
+  const int64_t num_queued = static_cast<int64_t>(queue_.size());
+  if (num_running_ >= options_.max_sessions &&
+      num_queued >= options_.max_queued) {
+    metrics_.Count(RejectReason::kQueueFull);
+    return WithRetryAfter(
+        absl::ResourceExhaustedError(absl::StrCat(
+            num_running_, " requests run, ", num_queued, " wait: full")),
+        options_.retry_after);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
+  std::optional<VerifierInfo> verifier = verifier_.info();
+  if (!verifier) {
+    metrics_.Count(RejectReason::kVerifierDown);
+    return WithRetryAfter(absl::UnavailableError("verifier not connected"),
+                          options_.retry_after);
+  }
+  absl::StatusOr<RequestPlan> plan =
+      PlanRequest(std::move(request), {.verifier = *std::move(verifier),
+                                       .drafters = NamesOf(options_.drafters),
+                                       .policies = &policies_,
+                                       .defaults = options_.defaults});
+  if (!plan.ok()) metrics_.Count(RejectReason::kInvalid);
+  return plan;
+}
+
+void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
+  metrics_.CountRequest(status.code(), FinishReason::kError);
+  arrival.sink->OnFinish(status, {.finish_reason = FinishReason::kError});
+}
+
+void Coordinator::StartNext() {
+  while (!queue_.empty() && num_running_ < options_.max_sessions) {
+    const Ticket ticket = queue_.front();
+    queue_.pop_front();
+    ++num_running_;
+    live_.at(ticket).generation->Run();
+  }
+  ShowLoad();
+}
+
+void Coordinator::Cancel(Ticket ticket) {
+  scope_.Post([this, ticket] {
+    FinishLive(ticket, absl::CancelledError("cancelled by the client"),
+               FinishReason::kCancelled);
+  });
+}
+
+void Coordinator::Abort(std::string request_id,
+                        absl::AnyInvocable<void(bool was_live) &&> done) {
+  scope_.Post([this, request_id = std::move(request_id),
+               done = std::move(done)]() mutable {
+    const auto found = tickets_.find(request_id);
+    const bool was_live = found != tickets_.end();
+    if (was_live) {
+      FinishLive(found->second, absl::CancelledError("aborted"),
+                 FinishReason::kCancelled);
+    }
+    std::move(done)(was_live);
+  });
+}
+
+void Coordinator::FinishLive(Ticket ticket, const absl::Status& status,
+                             FinishReason reason) {
+  const auto found = live_.find(ticket);
+  if (found != live_.end()) found->second.generation->Finish(status, reason);
+}
+
+// The Generation is still on the stack, so it is kept until Settle.
+void Coordinator::OnFinished(Ticket ticket) {
+  const auto found = live_.find(ticket);
+  tickets_.erase(found->second.request_id);
+  if (found->second.generation->running()) {
+    --num_running_;
+  } else {
+    queue_.erase(std::find(queue_.begin(), queue_.end(), ticket));
+  }
+  finished_.push_back(std::move(found->second.generation));
+  live_.erase(found);
+  ShowLoad();
+  if (settling_) return;
+  settling_ = true;
+  scope_.Post([this] { Settle(); });
+}
+
+void Coordinator::Settle() {
+  settling_ = false;
+  finished_.clear();
+  StartNext();
+  TellIfIdle();
+}
+
+void Coordinator::Drain(absl::AnyInvocable<void() &&> idle) {
+  scope_.Post([this, idle = std::move(idle)]() mutable {
+    draining_ = true;
+    when_idle_.push_back(std::move(idle));
+    TellIfIdle();
+  });
+}
+
+void Coordinator::Shutdown(absl::AnyInvocable<void() &&> done) {
+  scope_.Post([this, done = std::move(done)]() mutable {
+    draining_ = true;
+    std::vector<Ticket> tickets;
+    for (const auto& [ticket, live] : live_) tickets.push_back(ticket);
+    for (Ticket ticket : tickets) {
+      FinishLive(ticket, absl::UnavailableError("shutting down"),
+                 FinishReason::kError);
+    }
+    when_idle_.push_back(std::move(done));
+    TellIfIdle();
+  });
+}
+
+// Must be the last thing a task does: whoever hears it may destroy this.
+void Coordinator::TellIfIdle() {
+  if (!live_.empty() || settling_) return;
+  for (auto& idle : std::exchange(when_idle_, {})) std::move(idle)();
+}
+
+void Coordinator::ShowLoad() {
+  metrics_.requests.in_flight.Set(static_cast<double>(num_running_));
+  metrics_.requests.sessions_open.Set(static_cast<double>(num_running_));
+  metrics_.requests.queued.Set(static_cast<double>(queue_.size()));
+}
+
+// The gauges are the copy of the load that any thread may read.
+Coordinator::LoadInfo Coordinator::Load() const {
+  return {.running = static_cast<int64_t>(metrics_.requests.in_flight.Value()),
+          .queued = static_cast<int64_t>(metrics_.requests.queued.Value()),
+          .max_sessions = options_.max_sessions,
+          .max_queued = options_.max_queued};
+}
+
+std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
+  std::vector<DrafterStatus> statuses;
+  for (size_t i = 0; i < options_.drafters.size(); ++i) {
+    const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
+    auto value = [](const prometheus::Counter& counter) {
+      return static_cast<int64_t>(counter.Value());
+    };
+    statuses.push_back(
+        {.name = options_.drafters[i].name,
+         .up = metrics.up.Value() != 0,
+         .circuit_open = metrics.circuit_state.Value() != 0,
+         .proposed_tokens = value(metrics.proposed_tokens),
+         .accepted_tokens = value(metrics.accepted_tokens),
+         .uniquely_accepted_tokens = value(metrics.uniquely_accepted_tokens)});
+  }
+  return statuses;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,64 @@
+#include "coordinator/coordinator_config.h"
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/status_macros.h"
+
+namespace espalier::coordinator {
+namespace {
+
+struct Limit {
+  absl::string_view field;
+  uint32_t min = 0;
+  uint32_t max = 0;
+};
+
+absl::Status CheckLimit(const Limit& limit, uint32_t value) {
+  if (value >= limit.min && value <= limit.max) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("core.", limit.field, ": ",
+                                                 value, " is not in ",
+                                                 limit.min, " .. ", limit.max));
+}
+
+}  // namespace
+
+absl::StatusOr<Coordinator::Options> OptionsFromConfig(
+    const v1::CoordinatorCoreConfig& config) {
+  Coordinator::Options options;
+  if (config.has_max_running_requests()) {
+    RETURN_IF_ERROR(CheckLimit({"max_running_requests", 1, 4096},
+                               config.max_running_requests()));
+    options.max_sessions = config.max_running_requests();
+  }
+  if (config.has_max_queued_requests()) {
+    RETURN_IF_ERROR(CheckLimit({"max_queued_requests", 0, 1 << 20},
+                               config.max_queued_requests()));
+    options.max_queued = config.max_queued_requests();
+  }
+  if (config.has_draft_timeout_ms()) {
+    RETURN_IF_ERROR(CheckLimit({"draft_timeout_ms", 1, 60000},
+                               config.draft_timeout_ms()));
+    options.draft_timeout = absl::Milliseconds(config.draft_timeout_ms());
+  }
+  if (config.has_max_nodes()) {
+    RETURN_IF_ERROR(CheckLimit({"max_nodes", 0, 1024}, config.max_nodes()));
+    options.defaults.max_nodes = config.max_nodes();
+  }
+  if (config.has_max_depth()) {
+    RETURN_IF_ERROR(CheckLimit({"max_depth", 0, 1024}, config.max_depth()));
+    options.defaults.max_depth = config.max_depth();
+  }
+  if (config.has_max_request_seconds()) {
+    RETURN_IF_ERROR(CheckLimit({"max_request_seconds", 1, 1 << 20},
+                               config.max_request_seconds()));
+    options.max_request_duration =
+        absl::Seconds(config.max_request_seconds());
+  }
+  return options;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,89 @@
+// espalier-coordinator: the client API; drafters and the verifier are services
+// of their own.
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/serial_executor.h"
+#include "common/base/status_macros.h"
+#include "common/config/service_flags.h"
+#include "common/model/model_identity.h"
+#include "common/obs/log.h"
+#include "common/rpc/server_runner.h"
+#include "coordinator/coordinator_server.h"
+#include "coordinator/remote_peers.h"
+
+namespace {
+
+using espalier::PeerState;
+using espalier::ServerRunner;
+using espalier::coordinator::CoordinatorServer;
+using espalier::coordinator::RemotePeers;
+
+// Health follows the verifier: without one there is nothing to serve. Looks up
+// once a second to see whether it has to end.
+void ReportHealth(std::stop_token stop, const RemotePeers& peers,
+                  ServerRunner& runner) {
+  bool serving = false;
+  while (!stop.stop_requested()) {
+    const PeerState other = serving ? PeerState::kConnecting : PeerState::kReady;
+    if (!peers.AwaitVerifier(other, absl::Now() + absl::Seconds(1))) continue;
+    serving = !serving;
+    if (stop.stop_requested()) break;
+    runner.SetServing(serving);
+    espalier::LogInfo(serving ? "serving" : "the verifier is away");
+  }
+}
+
+absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
+                        espalier::ShutdownSignals& signals) {
+  auto metrics = std::make_shared<prometheus::Registry>();
+  ASSIGN_OR_RETURN(auto target,
+                   espalier::IdentifyTarget(config.model(), /*name=*/""));
+  const uint64_t epoch = absl::Uniform<uint64_t>(absl::BitGen());
+  espalier::SerialExecutor executor("coordinator");
+  ASSIGN_OR_RETURN(auto peers,
+                   RemotePeers::Create(config, {.model = target.identity,
+                                                .epoch = epoch,
+                                                .metrics = *metrics}));
+  ASSIGN_OR_RETURN(
+      auto server,
+      CoordinatorServer::Create(config.core(), peers->AsPeers(),
+                                {.target = std::move(target),
+                                 .epoch = epoch,
+                                 .executor = &executor,
+                                 .metrics = metrics.get()}));
+  ASSIGN_OR_RETURN(
+      auto runner,
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = {{"espalier.v1.Inference", &server->service()}},
+           .registry = metrics,
+           .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
+  std::jthread health([&](std::stop_token stop) {
+    ReportHealth(stop, *peers, *runner);
+  });
+  signals.Wait();
+  health.request_stop();
+  health.join();
+  runner->DrainAndStop();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  espalier::ShutdownSignals signals;
+  espalier::v1::CoordinatorConfig config;
+  if (auto done = espalier::ConfigFromFlags(
+          argc, argv,
+          {"espalier-coordinator",
+           "Serves clients; asks drafters and a verifier."},
+          config)) {
+    return *done;
+  }
+  return espalier::ExitStatus(Run(config, signals));
+}

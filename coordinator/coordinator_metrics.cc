@@ -1,0 +1,270 @@
+#include "coordinator/coordinator_metrics.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace espalier::coordinator {
+namespace {
+
+// Positions of accepted tokens that are told apart.
+constexpr int kNumPositions = 16;
+
+// In the order of their enums.
+constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
+    "used",      "empty",   "late",  "stale",
+    "malformed", "timeout", "error", "skipped"};
+constexpr const char* kDegradedNames[kNumDegradedReasons] = {
+    "no_drafter", "all_late", "malformed"};
+constexpr const char* kRejectNames[kNumRejectReasons] = {
+    "invalid",  "duplicate",     "queue_full", "kv_full",
+    "draining", "verifier_down", "deadline"};
+
+const char* NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kUnspecified:
+      return "unspecified";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "unspecified";
+}
+
+prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
+  return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,
+          .75,  1,    2.5, 5,   7.5, 10,  20,  40, 80};
+}
+
+prometheus::Histogram::BucketBoundaries TokenSecondsBuckets() {
+  return {.001, .002, .004, .006, .008, .01, .015, .02, .03, .04,
+          .06,  .08,  .1,   .2,   .4,   .8,  1,    2,   5};
+}
+
+prometheus::Histogram& AddStage(prometheus::Registry& registry,
+                                const char* stage) {
+  return AddHistogram(registry,
+                      {.name = "espalier_step_stage_seconds",
+                       .help = "Time of a decoding step by stage",
+                       .labels = {{"stage", stage}}},
+                      StageSecondsBuckets());
+}
+
+StageMetrics MakeStages(prometheus::Registry& registry) {
+  return {.draft_wait = AddStage(registry, "draft_wait"),
+          .merge = AddStage(registry, "merge"),
+          .verify = AddStage(registry, "verify"),
+          .wire = AddStage(registry, "wire"),
+          .commit = AddStage(registry, "commit"),
+          .emit = AddStage(registry, "emit")};
+}
+
+RequestMetrics MakeRequests(prometheus::Registry& registry,
+                            const std::string& model) {
+  const std::map<std::string, std::string> labels = {{"model", model}};
+  auto counter = [&](const char* name, const char* help) -> auto& {
+    return AddCounter(registry, {.name = name, .help = help, .labels = labels});
+  };
+  auto gauge = [&](const char* name, const char* help) -> auto& {
+    return AddGauge(registry, {.name = name, .help = help, .labels = labels});
+  };
+  using Buckets = prometheus::Histogram::BucketBoundaries;
+  auto seconds = [&](const char* what, const char* help,
+                     const Buckets& buckets) -> auto& {
+    return AddHistogram(registry,
+                        {.name = absl::StrCat("espalier_", what, "_seconds"),
+                         .help = help,
+                         .labels = labels},
+                        buckets);
+  };
+  return {.in_flight = gauge("espalier_requests_in_flight",
+                             "Requests that are being decoded"),
+          .queued = gauge("espalier_requests_queued", "Requests that wait"),
+          .sessions_open =
+              AddGauge(registry, {.name = "espalier_sessions_open",
+                                  .help = "Decoding sessions open",
+                                  .labels = {{"role", "coordinator"}}}),
+          .prompt_tokens = counter("espalier_prompt_tokens_total",
+                                   "Tokens of the prompts of started requests"),
+          .generation_tokens = counter("espalier_generation_tokens_total",
+                                       "Tokens emitted to clients"),
+          .near_ties = counter("espalier_near_ties_total",
+                               "Emitted positions with a tiny top-2 margin"),
+          .time_to_first_token =
+              seconds("time_to_first_token", "From arrival to the first token",
+                      FirstTokenSecondsBuckets()),
+          .inter_chunk_latency = seconds(
+              "inter_chunk_latency", "Between the tokens of successive steps",
+              TokenSecondsBuckets()),
+          .time_per_output_token =
+              seconds("time_per_output_token",
+                      "Mean over the tokens of a request after its first step",
+                      TokenSecondsBuckets()),
+          .duration = seconds("request_duration",
+                              "From arrival to the end of the answer",
+                              RequestSecondsBuckets()),
+          .queue_time = seconds("queue_time", "From arrival to the first step",
+                                RequestSecondsBuckets())};
+}
+
+}  // namespace
+
+void SpecMetrics::CountStep(int64_t num_nodes, int64_t num_accepted,
+                            int64_t num_emitted) const {
+  num_drafts.Increment();
+  num_draft_tokens.Increment(static_cast<double>(num_nodes));
+  num_accepted_tokens.Increment(static_cast<double>(num_accepted));
+  num_emitted_tokens.Increment(static_cast<double>(num_emitted));
+  const int64_t num_positions =
+      static_cast<int64_t>(accepted_per_position.size());
+  for (int64_t i = 0; i < std::min(num_accepted, num_positions); ++i) {
+    accepted_per_position[i]->Increment();
+  }
+  accepted_tokens_per_step.Observe(static_cast<double>(num_accepted));
+  tree_nodes.Observe(static_cast<double>(num_nodes));
+}
+
+CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
+                                       std::string model,
+                                       const std::vector<std::string>& drafters)
+    : stages(MakeStages(registry)),
+      requests(MakeRequests(registry, model)),
+      registry_(registry),
+      model_(std::move(model)) {
+  for (const std::string& name : drafters) {
+    drafters_.push_back(MakeDrafter(name));
+  }
+  for (const char* reason : kDegradedNames) {
+    Labels labels = {{"model", model_}};
+    labels["reason"] = reason;
+    degraded_steps_.push_back(&AddCounter(
+        registry, {.name = "espalier_degraded_steps_total",
+                   .help = "Steps that lacked a tree although one was wanted",
+                   .labels = labels}));
+  }
+  for (const char* reason : kRejectNames) {
+    rejected_.push_back(
+        &AddCounter(registry, {.name = "espalier_requests_rejected_total",
+                               .help = "Requests refused before their first "
+                                       "token",
+                               .labels = {{"reason", reason}}}));
+  }
+}
+
+std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
+    const std::string& name) {
+  const Labels labels = {{"drafter", name}};
+  Labels with_model = {{"model", model_}};
+  with_model["drafter"] = name;
+  auto tokens = [&](const char* what) -> prometheus::Counter& {
+    return AddCounter(
+        registry_,
+        {.name = absl::StrCat("espalier_drafter_", what, "_tokens_total"),
+         .help = "Tree nodes by drafter; a merged node counts for each of its "
+                 "drafters, so these do not sum to the total",
+         .labels = with_model});
+  };
+  std::vector<prometheus::Counter*> outcomes;
+  for (const char* outcome : kOutcomeNames) {
+    outcomes.push_back(&AddCounter(
+        registry_, {.name = "espalier_drafter_requests_total",
+                    .help = "Requests to drafters; one that timed out counts "
+                            "again as late if its answer comes",
+                    .labels = {{"drafter", name}, {"outcome", outcome}}}));
+  }
+  return std::make_unique<DrafterMetrics>(DrafterMetrics{
+      .proposed_tokens = tokens("proposed"),
+      .accepted_tokens = tokens("accepted"),
+      .uniquely_accepted_tokens = tokens("uniquely_accepted"),
+      .rtt_seconds = AddHistogram(registry_,
+                                  {.name = "espalier_drafter_rtt_seconds",
+                                   .help = "From request to answer",
+                                   .labels = labels},
+                                  StageSecondsBuckets()),
+      .up = AddGauge(registry_, {.name = "espalier_drafter_up",
+                                 .help = "1: its last request was answered",
+                                 .labels = labels}),
+      .circuit_state = AddGauge(
+          registry_, {.name = "espalier_drafter_circuit_state",
+                      .help = "0: closed; 2: open, nobody waits for it",
+                      .labels = labels}),
+      .requests = std::move(outcomes)});
+}
+
+std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
+    const std::string& strategy, const std::string& rule) {
+  Labels by_strategy = {{"model", model_}};
+  by_strategy["strategy"] = strategy;
+  Labels by_rule = by_strategy;
+  by_rule["rule"] = rule;
+  auto counter = [&](const char* stem,
+                     const char* help) -> prometheus::Counter& {
+    return AddCounter(registry_, {.name = absl::StrCat("espalier_spec_decode_",
+                                                       stem, "_total"),
+                                  .help = help,
+                                  .labels = by_rule});
+  };
+  std::vector<prometheus::Counter*> positions;
+  for (int i = 0; i < kNumPositions; ++i) {
+    Labels labels = by_strategy;
+    labels["position"] = absl::StrCat(i);
+    positions.push_back(&AddCounter(
+        registry_,
+        {.name = "espalier_spec_decode_num_accepted_tokens_per_pos_total",
+         .help = "Accepted draft tokens by depth in the tree",
+         .labels = labels}));
+  }
+  prometheus::Histogram::BucketBoundaries accepted_buckets;
+  for (int i = 0; i <= 16; ++i) accepted_buckets.push_back(i);
+  return std::make_unique<SpecMetrics>(SpecMetrics{
+      .num_drafts = counter("num_drafts", "Verifications"),
+      .num_draft_tokens =
+          counter("num_draft_tokens", "Verified tree nodes, root excluded"),
+      .num_accepted_tokens = counter("num_accepted_tokens",
+                                     "Accepted draft tokens, bonus excluded"),
+      .num_emitted_tokens =
+          counter("num_emitted_tokens", "Emitted tokens, bonus included"),
+      .accepted_per_position = std::move(positions),
+      .accepted_tokens_per_step =
+          AddHistogram(registry_,
+                       {.name = "espalier_spec_decode_accepted_tokens_per_step",
+                        .help = "Accepted draft tokens of a verification",
+                        .labels = by_strategy},
+                       accepted_buckets),
+      .tree_nodes =
+          AddHistogram(registry_,
+                       {.name = "espalier_spec_decode_tree_nodes",
+                        .help = "Nodes of a verified tree, root excluded",
+                        .labels = by_strategy},
+                       {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256})});
+}
+
+const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
+                                            const std::string& rule) {
+  std::unique_ptr<SpecMetrics>& spec = spec_[{strategy, rule}];
+  if (spec == nullptr) spec = MakeSpec(strategy, rule);
+  return *spec;
+}
+
+void CoordinatorMetrics::CountRequest(absl::StatusCode code,
+                                      FinishReason reason) {
+  prometheus::Counter*& counter = requests_by_end_[{code, reason}];
+  if (counter == nullptr) {
+    Labels labels = {{"model", model_}};
+    labels["code"] = absl::StatusCodeToString(code);
+    labels["finish_reason"] = NameOf(reason);
+    counter = &AddCounter(registry_, {.name = "espalier_requests_total",
+                                      .help = "Requests by how they ended",
+                                      .labels = labels});
+  }
+  counter->Increment();
+}
+
+}  // namespace espalier::coordinator

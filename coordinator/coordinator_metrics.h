@@ -1,0 +1,143 @@
+// The coordinator's part of the metrics catalogue. Handles are made at start,
+// or at the first request of their kind, never in a round.
+#ifndef ESPALIER_COORDINATOR_COORDINATOR_METRICS_H_
+#define ESPALIER_COORDINATOR_COORDINATOR_METRICS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/obs/metrics.h"
+#include "coordinator/request.h"
+
+namespace espalier::coordinator {
+
+// What became of a request to a drafter.
+enum class DraftOutcome {
+  kUsed,       // its tree went into the merge
+  kEmpty,      // in time, nothing to propose
+  kLate,       // answered after its round had gone on
+  kStale,      // its copy of the sequence was out of step
+  kMalformed,  // lied; not asked again in this session
+  kTimeout,    // the round waited for it in vain
+  kError,      // the call failed
+  kSkipped,    // not asked: an old request is still unanswered
+};
+inline constexpr int kNumDraftOutcomes = 8;
+
+// Why a step decoded plainly although speculation was wanted.
+enum class DegradedReason { kNoDrafter, kAllLate, kMalformed };
+inline constexpr int kNumDegradedReasons = 3;
+
+enum class RejectReason {
+  kInvalid,
+  kDuplicate,
+  kQueueFull,
+  kKvFull,
+  kDraining,
+  kVerifierDown,
+  kDeadline,
+};
+inline constexpr int kNumRejectReasons = 7;
+
+// By drafter.
+struct DrafterMetrics {
+  prometheus::Counter& proposed_tokens;
+  prometheus::Counter& accepted_tokens;
+  prometheus::Counter& uniquely_accepted_tokens;
+  prometheus::Histogram& rtt_seconds;
+  prometheus::Gauge& up;
+  prometheus::Gauge& circuit_state;
+  std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
+
+  void Count(DraftOutcome outcome) const {
+    requests[static_cast<int>(outcome)]->Increment();
+  }
+};
+
+// By strategy and rule.
+struct SpecMetrics {
+  prometheus::Counter& num_drafts;
+  prometheus::Counter& num_draft_tokens;
+  prometheus::Counter& num_accepted_tokens;
+  prometheus::Counter& num_emitted_tokens;
+  std::vector<prometheus::Counter*> accepted_per_position;  // deeper: uncounted
+  prometheus::Histogram& accepted_tokens_per_step;
+  prometheus::Histogram& tree_nodes;
+
+  void CountStep(int64_t num_nodes, int64_t num_accepted,
+                 int64_t num_emitted) const;
+};
+
+// Seconds of each stage of a step.
+struct StageMetrics {
+  prometheus::Histogram& draft_wait;
+  prometheus::Histogram& merge;
+  prometheus::Histogram& verify;  // inside the verifier
+  prometheus::Histogram& wire;    // round trip to it minus `verify`
+  prometheus::Histogram& commit;
+  prometheus::Histogram& emit;
+};
+
+// By request.
+struct RequestMetrics {
+  prometheus::Gauge& in_flight;
+  prometheus::Gauge& queued;
+  prometheus::Gauge& sessions_open;
+  prometheus::Counter& prompt_tokens;
+  prometheus::Counter& generation_tokens;
+  prometheus::Counter& near_ties;
+  prometheus::Histogram& time_to_first_token;
+  prometheus::Histogram& inter_chunk_latency;
+  prometheus::Histogram& time_per_output_token;
+  prometheus::Histogram& duration;
+  prometheus::Histogram& queue_time;
+};
+
+// Owned by the Coordinator. Handles are thread-safe; Spec and CountRequest
+// belong to the executor.
+class CoordinatorMetrics {
+ public:
+  CoordinatorMetrics(prometheus::Registry& registry, std::string model,
+                     const std::vector<std::string>& drafters);
+
+  // Once per request, not per step: looks names up.
+  const SpecMetrics& Spec(const std::string& strategy, const std::string& rule);
+  void CountRequest(absl::StatusCode code, FinishReason reason);
+
+  void Count(DegradedReason reason) const {
+    degraded_steps_[static_cast<int>(reason)]->Increment();
+  }
+  void Count(RejectReason reason) const {
+    rejected_[static_cast<int>(reason)]->Increment();
+  }
+  const DrafterMetrics& drafter(int index) const { return *drafters_[index]; }
+
+  const StageMetrics stages;
+  const RequestMetrics requests;
+
+ private:
+  using Labels = std::map<std::string, std::string>;
+
+  std::unique_ptr<DrafterMetrics> MakeDrafter(const std::string& name);
+  std::unique_ptr<SpecMetrics> MakeSpec(const std::string& strategy,
+                                        const std::string& rule);
+
+  prometheus::Registry& registry_;
+  const std::string model_;
+  std::vector<std::unique_ptr<DrafterMetrics>> drafters_;
+  std::vector<prometheus::Counter*> degraded_steps_;  // [kNumDegradedReasons]
+  std::vector<prometheus::Counter*> rejected_;        // [kNumRejectReasons]
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<SpecMetrics>>
+      spec_;
+  std::map<std::pair<absl::StatusCode, FinishReason>, prometheus::Counter*>
+      requests_by_end_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_COORDINATOR_METRICS_H_

@@ -1,0 +1,71 @@
+#ifndef ESPALIER_COORDINATOR_DECODE_ROUND_H_
+#define ESPALIER_COORDINATOR_DECODE_ROUND_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/draft_fanout.h"
+#include "coordinator/merge_policy.h"
+#include "coordinator/verifier_link.h"
+
+namespace espalier::coordinator {
+
+// The rounds of one session, one at a time: trees from the drafters, merged
+// into one, verified in one pass. Lives on the executor.
+class DecodeRound {
+ public:
+  struct Options {
+    const ExecutorScope* scope;  // ends with the session
+    std::vector<DrafterPeer*> drafters;
+    VerifierLink::Options verifier;
+    const MergePolicy* policy;  // null for plain decoding
+    DraftBudget budget;         // max_nodes 0: plain decoding
+    absl::Duration draft_timeout;
+  };
+  struct Result {
+    Verdict verdict;
+    const TokenTree* tree;  // that was verified; valid until the next round
+    std::optional<DegradedReason> degraded;
+    absl::Duration draft_wait;
+    absl::Duration merge;
+    absl::Duration round_trip;  // to the verifier
+  };
+  using Then = absl::AnyInvocable<void(absl::StatusOr<Result>) &&>;
+
+  explicit DecodeRound(Options options);
+
+  // One round. Borrows the session until `then` has run. Errors are those of
+  // VerifierLink::Verify; a drafter's failure is none.
+  // REQUIRES: the last round's `then` ran.
+  void Run(const Session& session, Then then);
+
+  // Lets every peer that knows the sequence forget it.
+  void EndSequence(SequenceId sequence);
+
+  const DraftFanout& drafters() const { return fanout_; }
+  // Why the verifier does not answer; OK if nothing is known to be wrong.
+  const absl::Status& verifier_trouble() const { return verifier_.trouble(); }
+
+ private:
+  DraftBudget BudgetFor(const Session& session) const;
+  void OnDrafts(const Session& session, DraftBudget budget, absl::Time asked,
+                DraftFanout::Drafts drafts);
+  void Verify(const Session& session);
+
+  const Options options_;
+  DraftFanout fanout_;
+  VerifierLink verifier_;
+
+  // Of the round in progress.
+  uint64_t round_ = 0;
+  TokenTree tree_;
+  Result result_;
+  Then then_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DECODE_ROUND_H_

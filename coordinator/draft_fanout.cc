@@ -1,0 +1,124 @@
+#include "coordinator/draft_fanout.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::coordinator {
+
+DraftFanout::DraftFanout(const ExecutorScope* scope,
+                         std::vector<DrafterPeer*> drafters, int64_t vocab_size)
+    : scope_(*scope), vocab_size_(vocab_size) {
+  for (DrafterPeer* peer : drafters) branches_.push_back({.peer = peer});
+}
+
+void DraftFanout::Collect(const Session& session, uint64_t round,
+                          DraftBudget budget, absl::Time deadline, Then then) {
+  ESPALIER_CHECK(then_ == nullptr);
+  round_ = round;
+  then_ = std::move(then);
+  saw_answer_ = saw_malformed_ = saw_late_ = false;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const DrafterLink& link = branches_[i].link;
+    if (link.may_ask()) {
+      Ask(i, session, budget, deadline);
+    } else if (!link.quarantined()) {
+      branches_[i].peer->metrics->Count(DraftOutcome::kSkipped);
+      saw_late_ = true;
+    }
+  }
+  if (num_awaited_ == 0) {
+    Finish();
+    return;
+  }
+  scope_.PostAt(deadline, [this, round] {
+    if (then_ != nullptr && round == round_) OnDeadline();
+  });
+}
+
+void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
+                      absl::Time deadline) {
+  Branch& branch = branches_[index];
+  branch.awaited = branch.peer->health.worth_waiting_for();
+  if (branch.awaited) ++num_awaited_;
+  branch.sent = scope_.Now();
+  branch.deadline = deadline;
+  branch.peer->endpoint->Propose(
+      branch.link.Ask(session, round_, budget), deadline,
+      scope_.Reply<Proposal>([this, index](absl::StatusOr<Proposal> reply) {
+        OnReply(index, std::move(reply));
+      }));
+}
+
+void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
+  Branch& branch = branches_[index];
+  const absl::Time now = scope_.Now();
+  const DrafterLink::Answer answer =
+      branch.link.Receive(std::move(reply), vocab_size_);
+  const DraftOutcome outcome = Classify(answer);
+  branch.peer->metrics->Count(outcome);
+  branch.peer->metrics->rtt_seconds.Observe(
+      absl::ToDoubleSeconds(now - branch.sent));
+  if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
+    ++branch.troubles.errors;
+  }
+  if (answer.unavailable) {
+    branch.peer->health.OnUnavailable();
+  } else if (now <= branch.deadline) {
+    branch.peer->health.OnAnswer();
+  }
+  if (then_ == nullptr || answer.round != round_) return;
+  saw_answer_ |=
+      outcome == DraftOutcome::kUsed || outcome == DraftOutcome::kEmpty;
+  saw_malformed_ |= outcome == DraftOutcome::kMalformed;
+  if (!branch.awaited) return;
+  branch.awaited = false;
+  if (--num_awaited_ == 0) Finish();
+}
+
+// A good tree whose round has gone on is of no use.
+DraftOutcome DraftFanout::Classify(const DrafterLink::Answer& answer) const {
+  const bool is_late = then_ == nullptr || answer.round != round_;
+  const bool is_tree = answer.outcome == DraftOutcome::kUsed ||
+                       answer.outcome == DraftOutcome::kEmpty;
+  return is_late && is_tree ? DraftOutcome::kLate : answer.outcome;
+}
+
+void DraftFanout::OnDeadline() {
+  saw_late_ = true;
+  for (Branch& branch : branches_) {
+    if (!branch.awaited) continue;
+    branch.awaited = false;
+    ++branch.troubles.timeouts;
+    branch.peer->metrics->Count(DraftOutcome::kTimeout);
+    branch.peer->health.OnTimeout();
+  }
+  num_awaited_ = 0;
+  Finish();
+}
+
+void DraftFanout::Finish() {
+  Drafts drafts;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const TokenTree* tree = branches_[i].link.TreeOf(round_);
+    if (tree == nullptr || tree->num_nodes() == 1) continue;
+    drafts.trees.push_back({.drafter = i, .tree = tree});
+  }
+  if (drafts.trees.empty()) drafts.degraded = WhyDegraded();
+  std::exchange(then_, nullptr)(std::move(drafts));
+}
+
+std::optional<DegradedReason> DraftFanout::WhyDegraded() const {
+  if (saw_answer_) return std::nullopt;
+  if (saw_malformed_) return DegradedReason::kMalformed;
+  if (saw_late_) return DegradedReason::kAllLate;
+  return DegradedReason::kNoDrafter;
+}
+
+void DraftFanout::EndSequence(SequenceId sequence) {
+  for (Branch& branch : branches_) {
+    if (branch.link.was_asked()) branch.peer->endpoint->EndSequence(sequence);
+  }
+}
+
+}  // namespace espalier::coordinator

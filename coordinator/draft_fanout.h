@@ -1,0 +1,95 @@
+#ifndef ESPALIER_COORDINATOR_DRAFT_FANOUT_H_
+#define ESPALIER_COORDINATOR_DRAFT_FANOUT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "common/spec/endpoints.h"
+#include "coordinator/drafter_health.h"
+#include "coordinator/drafter_link.h"
+#include "coordinator/executor_scope.h"
+#include "coordinator/merge_policy.h"
+#include "coordinator/session.h"
+
+namespace espalier::coordinator {
+
+// One drafter as all sessions share it. Owned by the Coordinator.
+struct DrafterPeer {
+  std::string name;
+  DraftEndpoint* endpoint;
+  const DrafterMetrics* metrics;
+  DrafterHealth health;
+};
+
+// Asks the drafters of one session for trees and collects those that come in
+// time. Whatever a drafter does or fails to do, a round waits for the deadline
+// at most and goes on without it. Lives on the executor.
+class DraftFanout {
+ public:
+  struct Drafts {
+    // By drafter, which is its index in the session. Valid until the next
+    // Collect.
+    std::vector<DraftedTree> trees;
+    // Why there is none; unset where a drafter had nothing to propose.
+    std::optional<DegradedReason> degraded;
+  };
+  using Then = absl::AnyInvocable<void(Drafts) &&>;
+
+  // Borrows both; `scope` ends with the session.
+  DraftFanout(const ExecutorScope* scope, std::vector<DrafterPeer*> drafters,
+              int64_t vocab_size);
+
+  // Runs `then` once, possibly before it returns. REQUIRES: the last one ran.
+  void Collect(const Session& session, uint64_t round, DraftBudget budget,
+               absl::Time deadline, Then then);
+
+  // Lets the drafters that know the sequence forget it.
+  void EndSequence(SequenceId sequence);
+
+  struct Troubles {
+    int64_t timeouts = 0;
+    int64_t errors = 0;
+  };
+  int num_drafters() const { return static_cast<int>(branches_.size()); }
+  const DrafterPeer& drafter(int index) const { return *branches_[index].peer; }
+  const Troubles& troubles(int index) const {
+    return branches_[index].troubles;
+  }
+
+ private:
+  struct Branch {
+    DrafterPeer* peer;
+    DrafterLink link;
+    bool awaited = false;  // the round stands still for it
+    absl::Time sent;
+    absl::Time deadline;
+    Troubles troubles;
+  };
+
+  void Ask(int index, const Session& session, DraftBudget budget,
+           absl::Time deadline);
+  void OnReply(int index, absl::StatusOr<Proposal> reply);
+  DraftOutcome Classify(const DrafterLink::Answer& answer) const;
+  void OnDeadline();
+  void Finish();
+  std::optional<DegradedReason> WhyDegraded() const;
+
+  const ExecutorScope& scope_;
+  const int64_t vocab_size_;
+  std::vector<Branch> branches_;
+
+  // Of the round in progress.
+  uint64_t round_ = 0;
+  Then then_;  // set while collecting
+  int num_awaited_ = 0;
+  bool saw_answer_ = false;
+  bool saw_malformed_ = false;
+  bool saw_late_ = false;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DRAFT_FANOUT_H_

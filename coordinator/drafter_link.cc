@@ -1,0 +1,67 @@
+#include "coordinator/drafter_link.h"
+
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/spec/stale_base.h"
+
+namespace espalier::coordinator {
+
+ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
+                                DraftBudget budget) {
+  ESPALIER_CHECK(may_ask());
+  was_asked_ = true;
+  pending_ = {.round = round,
+              .committed_length = session.length(),
+              .root = session.last_token(),
+              .budget = budget};
+  return {.update = session.UpdateFrom(held_length_, round), .budget = budget};
+}
+
+DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
+                                         int64_t vocab_size) {
+  ESPALIER_CHECK(pending_.has_value());
+  const Pending asked = *pending_;
+  pending_.reset();
+  Answer answer = {.round = asked.round,
+                   .unavailable = absl::IsUnavailable(reply.status())};
+  answer.outcome = reply.ok()
+                       ? ReceiveTree(*std::move(reply), asked, vocab_size)
+                       : ReceiveError(reply.status(), asked);
+  if (answer.outcome == DraftOutcome::kMalformed) quarantined_ = true;
+  return answer;
+}
+
+DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
+                                      int64_t vocab_size) {
+  const TokenTree::Limits limits = {.max_nodes = asked.budget.max_nodes,
+                                    .max_depth = asked.budget.max_depth,
+                                    .vocab_size = vocab_size};
+  if (proposal.round != asked.round ||
+      proposal.committed_length != asked.committed_length ||
+      !proposal.tree.Validate(limits).ok() ||
+      proposal.tree.tokens[0] != asked.root) {
+    return DraftOutcome::kMalformed;
+  }
+  held_length_ = asked.committed_length;
+  tree_ = std::move(proposal.tree);
+  tree_round_ = asked.round;
+  return tree_.num_nodes() > 1 ? DraftOutcome::kUsed : DraftOutcome::kEmpty;
+}
+
+// After an error without a held length the drafter may or may not have applied
+// the update. Sending it again is right in both cases: what a receiver holds
+// beyond the base it drops.
+DraftOutcome DrafterLink::ReceiveError(const absl::Status& status,
+                                       const Pending& asked) {
+  if (const auto held_length = HeldLength(status)) {
+    if (*held_length > asked.committed_length) return DraftOutcome::kMalformed;
+    held_length_ = *held_length;
+    return DraftOutcome::kStale;
+  }
+  // It will not understand the next request any better.
+  if (absl::IsInvalidArgument(status)) quarantined_ = true;
+  return DraftOutcome::kError;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,65 @@
+#ifndef ESPALIER_COORDINATOR_DRAFTER_LINK_H_
+#define ESPALIER_COORDINATOR_DRAFTER_LINK_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/status/statusor.h"
+#include "common/spec/messages.h"
+#include "common/spec/token_tree.h"
+#include "coordinator/coordinator_metrics.h"
+#include "coordinator/session.h"
+
+namespace espalier::coordinator {
+
+// What one session knows about one of its drafters: how many committed tokens
+// it holds, and whether a request is unanswered. There is never more than one:
+// a drafter that is late is left alone until it answers, then catches up in a
+// single update. A drafter that lies is not asked again. Pure state; lives on
+// the executor.
+class DrafterLink {
+ public:
+  bool may_ask() const { return !quarantined_ && !pending_; }
+  bool quarantined() const { return quarantined_; }
+  bool was_asked() const { return was_asked_; }
+
+  // The next request, which the caller sends. REQUIRES: may_ask().
+  ProposeRequest Ask(const Session& session, uint64_t round,
+                     DraftBudget budget);
+
+  struct Answer {
+    uint64_t round = 0;    // of the request
+    DraftOutcome outcome;  // kUsed, kEmpty, kStale, kMalformed or kError
+    bool unavailable = false;
+  };
+  // Takes the answer to the unanswered request.
+  Answer Receive(absl::StatusOr<Proposal> reply, int64_t vocab_size);
+
+  // The valid tree of this round; null: none.
+  const TokenTree* TreeOf(uint64_t round) const {
+    return tree_round_ == round ? &tree_ : nullptr;
+  }
+
+ private:
+  struct Pending {
+    uint64_t round;
+    int64_t committed_length;
+    TokenId root;
+    DraftBudget budget;
+  };
+
+  DraftOutcome ReceiveTree(Proposal proposal, const Pending& asked,
+                           int64_t vocab_size);
+  DraftOutcome ReceiveError(const absl::Status& status, const Pending& asked);
+
+  int64_t held_length_ = 0;
+  bool was_asked_ = false;
+  bool quarantined_ = false;
+  std::optional<Pending> pending_;
+  uint64_t tree_round_ = 0;  // rounds start at 1
+  TokenTree tree_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DRAFTER_LINK_H_

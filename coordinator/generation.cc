@@ -1,0 +1,91 @@
+#include "coordinator/generation.h"
+
+#include <utility>
+
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+
+Generation::Generation(Options options)
+    : options_(std::move(options)),
+      scope_(options_.executor),
+      session_(options_.sequence, std::move(options_.plan.session)),
+      round_({.scope = &scope_,
+              .drafters = options_.drafters,
+              .verifier = {.scope = &scope_,
+                           .peer = options_.verifier,
+                           .model = options_.plan.model,
+                           .rule = options_.plan.rule,
+                           .deadline = options_.deadline,
+                           .retry = options_.verifier_retry},
+              .policy = options_.plan.policy,
+              .budget = options_.plan.budget,
+              .draft_timeout = options_.draft_timeout}),
+      recorder_({.metrics = options_.metrics,
+                 .arrival = options_.arrival,
+                 .num_prompt_tokens = session_.prompt_length(),
+                 .strategy = options_.plan.strategy,
+                 .rule = options_.plan.rule}) {
+  scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
+}
+
+void Generation::Run() {
+  running_ = true;
+  recorder_.Start(scope_.Now(), round_.drafters());
+  NextRound();
+}
+
+void Generation::NextRound() {
+  round_.Run(session_, [this](absl::StatusOr<DecodeRound::Result> result) {
+    OnRound(std::move(result));
+  });
+}
+
+void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
+  if (!result.ok()) {
+    OnError(result.status());
+    return;
+  }
+  GenerationRecorder::StepTimes times = {.verified = scope_.Now()};
+  const Session::Committed committed = session_.Commit(result->verdict.tokens);
+  const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
+  times.committed = scope_.Now();
+  options_.sink->OnTokens(
+      session_.tokens().last(static_cast<size_t>(committed.num_kept)), info);
+  times.emitted = scope_.Now();
+  recorder_.Emit(times, committed.num_kept);
+  if (committed.finish_reason == FinishReason::kUnspecified) {
+    NextRound();
+  } else {
+    Finish(absl::OkStatus(), committed.finish_reason);
+  }
+}
+
+void Generation::OnError(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) {
+    Finish(status, FinishReason::kError);
+    return;
+  }
+  options_.metrics->Count(RejectReason::kKvFull);
+  Finish(WithRetryAfter(status, options_.retry_after), FinishReason::kError);
+}
+
+void Generation::OnDeadline() {
+  if (!running_) options_.metrics->Count(RejectReason::kDeadline);
+  if (round_.verifier_trouble().ok()) {
+    Finish(absl::DeadlineExceededError("deadline of the request"),
+           FinishReason::kDeadline);
+  } else {
+    Finish(round_.verifier_trouble(), FinishReason::kError);
+  }
+}
+
+void Generation::Finish(const absl::Status& status, FinishReason reason) {
+  scope_.Close();
+  round_.EndSequence(session_.id());
+  options_.sink->OnFinish(status, recorder_.Finish(scope_.Now(), status, reason,
+                                                   round_.drafters()));
+  std::move(options_.on_finished)();
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,70 @@
+#ifndef ESPALIER_COORDINATOR_GENERATION_H_
+#define ESPALIER_COORDINATOR_GENERATION_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/coordinator_metrics.h"
+#include "coordinator/decode_round.h"
+#include "coordinator/executor_scope.h"
+#include "coordinator/generation_recorder.h"
+#include "coordinator/request.h"
+#include "coordinator/request_plan.h"
+#include "coordinator/session.h"
+
+namespace espalier::coordinator {
+
+// One admitted request: round after round until it is finished, by whatever
+// comes first of a stop token, its length, its deadline, a cancel or an error.
+// Owned by the Coordinator; lives on the executor.
+class Generation {
+ public:
+  struct Options {
+    Executor* executor;
+    SequenceId sequence;
+    absl::Time arrival;
+    absl::Time deadline;
+    RequestPlan plan;
+    std::vector<DrafterPeer*> drafters;  // of the plan, in its order
+    const VerifierPeer* verifier;
+    VerifierRetry verifier_retry;
+    absl::Duration draft_timeout;
+    absl::Duration retry_after;  // advice to a client that found no room
+    CoordinatorMetrics* metrics;
+    std::unique_ptr<TokenSink> sink;
+    // Runs once, last; must not destroy the Generation before it returns.
+    absl::AnyInvocable<void() &&> on_finished;
+  };
+  // Waits, under its deadline, for Run.
+  explicit Generation(Options options);
+
+  // Leaves the queue. REQUIRES: called once at most, not finished.
+  void Run();
+
+  // Ends the request at once, also while peers are at work on it: the sink is
+  // told, every peer forgets the sequence, late answers come to nothing.
+  // REQUIRES: not finished.
+  void Finish(const absl::Status& status, FinishReason reason);
+
+  bool running() const { return running_; }
+
+ private:
+  void NextRound();
+  void OnRound(absl::StatusOr<DecodeRound::Result> result);
+  void OnError(const absl::Status& status);
+  void OnDeadline();
+
+  Options options_;
+  ExecutorScope scope_;
+  Session session_;
+  DecodeRound round_;
+  GenerationRecorder recorder_;
+  bool running_ = false;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_GENERATION_H_

@@ -1,0 +1,70 @@
+#ifndef ESPALIER_COORDINATOR_GENERATION_RECORDER_H_
+#define ESPALIER_COORDINATOR_GENERATION_RECORDER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/coordinator_metrics.h"
+#include "coordinator/decode_round.h"
+#include "coordinator/request.h"
+#include "coordinator/session.h"
+
+namespace espalier::coordinator {
+
+// Counts what a request does, for its report and for the metrics, so that both
+// always say the same. Lives on the executor.
+class GenerationRecorder {
+ public:
+  struct Options {
+    CoordinatorMetrics* metrics;
+    absl::Time arrival;
+    int64_t num_prompt_tokens = 0;
+    std::string strategy;
+    std::string rule;  // as asked for
+  };
+  explicit GenerationRecorder(Options options);
+
+  // The request leaves the queue. REQUIRES: called once at most.
+  void Start(absl::Time now, const DraftFanout& drafters);
+
+  // A step's tokens are committed, and then delivered. Returns what the sink
+  // is told of the step.
+  StepInfo Commit(const DecodeRound::Result& result,
+                  const Session::Committed& committed,
+                  const DraftFanout& drafters);
+  struct StepTimes {
+    absl::Time verified;
+    absl::Time committed;
+    absl::Time emitted;
+  };
+  void Emit(const StepTimes& times, int64_t num_tokens);
+
+  // REQUIRES: called once.
+  const GenerationReport& Finish(absl::Time now, const absl::Status& status,
+                                 FinishReason reason,
+                                 const DraftFanout& drafters);
+
+ private:
+  void CountStep(const DecodeRound::Result& result, int64_t num_accepted,
+                 int64_t num_kept);
+  void CountDrafters(const DecodeRound::Result& result, int64_t num_accepted,
+                     const DraftFanout& drafters);
+  void CountTimes(const DecodeRound::Result& result);
+
+  CoordinatorMetrics& metrics_;
+  const absl::Time arrival_;
+  const SpecMetrics* spec_metrics_ = nullptr;  // of strategy and applied rule
+  GenerationReport report_;
+  bool started_ = false;
+  std::optional<absl::Time> first_emit_;
+  absl::Time last_emit_;
+  int64_t num_first_tokens_ = 0;  // emitted by the first step
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_GENERATION_RECORDER_H_

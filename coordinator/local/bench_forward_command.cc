@@ -1,0 +1,124 @@
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_macros.h"
+#include "common/model/load_model.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/local/engine_commands.h"
+#include "coordinator/local/forward_cost.h"
+#include "nlohmann/json.hpp"
+#include "verifier/verifier_builder.h"
+
+namespace espalier::local {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier bench forward [FLAGS]
+
+Times the target's forward pass by rows (tree nodes), with the logits of all of
+them. The last line is the machine's own floor: the time to read memory of the
+weights' size once.)";
+
+struct ForwardFlags {
+  std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
+  uint32_t context = 512;
+  std::optional<uint32_t> threads;
+  std::optional<std::string> model;
+  std::string device = "cpu";
+  bool json = false;
+
+  void AddTo(cli::FlagSet& flags);
+};
+
+void ForwardFlags::AddTo(cli::FlagSet& flags) {
+  flags.Add({"--rows", "M,M", "default 1,4,8,16,32,64"}, &rows);
+  flags.Add({"--context", "N", "cached tokens before them; default 512"},
+            &context);
+  flags.Add({"--threads", "T", "default the cores that may be used"}, &threads);
+  flags.Add({"--model", "DIR", "default the default model"}, &model);
+  flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
+  flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
+}
+
+void Print(const ForwardCost& cost, int64_t threads, bool json,
+           std::ostream& out) {
+  if (json) {
+    out << nlohmann::ordered_json{{"rows", cost.rows},
+                                  {"threads", threads},
+                                  {"ms", cost.ms},
+                                  {"gb_per_s", cost.gb_per_s},
+                                  {"gflop_per_s", cost.gflop_per_s}}
+        << std::endl;
+  } else {
+    out << absl::StrFormat("%6d %8d %10.2f %10.1f %12.1f", cost.rows, threads,
+                           cost.ms, cost.gb_per_s, cost.gflop_per_s)
+        << std::endl;
+  }
+}
+
+void PrintFloor(const ModelInfo& info, int64_t threads, bool json,
+                std::ostream& out) {
+  const double gb_per_s = MeasureReadSpeed(info.weight_bytes, threads);
+  const double ms =
+      static_cast<double>(info.weight_bytes) / gb_per_s / 1e9 * 1e3;
+  if (json) {
+    out << nlohmann::ordered_json{{"read_floor_ms", ms},
+                                  {"threads", threads},
+                                  {"gb_per_s", gb_per_s},
+                                  {"weight_bytes", info.weight_bytes}}
+        << std::endl;
+  } else {
+    out << absl::StrFormat("%6s %8d %10.2f %10.1f", "floor", threads, ms,
+                           gb_per_s)
+        << std::endl;
+  }
+}
+
+absl::Status BenchForward(cli::Context& context, cli::Args args) {
+  ForwardFlags flags;
+  cli::FlagSet flag_set(kUsage);
+  flags.AddTo(flag_set);
+  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+
+  v1::VerifierEngineConfig config;
+  config.set_model(flags.model.value_or(context.places.model.string()));
+  config.set_device(flags.device);
+  if (flags.threads) config.set_threads(*flags.threads);
+  ASSIGN_OR_RETURN(const ModelOptions options,
+                   verifier::ModelOptionsFrom(config));
+  ASSIGN_OR_RETURN(auto model, LoadModel(options));
+  const ModelInfo& info = model->info();
+  if (!flags.json) {
+    context.out << absl::StrFormat("%s, %s, %d cached tokens\n", info.device,
+                                   info.compute_dtype, flags.context)
+                << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows",
+                                   "threads", "ms", "GB/s", "GFLOP/s");
+  }
+  for (uint32_t rows : flags.rows) {
+    if (rows < 1 || rows > info.max_rows) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--rows: ", rows, " is not in 1 .. ", info.max_rows));
+    }
+    ASSIGN_OR_RETURN(const ForwardCost cost,
+                     MeasureForward(*model, rows, flags.context));
+    Print(cost, info.threads, flags.json, context.out);
+  }
+  PrintFloor(info, info.threads, flags.json, context.out);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+cli::Command BenchForwardCommand() {
+  return {.name = "bench forward",
+          .summary = "time the target's forward pass by rows",
+          .run = BenchForward};
+}
+
+}  // namespace espalier::local

@@ -1,0 +1,13 @@
+#ifndef ESPALIER_COORDINATOR_LOCAL_IN_PROCESS_CLUSTER_H_
+#define ESPALIER_COORDINATOR_LOCAL_IN_PROCESS_CLUSTER_H_
+
+#include "coordinator/cli/local_cluster.h"
+
+namespace espalier::local {
+
+// What --local runs: `espalier serve` on a socket in a folder of its own.
+cli::LocalClusterFactory InProcessClusterFactory();
+
+}  // namespace espalier::local
+
+#endif  // ESPALIER_COORDINATOR_LOCAL_IN_PROCESS_CLUSTER_H_

@@ -1,0 +1,20 @@
+// espalier-local: the command with an engine in it. `espalier` hands over what
+// needs one, so that it itself needs no libtorch.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/run_main.h"
+#include "coordinator/local/engine_commands.h"
+#include "coordinator/local/in_process_cluster.h"
+
+int main(int argc, char** argv) {
+  std::vector<espalier::cli::Command> commands =
+      espalier::cli::ClientCommands(espalier::local::InProcessClusterFactory());
+  commands.push_back(espalier::local::ServeCommand());
+  commands.push_back(espalier::local::BenchForwardCommand());
+  return espalier::cli::RunMain(argc, argv, commands);
+}

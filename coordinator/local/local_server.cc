@@ -1,0 +1,73 @@
+#include "coordinator/local/local_server.h"
+
+#include <utility>
+
+#include "absl/random/random.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_identity.h"
+#include "verifier/verifier_builder.h"
+
+namespace espalier::local {
+
+LocalServer::~LocalServer() = default;
+
+absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
+    const v1::ServeConfig& config) {
+  std::unique_ptr<LocalServer> server(new LocalServer());
+  for (const v1::DrafterEngineConfig& drafter : config.drafters()) {
+    ASSIGN_OR_RETURN(server->drafters_.emplace_back(),
+                     drafter::BuildDrafter(drafter, *server->metrics_));
+  }
+  ASSIGN_OR_RETURN(server->verifier_, verifier::BuildVerifier(
+                                          config.verifier(),
+                                          *server->metrics_));
+  ASSIGN_OR_RETURN(TargetIdentity target,
+                   IdentifyTarget(config.verifier().model(),
+                                  config.verifier().model_name()));
+  ASSIGN_OR_RETURN(
+      server->coordinator_,
+      coordinator::CoordinatorServer::Create(
+          config.core(), server->AsPeers(),
+          {.target = std::move(target),
+           .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
+           .executor = &server->executor_,
+           .metrics = server->metrics_.get()}));
+  ASSIGN_OR_RETURN(
+      server->runner_,
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = {{"espalier.v1.Inference",
+                         &server->coordinator_->service()}},
+           .registry = server->metrics_,
+           .drain = [coordinator = server->coordinator_.get()](
+                        absl::Time deadline) {
+             coordinator->Drain(deadline);
+           }}));
+  return server;
+}
+
+coordinator::Peers LocalServer::AsPeers() {
+  coordinator::Peers peers = {
+      .verifier = verifier_.get(),
+      .verifier_info = [this] { return verifier_->info(); },
+      .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
+  for (const drafter::BuiltDrafter& drafter : drafters_) {
+    peers.drafters.push_back({drafter.info.name, drafter.engine.get()});
+  }
+  return peers;
+}
+
+void LocalServer::Describe(v1::GetServerInfoResponse& response) const {
+  v1::PeerInfo& verifier = *response.mutable_verifier();
+  verifier.set_name(verifier_->info().model.name);
+  verifier.set_state(v1::PEER_STATE_READY);
+  verifier.set_detail(verifier_->info().device);
+  for (const drafter::BuiltDrafter& drafter : drafters_) {
+    v1::PeerInfo& peer = *response.add_drafters();
+    peer.set_name(drafter.info.name);
+    peer.set_state(v1::PEER_STATE_READY);
+    peer.set_detail(drafter.info.type);
+  }
+}
+
+}  // namespace espalier::local

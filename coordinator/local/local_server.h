@@ -1,0 +1,46 @@
+#ifndef ESPALIER_COORDINATOR_LOCAL_LOCAL_SERVER_H_
+#define ESPALIER_COORDINATOR_LOCAL_LOCAL_SERVER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/serial_executor.h"
+#include "common/rpc/server_runner.h"
+#include "coordinator/coordinator_server.h"
+#include "drafter/drafter_builder.h"
+#include "espalier/v1/config.pb.h"
+#include "verifier/verify_engine.h"
+
+namespace espalier::local {
+
+// Verifier, drafters and coordinator in this process: the classes of the
+// services, with calls where those have wires.
+class LocalServer {
+ public:
+  // Loads the model and listens. Errors name the field, file or address.
+  static absl::StatusOr<std::unique_ptr<LocalServer>> Start(
+      const v1::ServeConfig& config);
+  ~LocalServer();
+
+  ServerRunner& runner() { return *runner_; }
+
+ private:
+  LocalServer() = default;
+  coordinator::Peers AsPeers();
+  void Describe(v1::GetServerInfoResponse& response) const;
+
+  // In the order of construction; destroyed the other way round, so nothing
+  // outlives what it calls.
+  std::shared_ptr<prometheus::Registry> metrics_ =
+      std::make_shared<prometheus::Registry>();
+  SerialExecutor executor_{"coordinator"};
+  std::vector<drafter::BuiltDrafter> drafters_;
+  std::unique_ptr<verifier::VerifyEngine> verifier_;
+  std::unique_ptr<coordinator::CoordinatorServer> coordinator_;
+  std::unique_ptr<ServerRunner> runner_;
+};
+
+}  // namespace espalier::local
+
+#endif  // ESPALIER_COORDINATOR_LOCAL_LOCAL_SERVER_H_

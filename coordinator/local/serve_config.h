@@ -1,0 +1,19 @@
+#ifndef ESPALIER_COORDINATOR_LOCAL_SERVE_CONFIG_H_
+#define ESPALIER_COORDINATOR_LOCAL_SERVE_CONFIG_H_
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/context.h"
+#include "coordinator/cli/local_cluster.h"
+#include "espalier/v1/config.pb.h"
+
+namespace espalier::local {
+
+// The configuration of an all-in-one server. What the files and overrides leave
+// out: the default model; prompt lookup, and the bigram table that set-up put
+// into the model's folder; the address that `espalier generate` asks.
+absl::StatusOr<v1::ServeConfig> LoadServeConfig(
+    const cli::LocalClusterOptions& options, const cli::Places& places);
+
+}  // namespace espalier::local
+
+#endif  // ESPALIER_COORDINATOR_LOCAL_SERVE_CONFIG_H_

@@ -1,0 +1,10 @@
+#include "coordinator/merge_policies.h"
+
+namespace espalier::coordinator {
+
+void RegisterMergePolicies(Registry<MergePolicy>& registry) {
+  registry.Add("single", NewSingleMerge);
+  registry.Add("union", NewUnionMerge);
+}
+
+}  // namespace espalier::coordinator

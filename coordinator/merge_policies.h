@@ -1,0 +1,22 @@
+#ifndef ESPALIER_COORDINATOR_MERGE_POLICIES_H_
+#define ESPALIER_COORDINATOR_MERGE_POLICIES_H_
+
+#include <memory>
+
+#include "common/base/registry.h"
+#include "coordinator/merge_policy.h"
+
+namespace espalier::coordinator {
+
+std::unique_ptr<MergePolicy> NewSingleMerge();
+std::unique_ptr<MergePolicy> NewUnionMerge();
+
+// THE list of merge policies. Their names are what a request calls `strategy`.
+void RegisterMergePolicies(Registry<MergePolicy>& registry);
+
+// What the strategy "auto" stands for.
+inline constexpr char kDefaultMergePolicy[] = "union";
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_MERGE_POLICIES_H_

@@ -1,0 +1,183 @@
+#include "coordinator/request_plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "coordinator/merge_policies.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr char kAuto[] = "auto";
+constexpr float kMinTemperature = 0.01f;
+constexpr float kMaxTemperature = 100.0f;
+
+absl::Status UnknownName(absl::string_view field, absl::string_view name,
+                         const std::vector<std::string>& known) {
+  return FieldError(field, absl::StrCat("unknown \"", name, "\"; known: ",
+                                        absl::StrJoin(known, ", ")));
+}
+
+absl::Status CheckTokens(absl::string_view field,
+                         const std::vector<TokenId>& tokens,
+                         int64_t vocab_size) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      return FieldError(
+          field, absl::StrCat("token ", tokens[i], " at index ", i,
+                              " outside the vocabulary of ", vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPrompt(const std::vector<TokenId>& prompt,
+                         const VerifierInfo& verifier) {
+  const int64_t length = static_cast<int64_t>(prompt.size());
+  if (length == 0) return FieldError("prompt", "empty");
+  if (length + 1 > verifier.max_context) {
+    return FieldError(
+        "prompt", absl::StrCat(length, " tokens; at most ",
+                               verifier.max_context - 1, " fit the context of ",
+                               verifier.max_context, " with one to follow"));
+  }
+  return CheckTokens("prompt", prompt, verifier.model.vocab_size);
+}
+
+// Comparisons are written so that NaN fails them.
+absl::Status CheckSampling(const SamplingParams& sampling) {
+  const bool temperature_ok = sampling.temperature == 0.0f ||
+                              (sampling.temperature >= kMinTemperature &&
+                               sampling.temperature <= kMaxTemperature);
+  if (!temperature_ok) {
+    return FieldError("temperature",
+                      absl::StrCat(sampling.temperature, " is neither 0 nor ",
+                                   kMinTemperature, " .. ", kMaxTemperature));
+  }
+  if (sampling.top_k < 0) {
+    return FieldError("top_k", absl::StrCat(sampling.top_k, " is negative"));
+  }
+  if (!(sampling.top_p > 0.0f && sampling.top_p <= 1.0f)) {
+    return FieldError("top_p",
+                      absl::StrCat(sampling.top_p, " is not in (0, 1]"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> PlanMaxTokens(const GenerationRequest& request,
+                                      const RequestScope& scope) {
+  const int64_t wanted = request.max_tokens.value_or(scope.defaults.max_tokens);
+  if (wanted < 1) {
+    return FieldError("max_tokens", absl::StrCat(wanted, " is below 1"));
+  }
+  return std::min(wanted, scope.verifier.max_context -
+                              static_cast<int64_t>(request.prompt.size()));
+}
+
+absl::StatusOr<DraftBudget> PlanBudget(const SpeculationOptions& options,
+                                       const RequestScope& scope) {
+  const int64_t limit = scope.verifier.max_tree_nodes;
+  const int64_t max_nodes =
+      options.max_nodes.value_or(std::min(scope.defaults.max_nodes, limit));
+  const int64_t max_depth =
+      options.max_depth.value_or(scope.defaults.max_depth);
+  if (max_nodes < 0 || max_nodes > limit) {
+    return FieldError("speculation.max_tree_nodes",
+                      absl::StrCat(max_nodes, " is not in 0 .. ", limit));
+  }
+  if (max_depth < 0) {
+    return FieldError("speculation.max_depth",
+                      absl::StrCat(max_depth, " is negative"));
+  }
+  if (!options.enabled || max_nodes == 0 || max_depth == 0) {
+    return DraftBudget{};
+  }
+  return DraftBudget{.max_nodes = max_nodes,
+                     .max_depth = std::min(max_depth, max_nodes)};
+}
+
+absl::StatusOr<std::vector<int>> PlanDrafters(
+    const std::vector<std::string>& names,
+    const std::vector<std::string>& known) {
+  std::vector<int> chosen;
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) {
+      return UnknownName("speculation.drafters", name, known);
+    }
+    const int index = static_cast<int>(found - known.begin());
+    if (std::find(chosen.begin(), chosen.end(), index) != chosen.end()) {
+      return FieldError("speculation.drafters",
+                        absl::StrCat("\"", name, "\" is named twice"));
+    }
+    chosen.push_back(index);
+  }
+  if (names.empty()) {
+    for (size_t i = 0; i < known.size(); ++i) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+absl::Status PlanPolicy(const std::string& strategy, const RequestScope& scope,
+                        RequestPlan& plan) {
+  plan.strategy = strategy == kAuto ? kDefaultMergePolicy : strategy;
+  const auto found = scope.policies->find(plan.strategy);
+  if (found == scope.policies->end()) {
+    std::vector<std::string> known = {kAuto};
+    for (const auto& [name, policy] : *scope.policies) known.push_back(name);
+    return UnknownName("speculation.strategy", strategy, known);
+  }
+  plan.policy = found->second.get();
+  return absl::OkStatus();
+}
+
+absl::Status CheckRule(const std::string& rule, const VerifierInfo& verifier) {
+  std::vector<std::string> known = verifier.rules;
+  known.insert(known.begin(), kAuto);
+  if (std::find(known.begin(), known.end(), rule) == known.end()) {
+    return UnknownName("speculation.rule", rule, known);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
+                                        const RequestScope& scope) {
+  const VerifierInfo& verifier = scope.verifier;
+  const SpeculationOptions& speculation = request.speculation;
+  if (request.request_id.empty()) return FieldError("request_id", "empty");
+  RETURN_IF_ERROR(CheckPrompt(request.prompt, verifier));
+  RETURN_IF_ERROR(CheckSampling(request.sampling));
+  RETURN_IF_ERROR(CheckTokens("stop_token_ids", request.stop_token_ids,
+                              verifier.model.vocab_size));
+  RETURN_IF_ERROR(CheckRule(speculation.rule, verifier));
+
+  RequestPlan plan = {.rule = speculation.rule, .model = verifier.model};
+  RETURN_IF_ERROR(PlanPolicy(speculation.strategy, scope, plan));
+  ASSIGN_OR_RETURN(plan.drafters,
+                   PlanDrafters(speculation.drafters, scope.drafters));
+  ASSIGN_OR_RETURN(plan.budget, PlanBudget(speculation, scope));
+  if (plan.budget.max_nodes == 0) {
+    plan.drafters.clear();
+    plan.policy = nullptr;
+    plan.strategy = "none";
+  }
+  ASSIGN_OR_RETURN(plan.session.max_tokens, PlanMaxTokens(request, scope));
+  plan.session.prompt = std::move(request.prompt);
+  plan.session.sampling = request.sampling;
+  plan.session.stop_token_ids = std::move(request.stop_token_ids);
+  if (!request.ignore_eos) {
+    plan.session.stop_token_ids.insert(plan.session.stop_token_ids.end(),
+                                       verifier.eos_token_ids.begin(),
+                                       verifier.eos_token_ids.end());
+  }
+  return plan;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,54 @@
+#include "coordinator/cli/bench_row.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::cli {
+namespace {
+
+TEST(Repetition, CountsFourGramsThatCameUpBefore) {
+  // 1234 2341 3412 4123 1234: the last is a repetition.
+  const std::vector<uint32_t> loop = {1, 2, 3, 4, 1, 2, 3, 4};
+  EXPECT_EQ(CountRepetition(loop).repeated, 1);
+  EXPECT_EQ(CountRepetition(loop).total, 5);
+  EXPECT_EQ(CountRepetition({1, 2, 3}).total, 0);
+  const std::vector<uint32_t> same(10, 7);
+  EXPECT_EQ(CountRepetition(same).repeated, 6);
+  EXPECT_EQ(CountRepetition(same).total, 7);
+}
+
+Answer MakeAnswer(uint32_t rounds, double tau) {
+  Answer answer;
+  answer.summary.mutable_spec_stats()->set_num_spec_steps(rounds);
+  answer.summary.mutable_spec_stats()->set_mean_acceptance_length(tau);
+  return answer;
+}
+
+TEST(BenchTally, TauIsTokensPerVerificationOfAllPromptsTogether) {
+  BenchTally tally;
+  tally.Add(MakeAnswer(/*rounds=*/10, /*tau=*/1), nullptr);
+  tally.Add(MakeAnswer(/*rounds=*/30, /*tau=*/3), nullptr);
+  BenchRow row;
+  tally.Fill(row, nullptr);
+  EXPECT_EQ(row.prompts, 2);
+  EXPECT_EQ(row.rounds, 40);
+  EXPECT_DOUBLE_EQ(row.tau, 2.5);  // not the mean of the means, 2
+}
+
+TEST(BenchTally, NothingAddedGivesZerosAndNoSpeed) {
+  BenchRow row;
+  BenchTally().Fill(row, nullptr);
+  EXPECT_EQ(row.tau, 0);
+  EXPECT_EQ(row.nodes_per_round, 0);
+  EXPECT_EQ(row.repetition, 0);
+  EXPECT_FALSE(row.tokens_per_s.has_value());
+}
+
+TEST(BenchRow, JsonKeepsShortTemperatures) {
+  EXPECT_NE(ToJson(BenchRow{.temperature = 0.7f}).find("\"temperature\":0.7,"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace espalier::cli

@@ -1,0 +1,319 @@
+#include <string>
+
+#include "gmock/gmock.h"
+#include "nlohmann/json.hpp"
+#include "tests/cli/cli_fixture.h"
+
+namespace espalier::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+using testing::FakeAnswer;
+using testing::FakeInference;
+
+v1::GenerateResponse Message(std::initializer_list<uint32_t> ids,
+                             const std::string& text) {
+  v1::GenerateResponse message;
+  message.mutable_token_ids()->Assign(ids.begin(), ids.end());
+  message.set_text(text);
+  return message;
+}
+
+// "Hello, world" in 5 tokens: 2 in the first message, 3 in the 30 ms behind it.
+FakeAnswer HelloWorld() {
+  FakeAnswer answer;
+  answer.messages = {Message({7, 8}, "Hello,"), Message({9, 10, 2}, " world")};
+  v1::GenerateSummary& summary = *answer.messages[1].mutable_summary();
+  summary.set_finish_reason(v1::FINISH_REASON_STOP);
+  summary.set_seed(18446744073709551615u);
+  summary.mutable_usage()->set_prompt_tokens(4);
+  summary.mutable_usage()->set_completion_tokens(5);
+  summary.mutable_usage()->set_total_tokens(9);
+  v1::SpecStats& stats = *summary.mutable_spec_stats();
+  stats.set_num_spec_steps(2);
+  stats.set_num_draft_tokens(12);
+  stats.set_num_accepted_draft_tokens(3);
+  stats.set_mean_acceptance_length(2.5);
+  stats.set_draft_acceptance_rate(0.25);
+  for (uint32_t count : {0, 1, 1}) stats.add_acceptance_histogram(count);
+  v1::DrafterStats& lookup = *stats.add_drafters();
+  lookup.set_name("lookup");
+  lookup.set_proposed(8);
+  lookup.set_accepted(3);
+  lookup.set_uniquely_accepted(2);
+  lookup.set_timeouts(1);
+  v1::DrafterStats& bigram = *stats.add_drafters();
+  bigram.set_name("bigram");
+  bigram.set_proposed(6);
+  bigram.set_accepted(1);
+  bigram.set_errors(2);
+  stats.set_strategy("union");
+  stats.set_rule("walk");
+  stats.set_degraded_steps(1);
+  stats.set_near_ties(1);
+  v1::Timing& timing = *summary.mutable_timing();
+  timing.set_queue_ms(1);
+  timing.set_time_to_first_token_ms(20);
+  timing.set_total_ms(50);
+  timing.set_draft_ms(4);
+  timing.set_merge_ms(0.5);
+  timing.set_verify_ms(40);
+  timing.set_wire_ms(2);
+  return answer;
+}
+
+class GenerateCommand : public CliFixture {
+ protected:
+  GenerateCommand() {
+    server_.SetScript([](const v1::GenerateRequest&) { return HelloWorld(); });
+  }
+};
+
+TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "Hello, world\n");
+  EXPECT_EQ(result.err,
+            "tau 2.50 | 100.0 tokens/s | 5 tokens in 2 verifications (stop) | "
+            "accepted from lookup 100 %, bigram 33 %\n");
+}
+
+TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
+  const CliResult result = Run({"generate", "--prompt", "Say", "--json"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(Json::parse(result.out), Json::parse(R"({
+    "token_ids": [7, 8, 9, 10, 2],
+    "text": "Hello, world",
+    "finish_reason": "stop",
+    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9},
+    "spec_stats": {
+      "num_spec_steps": 2, "num_draft_tokens": 12,
+      "num_accepted_draft_tokens": 3, "mean_acceptance_length": 2.5,
+      "draft_acceptance_rate": 0.25, "acceptance_histogram": [0, 1, 1],
+      "drafters": [
+        {"name": "lookup", "proposed": 8, "accepted": 3,
+         "uniquely_accepted": 2, "timeouts": 1, "errors": 0},
+        {"name": "bigram", "proposed": 6, "accepted": 1,
+         "uniquely_accepted": 0, "timeouts": 0, "errors": 2}],
+      "strategy": "union", "rule": "walk", "degraded_steps": 1,
+      "near_ties": 1},
+    "timing": {
+      "queue_ms": 1.0, "time_to_first_token_ms": 20.0, "total_ms": 50.0,
+      "draft_ms": 4.0, "merge_ms": 0.5, "verify_ms": 40.0, "wire_ms": 2.0,
+      "tokens_per_s": 100.0},
+    "seed": 18446744073709551615})"));
+}
+
+TEST_F(GenerateCommand, SpeedOfAnAnswerInOneMessageIsNull) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    answer.messages.erase(answer.messages.begin());
+    return answer;
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say", "--json"});
+  EXPECT_TRUE(Json::parse(result.out)["timing"]["tokens_per_s"].is_null());
+}
+
+TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
+  Run({"generate",
+       "--chat",
+       "Hi",
+       "--max-tokens=5",
+       "--temperature",
+       "0.5",
+       "--top-k",
+       "3",
+       "--top-p",
+       "0.9",
+       "--seed",
+       "18446744073709551615",
+       "--drafters",
+       "lookup,bigram",
+       "--strategy",
+       "union",
+       "--rule",
+       "walk",
+       "--nodes",
+       "8",
+       "--ignore-eos",
+       "--stop-token-ids",
+       "4,5"});
+  ASSERT_EQ(server_.requests().size(), 1u);
+  const v1::GenerateRequest request = server_.requests()[0];
+  ASSERT_EQ(request.chat().messages_size(), 1);
+  EXPECT_EQ(request.chat().messages(0).role(), "user");
+  EXPECT_EQ(request.chat().messages(0).content(), "Hi");
+  EXPECT_EQ(request.max_tokens(), 5u);
+  EXPECT_FLOAT_EQ(request.temperature(), 0.5);
+  EXPECT_EQ(request.top_k(), 3u);
+  EXPECT_FLOAT_EQ(request.top_p(), 0.9);
+  EXPECT_EQ(request.seed(), 18446744073709551615u);
+  EXPECT_TRUE(request.ignore_eos());
+  EXPECT_THAT(request.stop_token_ids(), ElementsAre(4, 5));
+  EXPECT_THAT(request.speculation().drafters(),
+              ElementsAre("lookup", "bigram"));
+  EXPECT_EQ(request.speculation().strategy(), "union");
+  EXPECT_EQ(request.speculation().rule(), "walk");
+  EXPECT_EQ(request.speculation().max_nodes(), 8u);
+  EXPECT_FALSE(request.speculation().has_enabled());
+}
+
+TEST_F(GenerateCommand, LeavesUnsetWhatIsNotGiven) {
+  Run({"generate", "--token-ids", "1,2,3", "--no-speculation"});
+  ASSERT_EQ(server_.requests().size(), 1u);
+  const v1::GenerateRequest request = server_.requests()[0];
+  EXPECT_THAT(request.token_ids().ids(), ElementsAre(1, 2, 3));
+  EXPECT_FALSE(request.has_max_tokens());
+  EXPECT_FALSE(request.has_temperature());
+  EXPECT_FALSE(request.has_seed());
+  EXPECT_TRUE(request.speculation().has_enabled());
+  EXPECT_FALSE(request.speculation().enabled());
+}
+
+TEST_F(GenerateCommand, ReadsThePromptFromAFileOrStandardInput) {
+  Run({"generate", "--prompt-file", Write("prompt.txt", "from a file\n")});
+  Run({"generate", "--prompt-file", "-"}, "from the pipe");
+  ASSERT_EQ(server_.requests().size(), 2u);
+  EXPECT_EQ(server_.requests()[0].prompt(), "from a file\n");
+  EXPECT_EQ(server_.requests()[1].prompt(), "from the pipe");
+}
+
+TEST_F(GenerateCommand, LocalAsksTheFactoryForACluster) {
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--local", "--config", "serve.txt",
+           "--set", "core.max_nodes=4", "--set", "verifier.threads=2"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(local_clusters_.size(), 1u);
+  EXPECT_EQ(local_clusters_[0].config_file, "serve.txt");
+  EXPECT_THAT(local_clusters_[0].overrides,
+              ElementsAre("core.max_nodes=4", "verifier.threads=2"));
+}
+
+TEST_F(GenerateCommand, BadInputIsExit2AndSentNowhere) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "exactly one of --prompt, --chat, --prompt-file, --token-ids"},
+      {{"--prompt", "a", "--chat", "b"}, "exactly one of"},
+      {{"--prompt", "\xff\xfe"}, "--prompt: the text is not valid UTF-8"},
+      {{"--prompt-file", "/no/such/file"}, "cannot open /no/such/file"},
+      {{"--token-ids", "1,x"}, "--token-ids: in \"1,x\": \"x\" is not a whole"},
+      {{"--token-ids", "1,,2"},
+       "--token-ids: in \"1,,2\": an element is empty"},
+      {{"--prompt", "a", "--seed", "-1"}, "--seed: \"-1\" is not a whole"},
+      {{"--prompt", "a", "--temperature", "nan"}, "--temperature: \"nan\""},
+      {{"--prompt", "a", "--timeout", "0"}, "--timeout: \"0\" is not a number"},
+      {{"--prompt", "a", "--wat"}, "unknown flag --wat; known: --prompt, "},
+      {{"--prompt", "a", "--address", "nowhere"}, "--address: \"nowhere\""},
+      {{"--prompt", "a", "--address", "h:99999"}, "HOST:PORT or unix:PATH"},
+      {{"--prompt", "a", "--local", "--address", "h:1"}, "exclude another"},
+      {{"--prompt", "a", "--set", "a=b"}, "need --local"},
+      {{"--prompt", "a", "stray"}, "unexpected argument \"stray\""},
+  };
+  for (const auto& [flags, message] : cases) {
+    std::vector<std::string> args = {"generate"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    const CliResult result = Run(args);
+    EXPECT_EQ(result.code, 2) << message;
+    EXPECT_EQ(result.out, "") << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+  }
+  EXPECT_TRUE(server_.requests().empty());
+}
+
+TEST_F(GenerateCommand, RefusalIsOneLineWithCodeMessageAndField) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return FakeAnswer{
+        .status = testing::BadRequestStatus(
+            "the request is\nwrong", "max_tokens", "must be at most 64")};
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "espalier generate: INVALID_ARGUMENT: the request is wrong "
+            "[max_tokens: must be at most 64]\n");
+}
+
+TEST_F(GenerateCommand, DoesNotRepeatAFieldThatTheMessageNames) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return FakeAnswer{.status = testing::BadRequestStatus(
+                          "max_tokens: must be at most 64", "max_tokens",
+                          "must be at most 64")};
+  });
+  EXPECT_EQ(Run({"generate", "--prompt", "Say"}).err,
+            "espalier generate: INVALID_ARGUMENT: max_tokens: must be at most "
+            "64\n");
+}
+
+TEST_F(GenerateCommand, ExitCodeTellsBadInputFromTheRest) {
+  const std::vector<std::pair<grpc::StatusCode, int>> cases = {
+      {grpc::StatusCode::INVALID_ARGUMENT, 2},
+      {grpc::StatusCode::NOT_FOUND, 2},
+      {grpc::StatusCode::RESOURCE_EXHAUSTED, 1},
+      {grpc::StatusCode::UNAVAILABLE, 1},
+      {grpc::StatusCode::INTERNAL, 1},
+  };
+  for (const auto& [code, exit_code] : cases) {
+    server_.SetScript(
+        [status = grpc::Status(code, "no")](const v1::GenerateRequest&) {
+          return FakeAnswer{.status = status};
+        });
+    EXPECT_EQ(Run({"generate", "--prompt", "Say"}).code, exit_code) << code;
+  }
+}
+
+TEST_F(GenerateCommand, NobodyThereNamesTheAddress) {
+  const std::string address = "unix:" + (folder_ / "nobody.sock").string();
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--address", address});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("UNAVAILABLE"));
+  EXPECT_THAT(result.err, HasSubstr("(at " + address + ")"));
+}
+
+TEST_F(GenerateCommand, KeepsTheTextThatCameBeforeAFailure) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return FakeAnswer{.messages = {Message({7}, "Hel")},
+                      .status = {grpc::StatusCode::UNAVAILABLE, "gone"}};
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "Hel\n");
+  EXPECT_THAT(result.err, HasSubstr("UNAVAILABLE: gone"));
+}
+
+TEST_F(GenerateCommand, AnswerWithoutASummaryIsAnError) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return FakeAnswer{.messages = {Message({7}, "Hello")}};
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say", "--json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, HasSubstr("without a summary"));
+}
+
+TEST_F(GenerateCommand, DeadlineEndsAHangingCall) {
+  server_.SetScript(
+      [](const v1::GenerateRequest&) { return FakeAnswer{.hang = true}; });
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--timeout", "0.05"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.err, HasSubstr("DEADLINE_EXCEEDED"));
+  server_.cancelled().WaitForNotification();
+}
+
+TEST_F(GenerateCommand, InterruptCancelsTheCallAtTheServer) {
+  server_.SetScript([this](const v1::GenerateRequest&) {
+    // Ctrl-C comes while the server works.
+    interrupt_.request_stop();
+    return FakeAnswer{.messages = {Message({7}, "Hel")}, .hang = true};
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.err, HasSubstr("espalier generate: interrupted\n"));
+  server_.cancelled().WaitForNotification();
+}
+
+}  // namespace
+}  // namespace espalier::cli

@@ -1,0 +1,40 @@
+#include "coordinator/cli/interrupt_watcher.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "absl/synchronization/notification.h"
+#include "gtest/gtest.h"
+
+namespace espalier::cli {
+namespace {
+
+TEST(InterruptWatcher, SignalRequestsAStop) {
+  InterruptWatcher watcher;
+  const std::stop_token token = watcher.token();
+  EXPECT_FALSE(token.stop_requested());
+  absl::Notification stopped;
+  std::stop_callback on_stop(token, [&] { stopped.Notify(); });
+  kill(getpid(), SIGINT);
+  stopped.WaitForNotification();
+  EXPECT_TRUE(token.stop_requested());
+}
+
+TEST(InterruptWatcher, EndsWithoutASignal) { InterruptWatcher watcher; }
+
+TEST(InterruptWatcherDeathTest, SecondSignalEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        InterruptWatcher watcher;
+        absl::Notification stopped;
+        std::stop_callback on_stop(watcher.token(), [&] { stopped.Notify(); });
+        kill(getpid(), SIGINT);
+        stopped.WaitForNotification();
+        kill(getpid(), SIGINT);
+        pause();
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+}  // namespace
+}  // namespace espalier::cli

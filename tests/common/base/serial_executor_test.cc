@@ -1,0 +1,124 @@
+#include "common/base/serial_executor.h"
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(SerialExecutor, RunsTasksInTheOrderPosted) {
+  std::vector<int> ran;
+  {
+    SerialExecutor executor("test");
+    for (int i = 0; i < 1000; ++i) {
+      executor.Post([&ran, i] { ran.push_back(i); });
+    }
+  }
+  ASSERT_EQ(ran.size(), 1000u);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(ran[i], i);
+}
+
+TEST(SerialExecutor, RunsDueTasksByTimeThenOrder) {
+  std::vector<int> ran;
+  absl::Notification go;
+  {
+    SerialExecutor executor("test");
+    executor.Post([&go] { go.WaitForNotification(); });
+    const absl::Time past = executor.Now() - absl::Seconds(10);
+    executor.PostAt(past + absl::Seconds(2), [&ran] { ran.push_back(3); });
+    executor.PostAt(past + absl::Seconds(1), [&ran] { ran.push_back(1); });
+    executor.PostAt(past + absl::Seconds(1), [&ran] { ran.push_back(2); });
+    executor.Post([&ran] { ran.push_back(0); });
+    go.Notify();
+  }
+  EXPECT_THAT(ran, ElementsAre(0, 1, 2, 3));
+}
+
+TEST(SerialExecutor, RunsADelayedTaskNotBeforeItsTime) {
+  SerialExecutor executor("test");
+  absl::Notification done;
+  const absl::Time when = executor.Now() + absl::Milliseconds(20);
+  absl::Time ran_at;
+  executor.PostAt(when, [&] {
+    ran_at = executor.Now();
+    done.Notify();
+  });
+  done.WaitForNotification();
+  EXPECT_GE(ran_at, when);
+}
+
+TEST(SerialExecutor, AnEarlierTaskOvertakesTheOneItSleepsFor) {
+  SerialExecutor executor("test");
+  absl::Notification done;
+  executor.PostAt(executor.Now() + absl::Hours(1), [] { FAIL(); });
+  executor.Post([&done] { done.Notify(); });
+  done.WaitForNotification();
+}
+
+TEST(SerialExecutor, DestructorRunsWhatIsDueAndDropsTheRest) {
+  bool due_ran = false;
+  auto held = std::make_shared<int>(0);
+  std::weak_ptr<int> dropped = held;
+  {
+    SerialExecutor executor("test");
+    executor.PostAt(executor.Now() + absl::Hours(1),
+                    [held = std::move(held)] { FAIL(); });
+    executor.Post([&due_ran] { due_ran = true; });
+  }
+  EXPECT_TRUE(due_ran);
+  EXPECT_TRUE(dropped.expired());
+}
+
+TEST(SerialExecutor, DestructorRunsWhatDueTasksPost) {
+  int ran = 0;
+  {
+    SerialExecutor executor("test");
+    executor.Post([&] { executor.Post([&ran] { ++ran; }); });
+  }
+  EXPECT_EQ(ran, 1);
+}
+
+TEST(SerialExecutor, RunsAllTasksOnOneThreadOfItsOwn) {
+  std::vector<std::thread::id> ids;
+  {
+    SerialExecutor executor("a name that is too long for a thread");
+    std::vector<std::thread> posters;
+    for (int i = 0; i < 4; ++i) {
+      posters.emplace_back([&] {
+        for (int j = 0; j < 100; ++j) {
+          executor.Post([&ids] { ids.push_back(std::this_thread::get_id()); });
+        }
+      });
+    }
+    for (std::thread& poster : posters) poster.join();
+  }
+  ASSERT_EQ(ids.size(), 400u);
+  for (std::thread::id id : ids) EXPECT_EQ(id, ids[0]);
+  EXPECT_NE(ids[0], std::this_thread::get_id());
+}
+
+TEST(SerialExecutor, DestroysATaskAfterItRanAndBeforeTheNext) {
+  auto held = std::make_shared<int>(0);
+  std::weak_ptr<int> alive = held;
+  bool gone_before_next = false;
+  {
+    SerialExecutor executor("test");
+    absl::Notification posted;
+    executor.Post([&posted] { posted.WaitForNotification(); });
+    executor.Post([held = std::move(held)] {});
+    executor.Post([&] { gone_before_next = alive.expired(); });
+    posted.Notify();
+  }
+  EXPECT_TRUE(gone_before_next);
+}
+
+}  // namespace
+}  // namespace espalier

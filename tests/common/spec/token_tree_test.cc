@@ -1,0 +1,184 @@
+#include "common/spec/token_tree.h"
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr TokenTree::Limits kLimits = {
+    .max_nodes = 8, .max_depth = 3, .vocab_size = 100};
+
+//  0: 5
+//  |-- 1: 7 -- 3: 8 -- 4: 9
+//  `-- 2: 6
+TokenTree ValidTree() {
+  return {.tokens = {5, 7, 6, 8, 9},
+          .parents = {kNoParent, 0, 0, 1, 3},
+          .log_probs = {0.0f, -0.5f, -1.0f, -0.7f, -0.7f}};
+}
+
+std::string ErrorOf(const TokenTree& tree,
+                    const TokenTree::Limits& limits = kLimits) {
+  const absl::Status status = tree.Validate(limits);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+TEST(TokenTreeValidate, AcceptsAValidTreeAndTheRootAlone) {
+  EXPECT_TRUE(ValidTree().Validate(kLimits).ok());
+  EXPECT_TRUE(TokenTree::RootOnly(99).Validate(kLimits).ok());
+  EXPECT_TRUE(TokenTree::RootOnly(0).Validate({0, 0, 1}).ok());
+}
+
+TEST(TokenTreeValidate, AcceptsSiblingsThatRepeatAToken) {
+  TokenTree tree = ValidTree();
+  tree.Add(0, 7, -0.5f);
+  EXPECT_TRUE(tree.Validate(kLimits).ok());
+}
+
+TEST(TokenTreeValidate, RefusesAnEmptyTree) {
+  EXPECT_THAT(ErrorOf(TokenTree()), HasSubstr("no root"));
+}
+
+TEST(TokenTreeValidate, RefusesMoreNodesThanTheLimit) {
+  TokenTree tree = TokenTree::RootOnly(0);
+  for (int i = 0; i < 8; ++i) tree.Add(0, i, -1.0f);
+  EXPECT_TRUE(tree.Validate(kLimits).ok());
+  tree.Add(0, 8, -1.0f);
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("9 nodes, limit 8"));
+}
+
+TEST(TokenTreeValidate, RefusesAMillionNodesAndAcceptsThemWhereAllowed) {
+  TokenTree tree = TokenTree::RootOnly(0);
+  for (int32_t i = 0; i < 1000000; ++i) tree.Add(i, i % 100, 0.0f);
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("1000000 nodes, limit 8"));
+  EXPECT_TRUE(
+      tree.Validate(
+              {.max_nodes = 1000000, .max_depth = 1000000, .vocab_size = 100})
+          .ok());
+  EXPECT_THAT(
+      ErrorOf(tree,
+              {.max_nodes = 1000000, .max_depth = 999999, .vocab_size = 100}),
+      HasSubstr("depth 1000000, limit 999999"));
+}
+
+TEST(TokenTreeValidate, RefusesColumnsOfDifferentLengths) {
+  TokenTree tree = ValidTree();
+  tree.parents.pop_back();
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("parents 4"));
+  tree = ValidTree();
+  tree.log_probs.push_back(-1.0f);
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("log_probs 6"));
+  tree = ValidTree();
+  tree.provenance = {0, 1};
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("provenance 2"));
+  tree.provenance = {0, 1, 1, 2, 3};
+  EXPECT_TRUE(tree.Validate(kLimits).ok());
+}
+
+TEST(TokenTreeValidate, RefusesARootWithAParent) {
+  TokenTree tree = ValidTree();
+  tree.parents[0] = 0;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("the root has parent 0"));
+}
+
+TEST(TokenTreeValidate, RefusesParentsThatAreNotEarlierNodes) {
+  for (int32_t parent :
+       {3, 4, 5, 1000000, -1, -2, std::numeric_limits<int32_t>::min(),
+        std::numeric_limits<int32_t>::max()}) {
+    TokenTree tree = ValidTree();
+    tree.parents[3] = parent;
+    EXPECT_THAT(ErrorOf(tree), HasSubstr("node 3: parent")) << parent;
+  }
+}
+
+TEST(TokenTreeValidate, RefusesACycle) {
+  TokenTree tree = ValidTree();
+  tree.parents[3] = 4;  // and 4's parent is 3
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 3: parent 4"));
+}
+
+TEST(TokenTreeValidate, RefusesTokensOutsideTheVocabulary) {
+  for (TokenId token : {-1, 100, std::numeric_limits<int32_t>::max(),
+                        std::numeric_limits<int32_t>::min()}) {
+    for (int node : {0, 4}) {
+      TokenTree tree = ValidTree();
+      tree.tokens[node] = token;
+      EXPECT_THAT(ErrorOf(tree), HasSubstr("vocabulary of 100"));
+    }
+  }
+}
+
+TEST(TokenTreeValidate, RefusesLogProbsThatAreNotLogProbabilities) {
+  for (float bad : {std::nanf(""), std::numeric_limits<float>::infinity(),
+                    -std::numeric_limits<float>::infinity(), 0.1f}) {
+    for (int node : {0, 2}) {
+      TokenTree tree = ValidTree();
+      tree.log_probs[node] = bad;
+      EXPECT_THAT(ErrorOf(tree), HasSubstr("log_prob"));
+    }
+  }
+}
+
+TEST(TokenTreeValidate, RefusesAPathMoreLikelyThanItsStart) {
+  TokenTree tree = ValidTree();
+  tree.log_probs[4] = -0.6f;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("above its parent's"));
+}
+
+TEST(TokenTreeValidate, RefusesTreesDeeperThanTheLimit) {
+  TokenTree tree = ValidTree();
+  tree.Add(4, 1, -2.0f);
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: depth 4, limit 3"));
+}
+
+TokenTree RandomTree(int64_t nodes, std::mt19937_64& random) {
+  TokenTree tree = TokenTree::RootOnly(static_cast<TokenId>(random() % 100));
+  for (int64_t i = 0; i < nodes; ++i) {
+    const int32_t parent = static_cast<int32_t>(random() % tree.num_nodes());
+    tree.Add(parent, static_cast<TokenId>(random() % 100),
+             tree.log_probs[parent] - static_cast<float>(random() % 8) / 4);
+  }
+  return tree;
+}
+
+TEST(TokenTree, RandomTreesAreValidAndTheirPathsAndDepthsAgree) {
+  std::mt19937_64 random(1);
+  for (int trial = 0; trial < 200; ++trial) {
+    const int64_t nodes = static_cast<int64_t>(random() % 60);
+    const TokenTree tree = RandomTree(nodes, random);
+    EXPECT_TRUE(tree.Validate({nodes, nodes, 100}).ok());
+    const std::vector<int32_t> depths = tree.Depths();
+    for (int32_t node = 0; node < tree.num_nodes(); ++node) {
+      const std::vector<int32_t> path = tree.PathTo(node);
+      EXPECT_EQ(static_cast<int32_t>(path.size()), depths[node]);
+      int32_t parent = 0;
+      for (int32_t step : path) {
+        EXPECT_EQ(tree.parents[step], parent);
+        parent = step;
+      }
+      EXPECT_EQ(parent, node);
+    }
+  }
+}
+
+TEST(TokenTree, PathsAndDepthsOfASmallTree) {
+  const TokenTree tree = ValidTree();
+  EXPECT_THAT(tree.Depths(), ElementsAre(0, 1, 1, 2, 3));
+  EXPECT_THAT(tree.PathTo(0), IsEmpty());
+  EXPECT_THAT(tree.PathTo(2), ElementsAre(2));
+  EXPECT_THAT(tree.PathTo(4), ElementsAre(1, 3, 4));
+}
+
+}  // namespace
+}  // namespace espalier

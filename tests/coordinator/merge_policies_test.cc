@@ -1,0 +1,97 @@
+// Worked examples of each policy.
+#include "coordinator/merge_policies.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr TokenId kRoot = 9;
+
+// 9 -> 1 -> 2, and 9 -> 3
+TokenTree TreeA() {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(0, 1, -0.5f);
+  tree.Add(1, 2, -1.5f);
+  tree.Add(0, 3, -2.0f);
+  return tree;
+}
+
+// 9 -> 1 -> 4, and 9 -> 3 -> 5
+TokenTree TreeB() {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(0, 1, -1.0f);
+  tree.Add(1, 4, -1.25f);
+  tree.Add(0, 3, -0.75f);
+  tree.Add(3, 5, -3.0f);
+  return tree;
+}
+
+TokenTree Merge(const MergePolicy& policy, int64_t max_nodes) {
+  const TokenTree a = TreeA();
+  const TokenTree b = TreeB();
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &a},
+                                 {.drafter = 1, .tree = &b}};
+  return policy.Merge(kRoot, drafted, max_nodes);
+}
+
+TEST(UnionMergeTest, KeepsEveryPathOnceLikeliestFirst) {
+  const TokenTree merged = Merge(*NewUnionMerge(), 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 3, 4, 2, 5));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 0, 1, 1, 2));
+  EXPECT_THAT(merged.log_probs,
+              ElementsAre(0.0f, -0.5f, -0.75f, -1.25f, -1.5f, -3.0f));
+  EXPECT_THAT(merged.provenance, ElementsAre(3, 3, 3, 2, 1, 2));
+}
+
+TEST(UnionMergeTest, SmallBudgetKeepsTheLikeliestNodes) {
+  const TokenTree merged = Merge(*NewUnionMerge(), 3);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 3, 4));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 0, 1));
+}
+
+TEST(UnionMergeTest, TwinsOfOneTreeBecomeOneNodeWithBothSubtrees) {
+  TokenTree twins = TokenTree::RootOnly(kRoot);
+  twins.Add(0, 1, -1.0f);
+  twins.Add(0, 1, -2.0f);
+  twins.Add(1, 2, -3.0f);
+  twins.Add(2, 3, -4.0f);
+  const DraftedTree drafted[] = {{.drafter = 5, .tree = &twins}};
+  const TokenTree merged = NewUnionMerge()->Merge(kRoot, drafted, 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 1, 1));
+  EXPECT_THAT(merged.provenance, ElementsAre(32, 32, 32, 32));
+}
+
+TEST(UnionMergeTest, TiesGoToTheEarlierParentThenTheLowerToken) {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(0, 7, -1.0f);
+  tree.Add(0, 2, -1.0f);
+  tree.Add(1, 0, -1.0f);
+  tree.Add(2, 8, -1.0f);
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &tree}};
+  const TokenTree merged = NewUnionMerge()->Merge(kRoot, drafted, 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 2, 7, 8, 0));
+}
+
+TEST(SingleMergeTest, TakesTheFirstDrafterAlone) {
+  const TokenTree merged = Merge(*NewSingleMerge(), 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
+  EXPECT_THAT(merged.provenance, ElementsAre(1, 1, 1, 1));
+}
+
+TEST(SingleMergeTest, PassesOverDraftersWithNothingToSay) {
+  const TokenTree empty = TokenTree::RootOnly(kRoot);
+  const TokenTree b = TreeB();
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &empty},
+                                 {.drafter = 1, .tree = &b}};
+  const TokenTree merged = NewSingleMerge()->Merge(kRoot, drafted, 2);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 3, 1));
+  EXPECT_THAT(merged.provenance, ElementsAre(2, 2, 2));
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,141 @@
+// What every registered merge policy must hold, on random trees.
+#include <algorithm>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/merge_policies.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr TokenId kRoot = 9;
+constexpr TokenTree::Limits kLimits = {
+    .max_nodes = 1000, .max_depth = 1000, .vocab_size = 10};
+
+using Path = std::vector<TokenId>;
+
+std::vector<std::string> PolicyNames() {
+  Registry<MergePolicy> registry("strategy");
+  RegisterMergePolicies(registry);
+  return registry.Names();
+}
+
+Path PathOf(const TokenTree& tree, int32_t node) {
+  Path path;
+  for (int32_t step : tree.PathTo(node)) path.push_back(tree.tokens[step]);
+  return path;
+}
+
+std::set<Path> PathsOf(const TokenTree& tree) {
+  std::set<Path> paths;
+  for (int32_t i = 1; i < tree.num_nodes(); ++i) paths.insert(PathOf(tree, i));
+  return paths;
+}
+
+// Few tokens and coarse log_probs, so that trees overlap and ties abound.
+TokenTree RandomTree(std::mt19937_64& random) {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  const int64_t num_nodes = random() % 12;
+  for (int64_t i = 0; i < num_nodes; ++i) {
+    const int32_t parent = static_cast<int32_t>(random() % tree.num_nodes());
+    const float step = 0.5f * static_cast<float>(random() % 3);
+    tree.Add(parent, static_cast<TokenId>(random() % 4),
+             tree.log_probs[parent] - step);
+  }
+  return tree;
+}
+
+class MergePolicyContractTest : public testing::TestWithParam<std::string> {
+ protected:
+  MergePolicyContractTest() {
+    Registry<MergePolicy> registry("strategy");
+    RegisterMergePolicies(registry);
+    policy_ = *registry.Create(GetParam());
+  }
+
+  static std::vector<DraftedTree> Draft(const std::vector<TokenTree>& trees) {
+    std::vector<DraftedTree> drafted;
+    for (size_t i = 0; i < trees.size(); ++i) {
+      drafted.push_back({.drafter = static_cast<int>(i), .tree = &trees[i]});
+    }
+    return drafted;
+  }
+
+  template <typename Check>
+  void ForRandomTrees(Check check) {
+    for (uint64_t seed = 0; seed < 300; ++seed) {
+      SCOPED_TRACE(seed);
+      std::mt19937_64 random(seed);
+      std::vector<TokenTree> trees(1 + random() % 4);
+      for (TokenTree& tree : trees) tree = RandomTree(random);
+      check(trees, static_cast<int64_t>(random() % 20));
+    }
+  }
+
+  std::unique_ptr<MergePolicy> policy_;
+};
+
+TEST_P(MergePolicyContractTest, NoTreesGiveTheRootAlone) {
+  const TokenTree merged = policy_->Merge(kRoot, {}, 16);
+  EXPECT_EQ(merged.num_nodes(), 1);
+  EXPECT_EQ(merged.tokens[0], kRoot);
+  EXPECT_TRUE(merged.Validate(kLimits).ok());
+}
+
+TEST_P(MergePolicyContractTest, ResultIsValidAndWithinBudget) {
+  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
+    const TokenTree merged = policy_->Merge(kRoot, Draft(trees), max_nodes);
+    TokenTree::Limits limits = kLimits;
+    limits.max_nodes = max_nodes;
+    EXPECT_TRUE(merged.Validate(limits).ok()) << merged.Validate(limits);
+    EXPECT_EQ(merged.provenance.size(), merged.tokens.size());
+  });
+}
+
+TEST_P(MergePolicyContractTest, EveryNodeIsOfThoseDraftersItIsSaidToBeOf) {
+  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
+    const TokenTree merged = policy_->Merge(kRoot, Draft(trees), max_nodes);
+    for (int32_t node = 1; node < merged.num_nodes(); ++node) {
+      ASSERT_NE(merged.provenance[node], 0u);
+      ASSERT_EQ(merged.provenance[node] >> trees.size(), 0u);
+      for (size_t i = 0; i < trees.size(); ++i) {
+        if (merged.provenance[node] >> i & 1) {
+          EXPECT_TRUE(PathsOf(trees[i]).contains(PathOf(merged, node)));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(MergePolicyContractTest, OrderOfArrivalDoesNotMatter) {
+  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
+    std::vector<DraftedTree> drafted = Draft(trees);
+    const TokenTree merged = policy_->Merge(kRoot, drafted, max_nodes);
+    std::reverse(drafted.begin(), drafted.end());
+    const TokenTree again = policy_->Merge(kRoot, drafted, max_nodes);
+    EXPECT_EQ(merged.tokens, again.tokens);
+    EXPECT_EQ(merged.parents, again.parents);
+    EXPECT_EQ(merged.log_probs, again.log_probs);
+    EXPECT_EQ(merged.provenance, again.provenance);
+  });
+}
+
+TEST_P(MergePolicyContractTest, DrafterThatAgreesWithAnotherAddsNoNode) {
+  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
+    const TokenTree one = policy_->Merge(kRoot, Draft({trees[0]}), max_nodes);
+    const TokenTree two =
+        policy_->Merge(kRoot, Draft({trees[0], trees[0]}), max_nodes);
+    EXPECT_EQ(one.tokens, two.tokens);
+    EXPECT_EQ(one.parents, two.parents);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MergePolicyContractTest,
+                         testing::ValuesIn(PolicyNames()),
+                         [](const auto& suite) { return suite.param; });
+
+}  // namespace
+}  // namespace espalier::coordinator

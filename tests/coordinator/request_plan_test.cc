@@ -1,0 +1,166 @@
+#include "coordinator/request_plan.h"
+
+#include <cmath>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "coordinator/merge_policies.h"
+#include "common/spec/request_errors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RequestPlanTest : public testing::Test {
+ protected:
+  RequestPlanTest() {
+    policies_["single"] = NewSingleMerge();
+    policies_["union"] = NewUnionMerge();
+    request_.request_id = "r";
+    request_.prompt = {1, 2, 3};
+  }
+
+  absl::StatusOr<RequestPlan> Plan() {
+    return PlanRequest(request_,
+                       {.verifier = {.model = {.name = "toy", .vocab_size = 50},
+                                     .max_context = 10,
+                                     .max_tree_nodes = 32,
+                                     .rules = {"walk"},
+                                     .eos_token_ids = {0, 7}},
+                        .drafters = {"chat", "math"},
+                        .policies = &policies_});
+  }
+
+  std::map<std::string, std::unique_ptr<MergePolicy>> policies_;
+  GenerationRequest request_;
+};
+
+TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.max_tokens, 7);  // what the context holds
+  EXPECT_THAT(plan->session.stop_token_ids, ElementsAre(0, 7));
+  EXPECT_EQ(plan->budget.max_nodes, 16);
+  EXPECT_EQ(plan->budget.max_depth, 8);
+  EXPECT_THAT(plan->drafters, ElementsAre(0, 1));
+  EXPECT_EQ(plan->strategy, "union");
+  EXPECT_EQ(plan->policy, policies_["union"].get());
+  EXPECT_EQ(plan->rule, "auto");
+}
+
+TEST_F(RequestPlanTest, TakesWhatTheRequestSays) {
+  request_.max_tokens = 2;
+  request_.stop_token_ids = {9};
+  request_.ignore_eos = true;
+  request_.speculation = {.max_nodes = 4,
+                          .max_depth = 9,
+                          .drafters = {"math"},
+                          .strategy = "single",
+                          .rule = "walk"};
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.max_tokens, 2);
+  EXPECT_THAT(plan->session.stop_token_ids, ElementsAre(9));
+  EXPECT_EQ(plan->budget.max_nodes, 4);
+  EXPECT_EQ(plan->budget.max_depth, 4);  // no tree of 4 nodes is deeper
+  EXPECT_THAT(plan->drafters, ElementsAre(1));
+  EXPECT_EQ(plan->policy, policies_["single"].get());
+  EXPECT_EQ(plan->rule, "walk");
+}
+
+TEST_F(RequestPlanTest, SpeculationTurnedOffAsksNobody) {
+  for (const SpeculationOptions& off : {SpeculationOptions{.enabled = false},
+                                        SpeculationOptions{.max_nodes = 0},
+                                        SpeculationOptions{.max_depth = 0}}) {
+    request_.speculation = off;
+    const auto plan = Plan();
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->budget.max_nodes, 0);
+    EXPECT_TRUE(plan->drafters.empty());
+    EXPECT_EQ(plan->strategy, "none");
+  }
+}
+
+struct BadRequest {
+  const char* name;
+  const char* field;
+  const char* message;
+  std::function<void(GenerationRequest&)> spoil;
+};
+
+class RequestPlanErrorTest : public RequestPlanTest,
+                             public testing::WithParamInterface<BadRequest> {};
+
+TEST_P(RequestPlanErrorTest, NamesFieldValueAndLimit) {
+  GetParam().spoil(request_);
+  const absl::Status status = Plan().status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(FieldOf(status), GetParam().field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Errors, RequestPlanErrorTest,
+    testing::Values(
+        BadRequest{"NoId", "request_id", "empty",
+                   [](GenerationRequest& r) { r.request_id = ""; }},
+        BadRequest{"NoPrompt", "prompt", "empty",
+                   [](GenerationRequest& r) { r.prompt.clear(); }},
+        BadRequest{"LongPrompt", "prompt", "10 tokens; at most 9 fit",
+                   [](GenerationRequest& r) { r.prompt.assign(10, 1); }},
+        BadRequest{"PromptToken", "prompt", "token 50 at index 1",
+                   [](GenerationRequest& r) { r.prompt[1] = 50; }},
+        BadRequest{"StopToken", "stop_token_ids", "token -1 at index 0",
+                   [](GenerationRequest& r) { r.stop_token_ids = {-1}; }},
+        BadRequest{"NoTokens", "max_tokens", "0 is below 1",
+                   [](GenerationRequest& r) { r.max_tokens = 0; }},
+        BadRequest{
+            "Cold", "temperature", "0.001 is neither 0 nor 0.01 .. 100",
+            [](GenerationRequest& r) { r.sampling.temperature = 1e-3f; }},
+        BadRequest{"NanTemperature", "temperature", "nan is neither",
+                   [](GenerationRequest& r) { r.sampling.temperature = NAN; }},
+        BadRequest{"TopK", "top_k", "-1 is negative",
+                   [](GenerationRequest& r) { r.sampling.top_k = -1; }},
+        BadRequest{"TopP", "top_p", "0 is not in (0, 1]",
+                   [](GenerationRequest& r) { r.sampling.top_p = 0; }},
+        BadRequest{"NanTopP", "top_p", "nan is not in (0, 1]",
+                   [](GenerationRequest& r) { r.sampling.top_p = NAN; }},
+        BadRequest{"Nodes", "speculation.max_tree_nodes",
+                   "33 is not in 0 .. 32",
+                   [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
+        BadRequest{"Depth", "speculation.max_depth", "-1 is negative",
+                   [](GenerationRequest& r) { r.speculation.max_depth = -1; }},
+        BadRequest{
+            "Drafter", "speculation.drafters",
+            "unknown \"eagel\"; known: chat, math",
+            [](GenerationRequest& r) { r.speculation.drafters = {"eagel"}; }},
+        BadRequest{"DrafterTwice", "speculation.drafters",
+                   "\"chat\" is named twice",
+                   [](GenerationRequest& r) {
+                     r.speculation.drafters = {"chat", "chat"};
+                   }},
+        BadRequest{
+            "Strategy", "speculation.strategy",
+            "unknown \"vote\"; known: auto, single, union",
+            [](GenerationRequest& r) { r.speculation.strategy = "vote"; }},
+        BadRequest{
+            "Rule", "speculation.rule",
+            "unknown \"typical\"; known: auto, walk",
+            [](GenerationRequest& r) { r.speculation.rule = "typical"; }}),
+    [](const auto& suite) { return std::string(suite.param.name); });
+
+TEST(RequestErrorsTest, DetailsSurviveTheStatus) {
+  const absl::Status status = WithRetryAfter(
+      absl::ResourceExhaustedError("full"), absl::Milliseconds(1500));
+  EXPECT_EQ(RetryAfter(status), absl::Milliseconds(1500));
+  EXPECT_EQ(FieldOf(status), std::nullopt);
+  EXPECT_EQ(RetryAfter(absl::OkStatus()), std::nullopt);
+  EXPECT_EQ(FieldError("top_p", "bad").message(), "top_p: bad");
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,170 @@
+// The verifier may die, restart and forget; the text goes on without a token
+// lost or doubled, or ends with a clear error.
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/spec/request_errors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/coordinator/toy_cluster.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using Behaviour = FakeVerifyEndpoint::Behaviour;
+
+// Misbehaves in call number `at` only.
+std::function<Behaviour()> Once(int at, Behaviour behaviour) {
+  return [at, behaviour, call = 0]() mutable {
+    return call++ == at ? behaviour : Behaviour{};
+  };
+}
+
+struct Fault {
+  const char* name;
+  Behaviour behaviour;
+};
+
+class VerifierFaultTest : public testing::TestWithParam<Fault> {};
+
+TEST_P(VerifierFaultTest, AtAnyStepLeavesTheTextAsItIs) {
+  for (int at = 0; at < 5; ++at) {
+    SCOPED_TRACE(at);
+    ToyCluster cluster(1);
+    GenerationRequest request = ToyCluster::Request(40);
+    request.speculation.max_depth = 4;
+    // RESOURCE_EXHAUSTED before the first token is for the client.
+    if (at == 0 && absl::IsResourceExhausted(GetParam().behaviour.error)) {
+      continue;
+    }
+    cluster.verifier.Behave(Once(at, GetParam().behaviour));
+    const Seen seen = cluster.Run(request);
+    EXPECT_TRUE(seen.status.ok()) << seen.status;
+    EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+    EXPECT_EQ(seen.report.spec.num_spec_steps, 8);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, VerifierFaultTest,
+    testing::Values(
+        Fault{"Away", {.error = absl::UnavailableError("away")}},
+        Fault{"ReplyLost", {.lost_reply = absl::UnavailableError("reset")}},
+        Fault{"StateLost", {.lose_state = true}},
+        Fault{"Restarted",
+              {.lose_state = true, .error = absl::UnavailableError("reset")}},
+        Fault{"Full", {.error = absl::ResourceExhaustedError("no blocks")}},
+        Fault{"HalfForgotten", {.error = StaleBaseError(2, 5)}}),
+    [](const auto& suite) { return std::string(suite.param.name); });
+
+TEST(VerifierFaultsTest, RestartedVerifierIsFedAgainAtOnce) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave(Once(1, {.lose_state = true}));
+  const Seen seen = cluster.Run(ToyCluster::Request(18));
+  const auto& requests = cluster.verifier.requests();
+  ASSERT_EQ(requests.size(), 3u);
+  EXPECT_EQ(requests[2].update.round, requests[1].update.round);
+  EXPECT_EQ(requests[2].update.base_length, 0);
+  EXPECT_EQ(requests[2].update.new_tokens.size(), 5u + 9u);
+  EXPECT_EQ(requests[2].tree.tokens, requests[1].tree.tokens);
+  EXPECT_EQ(seen.report.timing.total, absl::ZeroDuration());
+}
+
+TEST(VerifierFaultsTest, RetriesWithGrowingPausesUntilTheDeadline) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.error = absl::UnavailableError("away")});
+  GenerationRequest request = ToyCluster::Request();
+  request.deadline = cluster.executor.Now() + absl::Seconds(10);
+  const Seen seen = cluster.Run(request);
+  EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_EQ(seen.report.finish_reason, FinishReason::kError);
+  EXPECT_EQ(seen.report.timing.total, absl::Seconds(10));
+  // 50, 100, .. 1600, 2000 ms and on, each within a quarter.
+  EXPECT_GE(cluster.verifier.requests().size(), 8u);
+  EXPECT_LE(cluster.verifier.requests().size(), 12u);
+}
+
+TEST(VerifierFaultsTest, GivesUpOnAVerifierThatStaysAway) {
+  ToyCluster cluster(1,
+                     {.verifier_retry = {.give_up_after = absl::Seconds(30)}});
+  cluster.verifier.Behave({.error = absl::UnavailableError("away")});
+  const Seen seen = cluster.Run(ToyCluster::Request());
+  EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_GE(seen.report.timing.total, absl::Seconds(30));
+  EXPECT_LE(seen.report.timing.total, absl::Seconds(33));
+}
+
+TEST(VerifierFaultsTest, AlwaysStaleVerifierIsNotAskedInABusyLoop) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.error = StaleBaseError(0, 5)});
+  GenerationRequest request = ToyCluster::Request();
+  request.deadline = cluster.executor.Now() + absl::Seconds(10);
+  EXPECT_TRUE(absl::IsUnavailable(cluster.Run(request).status));
+  EXPECT_LE(cluster.verifier.requests().size(), 24u);
+}
+
+TEST(VerifierFaultsTest, HungVerifierEndsAtTheDeadline) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave(Once(1, {.delay = kHeld}));
+  GenerationRequest request = ToyCluster::Request(18);
+  request.deadline = cluster.executor.Now() + absl::Seconds(3);
+  const Seen seen = cluster.Run(request);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(seen.status)) << seen.status;
+  EXPECT_EQ(seen.report.finish_reason, FinishReason::kDeadline);
+  EXPECT_EQ(seen.tokens.size(), 9u);
+  EXPECT_EQ(seen.report.timing.total, absl::Seconds(3));
+  cluster.verifier.Release();
+  cluster.executor.RunUntilIdle();
+}
+
+TEST(VerifierFaultsTest, RequestWithoutADeadlineGetsTheServersOwn) {
+  ToyCluster cluster(1, {.max_request_duration = absl::Seconds(5)});
+  cluster.verifier.Behave({.delay = kHeld});
+  const Seen seen = cluster.Run(ToyCluster::Request());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(seen.status)) << seen.status;
+  EXPECT_EQ(seen.report.timing.total, absl::Seconds(5));
+}
+
+TEST(VerifierFaultsTest, NoRoomForTheSequenceIsForTheClient) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.error = absl::ResourceExhaustedError("blocks")});
+  const Seen seen = cluster.Run(ToyCluster::Request());
+  EXPECT_TRUE(absl::IsResourceExhausted(seen.status)) << seen.status;
+  EXPECT_EQ(RetryAfter(seen.status), absl::Seconds(1));
+}
+
+TEST(VerifierFaultsTest, OtherErrorsEndTheRequest) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.error = absl::InvalidArgumentError("bad rule")});
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(cluster.Run(ToyCluster::Request()).status));
+  cluster.verifier.Behave({.error = absl::InternalError("out of memory")});
+  EXPECT_TRUE(absl::IsInternal(cluster.Run(ToyCluster::Request()).status));
+  cluster.verifier.Behave({.error = StaleBaseError(6, 5)});
+  EXPECT_TRUE(absl::IsInternal(cluster.Run(ToyCluster::Request()).status));
+}
+
+TEST(VerifierFaultsTest, VerdictThatDoesNotFitIsNotBelieved) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave(
+      {.corrupt = [](Verdict& verdict) { verdict.tokens[0] += 1; }});
+  const Seen seen = cluster.Run(ToyCluster::Request());
+  EXPECT_TRUE(absl::IsInternal(seen.status)) << seen.status;
+  EXPECT_TRUE(seen.tokens.empty());
+}
+
+TEST(VerifierFaultsTest, AnotherModelDoesNotFinishTheText) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave([&, call = 0]() mutable {
+    const bool restarted = call++ == 1;
+    if (restarted) cluster.info->model.tokenizer_fingerprint = 2;
+    return Behaviour{.lose_state = restarted};
+  });
+  const Seen seen = cluster.Run(ToyCluster::Request(30));
+  EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_EQ(seen.tokens.size(), 9u);
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,255 @@
+// Peers for tests of the coordinator: they hold a copy of each sequence as real
+// ones do, refuse updates that do not fit it, and misbehave on command.
+#ifndef ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
+#define ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/executor.h"
+#include "common/spec/endpoints.h"
+#include "common/spec/prefix_hash.h"
+#include "common/spec/stale_base.h"
+#include "gtest/gtest.h"
+#include "tests/testing/toy_target.h"
+
+namespace espalier {
+
+// Answers never come by themselves: see Release.
+inline constexpr absl::Duration kHeld = absl::InfiniteDuration();
+
+// A peer's copies of the committed tokens.
+class SequenceCopies {
+ public:
+  // The tokens after the update; FAILED_PRECONDITION if it does not fit.
+  absl::StatusOr<std::vector<TokenId>> Apply(const SequenceUpdate& update) {
+    std::vector<TokenId>& tokens = tokens_[update.sequence.number];
+    const int64_t held = static_cast<int64_t>(tokens.size());
+    if (update.base_length > held) {
+      return StaleBaseError(held, update.base_length);
+    }
+    const auto base = absl::MakeSpan(tokens).first(update.base_length);
+    if (PrefixHash(base) != update.prefix_hash) {
+      return StaleBaseError(0, update.base_length);
+    }
+    tokens.resize(update.base_length);
+    tokens.insert(tokens.end(), update.new_tokens.begin(),
+                  update.new_tokens.end());
+    EXPECT_FALSE(tokens.empty()) << "an update without any token";
+    return tokens;
+  }
+  void Append(SequenceId id, const std::vector<TokenId>& new_tokens) {
+    std::vector<TokenId>& tokens = tokens_[id.number];
+    tokens.insert(tokens.end(), new_tokens.begin(), new_tokens.end());
+  }
+  void Erase(SequenceId id) { tokens_.erase(id.number); }
+  void Clear() { tokens_.clear(); }
+
+ private:
+  std::map<uint64_t, std::vector<TokenId>> tokens_;
+};
+
+// Delivers replies at once (inside the call), after a while, or on Release.
+template <typename T>
+class ReplyDesk {
+ public:
+  explicit ReplyDesk(Executor* executor) : executor_(executor) {}
+
+  void Answer(absl::Duration delay, Done<T> done, absl::StatusOr<T> reply) {
+    if (delay == kHeld) {
+      held_.emplace_back(std::move(done), std::move(reply));
+    } else if (delay == absl::ZeroDuration()) {
+      std::move(done)(std::move(reply));
+    } else {
+      executor_->PostAt(
+          executor_->Now() + delay,
+          [done = std::move(done), reply = std::move(reply)]() mutable {
+            std::move(done)(std::move(reply));
+          });
+    }
+  }
+  void Release() {
+    for (auto& [done, reply] : std::exchange(held_, {})) {
+      std::move(done)(std::move(reply));
+    }
+  }
+  int num_held() const { return static_cast<int>(held_.size()); }
+
+ private:
+  Executor* executor_;
+  std::vector<std::pair<Done<T>, absl::StatusOr<T>>> held_;
+};
+
+class FakeDraftEndpoint final : public DraftEndpoint {
+ public:
+  struct Behaviour {
+    absl::Duration delay;
+    absl::Status error;       // instead of a tree, nothing applied
+    bool lose_state = false;  // first
+    std::function<void(Proposal&)> corrupt = nullptr;
+  };
+  // The tree for a text, within the budget.
+  using Draft = std::function<TokenTree(const std::vector<TokenId>& text,
+                                        const DraftBudget& budget)>;
+
+  FakeDraftEndpoint(Executor* executor, Draft draft)
+      : desk_(executor), draft_(std::move(draft)) {}
+
+  // What the next calls do; the default is to be good.
+  void Behave(std::function<Behaviour()> behave) {
+    behave_ = std::move(behave);
+  }
+  void Behave(Behaviour behaviour) {
+    behave_ = [behaviour] { return behaviour; };
+  }
+  void Release() { desk_.Release(); }
+
+  void Propose(ProposeRequest request, absl::Time,
+               Done<Proposal> done) override {
+    requests_.push_back(request);
+    const uint64_t sequence = request.update.sequence.number;
+    open_.insert(sequence);
+    EXPECT_TRUE(unanswered_.insert(sequence).second)
+        << "two unanswered requests for one sequence";
+    const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
+    if (behaviour.lose_state) copies_.Clear();
+    desk_.Answer(
+        behaviour.delay,
+        [this, sequence,
+         done = std::move(done)](absl::StatusOr<Proposal> reply) mutable {
+          unanswered_.erase(sequence);
+          std::move(done)(std::move(reply));
+        },
+        Reply(request, behaviour));
+  }
+  void EndSequence(SequenceId sequence) override {
+    EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
+    copies_.Erase(sequence);
+  }
+
+  const std::vector<ProposeRequest>& requests() const { return requests_; }
+  int num_open() const { return static_cast<int>(open_.size()); }
+
+ private:
+  absl::StatusOr<Proposal> Reply(const ProposeRequest& request,
+                                 const Behaviour& behaviour) {
+    if (!behaviour.error.ok()) return behaviour.error;
+    auto text = copies_.Apply(request.update);
+    if (!text.ok()) return text.status();
+    Proposal proposal = {.round = request.update.round,
+                         .committed_length = static_cast<int64_t>(text->size()),
+                         .tree = draft_(*text, request.budget)};
+    if (behaviour.corrupt) behaviour.corrupt(proposal);
+    return proposal;
+  }
+
+  ReplyDesk<Proposal> desk_;
+  Draft draft_;
+  std::function<Behaviour()> behave_;
+  SequenceCopies copies_;
+  std::vector<ProposeRequest> requests_;
+  std::set<uint64_t> open_;
+  std::set<uint64_t> unanswered_;
+};
+
+// Verifies against the toy target: walks the tree as long as it is right.
+class FakeVerifyEndpoint final : public VerifyEndpoint {
+ public:
+  struct Behaviour {
+    absl::Duration delay;
+    bool lose_state = false;  // first
+    absl::Status error;       // nothing applied
+    absl::Status lost_reply;  // applied, but this is what arrives
+    std::function<void(Verdict&)> corrupt = nullptr;
+  };
+
+  FakeVerifyEndpoint(Executor* executor, ToyTarget target)
+      : desk_(executor), target_(target) {}
+
+  void Behave(std::function<Behaviour()> behave) {
+    behave_ = std::move(behave);
+  }
+  void Behave(Behaviour behaviour) {
+    behave_ = [behaviour] { return behaviour; };
+  }
+  void Release() { desk_.Release(); }
+
+  void Verify(VerifyRequest request, absl::Time, Done<Verdict> done) override {
+    requests_.push_back(request);
+    open_.insert(request.update.sequence.number);
+    const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
+    if (behaviour.lose_state) {
+      copies_.Clear();
+      verdicts_.clear();
+    }
+    absl::StatusOr<Verdict> reply = behaviour.error;
+    if (behaviour.error.ok()) reply = Decide(request);
+    if (reply.ok() && behaviour.corrupt) behaviour.corrupt(*reply);
+    if (reply.ok() && !behaviour.lost_reply.ok()) reply = behaviour.lost_reply;
+    desk_.Answer(behaviour.delay, std::move(done), std::move(reply));
+  }
+  void EndSequence(SequenceId sequence) override {
+    EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
+    copies_.Erase(sequence);
+    verdicts_.erase(sequence.number);
+  }
+
+  const std::vector<VerifyRequest>& requests() const { return requests_; }
+  int num_open() const { return static_cast<int>(open_.size()); }
+
+ private:
+  absl::StatusOr<Verdict> Decide(const VerifyRequest& request) {
+    const SequenceUpdate& update = request.update;
+    Verdict& stored = verdicts_[update.sequence.number];
+    if (stored.round == update.round) return stored;
+    auto text = copies_.Apply(update);
+    if (!text.ok()) return text.status();
+    const absl::Status valid =
+        request.tree.Validate({.max_nodes = 1000,
+                               .max_depth = 1000,
+                               .vocab_size = target_.vocab_size});
+    EXPECT_TRUE(valid.ok()) << valid;
+    EXPECT_EQ(request.tree.tokens[0], text->back());
+    stored = Walk(request, *std::move(text));
+    copies_.Append(update.sequence, stored.tokens);
+    return stored;
+  }
+
+  Verdict Walk(const VerifyRequest& request, std::vector<TokenId> text) const {
+    const TokenTree& tree = request.tree;
+    Verdict verdict = {.round = request.update.round, .rule = "walk"};
+    int32_t node = 0;
+    while (true) {
+      text.push_back(target_.Next(text));
+      verdict.tokens.push_back(text.back());
+      int32_t child = node + 1;
+      while (child < tree.num_nodes() && (tree.parents[child] != node ||
+                                          tree.tokens[child] != text.back())) {
+        ++child;
+      }
+      if (child == tree.num_nodes()) return verdict;
+      verdict.path.push_back(child);
+      node = child;
+    }
+  }
+
+  ReplyDesk<Verdict> desk_;
+  ToyTarget target_;
+  std::function<Behaviour()> behave_;
+  SequenceCopies copies_;
+  std::map<uint64_t, Verdict> verdicts_;  // the last of each sequence
+  std::vector<VerifyRequest> requests_;
+  std::set<uint64_t> open_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_

@@ -1,0 +1,173 @@
+#ifndef ESPALIER_TESTS_TESTING_SCRIPTED_LANGUAGE_MODEL_H_
+#define ESPALIER_TESTS_TESTING_SCRIPTED_LANGUAGE_MODEL_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/model/language_model.h"
+
+namespace espalier {
+
+// A LanguageModel without a network: the logits after a text are a pure
+// function of all its tokens. What it has cached is the text itself, so a
+// wrong prefix or a wrong Keep gives another text.
+class ScriptedLanguageModel final : public LanguageModel {
+ public:
+  struct Options {
+    int64_t vocab_size = 40;
+    int64_t max_context = 200;
+    int64_t max_rows = 32;
+    int64_t pool_tokens = 1000;
+    float deviation = 2.0f;  // of the logits
+  };
+  // Called before every pass; an error fails it.
+  using PassHook = std::function<absl::Status(absl::Span<const SequenceRows>)>;
+
+  explicit ScriptedLanguageModel(const Options& options) : options_(options) {
+    info_.config.vocab_size = options.vocab_size;
+    info_.config.eos_ids = {2};
+    info_.device = "script";
+    info_.compute_dtype = "float32";
+    info_.max_context = options.max_context;
+    info_.max_rows = options.max_rows;
+  }
+
+  // [vocab_size] logits after `text`.
+  static std::vector<float> LogitsAfter(const Options& options,
+                                        absl::Span<const TokenId> text) {
+    uint64_t seed = text.size();
+    for (TokenId token : text) seed = seed * 6364136223846793005 + token + 1;
+    std::mt19937_64 random(seed);
+    std::normal_distribution<float> logit(0.0f, options.deviation);
+    std::vector<float> row(options.vocab_size);
+    for (float& value : row) value = logit(random);
+    return row;
+  }
+
+  void set_pass_hook(PassHook hook) { hook_ = std::move(hook); }
+  // Changes the logits that passes give from now on.
+  void set_spoil(std::function<void(std::vector<float>&)> spoil) {
+    spoil_ = std::move(spoil);
+  }
+  int64_t num_sequences() const {
+    return static_cast<int64_t>(sequences_.size());
+  }
+  int64_t num_passes() const { return num_passes_; }
+
+  const ModelInfo& info() const override { return info_; }
+  KvUsage kv_usage() const override {
+    int64_t used = 0;
+    for (const auto& [id, sequence] : sequences_) {
+      used += static_cast<int64_t>(sequence.text.size());
+    }
+    return {used, options_.pool_tokens};
+  }
+
+  CacheId NewSequence() override {
+    sequences_[next_id_] = {};
+    return next_id_++;
+  }
+  void Release(CacheId cache) override {
+    ESPALIER_CHECK(sequences_.erase(cache) == 1);
+  }
+  int64_t Length(CacheId cache) const override {
+    return static_cast<int64_t>(sequences_.at(cache).text.size());
+  }
+
+  absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
+      absl::Span<const SequenceRows> batch) override {
+    if (hook_) {
+      if (absl::Status status = hook_(batch); !status.ok()) return status;
+    }
+    ++num_passes_;
+    auto logits = std::make_unique<Rows>();
+    for (const SequenceRows& rows : batch) {
+      Sequence& sequence = sequences_.at(rows.cache);
+      const int64_t size = static_cast<int64_t>(rows.tokens.size());
+      if (size < 1 || size > options_.max_rows ||
+          rows.parents.size() != rows.tokens.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(size, " rows"));
+      }
+      if (Length(rows.cache) + size > options_.max_context) {
+        return absl::OutOfRangeError("max_context");
+      }
+      if (kv_usage().used_tokens + size > options_.pool_tokens) {
+        return absl::ResourceExhaustedError("the K/V pool is full");
+      }
+      sequence.tokens.assign(rows.tokens.begin(), rows.tokens.end());
+      sequence.parents.assign(rows.parents.begin(), rows.parents.end());
+      for (int64_t row = size - rows.num_logit_rows; row < size; ++row) {
+        logits->rows.push_back(LogitsAfter(options_, TextAt(sequence, row)));
+        if (spoil_) spoil_(logits->rows.back());
+      }
+    }
+    return logits;
+  }
+
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+    Sequence& sequence = sequences_.at(cache);
+    int32_t parent = kPrefixParent;
+    for (int32_t row : path) {
+      if (row < 0 || row >= static_cast<int32_t>(sequence.parents.size()) ||
+          sequence.parents[row] != parent) {
+        return absl::InvalidArgumentError(absl::StrCat("row ", row));
+      }
+      parent = row;
+    }
+    for (int32_t row : path) sequence.text.push_back(sequence.tokens[row]);
+    sequence.tokens.clear();
+    sequence.parents.clear();
+    return absl::OkStatus();
+  }
+
+  void Truncate(CacheId cache, int64_t length) override {
+    ESPALIER_CHECK(length >= 0 && length <= Length(cache));
+    sequences_.at(cache).text.resize(length);
+  }
+
+ private:
+  struct Sequence {
+    std::vector<TokenId> text;     // cached
+    std::vector<TokenId> tokens;   // of the last pass
+    std::vector<int32_t> parents;  // of the last pass
+  };
+  struct Rows final : LogitRows {
+    int64_t num_rows() const override {
+      return static_cast<int64_t>(rows.size());
+    }
+    absl::Span<const float> Row(int64_t row) const override {
+      return rows.at(row);
+    }
+    std::vector<std::vector<float>> rows;
+  };
+
+  static std::vector<TokenId> TextAt(const Sequence& sequence, int64_t row) {
+    std::vector<TokenId> branch;
+    for (int64_t i = row; i != kPrefixParent; i = sequence.parents[i]) {
+      branch.push_back(sequence.tokens[i]);
+    }
+    std::vector<TokenId> text = sequence.text;
+    text.insert(text.end(), branch.rbegin(), branch.rend());
+    return text;
+  }
+
+  Options options_;
+  ModelInfo info_;
+  PassHook hook_;
+  std::function<void(std::vector<float>&)> spoil_;
+  std::map<CacheId, Sequence> sequences_;
+  CacheId next_id_ = 1;
+  int64_t num_passes_ = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_TESTING_SCRIPTED_LANGUAGE_MODEL_H_

@@ -1,0 +1,63 @@
+#ifndef ESPALIER_TESTS_TESTING_TOY_TARGET_H_
+#define ESPALIER_TESTS_TESTING_TOY_TARGET_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/spec/prefix_hash.h"
+#include "common/spec/token_tree.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// A target model for tests: the next token is a pure function of the text so
+// far, so that every test knows what plain decoding would have said.
+struct ToyTarget {
+  int64_t vocab_size = 50;
+
+  TokenId Next(absl::Span<const TokenId> text) const {
+    return static_cast<TokenId>(PrefixHash(text) %
+                                static_cast<uint64_t>(vocab_size));
+  }
+
+  // What plain decoding emits after `prompt`, up to and with a stop token.
+  std::vector<TokenId> PlainText(
+      std::vector<TokenId> prompt, int64_t max_tokens,
+      const std::vector<TokenId>& stop_tokens = {}) const {
+    std::vector<TokenId> emitted;
+    while (static_cast<int64_t>(emitted.size()) < max_tokens) {
+      const TokenId token = Next(prompt);
+      prompt.push_back(token);
+      emitted.push_back(token);
+      if (std::count(stop_tokens.begin(), stop_tokens.end(), token)) break;
+    }
+    return emitted;
+  }
+
+  // The tree of a drafter that knows the target: a chain, all of it right.
+  TokenTree PerfectChain(std::vector<TokenId> text, int64_t depth) const {
+    TokenTree tree = TokenTree::RootOnly(text.back());
+    for (int32_t i = 0; i < depth; ++i) {
+      text.push_back(Next(text));
+      tree.Add(i, text.back(), -0.1f * static_cast<float>(i + 1));
+    }
+    return tree;
+  }
+
+  // A chain with not one right token.
+  TokenTree WrongChain(std::vector<TokenId> text, int64_t depth) const {
+    TokenTree tree = TokenTree::RootOnly(text.back());
+    for (int32_t i = 0; i < depth; ++i) {
+      const TokenId wrong = static_cast<TokenId>((Next(text) + 1) % vocab_size);
+      text.push_back(wrong);
+      tree.Add(i, wrong, -0.01f * static_cast<float>(i + 1));
+    }
+    return tree;
+  }
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_TESTING_TOY_TARGET_H_

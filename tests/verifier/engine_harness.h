@@ -1,0 +1,121 @@
+#ifndef ESPALIER_TESTS_VERIFIER_ENGINE_HARNESS_H_
+#define ESPALIER_TESTS_VERIFIER_ENGINE_HARNESS_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/spec/prefix_hash.h"
+#include "prometheus/registry.h"
+#include "tests/testing/fake_executor.h"
+#include "tests/testing/scripted_language_model.h"
+#include "verifier/choosers.h"
+#include "verifier/law_transform.h"
+#include "verifier/verification_rules.h"
+#include "verifier/verify_engine.h"
+
+namespace espalier::verifier {
+
+using Text = std::vector<TokenId>;
+
+// The answer to one request, once it is there.
+struct Reply {
+  std::optional<absl::StatusOr<Verdict>> value;
+  int times_answered = 0;
+};
+
+// A VerifyEngine over a scripted model, on an executor that the test runs.
+struct EngineHarness {
+  explicit EngineHarness(const ScriptedLanguageModel::Options& script_ = {},
+                         const VerifyEngine::Options& options = {})
+      : script(script_) {
+    auto owned_model = std::make_unique<ScriptedLanguageModel>(script);
+    auto owned_executor = std::make_unique<FakeExecutor>();
+    model = owned_model.get();
+    executor = owned_executor.get();
+    Registry<VerificationRule> rules("rule");
+    RegisterVerificationRules(rules);
+    auto created =
+        VerifyEngine::Create(options, std::move(owned_model),
+                             std::move(owned_executor), rules, metrics);
+    ESPALIER_CHECK(created.ok());
+    engine = *std::move(created);
+  }
+
+  std::shared_ptr<Reply> Send(VerifyRequest request,
+                              absl::Time deadline = absl::InfiniteFuture()) {
+    auto reply = std::make_shared<Reply>();
+    engine->Verify(std::move(request), deadline,
+                   [reply](absl::StatusOr<Verdict> verdict) {
+                     reply->value = std::move(verdict);
+                     ++reply->times_answered;
+                   });
+    return reply;
+  }
+
+  absl::StatusOr<Verdict> Ask(VerifyRequest request) {
+    const auto reply = Send(std::move(request));
+    executor->RunUntilIdle();
+    ESPALIER_CHECK(reply->times_answered == 1);
+    return *reply->value;
+  }
+
+  ScriptedLanguageModel::Options script;
+  prometheus::Registry metrics;
+  ScriptedLanguageModel* model = nullptr;  // the engine's
+  FakeExecutor* executor = nullptr;        // the engine's
+  std::unique_ptr<VerifyEngine> engine;
+};
+
+// The text without speculation: token after token from the target's law.
+inline Text PlainText(const ScriptedLanguageModel::Options& script, Text text,
+                      const SamplingParams& sampling, int64_t length) {
+  LawTransform transform;
+  GumbelChooser chooser(sampling.seed);
+  while (static_cast<int64_t>(text.size()) < length) {
+    const auto row = ScriptedLanguageModel::LogitsAfter(script, text);
+    const auto law = transform.Apply(row, sampling);
+    text.push_back(chooser.Draw(static_cast<int64_t>(text.size()), *law));
+  }
+  return text;
+}
+
+// The coordinator's side of one sequence.
+struct Client {
+  SequenceId id;
+  Text text;
+  SamplingParams sampling = {};
+  uint64_t round = 1;
+  int64_t held = 0;  // tokens that the verifier has
+
+  VerifyRequest Request(TokenTree tree) const {
+    VerifyRequest request;
+    request.update = {
+        .sequence = id,
+        .round = round,
+        .base_length = held,
+        .prefix_hash = PrefixHash(absl::MakeConstSpan(text).first(held)),
+        .new_tokens = Text(text.begin() + held, text.end()),
+        .sampling = sampling};
+    request.tree = std::move(tree);
+    request.rule = "auto";
+    return request;
+  }
+  VerifyRequest Request() const {
+    return Request(TokenTree::RootOnly(text.back()));
+  }
+
+  void Commit(const Verdict& verdict) {
+    ESPALIER_CHECK(verdict.round == round);
+    text.insert(text.end(), verdict.tokens.begin(), verdict.tokens.end());
+    held = static_cast<int64_t>(text.size());
+    ++round;
+  }
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_TESTS_VERIFIER_ENGINE_HARNESS_H_

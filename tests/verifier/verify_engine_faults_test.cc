@@ -1,0 +1,303 @@
+// Bad requests, full pools, failing models, ended sequences: each a clear error
+// for that request, and the engine goes on.
+
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/verifier/engine_harness.h"
+
+namespace espalier::verifier {
+namespace {
+
+using ::testing::HasSubstr;
+
+const Text kPrompt = {7, 3, 31, 12, 5, 9, 22, 14, 1, 8, 30};
+
+absl::StatusCode CodeOf(const std::shared_ptr<Reply>& reply) {
+  EXPECT_EQ(reply->times_answered, 1);
+  return reply->value ? reply->value->status().code() : absl::StatusCode::kOk;
+}
+
+double GaugeValue(prometheus::Registry& metrics, const std::string& name) {
+  for (const auto& family : metrics.Collect()) {
+    if (family.name == name) return family.metric.at(0).gauge.value;
+  }
+  ADD_FAILURE() << "no " << name;
+  return -1;
+}
+
+struct BadRequest {
+  const char* name;
+  void (*spoil)(VerifyRequest&);
+  const char* message;
+};
+
+void PrintTo(const BadRequest& bad, std::ostream* out) { *out << bad.name; }
+
+class RefusedRequest : public ::testing::TestWithParam<BadRequest> {};
+
+TEST_P(RefusedRequest, IsNamedAndLeavesTheSessionAsItWas) {
+  EngineHarness harness({}, {.max_tree_nodes = 6});
+  Client client = {.id = {1, 1}, .text = kPrompt};
+  client.Commit(*harness.Ask(client.Request()));
+  client.text.push_back(4);
+
+  VerifyRequest request = client.Request();
+  GetParam().spoil(request);
+  const auto refused = harness.Ask(std::move(request));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr(GetParam().message));
+
+  const Text start = client.text;
+  const auto verdict = harness.Ask(client.Request());
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  client.Commit(*verdict);
+  EXPECT_EQ(client.text,
+            PlainText(harness.script, start, {}, start.size() + 1));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, RefusedRequest,
+    ::testing::Values(
+        BadRequest{"NegativeBase",
+                   [](VerifyRequest& r) { r.update.base_length = -1; },
+                   "base_length -1"},
+        BadRequest{"EnormousBase",
+                   [](VerifyRequest& r) {
+                     r.update.base_length = std::numeric_limits<int64_t>::max();
+                   },
+                   "max_context is 200"},
+        BadRequest{"TooLong",
+                   [](VerifyRequest& r) { r.update.new_tokens.resize(500); },
+                   "max_context is 200"},
+        BadRequest{"NoTokens",
+                   [](VerifyRequest& r) {
+                     r.update.base_length = 0;
+                     r.update.new_tokens.clear();
+                   },
+                   "no committed tokens"},
+        BadRequest{"HashOfNothing",
+                   [](VerifyRequest& r) {
+                     r.update.base_length = 0;
+                     r.update.prefix_hash = 5;
+                   },
+                   "prefix_hash"},
+        BadRequest{"TokenAboveVocabulary",
+                   [](VerifyRequest& r) { r.update.new_tokens[0] = 40; },
+                   "new_tokens[0] is 40, outside the vocabulary of 40"},
+        BadRequest{"TokenBelowVocabulary",
+                   [](VerifyRequest& r) { r.update.new_tokens[0] = -1; },
+                   "new_tokens[0] is -1"},
+        BadRequest{"Temperature",
+                   [](VerifyRequest& r) { r.update.sampling.temperature = -1; },
+                   "temperature"},
+        BadRequest{"EmptyTree", [](VerifyRequest& r) { r.tree = TokenTree(); },
+                   "draft tree"},
+        BadRequest{"WrongRoot", [](VerifyRequest& r) { r.tree.tokens[0] = 5; },
+                   "root token 5 is not the last committed token 4"},
+        BadRequest{"CyclicTree",
+                   [](VerifyRequest& r) {
+                     r.tree.Add(0, 1, 0.0f);
+                     r.tree.Add(1, 1, 0.0f);
+                     r.tree.parents[1] = 2;
+                   },
+                   "node 1: parent 2"},
+        BadRequest{"LargeTree",
+                   [](VerifyRequest& r) {
+                     for (int i = 0; i < 7; ++i) r.tree.Add(0, i, 0.0f);
+                   },
+                   "7 nodes, limit 6"},
+        BadRequest{"TreeTokenOutsideVocabulary",
+                   [](VerifyRequest& r) { r.tree.Add(0, 40, 0.0f); },
+                   "vocabulary of 40"},
+        BadRequest{"UnknownRule", [](VerifyRequest& r) { r.rule = "wlak"; },
+                   "unknown rule \"wlak\"; known: auto, walk"},
+        BadRequest{"PastRound", [](VerifyRequest& r) { r.update.round = 0; },
+                   "round 0 is over: round 1"}),
+    [](const auto& named) { return named.param.name; });
+
+TEST(VerifyEngineFaults, OnlySoManySessionsAreOpenAtOnce) {
+  EngineHarness harness({}, {.max_sessions = 2});
+  for (uint64_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(
+        harness.Ask(Client{.id = {1, i}, .text = kPrompt}.Request()).ok());
+  }
+  const Client third = {.id = {1, 3}, .text = kPrompt};
+  EXPECT_EQ(harness.Ask(third.Request()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  harness.engine->EndSequence({1, 0});
+  EXPECT_TRUE(harness.Ask(third.Request()).ok());
+}
+
+TEST(VerifyEngineFaults, AnEndedSequenceGivesBackWhatItHeld) {
+  EngineHarness harness;
+  const Client client = {.id = {1, 1}, .text = kPrompt};
+  EXPECT_TRUE(harness.Ask(client.Request()).ok());
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_sessions_open"), 1);
+  EXPECT_GT(GaugeValue(harness.metrics, "espalier_kv_cache_usage_ratio"), 0);
+  harness.engine->EndSequence(client.id);
+  harness.engine->EndSequence(client.id);
+  harness.engine->EndSequence({8, 8});
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(harness.model->num_sequences(), 0);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_sessions_open"), 0);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_cache_usage_ratio"), 0);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_tokens_used"), 0);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_tokens_total"), 1000);
+}
+
+TEST(VerifyEngineFaults, ASequenceEndedWhileItWaitsCostsNoPass) {
+  EngineHarness harness;
+  const Client client = {.id = {1, 1}, .text = kPrompt};
+  const auto reply = harness.Send(client.Request());
+  harness.engine->EndSequence(client.id);
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(CodeOf(reply), absl::StatusCode::kCancelled);
+  EXPECT_EQ(harness.model->num_passes(), 0);
+  EXPECT_EQ(harness.model->num_sequences(), 0);
+}
+
+TEST(VerifyEngineFaults, ASequenceEndedInItsPromptStopsThere) {
+  EngineHarness harness({}, {.prefill_chunk = 2});
+  const Client client = {.id = {1, 1}, .text = kPrompt};
+  const auto reply = harness.Send(client.Request());
+  while (harness.model->num_passes() < 2) harness.executor->RunOne();
+  harness.engine->EndSequence(client.id);
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(CodeOf(reply), absl::StatusCode::kCancelled);
+  EXPECT_LE(harness.model->num_passes(), 3);
+}
+
+TEST(VerifyEngineFaults, ARequestSentAgainWhileItWaitsReplacesTheFirst) {
+  EngineHarness harness;
+  const Client client = {.id = {1, 1}, .text = kPrompt};
+  const auto first = harness.Send(client.Request());
+  const auto second = harness.Send(client.Request());
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(CodeOf(first), absl::StatusCode::kCancelled);
+  EXPECT_EQ(CodeOf(second), absl::StatusCode::kOk);
+  EXPECT_EQ(harness.model->num_passes(), 2);  // the prompt, the tree
+}
+
+TEST(VerifyEngineFaults, APassedDeadlineCostsNoPass) {
+  EngineHarness harness;
+  Client client = {.id = {1, 1}, .text = kPrompt};
+  const auto late = harness.Send(client.Request(), harness.executor->Now());
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(CodeOf(late), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(harness.model->num_passes(), 0);
+  client.Commit(*harness.Ask(client.Request()));
+  EXPECT_EQ(client.text,
+            PlainText(harness.script, kPrompt, {}, kPrompt.size() + 1));
+}
+
+TEST(VerifyEngineFaults, IdleSessionsAreDroppedAndBusyOnesStay) {
+  EngineHarness harness({}, {.session_ttl = absl::Minutes(10)});
+  const Client idle = {.id = {1, 1}, .text = kPrompt};
+  Client busy = {.id = {1, 2}, .text = kPrompt};
+  EXPECT_TRUE(harness.Ask(idle.Request()).ok());
+  for (int i = 0; i < 6; ++i) {
+    busy.Commit(*harness.Ask(busy.Request()));
+    harness.executor->AdvanceBy(absl::Minutes(4));
+  }
+  EXPECT_EQ(harness.model->num_sequences(), 1);
+  harness.executor->AdvanceBy(absl::Minutes(20));
+  EXPECT_EQ(harness.model->num_sequences(), 0);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_sessions_open"), 0);
+}
+
+TEST(VerifyEngineFaults, AFullPoolRefusesOneRequestAndTheOthersGoOn) {
+  EngineHarness harness({.pool_tokens = 40}, {.prefill_chunk = 8});
+  Client small = {.id = {1, 1}, .text = kPrompt};
+  small.Commit(*harness.Ask(small.Request()));
+  Client large = {.id = {1, 2}, .text = Text(60, 3)};
+  EXPECT_EQ(harness.Ask(large.Request()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  harness.engine->EndSequence(large.id);
+  small.Commit(*harness.Ask(small.Request()));
+  EXPECT_EQ(small.text,
+            PlainText(harness.script, kPrompt, {}, kPrompt.size() + 2));
+}
+
+TEST(VerifyEngineFaults, AFailedPassIsInternalAndMayBeTriedAgain) {
+  // The first pass is the prompt's, the second the tree's.
+  for (int failing : {1, 2}) {
+    EngineHarness harness;
+    int passes = 0;
+    harness.model->set_pass_hook([&](absl::Span<const SequenceRows>) {
+      return ++passes == failing ? absl::UnknownError("device lost")
+                                 : absl::OkStatus();
+    });
+    Client client = {.id = {1, 1}, .text = kPrompt};
+    const auto failed = harness.Ask(client.Request());
+    EXPECT_EQ(failed.status(),
+              absl::InternalError("target model: device lost"));
+    client.Commit(*harness.Ask(client.Request()));
+    EXPECT_EQ(client.text,
+              PlainText(harness.script, kPrompt, {}, kPrompt.size() + 1));
+  }
+}
+
+TEST(VerifyEngineFaults, LogitsThatAreNoNumbersAreInternalAndNameTheNode) {
+  EngineHarness harness;
+  harness.model->set_spoil(
+      [](std::vector<float>& row) { row[17] = std::nanf(""); });
+  for (float temperature : {0.0f, 1.0f}) {
+    Client client = {.id = {1, temperature > 0},
+                     .text = kPrompt,
+                     .sampling = {.temperature = temperature}};
+    const auto failed = harness.Ask(client.Request());
+    EXPECT_EQ(failed.status(),
+              absl::InternalError("target model: after node 0: logit of token "
+                                  "17 is nan"));
+  }
+}
+
+TEST(VerifyEngineFaults, OptionsOutOfRangeAreRefused) {
+  Registry<VerificationRule> rules("rule");
+  for (const VerifyEngine::Options& bad :
+       {VerifyEngine::Options{.max_sessions = 0},
+        VerifyEngine::Options{.max_tree_nodes = -1},
+        VerifyEngine::Options{.prefill_chunk = 0},
+        VerifyEngine::Options{.session_ttl = absl::ZeroDuration()}}) {
+    prometheus::Registry metrics;
+    const auto engine =
+        VerifyEngine::Create(bad,
+                             std::make_unique<ScriptedLanguageModel>(
+                                 ScriptedLanguageModel::Options{}),
+                             std::make_unique<FakeExecutor>(), rules, metrics);
+    EXPECT_EQ(engine.status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(VerifierMetrics, ObserveEveryStageOfARound) {
+  prometheus::Registry registry;
+  VerifierMetrics metrics(registry, "tiny");
+  Verdict verdict;
+  verdict.near_ties = 2;
+  verdict.timings.forward = absl::Milliseconds(3);
+  metrics.ObserveRound(verdict);
+  verdict.timings.prefill = absl::Milliseconds(5);
+  metrics.ObserveRound(verdict);
+
+  std::map<std::string, uint64_t> counts;
+  for (const auto& family : registry.Collect()) {
+    if (family.name != "espalier_step_stage_seconds") continue;
+    for (const auto& metric : family.metric) {
+      counts[metric.label.at(0).value] = metric.histogram.sample_count;
+    }
+  }
+  EXPECT_THAT(counts, ::testing::ElementsAre(
+                          std::pair("accept", 2), std::pair("commit", 2),
+                          std::pair("prefill", 1),  // rounds that had one
+                          std::pair("verify_forward", 2),
+                          std::pair("verify_queue", 2)));
+  EXPECT_EQ(metrics.near_ties.Value(), 4);
+  EXPECT_NEAR(metrics.forward_seconds.Collect().histogram.sample_sum, 0.006,
+              1e-9);
+}
+
+}  // namespace
+}  // namespace espalier::verifier

@@ -1,0 +1,143 @@
+// Whole decodings, round after round, against drafters that know the
+// verifier's noise of all positions and everything emitted so far.
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "tests/verifier/exact_law.h"
+#include "tests/verifier/shared_noise.h"
+#include "tests/verifier/small_trees.h"
+#include "verifier/verification_rules.h"
+
+namespace espalier::verifier {
+namespace {
+
+struct Foreknowledge {
+  const TableModel& target;
+  const SharedNoise& noise;
+  const Tokens& emitted;
+  int64_t depth;  // tokens that the tree may still look ahead
+};
+using Adversary = std::function<TokenTree(const Foreknowledge&)>;
+
+TokenId Root(const Foreknowledge& known) {
+  return known.emitted.empty() ? 0 : known.emitted.back();
+}
+
+// The very tokens that the target will draw.
+TokenTree Oracle(const Foreknowledge& known) {
+  TokenTree tree = TokenTree::RootOnly(Root(known));
+  Tokens text = known.emitted;
+  for (int32_t node = 0; node < known.depth; ++node) {
+    text.push_back(known.noise.Draw(text.size(), known.target.Law(text)));
+    tree.Add(node, text.back(), 0.0f);
+  }
+  return tree;
+}
+
+// Every token but the one that the target will draw.
+TokenTree Saboteur(const Foreknowledge& known) {
+  TokenTree tree = TokenTree::RootOnly(Root(known));
+  const TokenId drawn =
+      known.noise.Draw(known.emitted.size(), known.target.Law(known.emitted));
+  for (TokenId token = 0; token < known.target.vocab(); ++token) {
+    if (token != drawn) tree.Add(0, token, 0.0f);
+  }
+  return tree;
+}
+
+// Helps where the last token of a tree would be 0, sabotages elsewhere: a tree
+// rule with a bias towards what the drafter likes.
+TokenTree Schemer(const Foreknowledge& known) {
+  TokenTree oracle = Oracle(known);
+  return oracle.tokens.back() == 0 ? oracle : Saboteur(known);
+}
+
+// A random tree, another one for every noise and past.
+TokenTree Chameleon(const Foreknowledge& known) {
+  uint64_t seed = known.emitted.size();
+  for (TokenId token : known.emitted) seed = seed * 31 + token;
+  for (int64_t i = 0; i < known.depth; ++i) {
+    const double uniform = known.noise.uniform(known.emitted.size() + i);
+    seed = seed * 1000003 + static_cast<uint64_t>(uniform * 1e6);
+  }
+  std::mt19937_64 random(seed);
+  return RandomTree(
+      {.vocab = known.target.vocab(), .depth = known.depth, .branching = 3},
+      random);
+}
+
+// laws[t]: those after every context of t tokens.
+std::vector<std::vector<std::vector<double>>> LawsByPosition(
+    const TableModel& target, int64_t length) {
+  std::vector<std::vector<std::vector<double>>> laws(length);
+  std::vector<Tokens> contexts = {{}};
+  for (auto& laws_here : laws) {
+    std::vector<Tokens> longer;
+    for (const Tokens& context : contexts) {
+      const auto law = target.Law(context);
+      laws_here.emplace_back(law.begin(), law.end());
+      for (TokenId token = 0; token < target.vocab(); ++token) {
+        longer.push_back(context);
+        longer.back().push_back(token);
+      }
+    }
+    contexts = std::move(longer);
+  }
+  return laws;
+}
+
+struct Named {
+  const char* name;
+  Adversary adversary;
+};
+
+void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
+
+class WalkDecoding : public ::testing::TestWithParam<Named> {};
+
+TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
+  const auto rule = NewWalkRule();
+  std::mt19937_64 random(11);
+  for (const auto& [vocab, length] : {std::pair{2, 4}, std::pair{3, 3}}) {
+    for (int trial = 0; trial < 5; ++trial) {
+      // The last round may look past `length`, by one tree.
+      const TableModel target(vocab, length, /*zeros=*/0.15, random);
+      const auto laws = LawsByPosition(target, length);
+      const ExactLaw law = EnumerateLaw(
+          target, length, [&, length = length](ChoiceTree& choices) {
+            const SharedNoise noise(laws, choices);
+            SharedNoiseChooser chooser(noise);
+            Tokens emitted;
+            while (static_cast<int64_t>(emitted.size()) < length) {
+              const int64_t left = length - emitted.size();
+              const TokenTree tree =
+                  GetParam().adversary({target, noise, emitted, left - 1});
+              TableLaws tree_laws(target, emitted, tree);
+              const auto acceptance =
+                  rule->Accept(tree, emitted.size(), tree_laws, chooser);
+              for (int32_t node : acceptance->path) {
+                emitted.push_back(tree.tokens[node]);
+              }
+              emitted.push_back(acceptance->bonus_token);
+            }
+            EXPECT_EQ(static_cast<int64_t>(emitted.size()), length);
+            return emitted;
+          });
+      EXPECT_LT(MaxError(law.joint, target.JointLaw(length)), 1e-9);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Adversaries, WalkDecoding,
+                         ::testing::Values(Named{"Oracle", Oracle},
+                                           Named{"Saboteur", Saboteur},
+                                           Named{"Schemer", Schemer},
+                                           Named{"Chameleon", Chameleon}),
+                         [](const auto& named) { return named.param.name; });
+
+}  // namespace
+}  // namespace espalier::verifier

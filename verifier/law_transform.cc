@@ -1,0 +1,128 @@
+#include "verifier/law_transform.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "verifier/near_tie.h"
+
+namespace espalier::verifier {
+namespace {
+
+absl::Status CheckFinite(absl::Span<const float> logits) {
+  bool all_finite = true;
+  for (float logit : logits) all_finite &= std::isfinite(logit);
+  if (all_finite) return absl::OkStatus();
+  const auto bad = std::find_if(logits.begin(), logits.end(),
+                                [](float x) { return !std::isfinite(x); });
+  return absl::InternalError(
+      absl::StrCat("logit of token ", bad - logits.begin(), " is ", *bad));
+}
+
+}  // namespace
+
+absl::StatusOr<TargetLaw> LawTransform::Apply(absl::Span<const float> logits,
+                                              const SamplingParams& sampling) {
+  ESPALIER_CHECK(!logits.empty());
+  RETURN_IF_ERROR(CheckFinite(logits));
+  if (sampling.greedy()) return Greedy(logits);
+  Scale(logits, sampling.temperature);
+  if (sampling.top_k > 0) KeepTopK(sampling.top_k);
+  if (sampling.top_p < 1) KeepNucleus(sampling.top_p);
+  TargetLaw law = {.log_weights = weights_};
+  if (!all_tokens_) law.tokens = tokens_;
+  return law;
+}
+
+TargetLaw LawTransform::Greedy(absl::Span<const float> logits) {
+  size_t best = 0;
+  float second = -std::numeric_limits<float>::infinity();
+  for (size_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best]) {
+      second = logits[best];
+      best = i;
+    } else {
+      second = std::max(second, logits[i]);
+    }
+  }
+  tokens_.assign(1, static_cast<TokenId>(best));
+  weights_.assign(1, 0.0f);
+  return {.tokens = tokens_,
+          .log_weights = weights_,
+          .near_tie = logits[best] - second <= kNearTie};
+}
+
+// Relative to the largest logit, so that no temperature can overflow upwards.
+void LawTransform::Scale(absl::Span<const float> logits, float temperature) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  weights_.resize(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    weights_[i] = (logits[i] - largest) / temperature;
+  }
+  all_tokens_ = true;
+}
+
+// Runs first of the filters, while index and token id are the same.
+void LawTransform::KeepTopK(size_t k) {
+  if (k >= weights_.size()) return;
+  ranked_ = weights_;
+  std::nth_element(ranked_.begin(), ranked_.begin() + (k - 1), ranked_.end(),
+                   std::greater<>());
+  const float last = ranked_[k - 1];  // the k-th largest
+  size_t room_at_last =
+      k - std::count_if(weights_.begin(), weights_.end(),
+                        [last](float weight) { return weight > last; });
+  tokens_.clear();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (weights_[i] < last) continue;
+    if (weights_[i] == last) {
+      if (room_at_last == 0) continue;
+      --room_at_last;
+    }
+    weights_[tokens_.size()] = weights_[i];
+    tokens_.push_back(static_cast<TokenId>(i));
+  }
+  weights_.resize(tokens_.size());
+  all_tokens_ = false;
+}
+
+// The smallest set of most likely tokens whose mass reaches top_p; of equally
+// likely ones the lower id comes first.
+void LawTransform::KeepNucleus(float top_p) {
+  double total = 0;
+  for (float weight : weights_) total += std::exp(static_cast<double>(weight));
+
+  // A heap instead of a sort: the nucleus is a small part of the vocabulary.
+  heap_.resize(weights_.size());
+  std::iota(heap_.begin(), heap_.end(), 0);
+  const auto less_likely = [this](int32_t a, int32_t b) {
+    return weights_[a] != weights_[b] ? weights_[a] < weights_[b] : a > b;
+  };
+  std::make_heap(heap_.begin(), heap_.end(), less_likely);
+  auto rest = heap_.end();  // the nucleus collects behind it
+  double mass = 0;
+  do {
+    std::pop_heap(heap_.begin(), rest, less_likely);
+    --rest;
+    mass += std::exp(static_cast<double>(weights_[*rest]));
+  } while (mass < top_p * total && rest != heap_.begin());
+
+  std::sort(rest, heap_.end());
+  size_t kept = 0;
+  if (all_tokens_) tokens_.resize(heap_.end() - rest);
+  for (auto index = rest; index != heap_.end(); ++index, ++kept) {
+    weights_[kept] = weights_[*index];
+    tokens_[kept] = all_tokens_ ? *index : tokens_[*index];
+  }
+  weights_.resize(kept);
+  tokens_.resize(kept);
+  all_tokens_ = false;
+}
+
+}  // namespace espalier::verifier

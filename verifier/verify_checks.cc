@@ -1,0 +1,78 @@
+#include "verifier/verify_checks.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/spec/prefix_hash.h"
+#include "common/spec/stale_base.h"
+
+namespace espalier::verifier {
+namespace {
+
+absl::Status CheckUpdate(const SequenceUpdate& update,
+                         const VerifyLimits& limits) {
+  if (update.base_length < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("base_length ", update.base_length, " is negative"));
+  }
+  const int64_t new_length = static_cast<int64_t>(update.new_tokens.size());
+  // Subtracted, because the sum of hostile lengths could overflow.
+  if (update.base_length > limits.max_context - new_length) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(update.base_length, " + ", new_length,
+                     " committed tokens, max_context is ", limits.max_context));
+  }
+  if (update.committed_length() == 0) {
+    return absl::InvalidArgumentError(
+        "no committed tokens: nothing to continue");
+  }
+  if (update.base_length == 0 && update.prefix_hash != kEmptyPrefixHash) {
+    return absl::InvalidArgumentError(
+        "prefix_hash with base_length 0 is not the hash of no tokens");
+  }
+  const auto bad = std::find_if(
+      update.new_tokens.begin(), update.new_tokens.end(),
+      [&](TokenId id) { return id < 0 || id >= limits.vocab_size; });
+  if (bad != update.new_tokens.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("new_tokens[", bad - update.new_tokens.begin(), "] is ",
+                     *bad, ", outside the vocabulary of ", limits.vocab_size));
+  }
+  return ValidateSamplingParams(update.sampling);
+}
+
+}  // namespace
+
+absl::Status CheckVerifyRequest(const VerifyRequest& request,
+                                const VerifyLimits& limits) {
+  RETURN_IF_ERROR(CheckUpdate(request.update, limits));
+  return request.tree.Validate({.max_nodes = limits.max_tree_nodes,
+                                .max_depth = limits.max_tree_nodes,
+                                .vocab_size = limits.vocab_size});
+}
+
+absl::Status CheckBase(absl::Span<const TokenId> held,
+                       const SequenceUpdate& update) {
+  const int64_t held_length = static_cast<int64_t>(held.size());
+  if (update.base_length > held_length) {
+    return StaleBaseError(held_length, update.base_length);
+  }
+  if (PrefixHash(held.first(update.base_length)) != update.prefix_hash) {
+    return StaleBaseError(0, update.base_length);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRoot(absl::Span<const TokenId> held,
+                       const VerifyRequest& request) {
+  const SequenceUpdate& update = request.update;
+  const TokenId last = update.new_tokens.empty() ? held[update.base_length - 1]
+                                                 : update.new_tokens.back();
+  if (request.tree.tokens[0] == last) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("draft tree: root token ", request.tree.tokens[0],
+                   " is not the last committed token ", last));
+}
+
+}  // namespace espalier::verifier

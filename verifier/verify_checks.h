@@ -1,0 +1,36 @@
+// What is checked of a request before it may touch a session.
+#ifndef ESPALIER_VERIFIER_VERIFY_CHECKS_H_
+#define ESPALIER_VERIFIER_VERIFY_CHECKS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/spec/messages.h"
+
+namespace espalier::verifier {
+
+struct VerifyLimits {
+  int64_t vocab_size = 0;
+  int64_t max_context = 0;     // tokens of a sequence
+  int64_t max_tree_nodes = 0;  // root excluded
+};
+
+// INVALID_ARGUMENT names the field and the limit.
+absl::Status CheckVerifyRequest(const VerifyRequest& request,
+                                const VerifyLimits& limits);
+
+// Whether the update continues what is held. FAILED_PRECONDITION with the
+// length from which to send again: all that is held if the update starts
+// behind it, 0 if the tokens differ.
+absl::Status CheckBase(absl::Span<const TokenId> held,
+                       const SequenceUpdate& update);
+
+// INVALID_ARGUMENT: the tree does not hang on the last committed token.
+// REQUIRES: the request and its base passed the checks above.
+absl::Status CheckRoot(absl::Span<const TokenId> held,
+                       const VerifyRequest& request);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_VERIFY_CHECKS_H_

@@ -1,0 +1,312 @@
+#include "verifier/verify_engine.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/spec/stale_base.h"
+
+namespace espalier::verifier {
+namespace {
+
+// The rule that stands for "auto".
+constexpr char kDefaultRule[] = "walk";
+
+std::string RuleName(const VerifyRequest& request) {
+  return request.rule == "auto" ? kDefaultRule : request.rule;
+}
+
+absl::Status CheckOptions(const VerifyEngine::Options& options,
+                          const ModelInfo& model) {
+  if (options.max_sessions < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("max_sessions ", options.max_sessions, " is below 1"));
+  }
+  if (options.max_tree_nodes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "max_tree_nodes ", options.max_tree_nodes, " is negative"));
+  }
+  if (options.prefill_chunk < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("prefill_chunk ", options.prefill_chunk, " is below 1"));
+  }
+  if (options.session_ttl <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError("session_ttl is not above 0");
+  }
+  if (model.max_rows < 1 || model.max_context < 1) {
+    return absl::InvalidArgumentError("the model has room for no token");
+  }
+  return absl::OkStatus();
+}
+
+// The first nodes are a tree too. REQUIRES: size >= 1.
+void CutTree(TokenTree& tree, int64_t size) {
+  if (tree.num_nodes() <= size) return;
+  tree.tokens.resize(size);
+  tree.parents.resize(size);
+  tree.log_probs.resize(size);
+  if (!tree.provenance.empty()) tree.provenance.resize(size);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<VerifyEngine>> VerifyEngine::Create(
+    const Options& options, std::unique_ptr<LanguageModel> model,
+    std::unique_ptr<Executor> executor, const Registry<VerificationRule>& rules,
+    prometheus::Registry& metrics) {
+  RETURN_IF_ERROR(CheckOptions(options, model->info()));
+  Rules made;
+  for (const std::string& name : rules.Names()) {
+    ASSIGN_OR_RETURN(made[name], rules.Create(name));
+  }
+  return std::unique_ptr<VerifyEngine>(
+      new VerifyEngine(options, std::move(model), std::move(executor),
+                       std::move(made), metrics));
+}
+
+VerifyEngine::VerifyEngine(const Options& options,
+                           std::unique_ptr<LanguageModel> model,
+                           std::unique_ptr<Executor> executor, Rules rules,
+                           prometheus::Registry& metrics)
+    : options_(options),
+      model_(std::move(model)),
+      rules_(std::move(rules)),
+      metrics_(metrics, options.identity.name),
+      tree_pass_(*model_, *executor),
+      executor_(std::move(executor)) {
+  const ModelInfo& target = model_->info();
+  info_.model = options.identity;
+  info_.model.vocab_size = target.config.vocab_size;
+  info_.epoch = options.epoch;
+  info_.max_context = target.max_context;
+  info_.max_tree_nodes = std::min(options.max_tree_nodes, target.max_rows - 1);
+  for (const auto& [name, rule] : rules_) info_.rules.push_back(name);
+  info_.eos_token_ids = target.config.eos_ids;
+  info_.device = absl::StrCat(target.device, ", ", target.compute_dtype);
+  limits_ = {.vocab_size = info_.model.vocab_size,
+             .max_context = info_.max_context,
+             .max_tree_nodes = info_.max_tree_nodes};
+  executor_->Post([this] {
+    UpdateGauges();
+    DropIdleSessions();
+  });
+}
+
+VerifyEngine::~VerifyEngine() {
+  stopping_ = true;
+  executor_->Post([this] {
+    for (auto& [id, session] : sessions_) {
+      Answer(*session, absl::UnavailableError("the verifier is stopping"));
+    }
+  });
+}
+
+void VerifyEngine::Verify(VerifyRequest request, absl::Time deadline,
+                          Done<Verdict> done) {
+  auto job = std::make_unique<Job>(Job{.request = std::move(request),
+                                       .deadline = deadline,
+                                       .done = std::move(done),
+                                       .waiting_since = executor_->Now()});
+  executor_->Post(
+      [this, job = std::move(job)]() mutable { Admit(std::move(job)); });
+}
+
+void VerifyEngine::EndSequence(SequenceId sequence) {
+  executor_->Post([this, sequence] {
+    Drop(sequence, absl::CancelledError("the sequence was ended"));
+  });
+}
+
+// Cheap, so that all that has arrived is admitted before the next pass, and an
+// EndSequence that follows its Verify comes in time to save that.
+void VerifyEngine::Admit(std::unique_ptr<Job> job) {
+  const SequenceUpdate& update = job->request.update;
+  const SequenceId id = update.sequence;
+  auto found = sessions_.find(id);
+  Session* session = found == sessions_.end() ? nullptr : found->second.get();
+  if (session != nullptr && session->last_verdict &&
+      session->last_verdict->round == update.round) {
+    std::move(job->done)(*session->last_verdict);
+    return;
+  }
+  if (absl::Status status = CheckAdmission(*job, session); !status.ok()) {
+    std::move(job->done)(std::move(status));
+    return;
+  }
+  if (session == nullptr) {
+    session =
+        sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
+    session->cache = model_->NewSequence();
+    UpdateGauges();
+  }
+  Answer(*session, absl::CancelledError("the sequence was asked for again"));
+  ApplyUpdate(job->request, *session);
+  // Near the end of the context the tree's last nodes may not fit.
+  CutTree(job->request.tree,
+          info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
+  session->job = std::move(job);
+  PostTurn(id, *session->job);
+}
+
+absl::Status VerifyEngine::CheckAdmission(const Job& job,
+                                          const Session* session) const {
+  if (stopping_) return absl::UnavailableError("the verifier is stopping");
+  const SequenceUpdate& update = job.request.update;
+  RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
+  if (!rules_.contains(RuleName(job.request))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
+                     absl::StrJoin(info_.rules, ", ")));
+  }
+  absl::Span<const TokenId> held;
+  if (session != nullptr) held = session->tokens;
+  RETURN_IF_ERROR(CheckBase(held, update));
+  RETURN_IF_ERROR(CheckRoot(held, job.request));
+  if (session == nullptr) {
+    if (static_cast<int64_t>(sessions_.size()) < options_.max_sessions) {
+      return absl::OkStatus();
+    }
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", options_.max_sessions, " sessions of the verifier are open"));
+  }
+  if (session->last_verdict && update.round < session->last_verdict->round) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("round ", update.round, " is over: round ",
+                     session->last_verdict->round, " was answered"));
+  }
+  return absl::OkStatus();
+}
+
+// Leaves the K/V of every token that stays the same, but not of the root.
+void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
+  std::vector<TokenId>& tokens = session.tokens;
+  const std::vector<TokenId>& added = request.update.new_tokens;
+  const auto replaced = tokens.begin() + request.update.base_length;
+  const int64_t same =
+      std::mismatch(replaced, tokens.end(), added.begin(), added.end()).first -
+      tokens.begin();
+  tokens.erase(replaced, tokens.end());
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  const int64_t before_root = static_cast<int64_t>(tokens.size()) - 1;
+  const int64_t keep = std::min(same, before_root);
+  if (model_->Length(session.cache) > keep) {
+    model_->Truncate(session.cache, keep);
+  }
+  session.last_used = executor_->Now();
+}
+
+void VerifyEngine::PostTurn(SequenceId id, Job& job) {
+  job.ticket = next_ticket_++;
+  executor_->Post([this, id, ticket = job.ticket] { TakeTurn(id, ticket); });
+}
+
+void VerifyEngine::TakeTurn(SequenceId id, uint64_t ticket) {
+  auto found = sessions_.find(id);
+  if (stopping_ || found == sessions_.end()) return;
+  Session& session = *found->second;
+  if (session.job == nullptr || session.job->ticket != ticket) return;
+  Job& job = *session.job;
+  const absl::Time now = executor_->Now();
+  job.timings.queue += now - job.waiting_since;
+  session.last_used = now;
+  if (now >= job.deadline) {
+    Answer(session, absl::DeadlineExceededError(
+                        "the deadline passed while the request waited"));
+    return;
+  }
+  if (model_->Length(session.cache) + 1 ==
+      static_cast<int64_t>(session.tokens.size())) {
+    Answer(session, RunRound(session));
+  } else if (absl::Status status = PrefillChunk(session); !status.ok()) {
+    Answer(session, std::move(status));
+  } else {
+    job.waiting_since = executor_->Now();
+    job.timings.prefill += job.waiting_since - now;
+    PostTurn(id, job);
+  }
+  UpdateGauges();
+}
+
+absl::Status VerifyEngine::PrefillChunk(Session& session) {
+  const int64_t cached = model_->Length(session.cache);
+  const auto missing = absl::MakeConstSpan(session.tokens)
+                           .first(session.tokens.size() - 1)
+                           .subspan(cached);
+  const int64_t rows =
+      std::min({static_cast<int64_t>(missing.size()), options_.prefill_chunk,
+                model_->info().max_rows});
+  std::vector<int32_t> parents(rows), all(rows);
+  std::iota(parents.begin(), parents.end(), kPrefixParent);
+  std::iota(all.begin(), all.end(), 0);
+  const SequenceRows chain = {.cache = session.cache,
+                              .tokens = missing.first(rows),
+                              .parents = parents,
+                              .num_logit_rows = 0};
+  auto logits = model_->Forward({&chain, 1});
+  if (!logits.ok()) return TargetModelError(logits.status());
+  return TargetModelError(model_->Keep(session.cache, all));
+}
+
+absl::StatusOr<Verdict> VerifyEngine::RunRound(Session& session) {
+  const Job& job = *session.job;
+  const std::string rule = RuleName(job.request);
+  ASSIGN_OR_RETURN(Verdict verdict,
+                   tree_pass_.Run({.cache = session.cache,
+                                   .tree = job.request.tree,
+                                   .sampling = job.request.update.sampling,
+                                   .rule = *rules_.at(rule)}));
+  verdict.round = job.request.update.round;
+  verdict.rule = rule;
+  verdict.timings.queue = job.timings.queue;
+  verdict.timings.prefill = job.timings.prefill;
+  session.tokens.insert(session.tokens.end(), verdict.tokens.begin(),
+                        verdict.tokens.end());
+  session.last_verdict = verdict;
+  metrics_.ObserveRound(verdict);
+  return verdict;
+}
+
+// Answers the session's request, if there is one.
+void VerifyEngine::Answer(Session& session, absl::StatusOr<Verdict> verdict) {
+  const std::unique_ptr<Job> job = std::move(session.job);
+  if (job != nullptr) std::move(job->done)(std::move(verdict));
+}
+
+void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
+  auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Answer(*found->second, reason);
+  model_->Release(found->second->cache);
+  sessions_.erase(found);
+  UpdateGauges();
+}
+
+void VerifyEngine::DropIdleSessions() {
+  const absl::Time now = executor_->Now();
+  std::vector<SequenceId> idle;
+  for (const auto& [id, session] : sessions_) {
+    if (session->job == nullptr &&
+        now - session->last_used >= options_.session_ttl) {
+      idle.push_back(id);
+    }
+  }
+  for (SequenceId id : idle) Drop(id, absl::CancelledError("idle"));
+  executor_->PostAt(now + options_.session_ttl / 2,
+                    [this] { DropIdleSessions(); });
+}
+
+void VerifyEngine::UpdateGauges() {
+  const KvUsage kv = model_->kv_usage();
+  metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
+  metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
+  metrics_.kv_tokens_total.Set(static_cast<double>(kv.total_tokens));
+  metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
+                                  ? static_cast<double>(kv.used_tokens) /
+                                        static_cast<double>(kv.total_tokens)
+                                  : 0);
+}
+
+}  // namespace espalier::verifier
