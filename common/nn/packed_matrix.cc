@@ -102,24 +102,28 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
                   .panel_bytes = panel_bytes,
                   .inputs = spec.inputs};
 
-  pool.ParallelFor(
-      packed.panels_, /*grain=*/4, [&](const ThreadPool::Chunk& chunk) {
-        std::byte* const begin = data + chunk.begin * panel_bytes;
-        std::memset(begin, 0, (chunk.end - chunk.begin) * panel_bytes);
-        for (int64_t i = chunk.begin * kPanelOutputs;
-             i < chunk.end * kPanelOutputs; ++i) {
-          const auto [part, row] = origins[i];
-          if (part < 0) continue;
-          const WeightSource& source = parts[part];
-          std::byte* const panel = data + i / kPanelOutputs * panel_bytes;
-          for (int64_t k = 0; k < spec.inputs; ++k) {
-            const int64_t index = source.transposed ? k * source.outputs + row
-                                                    : row * spec.inputs + k;
-            Store(spec.type, panel, i % kPanelOutputs, k,
-                  LoadFloat(source, index));
-          }
-        }
-      });
+  // Input by input, so that a panel is written front to back and a transposed
+  // source is read along its rows.
+  auto pack_panel = [&](int64_t index) {
+    std::byte* const panel = data + index * panel_bytes;
+    std::memset(panel, 0, panel_bytes);
+    for (int64_t k = 0; k < spec.inputs; ++k) {
+      for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+        const auto [part, row] = origins[index * kPanelOutputs + lane];
+        if (part < 0) continue;
+        const WeightSource& source = parts[part];
+        Store(spec.type, panel, lane, k,
+              LoadFloat(source, source.transposed ? k * source.outputs + row
+                                                  : row * spec.inputs + k));
+      }
+    }
+  };
+  pool.ParallelFor(packed.panels_, /*grain=*/4,
+                   [&](const ThreadPool::Chunk& chunk) {
+                     for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                       pack_panel(i);
+                     }
+                   });
   return packed;
 }
 

@@ -65,10 +65,17 @@ size_t ExpectGreedyText(LanguageModel& model, const Golden& golden,
   return equal;
 }
 
-TEST(HuggingFaceParity, CharacterModel) {
+// Every test runs on every implementation.
+class HuggingFaceParity : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Backends, HuggingFaceParity,
+                         ::testing::ValuesIn(ModelBackends()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(HuggingFaceParity, CharacterModel) {
   auto model =
       LoadModel({.folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
-                 .threads = 1});
+                 .threads = 1,
+                 .backend = GetParam()});
   ASSERT_TRUE(model.ok()) << model.status();
   size_t equal = 0, total = 0;
   for (const Golden& golden : ReadGoldens("nanogpt-char.json")) {
@@ -80,7 +87,7 @@ TEST(HuggingFaceParity, CharacterModel) {
 }
 
 // Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
-TEST(HuggingFaceParity, DefaultModel) {
+TEST_P(HuggingFaceParity, DefaultModel) {
   const char* home = std::getenv("HOME");
   const char* set = std::getenv("ESPALIER_TEST_MODEL");
   const std::string folder =
@@ -91,7 +98,8 @@ TEST(HuggingFaceParity, DefaultModel) {
     GTEST_SKIP() << "no model in " << folder << ": deploy/setup.sh makes it; "
                  << "or set ESPALIER_TEST_MODEL";
   }
-  auto model = LoadModel({.folder = folder, .max_context = 512});
+  auto model =
+      LoadModel({.folder = folder, .max_context = 512, .backend = GetParam()});
   ASSERT_TRUE(model.ok()) << model.status();
   std::vector<Golden> goldens = ReadGoldens("smollm2-135m-instruct.json");
   const bool all = std::getenv("ESPALIER_PARITY_ALL") != nullptr;

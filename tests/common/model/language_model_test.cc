@@ -60,18 +60,38 @@ Rows Copy(const LogitRows& logits) {
   return rows;
 }
 
-// Every test runs on both architectures.
-class LanguageModelTest : public ::testing::TestWithParam<bool> {
+// Every test runs on both architectures and on every implementation.
+struct Subject {
+  const char* architecture;
+  std::string backend;
+};
+
+std::vector<Subject> Subjects() {
+  std::vector<Subject> subjects;
+  for (const std::string& backend : ModelBackends()) {
+    subjects.push_back({.architecture = "Llama", .backend = backend});
+    subjects.push_back({.architecture = "Gpt2", .backend = backend});
+  }
+  return subjects;
+}
+
+std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) {
+  return info.param.architecture + ("_" + info.param.backend);
+}
+
+class LanguageModelTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
     folder_ = ::testing::TempDir() + "/language_model_test_" +
-              (GetParam() ? "llama" : "gpt2");
-    tensors_ = GetParam() ? testing::WriteTinyLlama(folder_)
-                          : testing::WriteTinyGpt2(folder_);
+              GetParam().architecture + "_" + GetParam().backend;
+    tensors_ = GetParam().architecture == std::string("Llama")
+                   ? testing::WriteTinyLlama(folder_)
+                   : testing::WriteTinyGpt2(folder_);
     model_ = Load({.folder = folder_, .threads = 1});
   }
 
-  std::unique_ptr<LanguageModel> Load(const ModelOptions& options) {
+  std::unique_ptr<LanguageModel> Load(ModelOptions options) {
+    options.backend = GetParam().backend;
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
@@ -109,10 +129,8 @@ class LanguageModelTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<LanguageModel> model_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Architectures, LanguageModelTest, ::testing::Bool(),
-                         [](const auto& info) {
-                           return info.param ? "Llama" : "Gpt2";
-                         });
+INSTANTIATE_TEST_SUITE_P(Subjects, LanguageModelTest,
+                         ::testing::ValuesIn(Subjects()), SubjectName);
 
 TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
   std::mt19937 random(1);
