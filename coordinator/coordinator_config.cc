@@ -40,8 +40,8 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     options.max_queued = config.max_queued_requests();
   }
   if (config.has_draft_timeout_ms()) {
-    RETURN_IF_ERROR(CheckLimit({"draft_timeout_ms", 1, 60000},
-                               config.draft_timeout_ms()));
+    RETURN_IF_ERROR(
+        CheckLimit({"draft_timeout_ms", 1, 60000}, config.draft_timeout_ms()));
     options.draft_timeout = absl::Milliseconds(config.draft_timeout_ms());
   }
   if (config.has_max_nodes()) {
@@ -55,8 +55,7 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
   if (config.has_max_request_seconds()) {
     RETURN_IF_ERROR(CheckLimit({"max_request_seconds", 1, 1 << 20},
                                config.max_request_seconds()));
-    options.max_request_duration =
-        absl::Seconds(config.max_request_seconds());
+    options.max_request_duration = absl::Seconds(config.max_request_seconds());
   }
   return options;
 }

@@ -29,7 +29,8 @@ void ReportHealth(std::stop_token stop, const RemotePeers& peers,
                   ServerRunner& runner) {
   bool serving = false;
   while (!stop.stop_requested()) {
-    const PeerState other = serving ? PeerState::kConnecting : PeerState::kReady;
+    const PeerState other =
+        serving ? PeerState::kConnecting : PeerState::kReady;
     if (!peers.AwaitVerifier(other, absl::Now() + absl::Seconds(1))) continue;
     serving = !serving;
     if (stop.stop_requested()) break;
@@ -49,13 +50,12 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                    RemotePeers::Create(config, {.model = target.identity,
                                                 .epoch = epoch,
                                                 .metrics = *metrics}));
-  ASSIGN_OR_RETURN(
-      auto server,
-      CoordinatorServer::Create(config.core(), peers->AsPeers(),
-                                {.target = std::move(target),
-                                 .epoch = epoch,
-                                 .executor = &executor,
-                                 .metrics = metrics.get()}));
+  ASSIGN_OR_RETURN(auto server,
+                   CoordinatorServer::Create(config.core(), peers->AsPeers(),
+                                             {.target = std::move(target),
+                                              .epoch = epoch,
+                                              .executor = &executor,
+                                              .metrics = metrics.get()}));
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start(
@@ -63,9 +63,8 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
            .services = {{"espalier.v1.Inference", &server->service()}},
            .registry = metrics,
            .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
-  std::jthread health([&](std::stop_token stop) {
-    ReportHealth(stop, *peers, *runner);
-  });
+  std::jthread health(
+      [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });
   signals.Wait();
   health.request_stop();
   health.join();

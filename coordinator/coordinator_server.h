@@ -33,8 +33,8 @@ class CoordinatorServer {
  public:
   struct Options {
     TargetIdentity target;
-    uint64_t epoch = 0;             // random, drawn by the caller
-    Executor* executor = nullptr;   // outlives the peers' last answers
+    uint64_t epoch = 0;            // random, drawn by the caller
+    Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
   };
   // INVALID_ARGUMENT names the field.

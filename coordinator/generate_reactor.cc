@@ -34,8 +34,8 @@ GenerateReactor::GenerateReactor(Options options)
 void GenerateReactor::Begin(Coordinator& coordinator,
                             GenerationRequest request) {
   coordinator_ = &coordinator;
-  ticket_ = coordinator.Start(std::move(request),
-                              std::make_unique<StreamSink>(this));
+  ticket_ =
+      coordinator.Start(std::move(request), std::make_unique<StreamSink>(this));
 }
 
 GenerateReactor* GenerateReactor::Refuse(const grpc::Status& status) {

@@ -17,8 +17,8 @@ namespace espalier::coordinator {
 
 // The stream of one Generate call. Tokens arrive through Sink() on the
 // coordinator's executor; gRPC's threads take them away. One message is on the
-// wire at a time; tokens that arrive meanwhile gather in the next one, so a slow
-// reader costs no more memory than its own text. Deletes itself.
+// wire at a time; tokens that arrive meanwhile gather in the next one, so a
+// slow reader costs no more memory than its own text. Deletes itself.
 class GenerateReactor final
     : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
@@ -54,9 +54,9 @@ class GenerateReactor final
   void OnDone() override { delete this; }
 
   const Options options_;
-  Coordinator* coordinator_ = nullptr;   // constant after Begin
-  Coordinator::Ticket ticket_ = 0;       // constant after Begin
-  IncrementalDetokenizer detokenizer_;   // the executor's alone
+  Coordinator* coordinator_ = nullptr;  // constant after Begin
+  Coordinator::Ticket ticket_ = 0;      // constant after Begin
+  IncrementalDetokenizer detokenizer_;  // the executor's alone
 
   absl::Mutex mutex_;
   v1::GenerateResponse next_ ABSL_GUARDED_BY(mutex_);

@@ -30,21 +30,23 @@ absl::StatusOr<std::string> RequestId(const v1::GenerateRequest& request) {
   }
   const std::string& id = request.request_id();
   if (id.empty() || id.size() > kMaxRequestIdBytes) {
-    return FieldError("request_id", absl::StrCat(id.size(), " bytes, must be 1 "
-                                                 "to ", kMaxRequestIdBytes));
+    return FieldError("request_id", absl::StrCat(id.size(),
+                                                 " bytes, must be 1 "
+                                                 "to ",
+                                                 kMaxRequestIdBytes));
   }
   return id;
 }
 
 // Narrowing only: the coordinator checks ids against the vocabulary.
-absl::StatusOr<std::vector<TokenId>> TokenList(
-    absl::string_view field, absl::Span<const uint32_t> ids) {
+absl::StatusOr<std::vector<TokenId>> TokenList(absl::string_view field,
+                                               absl::Span<const uint32_t> ids) {
   std::vector<TokenId> tokens;
   tokens.reserve(ids.size());
   for (uint32_t id : ids) {
     if (id > std::numeric_limits<TokenId>::max()) {
-      return FieldError(field, absl::StrCat("token ", id,
-                                            " is outside every vocabulary"));
+      return FieldError(
+          field, absl::StrCat("token ", id, " is outside every vocabulary"));
     }
     tokens.push_back(static_cast<TokenId>(id));
   }

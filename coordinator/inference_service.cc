@@ -48,10 +48,10 @@ grpc::ServerUnaryReactor* InferenceService::Abort(
   options_.coordinator->Abort(
       request->request_id(),
       [reactor, id = request->request_id()](bool was_live) {
-        reactor->Finish(
-            was_live ? grpc::Status::OK
-                     : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
-                           "no request \"", id, "\" is running"))));
+        reactor->Finish(was_live
+                            ? grpc::Status::OK
+                            : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
+                                  "no request \"", id, "\" is running"))));
       });
   return reactor;
 }

@@ -45,13 +45,12 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   for (int i = 0; i < config.drafters_size(); ++i) {
     const v1::DrafterAddress& drafter = config.drafters(i);
     if (drafter.name().empty() || drafter.address().empty()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "drafters.", i, ": name and address are both needed"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("drafters.", i, ": name and address are both needed"));
     }
-    peers->drafters_.push_back(
-        {drafter.name(), drafter.address(),
-         std::make_unique<RemoteDraftEndpoint>(
-             peer(drafter.name(), drafter.address()))});
+    peers->drafters_.push_back({drafter.name(), drafter.address(),
+                                std::make_unique<RemoteDraftEndpoint>(
+                                    peer(drafter.name(), drafter.address()))});
   }
   peers->verifier_address_ = config.verifier();
   peers->verifier_ = std::make_unique<RemoteVerifyEndpoint>(
@@ -75,8 +74,8 @@ void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
   v1::PeerInfo& verifier = *response.mutable_verifier();
   verifier.set_name(verifier_info ? verifier_info->model.name : "");
   verifier.set_address(verifier_address_);
-  DescribePeer(verifier_->status(),
-               verifier_info ? verifier_info->device : "", verifier);
+  DescribePeer(verifier_->status(), verifier_info ? verifier_info->device : "",
+               verifier);
   for (const Drafter& drafter : drafters_) {
     const auto info = drafter.endpoint->info();
     v1::PeerInfo& peer = *response.add_drafters();

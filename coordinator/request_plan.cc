@@ -1,21 +1,18 @@
 #include "coordinator/request_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "coordinator/merge_policies.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/merge_policies.h"
 
 namespace espalier::coordinator {
 namespace {
 
 constexpr char kAuto[] = "auto";
-constexpr float kMinTemperature = 0.01f;
-constexpr float kMaxTemperature = 100.0f;
 
 absl::Status UnknownName(absl::string_view field, absl::string_view name,
                          const std::vector<std::string>& known) {
@@ -49,26 +46,6 @@ absl::Status CheckPrompt(const std::vector<TokenId>& prompt,
   return CheckTokens("prompt", prompt, verifier.model.vocab_size);
 }
 
-// Comparisons are written so that NaN fails them.
-absl::Status CheckSampling(const SamplingParams& sampling) {
-  const bool temperature_ok = sampling.temperature == 0.0f ||
-                              (sampling.temperature >= kMinTemperature &&
-                               sampling.temperature <= kMaxTemperature);
-  if (!temperature_ok) {
-    return FieldError("temperature",
-                      absl::StrCat(sampling.temperature, " is neither 0 nor ",
-                                   kMinTemperature, " .. ", kMaxTemperature));
-  }
-  if (sampling.top_k < 0) {
-    return FieldError("top_k", absl::StrCat(sampling.top_k, " is negative"));
-  }
-  if (!(sampling.top_p > 0.0f && sampling.top_p <= 1.0f)) {
-    return FieldError("top_p",
-                      absl::StrCat(sampling.top_p, " is not in (0, 1]"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<int64_t> PlanMaxTokens(const GenerationRequest& request,
                                       const RequestScope& scope) {
   const int64_t wanted = request.max_tokens.value_or(scope.defaults.max_tokens);
@@ -87,7 +64,7 @@ absl::StatusOr<DraftBudget> PlanBudget(const SpeculationOptions& options,
   const int64_t max_depth =
       options.max_depth.value_or(scope.defaults.max_depth);
   if (max_nodes < 0 || max_nodes > limit) {
-    return FieldError("speculation.max_tree_nodes",
+    return FieldError("speculation.max_nodes",
                       absl::StrCat(max_nodes, " is not in 0 .. ", limit));
   }
   if (max_depth < 0) {
@@ -153,7 +130,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
   const SpeculationOptions& speculation = request.speculation;
   if (request.request_id.empty()) return FieldError("request_id", "empty");
   RETURN_IF_ERROR(CheckPrompt(request.prompt, verifier));
-  RETURN_IF_ERROR(CheckSampling(request.sampling));
+  RETURN_IF_ERROR(ValidateSamplingParams(request.sampling));
   RETURN_IF_ERROR(CheckTokens("stop_token_ids", request.stop_token_ids,
                               verifier.model.vocab_size));
   RETURN_IF_ERROR(CheckRule(speculation.rule, verifier));

@@ -43,32 +43,41 @@ prepare() {
     "$here/cluster.sh" start
 }
 
-# generate OPTION...: the answer and a line of statistics.
+# generate STATISTICS OPTION...: the answer; the line of statistics goes to a file.
 generate() {
+  local statistics=$1
+  shift
   "$bin/espalier" generate --address "$("$here/cluster.sh" address)" \
-    --chat "$prompt" --temperature 0 --max-tokens 200 "$@"
+    --chat "$prompt" --temperature 0 --max-tokens 200 "$@" 2>"$statistics" || {
+    cat "$statistics" >&2
+    exit 1
+  }
 }
 
-# number_before UNIT / number_after WORD: from the last line of stdin.
-number_before() { tail -n 1 | sed -nE "s|.*[^0-9.]([0-9]+\.?[0-9]*) *$1.*|\1|p"; }
-number_after() { tail -n 1 | sed -nE "s|.*$1[ =:]*([0-9]+\.?[0-9]*).*|\1|p"; }
+# field NAME: a number out of the line of statistics on stdin.
+field() {
+  case $1 in
+    tau) sed -nE 's/^tau ([0-9.]+) .*/\1/p' ;;
+    speed) sed -nE 's/.* ([0-9.]+) tokens\/s .*/\1/p' ;;
+  esac
+}
 
 ask() {
-  local answer plain tau speed plain_speed clear=$'\n'
-  answer=$(mktemp "$run_dir/answer.XXXXXX")
+  local with without speed plain_speed
+  with=$(mktemp "$run_dir/with.XXXXXX")
+  without=$(mktemp "$run_dir/without.XXXXXX")
   printf '\n> %s\n\n' "$prompt"
-  generate | tee "$answer"
-  tau=$(number_after tau <"$answer")
-  speed=$(number_before tokens/s <"$answer")
-  rm -f "$answer"
-  [[ ! -t 1 ]] || clear=$'\r\e[K'
+  generate "$with"
   printf '\nNow without speculation, to compare ...'
-  plain=$(generate --no-speculation)
-  plain_speed=$(number_before tokens/s <<<"$plain")
-  printf '%stau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
-    "$clear" "$tau" "$speed" "$plain_speed" \
+  generate "$without" --no-speculation >/dev/null
+  [[ ! -t 1 ]] || printf '\r\e[K'
+  speed=$(field speed <"$with")
+  plain_speed=$(field speed <"$without")
+  printf '\ntau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
+    "$(field tau <"$with")" "$speed" "$plain_speed" \
     "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "?" }')" \
     "$("$here/cluster.sh" metrics | paste -sd ' ')"
+  rm -f "$with" "$without"
 }
 
 case ${1:-} in

@@ -10,8 +10,8 @@
 
 namespace espalier::drafter {
 
-absl::StatusOr<BuiltDrafter> BuildDrafter(
-    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics) {
+absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
+                                          prometheus::Registry& metrics) {
   if (config.name().empty()) {
     return absl::InvalidArgumentError("engine.name: a drafter needs a name");
   }
@@ -31,16 +31,17 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
-  return BuiltDrafter{
-      .info = {.name = config.name(),
-               .type = config.type(),
-               .model = target.identity,
-               .max_nodes = engine.max_nodes,
-               .max_depth = engine.max_depth},
-      .engine = std::make_unique<DraftEngine>(
-          engine, std::move(drafter),
-          std::make_unique<SerialExecutor>(config.name()),
-          MakeDrafterMetrics(metrics, config.name()))};
+  BuiltDrafter built;
+  built.info = {.name = config.name(),
+                .type = config.type(),
+                .model = target.identity,
+                .max_nodes = engine.max_nodes,
+                .max_depth = engine.max_depth};
+  built.engine = std::make_unique<DraftEngine>(
+      engine, std::move(drafter),
+      std::make_unique<SerialExecutor>(config.name()),
+      MakeDrafterMetrics(metrics, config.name()));
+  return built;
 }
 
 }  // namespace espalier::drafter

@@ -18,8 +18,8 @@ struct BuiltDrafter {
 
 // The drafter that a configuration describes, ready to draft. `metrics` must
 // outlive it. INVALID_ARGUMENT and NOT_FOUND name the field or the file.
-absl::StatusOr<BuiltDrafter> BuildDrafter(
-    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics);
+absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
+                                          prometheus::Registry& metrics);
 
 }  // namespace espalier::drafter
 

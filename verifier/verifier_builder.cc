@@ -34,12 +34,11 @@ absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
 }
 
 absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
-  const uint32_t nodes = config.has_max_tree_nodes() ? config.max_tree_nodes()
-                                                     : kDefaultTreeNodes;
+  const uint32_t nodes =
+      config.has_max_tree_nodes() ? config.max_tree_nodes() : kDefaultTreeNodes;
   if (nodes < 1 || nodes > kMaxTreeNodes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("engine.max_tree_nodes: ", nodes, " is not in 1 .. ",
-                     kMaxTreeNodes));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "engine.max_tree_nodes: ", nodes, " is not in 1 .. ", kMaxTreeNodes));
   }
   return nodes;
 }
@@ -71,10 +70,10 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
 
   Registry<VerificationRule> rules("verification rule");
   RegisterVerificationRules(rules);
-  VerifyEngine::Options options = {.identity = target.identity,
-                                   .epoch = absl::Uniform<uint64_t>(
-                                       absl::BitGen()),
-                                   .max_tree_nodes = tree_nodes};
+  VerifyEngine::Options options = {
+      .identity = target.identity,
+      .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
+      .max_tree_nodes = tree_nodes};
   if (config.has_max_sessions()) options.max_sessions = config.max_sessions();
   return VerifyEngine::Create(options, std::move(model),
                               std::make_unique<SerialExecutor>("verifier"),

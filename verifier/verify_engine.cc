@@ -85,7 +85,8 @@ VerifyEngine::VerifyEngine(const Options& options,
   info_.max_tree_nodes = std::min(options.max_tree_nodes, target.max_rows - 1);
   for (const auto& [name, rule] : rules_) info_.rules.push_back(name);
   info_.eos_token_ids = target.config.eos_ids;
-  info_.device = absl::StrCat(target.device, ", ", target.compute_dtype);
+  info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
+                              target.threads, " threads");
   limits_ = {.vocab_size = info_.model.vocab_size,
              .max_context = info_.max_context,
              .max_tree_nodes = info_.max_tree_nodes};

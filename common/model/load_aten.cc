@@ -70,6 +70,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ModelInfo info = {.config = config,
                     .device = device.str(),
                     .compute_dtype = widen ? "float32" : "bfloat16",
+                    .threads = at::get_num_threads(),
                     .weight_bytes = weights.weight_bytes(),
                     .backend = "aten"};
   ASSIGN_OR_RETURN(

@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
                    SetLimits(options, /*element_bytes=*/sizeof(float), info));
   auto pool = std::make_unique<nn::ThreadPool>(
       nn::ThreadPool::Options{.threads = options.threads});
+  info.threads = pool->threads();
   ASSIGN_OR_RETURN(std::unique_ptr<NativeWeights> weights,
                    LoadNativeWeights(config, files, exact, *pool));
   info.weight_bytes = weights->bytes;

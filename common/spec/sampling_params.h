@@ -20,7 +20,7 @@ struct SamplingParams {
                          const SamplingParams&) = default;
 };
 
-// INVALID_ARGUMENT names the field and its limits.
+// A FieldError (request_errors.h) that names the field and its limits.
 absl::Status ValidateSamplingParams(const SamplingParams& sampling);
 
 }  // namespace espalier

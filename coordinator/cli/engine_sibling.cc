@@ -22,7 +22,7 @@ absl::Status EngineSibling::Exec() const {
   const int error = errno;
   return absl::FailedPreconditionError(absl::StrCat(
       "this needs ", name, ", which has the engine: ", std::strerror(error),
-      ". Build with -DESPALIER_TORCH=ON, or ask a running cluster: --address"));
+      ". Build with -DESPALIER_TORCH=ON"));
 }
 
 LocalClusterFactory EngineSibling::AsLocalClusterFactory() const {

@@ -80,8 +80,7 @@ void PrintModel(const v1::GetModelInfoResponse& info, std::ostream& out) {
   PrintField(out, "rules", Joined(info.rules()));
   PrintField(out, "drafters", Joined(info.drafters()));
   PrintField(out, "tree",
-             absl::StrFormat("%d nodes, depth %d at most",
-                             info.max_tree_nodes(), info.max_tree_depth()));
+             absl::StrCat(info.max_tree_nodes(), " nodes at most"));
 }
 
 absl::Status RunInfo(Context& context, Args args) {

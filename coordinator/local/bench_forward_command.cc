@@ -102,8 +102,8 @@ absl::Status BenchForward(cli::Context& context, cli::Args args) {
   }
   for (uint32_t rows : flags.rows) {
     if (rows < 1 || rows > info.max_rows) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--rows: ", rows, " is not in 1 .. ", info.max_rows));
+      return absl::InvalidArgumentError(
+          absl::StrCat("--rows: ", rows, " is not in 1 .. ", info.max_rows));
     }
     ASSIGN_OR_RETURN(const ForwardCost cost,
                      MeasureForward(*model, rows, flags.context));

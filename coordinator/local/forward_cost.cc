@@ -62,8 +62,7 @@ absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
   const ModelConfig& config = model.info().config;
   const CacheId cache = model.NewSequence();
   const absl::Cleanup release = [&] { model.Release(cache); };
-  RETURN_IF_ERROR(Prefill(model, cache,
-                          SomeTokens(context, config.vocab_size),
+  RETURN_IF_ERROR(Prefill(model, cache, SomeTokens(context, config.vocab_size),
                           std::min(kPrefillChunk, model.info().max_rows))
                       .status());
   const std::vector<TokenId> tokens = SomeTokens(rows, config.vocab_size);
@@ -79,10 +78,10 @@ absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
   return ForwardCost{
       .rows = rows,
       .ms = seconds * 1e3,
-      .gb_per_s = static_cast<double>(model.info().weight_bytes) / seconds / 1e9,
-      .gflop_per_s =
-          FlopPerRow(config, context) * static_cast<double>(rows) / seconds /
-          1e9};
+      .gb_per_s =
+          static_cast<double>(model.info().weight_bytes) / seconds / 1e9,
+      .gflop_per_s = FlopPerRow(config, context) * static_cast<double>(rows) /
+                     seconds / 1e9};
 }
 
 double MeasureReadSpeed(int64_t bytes, int64_t threads) {

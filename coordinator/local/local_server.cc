@@ -18,31 +18,29 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
     ASSIGN_OR_RETURN(server->drafters_.emplace_back(),
                      drafter::BuildDrafter(drafter, *server->metrics_));
   }
-  ASSIGN_OR_RETURN(server->verifier_, verifier::BuildVerifier(
-                                          config.verifier(),
-                                          *server->metrics_));
+  ASSIGN_OR_RETURN(
+      server->verifier_,
+      verifier::BuildVerifier(config.verifier(), *server->metrics_));
   ASSIGN_OR_RETURN(TargetIdentity target,
                    IdentifyTarget(config.verifier().model(),
                                   config.verifier().model_name()));
-  ASSIGN_OR_RETURN(
-      server->coordinator_,
-      coordinator::CoordinatorServer::Create(
-          config.core(), server->AsPeers(),
-          {.target = std::move(target),
-           .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
-           .executor = &server->executor_,
-           .metrics = server->metrics_.get()}));
+  ASSIGN_OR_RETURN(server->coordinator_,
+                   coordinator::CoordinatorServer::Create(
+                       config.core(), server->AsPeers(),
+                       {.target = std::move(target),
+                        .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
+                        .executor = &server->executor_,
+                        .metrics = server->metrics_.get()}));
   ASSIGN_OR_RETURN(
       server->runner_,
-      ServerRunner::Start(
-          {.config = config.server(),
-           .services = {{"espalier.v1.Inference",
-                         &server->coordinator_->service()}},
-           .registry = server->metrics_,
-           .drain = [coordinator = server->coordinator_.get()](
-                        absl::Time deadline) {
-             coordinator->Drain(deadline);
-           }}));
+      ServerRunner::Start({.config = config.server(),
+                           .services = {{"espalier.v1.Inference",
+                                         &server->coordinator_->service()}},
+                           .registry = server->metrics_,
+                           .drain = [coordinator = server->coordinator_.get()](
+                                        absl::Time deadline) {
+                             coordinator->Drain(deadline);
+                           }}));
   return server;
 }
 

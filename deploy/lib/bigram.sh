@@ -1,9 +1,10 @@
 # shellcheck shell=bash disable=SC2034,SC2154  # set and read by other scripts
-# $cache/bigram/smollm2-135m-instruct: the table of the bigram drafter, counted
-# from a text in the repository with the default model's tokenizer.
+# The table of the bigram drafter lies in the default model's folder, where
+# `espalier serve` looks for it: counted from a text in the repository, which
+# the model itself wrote (drafter/training/self_text.py).
 
-bigram_table=$cache/bigram/smollm2-135m-instruct
-bigram_text=$repo/deploy/data/bigram_text.txt
+bigram_table=$model/bigram.ngram
+bigram_text=$repo/deploy/ngram/smollm2-135m-instruct.txt
 
 bigram_version() {
   cksum "$bigram_text" "$model/.stamp"
@@ -14,9 +15,8 @@ bigram_table_is_ready() {
 }
 
 make_bigram_table() {
-  mkdir -p "$(dirname "$bigram_table")"
   rm -f "$bigram_table.stamp"
-  "$bin/espalier" ngram --model "$model" --order 2 --input "$bigram_text" --output "$bigram_table.new"
+  "$bin/espalier" ngram --model "$model" --order 2 --text "$bigram_text" --out "$bigram_table.new"
   mv "$bigram_table.new" "$bigram_table"
   bigram_version >"$bigram_table.stamp"
 }

@@ -32,7 +32,8 @@ ARROWS = {
                         "common/rpc", "common/config", "common/tokenizer",
                         "coordinator", "drafter"],
     # The one place that sees all three services.
-    "coordinator/local": ["common", "coordinator", "drafter", "verifier"],
+    "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
+                          "verifier"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.

@@ -46,8 +46,9 @@ CliResult CliFixture::Run(const std::vector<std::string>& args,
                              .model = folder_ / "no-model",
                              .executable_dir = folder_},
                   .interrupt = interrupt_.get_token()};
-  auto factory = [this](const LocalClusterOptions& options, const Places&)
-      -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
+  auto factory =
+      [this](const LocalClusterOptions& options,
+             const Places&) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
     local_clusters_.push_back(options);
     return std::make_unique<FakeCluster>(server_.address());
   };

@@ -20,7 +20,7 @@ TEST_F(EngineSiblingTest, MissingBinaryIsAnErrorThatSaysWhatToDo) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr((folder_ / "espalier-local").string()));
-  EXPECT_EQ(sibling.AsLocalClusterFactory()({}).status(), status);
+  EXPECT_EQ(sibling.AsLocalClusterFactory()({}, {}).status(), status);
 }
 
 TEST_F(EngineSiblingTest, BecomesTheSiblingWithTheSameArguments) {

@@ -73,15 +73,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(DrafterFaultsTest, WrongTokensCostNothingButTheirNodes) {
-  ToyCluster cluster(0);
+  const ToyTarget target = {};
   FakeDraftEndpoint wrong(
-      &cluster.executor, [&](const auto& text, const auto& budget) {
-        return cluster.target.WrongChain(text, budget.max_depth);
+      /*executor=*/nullptr, [&](const auto& text, const auto& budget) {
+        return target.WrongChain(text, budget.max_depth);
       });
-  ToyCluster with_wrong(0, {.drafters = {{"wrong", &wrong}}});
+  ToyCluster cluster(0, {.drafters = {{"wrong", &wrong}}});
   const GenerationRequest request = ToyCluster::Request(12);
-  const Seen seen = with_wrong.Run(request);
-  EXPECT_EQ(seen.tokens, with_wrong.PlainText(request));
+  const Seen seen = cluster.Run(request);
+  EXPECT_EQ(seen.tokens, cluster.PlainText(request));
   EXPECT_EQ(seen.report.spec.num_accepted_draft_tokens, 0);
   EXPECT_EQ(seen.report.spec.num_spec_steps, 12);
   EXPECT_GT(seen.report.spec.num_draft_tokens, 0);

@@ -51,7 +51,7 @@ void Spoil(Dice& dice, Proposal& proposal) {
     case 6:
       tree.tokens[0] = (tree.tokens[0] + 1) % 50;
       break;
-    case 7:  // valid, and wrong: prunes the tree at a random node
+    case 7:  // valid, and wrong
       tree.tokens.back() = (tree.tokens.back() + 1) % 50;
       break;
     case 8:
@@ -182,16 +182,17 @@ TEST(RandomFaultsTest, TextIsThePlainTextWhateverHappens) {
   EXPECT_GT(num_good, 4000);  // of about 10000: the faults are survivable
 }
 
-// Every point at which a request can be cancelled or run out of time.
+// Every millisecond at which a request can be cancelled or run out of time;
+// its peers take several each.
 enum class End { kCancel, kDeadline };
 
-void EndAfter(End end, int num_tasks, bool* finished_first) {
+void EndAfter(End end, int milliseconds, bool* finished_first) {
   ToyCluster cluster(2);
   cluster.drafters[0]->Behave({.delay = absl::Milliseconds(3)});
   cluster.drafters[1]->Behave({.delay = absl::Milliseconds(60)});
   cluster.verifier.Behave({.delay = absl::Milliseconds(5)});
   Client client = {.request = ToyCluster::Request(20)};
-  const absl::Duration patience = absl::Milliseconds(num_tasks);
+  const absl::Duration patience = absl::Milliseconds(milliseconds);
   if (end == End::kDeadline) {
     client.request.deadline = cluster.executor.Now() + patience;
   }
@@ -210,21 +211,21 @@ void EndAfter(End end, int num_tasks, bool* finished_first) {
   cluster.executor.AdvanceBy(absl::Hours(1));  // late answers
 }
 
-class EndAtEveryStepTest : public testing::TestWithParam<End> {};
+class EndAtEveryMomentTest : public testing::TestWithParam<End> {};
 
-TEST_P(EndAtEveryStepTest, FreesEveryPeerAtOnce) {
+TEST_P(EndAtEveryMomentTest, FreesEveryPeerAtOnce) {
   bool finished_first = false;
-  int step = 0;
-  for (; !finished_first && step < 1000; ++step) {
-    SCOPED_TRACE(step);
-    EndAfter(GetParam(), step, &finished_first);
+  int moment = 0;
+  for (; !finished_first && moment < 1000; ++moment) {
+    SCOPED_TRACE(moment);
+    EndAfter(GetParam(), moment, &finished_first);
     if (testing::Test::HasFailure()) return;
   }
-  EXPECT_GT(step, 50);
+  EXPECT_GT(moment, 50);
   EXPECT_TRUE(finished_first);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ends, EndAtEveryStepTest,
+INSTANTIATE_TEST_SUITE_P(Ends, EndAtEveryMomentTest,
                          testing::Values(End::kCancel, End::kDeadline));
 
 }  // namespace

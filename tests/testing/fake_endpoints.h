@@ -190,11 +190,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
       copies_.Clear();
       verdicts_.clear();
     }
-    absl::StatusOr<Verdict> reply = behaviour.error;
-    if (behaviour.error.ok()) reply = Decide(request);
-    if (reply.ok() && behaviour.corrupt) behaviour.corrupt(*reply);
-    if (reply.ok() && !behaviour.lost_reply.ok()) reply = behaviour.lost_reply;
-    desk_.Answer(behaviour.delay, std::move(done), std::move(reply));
+    desk_.Answer(behaviour.delay, std::move(done), Reply(request, behaviour));
   }
   void EndSequence(SequenceId sequence) override {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
@@ -206,6 +202,16 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   int num_open() const { return static_cast<int>(open_.size()); }
 
  private:
+  absl::StatusOr<Verdict> Reply(const VerifyRequest& request,
+                                const Behaviour& behaviour) {
+    if (!behaviour.error.ok()) return behaviour.error;
+    absl::StatusOr<Verdict> verdict = Decide(request);
+    if (!verdict.ok()) return verdict;
+    if (behaviour.corrupt) behaviour.corrupt(*verdict);
+    if (!behaviour.lost_reply.ok()) return behaviour.lost_reply;
+    return verdict;
+  }
+
   absl::StatusOr<Verdict> Decide(const VerifyRequest& request) {
     const SequenceUpdate& update = request.update;
     Verdict& stored = verdicts_[update.sequence.number];

@@ -127,6 +127,8 @@ FakeInference::FakeInference(const std::string& socket_path)
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   ESPALIER_CHECK(server_ != nullptr);
+  server_->GetHealthCheckService()->SetServingStatus(
+      v1::Inference::service_full_name(), true);
 }
 
 FakeInference::~FakeInference() { server_->Shutdown(); }

@@ -194,7 +194,7 @@ TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {
   // The head is the embedding: a small one, or the last token would win.
   tensors["transformer.wte.weight"] = source.Draw({kTinyVocab, kHidden}, 0.5f);
   tensors["transformer.wpe.weight"] =
-      source.Draw({kTinyMaxPositions, kHidden}, 0.2f);
+      source.Draw({kTinyMaxPositions, kHidden}, 0.5f);
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string layer = absl::StrCat("transformer.h.", i, ".");
     norm(layer + "ln_1");

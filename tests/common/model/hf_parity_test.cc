@@ -5,12 +5,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/model/load_model.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/common/model/same_rows.h"
 
 namespace espalier {
 namespace {
@@ -86,21 +88,29 @@ TEST_P(HuggingFaceParity, CharacterModel) {
   EXPECT_GE(equal, total * 9 / 10) << "of " << total;
 }
 
-// Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
-TEST_P(HuggingFaceParity, DefaultModel) {
+// nullptr, and the test is skipped, where there is no such folder.
+std::unique_ptr<LanguageModel> LoadDefaultModel(const std::string& backend) {
   const char* home = std::getenv("HOME");
   const char* set = std::getenv("ESPALIER_TEST_MODEL");
   const std::string folder =
       set != nullptr ? set
                      : std::string(home != nullptr ? home : "") +
                            "/.cache/espalier/models/smollm2-135m-instruct";
-  if (!std::filesystem::exists(folder)) {
-    GTEST_SKIP() << "no model in " << folder << ": deploy/setup.sh makes it; "
-                 << "or set ESPALIER_TEST_MODEL";
-  }
-  auto model =
-      LoadModel({.folder = folder, .max_context = 512, .backend = GetParam()});
-  ASSERT_TRUE(model.ok()) << model.status();
+  if (!std::filesystem::exists(folder)) return nullptr;
+  auto model = LoadModel(
+      {.folder = folder, .threads = 1, .max_context = 512, .backend = backend});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+constexpr const char* kNoModel =
+    "the default model is not there: deploy/setup.sh makes it; or set "
+    "ESPALIER_TEST_MODEL";
+
+// Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
+TEST_P(HuggingFaceParity, DefaultModel) {
+  const auto model = LoadDefaultModel(GetParam());
+  if (model == nullptr) GTEST_SKIP() << kNoModel;
   std::vector<Golden> goldens = ReadGoldens("smollm2-135m-instruct.json");
   const bool all = std::getenv("ESPALIER_PARITY_ALL") != nullptr;
   size_t equal = 0, total = 0;
@@ -109,10 +119,38 @@ TEST_P(HuggingFaceParity, DefaultModel) {
     SCOPED_TRACE(i);
     const size_t tokens =
         std::min<size_t>(goldens[i].tokens.size(), all ? 64 : 24);
-    equal += ExpectGreedyText(**model, goldens[i], tokens);
+    equal += ExpectGreedyText(*model, goldens[i], tokens);
     total += tokens;
   }
   EXPECT_GE(equal, total * 9 / 10) << "of " << total;
+}
+
+// Bit for bit, on the real shapes; for libtorch see same_rows.h.
+TEST_P(HuggingFaceParity, TreeRowsOfTheDefaultModelAreWhatDecodingGives) {
+  const auto model = LoadDefaultModel(GetParam());
+  if (model == nullptr) GTEST_SKIP() << kNoModel;
+  std::vector<TokenId> prompt;
+  for (TokenId i = 0; i < 70; ++i) prompt.push_back(100 + 37 * i);
+  const CacheId tree = model->NewSequence(), chain = model->NewSequence();
+  for (CacheId cache : {tree, chain}) {
+    ASSERT_TRUE(Prefill(*model, cache, prompt, cache == tree ? 64 : 9).ok());
+  }
+  // A comb: row 2 i + 2 is the child of row 2 i; odd rows are leaves.
+  const std::vector<TokenId> tokens = {5000, 5001, 5002, 5003, 5004,
+                                       5005, 5006, 5007, 5008};
+  const std::vector<int32_t> parents = {-1, 0, 0, 2, 2, 4, 4, 6, 6};
+  const SequenceRows rows = {
+      .cache = tree, .tokens = tokens, .parents = parents, .num_logit_rows = 9};
+  const auto logits = model->Forward({&rows, 1});
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  for (int64_t row = 0; row < 9; row += 2) {
+    const auto alone = Prefill(*model, chain, {tokens[row]}, 1);
+    ASSERT_TRUE(alone.ok()) << alone.status();
+    const auto in_tree = (*logits)->Row(row), decoded = (*alone)->Row(0);
+    EXPECT_TRUE(GetParam() == "native" ? in_tree == decoded
+                                       : testing::SameRows(in_tree, decoded))
+        << "row " << row;
+  }
 }
 
 }  // namespace

@@ -43,15 +43,13 @@ TEXTS = [
     "The three laws of motion are:\n1.",
     "{\"name\": \"Ada\", \"born\": 1815, ",
 ]
-PLAY = [
-    "ROSALIND:\n", "ORLANDO:\nI ", "What, ", "Enter ", "The forest ",
-    "TOUCHSTONE:\nBy my ", "Good morrow", "CELIA:\n", "love", "O ",
-]
 
 
-def prompts(config):
+def prompts(folder, config):
     if config["model_type"] == "gpt2":
-        return PLAY
+        # The model loops soon: pieces of its book, of many lengths.
+        book = (folder / "train.txt").read_text()
+        return [book[12000 * i:][:2 + 15 * i] for i in range(10)]
     chats = [f"<|im_start|>user\n{q}<|im_end|>\n<|im_start|>assistant\n"
              for q in QUESTIONS]
     return chats + TEXTS
@@ -87,7 +85,7 @@ def main():
         arguments.model, torch_dtype=torch.float32).eval()
     max_tokens = 100 if config["model_type"] == "gpt2" else 64
     texts = []
-    for prompt in prompts(config):
+    for prompt in prompts(arguments.model, config):
         ids = tokenizer(prompt)["input_ids"]
         texts.append(greedy(model, ids, max_tokens, config["eos_token_id"]))
         print(f"{len(texts)}: {tokenizer.decode(texts[-1]['tokens'])!r}",

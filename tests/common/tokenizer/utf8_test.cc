@@ -5,6 +5,8 @@
 #include <random>
 #include <string>
 
+#include "absl/strings/str_cat.h"
+
 namespace espalier {
 namespace {
 
@@ -20,7 +22,7 @@ TEST(Utf8RepairTest, ReplacesEachMaximalSubpartOnce) {
   // make of surrogates, overlong forms and the beyond of U+10FFFF.
   const std::string r = kReplacement;
   EXPECT_EQ(RepairUtf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"),
-            r + r + r + r + "A");
+            absl::StrCat(r, r, r, r, "A"));
   EXPECT_EQ(RepairUtf8("\xED\xA0\x80"), r + r + r);
   EXPECT_EQ(RepairUtf8("\xC0\xAF"), r + r);
   EXPECT_EQ(RepairUtf8("\xF4\x90\x80\x80"), r + r + r + r);
