@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <set>
 
@@ -53,11 +54,23 @@ SequenceRows AllRows(CacheId cache, const Tree& tree) {
           .num_logit_rows = static_cast<int64_t>(tree.tokens.size())};
 }
 
+Rows Copy(const LogitRows& logits) {
+  Rows rows;
+  for (int64_t row = 0; row < logits.num_rows(); ++row) {
+    rows.emplace_back(logits.Row(row).begin(), logits.Row(row).end());
+  }
+  return rows;
+}
+
 // Every test runs on both architectures and on every implementation.
 struct Subject {
   const char* architecture;
   std::string backend;
 };
+
+void PrintTo(const Subject& subject, std::ostream* out) {
+  *out << subject.architecture << " " << subject.backend;
+}
 
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;

@@ -3,7 +3,7 @@
 
 #include "common/model/native_model.h"
 
-#include <numeric>
+#include <ostream>
 #include <random>
 
 #include "common/nn/cpu_backend.h"
@@ -19,6 +19,10 @@ struct Subject {
   bool llama = true;
   std::string kernels;
 };
+
+void PrintTo(const Subject& subject, std::ostream* out) {
+  *out << (subject.llama ? "Llama " : "GPT-2 ") << subject.kernels;
+}
 
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
