@@ -1,5 +1,6 @@
 #include "drafter/drafter_service.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -12,11 +13,14 @@ namespace {
 
 using Streams = ServerStreams<DraftWire>;
 
-// The request, if the model can make sense of it.
+// The request, if the model can make sense of it, within what the drafter's
+// hello promised.
 absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
                                     const DrafterInfo& info) {
   ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
   RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
+  request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
+  request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
   return request;
 }
 

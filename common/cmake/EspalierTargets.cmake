@@ -56,6 +56,11 @@ function(espalier_test)
   _espalier_settings(${ARG_NAME})
   set_target_properties(${ARG_NAME} PROPERTIES
       RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+  # Leaks of the system's libraries are not ours to mend.
+  if(ESPALIER_SANITIZE MATCHES "address")
+    set(environment
+        ENVIRONMENT LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp)
+  endif()
   gtest_discover_tests(${ARG_NAME} DISCOVERY_TIMEOUT 120
-      PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+      PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} ${environment})
 endfunction()

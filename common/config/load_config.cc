@@ -56,12 +56,13 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 absl::Status ParseFile(const std::string& file, Message& message) {
   std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();  // bad if reading fails, as it does for a folder
-  if (!stream.is_open() || text.bad()) {
+  stream.peek();  // goes bad where reading fails, as it does for a folder
+  if (!stream.is_open() || stream.bad()) {
     return absl::ErrnoToStatus(
         errno, absl::StrCat("cannot read the configuration ", file));
   }
+  std::ostringstream text;
+  text << stream.rdbuf();
   FirstError error(file, *message.GetDescriptor()->file()->pool());
   google::protobuf::TextFormat::Parser parser;
   parser.RecordErrorsTo(&error);

@@ -44,22 +44,15 @@ uint32_t ClampedMicroseconds(absl::Duration duration) {
   return ClampToUint32(absl::ToInt64Microseconds(duration));
 }
 
-// The negated comparisons refuse NaN.
 absl::StatusOr<SamplingParams> FromProto(const v1::SamplingParams& message) {
-  const float temperature = message.temperature();
-  if (temperature != 0.0f && !(temperature >= 0.01f && temperature <= 100.0f)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "sampling.temperature ", temperature, " is not 0 or 0.01 .. 100"));
-  }
-  if (!(message.top_p() > 0.0f && message.top_p() <= 1.0f)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("sampling.top_p ", message.top_p(), " is not in (0, 1]"));
-  }
-  RETURN_IF_ERROR(CheckAtMost("sampling.top_k", message.top_k(), kMaxInt32));
-  return SamplingParams{.temperature = temperature,
-                        .top_k = static_cast<int32_t>(message.top_k()),
-                        .top_p = message.top_p(),
-                        .seed = message.seed()};
+  RETURN_IF_ERROR(CheckAtMost("top_k", message.top_k(), kMaxInt32));
+  const SamplingParams sampling = {
+      .temperature = message.temperature(),
+      .top_k = static_cast<int32_t>(message.top_k()),
+      .top_p = message.top_p(),
+      .seed = message.seed()};
+  RETURN_IF_ERROR(ValidateSamplingParams(sampling));
+  return sampling;
 }
 
 }  // namespace

@@ -56,9 +56,8 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   virtual bool OnRequest(Request request) = 0;
   // A request is dealt with: its answer is on the way, or none was needed.
   virtual void OnSettled() = 0;
-  // Once: nothing more will arrive, by either side's doing or a broken wire.
-  virtual void OnEnd() = 0;
-  // Last of all; drops the stream's ownership of itself.
+  // Once, last of all: no other reaction runs or will run. The stream may drop
+  // its ownership of itself.
   virtual void OnFinished() = 0;
 
  private:
@@ -102,22 +101,17 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   // A paused stream has no read that would notice; this does.
   void OnCancel() final { End(); }
 
-  void OnDone() final {
-    End();
-    OnFinished();
-  }
+  void OnDone() final { OnFinished(); }
 
+  // The peer ended the stream, or it broke.
   void End() {
-    {
-      absl::MutexLock lock(&mutex_);
-      if (ended_) return;
-      ended_ = true;
-      // What gRPC is writing must stay alive.
-      if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
-      if (!closing_) closing_ = grpc::Status::OK;
-      FinishIfWritten();
-    }
-    OnEnd();
+    absl::MutexLock lock(&mutex_);
+    if (ended_) return;
+    ended_ = true;
+    // What gRPC is writing must stay alive.
+    if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
+    if (!closing_) closing_ = grpc::Status::OK;
+    FinishIfWritten();
   }
 
   void FinishIfWritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {

@@ -226,13 +226,12 @@ class ServerStreams<Wire>::Stream final
 
   void OnSettled() override { CloseIfDrained(); }
 
-  void OnEnd() override {
+  void OnFinished() override {
     for (SequenceId sequence : host_.owners_.ReleaseAll(this)) {
       host_.handler_.end_sequence(sequence);
     }
+    host_.Remove(this->shared_from_this());
   }
-
-  void OnFinished() override { host_.Remove(this->shared_from_this()); }
 
   ServerStreams& host_;
   // Touched by OnRequest only.

@@ -18,15 +18,17 @@ ARROWS = {
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/spec"],
     "common/nn": ["common/base"],
-    "common/model": ["common/base", "common/nn", "common/spec"],
+    "common/model": ["common/base", "common/nn", "common/spec",
+                     "common/tokenizer"],
     "common/rpc": ["common/base", "common/spec", "common/obs",
                    "common/config"],
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/tokenizer", "common/model"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
                  "common/config", "common/tokenizer", "common/model"],
+    # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
-                    "common/config", "common/tokenizer"],
+                    "common/config", "common/tokenizer", "common/model"],
     # The command line is a client; it builds n-gram tables as well.
     "coordinator/cli": ["common/base", "common/spec", "common/obs",
                         "common/rpc", "common/config", "common/tokenizer",
@@ -45,7 +47,7 @@ OUTSIDE = {
         r"coordinator/local/"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
-        r"[a-z]+/[a-z_]*(config|builder)[a-z_]*\.(h|cc)$",
+        r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
 }
 

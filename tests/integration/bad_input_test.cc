@@ -149,9 +149,8 @@ class BadStartTest : public ::testing::Test {
                             const std::string& message_part) {
     const std::string path = ::testing::TempDir() + "/bad.textproto";
     WriteFile(path, config);
-    const Finished finished =
-        RunToEnd({Binary(program), "--config", path},
-                 ::testing::TempDir() + "/bad-start.log");
+    const Finished finished = RunToEnd({Binary(program), "--config", path},
+                                       ::testing::TempDir() + "/bad-start.log");
     EXPECT_EQ(finished.status, status) << finished.output;
     EXPECT_NE(finished.output.find(message_part), std::string::npos)
         << finished.output;
@@ -174,15 +173,19 @@ TEST_F(BadStartTest, UnknownField) {
 
 TEST_F(BadStartTest, UnknownDrafterType) {
   ExpectRefusal("espalier-drafter",
-                absl::StrCat(Listen(), "engine { name: \"x\" type: \"eagel\" "
-                             "model: \"", CharModelFolder(), "\" }"),
+                absl::StrCat(Listen(),
+                             "engine { name: \"x\" type: \"eagel\" "
+                             "model: \"",
+                             CharModelFolder(), "\" }"),
                 2, "prompt_lookup");
 }
 
 TEST_F(BadStartTest, UnknownDrafterOption) {
   ExpectRefusal("espalier-drafter",
-                absl::StrCat(Listen(), "engine { name: \"x\" type: \"ngram\" "
-                             "model: \"", CharModelFolder(),
+                absl::StrCat(Listen(),
+                             "engine { name: \"x\" type: \"ngram\" "
+                             "model: \"",
+                             CharModelFolder(),
                              "\" options { key: \"tabel\" value: \"\" } }"),
                 2, "tabel");
 }
@@ -193,8 +196,8 @@ TEST_F(BadStartTest, TruncatedWeights) {
   std::filesystem::copy(CharModelFolder(), folder);
   std::filesystem::resize_file(folder + "/model.safetensors", 5000);
   ExpectRefusal("espalier-verifier",
-                absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"),
-                2, "model.safetensors");
+                absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
+                "model.safetensors");
 }
 
 TEST_F(BadStartTest, BrokenTokenizer) {
@@ -203,19 +206,18 @@ TEST_F(BadStartTest, BrokenTokenizer) {
   std::filesystem::copy(CharModelFolder(), folder);
   std::filesystem::resize_file(folder + "/tokenizer.json", 300);
   ExpectRefusal("espalier-verifier",
-                absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"),
-                2, "tokenizer.json");
+                absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
+                "tokenizer.json");
 }
 
 TEST_F(BadStartTest, AddressInUse) {
   Cluster cluster({.model = CharModelFolder(), .drafters = {}});
   cluster.AwaitReady();
-  ExpectRefusal("espalier-verifier",
-                absl::StrCat("server { listen: \"",
-                             cluster.Address("verifier"),
-                             "\" } engine { model: \"", CharModelFolder(),
-                             "\" }"),
-                1, "verifier.sock");
+  ExpectRefusal(
+      "espalier-verifier",
+      absl::StrCat("server { listen: \"", cluster.Address("verifier"),
+                   "\" } engine { model: \"", CharModelFolder(), "\" }"),
+      1, "verifier.sock");
 }
 
 TEST_F(BadStartTest, UnknownFlagAndBadSet) {

@@ -76,10 +76,9 @@ void Cluster::WriteConfigs() {
   for (const DrafterSpec& drafter : options_.drafters) {
     absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
                     "\" address: \"", Address(drafter.name), "\" }\n");
-    std::string config =
-        absl::StrCat(Server(drafter.name), "engine { name: \"", drafter.name,
-                     "\" type: \"", drafter.type, "\" model: \"",
-                     options_.model, "\"\n");
+    std::string config = absl::StrCat(Server(drafter.name), "engine { name: \"",
+                                      drafter.name, "\" type: \"", drafter.type,
+                                      "\" model: \"", options_.model, "\"\n");
     for (const auto& [key, value] : drafter.options) {
       absl::StrAppend(&config, "options { key: \"", key, "\" value: \"", value,
                       "\" }\n");

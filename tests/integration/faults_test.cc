@@ -48,14 +48,18 @@ class FaultsTest : public ::testing::Test {
     FAIL() << service << " never exported " << line << "; last:\n" << text;
   }
 
+  void AwaitNoSessions(const std::string& drafter) {
+    AwaitMetric(drafter, "espalier_sessions_open{drafter=\"" + drafter +
+                             "\",role=\"drafter\"} 0");
+  }
+
   Cluster cluster_;
 };
 
 TEST_F(FaultsTest, ADrafterKilledInMidStreamIsNotNoticedAndComesBack) {
   const v1::GenerateRequest request = CharRequest(1.0f, 5);
   const Generated plain = Run(Plain(request));
-  const Generated out =
-      RunWithFault(request, [&] { cluster_.Kill("bigram"); });
+  const Generated out = RunWithFault(request, [&] { cluster_.Kill("bigram"); });
   EXPECT_TRUE(out.status.ok()) << out.status.error_message();
   EXPECT_EQ(out.token_ids, plain.token_ids);
 
@@ -122,23 +126,22 @@ TEST_F(FaultsTest, AVerifierThatStaysAwayEndsTheRequestAtItsDeadline) {
 }
 
 TEST_F(FaultsTest, ACancelledClientFreesEveryPeersState) {
-  const Generated out = Generate(
-      cluster_.stub(), CharRequest(0.0f, 1),
-      [](const v1::GenerateResponse&, grpc::ClientContext& context) {
-        context.TryCancel();
-      });
+  const Generated out =
+      Generate(cluster_.stub(), CharRequest(0.0f, 1),
+               [](const v1::GenerateResponse&, grpc::ClientContext& context) {
+                 context.TryCancel();
+               });
   EXPECT_EQ(out.status.error_code(), grpc::StatusCode::CANCELLED);
   AwaitMetric("coordinator", "espalier_sessions_open{role=\"coordinator\"} 0");
   AwaitMetric("verifier", "espalier_sessions_open{role=\"verifier\"} 0");
-  AwaitMetric("verifier", "espalier_kv_blocks_used 0");
-  AwaitMetric("lookup", "espalier_sessions_open{role=\"drafter\"} 0");
-  AwaitMetric("bigram", "espalier_sessions_open{role=\"drafter\"} 0");
+  AwaitMetric("verifier", "espalier_kv_tokens_used 0");
+  for (const char* name : {"lookup", "bigram"}) AwaitNoSessions(name);
 }
 
 TEST_F(FaultsTest, PeersDropTheSessionsOfACoordinatorThatDied) {
   RunWithFault(CharRequest(0.0f, 1), [&] { cluster_.Kill("coordinator"); });
   AwaitMetric("verifier", "espalier_sessions_open{role=\"verifier\"} 0");
-  AwaitMetric("lookup", "espalier_sessions_open{role=\"drafter\"} 0");
+  AwaitNoSessions("lookup");
   cluster_.Start("coordinator");
   cluster_.AwaitReady();
   EXPECT_TRUE(Run(CharRequest(0.0f, 1)).status.ok());

@@ -103,7 +103,6 @@ TEST_F(LosslessTest, TheBigramDraftsTheCompleteTreeOfDepth3AndWidth2) {
                    .drafters = {{.name = "bigram",
                                  .type = "ngram",
                                  .options = {{"table", CharBigramTable()},
-                                             {"shape", "complete"},
                                              {"width", "2"}}}}});
   cluster.AwaitReady();
   v1::GenerateRequest request = CharRequest(0.0f, 1, 100);
@@ -148,10 +147,9 @@ TEST_F(LosslessTest, StopTokensEndTheTextAndStayOutOfIt) {
   EXPECT_EQ(out.summary.matched_stop_token_id(), stop);
   ASSERT_FALSE(out.token_ids.empty());
   EXPECT_EQ(out.token_ids.back(), stop);
-  EXPECT_EQ(out.token_ids,
-            std::vector<uint32_t>(
-                whole.token_ids.begin(),
-                whole.token_ids.begin() + out.token_ids.size()));
+  EXPECT_EQ(out.token_ids, std::vector<uint32_t>(
+                               whole.token_ids.begin(),
+                               whole.token_ids.begin() + out.token_ids.size()));
   EXPECT_EQ(whole.text.rfind(out.text, 0), 0);
   EXPECT_EQ(Run(Plain(request)).token_ids, out.token_ids);
 }

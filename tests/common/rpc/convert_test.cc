@@ -162,7 +162,7 @@ TEST(Convert, RefusesNumbersThatDoNotFit) {
   ExpectRefused(update, "update.key.base_length");
   update = ToProto(TestUpdate(1));
   update.mutable_sampling()->set_top_k(0x80000000u);
-  ExpectRefused(update, "sampling.top_k");
+  ExpectRefused(update, "top_k");
 
   v1::Proposal proposal;
   proposal.set_committed_length(~uint64_t{0});
@@ -178,12 +178,12 @@ TEST(Convert, RefusesSamplingOutOfRange) {
   for (float temperature : {nan, infinity, -1.0f, 0.001f, 101.0f}) {
     v1::SequenceUpdate update = ToProto(TestUpdate(1));
     update.mutable_sampling()->set_temperature(temperature);
-    ExpectRefused(update, "sampling.temperature");
+    ExpectRefused(update, "temperature");
   }
   for (float top_p : {nan, 0.0f, -0.1f, 1.1f}) {
     v1::SequenceUpdate update = ToProto(TestUpdate(1));
     update.mutable_sampling()->set_top_p(top_p);
-    ExpectRefused(update, "sampling.top_p");
+    ExpectRefused(update, "top_p");
   }
 }
 

@@ -1,4 +1,9 @@
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <string>
@@ -353,6 +358,25 @@ TEST_P(RemoteEndpointTest, DestructionWhileConnectingDoesNotHang) {
       endpoint.EndSequence({.coordinator_epoch = 9, .number = 1});
     }
   }
+}
+
+TEST_P(RemoteEndpointTest, APeerThatDoesNotAnswerIsDialledAgain) {
+  const std::string path = SocketAddress().substr(5);
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un name = {.sun_family = AF_UNIX};
+  std::memcpy(name.sun_path, path.c_str(), path.size());
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  ASSERT_EQ(listen(fd, 8), 0);
+  address_ = "unix:" + path;
+  PeerOptions options = Options();
+  options.hello_timeout = absl::Milliseconds(20);
+  RemoteDraftEndpoint endpoint(options);
+  const int first = accept(fd, nullptr, nullptr);
+  const int second = accept(fd, nullptr, nullptr);
+  EXPECT_EQ(endpoint.status().state, PeerState::kConnecting);
+  EXPECT_EQ(endpoint.status().reason, "it does not answer");
+  for (int open : {first, second, fd}) close(open);
+  unlink(path.c_str());
 }
 
 TEST_P(RemoteEndpointTest, DrainWaitsForOpenSequencesAndRefusesNewOnes) {

@@ -167,7 +167,7 @@ TEST_F(ServerRunnerTest, DrainIsCutAtItsDeadline) {
   engine_.Hold();
   request.set_request_id(2);
   *request.mutable_propose() =
-      ToProto({.update = TestUpdate(1)}, absl::Seconds(60));
+      ToProto(ProposeRequest{.update = TestUpdate(1)}, absl::Seconds(60));
   stream->Write(request);
   ASSERT_TRUE(engine_.AwaitHeld(1));
   (*runner)->DrainAndStop();  // the engine never answers

@@ -150,7 +150,16 @@ TEST_F(ServerStreamsTest, BadMessagesAreAnsweredAndTheStreamGoesOn) {
   EXPECT_TRUE(client.Ask(Propose(6, 1)).has_proposal());
 }
 
-TEST_F(ServerStreamsTest, UnparsableBytesBreakOnlyTheirStream) {
+TEST_F(ServerStreamsTest, BudgetIsCutToWhatTheDrafterPromised) {
+  Client client = OpenWithHello();
+  v1::DraftRequest request = Propose(2, 1);
+  request.mutable_propose()->set_max_nodes(~uint32_t{0});
+  request.mutable_propose()->set_max_depth(~uint32_t{0});
+  EXPECT_EQ(client.Ask(request).proposal().tree().token_size(), 2049);
+  EXPECT_EQ(draft_engine_.last().budget.max_depth, 64);
+}
+
+TEST_F(ServerStreamsTest, UnknownFieldsBreakOnlyTheirStream) {
   Client client = OpenWithHello();
   grpc::ClientContext context;
   auto other = stub_->Draft(&context);

@@ -1,7 +1,6 @@
 #include "common/rpc/shutdown_signals.h"
 
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gtest/gtest.h"
@@ -9,7 +8,13 @@
 namespace espalier {
 namespace {
 
-TEST(ShutdownSignals, ReturnsTheSignalAndIgnoresSigpipe) {
+// Death tests start the program anew: other tests leave gRPC's threads behind.
+class ShutdownSignalsTest : public testing::Test {
+ protected:
+  ShutdownSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(ShutdownSignalsTest, ReturnsTheSignalAndIgnoresSigpipe) {
   EXPECT_EXIT(
       {
         ShutdownSignals signals;
@@ -20,7 +25,7 @@ TEST(ShutdownSignals, ReturnsTheSignalAndIgnoresSigpipe) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(ShutdownSignals, SecondSignalEndsTheProcess) {
+TEST_F(ShutdownSignalsTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(
       {
         ShutdownSignals signals;
