@@ -21,6 +21,19 @@ std::string Binary(const std::string& name) {
   return absl::StrCat(ESPALIER_BIN_DIR, "/", name);
 }
 
+// A folder that goes with the test.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(NewFolder()) {}
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+
+ private:
+  const std::string path_;
+};
+
 class BadRequestTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -108,8 +121,8 @@ TEST_F(BadRequestTest, AbortOfNothingIsNotFound) {
 
 TEST(BadDrafterTest, AnotherVocabularyIsRefusedWithTheReason) {
   // A copy of the model whose tokenizer has one token less.
-  const std::string folder = ::testing::TempDir() + "/other-tokenizer";
-  std::filesystem::remove_all(folder);
+  const ScratchFolder scratch;
+  const std::string folder = scratch / "model";
   std::filesystem::copy(CharModelFolder(), folder);
   std::string tokenizer = ReadFile(folder + "/tokenizer.json");
   const size_t last = tokenizer.rfind("\"z\"");
@@ -144,22 +157,30 @@ TEST(BadDrafterTest, AnotherVocabularyIsRefusedWithTheReason) {
 class BadStartTest : public ::testing::Test {
  protected:
   // Starts `program` with a configuration that cannot work.
-  static void ExpectRefusal(const std::string& program,
-                            const std::string& config, int status,
-                            const std::string& message_part) {
-    const std::string path = ::testing::TempDir() + "/bad.textproto";
+  void ExpectRefusal(const std::string& program, const std::string& config,
+                     int status, const std::string& message_part) const {
+    const std::string path = scratch_ / "bad.textproto";
     WriteFile(path, config);
-    const Finished finished = RunToEnd({Binary(program), "--config", path},
-                                       ::testing::TempDir() + "/bad-start.log");
+    const Finished finished =
+        RunToEnd({Binary(program), "--config", path}, scratch_ / "bad.log");
     EXPECT_EQ(finished.status, status) << finished.output;
     EXPECT_NE(finished.output.find(message_part), std::string::npos)
         << finished.output;
   }
 
-  static std::string Listen() {
-    return absl::StrCat("server { listen: \"unix:", ::testing::TempDir(),
-                        "/bad.sock\" }\n");
+  std::string Listen() const {
+    return absl::StrCat("server { listen: \"unix:", scratch_ / "bad.sock",
+                        "\" }\n");
   }
+
+  // A copy of the character model to spoil.
+  std::string CopyOfModel() const {
+    const std::string folder = scratch_ / "model";
+    std::filesystem::copy(CharModelFolder(), folder);
+    return folder;
+  }
+
+  const ScratchFolder scratch_;
 };
 
 TEST_F(BadStartTest, MissingModel) {
@@ -191,9 +212,7 @@ TEST_F(BadStartTest, UnknownDrafterOption) {
 }
 
 TEST_F(BadStartTest, TruncatedWeights) {
-  const std::string folder = ::testing::TempDir() + "/truncated";
-  std::filesystem::remove_all(folder);
-  std::filesystem::copy(CharModelFolder(), folder);
+  const std::string folder = CopyOfModel();
   std::filesystem::resize_file(folder + "/model.safetensors", 5000);
   ExpectRefusal("espalier-verifier",
                 absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
@@ -201,9 +220,7 @@ TEST_F(BadStartTest, TruncatedWeights) {
 }
 
 TEST_F(BadStartTest, BrokenTokenizer) {
-  const std::string folder = ::testing::TempDir() + "/broken-tokenizer";
-  std::filesystem::remove_all(folder);
-  std::filesystem::copy(CharModelFolder(), folder);
+  const std::string folder = CopyOfModel();
   std::filesystem::resize_file(folder + "/tokenizer.json", 300);
   ExpectRefusal("espalier-verifier",
                 absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
@@ -223,7 +240,7 @@ TEST_F(BadStartTest, AddressInUse) {
 TEST_F(BadStartTest, UnknownFlagAndBadSet) {
   for (const char* program :
        {"espalier-verifier", "espalier-drafter", "espalier-coordinator"}) {
-    const std::string log = ::testing::TempDir() + "/flags.log";
+    const std::string log = scratch_ / "flags.log";
     EXPECT_EQ(RunToEnd({Binary(program), "--frobnicate"}, log).status, 2);
     const Finished bad =
         RunToEnd({Binary(program), "--set", "server.lisen=x"}, log);

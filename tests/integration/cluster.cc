@@ -2,7 +2,6 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,20 +9,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/check.h"
 
 namespace espalier::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(60);
-
-std::string NewFolder() {
-  // Short: a Unix socket's path has at most 107 bytes.
-  char path[] = "/tmp/espalier-XXXXXX";
-  ESPALIER_CHECK(mkdtemp(path) != nullptr);
-  return path;
-}
 
 std::string BinaryOf(const std::string& name) {
   const std::string program =

@@ -93,8 +93,9 @@ TEST_F(FaultsTest, WithoutAnyDrafterItDecodesPlainly) {
   EXPECT_TRUE(out.status.ok()) << out.status.error_message();
   EXPECT_EQ(out.token_ids, plain.token_ids);
   EXPECT_DOUBLE_EQ(out.summary.spec_stats().mean_acceptance_length(), 1.0);
+  // The last step has no room for a tree, so none is missed there.
   EXPECT_EQ(out.summary.spec_stats().degraded_steps(),
-            out.summary.spec_stats().num_spec_steps());
+            out.summary.spec_stats().num_spec_steps() - 1);
 }
 
 TEST_F(FaultsTest, ARestartedVerifierGoesOnWhereTheTextStood) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,6 +68,12 @@ Finished RunToEnd(std::vector<std::string> argv, const std::string& log_path) {
   Process process(std::move(argv), log_path);
   const int status = process.Wait();
   return {status, process.Log()};
+}
+
+std::string NewFolder() {
+  char path[] = "/tmp/espalier-XXXXXX";
+  ESPALIER_CHECK(mkdtemp(path) != nullptr);
+  return path;
 }
 
 std::string ReadFile(const std::string& path) {

@@ -39,6 +39,9 @@ struct Finished {
 };
 Finished RunToEnd(std::vector<std::string> argv, const std::string& log_path);
 
+// A new folder with a short path: a Unix socket's has at most 107 bytes.
+std::string NewFolder();
+
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);
 
