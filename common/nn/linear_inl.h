@@ -32,8 +32,8 @@ struct TileArgs {
 template <typename V, int N>
 void Prefetch(const void* weights, int64_t bytes) {
   const char* line = static_cast<const char*>(weights) + bytes;
-  __builtin_prefetch(line, /*rw=*/0, /*locality=*/2);
-  if constexpr (N * V::kLanes > 16) __builtin_prefetch(line + 64, 0, 2);
+  __builtin_prefetch(line, /*rw=*/0, /*locality=*/3);
+  if constexpr (N * V::kLanes > 16) __builtin_prefetch(line + 64, 0, 3);
 }
 
 template <typename V, int R, int N>
