@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/synchronization/notification.h"
+#include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/chat_template.h"
 #include "coordinator/coordinator_config.h"
@@ -47,16 +47,16 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
 
 CoordinatorServer::~CoordinatorServer() {
   if (coordinator_ == nullptr) return;
-  absl::Notification done;
+  Notification done;
   coordinator_->Shutdown([&done] { done.Notify(); });
-  done.WaitForNotification();
+  done.Wait();
 }
 
 void CoordinatorServer::Drain(absl::Time deadline) {
   // Shared, because the coordinator may become idle after the deadline.
-  auto idle = std::make_shared<absl::Notification>();
+  auto idle = std::make_shared<Notification>();
   coordinator_->Drain([idle] { idle->Notify(); });
-  idle->WaitForNotificationWithDeadline(deadline);
+  idle->WaitUntil(deadline);
 }
 
 }  // namespace espalier::coordinator

@@ -55,7 +55,7 @@ void GenerateReactor::AddTokens(absl::Span<const TokenId> tokens,
   }
   Action action;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     next_.set_step(static_cast<uint32_t>(step));
     next_.mutable_token_ids()->Add(tokens.begin(), tokens.end());
     next_.mutable_text()->append(text);
@@ -69,7 +69,7 @@ void GenerateReactor::End(const absl::Status& status,
                           const GenerationReport& report) {
   Action action;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     next_.mutable_text()->append(detokenizer_.Flush());
     if (status.ok()) {
       *next_.mutable_summary() = Summarise(report, options_.seed);
@@ -103,7 +103,7 @@ void GenerateReactor::Do(Action action) {
 void GenerateReactor::OnWriteDone(bool ok) {
   Action action;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     writing_ = false;
     broken_ |= !ok;
     action = Next();
@@ -113,7 +113,7 @@ void GenerateReactor::OnWriteDone(bool ok) {
 
 void GenerateReactor::OnCancel() {
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     broken_ = true;
   }
   if (coordinator_ != nullptr) coordinator_->Cancel(ticket_);

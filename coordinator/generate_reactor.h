@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "common/base/mutex.h"
 #include "common/tokenizer/incremental_detokenizer.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/request.h"
@@ -58,7 +58,7 @@ class GenerateReactor final
   Coordinator::Ticket ticket_ = 0;      // constant after Begin
   IncrementalDetokenizer detokenizer_;  // the executor's alone
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   v1::GenerateResponse next_ ABSL_GUARDED_BY(mutex_);
   bool next_has_content_ ABSL_GUARDED_BY(mutex_) = false;
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;

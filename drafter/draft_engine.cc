@@ -52,7 +52,7 @@ DraftEngine::~DraftEngine() {
   executor_owner_.reset();  // no task of ours runs after this
   std::vector<Work> left;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     left.swap(queue_);
   }
   for (Work& work : left) {
@@ -65,7 +65,7 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
                           Done<Proposal> done) {
   Work work = {std::move(request), deadline, std::move(done)};
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     // More could not be held at once anyway.
     if (static_cast<int64_t>(queue_.size()) < options_.store.max_sequences) {
       queue_.push_back(std::move(work));
@@ -81,7 +81,7 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
 void DraftEngine::EndSequence(SequenceId sequence) {
   std::vector<Work> dropped;
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto ended = std::stable_partition(
         queue_.begin(), queue_.end(), [&](const Work& work) {
           return work.request.update.sequence != sequence;
@@ -100,7 +100,7 @@ void DraftEngine::EndSequence(SequenceId sequence) {
 
 // Everything that waits, up to the second request of a sequence.
 std::vector<DraftEngine::Work> DraftEngine::TakeBatch() {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   absl::flat_hash_set<SequenceId> seen;
   auto end = std::find_if(queue_.begin(), queue_.end(), [&](const Work& work) {
     return !seen.insert(work.request.update.sequence).second;

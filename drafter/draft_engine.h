@@ -8,9 +8,9 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/spec/endpoints.h"
 #include "drafter/drafter.h"
 #include "drafter/drafter_metrics.h"
@@ -63,7 +63,7 @@ class DraftEngine final : public DraftEndpoint {
   const std::unique_ptr<Drafter> drafter_;
   const DrafterMetrics metrics_;
   SequenceStore store_;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<Work> queue_ ABSL_GUARDED_BY(mutex_);  // first come, first served
   Executor& executor_;
   std::unique_ptr<Executor> executor_owner_;

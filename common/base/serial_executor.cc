@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "common/base/check.h"
 
 namespace espalier {
@@ -18,9 +17,8 @@ SerialExecutor::SerialExecutor(std::string name) : thread_([this] { Run(); }) {
 SerialExecutor::~SerialExecutor() {
   ESPALIER_CHECK(std::this_thread::get_id() != thread_.get_id());
   {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.Signal();
   }
   thread_.join();
 }
@@ -34,10 +32,9 @@ void SerialExecutor::Post(Task task) {
 }
 
 void SerialExecutor::PostAt(absl::Time when, Task task) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   heap_.push_back({when, next_order_++, std::move(task)});
   std::push_heap(heap_.begin(), heap_.end(), Later);
-  changed_.Signal();
 }
 
 void SerialExecutor::Run() {
@@ -53,13 +50,21 @@ void SerialExecutor::Run() {
       mutex_.Lock();
     } else if (stopping_) {
       break;
-    } else if (heap_.empty()) {
-      changed_.Wait(&mutex_);
     } else {
-      changed_.WaitWithDeadline(&mutex_, heap_.front().when);
+      Sleep();
     }
   }
   mutex_.Unlock();
+}
+
+void SerialExecutor::Sleep() {
+  const absl::Time wake =
+      heap_.empty() ? absl::InfiniteFuture() : heap_.front().when;
+  mutex_.AwaitUntil(
+      [&] {
+        return stopping_ || (!heap_.empty() && heap_.front().when < wake);
+      },
+      wake);
 }
 
 }  // namespace espalier

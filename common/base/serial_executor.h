@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 
 namespace espalier {
 
@@ -33,12 +35,13 @@ class SerialExecutor final : public Executor {
   static bool Later(const Entry& a, const Entry& b);
 
   void Run();
+  // Until the first task is due, another comes first, or it is time to stop.
+  void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   std::vector<Entry> heap_ ABSL_GUARDED_BY(mutex_);  // earliest on top
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::CondVar changed_;
   std::thread thread_;  // last: starts when all else is there
 };
 

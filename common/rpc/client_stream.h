@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "common/base/mutex.h"
 #include "grpcpp/client_context.h"
 #include "grpcpp/support/client_callback.h"
 #include "grpcpp/support/status.h"
@@ -45,7 +45,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   // Dropped if the stream is over: on_closed will tell.
   void Send(Request request) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (over_) return;
     if (queue_.size() >= kMaxQueued) {
       over_ = true;
@@ -67,14 +67,14 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
       return;
     }
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       over_ = true;
     }
     this->RemoveHold();
   }
 
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     queue_.pop_front();
     if (!ok) over_ = true;
     if (over_) {
@@ -93,7 +93,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
   Events events_;
   grpc::ClientContext context_;
   Response response_;  // gRPC's while a read is outstanding
-  absl::Mutex mutex_;
+  Mutex mutex_;
   // The front is being written.
   std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;  // no more writes

@@ -15,9 +15,9 @@
 #include "absl/random/random.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/base/serial_executor.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
@@ -58,17 +58,17 @@ class PeerLink {
   // of gRPC, so not for a Reply.
   ~PeerLink() {
     auto retired = [this] { return stream_ == nullptr; };
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     closing_ = true;
     if (stream_) stream_->Cancel();
-    mutex_.Await(absl::Condition(&retired));
+    mutex_.Await(retired);
   }
 
   // Sends `request` under a fresh id. `reply` runs on a gRPC thread and must
   // not block; UNAVAILABLE at once if the peer is not ready.
   void Call(Request request, Reply reply) {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (status_.state == PeerState::kReady && !closing_) {
         const uint64_t id = next_id_++;
         request.set_request_id(id);
@@ -83,28 +83,28 @@ class PeerLink {
   // Sends a message that has no answer; dropped if the peer is not ready, since
   // a stream that ended has taken its sequences along.
   void Send(Request request) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (status_.state == PeerState::kReady && !closing_) {
       stream_->Send(std::move(request));
     }
   }
 
   PeerStatus status() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return status_;
   }
 
   // What the peer last said of itself.
   std::optional<Info> info() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return info_;
   }
 
   // Blocks until the peer is in `state`; false if the deadline comes first.
   bool AwaitState(PeerState state, absl::Time deadline) const {
     auto reached = [&] { return status_.state == state; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithDeadline(absl::Condition(&reached), deadline);
+    MutexLock lock(&mutex_);
+    return mutex_.AwaitUntil(reached, deadline);
   }
 
  private:
@@ -120,7 +120,7 @@ class PeerLink {
 
   // On the executor, like Retire and CancelUnlessReady.
   void Dial() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (closing_) return;
     auto channel = NewPeerChannel(options_.address);
     typename Wire::Service::Stub stub(channel);
@@ -138,7 +138,7 @@ class PeerLink {
   }
 
   void CancelUnlessReady(uint64_t dial) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (stream_ && dial == dials_ && status_.state != PeerState::kReady) {
       given_up_ = {.reason = "it does not answer"};
       stream_->Cancel();
@@ -149,7 +149,7 @@ class PeerLink {
   void OnResponse(Response response) {
     Reply reply;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (status_.state != PeerState::kReady) {
         Greet(response);
         return;
@@ -189,7 +189,7 @@ class PeerLink {
   void OnClosed(const grpc::Status& status) {
     Pending lost;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       lost.swap(pending_);
       PeerStatus after = StatusAfterLoss(status);
       given_up_.reset();
@@ -222,7 +222,7 @@ class PeerLink {
   // Destroys the dead stream with its channel, and plans the next one.
   void Retire() {
     std::unique_ptr<Stream> dead;
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     dead = std::move(stream_);
     if (closing_) return;
     executor_.PostAt(executor_.Now() + NextPause(), [this] { Dial(); });
@@ -244,7 +244,7 @@ class PeerLink {
   const PeerOptions options_;
   prometheus::Counter& reconnects_;
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   PeerStatus status_ ABSL_GUARDED_BY(mutex_);
   std::optional<Info> info_ ABSL_GUARDED_BY(mutex_);
   // Of the last Dial; null between Retire and the next one.

@@ -5,7 +5,7 @@
 namespace espalier {
 
 bool SequenceOwners::Claim(SequenceId sequence, Stream stream) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   auto found = owner_.find(sequence);
   if (found != owner_.end()) {
     found->second = stream;
@@ -17,7 +17,7 @@ bool SequenceOwners::Claim(SequenceId sequence, Stream stream) {
 }
 
 bool SequenceOwners::Release(SequenceId sequence, Stream stream) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   auto found = owner_.find(sequence);
   if (found == owner_.end() || found->second != stream) return false;
   owner_.erase(found);
@@ -25,7 +25,7 @@ bool SequenceOwners::Release(SequenceId sequence, Stream stream) {
 }
 
 std::vector<SequenceId> SequenceOwners::ReleaseAll(Stream stream) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   std::vector<SequenceId> released;
   for (const auto& [sequence, owner] : owner_) {
     if (owner == stream) released.push_back(sequence);
@@ -35,14 +35,14 @@ std::vector<SequenceId> SequenceOwners::ReleaseAll(Stream stream) {
 }
 
 bool SequenceOwners::OwnsAny(Stream stream) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return std::any_of(owner_.begin(), owner_.end(), [stream](const auto& entry) {
     return entry.second == stream;
   });
 }
 
 bool SequenceOwners::Owns(SequenceId sequence, Stream stream) const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   auto found = owner_.find(sequence);
   return found != owner_.end() && found->second == stream;
 }

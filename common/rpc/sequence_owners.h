@@ -6,7 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "common/base/mutex.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -31,7 +31,7 @@ class SequenceOwners {
   bool Owns(SequenceId sequence, Stream stream) const;
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   absl::flat_hash_map<SequenceId, Stream> owner_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "common/base/mutex.h"
 #include "grpcpp/support/server_callback.h"
 #include "grpcpp/support/status.h"
 
@@ -27,7 +27,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
   // Answers one request. Thread-safe.
   void Answer(Response response) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (closing_) return;
     queue_.push_back(std::move(response));
     if (queue_.size() == 1) this->StartWrite(&queue_.front());
@@ -36,14 +36,14 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   // Ends the stream with `status` when the queued answers are written; takes
   // no further requests. Thread-safe.
   void Close(grpc::Status status) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (closing_) return;
     closing_ = std::move(status);
     FinishIfWritten();
   }
 
   int64_t unanswered() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return unanswered_;
   }
 
@@ -67,14 +67,14 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
       return;
     }
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (closing_) return;
       ++unanswered_;
     }
     const bool answer_follows = OnRequest(std::move(request_));
     request_.Clear();
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       if (!answer_follows) --unanswered_;
       paused_ = !closing_ && unanswered_ >= kMaxUnanswered;
       if (!paused_ && !closing_) this->StartRead(&request_);
@@ -84,7 +84,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
   void OnWriteDone(bool ok) final {
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       queue_.pop_front();
       --unanswered_;
       if (!ok || ended_) queue_.clear();
@@ -105,7 +105,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
   // The peer ended the stream, or it broke.
   void End() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     if (ended_) return;
     ended_ = true;
     // What gRPC is writing must stay alive.
@@ -120,7 +120,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     this->Finish(*closing_);
   }
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Request request_;  // gRPC's while a read is outstanding
   // The front is being written.
   std::deque<Response> queue_ ABSL_GUARDED_BY(mutex_);

@@ -14,8 +14,8 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/obs/log.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/handshake.h"
@@ -50,7 +50,7 @@ class ServerStreams {
   grpc::ServerBidiReactor<Request, Response>* Open() {
     auto stream = std::make_shared<Stream>(*this);
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       streams_.insert(stream);
     }
     stream->Start();
@@ -62,7 +62,7 @@ class ServerStreams {
   void Drain(absl::Time deadline) {
     absl::flat_hash_set<std::shared_ptr<Stream>> streams;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       draining_ = true;
       streams = streams_;
     }
@@ -70,28 +70,22 @@ class ServerStreams {
       stream->CloseIfDrained();
     }
     streams.clear();
-    absl::MutexLock lock(&mutex_);
-    mutex_.AwaitWithDeadline(
-        absl::Condition(
-            +[](absl::flat_hash_set<std::shared_ptr<Stream>>* open) {
-              return open->empty();
-            },
-            &streams_),
-        deadline);
+    MutexLock lock(&mutex_);
+    mutex_.AwaitUntil([this] { return streams_.empty(); }, deadline);
   }
 
  private:
   class Stream;
 
   void Remove(const std::shared_ptr<Stream>& stream) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     streams_.erase(stream);
   }
 
   const Handler handler_;
   SequenceOwners owners_;
   std::atomic<bool> draining_ = false;
-  absl::Mutex mutex_;
+  Mutex mutex_;
   absl::flat_hash_set<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -49,6 +49,8 @@ OUTSIDE = {
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
+    # ThreadSanitizer cannot see it: common/base/mutex.h.
+    r"absl/synchronization/": [],
 }
 
 INCLUDE = re.compile(r'^\s*#include\s+[<"]([^>"]+)[>"]', re.MULTILINE)

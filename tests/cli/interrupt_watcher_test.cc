@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "absl/synchronization/notification.h"
+#include "common/base/notification.h"
 #include "gtest/gtest.h"
 
 namespace espalier::cli {
@@ -13,10 +13,10 @@ TEST(InterruptWatcher, SignalRequestsAStop) {
   InterruptWatcher watcher;
   const std::stop_token token = watcher.token();
   EXPECT_FALSE(token.stop_requested());
-  absl::Notification stopped;
+  Notification stopped;
   std::stop_callback on_stop(token, [&] { stopped.Notify(); });
   kill(getpid(), SIGINT);
-  stopped.WaitForNotification();
+  stopped.Wait();
   EXPECT_TRUE(token.stop_requested());
 }
 
@@ -26,10 +26,10 @@ TEST(InterruptWatcherDeathTest, SecondSignalEndsTheProcess) {
   EXPECT_EXIT(
       {
         InterruptWatcher watcher;
-        absl::Notification stopped;
+        Notification stopped;
         std::stop_callback on_stop(watcher.token(), [&] { stopped.Notify(); });
         kill(getpid(), SIGINT);
-        stopped.WaitForNotification();
+        stopped.Wait();
         kill(getpid(), SIGINT);
         pause();
       },

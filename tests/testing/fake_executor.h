@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 
 namespace espalier {
 
@@ -24,12 +24,12 @@ class FakeExecutor final : public Executor {
   }
 
   void PostAt(absl::Time when, Task task) override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     tasks_.emplace(std::pair(when, next_order_++), std::move(task));
   }
 
   absl::Time Now() const override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return now_;
   }
 
@@ -54,7 +54,7 @@ class FakeExecutor final : public Executor {
       std::move (*task)();
       RunUntilIdle();
     }
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     now_ = std::max(now_, when);
   }
 
@@ -62,14 +62,14 @@ class FakeExecutor final : public Executor {
 
   // Tasks that wait, due or not.
   int64_t num_pending() const {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return static_cast<int64_t>(tasks_.size());
   }
 
  private:
   // Takes the first task due by `limit` and moves the clock to its time.
   std::optional<Task> TakeDue(absl::Time limit) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     const auto first = tasks_.begin();
     if (first == tasks_.end() || first->first.first > limit) {
       return std::nullopt;
@@ -80,7 +80,7 @@ class FakeExecutor final : public Executor {
     return task;
   }
 
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   absl::Time now_ ABSL_GUARDED_BY(mutex_) =
       absl::FromUnixSeconds(1'000'000'000);
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -17,7 +17,7 @@ namespace {
 class AnswerReactor final
     : public grpc::ServerWriteReactor<v1::GenerateResponse> {
  public:
-  AnswerReactor(FakeAnswer answer, absl::Notification& cancelled)
+  AnswerReactor(FakeAnswer answer, Notification& cancelled)
       : answer_(std::move(answer)), cancelled_(cancelled) {
     Next();
   }
@@ -42,7 +42,7 @@ class AnswerReactor final
   }
 
   FakeAnswer answer_;
-  absl::Notification& cancelled_;
+  Notification& cancelled_;
   size_t next_ = 0;
 };
 
@@ -57,7 +57,7 @@ class FakeInference::Service final : public v1::Inference::CallbackService {
       const v1::GenerateRequest* request) override {
     Script script;
     {
-      absl::MutexLock lock(&owner_.mutex_);
+      MutexLock lock(&owner_.mutex_);
       owner_.requests_.push_back(*request);
       script = owner_.script_;
     }
@@ -76,7 +76,7 @@ class FakeInference::Service final : public v1::Inference::CallbackService {
     response->add_rules("walk");
     response->add_drafters("lookup");
     response->add_drafters("bigram");
-    absl::MutexLock lock(&owner_.mutex_);
+    MutexLock lock(&owner_.mutex_);
     return Finish(context, owner_.model_info_status_);
   }
 
@@ -134,7 +134,7 @@ FakeInference::FakeInference(const std::string& socket_path)
 FakeInference::~FakeInference() { server_->Shutdown(); }
 
 void FakeInference::SetScript(Script script) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   script_ = std::move(script);
 }
 
@@ -143,12 +143,12 @@ void FakeInference::SetServing(bool serving) {
 }
 
 void FakeInference::SetModelInfoStatus(grpc::Status status) {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   model_info_status_ = std::move(status);
 }
 
 std::vector<v1::GenerateRequest> FakeInference::requests() const {
-  absl::MutexLock lock(&mutex_);
+  MutexLock lock(&mutex_);
   return requests_;
 }
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
+#include "common/base/mutex.h"
+#include "common/base/notification.h"
 #include "espalier/v1/inference.grpc.pb.h"
 
 namespace espalier::testing {
@@ -40,17 +40,17 @@ class FakeInference {
   // In order of arrival.
   std::vector<v1::GenerateRequest> requests() const;
   // Notified when a call of a hanging script was cancelled.
-  absl::Notification& cancelled() { return cancelled_; }
+  Notification& cancelled() { return cancelled_; }
 
  private:
   class Service;
 
   std::string address_;
-  mutable absl::Mutex mutex_;
+  mutable Mutex mutex_;
   Script script_ ABSL_GUARDED_BY(mutex_);
   grpc::Status model_info_status_ ABSL_GUARDED_BY(mutex_);
   std::vector<v1::GenerateRequest> requests_ ABSL_GUARDED_BY(mutex_);
-  absl::Notification cancelled_;
+  Notification cancelled_;
   std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
+#include "common/base/notification.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -28,10 +28,10 @@ TEST(SerialExecutor, RunsTasksInTheOrderPosted) {
 
 TEST(SerialExecutor, RunsDueTasksByTimeThenOrder) {
   std::vector<int> ran;
-  absl::Notification go;
+  Notification go;
   {
     SerialExecutor executor("test");
-    executor.Post([&go] { go.WaitForNotification(); });
+    executor.Post([&go] { go.Wait(); });
     const absl::Time past = executor.Now() - absl::Seconds(10);
     executor.PostAt(past + absl::Seconds(2), [&ran] { ran.push_back(3); });
     executor.PostAt(past + absl::Seconds(1), [&ran] { ran.push_back(1); });
@@ -44,23 +44,23 @@ TEST(SerialExecutor, RunsDueTasksByTimeThenOrder) {
 
 TEST(SerialExecutor, RunsADelayedTaskNotBeforeItsTime) {
   SerialExecutor executor("test");
-  absl::Notification done;
+  Notification done;
   const absl::Time when = executor.Now() + absl::Milliseconds(20);
   absl::Time ran_at;
   executor.PostAt(when, [&] {
     ran_at = executor.Now();
     done.Notify();
   });
-  done.WaitForNotification();
+  done.Wait();
   EXPECT_GE(ran_at, when);
 }
 
 TEST(SerialExecutor, AnEarlierTaskOvertakesTheOneItSleepsFor) {
   SerialExecutor executor("test");
-  absl::Notification done;
+  Notification done;
   executor.PostAt(executor.Now() + absl::Hours(1), [] { FAIL(); });
   executor.Post([&done] { done.Notify(); });
-  done.WaitForNotification();
+  done.Wait();
 }
 
 TEST(SerialExecutor, DestructorRunsWhatIsDueAndDropsTheRest) {
@@ -111,8 +111,8 @@ TEST(SerialExecutor, DestroysATaskAfterItRanAndBeforeTheNext) {
   bool gone_before_next = false;
   {
     SerialExecutor executor("test");
-    absl::Notification posted;
-    executor.Post([&posted] { posted.WaitForNotification(); });
+    Notification posted;
+    executor.Post([&posted] { posted.Wait(); });
     executor.Post([held = std::move(held)] {});
     executor.Post([&] { gone_before_next = alive.expired(); });
     posted.Notify();

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/spec/endpoints.h"
 
 namespace espalier {
@@ -58,13 +58,13 @@ template <typename Interface, typename Request, typename Answer>
 class FakeEngine : public Interface {
  public:
   void Hold() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     held_ = true;
   }
   void Release() {
     std::vector<Call> calls;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       held_ = false;
       calls.swap(waiting_);
     }
@@ -72,36 +72,36 @@ class FakeEngine : public Interface {
   }
   // Every call from now on is answered with it.
   void FailWith(absl::Status status) {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     failure_ = std::move(status);
   }
 
   bool AwaitHeld(size_t count) {
     auto reached = [&] { return waiting_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithDeadline(absl::Condition(&reached), Generous());
+    MutexLock lock(&mutex_);
+    return mutex_.AwaitUntil(reached, Generous());
   }
   bool AwaitEnded(size_t count) {
     auto reached = [&] { return ended_.size() >= count; };
-    absl::MutexLock lock(&mutex_);
-    return mutex_.AwaitWithDeadline(absl::Condition(&reached), Generous());
+    MutexLock lock(&mutex_);
+    return mutex_.AwaitUntil(reached, Generous());
   }
 
   std::vector<SequenceId> ended() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return ended_;
   }
   Request last() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return last_;
   }
   absl::Time last_deadline() {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     return last_deadline_;
   }
 
   void EndSequence(SequenceId sequence) override {
-    absl::MutexLock lock(&mutex_);
+    MutexLock lock(&mutex_);
     ended_.push_back(sequence);
   }
 
@@ -109,7 +109,7 @@ class FakeEngine : public Interface {
   void Take(Request request, absl::Time deadline, Done<Answer> done) {
     Call call{std::move(request), std::move(done)};
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       last_ = call.request;
       last_deadline_ = deadline;
       if (held_) {
@@ -130,7 +130,7 @@ class FakeEngine : public Interface {
   void Run(Call call) {
     absl::Status failure;
     {
-      absl::MutexLock lock(&mutex_);
+      MutexLock lock(&mutex_);
       failure = failure_;
     }
     if (failure.ok()) {
@@ -140,7 +140,7 @@ class FakeEngine : public Interface {
     }
   }
 
-  absl::Mutex mutex_;
+  Mutex mutex_;
   bool held_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   std::vector<Call> waiting_ ABSL_GUARDED_BY(mutex_);

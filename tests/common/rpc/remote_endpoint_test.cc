@@ -4,14 +4,14 @@
 
 #include <atomic>
 #include <cstring>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/blocking_counter.h"
-#include "absl/synchronization/notification.h"
+#include "common/base/notification.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/spec/stale_base.h"
@@ -38,7 +38,7 @@ class Future {
   }
   bool ready() const { return state_->ready.HasBeenNotified(); }
   absl::StatusOr<T> Get() const {
-    if (!state_->ready.WaitForNotificationWithDeadline(Generous())) {
+    if (!state_->ready.WaitUntil(Generous())) {
       return absl::DeadlineExceededError("the test waited in vain");
     }
     return state_->result;
@@ -46,7 +46,7 @@ class Future {
 
  private:
   struct State {
-    absl::Notification ready;
+    Notification ready;
     absl::StatusOr<T> result;
   };
   std::shared_ptr<State> state_ = std::make_shared<State>();
@@ -158,7 +158,7 @@ TEST_P(RemoteEndpointTest, ConcurrentSequencesGetTheirOwnAnswers) {
   auto endpoint = ConnectDrafter();
   constexpr int kThreads = 4;
   constexpr int kEach = 100;
-  absl::BlockingCounter answered(kThreads * kEach);
+  std::latch answered(kThreads * kEach);
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
@@ -172,13 +172,13 @@ TEST_P(RemoteEndpointTest, ConcurrentSequencesGetTheirOwnAnswers) {
                                        static_cast<TokenId>(sequence)) {
                 ++right;
               }
-              answered.DecrementCount();
+              answered.count_down();
             });
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  answered.Wait();
+  answered.wait();
   EXPECT_EQ(right, kThreads * kEach);
 }
 
@@ -386,7 +386,7 @@ TEST_P(RemoteEndpointTest, DrainWaitsForOpenSequencesAndRefusesNewOnes) {
   draft_engine_.Hold();
   auto running = Propose(*endpoint, 1);
   ASSERT_TRUE(draft_engine_.AwaitHeld(1));
-  absl::Notification drained;
+  Notification drained;
   std::thread drain([&] {
     server_->runner().DrainAndStop();
     drained.Notify();

@@ -1,0 +1,42 @@
+#ifndef ESPALIER_COMMON_BASE_NOTIFICATION_H_
+#define ESPALIER_COMMON_BASE_NOTIFICATION_H_
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/base/mutex.h"
+
+namespace espalier {
+
+// Something that happens once, and that threads wait for. What was done before
+// Notify is seen after Wait. Whoever waited may destroy it at once.
+class Notification {
+ public:
+  // At most once.
+  void Notify() {
+    MutexLock lock(&mutex_);
+    ESPALIER_CHECK(!notified_);
+    notified_ = true;
+  }
+
+  void Wait() const { WaitUntil(absl::InfiniteFuture()); }
+
+  // Returns whether it happened: false if the deadline came first.
+  bool WaitUntil(absl::Time deadline) const {
+    MutexLock lock(&mutex_);
+    return mutex_.AwaitUntil([this] { return notified_; }, deadline);
+  }
+
+  bool HasBeenNotified() const {
+    MutexLock lock(&mutex_);
+    return notified_;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  bool notified_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_BASE_NOTIFICATION_H_
