@@ -50,6 +50,9 @@ test_preset() {
   fi
 }
 
+# The presets share what compiles alike, wherever the clone lies.
+export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
+
 cd "$repo"
 deploy/setup.sh "${set_up[@]}"
 for preset in "${presets[@]}"; do

@@ -52,6 +52,10 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
                           .max_context = config.max_context(),
                           .max_rows = kMaxTreeNodes + 1};
   if (!config.device().empty()) options.device = config.device();
+  if (!config.backend().empty()) options.backend = config.backend();
+  if (!config.cpu_kernels().empty()) {
+    options.cpu_kernels = config.cpu_kernels();
+  }
   ASSIGN_OR_RETURN(options.compute_dtype, ComputeType(config));
   if (config.has_kv_cache_mib()) {
     options.kv_pool_bytes = int64_t{config.kv_cache_mib()} << 20;

@@ -86,7 +86,7 @@ VerifyEngine::VerifyEngine(const Options& options,
   for (const auto& [name, rule] : rules_) info_.rules.push_back(name);
   info_.eos_token_ids = target.config.eos_ids;
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
-                              target.threads, " threads");
+                              target.threads, " threads, ", target.backend);
   limits_ = {.vocab_size = info_.model.vocab_size,
              .max_context = info_.max_context,
              .max_tree_nodes = info_.max_tree_nodes};

@@ -41,7 +41,7 @@ if(ESPALIER_TORCH)
   if(NOT EXISTS ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so)
     message(FATAL_ERROR "No libtorch in ${ESPALIER_LIBTORCH}. Run "
             "deploy/setup.sh, set -DESPALIER_LIBTORCH=<folder>, or build "
-            "without models: -DESPALIER_TORCH=OFF")
+            "the native backend alone: -DESPALIER_TORCH=OFF")
   endif()
   add_library(torch::cpu INTERFACE IMPORTED)
   target_compile_options(torch::cpu INTERFACE

@@ -7,6 +7,9 @@
 
 function(_espalier_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
+  # No path of the machine that builds in what __FILE__ leaves behind.
+  target_compile_options(${target} PRIVATE
+      -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow
       -Wno-missing-field-initializers)  # designated initializers leave defaults
   if(ESPALIER_WERROR)

@@ -3,10 +3,8 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
-#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/catch_torch.h"
@@ -86,27 +84,15 @@ bool AtenModel::attends_by_rows() const {
 
 absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::Forward(
     absl::Span<const SequenceRows> batch) {
-  RETURN_IF_ERROR(CheckBatch(batch));
+  const RowLimits limits = {.max_rows = info_.max_rows,
+                            .max_context = info_.max_context,
+                            .vocab_size = info_.config.vocab_size};
+  RETURN_IF_ERROR(CheckBatch(
+      batch, [this](CacheId cache) { return Length(cache); }, limits));
   return CatchTorch([&] {
     const c10::InferenceMode no_autograd;
     return RunPass(batch);
   });
-}
-
-absl::Status AtenModel::CheckBatch(absl::Span<const SequenceRows> batch) const {
-  if (batch.empty()) return absl::InvalidArgumentError("a pass without rows");
-  const RowLimits limits = {.max_rows = info_.max_rows,
-                            .max_context = info_.max_context,
-                            .vocab_size = info_.config.vocab_size};
-  std::set<CacheId> seen;
-  for (const SequenceRows& rows : batch) {
-    if (!seen.insert(rows.cache).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("sequence ", rows.cache, " is twice in one pass"));
-    }
-    RETURN_IF_ERROR(CheckRows(rows, Length(rows.cache), limits));
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Pass> AtenModel::BuildPass(

@@ -47,7 +47,6 @@ class AtenModel final : public LanguageModel {
 
   Sequence& Get(CacheId cache);
   const Sequence& Get(CacheId cache) const;
-  absl::Status CheckBatch(absl::Span<const SequenceRows> batch) const;
   absl::StatusOr<Pass> BuildPass(absl::Span<const SequenceRows> batch);
   absl::StatusOr<std::unique_ptr<LogitRows>> RunPass(
       absl::Span<const SequenceRows> batch);

@@ -52,6 +52,7 @@ struct ModelInfo {
   int64_t kv_bytes_per_token = 0;
   int64_t max_context = 0;  // tokens per sequence, tree rows included
   int64_t max_rows = 0;     // per sequence and pass
+  std::string backend;      // what computes: "native avx2", "aten"
 };
 
 // The pool that all sequences share, in tokens. A sequence holds whole blocks

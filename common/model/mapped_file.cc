@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -56,6 +57,17 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) {
     munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+}
+
+void DropPages(absl::Span<const std::byte> bytes) {
+  const uintptr_t page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t data = reinterpret_cast<uintptr_t>(bytes.data());
+  const uintptr_t begin = (data + page - 1) / page * page;
+  const uintptr_t end = (data + bytes.size()) / page * page;
+  // Advice: when it is refused, the pages stay until the file is unmapped.
+  if (begin < end) {
+    madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
   }
 }
 

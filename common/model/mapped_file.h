@@ -29,6 +29,10 @@ class MappedFile {
   absl::Span<const std::byte> bytes_;
 };
 
+// Takes the whole pages among `bytes`, which belong to a MappedFile, out of
+// this process's memory: they have been copied. Reading them again is possible.
+void DropPages(absl::Span<const std::byte> bytes);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_MODEL_MAPPED_FILE_H_

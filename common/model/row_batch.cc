@@ -1,6 +1,9 @@
 #include "common/model/row_batch.h"
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace espalier {
 
@@ -37,6 +40,21 @@ absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
     return absl::OutOfRangeError(absl::StrCat(
         prefix, " cached positions and ", size, " rows exceed the context of ",
         limits.max_context, " tokens"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBatch(absl::Span<const SequenceRows> batch,
+                        absl::FunctionRef<int64_t(CacheId)> length,
+                        const RowLimits& limits) {
+  if (batch.empty()) return absl::InvalidArgumentError("a pass without rows");
+  std::set<CacheId> seen;
+  for (const SequenceRows& rows : batch) {
+    if (!seen.insert(rows.cache).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("sequence ", rows.cache, " is twice in one pass"));
+    }
+    RETURN_IF_ERROR(CheckRows(rows, length(rows.cache), limits));
   }
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/model/language_model.h"
@@ -37,6 +38,12 @@ struct RowLimits {
 // field and the limit.
 absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
                        const RowLimits& limits);
+
+// All of a pass: rows are there, each sequence once, and CheckRows holds.
+// `length`: the committed positions of a sequence.
+absl::Status CheckBatch(absl::Span<const SequenceRows> batch,
+                        absl::FunctionRef<int64_t(CacheId)> length,
+                        const RowLimits& limits);
 
 // REQUIRES: parents as CheckRows wants them.
 RowTree BuildRowTree(absl::Span<const int32_t> parents, int64_t prefix);

@@ -30,6 +30,8 @@ struct ForwardFlags {
   std::optional<uint32_t> threads;
   std::optional<std::string> model;
   std::string device = "cpu";
+  std::string backend = "auto";
+  std::string cpu_kernels = "auto";
   bool json = false;
 
   void AddTo(cli::FlagSet& flags);
@@ -42,6 +44,9 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--threads", "T", "default the cores that may be used"}, &threads);
   flags.Add({"--model", "DIR", "default the default model"}, &model);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
+  flags.Add({"--backend", "NAME", "native, aten or auto (default)"}, &backend);
+  flags.Add({"--cpu-kernels", "NAME", "of native: avx2, portable or auto"},
+            &cpu_kernels);
   flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
 }
 
@@ -89,14 +94,17 @@ absl::Status BenchForward(cli::Context& context, cli::Args args) {
   v1::VerifierEngineConfig config;
   config.set_model(flags.model.value_or(context.places.model.string()));
   config.set_device(flags.device);
+  config.set_backend(flags.backend);
+  config.set_cpu_kernels(flags.cpu_kernels);
   if (flags.threads) config.set_threads(*flags.threads);
   ASSIGN_OR_RETURN(const ModelOptions options,
                    verifier::ModelOptionsFrom(config));
   ASSIGN_OR_RETURN(auto model, LoadModel(options));
   const ModelInfo& info = model->info();
   if (!flags.json) {
-    context.out << absl::StrFormat("%s, %s, %d cached tokens\n", info.device,
-                                   info.compute_dtype, flags.context)
+    context.out << absl::StrFormat("%s, %s, %s, %d cached tokens\n",
+                                   info.device, info.compute_dtype,
+                                   info.backend, flags.context)
                 << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows",
                                    "threads", "ms", "GB/s", "GFLOP/s");
   }

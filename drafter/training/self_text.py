@@ -5,7 +5,7 @@ An n-gram drafter guesses best when its counts come from the very model it
 drafts for. So the chat template is opened up to the user's turn, behind a short
 stem, and the model invents the question and then the answer.
 
-    self_text.py MODEL_FOLDER OUT.txt [--samples 320] [--seed 1]
+    self_text.py MODEL_FOLDER OUT.txt [--samples 192] [--seed 1]
 
 Needs torch and transformers (nobody needs them to run Espalier: the text that
 this made is committed as deploy/ngram/smollm2-135m-instruct.txt).
@@ -49,7 +49,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model")
     parser.add_argument("out")
-    parser.add_argument("--samples", type=int, default=320)
+    parser.add_argument("--samples", type=int, default=192)
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
 

@@ -37,6 +37,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.device = "script";
     info_.compute_dtype = "float32";
     info_.threads = 1;
+    info_.backend = "scripted";
     info_.max_context = options.max_context;
     info_.max_rows = options.max_rows;
   }

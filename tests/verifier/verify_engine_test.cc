@@ -297,7 +297,7 @@ TEST(VerifyEngine, SaysWhatItIs) {
   EXPECT_EQ(info.max_tree_nodes, 19);  // the root takes one of the rows
   EXPECT_THAT(info.rules, ElementsAre("walk"));
   EXPECT_THAT(info.eos_token_ids, ElementsAre(2));
-  EXPECT_EQ(info.device, "script, float32, 1 threads");
+  EXPECT_EQ(info.device, "script, float32, 1 threads, scripted");
 }
 
 TEST(VerifyEngine, CountsNearTiesOfEmittedTokens) {

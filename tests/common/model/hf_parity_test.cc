@@ -67,10 +67,17 @@ size_t ExpectGreedyText(LanguageModel& model, const Golden& golden,
   return equal;
 }
 
-TEST(HuggingFaceParity, CharacterModel) {
+// Every test runs on every implementation.
+class HuggingFaceParity : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Backends, HuggingFaceParity,
+                         ::testing::ValuesIn(ModelBackends()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(HuggingFaceParity, CharacterModel) {
   auto model =
       LoadModel({.folder = ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char",
-                 .threads = 1});
+                 .threads = 1,
+                 .backend = GetParam()});
   ASSERT_TRUE(model.ok()) << model.status();
   size_t equal = 0, total = 0;
   for (const Golden& golden : ReadGoldens("nanogpt-char.json")) {
@@ -82,7 +89,7 @@ TEST(HuggingFaceParity, CharacterModel) {
 }
 
 // nullptr, and the test is skipped, where there is no such folder.
-std::unique_ptr<LanguageModel> LoadDefaultModel() {
+std::unique_ptr<LanguageModel> LoadDefaultModel(const std::string& backend) {
   const char* home = std::getenv("HOME");
   const char* set = std::getenv("ESPALIER_TEST_MODEL");
   const std::string folder =
@@ -90,7 +97,8 @@ std::unique_ptr<LanguageModel> LoadDefaultModel() {
                      : std::string(home != nullptr ? home : "") +
                            "/.cache/espalier/models/smollm2-135m-instruct";
   if (!std::filesystem::exists(folder)) return nullptr;
-  auto model = LoadModel({.folder = folder, .threads = 1, .max_context = 512});
+  auto model = LoadModel(
+      {.folder = folder, .threads = 1, .max_context = 512, .backend = backend});
   EXPECT_TRUE(model.ok()) << model.status();
   return *std::move(model);
 }
@@ -100,8 +108,8 @@ constexpr const char* kNoModel =
     "ESPALIER_TEST_MODEL";
 
 // Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
-TEST(HuggingFaceParity, DefaultModel) {
-  const auto model = LoadDefaultModel();
+TEST_P(HuggingFaceParity, DefaultModel) {
+  const auto model = LoadDefaultModel(GetParam());
   if (model == nullptr) GTEST_SKIP() << kNoModel;
   std::vector<Golden> goldens = ReadGoldens("smollm2-135m-instruct.json");
   const bool all = std::getenv("ESPALIER_PARITY_ALL") != nullptr;
@@ -117,9 +125,9 @@ TEST(HuggingFaceParity, DefaultModel) {
   EXPECT_GE(equal, total * 9 / 10) << "of " << total;
 }
 
-// The promise of linear.h, on the real shapes.
-TEST(DefaultModel, TreeRowsAreWhatDecodingTheirPathGives) {
-  const auto model = LoadDefaultModel();
+// Bit for bit, on the real shapes; for libtorch see same_rows.h.
+TEST_P(HuggingFaceParity, TreeRowsOfTheDefaultModelAreWhatDecodingGives) {
+  const auto model = LoadDefaultModel(GetParam());
   if (model == nullptr) GTEST_SKIP() << kNoModel;
   std::vector<TokenId> prompt;
   for (TokenId i = 0; i < 70; ++i) prompt.push_back(100 + 37 * i);
@@ -138,7 +146,9 @@ TEST(DefaultModel, TreeRowsAreWhatDecodingTheirPathGives) {
   for (int64_t row = 0; row < 9; row += 2) {
     const auto alone = Prefill(*model, chain, {tokens[row]}, 1);
     ASSERT_TRUE(alone.ok()) << alone.status();
-    EXPECT_TRUE(testing::SameRows((*logits)->Row(row), (*alone)->Row(0)))
+    const auto in_tree = (*logits)->Row(row), decoded = (*alone)->Row(0);
+    EXPECT_TRUE(GetParam() == "native" ? in_tree == decoded
+                                       : testing::SameRows(in_tree, decoded))
         << "row " << row;
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <ostream>
 #include <random>
 #include <set>
 
@@ -53,12 +54,6 @@ SequenceRows AllRows(CacheId cache, const Tree& tree) {
           .num_logit_rows = static_cast<int64_t>(tree.tokens.size())};
 }
 
-bool SameRows(const Rows& a, const Rows& b) {
-  return std::equal(
-      a.begin(), a.end(), b.begin(), b.end(),
-      [](const auto& x, const auto& y) { return testing::SameRows(x, y); });
-}
-
 Rows Copy(const LogitRows& logits) {
   Rows rows;
   for (int64_t row = 0; row < logits.num_rows(); ++row) {
@@ -67,18 +62,42 @@ Rows Copy(const LogitRows& logits) {
   return rows;
 }
 
-// Every test runs on both architectures.
-class LanguageModelTest : public ::testing::TestWithParam<bool> {
+// Every test runs on both architectures and on every implementation.
+struct Subject {
+  const char* architecture;
+  std::string backend;
+};
+
+void PrintTo(const Subject& subject, std::ostream* out) {
+  *out << subject.architecture << " " << subject.backend;
+}
+
+std::vector<Subject> Subjects() {
+  std::vector<Subject> subjects;
+  for (const std::string& backend : ModelBackends()) {
+    subjects.push_back({.architecture = "Llama", .backend = backend});
+    subjects.push_back({.architecture = "Gpt2", .backend = backend});
+  }
+  return subjects;
+}
+
+std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) {
+  return info.param.architecture + ("_" + info.param.backend);
+}
+
+class LanguageModelTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
     folder_ = ::testing::TempDir() + "/language_model_test_" +
-              (GetParam() ? "llama" : "gpt2");
-    tensors_ = GetParam() ? testing::WriteTinyLlama(folder_)
-                          : testing::WriteTinyGpt2(folder_);
+              GetParam().architecture + "_" + GetParam().backend;
+    tensors_ = GetParam().architecture == std::string("Llama")
+                   ? testing::WriteTinyLlama(folder_)
+                   : testing::WriteTinyGpt2(folder_);
     model_ = Load({.folder = folder_, .threads = 1});
   }
 
-  std::unique_ptr<LanguageModel> Load(const ModelOptions& options) {
+  std::unique_ptr<LanguageModel> Load(ModelOptions options) {
+    options.backend = GetParam().backend;
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
@@ -111,15 +130,22 @@ class LanguageModelTest : public ::testing::TestWithParam<bool> {
     return rows.at(0);
   }
 
+  // Bit for bit; for libtorch see same_rows.h.
+  static bool Same(const std::vector<float>& a, const std::vector<float>& b) {
+    return GetParam().backend == "native" ? a == b : testing::SameRows(a, b);
+  }
+  static bool Same(const Rows& a, const Rows& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& x, const auto& y) { return Same(x, y); });
+  }
+
   std::string folder_;
   testing::TinyTensors tensors_;
   std::unique_ptr<LanguageModel> model_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Architectures, LanguageModelTest, ::testing::Bool(),
-                         [](const auto& test) {
-                           return test.param ? "Llama" : "Gpt2";
-                         });
+INSTANTIATE_TEST_SUITE_P(Subjects, LanguageModelTest,
+                         ::testing::ValuesIn(Subjects()), SubjectName);
 
 TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
   std::mt19937 random(1);
@@ -151,7 +177,7 @@ TEST_P(LanguageModelTest, TreeRowsAreWhatDecodingTheirPathsGives) {
       const CacheId alone = Started(prompt);
       std::vector<TokenId> path;
       for (int32_t node : PathTo(tree, row)) path.push_back(tree.tokens[node]);
-      EXPECT_TRUE(testing::SameRows(rows[row], Decode(alone, path)))
+      EXPECT_TRUE(Same(rows[row], Decode(alone, path)))
           << "row " << row << " of " << size;
       model_->Release(alone);
     }
@@ -172,8 +198,7 @@ TEST_P(LanguageModelTest, KeptPathEqualsAFreshPrefillOfItsTokens) {
     EXPECT_EQ(model_->Length(cache), static_cast<int64_t>(tokens.size()));
   }
   const CacheId fresh = Started(tokens);
-  EXPECT_TRUE(
-      testing::SameRows(Decode(cache, {65, 66}), Decode(fresh, {65, 66})));
+  EXPECT_TRUE(Same(Decode(cache, {65, 66}), Decode(fresh, {65, 66})));
 }
 
 TEST_P(LanguageModelTest, PrefillInChunksEqualsWholePrefill) {
@@ -183,8 +208,7 @@ TEST_P(LanguageModelTest, PrefillInChunksEqualsWholePrefill) {
   const std::vector<float> expected = Decode(whole, {7});
   for (int64_t chunk : {1, 5, 16, 64, 149}) {
     const CacheId cache = Started(*model_, tokens, chunk);
-    EXPECT_TRUE(testing::SameRows(Decode(cache, {7}), expected))
-        << "chunks of " << chunk;
+    EXPECT_TRUE(Same(Decode(cache, {7}), expected)) << "chunks of " << chunk;
     model_->Release(cache);
   }
 }
@@ -204,7 +228,7 @@ TEST_P(LanguageModelTest, SequencesPackedInOnePassGetWhatEachGetsAlone) {
     for (auto& row : Forward({rows})) expected.push_back(row);
     batch.push_back(rows);
   }
-  EXPECT_TRUE(SameRows(Forward(batch), expected));
+  EXPECT_TRUE(Same(Forward(batch), expected));
 }
 
 TEST_P(LanguageModelTest, ReturnsTheLastRowsOfEverySequenceInOrder) {
@@ -214,7 +238,7 @@ TEST_P(LanguageModelTest, ReturnsTheLastRowsOfEverySequenceInOrder) {
   SequenceRows some = AllRows(a, tree), none = AllRows(b, tree);
   some.num_logit_rows = 2;
   none.num_logit_rows = 0;
-  EXPECT_TRUE(SameRows(Forward({none, some}), {all[1], all[2]}));
+  EXPECT_TRUE(Same(Forward({none, some}), Rows{all[1], all[2]}));
   EXPECT_TRUE(Forward({none}).empty());
 }
 
@@ -225,9 +249,9 @@ TEST_P(LanguageModelTest, RowsOfAnEarlierPassLeaveNoTrace) {
   const Rows expected = Forward({AllRows(fresh, small)});
   const CacheId used = Started({1, 2, 3});
   Forward({AllRows(used, RandomTree(random, 60))});
-  EXPECT_TRUE(SameRows(Forward({AllRows(used, small)}), expected));
+  EXPECT_TRUE(Same(Forward({AllRows(used, small)}), expected));
   ASSERT_TRUE(model_->Keep(used, {}).ok());
-  EXPECT_TRUE(SameRows(Forward({AllRows(used, small)}), expected));
+  EXPECT_TRUE(Same(Forward({AllRows(used, small)}), expected));
 }
 
 TEST_P(LanguageModelTest, TruncateGoesBackToAnEarlierPosition) {
@@ -235,7 +259,7 @@ TEST_P(LanguageModelTest, TruncateGoesBackToAnEarlierPosition) {
   model_->Truncate(cache, 2);
   EXPECT_EQ(model_->Length(cache), 2);
   const CacheId fresh = Started({1, 2});
-  EXPECT_TRUE(testing::SameRows(Decode(cache, {9, 8}), Decode(fresh, {9, 8})));
+  EXPECT_TRUE(Same(Decode(cache, {9, 8}), Decode(fresh, {9, 8})));
 }
 
 TEST_P(LanguageModelTest, GreedyTextOfTheTinyModelVaries) {

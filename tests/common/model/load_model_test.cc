@@ -81,6 +81,27 @@ TEST_F(LoadModelTest, UnknownDeviceListsTheKnownOnes) {
               absl::StatusCode::kInvalidArgument, "cuda:x");
 }
 
+TEST_F(LoadModelTest, UnknownBackendsAndKernelsListTheKnownOnes) {
+  ExpectError({.folder = folder_, .backend = "tvm"},
+              absl::StatusCode::kInvalidArgument, "auto, native");
+  ExpectError({.folder = folder_, .backend = "native", .cpu_kernels = "mmx"},
+              absl::StatusCode::kInvalidArgument, "portable");
+}
+
+TEST_F(LoadModelTest, SaysWhatComputes) {
+  for (const std::string& backend : ModelBackends()) {
+    const auto model =
+        LoadModel({.folder = folder_, .threads = 1, .backend = backend});
+    ASSERT_TRUE(model.ok()) << model.status();
+    EXPECT_THAT((*model)->info().backend, HasSubstr(backend));
+  }
+}
+
+TEST_F(LoadModelTest, NativeBackendIsForTheCpuOnly) {
+  ExpectError({.folder = folder_, .device = "cuda", .backend = "native"},
+              absl::StatusCode::kUnimplemented, "cpu");
+}
+
 TEST_F(LoadModelTest, DeviceThatIsNotThereIsFailedPrecondition) {
   ExpectError({.folder = folder_, .device = "cuda:99"},
               absl::StatusCode::kFailedPrecondition, "cuda:99");

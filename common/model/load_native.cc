@@ -1,0 +1,76 @@
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_limits.h"
+#include "common/model/native_model.h"
+#include "common/model/native_weights.h"
+#include "common/nn/cpu_backend.h"
+
+namespace espalier {
+namespace {
+
+constexpr int64_t kHeadDimUnit = 8;  // see nn::AttendArgs
+
+absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
+  if (device.cuda) {
+    return absl::UnimplementedError(
+        "the native backend runs on the device \"cpu\" only");
+  }
+  if (config.head_dim % kHeadDimUnit != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("head_dim ", config.head_dim, " is not a multiple of ",
+                     kHeadDimUnit, ", which the native backend needs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
+    const ModelOptions& options) {
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
+  RETURN_IF_ERROR(CheckCovered(config, device));
+  ASSIGN_OR_RETURN(const nn::Kernels* kernels,
+                   nn::FindBackend(options.cpu_kernels));
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+
+  const bool exact = options.compute_dtype == ComputeDType::kFloat32;
+  ModelInfo info = {.config = config,
+                    .device = "cpu",
+                    .compute_dtype = exact ? "float32" : "bfloat16",
+                    .backend = absl::StrCat("native ", kernels->name)};
+  ASSIGN_OR_RETURN(const int64_t pool_tokens,
+                   SetLimits(options, /*element_bytes=*/sizeof(float), info));
+  auto pool = std::make_unique<nn::ThreadPool>(
+      nn::ThreadPool::Options{.threads = options.threads});
+  info.threads = pool->threads();
+  ASSIGN_OR_RETURN(std::unique_ptr<NativeWeights> weights,
+                   LoadNativeWeights(config, files, exact, *pool));
+  info.weight_bytes = weights->bytes;
+  auto decoder = std::make_unique<NativeDecoder>(
+      NativeDecoder::Parts{.config = config,
+                           .weights = std::move(weights),
+                           .kernels = kernels,
+                           .pool = std::move(pool)});
+  return std::make_unique<NativeModel>(
+      NativeModel::Parts{.info = std::move(info),
+                         .decoder = std::move(decoder),
+                         .kv_pool_tokens = pool_tokens});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadNativeModel(
+    const ModelOptions& options) {
+  try {
+    return Load(options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory");
+  }
+}
+
+}  // namespace espalier

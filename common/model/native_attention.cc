@@ -1,0 +1,161 @@
+#include "common/model/native_attention.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier {
+namespace {
+
+// Two register tiles: a page's keys and values are read from memory once.
+constexpr int64_t kMaxQueriesPerTask = 12;
+constexpr int64_t kTasksPerThread = 4;
+constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+
+}  // namespace
+
+NativeAttention::NativeAttention(const ModelConfig& config,
+                                 const std::vector<double>& frequencies,
+                                 const nn::Kernels& kernels,
+                                 nn::ThreadPool& pool)
+    : heads_(config.num_heads),
+      kv_heads_(config.num_kv_heads),
+      head_dim_(config.head_dim),
+      page_shape_{.num_layers = config.num_layers,
+                  .num_kv_heads = config.num_kv_heads,
+                  .head_dim = config.head_dim},
+      frequencies_(frequencies),
+      kernels_(kernels),
+      pool_(pool),
+      scratch_(pool.threads()) {}
+
+void NativeAttention::Begin(const NativePass& pass, float* out) {
+  pass_ = &pass;
+  const int64_t queries = pass.rows() * heads_;
+  queries_per_task_ = std::clamp<int64_t>(
+      queries / (kTasksPerThread * pool_.threads()), 1, kMaxQueriesPerTask);
+  queries_.resize(queries * head_dim_);
+  keys_.resize(pass.rows() * kv_heads_ * head_dim_);
+  attend_queries_.clear();
+  tasks_.clear();
+  for (const NativePass::Sequence& sequence : pass.sequences) {
+    AddSequence(sequence, out);
+  }
+  size_t scratch = 0;
+  for (const Task& task : tasks_) {
+    const nn::AttendArgs args = ArgsOf(/*layer=*/0, task);
+    scratch = std::max(scratch, static_cast<size_t>(AttendScratch(args)));
+  }
+  for (std::vector<float>& memory : scratch_) memory.resize(scratch);
+  MakeAngles(pass);
+}
+
+void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
+                                  float* out) {
+  const RowTree& tree = sequence.tree;
+  const int64_t group = heads_ / kv_heads_;
+  for (int64_t kv_head = 0; kv_head < kv_heads_; ++kv_head) {
+    const int64_t first = static_cast<int64_t>(attend_queries_.size());
+    for (int64_t i = 0; i < tree.rows() * group; ++i) {
+      const int64_t row = i / group, head = kv_head * group + i % group;
+      const absl::Span<const int32_t> ancestors = tree.AncestorsOf(row);
+      attend_queries_.push_back(
+          {.ancestors = ancestors.data(),
+           .num_ancestors = static_cast<int64_t>(ancestors.size()),
+           .out =
+               out + ((sequence.first_row + row) * heads_ + head) * head_dim_});
+    }
+    const int64_t end = static_cast<int64_t>(attend_queries_.size());
+    for (int64_t i = first; i < end; i += queries_per_task_) {
+      tasks_.push_back({.sequence = &sequence,
+                        .kv_head = kv_head,
+                        .first_query = i,
+                        .num_queries = std::min(queries_per_task_, end - i)});
+    }
+  }
+}
+
+void NativeAttention::MakeAngles(const NativePass& pass) {
+  cos_.clear();
+  sin_.clear();
+  for (int64_t position : pass.positions) {
+    for (double frequency : frequencies_) {
+      // float64: the angle of position 8000 needs more than 24 bits.
+      const double angle = static_cast<double>(position) * frequency;
+      cos_.push_back(static_cast<float>(std::cos(angle)));
+      sin_.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+}
+
+void NativeAttention::Run(int64_t layer, const float* qkv) {
+  for (const NativePass::Sequence& sequence : pass_->sequences) {
+    pool_.ParallelFor(sequence.tree.rows(), kRowsPerChunk,
+                      [&](const nn::ThreadPool::Chunk& chunk) {
+                        for (int64_t row = chunk.begin; row < chunk.end;
+                             ++row) {
+                          PrepareRow(layer, sequence, row, qkv);
+                        }
+                      });
+  }
+  pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
+                    [&](const nn::ThreadPool::Chunk& chunk) {
+                      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                        nn::AttendArgs args = ArgsOf(layer, tasks_[i]);
+                        args.scratch = scratch_[chunk.thread].data();
+                        kernels_.attend(args);
+                      }
+                    });
+}
+
+nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
+  if (frequencies_.empty()) return {.head_dim = head_dim_};
+  const int64_t half = head_dim_ / 2;
+  return {.head_dim = head_dim_,
+          .cos = cos_.data() + row * half,
+          .sin = sin_.data() + row * half};
+}
+
+int64_t NativeAttention::QueryIndex(const NativePass::Sequence& sequence,
+                                    int64_t row, int64_t head) const {
+  const int64_t group = heads_ / kv_heads_;
+  return sequence.first_row * heads_ +
+         (head / group * sequence.tree.rows() + row) * group + head % group;
+}
+
+void NativeAttention::PrepareRow(int64_t layer,
+                                 const NativePass::Sequence& sequence,
+                                 int64_t row, const float* qkv) {
+  const int64_t pass_row = sequence.first_row + row;
+  const float* q = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_;
+  const float* k = q + heads_ * head_dim_;
+  const float* v = k + kv_heads_ * head_dim_;
+  nn::RotateArgs rotation = Rotation(pass_row);
+  for (int64_t head = 0; head < kv_heads_; ++head) {
+    rotation.x = k + head * head_dim_;
+    rotation.out = &keys_[(pass_row * kv_heads_ + head) * head_dim_];
+    kernels_.rotate(rotation);
+    sequence.cache->WriteRow(
+        layer, head, row, {.key = rotation.out, .value = v + head * head_dim_});
+  }
+  rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
+  for (int64_t head = 0; head < heads_; ++head) {
+    rotation.x = q + head * head_dim_;
+    rotation.out = &queries_[QueryIndex(sequence, row, head) * head_dim_];
+    kernels_.rotate(rotation);
+  }
+}
+
+nn::AttendArgs NativeAttention::ArgsOf(int64_t layer, const Task& task) const {
+  const RowTree& tree = task.sequence->tree;
+  return {.queries = &queries_[task.first_query * head_dim_],
+          .query = &attend_queries_[task.first_query],
+          .num_queries = task.num_queries,
+          .head_dim = head_dim_,
+          .prefix = tree.prefix,
+          .rows = tree.rows(),
+          .pages = task.sequence->cache->pages(),
+          .key_offset = page_shape_.key_offset(layer, task.kv_head),
+          .value_offset = page_shape_.value_offset(layer, task.kv_head)};
+}
+
+}  // namespace espalier

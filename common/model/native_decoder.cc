@@ -1,0 +1,135 @@
+#include "common/model/native_decoder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace espalier {
+namespace {
+
+// Enough for the threads to share the work evenly, few enough that claiming
+// them costs nothing.
+constexpr int64_t kChunksPerThread = 8;
+constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+
+}  // namespace
+
+NativeDecoder::NativeDecoder(Parts parts)
+    : config_(std::move(parts.config)),
+      weights_(std::move(parts.weights)),
+      kernels_(*parts.kernels),
+      pool_(std::move(parts.pool)),
+      attention_(config_, weights_->frequencies, kernels_, *pool_) {}
+
+void NativeDecoder::Run(const NativePass& pass, float* logits) {
+  rows_ = pass.rows();
+  const int64_t q_size = config_.num_heads * config_.head_dim;
+  const int64_t kv_size = config_.num_kv_heads * config_.head_dim;
+  x_.resize(rows_ * config_.hidden_size);
+  normed_.resize(rows_ * config_.hidden_size);
+  qkv_.resize(rows_ * (q_size + 2 * kv_size));
+  attended_.resize(rows_ * q_size);
+  ffn_.resize(rows_ * config_.ffn_size);
+
+  Embed(pass);
+  attention_.Begin(pass, attended_.data());
+  for (int64_t i = 0; i < config_.num_layers; ++i) {
+    Attention(weights_->layers[i], i);
+    FeedForward(weights_->layers[i]);
+  }
+  if (pass.num_logit_rows() > 0) Head(pass, logits);
+}
+
+void NativeDecoder::Embed(const NativePass& pass) {
+  const int64_t hidden = config_.hidden_size;
+  for (int64_t row = 0; row < rows_; ++row) {
+    float* const x = &x_[row * hidden];
+    weights_->tokens.Row(pass.tokens[row], x);
+    if (!weights_->positions.has_value()) continue;
+    float* const position =
+        &normed_[row * hidden];  // free until the first norm
+    weights_->positions->Row(pass.positions[row], position);
+    for (int64_t i = 0; i < hidden; ++i) x[i] += position[i];
+  }
+}
+
+void NativeDecoder::Attention(const NativeLayer& layer, int64_t index) {
+  Normalize(layer.attention_norm, rows_, x_.data());
+  Multiply(
+      {.linear = layer.qkv, .x = normed_, .rows = rows_, .out = qkv_.data()});
+  attention_.Run(index, qkv_.data());
+  Multiply({.linear = layer.attention_out,
+            .x = attended_,
+            .rows = rows_,
+            .out = x_.data(),
+            .accumulate = true});
+}
+
+void NativeDecoder::FeedForward(const NativeLayer& layer) {
+  Normalize(layer.ffn_norm, rows_, x_.data());
+  Multiply({.linear = layer.up,
+            .x = normed_,
+            .rows = rows_,
+            .out = ffn_.data(),
+            .activation = weights_->activation});
+  Multiply({.linear = layer.down,
+            .x = ffn_,
+            .rows = rows_,
+            .out = x_.data(),
+            .accumulate = true});
+}
+
+void NativeDecoder::Head(const NativePass& pass, float* logits) {
+  const int64_t hidden = config_.hidden_size;
+  // Ascending, so rows move to the front without overwriting each other.
+  for (int64_t i = 0; i < pass.num_logit_rows(); ++i) {
+    if (pass.logit_rows[i] == i) continue;
+    std::copy_n(&x_[pass.logit_rows[i] * hidden], hidden, &x_[i * hidden]);
+  }
+  Normalize(weights_->final_norm, pass.num_logit_rows(), x_.data());
+  Multiply({.linear = weights_->head,
+            .x = normed_,
+            .rows = pass.num_logit_rows(),
+            .out = logits});
+}
+
+void NativeDecoder::Normalize(const NativeNorm& norm, int64_t rows,
+                              const float* x) {
+  const int64_t hidden = config_.hidden_size;
+  pool_->ParallelFor(
+      rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
+        for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+          kernels_.normalize(
+              {.x = x + row * hidden,
+               .size = hidden,
+               .weight = norm.weight.data(),
+               .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
+               .epsilon = static_cast<float>(config_.norm_epsilon),
+               .out = &normed_[row * hidden]});
+        }
+      });
+}
+
+void NativeDecoder::Multiply(const Product& product) {
+  const nn::PackedMatrix& matrix = product.linear.matrix;
+  const std::vector<float>& bias = product.linear.bias;
+  const int64_t grain = std::max<int64_t>(
+      1, matrix.panels() / (kChunksPerThread * pool_->threads()));
+  pool_->ParallelFor(
+      matrix.panels(), grain, [&](const nn::ThreadPool::Chunk& chunk) {
+        kernels_.linear({.weights = matrix.view(),
+                         .panel_begin = chunk.begin,
+                         .panel_end = chunk.end,
+                         .bias = bias.empty() ? nullptr : bias.data(),
+                         .rows = product.rows,
+                         .x = product.x.data(),
+                         .x_stride = matrix.inputs(),
+                         .out = product.out,
+                         .out_stride = matrix.out_columns(),
+                         .out_columns = matrix.out_columns(),
+                         .activation = product.activation,
+                         .gated = matrix.gated(),
+                         .accumulate = product.accumulate});
+      });
+}
+
+}  // namespace espalier

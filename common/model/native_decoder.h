@@ -1,0 +1,70 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_DECODER_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_DECODER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/model/model_config.h"
+#include "common/model/native_attention.h"
+#include "common/model/native_pass.h"
+#include "common/model/native_weights.h"
+#include "common/nn/kernels.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+// The pass through a decoder on the kernels of one CPU backend. Activations
+// are float32. Owns the scratch memory of a pass, so one thread, the engine's,
+// calls it.
+class NativeDecoder {
+ public:
+  struct Parts {
+    ModelConfig config;
+    std::unique_ptr<const NativeWeights> weights;
+    const nn::Kernels* kernels = nullptr;
+    std::unique_ptr<nn::ThreadPool> pool;
+  };
+
+  explicit NativeDecoder(Parts parts);
+
+  // Puts the K/V of all rows into their caches and writes the logits of the
+  // wanted rows to `logits`: [pass.num_logit_rows(), vocab].
+  void Run(const NativePass& pass, float* logits);
+
+ private:
+  void Embed(const NativePass& pass);
+  void Attention(const NativeLayer& layer, int64_t index);
+  void FeedForward(const NativeLayer& layer);
+  void Head(const NativePass& pass, float* logits);
+  void Normalize(const NativeNorm& norm, int64_t rows, const float* x);
+
+  struct Product {
+    const NativeLinear& linear;
+    const std::vector<float>& x;  // [rows, inputs]
+    int64_t rows = 0;
+    float* out = nullptr;  // [rows, out_columns]
+    nn::Activation activation = nn::Activation::kNone;
+    bool accumulate = false;
+  };
+  void Multiply(const Product& product);
+
+  const ModelConfig config_;
+  const std::unique_ptr<const NativeWeights> weights_;
+  const nn::Kernels& kernels_;
+  const std::unique_ptr<nn::ThreadPool> pool_;
+  NativeAttention attention_;
+
+  // Of the pass in progress.
+  int64_t rows_ = 0;
+  std::vector<float> x_;         // [rows, hidden] residual stream
+  std::vector<float> normed_;    // [rows, hidden]
+  std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
+  std::vector<float> attended_;  // [rows, heads * head_dim]
+  std::vector<float> ffn_;       // [rows, ffn]
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_DECODER_H_

@@ -1,0 +1,35 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_PASS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "common/model/paged_kv_cache.h"
+#include "common/model/row_batch.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// The rows of all sequences of a pass, packed: products run over all of them,
+// attention by sequence.
+struct NativePass {
+  struct Sequence {
+    int64_t first_row = 0;
+    RowTree tree;
+    PagedKvCache* cache = nullptr;  // with room for the rows
+  };
+
+  std::vector<TokenId> tokens;      // [rows]
+  std::vector<int64_t> positions;   // [rows]
+  std::vector<int64_t> logit_rows;  // rows whose logits are wanted
+  std::vector<Sequence> sequences;
+
+  int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
+  int64_t num_logit_rows() const {
+    return static_cast<int64_t>(logit_rows.size());
+  }
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_PASS_H_

@@ -1,0 +1,109 @@
+#include "common/model/native_weight_loader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/nn/bf16.h"
+
+namespace espalier {
+namespace {
+
+using Format = nn::WeightSource::Format;
+
+absl::StatusOr<Format> FormatOf(const std::string& name, DType dtype) {
+  switch (dtype) {
+    case DType::kBF16:
+      return Format::kBf16;
+    case DType::kF16:
+      return Format::kF16;
+    case DType::kF32:
+      return Format::kFloat32;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", name, " has dtype ", DTypeName(dtype),
+                       "; a weight is F32, F16 or BF16"));
+  }
+}
+
+float Element(const TensorView& view, Format format, int64_t index) {
+  if (format == Format::kFloat32) {
+    float value;
+    std::memcpy(&value, view.data.data() + index * 4, 4);
+    return value;
+  }
+  uint16_t bits;
+  std::memcpy(&bits, view.data.data() + index * 2, 2);
+  return format == Format::kBf16 ? nn::Bf16ToFloat(bits) : nn::F16ToFloat(bits);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<float>> NativeWeightLoader::Vector(
+    const std::string& name, int64_t size) {
+  ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, {size}));
+  ASSIGN_OR_RETURN(const Format format, FormatOf(name, view.dtype));
+  std::vector<float> values(size);
+  for (int64_t i = 0; i < size; ++i) values[i] = Element(view, format, i);
+  bytes_ += size * static_cast<int64_t>(sizeof(float));
+  return values;
+}
+
+absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Table(
+    const std::string& name, int64_t rows, int64_t columns) {
+  ASSIGN_OR_RETURN(TensorView view, files_.Find(name, {rows, columns}));
+  return Pack({std::move(view)}, {{name, rows}}, {.inputs = columns});
+}
+
+absl::StatusOr<NativeLinear> NativeWeightLoader::Linear(
+    const std::vector<Part>& parts, const LinearShape& shape) {
+  std::vector<TensorView> views;
+  std::vector<std::vector<float>> biases;
+  for (const auto& [name, outputs] : parts) {
+    const std::vector<int64_t> sizes =
+        shape.transposed ? std::vector<int64_t>{shape.inputs, outputs}
+                         : std::vector<int64_t>{outputs, shape.inputs};
+    ASSIGN_OR_RETURN(TensorView view, files_.Find(name + ".weight", sizes));
+    views.push_back(std::move(view));
+    if (shape.has_bias) {
+      ASSIGN_OR_RETURN(std::vector<float> bias,
+                       Vector(name + ".bias", outputs));
+      biases.push_back(std::move(bias));
+    }
+  }
+  NativeLinear linear;
+  ASSIGN_OR_RETURN(linear.matrix, Pack(views, parts, shape));
+  if (shape.has_bias) linear.bias = nn::PackBias(biases, shape.gated);
+  return linear;
+}
+
+absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
+    const std::vector<TensorView>& views, const std::vector<Part>& parts,
+    const LinearShape& shape) {
+  std::vector<nn::WeightSource> sources;
+  bool bf16 = true;
+  for (size_t i = 0; i < views.size(); ++i) {
+    ASSIGN_OR_RETURN(const Format format,
+                     FormatOf(parts[i].name, views[i].dtype));
+    bf16 = bf16 && format == Format::kBf16;
+    sources.push_back({.format = format,
+                       .data = views[i].data.data(),
+                       .outputs = parts[i].outputs,
+                       .transposed = shape.transposed});
+  }
+  const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
+      sources,
+      {.inputs = shape.inputs,
+       .type = bf16 || !target_.exact ? nn::WeightType::kBf16
+                                      : nn::WeightType::kFloat32,
+       .gated = shape.gated},
+      target_.arena, target_.pool);
+  for (const TensorView& view : views) DropPages(view.data);
+  bytes_ += packed.bytes();
+  return packed;
+}
+
+}  // namespace espalier

@@ -1,0 +1,65 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_WEIGHT_LOADER_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_WEIGHT_LOADER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/native_weights.h"
+
+namespace espalier {
+
+// Packs tensors from the mapped files into an arena and counts their bytes.
+class NativeWeightLoader {
+ public:
+  struct Target {
+    bool exact = true;  // see LoadNativeWeights
+    nn::HugePageArena& arena;
+    nn::ThreadPool& pool;
+  };
+
+  // One tensor of a product.
+  struct Part {
+    std::string name;  // without ".weight" and ".bias"
+    int64_t outputs = 0;
+  };
+
+  // `files` must outlive this object.
+  NativeWeightLoader(const WeightFiles& files, const Target& target)
+      : files_(files), target_(target) {}
+
+  bool Has(const std::string& name) const { return files_.Has(name); }
+
+  // [size] float32.
+  absl::StatusOr<std::vector<float>> Vector(const std::string& name,
+                                            int64_t size);
+
+  // A table to look rows up in: [rows, columns].
+  absl::StatusOr<nn::PackedMatrix> Table(const std::string& name, int64_t rows,
+                                         int64_t columns);
+
+  struct LinearShape {
+    int64_t inputs = 0;
+    bool has_bias = false;
+    bool transposed = false;  // GPT-2's Conv1D
+    bool gated = false;       // parts: gates and what they multiply
+  };
+  absl::StatusOr<NativeLinear> Linear(const std::vector<Part>& parts,
+                                      const LinearShape& shape);
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  absl::StatusOr<nn::PackedMatrix> Pack(const std::vector<TensorView>& views,
+                                        const std::vector<Part>& parts,
+                                        const LinearShape& shape);
+
+  const WeightFiles& files_;
+  const Target target_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_WEIGHT_LOADER_H_

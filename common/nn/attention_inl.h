@@ -1,0 +1,157 @@
+// Part of a backend: included by kernels_<backend>.cc only. See math_inl.h.
+#ifndef ESPALIER_COMMON_NN_ATTENTION_INL_H_
+#define ESPALIER_COMMON_NN_ATTENTION_INL_H_
+
+#include <cstdint>
+
+#include "common/nn/kernels.h"
+#include "common/nn/linear_inl.h"
+#include "common/nn/math_inl.h"
+
+namespace espalier::nn {
+
+// Keys of a page, and values of a page, are small float32 panels: the products
+// with them run on the tiles of Linear.
+struct AttendState {
+  float* scores = nullptr;  // [num_queries, stride] by slot, then by position
+  int64_t stride = 0;
+  float* sums = nullptr;  // [num_queries, head_dim]
+};
+
+// scores = q K^T for all slots in use. Rows that a query does not see get a
+// score as well; nobody reads it.
+template <typename V>
+void ScorePage(const AttendArgs& a, const AttendState& state, int64_t page,
+               int64_t begin, int64_t rows) {
+  for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
+    kFloatTiles<V, 2, false>[rows - 1](
+        {.x = a.queries + begin * a.head_dim,
+         .x_stride = a.head_dim,
+         .weights = a.pages[page] + a.key_offset + slot,
+         .weight_stride = kPageTokens,
+         .inputs = a.head_dim,
+         .out = state.scores + begin * state.stride + page * kPageTokens + slot,
+         .out_stride = state.stride});
+  }
+}
+
+// sums += p V for the page's positions of the prefix.
+template <typename V>
+void MixPage(const AttendArgs& a, const AttendState& state, int64_t page,
+             int64_t begin, int64_t rows) {
+  const int64_t left = a.prefix - page * kPageTokens;
+  TileArgs tile = {
+      .x = state.scores + begin * state.stride + page * kPageTokens,
+      .x_stride = state.stride,
+      .weight_stride = a.head_dim,
+      .inputs = left < kPageTokens ? left : kPageTokens,
+      .out_stride = a.head_dim};
+  const float* values = a.pages[page] + a.value_offset;
+  float* sums = state.sums + begin * a.head_dim;
+  for (int64_t dim = 0; dim < a.head_dim;) {
+    const bool two = dim + 2 * V::kLanes <= a.head_dim;
+    tile.weights = values + dim;
+    tile.out = sums + dim;
+    (two ? kFloatTiles<V, 2, true> : kFloatTiles<V, 1, true>)[rows - 1](tile);
+    dim += (two ? 2 : 1) * V::kLanes;
+  }
+}
+
+template <typename V>
+float Largest(const float* x, int64_t size) {
+  float max = x[0];
+  int64_t i = 0;
+  if (size >= V::kLanes) {
+    typename V::Reg lanes = V::Load(x);
+    for (i = V::kLanes; i + V::kLanes <= size; i += V::kLanes) {
+      lanes = V::Max(lanes, V::Load(x + i));
+    }
+    float each[V::kLanes];
+    V::Store(each, lanes);
+    for (float lane : each) max = lane > max ? lane : max;
+  }
+  for (; i < size; ++i) max = x[i] > max ? x[i] : max;
+  return max;
+}
+
+// Scores of one query, by position -> weights, not yet divided by the returned
+// sum. The order of the sum follows from the positions alone.
+template <typename V>
+float Softmax(int64_t size, float* scores) {
+  using Reg = typename V::Reg;
+  const Reg top = V::Set(Largest<V>(scores, size));
+  Reg sum = V::Set(0.0f);
+  int64_t i = 0;
+  for (; i + V::kLanes <= size; i += V::kLanes) {
+    const Reg e = Exp<V>(V::Sub(V::Load(scores + i), top));
+    V::Store(scores + i, e);
+    sum = V::Add(sum, e);
+  }
+  float total = V::Total(sum);
+  if (i < size) {
+    // Scores are padded to whole pages, so a whole vector may be touched.
+    V::Store(scores + i, Exp<V>(V::Sub(V::Load(scores + i), top)));
+    for (; i < size; ++i) total += scores[i];
+  }
+  return total;
+}
+
+// Behind the prefix: the query's ancestors, one after another, on the same
+// chain that MixPage began.
+template <typename V>
+void MixAncestors(const AttendArgs& a, const AttendQuery& query,
+                  const float* weights, float* sums) {
+  for (int64_t dim = 0; dim < a.head_dim; dim += V::kLanes) {
+    typename V::Reg sum = V::Load(sums + dim);
+    for (int64_t i = 0; i < query.num_ancestors; ++i) {
+      const int64_t slot = a.prefix + query.ancestors[i];
+      const float* value = a.pages[slot / kPageTokens] + a.value_offset +
+                           slot % kPageTokens * a.head_dim;
+      sum = V::MulAdd(V::Set(weights[i]), V::Load(value + dim), sum);
+    }
+    V::Store(sums + dim, sum);
+  }
+}
+
+template <typename V>
+void Attend(const AttendArgs& a) {
+  AttendState state = {.scores = a.scratch, .stride = AttendScoreStride(a)};
+  state.sums = a.scratch + a.num_queries * state.stride;
+  const int64_t blocks = (a.num_queries + kTileRows - 1) / kTileRows;
+  auto for_blocks = [&](int64_t slots, auto product) {
+    for (int64_t page = 0; page * kPageTokens < slots; ++page) {
+      for (int64_t block = 0; block < blocks; ++block) {
+        const int64_t begin = a.num_queries * block / blocks;
+        const int64_t end = a.num_queries * (block + 1) / blocks;
+        product(a, state, page, begin, end - begin);
+      }
+    }
+  };
+  for_blocks(a.prefix + a.rows, ScorePage<V>);
+  for (int64_t q = 0; q < a.num_queries; ++q) {
+    const AttendQuery& query = a.query[q];
+    float* scores = state.scores + q * state.stride;
+    // From slots to positions. An ancestor's row is at least its depth, so
+    // nothing is overwritten before it is read.
+    float* behind = scores + a.prefix;
+    for (int64_t i = 0; i < query.num_ancestors; ++i) {
+      behind[i] = behind[query.ancestors[i]];
+    }
+    // The sum waits in `out`, where the result goes.
+    query.out[0] = Softmax<V>(a.prefix + query.num_ancestors, scores);
+    float* sums = state.sums + q * a.head_dim;
+    for (int64_t i = 0; i < a.head_dim; ++i) sums[i] = 0;
+  }
+  for_blocks(a.prefix, MixPage<V>);
+  for (int64_t q = 0; q < a.num_queries; ++q) {
+    const AttendQuery& query = a.query[q];
+    float* sums = state.sums + q * a.head_dim;
+    MixAncestors<V>(a, query, state.scores + q * state.stride + a.prefix, sums);
+    const float scale = 1.0f / query.out[0];
+    for (int64_t i = 0; i < a.head_dim; ++i) query.out[i] = sums[i] * scale;
+  }
+}
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_ATTENTION_INL_H_

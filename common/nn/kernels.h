@@ -1,0 +1,132 @@
+// The operators of a decoder as one table of functions per instruction set.
+// Plain pointers and sizes only: the files that implement it are compiled with
+// their own flags, and an inline function of a library that came along would be
+// compiled with them too and might be the copy that the linker keeps.
+//
+// Every backend computes in float32 and keeps one promise: an output depends on
+// its own inputs only, to the bit. How many rows are in the call, how panels
+// are cut into calls, and whether a position is cached or a row of a tree
+// changes nothing. Backends agree with each other up to rounding.
+#ifndef ESPALIER_COMMON_NN_KERNELS_H_
+#define ESPALIER_COMMON_NN_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+namespace espalier::nn {
+
+// Outputs of a packed weight that lie together.
+inline constexpr int64_t kPanelOutputs = 32;
+// Of a gated product (SwiGLU), a panel holds so many gates and then as many of
+// the values that they multiply.
+inline constexpr int64_t kGatedOutputs = kPanelOutputs / 2;
+
+enum class WeightType {
+  kBf16,     // panel: [ceil(inputs / 2)][kPanelOutputs][2] bf16
+  kFloat32,  // panel: [inputs][kPanelOutputs] float32
+};
+
+// Packed weights of y = W x (PackedMatrix owns them). What is missing to whole
+// panels and whole pairs is zero.
+struct PanelView {
+  WeightType type = WeightType::kBf16;
+  const std::byte* data = nullptr;  // panels, one after another
+  int64_t panel_bytes = 0;
+  int64_t inputs = 0;
+};
+
+enum class Activation { kNone, kSilu, kGelu, kGeluTanh };
+
+// out = epilogue(W x + bias) for some panels. The sum over the inputs is one
+// chain of multiply-adds in ascending order, whatever the register tile.
+struct LinearArgs {
+  PanelView weights;
+  int64_t panel_begin = 0;
+  int64_t panel_end = 0;
+  const float* bias = nullptr;  // [panels * kPanelOutputs] as packed, or null
+
+  int64_t rows = 0;
+  const float* x = nullptr;  // [rows, inputs]
+  int64_t x_stride = 0;      // floats from row to row
+  float* out = nullptr;      // [rows, out_columns]
+  int64_t out_stride = 0;
+  int64_t out_columns = 0;  // of the whole matrix; half of W's rows if gated
+
+  Activation activation = Activation::kNone;
+  bool gated = false;       // out = activation(gate) * value
+  bool accumulate = false;  // out += instead of out =
+};
+
+// One row. Root mean square where `bias` is null, else mean and variance.
+struct NormArgs {
+  const float* x = nullptr;  // [size]
+  int64_t size = 0;
+  const float* weight = nullptr;  // [size]
+  const float* bias = nullptr;    // [size] or null
+  float epsilon = 0;
+  float* out = nullptr;  // [size]
+};
+
+// One head of one row: pairs (i, i + head_dim / 2) turned, then scaled.
+struct RotateArgs {
+  const float* x = nullptr;  // [head_dim]
+  int64_t head_dim = 0;
+  const float* cos = nullptr;  // [head_dim / 2]; null: scale only
+  const float* sin = nullptr;
+  float scale = 1;
+  float* out = nullptr;  // [head_dim]; may be x
+};
+
+// Positions of a K/V page.
+inline constexpr int64_t kPageTokens = 32;
+
+// One query: a row of the pass and one of its heads.
+struct AttendQuery {
+  // Rows of the pass that the query sees besides the prefix, ascending, itself
+  // last.
+  const int32_t* ancestors = nullptr;
+  int64_t num_ancestors = 0;
+  float* out = nullptr;  // [head_dim]
+};
+
+// softmax(Q K^T) V of queries that share a K/V head and a prefix. Slot s of the
+// cache is position s of the prefix, then row s - prefix of the pass.
+struct AttendArgs {
+  const float* queries = nullptr;  // [num_queries, head_dim], rotated, scaled
+  const AttendQuery* query = nullptr;  // [num_queries]
+  int64_t num_queries = 0;
+  int64_t head_dim = 0;  // a multiple of 8
+  int64_t prefix = 0;
+  int64_t rows = 0;
+  // Page p holds the slots from p * kPageTokens. At key_offset (in floats) it
+  // has the keys [head_dim][kPageTokens], at value_offset the values
+  // [kPageTokens][head_dim].
+  const float* const* pages = nullptr;
+  int64_t key_offset = 0;
+  int64_t value_offset = 0;
+  float* scratch = nullptr;  // [AttendScratch(args)]
+};
+
+inline int64_t AttendScoreStride(const AttendArgs& args) {
+  return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens *
+         kPageTokens;
+}
+inline int64_t AttendScratch(const AttendArgs& args) {
+  return args.num_queries * (AttendScoreStride(args) + args.head_dim);
+}
+
+struct Kernels {
+  const char* name;  // "avx2"
+  void (*linear)(const LinearArgs&);
+  void (*normalize)(const NormArgs&);
+  void (*rotate)(const RotateArgs&);
+  void (*attend)(const AttendArgs&);
+};
+
+// The backends; each is there where it can be compiled. See UsableBackends.
+const Kernels& PortableKernels();
+const Kernels& Avx2Kernels();  // x86 with AVX2 and FMA
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_KERNELS_H_

@@ -1,0 +1,78 @@
+// Part of a backend: included by kernels_<backend>.cc only.
+//
+// V is the backend's vector of kLanes floats: a struct with static functions
+// that wrap one instruction each. It lives in the backend's anonymous
+// namespace, so that what is instantiated with it does too.
+#ifndef ESPALIER_COMMON_NN_MATH_INL_H_
+#define ESPALIER_COMMON_NN_MATH_INL_H_
+
+#include <cstdint>
+
+#include "common/nn/kernels.h"
+
+namespace espalier::nn {
+
+// e^x within 2 units in the last place for -87 <= x <= 88, and as at these ends
+// beyond. A NaN stays one (Min and Max return their second operand then). Range
+// reduction by ln 2 in two parts and the polynomial of Cephes' expf.
+template <typename V>
+typename V::Reg Exp(typename V::Reg x) {
+  using Reg = typename V::Reg;
+  x = V::Min(V::Set(88.0f), V::Max(V::Set(-87.0f), x));
+  const Reg n = V::Round(V::Mul(x, V::Set(1.44269504088896341f)));
+  Reg f = V::MulAdd(n, V::Set(-0.693359375f), x);
+  f = V::MulAdd(n, V::Set(2.12194440e-4f), f);
+  Reg p = V::Set(1.9875691500e-4f);
+  p = V::MulAdd(p, f, V::Set(1.3981999507e-3f));
+  p = V::MulAdd(p, f, V::Set(8.3334519073e-3f));
+  p = V::MulAdd(p, f, V::Set(4.1665795894e-2f));
+  p = V::MulAdd(p, f, V::Set(1.6666665459e-1f));
+  p = V::MulAdd(p, f, V::Set(5.0000001201e-1f));
+  p = V::MulAdd(V::Mul(f, f), p, V::Add(f, V::Set(1.0f)));
+  return V::Mul(p, V::Pow2(n));
+}
+
+// x / (1 + e^-t): SiLU with t = x.
+template <typename V>
+typename V::Reg Sigmoid(typename V::Reg x, typename V::Reg t) {
+  const typename V::Reg e = Exp<V>(V::Sub(V::Set(0.0f), t));
+  return V::Div(x, V::Add(V::Set(1.0f), e));
+}
+
+// GELU's tanh form, by 1 + tanh(u) = 2 / (1 + e^-2u).
+template <typename V>
+typename V::Reg GeluTanh(typename V::Reg x) {
+  constexpr float kTwoSqrt2OverPi = 1.5957691216057308f;
+  const typename V::Reg cube = V::Mul(V::Mul(x, x), x);
+  return Sigmoid<V>(x, V::Mul(V::Set(kTwoSqrt2OverPi),
+                              V::MulAdd(V::Set(0.044715f), cube, x)));
+}
+
+// In place. `size`: a multiple of V::kLanes.
+template <typename V>
+void Activate(Activation activation, int64_t size, float* x) {
+  switch (activation) {
+    case Activation::kNone:
+      return;
+    case Activation::kSilu:
+      for (int64_t i = 0; i < size; i += V::kLanes) {
+        const typename V::Reg v = V::Load(x + i);
+        V::Store(x + i, Sigmoid<V>(v, v));
+      }
+      return;
+    case Activation::kGeluTanh:
+      for (int64_t i = 0; i < size; i += V::kLanes) {
+        V::Store(x + i, GeluTanh<V>(V::Load(x + i)));
+      }
+      return;
+    case Activation::kGelu:  // rare enough for the library's erf
+      for (int64_t i = 0; i < size; ++i) {
+        x[i] *= 0.5f * (1.0f + __builtin_erff(x[i] * 0.70710678118654752f));
+      }
+      return;
+  }
+}
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_MATH_INL_H_

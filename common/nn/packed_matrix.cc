@@ -1,0 +1,156 @@
+#include "common/nn/packed_matrix.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/nn/bf16.h"
+
+namespace espalier::nn {
+namespace {
+
+int64_t DivideUp(int64_t value, int64_t unit) {
+  return (value + unit - 1) / unit;
+}
+
+// Where one packed output comes from; part -1: padding.
+struct Origin {
+  int64_t part = -1;
+  int64_t row = 0;
+};
+
+// The rule of the layout, for weights and biases.
+std::vector<Origin> OriginsOf(const std::vector<int64_t>& part_outputs,
+                              bool gated) {
+  std::vector<Origin> origins;
+  if (gated) {
+    ESPALIER_CHECK(part_outputs.size() == 2 &&
+                   part_outputs[0] == part_outputs[1]);
+    const int64_t panels = DivideUp(part_outputs[0], kGatedOutputs);
+    for (int64_t i = 0; i < panels * kPanelOutputs; ++i) {
+      const int64_t row = i / kPanelOutputs * kGatedOutputs + i % kGatedOutputs;
+      const int64_t part = i % kPanelOutputs / kGatedOutputs;
+      origins.push_back(row < part_outputs[part] ? Origin{part, row}
+                                                 : Origin{});
+    }
+    return origins;
+  }
+  for (size_t part = 0; part < part_outputs.size(); ++part) {
+    for (int64_t row = 0; row < part_outputs[part]; ++row) {
+      origins.push_back({static_cast<int64_t>(part), row});
+    }
+  }
+  origins.resize(DivideUp(static_cast<int64_t>(origins.size()), kPanelOutputs) *
+                 kPanelOutputs);
+  return origins;
+}
+
+template <typename T>
+T Load(const std::byte* data, int64_t index) {
+  T value;
+  std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)),
+              sizeof(T));
+  return value;
+}
+
+float LoadFloat(const WeightSource& source, int64_t index) {
+  switch (source.format) {
+    case WeightSource::Format::kBf16:
+      return Bf16ToFloat(Load<uint16_t>(source.data, index));
+    case WeightSource::Format::kF16:
+      return F16ToFloat(Load<uint16_t>(source.data, index));
+    case WeightSource::Format::kFloat32:
+      return Load<float>(source.data, index);
+  }
+  ESPALIER_CHECK(false);
+}
+
+// Element `k` of lane `lane` of a panel.
+void Store(WeightType type, std::byte* panel, int64_t lane, int64_t k,
+           float value) {
+  if (type == WeightType::kFloat32) {
+    std::memcpy(panel + (k * kPanelOutputs + lane) * 4, &value, 4);
+  } else {
+    const uint16_t bits = FloatToBf16(value);
+    std::memcpy(panel + ((k / 2 * kPanelOutputs + lane) * 2 + k % 2) * 2, &bits,
+                2);
+  }
+}
+
+}  // namespace
+
+PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
+                                const Spec& spec, HugePageArena& arena,
+                                ThreadPool& pool) {
+  std::vector<int64_t> part_outputs;
+  for (const WeightSource& part : parts) part_outputs.push_back(part.outputs);
+  const std::vector<Origin> origins = OriginsOf(part_outputs, spec.gated);
+
+  PackedMatrix packed;
+  packed.gated_ = spec.gated;
+  packed.panels_ = static_cast<int64_t>(origins.size()) / kPanelOutputs;
+  for (int64_t outputs : part_outputs) packed.out_columns_ += outputs;
+  if (spec.gated) packed.out_columns_ /= 2;
+  const bool narrow = spec.type == WeightType::kBf16;
+  const int64_t lane_bytes =
+      narrow ? DivideUp(spec.inputs, 2) * 4 : spec.inputs * 4;
+  const int64_t panel_bytes = lane_bytes * kPanelOutputs;
+  std::byte* const data = arena.Allocate(packed.panels_ * panel_bytes);
+  packed.view_ = {.type = spec.type,
+                  .data = data,
+                  .panel_bytes = panel_bytes,
+                  .inputs = spec.inputs};
+
+  // Input by input, so that a panel is written front to back and a transposed
+  // source is read along its rows.
+  auto pack_panel = [&](int64_t index) {
+    std::byte* const panel = data + index * panel_bytes;
+    std::memset(panel, 0, panel_bytes);
+    for (int64_t k = 0; k < spec.inputs; ++k) {
+      for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+        const auto [part, row] = origins[index * kPanelOutputs + lane];
+        if (part < 0) continue;
+        const WeightSource& source = parts[part];
+        Store(spec.type, panel, lane, k,
+              LoadFloat(source, source.transposed ? k * source.outputs + row
+                                                  : row * spec.inputs + k));
+      }
+    }
+  };
+  pool.ParallelFor(packed.panels_, /*grain=*/4,
+                   [&](const ThreadPool::Chunk& chunk) {
+                     for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                       pack_panel(i);
+                     }
+                   });
+  return packed;
+}
+
+void PackedMatrix::Row(int64_t output, float* out) const {
+  ESPALIER_CHECK(!gated_ && 0 <= output && output < out_columns_);
+  const std::byte* const panel =
+      view_.data + output / kPanelOutputs * view_.panel_bytes;
+  const int64_t lane = output % kPanelOutputs;
+  for (int64_t k = 0; k < view_.inputs; ++k) {
+    out[k] = view_.type == WeightType::kFloat32
+                 ? Load<float>(panel, k * kPanelOutputs + lane)
+                 : Bf16ToFloat(Load<uint16_t>(
+                       panel, (k / 2 * kPanelOutputs + lane) * 2 + k % 2));
+  }
+}
+
+std::vector<float> PackBias(absl::Span<const std::vector<float>> parts,
+                            bool gated) {
+  std::vector<int64_t> part_outputs;
+  for (const auto& part : parts) {
+    part_outputs.push_back(static_cast<int64_t>(part.size()));
+  }
+  std::vector<float> packed;
+  for (const auto& [part, row] : OriginsOf(part_outputs, gated)) {
+    packed.push_back(part < 0 ? 0.0f : parts[part][row]);
+  }
+  return packed;
+}
+
+}  // namespace espalier::nn

@@ -1,0 +1,146 @@
+#include "common/nn/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "common/base/check.h"
+
+namespace espalier::nn {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Longer than the gap between two loops of a pass, shorter than anybody else
+// on the machine would notice.
+constexpr auto kSpin = std::chrono::microseconds(50);
+constexpr int kPausesPerYield = 64;
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Returns when `value` is not `old` any more: spins, then sleeps. It yields
+// while it spins, so that whoever it waits for can have this core.
+void WaitWhile(const std::atomic<uint32_t>& value, uint32_t old) {
+  const Clock::time_point deadline = Clock::now() + kSpin;
+  do {
+    for (int i = 0; i < kPausesPerYield; ++i) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      Pause();
+    }
+    sched_yield();
+  } while (Clock::now() < deadline);
+  value.wait(old, std::memory_order_acquire);
+}
+
+void PinTo(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  // Best effort: an unpinned worker is only slower.
+  pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+}
+
+}  // namespace
+
+std::vector<int> UsableCpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(/*pid=*/0, sizeof(set), &set) != 0) return {0};
+  std::vector<int> cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+ThreadPool::ThreadPool(const Options& options) {
+  const std::vector<int> cpus = UsableCpus();
+  const int64_t num_cpus = static_cast<int64_t>(cpus.size());
+  const int64_t threads = options.threads > 0 ? options.threads : num_cpus;
+  const bool pin = options.pin_workers && threads <= num_cpus;
+  for (int64_t thread = 1; thread < threads; ++thread) {
+    const int cpu = pin ? cpus[thread] : -1;
+    workers_.emplace_back([this, thread, cpu] {
+      if (cpu >= 0) PinTo(cpu);
+      Work(thread);
+    });
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true, std::memory_order_relaxed);
+  wake_ups_.fetch_add(1, std::memory_order_release);
+  wake_ups_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
+  ESPALIER_CHECK(grain >= 1);
+  if (size <= 0) return;
+  if (workers_.empty() || size <= grain) {
+    body({.begin = 0, .end = size, .thread = 0});
+    return;
+  }
+  const int64_t chunks = (size + grain - 1) / grain;
+  ESPALIER_CHECK(chunks <= UINT32_MAX);
+  body_.store(&body, std::memory_order_relaxed);
+  size_.store(size, std::memory_order_relaxed);
+  grain_.store(grain, std::memory_order_relaxed);
+  chunks_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
+  unfinished_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
+  const uint64_t loop = (unclaimed_.load(std::memory_order_relaxed) >> 32) + 1;
+  unclaimed_.store(loop << 32 | static_cast<uint64_t>(chunks),
+                   std::memory_order_release);
+  wake_ups_.fetch_add(1, std::memory_order_release);
+  wake_ups_.notify_all();
+
+  RunChunks(/*thread=*/0);
+  for (;;) {
+    const uint32_t left = unfinished_.load(std::memory_order_acquire);
+    if (left == 0) return;
+    WaitWhile(unfinished_, left);
+  }
+}
+
+void ThreadPool::RunChunks(int64_t thread) {
+  uint64_t state = unclaimed_.load(std::memory_order_acquire);
+  while (const uint32_t left = static_cast<uint32_t>(state)) {
+    const Body* body = body_.load(std::memory_order_relaxed);
+    const int64_t size = size_.load(std::memory_order_relaxed);
+    const int64_t grain = grain_.load(std::memory_order_relaxed);
+    const int64_t chunk =
+        int64_t{chunks_.load(std::memory_order_relaxed)} - left;
+    if (!unclaimed_.compare_exchange_weak(state, state - 1,
+                                          std::memory_order_acq_rel,
+                                          std::memory_order_acquire)) {
+      continue;
+    }
+    const int64_t begin = chunk * grain;
+    (*body)({.begin = begin,
+             .end = std::min(size, begin + grain),
+             .thread = thread});
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      unfinished_.notify_one();
+    }
+    state = unclaimed_.load(std::memory_order_acquire);
+  }
+}
+
+void ThreadPool::Work(int64_t thread) {
+  for (uint32_t seen = 0;;) {
+    WaitWhile(wake_ups_, seen);
+    seen = wake_ups_.load(std::memory_order_acquire);
+    if (stop_.load(std::memory_order_relaxed)) return;
+    RunChunks(thread);
+  }
+}
+
+}  // namespace espalier::nn

@@ -1,0 +1,76 @@
+#ifndef ESPALIER_COMMON_NN_THREAD_POOL_H_
+#define ESPALIER_COMMON_NN_THREAD_POOL_H_
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+
+namespace espalier::nn {
+
+// CPUs that this process may use: a container's share, not the machine's.
+std::vector<int> UsableCpus();
+
+// The threads of one engine. A decoder runs some hundred short loops per pass,
+// so a worker that has nothing to do spins for some microseconds before it
+// sleeps. Chunks are claimed, not dealt out, and the caller waits for claimed
+// chunks only: where cores are shared, a worker that the kernel keeps waiting
+// costs nothing but its help.
+//
+// One thread, the owner's, calls ParallelFor; it takes part in the work.
+class ThreadPool {
+ public:
+  struct Options {
+    int64_t threads = 0;  // the caller included; 0: one per usable CPU
+    // Worker i stays on the process's i-th CPU, as long as there are enough.
+    // The caller is never pinned.
+    bool pin_workers = true;
+  };
+
+  // Indices begin .. end - 1, run by thread 0 <= thread < threads() (scratch
+  // memory is indexed by it; 0 is the caller).
+  struct Chunk {
+    int64_t begin = 0;
+    int64_t end = 0;
+    int64_t thread = 0;
+  };
+  using Body = absl::FunctionRef<void(const Chunk&)>;
+
+  explicit ThreadPool(const Options& options);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int64_t threads() const { return static_cast<int64_t>(workers_.size()) + 1; }
+
+  // Cuts 0 .. size - 1 into chunks of `grain` (without workers: one chunk) and
+  // runs them all, in any order and on any thread. What happened before the
+  // call is visible to the body, what the body did is visible after it.
+  // REQUIRES: grain >= 1; not called from a body; the body does not throw.
+  void ParallelFor(int64_t size, int64_t grain, Body body);
+
+ private:
+  void Work(int64_t thread);
+  void RunChunks(int64_t thread);
+
+  // The loop in progress. A worker that comes late may read these while the
+  // next loop is being set up, hence the atomics; it uses them only if its
+  // claim succeeds, and then they belong to the loop it claimed from.
+  std::atomic<const Body*> body_{nullptr};
+  std::atomic<int64_t> size_{0};
+  std::atomic<int64_t> grain_{1};
+  std::atomic<uint32_t> chunks_{0};
+
+  // Number of the loop << 32 | chunks that nobody has claimed.
+  alignas(64) std::atomic<uint64_t> unclaimed_{0};
+  alignas(64) std::atomic<uint32_t> unfinished_{0};  // chunks of the loop
+  alignas(64) std::atomic<uint32_t> wake_ups_{0};    // workers wait for change
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_THREAD_POOL_H_

@@ -1,0 +1,201 @@
+// Times of the operators of common/nn, one thread, on every backend that the
+// CPU can run, beside what the machine can do at most: reading memory, and
+// multiply-adds on weights that stay in the cache.
+
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/nn/cpu_backend.h"
+#include "common/nn/huge_page_arena.h"
+#include "common/nn/kernels.h"
+#include "common/nn/packed_matrix.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier::nn {
+namespace {
+
+using benchmark::Counter;
+
+// More than any last-level cache holds for one core.
+constexpr int64_t kStreamBytes = int64_t{256} << 20;
+
+std::vector<float> Random(int64_t size) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> values(size);
+  for (float& value : values) value = uniform(random);
+  return values;
+}
+
+void SetRates(benchmark::State& state, double bytes, double flops) {
+  const double runs = static_cast<double>(state.iterations());
+  state.counters["GB/s"] = Counter(bytes * runs / 1e9, Counter::kIsRate);
+  if (flops > 0) {
+    state.counters["GFLOP/s"] = Counter(flops * runs / 1e9, Counter::kIsRate);
+  }
+}
+
+void ReadMemory(benchmark::State& state) {
+  const HugePageBlock block = AllocateHugePages(kStreamBytes);
+  auto* words = reinterpret_cast<uint64_t*>(block.get());
+  const int64_t size = kStreamBytes / 8;
+  for (int64_t i = 0; i < size; ++i) words[i] = i;
+  for (auto _ : state) {
+    uint64_t sums[8] = {};
+    for (int64_t i = 0; i < size; i += 8) {
+      for (int64_t j = 0; j < 8; ++j) sums[j] += words[i + j];
+    }
+    benchmark::DoNotOptimize(sums);
+  }
+  SetRates(state, kStreamBytes, 0);
+}
+BENCHMARK(ReadMemory)->Unit(benchmark::kMillisecond);
+
+struct Shape {
+  int64_t inputs = 0;
+  int64_t outputs = 0;
+  int64_t copies = 1;  // distinct weights, used in turn
+};
+
+void RunLinear(benchmark::State& state, const Kernels& kernels,
+               const Shape& shape, WeightType type) {
+  const int64_t rows = state.range(0);
+  HugePageArena arena;
+  ThreadPool pool({.threads = 1});
+  const std::vector<float> weights = Random(shape.inputs * shape.outputs);
+  std::vector<PackedMatrix> copies;
+  for (int64_t i = 0; i < shape.copies; ++i) {
+    copies.push_back(PackedMatrix::Pack(
+        {{.format = WeightSource::Format::kFloat32,
+          .data = reinterpret_cast<const std::byte*>(weights.data()),
+          .outputs = shape.outputs}},
+        {.inputs = shape.inputs, .type = type}, arena, pool));
+  }
+  const std::vector<float> x = Random(rows * shape.inputs);
+  std::vector<float> out(rows * shape.outputs);
+  int64_t next = 0;
+  for (auto _ : state) {
+    const PackedMatrix& matrix = copies[next++ % shape.copies];
+    kernels.linear({.weights = matrix.view(),
+                    .panel_end = matrix.panels(),
+                    .rows = rows,
+                    .x = x.data(),
+                    .x_stride = shape.inputs,
+                    .out = out.data(),
+                    .out_stride = shape.outputs,
+                    .out_columns = shape.outputs});
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, static_cast<double>(copies[0].bytes()),
+           2.0 * static_cast<double>(rows * shape.inputs * shape.outputs));
+}
+
+// One layer's K/V head: `rows` leaves behind a prefix, 3 queries a row.
+void RunAttend(benchmark::State& state, const Kernels& kernels) {
+  constexpr int64_t kHeadDim = 64, kPrefix = 512, kGroup = 3;
+  const int64_t rows = state.range(0), queries = rows * kGroup;
+  const int64_t pages = (kPrefix + rows + kPageTokens - 1) / kPageTokens;
+  const int64_t page_floats = 2 * kPageTokens * kHeadDim;
+  const std::vector<float> cache = Random(pages * page_floats);
+  std::vector<const float*> page_list;
+  for (int64_t i = 0; i < pages; ++i) {
+    page_list.push_back(&cache[i * page_floats]);
+  }
+  const std::vector<float> q = Random(queries * kHeadDim);
+  std::vector<float> out(queries * kHeadDim);
+  std::vector<int32_t> self(rows);
+  std::vector<AttendQuery> list;
+  for (int64_t i = 0; i < queries; ++i) {
+    self[i / kGroup] = static_cast<int32_t>(i / kGroup);
+    list.push_back({.ancestors = &self[i / kGroup],
+                    .num_ancestors = 1,
+                    .out = &out[i * kHeadDim]});
+  }
+  AttendArgs args = {.queries = q.data(),
+                     .query = list.data(),
+                     .num_queries = queries,
+                     .head_dim = kHeadDim,
+                     .prefix = kPrefix,
+                     .rows = rows,
+                     .pages = page_list.data(),
+                     .value_offset = kPageTokens * kHeadDim};
+  std::vector<float> scratch(AttendScratch(args));
+  args.scratch = scratch.data();
+  for (auto _ : state) {
+    kernels.attend(args);
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, static_cast<double>(cache.size() * sizeof(float)),
+           4.0 * static_cast<double>(queries * kPrefix * kHeadDim));
+}
+
+void RunNormalize(benchmark::State& state, const Kernels& kernels) {
+  const int64_t size = state.range(0);
+  const std::vector<float> x = Random(size), weight = Random(size);
+  std::vector<float> out(size);
+  for (auto _ : state) {
+    kernels.normalize({.x = x.data(),
+                       .size = size,
+                       .weight = weight.data(),
+                       .epsilon = 1e-5f,
+                       .out = out.data()});
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, static_cast<double>(2 * size * sizeof(float)), 0);
+}
+
+// What a barrier costs: a loop with nothing in it.
+void EmptyLoop(benchmark::State& state) {
+  ThreadPool pool({.threads = state.range(0)});
+  for (auto _ : state) {
+    pool.ParallelFor(pool.threads(), 1, [](const ThreadPool::Chunk&) {});
+  }
+}
+BENCHMARK(EmptyLoop)->Arg(1)->Arg(2)->UseRealTime();
+
+void RegisterAll() {
+  for (const Kernels* kernels : UsableBackends()) {
+    const std::string name = kernels->name;
+    auto linear = [&](const std::string& what, const Shape& shape,
+                      WeightType type) {
+      return benchmark::RegisterBenchmark(
+          ("Linear/" + what + "/" + name).c_str(),
+          [kernels, shape, type](benchmark::State& state) {
+            RunLinear(state, *kernels, shape, type);
+          });
+    };
+    // A full register tile on two panels: the most multiply-adds.
+    linear("cached", {.inputs = 128, .outputs = 64}, WeightType::kBf16)->Arg(6);
+    // The up product of the default model, and its copies in all layers.
+    const Shape up = {.inputs = 576, .outputs = 3072, .copies = 40};
+    for (int64_t rows : {1, 4, 8, 16, 64, 256}) {
+      linear("bf16", up, WeightType::kBf16)->Arg(rows);
+    }
+    linear("float32", up, WeightType::kFloat32)->Arg(1)->Arg(16);
+    benchmark::RegisterBenchmark(
+        ("Attend/" + name).c_str(),
+        [kernels](benchmark::State& state) { RunAttend(state, *kernels); })
+        ->Arg(1)
+        ->Arg(16)
+        ->Arg(64);
+    benchmark::RegisterBenchmark(
+        ("Normalize/" + name).c_str(),
+        [kernels](benchmark::State& state) { RunNormalize(state, *kernels); })
+        ->Arg(576);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::nn
+
+int main(int argc, char** argv) {
+  espalier::nn::RegisterAll();
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

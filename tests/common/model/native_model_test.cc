@@ -1,0 +1,151 @@
+// What only the native model promises: bits do not depend on the company, the
+// threads or the source of the weights.
+
+#include "common/model/native_model.h"
+
+#include <ostream>
+#include <random>
+
+#include "common/nn/cpu_backend.h"
+#include "gtest/gtest.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier {
+namespace {
+
+using Rows = std::vector<std::vector<float>>;
+
+struct Subject {
+  bool llama = true;
+  std::string kernels;
+};
+
+void PrintTo(const Subject& subject, std::ostream* out) {
+  *out << (subject.llama ? "Llama " : "GPT-2 ") << subject.kernels;
+}
+
+std::vector<Subject> Subjects() {
+  std::vector<Subject> subjects;
+  for (const nn::Kernels* kernels : nn::UsableBackends()) {
+    subjects.push_back({.llama = true, .kernels = kernels->name});
+    subjects.push_back({.llama = false, .kernels = kernels->name});
+  }
+  return subjects;
+}
+
+class NativeModelTest : public ::testing::TestWithParam<Subject> {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/native_model_test_" +
+              (GetParam().llama ? "llama_" : "gpt2_") + GetParam().kernels;
+    if (GetParam().llama) {
+      testing::WriteTinyLlama(folder_);
+    } else {
+      testing::WriteTinyGpt2(folder_);
+    }
+  }
+
+  std::unique_ptr<LanguageModel> Load(int64_t threads) {
+    auto model = LoadNativeModel({.folder = folder_,
+                                  .threads = threads,
+                                  .cpu_kernels = GetParam().kernels});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+
+  // Logits of all rows.
+  static Rows Forward(LanguageModel& model, CacheId cache,
+                      const std::vector<TokenId>& tokens,
+                      const std::vector<int32_t>& parents) {
+    const SequenceRows rows = {
+        .cache = cache,
+        .tokens = tokens,
+        .parents = parents,
+        .num_logit_rows = static_cast<int64_t>(tokens.size())};
+    auto logits = model.Forward({&rows, 1});
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    Rows copy;
+    for (int64_t row = 0; row < (*logits)->num_rows(); ++row) {
+      copy.emplace_back((*logits)->Row(row).begin(), (*logits)->Row(row).end());
+    }
+    return copy;
+  }
+
+  std::vector<TokenId> Tokens(int64_t count) {
+    std::vector<TokenId> tokens;
+    for (int64_t i = 0; i < count; ++i) tokens.push_back(random_() % 256);
+    return tokens;
+  }
+
+  std::mt19937 random_{11};
+  std::string folder_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Subjects, NativeModelTest,
+                         ::testing::ValuesIn(Subjects()), [](const auto& test) {
+                           return (test.param.llama ? "Llama_" : "Gpt2_") +
+                                  test.param.kernels;
+                         });
+
+TEST_P(NativeModelTest, LogitsDoNotDependOnTheNumberOfThreads) {
+  const std::vector<TokenId> prompt = Tokens(70), tokens = Tokens(33);
+  std::vector<int32_t> parents = {kPrefixParent};
+  for (int32_t row = 1; row < 33; ++row) parents.push_back(random_() % row);
+  Rows expected;
+  for (int64_t threads : {1, 2, 3, 8}) {
+    const auto model = Load(threads);
+    const CacheId cache = model->NewSequence();
+    ASSERT_TRUE(Prefill(*model, cache, prompt, 256).ok());
+    const Rows rows = Forward(*model, cache, tokens, parents);
+    if (expected.empty()) expected = rows;
+    EXPECT_EQ(rows, expected) << threads << " threads";
+  }
+}
+
+// Every row count goes through another mix of register tiles.
+TEST_P(NativeModelTest, FirstRowIsTheSameForEveryNumberOfRows) {
+  const auto model = Load(2);
+  const CacheId cache = model->NewSequence();
+  ASSERT_TRUE(Prefill(*model, cache, Tokens(45), 256).ok());
+  const std::vector<TokenId> tokens = Tokens(70);
+  std::vector<int32_t> parents(70, 0);
+  parents[0] = kPrefixParent;
+  Rows expected;
+  for (size_t rows = 70; rows >= 1; --rows) {
+    const Rows got =
+        Forward(*model, cache, {tokens.begin(), tokens.begin() + rows},
+                {parents.begin(), parents.begin() + rows});
+    if (expected.empty()) expected = got;
+    ASSERT_EQ(got, Rows(expected.begin(), expected.begin() + rows)) << rows;
+  }
+}
+
+TEST_P(NativeModelTest, ReusedPagesLeaveNoTrace) {
+  const auto model = Load(1);
+  const std::vector<TokenId> prompt = Tokens(100);
+  auto last = [&] {
+    const CacheId cache = model->NewSequence();
+    auto logits = Prefill(*model, cache, prompt, 64);
+    EXPECT_TRUE(logits.ok());
+    const std::vector<float> row((*logits)->Row(0).begin(),
+                                 (*logits)->Row(0).end());
+    model->Release(cache);
+    return row;
+  };
+  const std::vector<float> expected = last();
+  const CacheId other = model->NewSequence();
+  ASSERT_TRUE(Prefill(*model, other, Tokens(150), 64).ok());
+  model->Release(other);
+  EXPECT_EQ(last(), expected);
+}
+
+TEST_P(NativeModelTest, LogitsOutliveTheModel) {
+  auto model = Load(1);
+  auto logits = Prefill(*model, model->NewSequence(), {1, 2, 3}, 256);
+  ASSERT_TRUE(logits.ok());
+  model.reset();
+  EXPECT_EQ((*logits)->Row(0).size(), 258u);
+}
+
+}  // namespace
+}  // namespace espalier

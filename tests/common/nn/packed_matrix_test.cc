@@ -1,0 +1,179 @@
+#include "common/nn/packed_matrix.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "common/nn/bf16.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::nn {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(Bf16Test, RoundsToNearestEven) {
+  EXPECT_EQ(Bf16ToFloat(FloatToBf16(1.0f)), 1.0f);
+  EXPECT_EQ(Bf16ToFloat(FloatToBf16(1.0f + 0x1p-8f)), 1.0f);  // tie, even
+  EXPECT_EQ(Bf16ToFloat(FloatToBf16(1.0f + 0x3p-8f)), 1.0f + 0x1p-6f);
+  EXPECT_EQ(Bf16ToFloat(FloatToBf16(1.0f + 0x1.01p-8f)), 1.0f + 0x1p-7f);
+  EXPECT_EQ(Bf16ToFloat(FloatToBf16(-0.0f)), 0.0f);
+  EXPECT_TRUE(
+      std::isinf(Bf16ToFloat(FloatToBf16(std::numeric_limits<float>::max()))));
+  EXPECT_TRUE(std::isnan(
+      Bf16ToFloat(FloatToBf16(std::numeric_limits<float>::signaling_NaN()))));
+}
+
+TEST(Bf16Test, EveryFiniteBf16SurvivesTheRoundTrip) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = Bf16ToFloat(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) continue;
+    ASSERT_EQ(FloatToBf16(value), bits);
+  }
+}
+
+TEST(F16Test, WidensAllClasses) {
+  EXPECT_EQ(F16ToFloat(0x3C00), 1.0f);
+  EXPECT_EQ(F16ToFloat(0xC000), -2.0f);
+  EXPECT_EQ(F16ToFloat(0x7BFF), 65504.0f);
+  EXPECT_EQ(F16ToFloat(0x0001), 0x1p-24f);
+  EXPECT_EQ(F16ToFloat(0x83FF), -0x1.FF8p-15f);
+  EXPECT_TRUE(std::signbit(F16ToFloat(0x8000)));
+  EXPECT_TRUE(std::isinf(F16ToFloat(0x7C00)));
+  EXPECT_TRUE(std::isnan(F16ToFloat(0x7E00)));
+}
+
+// Source memory that is not aligned, as in a mapped file.
+class Unaligned {
+ public:
+  Unaligned(const std::vector<float>& values, WeightSource::Format format) {
+    bytes_.resize(1);
+    for (float value : values) {
+      if (format == WeightSource::Format::kFloat32) {
+        Append(&value, 4);
+      } else {
+        const uint16_t bits = FloatToBf16(value);
+        Append(&bits, 2);
+      }
+    }
+  }
+  const std::byte* data() const { return bytes_.data() + 1; }
+
+ private:
+  void Append(const void* value, size_t size) {
+    const auto* bytes = static_cast<const std::byte*>(value);
+    bytes_.insert(bytes_.end(), bytes, bytes + size);
+  }
+  std::vector<std::byte> bytes_;
+};
+
+std::vector<float> Counting(int64_t size) {  // exact in bf16 below 256
+  std::vector<float> values(size);
+  for (int64_t i = 0; i < size; ++i) values[i] = static_cast<float>(i % 255);
+  return values;
+}
+
+class PackedMatrixTest : public ::testing::Test {
+ protected:
+  HugePageArena arena_;
+  ThreadPool pool_{{.threads = 2}};
+};
+
+TEST_F(PackedMatrixTest, RowsComeBackFromEveryFormatAndType) {
+  for (const int64_t outputs : {1, 31, 32, 33, 100}) {
+    for (const int64_t inputs : {1, 2, 5, 64}) {
+      for (auto format :
+           {WeightSource::Format::kBf16, WeightSource::Format::kFloat32}) {
+        for (WeightType type : {WeightType::kBf16, WeightType::kFloat32}) {
+          const std::vector<float> values = Counting(outputs * inputs);
+          const Unaligned source(values, format);
+          const PackedMatrix packed = PackedMatrix::Pack(
+              {{.format = format, .data = source.data(), .outputs = outputs}},
+              {.inputs = inputs, .type = type}, arena_, pool_);
+          EXPECT_EQ(packed.out_columns(), outputs);
+          EXPECT_EQ(packed.panels(), (outputs + 31) / 32);
+          std::vector<float> row(inputs);
+          for (int64_t i = 0; i < outputs; ++i) {
+            packed.Row(i, row.data());
+            ASSERT_TRUE(std::equal(row.begin(), row.end(),
+                                   values.begin() + i * inputs));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(PackedMatrixTest, PartsFollowEachOtherAndMayBeTransposed) {
+  // [2 inputs][3 outputs] and [1 output][2 inputs].
+  const std::vector<float> a = {1, 2, 3, 4, 5, 6}, b = {7, 8};
+  const auto format = WeightSource::Format::kFloat32;
+  const Unaligned first(a, format), second(b, format);
+  const PackedMatrix packed = PackedMatrix::Pack(
+      {{.format = format,
+        .data = first.data(),
+        .outputs = 3,
+        .transposed = true},
+       {.format = format, .data = second.data(), .outputs = 1}},
+      {.inputs = 2}, arena_, pool_);
+  std::vector<std::vector<float>> rows(4, std::vector<float>(2));
+  for (int64_t i = 0; i < 4; ++i) packed.Row(i, rows[i].data());
+  EXPECT_THAT(rows, ElementsAre(ElementsAre(1, 4), ElementsAre(2, 5),
+                                ElementsAre(3, 6), ElementsAre(7, 8)));
+}
+
+TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
+  const auto format = WeightSource::Format::kBf16;
+  const Unaligned source({1, 2, 3, 4, 5, 6}, format);  // [2 outputs][3 inputs]
+  const PackedMatrix packed = PackedMatrix::Pack(
+      {{.format = format, .data = source.data(), .outputs = 2}}, {.inputs = 3},
+      arena_, pool_);
+  ASSERT_EQ(packed.bytes(), 2 * 32 * 2 * 2);
+  std::vector<uint16_t> bits(2 * 32 * 2);
+  std::memcpy(bits.data(), packed.view().data, packed.bytes());
+  std::vector<float> values;
+  for (uint16_t b : bits) values.push_back(Bf16ToFloat(b));
+  EXPECT_THAT(std::vector<float>(values.begin(), values.begin() + 5),
+              ElementsAre(1, 2, 4, 5, 0));
+  EXPECT_THAT(std::vector<float>(values.begin() + 64, values.begin() + 69),
+              ElementsAre(3, 0, 6, 0, 0));
+}
+
+TEST_F(PackedMatrixTest, BiasOfAGatedProductIsMixedByHalfPanels) {
+  std::vector<float> gate(17), value(17);
+  for (int i = 0; i < 17; ++i) {
+    gate[i] = static_cast<float>(i);
+    value[i] = static_cast<float>(100 + i);
+  }
+  const std::vector<float> packed = PackBias({gate, value}, /*gated=*/true);
+  ASSERT_EQ(packed.size(), 64u);
+  EXPECT_EQ(packed[0], 0);
+  EXPECT_EQ(packed[15], 15);
+  EXPECT_EQ(packed[16], 100);
+  EXPECT_EQ(packed[31], 115);
+  EXPECT_EQ(packed[32], 16);
+  EXPECT_EQ(packed[33], 0);  // padding
+  EXPECT_EQ(packed[48], 116);
+}
+
+TEST(HugePageArenaTest, PiecesAreAlignedAndDoNotOverlap) {
+  HugePageArena arena;
+  std::vector<std::pair<std::byte*, int64_t>> pieces;
+  for (int64_t bytes : {1, 64, 100, 40 << 20, 3, 5 << 20, 30 << 20}) {
+    pieces.push_back({arena.Allocate(bytes), bytes});
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(pieces[i].first) % 64, 0u);
+    std::memset(pieces[i].first, static_cast<int>(i), pieces[i].second);
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const auto [data, bytes] = pieces[i];
+    EXPECT_EQ(data[0], static_cast<std::byte>(i));
+    EXPECT_EQ(data[bytes - 1], static_cast<std::byte>(i));
+  }
+}
+
+}  // namespace
+}  // namespace espalier::nn

@@ -1,0 +1,90 @@
+#include <cmath>
+#include <vector>
+
+#include "tests/common/nn/kernel_testing.h"
+
+namespace espalier::nn {
+namespace {
+
+class RowKernelsTest : public KernelTest {};
+ESPALIER_TEST_ALL_BACKENDS(RowKernelsTest);
+
+TEST_P(RowKernelsTest, NormsAgreeWithFloat64) {
+  for (int64_t size : {1, 3, 8, 31, 48, 577}) {
+    for (float scale : {1e-4f, 1.0f, 1e4f}) {
+      for (bool layer_norm : {false, true}) {
+        std::vector<float> x = Random(size, scale);
+        for (float& value : x) value += scale / 2;
+        const std::vector<float> w = Random(size), b = Random(size);
+        std::vector<float> out(size);
+        kernels().normalize({.x = x.data(),
+                             .size = size,
+                             .weight = w.data(),
+                             .bias = layer_norm ? b.data() : nullptr,
+                             .epsilon = 1e-5f,
+                             .out = out.data()});
+        double mean = 0, variance = 0;
+        if (layer_norm) {
+          for (float value : x) mean += value / static_cast<double>(size);
+        }
+        for (float value : x) variance += (value - mean) * (value - mean);
+        variance /= static_cast<double>(size);
+        for (int64_t i = 0; i < size; ++i) {
+          const double expected =
+              (x[i] - mean) / std::sqrt(variance + 1e-5) * w[i] +
+              (layer_norm ? b[i] : 0.0f);
+          ASSERT_NEAR(out[i], expected, 2e-6 * (1 + std::abs(expected)))
+              << size << " values of size " << scale;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(RowKernelsTest, ZerosStayZeroUnderRms) {
+  const std::vector<float> x(20), w(20, 1.0f);
+  std::vector<float> out(20, 1.0f);
+  kernels().normalize({.x = x.data(),
+                       .size = 20,
+                       .weight = w.data(),
+                       .epsilon = 1e-6f,
+                       .out = out.data()});
+  EXPECT_EQ(out, x);
+}
+
+TEST_P(RowKernelsTest, RotationTurnsPairsAndMayWorkInPlace) {
+  for (int64_t head_dim : {2, 8, 18, 64, 80}) {
+    const int64_t half = head_dim / 2;
+    const std::vector<float> x = Random(head_dim), angle = Random(half, 3);
+    std::vector<float> cos, sin;
+    for (float a : angle) {
+      cos.push_back(std::cos(a));
+      sin.push_back(std::sin(a));
+    }
+    std::vector<float> out = x;
+    kernels().rotate({.x = out.data(),
+                      .head_dim = head_dim,
+                      .cos = cos.data(),
+                      .sin = sin.data(),
+                      .scale = 0.125f,
+                      .out = out.data()});
+    for (int64_t i = 0; i < half; ++i) {
+      EXPECT_NEAR(
+          out[i],
+          0.125 * (double{x[i]} * cos[i] - double{x[i + half]} * sin[i]), 1e-6);
+      EXPECT_NEAR(
+          out[i + half],
+          0.125 * (double{x[i + half]} * cos[i] + double{x[i]} * sin[i]), 1e-6);
+    }
+  }
+}
+
+TEST_P(RowKernelsTest, WithoutAnglesRotationOnlyScales) {
+  std::vector<float> x = {1, 2, 3, 4};
+  kernels().rotate(
+      {.x = x.data(), .head_dim = 4, .scale = 0.5f, .out = x.data()});
+  EXPECT_EQ(x, (std::vector<float>{0.5f, 1, 1.5f, 2}));
+}
+
+}  // namespace
+}  // namespace espalier::nn

@@ -1,0 +1,110 @@
+#include "common/nn/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::nn {
+namespace {
+
+class ThreadPoolTest : public ::testing::TestWithParam<int64_t> {};
+
+// More threads than this machine has cores, too.
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest,
+                         ::testing::Values(1, 2, 3, 9));
+
+TEST_P(ThreadPoolTest, EveryIndexIsRunOnceWhateverTheGrain) {
+  ThreadPool pool({.threads = GetParam()});
+  EXPECT_EQ(pool.threads(), GetParam());
+  for (int64_t size : {0, 1, 2, 7, 64, 1000}) {
+    for (int64_t grain : {1, 2, 3, 64, 5000}) {
+      std::vector<int> count(size);
+      pool.ParallelFor(size, grain, [&](const ThreadPool::Chunk& chunk) {
+        EXPECT_TRUE(GetParam() == 1 || chunk.end - chunk.begin <= grain);
+        EXPECT_TRUE(0 <= chunk.thread && chunk.thread < GetParam());
+        for (int64_t i = chunk.begin; i < chunk.end; ++i) ++count[i];
+      });
+      EXPECT_EQ(std::count(count.begin(), count.end(), 1), size)
+          << size << " by " << grain;
+    }
+  }
+}
+
+// Each loop reads what the one before wrote, in plain memory: a loop that
+// returned early, or a chunk run for the wrong loop, would be seen here.
+TEST_P(ThreadPoolTest, LoopsFollowEachOtherWithoutMixing) {
+  ThreadPool pool({.threads = GetParam()});
+  std::vector<int64_t> values(37);
+  for (int64_t loop = 0; loop < 5000; ++loop) {
+    const int64_t size = 2 + loop % 36;
+    pool.ParallelFor(size, 1 + loop % 3, [&](const ThreadPool::Chunk& chunk) {
+      for (int64_t i = chunk.begin; i < chunk.end; ++i) values[i] += loop;
+    });
+  }
+  std::vector<int64_t> expected(37);
+  for (int64_t loop = 0; loop < 5000; ++loop) {
+    for (int64_t i = 0; i < 2 + loop % 36; ++i) expected[i] += loop;
+  }
+  EXPECT_EQ(values, expected);
+}
+
+TEST_P(ThreadPoolTest, ScratchByThreadIsNotShared) {
+  ThreadPool pool({.threads = GetParam()});
+  struct alignas(64) Scratch {
+    int64_t value = 0;
+  };
+  std::vector<Scratch> scratch(pool.threads());
+  for (int loop = 0; loop < 200; ++loop) {
+    pool.ParallelFor(100, 1, [&](const ThreadPool::Chunk& chunk) {
+      scratch[chunk.thread].value += chunk.end - chunk.begin;
+    });
+  }
+  int64_t sum = 0;
+  for (const Scratch& part : scratch) sum += part.value;
+  EXPECT_EQ(sum, 200 * 100);
+}
+
+TEST(ThreadPoolTest, WorkersHelp) {
+  ThreadPool pool({.threads = 2});
+  // Neither chunk can end before both have begun.
+  std::atomic<int> begun{0};
+  pool.ParallelFor(2, 1, [&](const ThreadPool::Chunk&) {
+    begun.fetch_add(1);
+    while (begun.load() < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(begun.load(), 2);
+}
+
+TEST(ThreadPoolTest, DefaultIsOneThreadPerUsableCpu) {
+  const std::vector<int> cpus = UsableCpus();
+  ASSERT_FALSE(cpus.empty());
+  EXPECT_EQ(std::set<int>(cpus.begin(), cpus.end()).size(), cpus.size());
+  EXPECT_EQ(ThreadPool({}).threads(), static_cast<int64_t>(cpus.size()));
+}
+
+TEST(ThreadPoolTest, PoolsLiveSideBySide) {
+  ThreadPool a({.threads = 3, .pin_workers = false});
+  ThreadPool b({.threads = 3});
+  std::vector<int64_t> values(64);
+  std::thread other([&] {
+    for (int i = 0; i < 500; ++i) {
+      a.ParallelFor(32, 1, [&](const ThreadPool::Chunk& chunk) {
+        ++values[chunk.begin];
+      });
+    }
+  });
+  for (int i = 0; i < 500; ++i) {
+    b.ParallelFor(32, 1, [&](const ThreadPool::Chunk& chunk) {
+      ++values[32 + chunk.begin];
+    });
+  }
+  other.join();
+  EXPECT_EQ(std::count(values.begin(), values.end(), 500), 64);
+}
+
+}  // namespace
+}  // namespace espalier::nn
