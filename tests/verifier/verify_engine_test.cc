@@ -323,8 +323,8 @@ TEST(VerifyEngine, RunsOnAThreadOfItsOwnAndAnswersAllBeforeItIsGone) {
     RegisterVerificationRules(rules);
     auto engine = VerifyEngine::Create(
         {},
-        std::make_unique<ScriptedLanguageModel>(
-            ScriptedLanguageModel::Options{}),
+        std::make_unique<ScriptedLanguageModel>(ScriptedLanguageModel::Options{
+            .pool_tokens = 2000}),  // room for all
         std::make_unique<SerialExecutor>("verify"), rules, metrics);
     ASSERT_TRUE(engine.ok());
     std::atomic<int> answered = 0;
