@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       NativeDecoder::Parts{.config = config,
                            .weights = std::move(weights),
                            .kernels = kernels,
+                           .exact = exact,
                            .pool = std::move(pool)});
   return std::make_unique<NativeModel>(
       NativeModel::Parts{.info = std::move(info),

@@ -10,6 +10,7 @@ namespace {
 // them costs nothing.
 constexpr int64_t kChunksPerThread = 8;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+constexpr int64_t kOperandsPerChunk = 32;
 
 }  // namespace
 
@@ -17,6 +18,7 @@ NativeDecoder::NativeDecoder(Parts parts)
     : config_(std::move(parts.config)),
       weights_(std::move(parts.weights)),
       kernels_(*parts.kernels),
+      operand_(parts.exact ? kernels_.exact_operand : kernels_.fast_operand),
       pool_(std::move(parts.pool)),
       attention_(config_, weights_->frequencies, kernels_, *pool_) {}
 
@@ -109,9 +111,36 @@ void NativeDecoder::Normalize(const NativeNorm& norm, int64_t rows,
       });
 }
 
+NativeDecoder::Operands NativeDecoder::Prepare(const Product& product) {
+  const nn::PanelView& weights = product.linear.matrix.view();
+  const int64_t inputs = weights.inputs;
+  if (weights.type == nn::WeightType::kFloat32 ||
+      operand_ == nn::OperandType::kFloat32) {
+    return {.rows = product.x.data(), .stride = inputs * 4};
+  }
+  // One line more than a row needs: a stride of whole pages would crowd the
+  // rows of a tile into few sets of the cache.
+  constexpr int64_t kLine = sizeof(CacheLine);
+  const int64_t lines = nn::OperandBytes(operand_, inputs) / kLine + 1;
+  if (static_cast<int64_t>(operands_.size()) < lines * product.rows) {
+    operands_.resize(lines * product.rows);
+  }
+  pool_->ParallelFor(product.rows, kOperandsPerChunk,
+                     [&](const nn::ThreadPool::Chunk& chunk) {
+                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                         kernels_.prepare({.type = operand_,
+                                           .x = &product.x[i * inputs],
+                                           .inputs = inputs,
+                                           .out = &operands_[i * lines]});
+                       }
+                     });
+  return {.type = operand_, .rows = operands_.data(), .stride = lines * kLine};
+}
+
 void NativeDecoder::Multiply(const Product& product) {
   const nn::PackedMatrix& matrix = product.linear.matrix;
   const std::vector<float>& bias = product.linear.bias;
+  const Operands operands = Prepare(product);
   const int64_t grain = std::max<int64_t>(
       1, matrix.panels() / (kChunksPerThread * pool_->threads()));
   pool_->ParallelFor(
@@ -121,8 +150,9 @@ void NativeDecoder::Multiply(const Product& product) {
                          .panel_end = chunk.end,
                          .bias = bias.empty() ? nullptr : bias.data(),
                          .rows = product.rows,
-                         .x = product.x.data(),
-                         .x_stride = matrix.inputs(),
+                         .operand = operands.type,
+                         .x = operands.rows,
+                         .x_stride = operands.stride,
                          .out = product.out,
                          .out_stride = matrix.out_columns(),
                          .out_columns = matrix.out_columns(),

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_MODEL_NATIVE_DECODER_H_
 #define ESPALIER_COMMON_MODEL_NATIVE_DECODER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -24,6 +25,7 @@ class NativeDecoder {
     ModelConfig config;
     std::unique_ptr<const NativeWeights> weights;
     const nn::Kernels* kernels = nullptr;
+    bool exact = true;  // which of the kernels' operands products take
     std::unique_ptr<nn::ThreadPool> pool;
   };
 
@@ -50,9 +52,18 @@ class NativeDecoder {
   };
   void Multiply(const Product& product);
 
+  // Rows as a product reads them.
+  struct Operands {
+    nn::OperandType type = nn::OperandType::kFloat32;
+    const void* rows = nullptr;
+    int64_t stride = 0;  // bytes
+  };
+  Operands Prepare(const Product& product);
+
   const ModelConfig config_;
   const std::unique_ptr<const NativeWeights> weights_;
   const nn::Kernels& kernels_;
+  const nn::OperandType operand_;  // of bf16 weights
   const std::unique_ptr<nn::ThreadPool> pool_;
   NativeAttention attention_;
 
@@ -63,6 +74,10 @@ class NativeDecoder {
   std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
   std::vector<float> attended_;  // [rows, heads * head_dim]
   std::vector<float> ffn_;       // [rows, ffn]
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  std::vector<CacheLine> operands_;
 };
 
 }  // namespace espalier

@@ -24,7 +24,7 @@ template <typename V>
 void ScorePage(const AttendArgs& a, const AttendState& state, int64_t page,
                int64_t begin, int64_t rows) {
   for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
-    kFloatTiles<V, 2, false>[rows - 1](
+    TileFor<FloatTile<V, 2, false>, V::kTileRows>(rows)(
         {.x = a.queries + begin * a.head_dim,
          .x_stride = a.head_dim,
          .weights = a.pages[page] + a.key_offset + slot,
@@ -52,7 +52,10 @@ void MixPage(const AttendArgs& a, const AttendState& state, int64_t page,
     const bool two = dim + 2 * V::kLanes <= a.head_dim;
     tile.weights = values + dim;
     tile.out = sums + dim;
-    (two ? kFloatTiles<V, 2, true> : kFloatTiles<V, 1, true>)[rows - 1](tile);
+    const Tile product =
+        two ? TileFor<FloatTile<V, 2, true>, V::kTileRows>(rows)
+            : TileFor<FloatTile<V, 1, true>, V::kTileRows>(rows);
+    product(tile);
     dim += (two ? 2 : 1) * V::kLanes;
   }
 }
@@ -117,7 +120,7 @@ template <typename V>
 void Attend(const AttendArgs& a) {
   AttendState state = {.scores = a.scratch, .stride = AttendScoreStride(a)};
   state.sums = a.scratch + a.num_queries * state.stride;
-  const int64_t blocks = (a.num_queries + kTileRows - 1) / kTileRows;
+  const int64_t blocks = (a.num_queries + V::kTileRows - 1) / V::kTileRows;
   auto for_blocks = [&](int64_t slots, auto product) {
     for (int64_t page = 0; page * kPageTokens < slots; ++page) {
       for (int64_t block = 0; block < blocks; ++block) {

@@ -1,12 +1,46 @@
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "common/nn/cpu_backend.h"
 
 namespace espalier::nn {
+namespace {
+
+bool HasAvx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+bool HasAvx512Bf16() {
+  return HasAvx2() && __builtin_cpu_supports("avx512f") &&
+         __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bf16");
+}
+
+// Linux hands out the tiles' large state only to a process that asks for it;
+// after that every thread may use them.
+bool AskForTiles() {
+  constexpr int kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;               // XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+bool HasAmxBf16() {
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return HasAvx512Bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
+         (d & kAmxBf16) != 0 && (d & kAmxTile) != 0 && AskForTiles();
+}
+
+}  // namespace
 
 std::vector<const Kernels*> UsableBackends() {
   std::vector<const Kernels*> usable;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    usable.push_back(&Avx2Kernels());
-  }
+  if (HasAmxBf16()) usable.push_back(&AmxBf16Kernels());
+  if (HasAvx512Bf16()) usable.push_back(&Avx512Bf16Kernels());
+  if (HasAvx2()) usable.push_back(&Avx2Kernels());
   usable.push_back(&PortableKernels());
   return usable;
 }

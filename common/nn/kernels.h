@@ -3,10 +3,10 @@
 // their own flags, and an inline function of a library that came along would be
 // compiled with them too and might be the copy that the linker keeps.
 //
-// Every backend computes in float32 and keeps one promise: an output depends on
-// its own inputs only, to the bit. How many rows are in the call, how panels
-// are cut into calls, and whether a position is cached or a row of a tree
-// changes nothing. Backends agree with each other up to rounding.
+// Every backend sums in float32 and keeps one promise: an output depends on its
+// own inputs only, to the bit. How many rows are in the call, how panels are
+// cut into calls, and whether a position is cached or a row of a tree changes
+// nothing. Backends agree with each other up to rounding.
 #ifndef ESPALIER_COMMON_NN_KERNELS_H_
 #define ESPALIER_COMMON_NN_KERNELS_H_
 
@@ -22,12 +22,15 @@ inline constexpr int64_t kPanelOutputs = 32;
 inline constexpr int64_t kGatedOutputs = kPanelOutputs / 2;
 
 enum class WeightType {
-  kBf16,     // panel: [ceil(inputs / 2)][kPanelOutputs][2] bf16
+  kBf16,     // panel: [PaddedInputs / 2][kPanelOutputs][2] bf16
   kFloat32,  // panel: [inputs][kPanelOutputs] float32
 };
 
+// bf16 comes in whole AMX tiles of 32 inputs.
+inline int64_t PaddedInputs(int64_t inputs) { return (inputs + 31) / 32 * 32; }
+
 // Packed weights of y = W x (PackedMatrix owns them). What is missing to whole
-// panels and whole pairs is zero.
+// panels and to PaddedInputs is zero.
 struct PanelView {
   WeightType type = WeightType::kBf16;
   const std::byte* data = nullptr;  // panels, one after another
@@ -35,10 +38,40 @@ struct PanelView {
   int64_t inputs = 0;
 };
 
+// What a product reads instead of a row of float32. Float32 weights take
+// float32 rows only.
+enum class OperandType {
+  kFloat32,  // [inputs]: the row itself
+  kBf16,     // [PaddedInputs] bf16, rounded
+  // [2][PaddedInputs] bf16: the row rounded, then what that took off, rounded.
+  // Their sum has 16 bits where float32 has 24.
+  kSplitBf16,
+};
+
+inline int64_t OperandBytes(OperandType type, int64_t inputs) {
+  switch (type) {
+    case OperandType::kFloat32:
+      return inputs * 4;
+    case OperandType::kBf16:
+      return PaddedInputs(inputs) * 2;
+    case OperandType::kSplitBf16:
+      return PaddedInputs(inputs) * 4;
+  }
+  return 0;
+}
+
+// One row to an operand: once per product, whatever its panels.
+struct PrepareArgs {
+  OperandType type = OperandType::kBf16;  // not kFloat32
+  const float* x = nullptr;               // [inputs]
+  int64_t inputs = 0;
+  void* out = nullptr;  // [OperandBytes]
+};
+
 enum class Activation { kNone, kSilu, kGelu, kGeluTanh };
 
-// out = epilogue(W x + bias) for some panels. The sum over the inputs is one
-// chain of multiply-adds in ascending order, whatever the register tile.
+// out = epilogue(W x + bias) for some panels. The order of the sum over the
+// inputs is the backend's, and the same for every row.
 struct LinearArgs {
   PanelView weights;
   int64_t panel_begin = 0;
@@ -46,10 +79,11 @@ struct LinearArgs {
   const float* bias = nullptr;  // [panels * kPanelOutputs] as packed, or null
 
   int64_t rows = 0;
-  const float* x = nullptr;  // [rows, inputs]
-  int64_t x_stride = 0;      // floats from row to row
-  float* out = nullptr;      // [rows, out_columns]
-  int64_t out_stride = 0;
+  OperandType operand = OperandType::kFloat32;  // that the backend knows
+  const void* x = nullptr;                      // [rows] operands
+  int64_t x_stride = 0;                         // bytes from row to row
+  float* out = nullptr;                         // [rows, out_columns]
+  int64_t out_stride = 0;                       // floats from row to row
   int64_t out_columns = 0;  // of the whole matrix; half of W's rows if gated
 
   Activation activation = Activation::kNone;
@@ -117,6 +151,11 @@ inline int64_t AttendScratch(const AttendArgs& args) {
 
 struct Kernels {
   const char* name;  // "avx2"
+  // The operands of bf16 weights: as exact as this backend can do fast, and as
+  // fast as it can.
+  OperandType exact_operand;
+  OperandType fast_operand;
+  void (*prepare)(const PrepareArgs&);  // null where operands are float32
   void (*linear)(const LinearArgs&);
   void (*normalize)(const NormArgs&);
   void (*rotate)(const RotateArgs&);
@@ -125,7 +164,9 @@ struct Kernels {
 
 // The backends; each is there where it can be compiled. See UsableBackends.
 const Kernels& PortableKernels();
-const Kernels& Avx2Kernels();  // x86 with AVX2 and FMA
+const Kernels& Avx2Kernels();        // x86 with AVX2 and FMA
+const Kernels& Avx512Bf16Kernels();  // x86 with AVX-512 F, BW, VL and BF16
+const Kernels& AmxBf16Kernels();     // the same and AMX's tiles
 
 }  // namespace espalier::nn
 

@@ -1,62 +1,17 @@
 // Compiled with -mavx2 -mfma.
-#include <immintrin.h>
-
 #include "common/nn/attention_inl.h"
+#include "common/nn/avx2_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
-namespace {
-
-struct Avx2 {
-  using Reg = __m256;
-  static constexpr int64_t kLanes = 8;
-
-  static Reg Set(float x) { return _mm256_set1_ps(x); }
-  static Reg Load(const float* p) { return _mm256_loadu_ps(p); }
-  static void Store(float* p, Reg x) { _mm256_storeu_ps(p, x); }
-  static Reg Add(Reg a, Reg b) { return _mm256_add_ps(a, b); }
-  static Reg Sub(Reg a, Reg b) { return _mm256_sub_ps(a, b); }
-  static Reg Mul(Reg a, Reg b) { return _mm256_mul_ps(a, b); }
-  static Reg Div(Reg a, Reg b) { return _mm256_div_ps(a, b); }
-  static Reg Min(Reg a, Reg b) { return _mm256_min_ps(a, b); }
-  static Reg Max(Reg a, Reg b) { return _mm256_max_ps(a, b); }
-  static Reg MulAdd(Reg a, Reg b, Reg c) { return _mm256_fmadd_ps(a, b, c); }
-  static Reg Round(Reg x) {
-    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  }
-  // 2^n of whole numbers -126 .. 127.
-  static Reg Pow2(Reg n) {
-    const __m256i exponent =
-        _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
-  }
-  static float Total(Reg x) {
-    const __m128 four =
-        _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-  }
-  static Reg LowBf16(const uint32_t* p) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(Pairs(p), 16));
-  }
-  // Two shifts, not a mask: the register tile leaves none to hold the mask.
-  static Reg HighBf16(const uint32_t* p) {
-    return _mm256_castsi256_ps(
-        _mm256_slli_epi32(_mm256_srli_epi32(Pairs(p), 16), 16));
-  }
-
- private:
-  static __m256i Pairs(const uint32_t* p) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  }
-};
-
-}  // namespace
 
 const Kernels& Avx2Kernels() {
   static constexpr Kernels kKernels = {.name = "avx2",
+                                       .exact_operand = OperandType::kFloat32,
+                                       .fast_operand = OperandType::kFloat32,
+                                       .prepare = nullptr,
                                        .linear = Linear<Avx2>,
                                        .normalize = Normalize<Avx2>,
                                        .rotate = Rotate<Avx2>,

@@ -13,6 +13,7 @@ struct Portable {
   using Reg = float __attribute__((vector_size(16)));
   using Bits = uint32_t __attribute__((vector_size(16)));
   static constexpr int64_t kLanes = 4;
+  static constexpr int kTileRows = 6;
 
   static Reg Set(float x) { return Reg{x, x, x, x}; }
   static Reg Load(const float* p) {
@@ -59,6 +60,9 @@ struct Portable {
 
 const Kernels& PortableKernels() {
   static constexpr Kernels kKernels = {.name = "portable",
+                                       .exact_operand = OperandType::kFloat32,
+                                       .fast_operand = OperandType::kFloat32,
+                                       .prepare = nullptr,
                                        .linear = Linear<Portable>,
                                        .normalize = Normalize<Portable>,
                                        .rotate = Rotate<Portable>,

@@ -9,15 +9,14 @@
 
 namespace espalier::nn {
 
-// Rows of a register tile: with two vectors of outputs they fill the 16
-// registers of AVX2 (12 sums, 2 weights, 1 activation).
-inline constexpr int64_t kTileRows = 6;
+// V::kTileRows: rows of a register tile. With two vectors of outputs for each
+// they leave registers for two weights and one activation.
 
 // out[r][...] = chain of x[r][k] * w[k][...] over k, for R rows and N vectors
 // of outputs. `weights` points at the first output's element of k = 0.
 struct TileArgs {
-  const float* x = nullptr;
-  int64_t x_stride = 0;
+  const void* x = nullptr;  // first row's operand
+  int64_t x_stride = 0;     // 4-byte units from row to row
   const void* weights = nullptr;
   int64_t weight_stride = 0;  // 4-byte units from k (or pair) to the next
   int64_t prefetch = 0;       // bytes ahead
@@ -26,7 +25,7 @@ struct TileArgs {
   int64_t out_stride = 0;
 };
 
-#define ESPALIER_UNROLL _Pragma("GCC unroll 8")
+#define ESPALIER_UNROLL _Pragma("GCC unroll 16")
 
 // The cache lines of one step of a tile, in the panel to come.
 template <typename V, int N>
@@ -78,80 +77,76 @@ struct Sums {
 
 // A 32-bit lane of a bf16 panel holds the weights of an even and the next odd
 // k; each becomes a float32 by a shift or a mask.
-template <typename V, int R, int N>
-void Bf16Tile(const TileArgs& t) {
-  Sums<V, R, N> sums;
-  sums.Clear();
-  const uint32_t* w = static_cast<const uint32_t*>(t.weights);
-  const float* x = t.x;
-  typename V::Reg wide[N];
-  auto even = [&] {
-    ESPALIER_UNROLL
-    for (int n = 0; n < N; ++n) wide[n] = V::LowBf16(w + n * V::kLanes);
-    sums.MulAdd(x, t.x_stride, wide);
-  };
-  for (int64_t pair = 0; pair < t.inputs / 2; ++pair) {
-    Prefetch<V, N>(w, t.prefetch);
-    even();
-    ESPALIER_UNROLL
-    for (int n = 0; n < N; ++n) wide[n] = V::HighBf16(w + n * V::kLanes);
-    sums.MulAdd(x + 1, t.x_stride, wide);
-    w += t.weight_stride;
-    x += 2;
+template <typename V, int N>
+struct Bf16Tile {
+  template <int R>
+  static void Run(const TileArgs& t) {
+    Sums<V, R, N> sums;
+    sums.Clear();
+    const uint32_t* w = static_cast<const uint32_t*>(t.weights);
+    const float* x = static_cast<const float*>(t.x);
+    typename V::Reg wide[N];
+    auto even = [&] {
+      ESPALIER_UNROLL
+      for (int n = 0; n < N; ++n) wide[n] = V::LowBf16(w + n * V::kLanes);
+      sums.MulAdd(x, t.x_stride, wide);
+    };
+    for (int64_t pair = 0; pair < t.inputs / 2; ++pair) {
+      Prefetch<V, N>(w, t.prefetch);
+      even();
+      ESPALIER_UNROLL
+      for (int n = 0; n < N; ++n) wide[n] = V::HighBf16(w + n * V::kLanes);
+      sums.MulAdd(x + 1, t.x_stride, wide);
+      w += t.weight_stride;
+      x += 2;
+    }
+    if (t.inputs % 2 != 0) even();
+    sums.Store(t.out, t.out_stride);
   }
-  if (t.inputs % 2 != 0) even();
-  sums.Store(t.out, t.out_stride);
-}
+};
 
 // Resume: the chain goes on from what is in `out`.
-template <typename V, int R, int N, bool Resume>
-void FloatTile(const TileArgs& t) {
-  Sums<V, R, N> sums;
-  if constexpr (Resume) {
-    sums.Load(t.out, t.out_stride);
-  } else {
-    sums.Clear();
+template <typename V, int N, bool Resume>
+struct FloatTile {
+  template <int R>
+  static void Run(const TileArgs& t) {
+    Sums<V, R, N> sums;
+    if constexpr (Resume) {
+      sums.Load(t.out, t.out_stride);
+    } else {
+      sums.Clear();
+    }
+    const float* w = static_cast<const float*>(t.weights);
+    const float* x = static_cast<const float*>(t.x);
+    typename V::Reg wide[N];
+    for (int64_t k = 0; k < t.inputs; ++k) {
+      Prefetch<V, N>(w, t.prefetch);
+      ESPALIER_UNROLL
+      for (int n = 0; n < N; ++n) wide[n] = V::Load(w + n * V::kLanes);
+      sums.MulAdd(x + k, t.x_stride, wide);
+      w += t.weight_stride;
+    }
+    sums.Store(t.out, t.out_stride);
   }
-  const float* w = static_cast<const float*>(t.weights);
-  typename V::Reg wide[N];
-  for (int64_t k = 0; k < t.inputs; ++k) {
-    Prefetch<V, N>(w, t.prefetch);
-    ESPALIER_UNROLL
-    for (int n = 0; n < N; ++n) wide[n] = V::Load(w + n * V::kLanes);
-    sums.MulAdd(t.x + k, t.x_stride, wide);
-    w += t.weight_stride;
-  }
-  sums.Store(t.out, t.out_stride);
-}
+};
 
 using Tile = void (*)(const TileArgs&);
 
-// By rows - 1.
-template <typename V, int N>
-inline constexpr Tile kBf16Tiles[kTileRows] = {
-    Bf16Tile<V, 1, N>, Bf16Tile<V, 2, N>, Bf16Tile<V, 3, N>,
-    Bf16Tile<V, 4, N>, Bf16Tile<V, 5, N>, Bf16Tile<V, 6, N>};
-template <typename V, int N, bool Resume>
-inline constexpr Tile kFloatTiles[kTileRows] = {
-    FloatTile<V, 1, N, Resume>, FloatTile<V, 2, N, Resume>,
-    FloatTile<V, 3, N, Resume>, FloatTile<V, 4, N, Resume>,
-    FloatTile<V, 5, N, Resume>, FloatTile<V, 6, N, Resume>};
-
-// Vectors of outputs in a tile: few rows leave registers for more of them,
-// which hides the latency of the chains.
-template <typename V>
-int64_t TileVectors(int64_t rows) {
-  return rows <= 2 && kPanelOutputs >= 4 * V::kLanes ? 4 : 2;
+// The tile of a kind for 1 <= rows <= R.
+template <typename Kind, int R>
+Tile TileFor(int64_t rows) {
+  if constexpr (R > 1) {
+    if (rows < R) return TileFor<Kind, R - 1>(rows);
+  }
+  return Kind::template Run<R>;
 }
 
+// sum += x.
 template <typename V>
-Tile LinearTile(WeightType type, int64_t rows) {
-  const bool wide = TileVectors<V>(rows) == 4;
-  if (type == WeightType::kBf16) {
-    return wide ? kBf16Tiles<V, 4>[rows - 1] : kBf16Tiles<V, 2>[rows - 1];
+void Add(int64_t size, const float* x, float* sum) {
+  for (int64_t i = 0; i < size; i += V::kLanes) {
+    V::Store(sum + i, V::Add(V::Load(sum + i), V::Load(x + i)));
   }
-  return wide ? kFloatTiles<V, 4, false>[rows - 1]
-              : kFloatTiles<V, 2, false>[rows - 1];
 }
 
 // `tile`: the sums of one row and panel; scratch afterwards.
@@ -176,21 +171,39 @@ void Finish(const LinearArgs& a, int64_t panel, float* tile, float* out_row) {
   }
 }
 
+// A tile for some rows, and the outputs of a panel that it covers.
+struct TileChoice {
+  Tile tile = nullptr;
+  int64_t columns = 0;
+};
+
+template <typename V, template <typename, int> typename Kind>
+TileChoice ChooseTile(int64_t rows) {
+  // Few rows leave registers for more outputs, which hides the latency of the
+  // chains.
+  constexpr int kFewRows = 2;
+  if constexpr (kPanelOutputs >= 4 * V::kLanes) {
+    if (rows <= kFewRows) {
+      return {TileFor<Kind<V, 4>, kFewRows>(rows), 4 * V::kLanes};
+    }
+  }
+  return {TileFor<Kind<V, 2>, V::kTileRows>(rows), 2 * V::kLanes};
+}
+
 template <typename V>
-void Linear(const LinearArgs& a) {
-  alignas(64) float sums[kTileRows * kPanelOutputs];
-  const int64_t blocks = (a.rows + kTileRows - 1) / kTileRows;
+void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
+  alignas(64) float sums[V::kTileRows * kPanelOutputs];
+  const int64_t blocks = (a.rows + V::kTileRows - 1) / V::kTileRows;
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
     const std::byte* weights = a.weights.data + panel * a.weights.panel_bytes;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = a.rows * block / blocks;
       const int64_t rows = a.rows * (block + 1) / blocks - begin;
-      const Tile tile = LinearTile<V>(a.weights.type, rows);
-      const int64_t step = TileVectors<V>(rows) * V::kLanes;
-      for (int64_t column = 0; column < kPanelOutputs; column += step) {
+      const auto [tile, columns] = choose(rows);
+      for (int64_t column = 0; column < kPanelOutputs; column += columns) {
         // The first block fetches the next panel, which lies behind this one.
-        tile({.x = a.x + begin * a.x_stride,
-              .x_stride = a.x_stride,
+        tile({.x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
+              .x_stride = a.x_stride / 4,
               .weights = weights + column * 4,
               .weight_stride = kPanelOutputs,
               .prefetch = block == 0 ? a.weights.panel_bytes : 0,
@@ -204,6 +217,17 @@ void Linear(const LinearArgs& a) {
       }
     }
   }
+}
+
+template <typename V, int N>
+using NewFloatTile = FloatTile<V, N, false>;
+
+// Of float32 operands.
+template <typename V>
+void Linear(const LinearArgs& a) {
+  LinearByTiles<V>(a, a.weights.type == WeightType::kBf16
+                          ? ChooseTile<V, Bf16Tile>
+                          : ChooseTile<V, NewFloatTile>);
 }
 
 }  // namespace espalier::nn

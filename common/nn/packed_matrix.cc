@@ -94,7 +94,7 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
   if (spec.gated) packed.out_columns_ /= 2;
   const bool narrow = spec.type == WeightType::kBf16;
   const int64_t lane_bytes =
-      narrow ? DivideUp(spec.inputs, 2) * 4 : spec.inputs * 4;
+      narrow ? PaddedInputs(spec.inputs) * 2 : spec.inputs * 4;
   const int64_t panel_bytes = lane_bytes * kPanelOutputs;
   std::byte* const data = arena.Allocate(packed.panels_ * panel_bytes);
   packed.view_ = {.type = spec.type,

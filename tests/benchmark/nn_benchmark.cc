@@ -14,6 +14,7 @@
 #include "common/nn/kernels.h"
 #include "common/nn/packed_matrix.h"
 #include "common/nn/thread_pool.h"
+#include "tests/common/nn/operand_rows.h"
 
 namespace espalier::nn {
 namespace {
@@ -62,7 +63,7 @@ struct Shape {
 };
 
 void RunLinear(benchmark::State& state, const Kernels& kernels,
-               const Shape& shape, WeightType type) {
+               const Shape& shape, WeightType type, OperandType operand) {
   const int64_t rows = state.range(0);
   HugePageArena arena;
   ThreadPool pool({.threads = 1});
@@ -76,18 +77,16 @@ void RunLinear(benchmark::State& state, const Kernels& kernels,
         {.inputs = shape.inputs, .type = type}, arena, pool));
   }
   const std::vector<float> x = Random(rows * shape.inputs);
+  const OperandRows operands(kernels, operand, x, shape.inputs);
   std::vector<float> out(rows * shape.outputs);
   int64_t next = 0;
   for (auto _ : state) {
     const PackedMatrix& matrix = copies[next++ % shape.copies];
-    kernels.linear({.weights = matrix.view(),
-                    .panel_end = matrix.panels(),
-                    .rows = rows,
-                    .x = x.data(),
-                    .x_stride = shape.inputs,
-                    .out = out.data(),
-                    .out_stride = shape.outputs,
-                    .out_columns = shape.outputs});
+    kernels.linear(operands.In({.weights = matrix.view(),
+                                .panel_end = matrix.panels(),
+                                .out = out.data(),
+                                .out_stride = shape.outputs,
+                                .out_columns = shape.outputs}));
     benchmark::ClobberMemory();
   }
   SetRates(state, static_cast<double>(copies[0].bytes()),
@@ -161,21 +160,33 @@ void RegisterAll() {
   for (const Kernels* kernels : UsableBackends()) {
     const std::string name = kernels->name;
     auto linear = [&](const std::string& what, const Shape& shape,
-                      WeightType type) {
+                      WeightType type, OperandType operand) {
       return benchmark::RegisterBenchmark(
           ("Linear/" + what + "/" + name).c_str(),
-          [kernels, shape, type](benchmark::State& state) {
-            RunLinear(state, *kernels, shape, type);
+          [=](benchmark::State& state) {
+            RunLinear(state, *kernels, shape, type, operand);
           });
     };
-    // A full register tile on two panels: the most multiply-adds.
-    linear("cached", {.inputs = 128, .outputs = 64}, WeightType::kBf16)->Arg(6);
+    // Panels that stay in the cache, full register tiles: the most
+    // multiply-adds.
+    const Shape cached = {.inputs = 128, .outputs = 64};
     // The up product of the default model, and its copies in all layers.
     const Shape up = {.inputs = 576, .outputs = 3072, .copies = 40};
+    const OperandType exact = kernels->exact_operand;
+    const OperandType fast = kernels->fast_operand;
+    linear("cached", cached, WeightType::kBf16, exact)->Arg(48);
     for (int64_t rows : {1, 4, 8, 16, 64, 256}) {
-      linear("bf16", up, WeightType::kBf16)->Arg(rows);
+      linear("bf16", up, WeightType::kBf16, exact)->Arg(rows);
     }
-    linear("float32", up, WeightType::kFloat32)->Arg(1)->Arg(16);
+    if (fast != exact) {
+      linear("cached fast", cached, WeightType::kBf16, fast)->Arg(48);
+      for (int64_t rows : {1, 16, 64, 256}) {
+        linear("bf16 fast", up, WeightType::kBf16, fast)->Arg(rows);
+      }
+    }
+    linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
+        ->Arg(1)
+        ->Arg(16);
     benchmark::RegisterBenchmark(
         ("Attend/" + name).c_str(),
         [kernels](benchmark::State& state) { RunAttend(state, *kernels); })

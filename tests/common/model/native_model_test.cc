@@ -3,6 +3,7 @@
 
 #include "common/model/native_model.h"
 
+#include <algorithm>
 #include <ostream>
 #include <random>
 
@@ -18,17 +19,30 @@ using Rows = std::vector<std::vector<float>>;
 struct Subject {
   bool llama = true;
   std::string kernels;
+  ComputeDType dtype = ComputeDType::kFloat32;
 };
 
+std::string NameOf(const Subject& subject) {
+  std::string name = subject.llama ? "Llama_" : "Gpt2_";
+  name += subject.kernels;
+  if (subject.dtype == ComputeDType::kBFloat16) name += "_fast";
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 void PrintTo(const Subject& subject, std::ostream* out) {
-  *out << (subject.llama ? "Llama " : "GPT-2 ") << subject.kernels;
+  *out << NameOf(subject);
 }
 
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    subjects.push_back({.llama = true, .kernels = kernels->name});
-    subjects.push_back({.llama = false, .kernels = kernels->name});
+    for (bool llama : {true, false}) {
+      subjects.push_back({.llama = llama, .kernels = kernels->name});
+      subjects.push_back({.llama = llama,
+                          .kernels = kernels->name,
+                          .dtype = ComputeDType::kBFloat16});
+    }
   }
   return subjects;
 }
@@ -36,8 +50,7 @@ std::vector<Subject> Subjects() {
 class NativeModelTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/native_model_test_" +
-              (GetParam().llama ? "llama_" : "gpt2_") + GetParam().kernels;
+    folder_ = ::testing::TempDir() + "/native_model_test_" + NameOf(GetParam());
     if (GetParam().llama) {
       testing::WriteTinyLlama(folder_);
     } else {
@@ -47,6 +60,7 @@ class NativeModelTest : public ::testing::TestWithParam<Subject> {
 
   std::unique_ptr<LanguageModel> Load(int64_t threads) {
     auto model = LoadNativeModel({.folder = folder_,
+                                  .compute_dtype = GetParam().dtype,
                                   .threads = threads,
                                   .cpu_kernels = GetParam().kernels});
     EXPECT_TRUE(model.ok()) << model.status();
@@ -82,10 +96,8 @@ class NativeModelTest : public ::testing::TestWithParam<Subject> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Subjects, NativeModelTest,
-                         ::testing::ValuesIn(Subjects()), [](const auto& test) {
-                           return (test.param.llama ? "Llama_" : "Gpt2_") +
-                                  test.param.kernels;
-                         });
+                         ::testing::ValuesIn(Subjects()),
+                         [](const auto& test) { return NameOf(test.param); });
 
 TEST_P(NativeModelTest, LogitsDoNotDependOnTheNumberOfThreads) {
   const std::vector<TokenId> prompt = Tokens(70), tokens = Tokens(33);

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_TESTS_COMMON_NN_KERNEL_TESTING_H_
 #define ESPALIER_TESTS_COMMON_NN_KERNEL_TESTING_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -10,14 +11,12 @@
 #include "common/nn/bf16.h"
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
+#include "tests/common/nn/operand_rows.h"
 
 namespace espalier::nn {
 
-// A test with this parameter runs on every backend that the CPU can run.
-class KernelTest : public ::testing::TestWithParam<const Kernels*> {
+class KernelValues {
  protected:
-  const Kernels& kernels() const { return *GetParam(); }
-
   std::vector<float> Random(int64_t size, float scale = 1) {
     std::uniform_real_distribution<float> uniform(-scale, scale);
     std::vector<float> values(size);
@@ -34,9 +33,35 @@ class KernelTest : public ::testing::TestWithParam<const Kernels*> {
   std::mt19937 random_{7};
 };
 
+// A test with this parameter runs on every backend that the CPU can run.
+class KernelTest : public KernelValues,
+                   public ::testing::TestWithParam<const Kernels*> {
+ protected:
+  const Kernels& kernels() const { return *GetParam(); }
+};
+
+// Largest relative rounding of an element.
+inline double OperandError(OperandType type) {
+  switch (type) {
+    case OperandType::kFloat32:
+      return 0;
+    case OperandType::kBf16:
+      return 0x1p-8;
+    case OperandType::kSplitBf16:
+      return 0x1p-16;
+  }
+  return 0;
+}
+
+// A test's name may have no dash.
+inline std::string IdentifierOf(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 inline std::string BackendName(
     const ::testing::TestParamInfo<const Kernels*>& info) {
-  return info.param->name;
+  return IdentifierOf(info.param->name);
 }
 
 #define ESPALIER_TEST_ALL_BACKENDS(fixture)   \

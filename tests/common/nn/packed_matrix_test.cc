@@ -130,8 +130,9 @@ TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
   const PackedMatrix packed = PackedMatrix::Pack(
       {{.format = format, .data = source.data(), .outputs = 2}}, {.inputs = 3},
       arena_, pool_);
-  ASSERT_EQ(packed.bytes(), 2 * 32 * 2 * 2);
-  std::vector<uint16_t> bits(2 * 32 * 2);
+  // 32 inputs, a whole tile, in pairs.
+  ASSERT_EQ(packed.bytes(), 16 * 32 * 2 * 2);
+  std::vector<uint16_t> bits(16 * 32 * 2);
   std::memcpy(bits.data(), packed.view().data, packed.bytes());
   std::vector<float> values;
   for (uint16_t b : bits) values.push_back(Bf16ToFloat(b));
@@ -139,6 +140,8 @@ TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
               ElementsAre(1, 2, 4, 5, 0));
   EXPECT_THAT(std::vector<float>(values.begin() + 64, values.begin() + 69),
               ElementsAre(3, 0, 6, 0, 0));
+  EXPECT_THAT(std::vector<float>(values.begin() + 128, values.end()),
+              ::testing::Each(0));
 }
 
 TEST_F(PackedMatrixTest, BiasOfAGatedProductIsMixedByHalfPanels) {

@@ -1,0 +1,62 @@
+// Compiled with AVX-512 F, BW, DQ, VL and BF16, and AMX's tiles.
+#include "common/nn/avx512_inl.h"
+#include "common/nn/kernels.h"
+#include "common/nn/linear_amx_inl.h"
+#include "common/nn/linear_inl.h"
+#include "common/nn/row_kernels_inl.h"
+
+namespace espalier::nn {
+namespace {
+
+// In assembler: the compilers' own functions want a tile's number as a literal.
+struct CpuTiles {
+  static void Configure(const AmxConfig& config) {
+    asm volatile("ldtilecfg %0" ::"m"(config));
+  }
+  static void Release() { asm volatile("tilerelease"); }
+  template <int T>
+  static void Zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(T));
+  }
+  template <int T>
+  static void Load(const void* p, int64_t row_stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(row_stride),
+                 "i"(T)
+                 : "memory");
+  }
+  template <int T>
+  static void Store(void* p, int64_t row_stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(row_stride),
+                 "i"(T)
+                 : "memory");
+  }
+  template <int Sum, int A, int B>
+  static void MultiplyAdd() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
+                 "i"(B));
+  }
+};
+
+void LinearAnyOperand(const LinearArgs& a) {
+  if (a.operand == OperandType::kFloat32) {
+    Linear<Avx512>(a);
+  } else {
+    AmxLinear<Avx512, CpuTiles>(a);
+  }
+}
+
+}  // namespace
+
+const Kernels& AmxBf16Kernels() {
+  static constexpr Kernels kKernels = {.name = "amx-bf16",
+                                       .exact_operand = OperandType::kSplitBf16,
+                                       .fast_operand = OperandType::kBf16,
+                                       .prepare = PrepareBf16,
+                                       .linear = LinearAnyOperand,
+                                       .normalize = Normalize<Avx512>,
+                                       .rotate = Rotate<Avx512>,
+                                       .attend = AttendAnyHead};
+  return kKernels;
+}
+
+}  // namespace espalier::nn
