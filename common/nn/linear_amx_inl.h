@@ -48,20 +48,23 @@ inline AmxConfig AmxConfigFor(int64_t rows) {
   return config;
 }
 
+inline constexpr int64_t kAmxStepBytes = kAmxInputs * kPanelOutputs * 2;
+
 // One panel times one block of rows.
 struct AmxBlock {
   const std::byte* x = nullptr;  // operand of the first row
   int64_t x_stride = 0;          // bytes
   int64_t inputs = 0;            // padded
   const std::byte* panel = nullptr;
-  int64_t prefetch = 0;  // bytes ahead, 0: nothing to fetch
+  // Fetched meanwhile: so many lines in every step.
+  const std::byte* fetch = nullptr;
+  int64_t fetch_lines = 0;
 };
 
 // sums, loss_sums: [rows][kPanelOutputs]. Tiles wraps one instruction in each
 // of its functions.
 template <typename Tiles, bool split>
 void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
-  constexpr int64_t kStepBytes = kAmxInputs * kPanelOutputs * 2;
   constexpr int64_t kPairBytes = kPanelOutputs * 4;
   Tiles::template Zero<kSums>();
   Tiles::template Zero<kSums2>();
@@ -71,13 +74,11 @@ void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
   }
   const std::byte* x = block.x;
   const std::byte* weights = block.panel;
+  const std::byte* fetch = block.fetch;
   for (int64_t k = 0; k < block.inputs; k += kAmxInputs) {
-    if (block.prefetch != 0) {
-      ESPALIER_UNROLL
-      for (int64_t line = 0; line < kStepBytes; line += 64) {
-        __builtin_prefetch(weights + block.prefetch + line, /*rw=*/0,
-                           /*locality=*/3);
-      }
+    for (int64_t line = 0; line < block.fetch_lines; ++line) {
+      Fetch(fetch);
+      fetch += kAmxRowBytes;
     }
     Tiles::template Load<kWeights>(weights, kPairBytes);
     Tiles::template Load<kWeights2>(weights + kAmxRowBytes, kPairBytes);
@@ -90,7 +91,7 @@ void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
       Tiles::template MultiplyAdd<kLossSums2, kLossRows, kWeights2>();
     }
     x += kAmxInputs * 2;
-    weights += kStepBytes;
+    weights += kAmxStepBytes;
   }
   constexpr int64_t kSumBytes = kPanelOutputs * 4;
   Tiles::template Store<kSums>(sums, kSumBytes);
@@ -101,30 +102,42 @@ void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
   }
 }
 
+// One block fetches shortly ahead of itself. Several share the next panel, so
+// that memory is as busy as the tiles.
+inline void FetchDuring(int64_t index, int64_t blocks, int64_t panel_bytes,
+                        AmxBlock& block) {
+  const int64_t step_lines = kAmxStepBytes / kAmxRowBytes;
+  block.fetch_lines = (step_lines + blocks - 1) / blocks;
+  const int64_t share =
+      block.inputs / kAmxInputs * block.fetch_lines * kAmxRowBytes;
+  block.fetch =
+      block.panel + (blocks == 1 ? kFetchAhead : panel_bytes + index * share);
+}
+
 // Of bf16 operands, split or not.
 template <typename V, typename Tiles>
 void AmxLinear(const LinearArgs& a) {
   alignas(64) float sums[kAmxRows * kPanelOutputs];
   alignas(64) float loss_sums[kAmxRows * kPanelOutputs];
   const bool split = a.operand == OperandType::kSplitBf16;
+  const auto multiply =
+      split ? MultiplyBlock<Tiles, true> : MultiplyBlock<Tiles, false>;
   // Blocks of one size, so that the tiles are configured once; the last may
   // begin inside the one before it.
   const int64_t blocks = (a.rows + kAmxRows - 1) / kAmxRows;
   const int64_t rows = (a.rows + blocks - 1) / blocks;
   Tiles::Configure(AmxConfigFor(rows));
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
-    for (int64_t block = 0; block < blocks; ++block) {
-      const int64_t done = block * rows;
+    for (int64_t index = 0; index < blocks; ++index) {
+      const int64_t done = index * rows;
       const int64_t begin = done + rows <= a.rows ? done : a.rows - rows;
-      const auto multiply =
-          split ? MultiplyBlock<Tiles, true> : MultiplyBlock<Tiles, false>;
-      // The first block fetches the next panel, which lies behind this one.
-      multiply({.x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
-                .x_stride = a.x_stride,
-                .inputs = PaddedInputs(a.weights.inputs),
-                .panel = a.weights.data + panel * a.weights.panel_bytes,
-                .prefetch = block == 0 ? a.weights.panel_bytes : 0},
-               sums, loss_sums);
+      AmxBlock block = {
+          .x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
+          .x_stride = a.x_stride,
+          .inputs = PaddedInputs(a.weights.inputs),
+          .panel = a.weights.data + panel * a.weights.panel_bytes};
+      FetchDuring(index, blocks, a.weights.panel_bytes, block);
+      multiply(block, sums, loss_sums);
       for (int64_t r = done - begin; r < rows; ++r) {
         float* const sum = sums + r * kPanelOutputs;
         if (split) Add<V>(kPanelOutputs, loss_sums + r * kPanelOutputs, sum);

@@ -27,12 +27,22 @@ struct TileArgs {
 
 #define ESPALIER_UNROLL _Pragma("GCC unroll 16")
 
-// The cache lines of one step of a tile, in the panel to come.
+// How far ahead of the multiplication weights are fetched. Panels follow each
+// other, so the end of one fetches the beginning of the next.
+inline constexpr int64_t kFetchAhead = 4096;
+
+// Into the second-level cache: the first has too few buffers for what is under
+// way from memory.
+inline void Fetch(const void* line) {
+  __builtin_prefetch(line, /*rw=*/0, /*locality=*/2);
+}
+
+// The cache lines of one step of a tile.
 template <typename V, int N>
-void Prefetch(const void* weights, int64_t bytes) {
-  const char* line = static_cast<const char*>(weights) + bytes;
-  __builtin_prefetch(line, /*rw=*/0, /*locality=*/3);
-  if constexpr (N * V::kLanes > 16) __builtin_prefetch(line + 64, 0, 3);
+void Prefetch(const void* weights, int64_t ahead) {
+  const std::byte* line = static_cast<const std::byte*>(weights) + ahead;
+  Fetch(line);
+  if constexpr (N * V::kLanes > 16) Fetch(line + 64);
 }
 
 template <typename V, int R, int N>
@@ -149,25 +159,35 @@ void Add(int64_t size, const float* x, float* sum) {
   }
 }
 
+// y *= x.
+template <typename V>
+void Scale(int64_t size, const float* x, float* y) {
+  for (int64_t i = 0; i < size; i += V::kLanes) {
+    V::Store(y + i, V::Mul(V::Load(y + i), V::Load(x + i)));
+  }
+}
+
 // `tile`: the sums of one row and panel; scratch afterwards.
 template <typename V>
 void Finish(const LinearArgs& a, int64_t panel, float* tile, float* out_row) {
   if (a.bias != nullptr) {
-    const float* bias = a.bias + panel * kPanelOutputs;
-    for (int64_t i = 0; i < kPanelOutputs; ++i) tile[i] += bias[i];
+    Add<V>(kPanelOutputs, a.bias + panel * kPanelOutputs, tile);
   }
   const int64_t width = a.gated ? kGatedOutputs : kPanelOutputs;
   Activate<V>(a.activation, width, tile);
-  if (a.gated) {
-    for (int64_t i = 0; i < width; ++i) tile[i] *= tile[width + i];
-  }
+  if (a.gated) Scale<V>(width, tile + width, tile);
   float* out = out_row + panel * width;
-  const int64_t left = a.out_columns - panel * width;
-  const int64_t columns = left < width ? left : width;
-  if (a.accumulate) {
-    for (int64_t i = 0; i < columns; ++i) out[i] += tile[i];
+  const int64_t columns = a.out_columns - panel * width;
+  if (columns < width) {
+    for (int64_t i = 0; i < columns; ++i) {
+      out[i] = a.accumulate ? out[i] + tile[i] : tile[i];
+    }
+  } else if (a.accumulate) {
+    Add<V>(width, tile, out);
   } else {
-    for (int64_t i = 0; i < columns; ++i) out[i] = tile[i];
+    for (int64_t i = 0; i < width; i += V::kLanes) {
+      V::Store(out + i, V::Load(tile + i));
+    }
   }
 }
 
@@ -201,12 +221,11 @@ void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
       const int64_t rows = a.rows * (block + 1) / blocks - begin;
       const auto [tile, columns] = choose(rows);
       for (int64_t column = 0; column < kPanelOutputs; column += columns) {
-        // The first block fetches the next panel, which lies behind this one.
         tile({.x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
               .x_stride = a.x_stride / 4,
               .weights = weights + column * 4,
               .weight_stride = kPanelOutputs,
-              .prefetch = block == 0 ? a.weights.panel_bytes : 0,
+              .prefetch = block == 0 ? kFetchAhead : 0,
               .inputs = a.weights.inputs,
               .out = sums + column,
               .out_stride = kPanelOutputs});
