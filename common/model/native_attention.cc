@@ -6,8 +6,6 @@
 namespace espalier {
 namespace {
 
-// Two register tiles: a page's keys and values are read from memory once.
-constexpr int64_t kMaxQueriesPerTask = 12;
 constexpr int64_t kTasksPerThread = 4;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
 
@@ -31,8 +29,11 @@ NativeAttention::NativeAttention(const ModelConfig& config,
 void NativeAttention::Begin(const NativePass& pass, float* out) {
   pass_ = &pass;
   const int64_t queries = pass.rows() * heads_;
-  queries_per_task_ = std::clamp<int64_t>(
-      queries / (kTasksPerThread * pool_.threads()), 1, kMaxQueriesPerTask);
+  // Whole rows: the heads of a row that share a K/V head see the same.
+  const int64_t group = heads_ / kv_heads_;
+  const int64_t wanted = std::min(queries / (kTasksPerThread * pool_.threads()),
+                                  kernels_.attend_queries);
+  queries_per_task_ = std::max<int64_t>(wanted / group, 1) * group;
   queries_.resize(queries * head_dim_);
   keys_.resize(pass.rows() * kv_heads_ * head_dim_);
   attend_queries_.clear();

@@ -31,6 +31,8 @@ class NativeDecoder {
 
   explicit NativeDecoder(Parts parts);
 
+  const nn::Kernels& kernels() const { return kernels_; }
+
   // Puts the K/V of all rows into their caches and writes the logits of the
   // wanted rows to `logits`: [pass.num_logit_rows(), vocab].
   void Run(const NativePass& pass, float* logits);

@@ -40,7 +40,7 @@ NativeModel::NativeModel(Parts parts)
       pages_({.num_layers = info_.config.num_layers,
               .num_kv_heads = info_.config.num_kv_heads,
               .head_dim = info_.config.head_dim},
-             parts.kv_pool_tokens) {}
+             decoder_->kernels(), parts.kv_pool_tokens) {}
 
 KvUsage NativeModel::kv_usage() const {
   return {.used_tokens = pages_.pool().used_tokens(),

@@ -41,35 +41,21 @@ absl::Status PagedKvCache::Reserve(int64_t tokens) {
 
 void PagedKvCache::WriteRow(int64_t layer, int64_t kv_head, int64_t row,
                             const Entry& entry) {
-  const KvPageShape& shape = store_->shape();
   const int64_t slot = length_ + row;
   float* const page = pages_[slot / nn::kPageTokens];
-  const int64_t index = slot % nn::kPageTokens;
-  float* const key = page + shape.key_offset(layer, kv_head) + index;
-  for (int64_t i = 0; i < shape.head_dim; ++i) {
-    key[i * nn::kPageTokens] = entry.key[i];
-  }
-  std::copy_n(
-      entry.value, shape.head_dim,
-      page + shape.value_offset(layer, kv_head) + index * shape.head_dim);
+  store_->kernels().write_kv(store_->shape().Panels(page, layer, kv_head),
+                             slot % nn::kPageTokens, entry.key, entry.value);
 }
 
 void PagedKvCache::CopySlot(int64_t from, int64_t to) {
   const KvPageShape& shape = store_->shape();
-  const float* const source = pages_[from / nn::kPageTokens];
+  float* const source = pages_[from / nn::kPageTokens];
   float* const target = pages_[to / nn::kPageTokens];
-  from %= nn::kPageTokens;
-  to %= nn::kPageTokens;
   for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
     for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
-      const int64_t keys = shape.key_offset(layer, head);
-      const int64_t values = shape.value_offset(layer, head);
-      for (int64_t i = 0; i < shape.head_dim; ++i) {
-        target[keys + i * nn::kPageTokens + to] =
-            source[keys + i * nn::kPageTokens + from];
-        target[values + to * shape.head_dim + i] =
-            source[values + from * shape.head_dim + i];
-      }
+      store_->kernels().copy_kv(
+          shape.Panels(source, layer, head), from % nn::kPageTokens,
+          shape.Panels(target, layer, head), to % nn::kPageTokens);
     }
   }
 }

@@ -13,8 +13,7 @@
 namespace espalier {
 
 // What a page holds, for nn::kPageTokens positions: for every layer and K/V
-// head the keys [head_dim][kPageTokens], then the values
-// [kPageTokens][head_dim], in float32.
+// head a panel of keys, then one of values (nn::KvPanels).
 struct KvPageShape {
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;
@@ -30,16 +29,24 @@ struct KvPageShape {
   int64_t value_offset(int64_t layer, int64_t kv_head) const {
     return key_offset(layer, kv_head) + panel_floats();
   }
+  nn::KvPanels Panels(float* page, int64_t layer, int64_t kv_head) const {
+    return {.keys = page + key_offset(layer, kv_head),
+            .values = page + value_offset(layer, kv_head),
+            .head_dim = head_dim};
+  }
 };
 
 // The pages that the sequences of one model share. Memory is taken when it is
 // first needed, and goes from sequence to sequence then. One thread.
 class KvPageStore {
  public:
-  KvPageStore(const KvPageShape& shape, int64_t total_tokens)
-      : shape_(shape), pool_(total_tokens) {}
+  // `kernels` lay out the pages.
+  KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
+              int64_t total_tokens)
+      : shape_(shape), kernels_(kernels), pool_(total_tokens) {}
 
   const KvPageShape& shape() const { return shape_; }
+  const nn::Kernels& kernels() const { return kernels_; }
   const KvPool& pool() const { return pool_; }
 
   // Appends `count` pages, or none. RESOURCE_EXHAUSTED: the pool is full.
@@ -48,6 +55,7 @@ class KvPageStore {
 
  private:
   const KvPageShape shape_;
+  const nn::Kernels& kernels_;
   KvPool pool_;
   nn::HugePageArena arena_;
   std::vector<float*> free_;

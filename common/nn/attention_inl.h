@@ -10,8 +10,26 @@
 
 namespace espalier::nn {
 
-// Keys of a page, and values of a page, are small float32 panels: the products
-// with them run on the tiles of Linear.
+// Pages of float32: keys [head_dim][kPageTokens], values
+// [kPageTokens][head_dim]. These are small panels: the products with them run
+// on the tiles of Linear.
+inline void WriteKv(const KvPanels& page, int64_t slot, const float* key,
+                    const float* value) {
+  for (int64_t i = 0; i < page.head_dim; ++i) {
+    page.keys[i * kPageTokens + slot] = key[i];
+    page.values[slot * page.head_dim + i] = value[i];
+  }
+}
+
+inline void CopyKv(const KvPanels& from, int64_t from_slot, const KvPanels& to,
+                   int64_t to_slot) {
+  for (int64_t i = 0; i < from.head_dim; ++i) {
+    to.keys[i * kPageTokens + to_slot] = from.keys[i * kPageTokens + from_slot];
+    to.values[to_slot * from.head_dim + i] =
+        from.values[from_slot * from.head_dim + i];
+  }
+}
+
 struct AttendState {
   float* scores = nullptr;  // [num_queries, stride] by slot, then by position
   int64_t stride = 0;
@@ -99,6 +117,18 @@ float Softmax(int64_t size, float* scores) {
   return total;
 }
 
+// Scores by slot -> weights by position, see Softmax.
+template <typename V>
+float WeightsOf(const AttendArgs& a, const AttendQuery& query, float* scores) {
+  // An ancestor's row is at least its depth, so nothing is overwritten before
+  // it is read.
+  float* behind = scores + a.prefix;
+  for (int64_t i = 0; i < query.num_ancestors; ++i) {
+    behind[i] = behind[query.ancestors[i]];
+  }
+  return Softmax<V>(a.prefix + query.num_ancestors, scores);
+}
+
 // Behind the prefix: the query's ancestors, one after another, on the same
 // chain that MixPage began.
 template <typename V>
@@ -133,15 +163,8 @@ void Attend(const AttendArgs& a) {
   for_blocks(a.prefix + a.rows, ScorePage<V>);
   for (int64_t q = 0; q < a.num_queries; ++q) {
     const AttendQuery& query = a.query[q];
-    float* scores = state.scores + q * state.stride;
-    // From slots to positions. An ancestor's row is at least its depth, so
-    // nothing is overwritten before it is read.
-    float* behind = scores + a.prefix;
-    for (int64_t i = 0; i < query.num_ancestors; ++i) {
-      behind[i] = behind[query.ancestors[i]];
-    }
     // The sum waits in `out`, where the result goes.
-    query.out[0] = Softmax<V>(a.prefix + query.num_ancestors, scores);
+    query.out[0] = WeightsOf<V>(a, query, state.scores + q * state.stride);
     float* sums = state.sums + q * a.head_dim;
     for (int64_t i = 0; i < a.head_dim; ++i) sums[i] = 0;
   }

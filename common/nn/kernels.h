@@ -123,8 +123,18 @@ struct AttendQuery {
   float* out = nullptr;  // [head_dim]
 };
 
+// The keys and the values of one K/V head in a page: kPageTokens * head_dim
+// floats each, laid out as the backend likes. What was never written may be
+// anything.
+struct KvPanels {
+  float* keys = nullptr;
+  float* values = nullptr;
+  int64_t head_dim = 0;
+};
+
 // softmax(Q K^T) V of queries that share a K/V head and a prefix. Slot s of the
-// cache is position s of the prefix, then row s - prefix of the pass.
+// cache is position s of the prefix, then row s - prefix of the pass. Queries
+// of one row should follow each other, and have the same `ancestors`.
 struct AttendArgs {
   const float* queries = nullptr;  // [num_queries, head_dim], rotated, scaled
   const AttendQuery* query = nullptr;  // [num_queries]
@@ -132,9 +142,8 @@ struct AttendArgs {
   int64_t head_dim = 0;  // a multiple of 8
   int64_t prefix = 0;
   int64_t rows = 0;
-  // Page p holds the slots from p * kPageTokens. At key_offset (in floats) it
-  // has the keys [head_dim][kPageTokens], at value_offset the values
-  // [kPageTokens][head_dim].
+  // Page p holds the slots from p * kPageTokens, its panels at these offsets
+  // (in floats).
   const float* const* pages = nullptr;
   int64_t key_offset = 0;
   int64_t value_offset = 0;
@@ -145,8 +154,10 @@ inline int64_t AttendScoreStride(const AttendArgs& args) {
   return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens *
          kPageTokens;
 }
+// In floats; enough for all backends, one cache line to align it included.
 inline int64_t AttendScratch(const AttendArgs& args) {
-  return args.num_queries * (AttendScoreStride(args) + args.head_dim);
+  return args.num_queries * 2 * (AttendScoreStride(args) + args.head_dim) +
+         kPageTokens * args.head_dim + 16;
 }
 
 struct Kernels {
@@ -159,7 +170,13 @@ struct Kernels {
   void (*linear)(const LinearArgs&);
   void (*normalize)(const NormArgs&);
   void (*rotate)(const RotateArgs&);
+  // Puts a key and a value, [head_dim] each, into a slot of a page.
+  void (*write_kv)(const KvPanels&, int64_t slot, const float* key,
+                   const float* value);
+  void (*copy_kv)(const KvPanels& from, int64_t from_slot, const KvPanels& to,
+                  int64_t to_slot);
   void (*attend)(const AttendArgs&);
+  int64_t attend_queries;  // that one call should have, if there are so many
 };
 
 // The backends; each is there where it can be compiled. See UsableBackends.

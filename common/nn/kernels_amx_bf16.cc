@@ -1,4 +1,5 @@
 // Compiled with AVX-512 F, BW, DQ, VL and BF16, and AMX's tiles.
+#include "common/nn/attention_amx_inl.h"
 #include "common/nn/avx512_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
@@ -45,6 +46,29 @@ void LinearAnyOperand(const LinearArgs& a) {
   }
 }
 
+// Heads that are not whole tiles have float32 pages.
+bool WholeTiles(int64_t head_dim) { return head_dim % kAmxInputs == 0; }
+
+void WriteKvOfAnyHead(const KvPanels& page, int64_t slot, const float* key,
+                      const float* value) {
+  (WholeTiles(page.head_dim) ? WriteSplitKv<PrepareBf16> : WriteKv)(page, slot,
+                                                                    key, value);
+}
+
+void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
+                     const KvPanels& to, int64_t to_slot) {
+  (WholeTiles(from.head_dim) ? CopySplitKv : CopyKv)(from, from_slot, to,
+                                                     to_slot);
+}
+
+void AttendWithAnyHead(const AttendArgs& a) {
+  if (WholeTiles(a.head_dim)) {
+    AmxAttend<Avx512, CpuTiles, PrepareBf16>(a);
+  } else {
+    AttendAnyHead(a);
+  }
+}
+
 }  // namespace
 
 const Kernels& AmxBf16Kernels() {
@@ -55,7 +79,10 @@ const Kernels& AmxBf16Kernels() {
                                        .linear = LinearAnyOperand,
                                        .normalize = Normalize<Avx512>,
                                        .rotate = Rotate<Avx512>,
-                                       .attend = AttendAnyHead};
+                                       .write_kv = WriteKvOfAnyHead,
+                                       .copy_kv = CopyKvOfAnyHead,
+                                       .attend = AttendWithAnyHead,
+                                       .attend_queries = 2 * kAmxRows};
   return kKernels;
 }
 

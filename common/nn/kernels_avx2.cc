@@ -15,7 +15,10 @@ const Kernels& Avx2Kernels() {
                                        .linear = Linear<Avx2>,
                                        .normalize = Normalize<Avx2>,
                                        .rotate = Rotate<Avx2>,
-                                       .attend = Attend<Avx2>};
+                                       .write_kv = WriteKv,
+                                       .copy_kv = CopyKv,
+                                       .attend = Attend<Avx2>,
+                                       .attend_queries = 12};
   return kKernels;
 }
 

@@ -65,7 +65,10 @@ const Kernels& Avx512Bf16Kernels() {
                                        .linear = LinearAnyOperand,
                                        .normalize = Normalize<Avx512>,
                                        .rotate = Rotate<Avx512>,
-                                       .attend = AttendAnyHead};
+                                       .write_kv = WriteKv,
+                                       .copy_kv = CopyKv,
+                                       .attend = AttendAnyHead,
+                                       .attend_queries = 12};
   return kKernels;
 }
 

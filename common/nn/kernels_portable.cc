@@ -66,7 +66,10 @@ const Kernels& PortableKernels() {
                                        .linear = Linear<Portable>,
                                        .normalize = Normalize<Portable>,
                                        .rotate = Rotate<Portable>,
-                                       .attend = Attend<Portable>};
+                                       .write_kv = WriteKv,
+                                       .copy_kv = CopyKv,
+                                       .attend = Attend<Portable>,
+                                       .attend_queries = 12};
   return kKernels;
 }
 

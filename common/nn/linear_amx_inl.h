@@ -5,21 +5,13 @@
 
 #include <cstdint>
 
+#include "common/nn/amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
 
 namespace espalier::nn {
 
-// A tile has up to 16 rows of 64 bytes. A step of a product takes 32 inputs of
-// 16 rows and both halves of a panel, whose layout is that of two tiles side by
-// side.
-inline constexpr int64_t kAmxRows = 16;
-inline constexpr int64_t kAmxInputs = 32;
-inline constexpr int64_t kAmxOutputs = 16;
-inline constexpr int64_t kAmxRowBytes = 64;
-
-// What the CPU's tiles are used for; the order is that of ldtilecfg.
-enum AmxTile {
+enum AmxLinearTile {
   kSums,      // [rows][16] float32: of the rounded rows, first half of a panel
   kSums2,     // second half
   kLossSums,  // of what rounding took off
@@ -28,25 +20,7 @@ enum AmxTile {
   kLossRows,
   kWeights,  // [16 pairs][16 outputs][2] bf16
   kWeights2,
-  kNumAmxTiles,
 };
-
-struct alignas(64) AmxConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-inline AmxConfig AmxConfigFor(int64_t rows) {
-  AmxConfig config;
-  for (int tile = 0; tile < kNumAmxTiles; ++tile) {
-    config.row_bytes[tile] = kAmxRowBytes;
-    config.rows[tile] = static_cast<uint8_t>(tile < kWeights ? rows : kAmxRows);
-  }
-  return config;
-}
 
 inline constexpr int64_t kAmxStepBytes = kAmxInputs * kPanelOutputs * 2;
 
@@ -61,8 +35,7 @@ struct AmxBlock {
   int64_t fetch_lines = 0;
 };
 
-// sums, loss_sums: [rows][kPanelOutputs]. Tiles wraps one instruction in each
-// of its functions.
+// sums, loss_sums: [rows][kPanelOutputs].
 template <typename Tiles, bool split>
 void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
   constexpr int64_t kPairBytes = kPanelOutputs * 4;
@@ -95,10 +68,10 @@ void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
   }
   constexpr int64_t kSumBytes = kPanelOutputs * 4;
   Tiles::template Store<kSums>(sums, kSumBytes);
-  Tiles::template Store<kSums2>(sums + kAmxOutputs, kSumBytes);
+  Tiles::template Store<kSums2>(sums + kAmxColumns, kSumBytes);
   if constexpr (split) {
     Tiles::template Store<kLossSums>(loss_sums, kSumBytes);
-    Tiles::template Store<kLossSums2>(loss_sums + kAmxOutputs, kSumBytes);
+    Tiles::template Store<kLossSums2>(loss_sums + kAmxColumns, kSumBytes);
   }
 }
 
@@ -122,23 +95,19 @@ void AmxLinear(const LinearArgs& a) {
   const bool split = a.operand == OperandType::kSplitBf16;
   const auto multiply =
       split ? MultiplyBlock<Tiles, true> : MultiplyBlock<Tiles, false>;
-  // Blocks of one size, so that the tiles are configured once; the last may
-  // begin inside the one before it.
-  const int64_t blocks = (a.rows + kAmxRows - 1) / kAmxRows;
-  const int64_t rows = (a.rows + blocks - 1) / blocks;
-  Tiles::Configure(AmxConfigFor(rows));
+  const AmxBlocks blocks(a.rows);
+  Tiles::Configure(AmxConfigFor(blocks.size, kWeights));
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
-    for (int64_t index = 0; index < blocks; ++index) {
-      const int64_t done = index * rows;
-      const int64_t begin = done + rows <= a.rows ? done : a.rows - rows;
+    for (int64_t index = 0; index < blocks.count; ++index) {
+      const int64_t begin = blocks.Begin(index);
       AmxBlock block = {
           .x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
           .x_stride = a.x_stride,
           .inputs = PaddedInputs(a.weights.inputs),
           .panel = a.weights.data + panel * a.weights.panel_bytes};
-      FetchDuring(index, blocks, a.weights.panel_bytes, block);
+      FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
       multiply(block, sums, loss_sums);
-      for (int64_t r = done - begin; r < rows; ++r) {
+      for (int64_t r = index * blocks.size - begin; r < blocks.size; ++r) {
         float* const sum = sums + r * kPanelOutputs;
         if (split) Add<V>(kPanelOutputs, loss_sums + r * kPanelOutputs, sum);
         Finish<V>(a, panel, sum, a.out + (begin + r) * a.out_stride);

@@ -99,10 +99,18 @@ void RunAttend(benchmark::State& state, const Kernels& kernels) {
   const int64_t rows = state.range(0), queries = rows * kGroup;
   const int64_t pages = (kPrefix + rows + kPageTokens - 1) / kPageTokens;
   const int64_t page_floats = 2 * kPageTokens * kHeadDim;
-  const std::vector<float> cache = Random(pages * page_floats);
+  std::vector<float> cache(pages * page_floats);
   std::vector<const float*> page_list;
+  const std::vector<float> entry = Random(kHeadDim);
   for (int64_t i = 0; i < pages; ++i) {
-    page_list.push_back(&cache[i * page_floats]);
+    float* const page = &cache[i * page_floats];
+    page_list.push_back(page);
+    for (int64_t slot = 0; slot < kPageTokens; ++slot) {
+      kernels.write_kv({.keys = page,
+                        .values = page + kPageTokens * kHeadDim,
+                        .head_dim = kHeadDim},
+                       slot, entry.data(), entry.data());
+    }
   }
   const std::vector<float> q = Random(queries * kHeadDim);
   std::vector<float> out(queries * kHeadDim);

@@ -49,7 +49,7 @@ class PagedKvCacheTest : public ::testing::Test {
     }
   }
 
-  KvPageStore store_{kShape, /*total_tokens=*/200};
+  KvPageStore store_{kShape, nn::PortableKernels(), /*total_tokens=*/200};
 };
 
 TEST_F(PagedKvCacheTest, KeptRowsMoveBehindThePrefixAcrossPages) {

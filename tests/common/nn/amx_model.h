@@ -1,11 +1,19 @@
 #ifndef ESPALIER_TESTS_COMMON_NN_AMX_MODEL_H_
 #define ESPALIER_TESTS_COMMON_NN_AMX_MODEL_H_
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "common/nn/amx_inl.h"
+#include "common/nn/attention_amx_inl.h"
 #include "common/nn/bf16.h"
+#include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
+#include "common/nn/linear_inl.h"
+#include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
 
@@ -77,6 +85,66 @@ class ModelTiles {
   static inline AmxConfig config_;
   static inline std::byte tiles_[kNumAmxTiles][kAmxRows][kAmxRowBytes];
 };
+
+// A vector of one float.
+struct OneLane {
+  using Reg = float;
+  static constexpr int64_t kLanes = 1;
+  static constexpr int kTileRows = 3;
+
+  static Reg Set(float x) { return x; }
+  static Reg Load(const float* p) { return *p; }
+  static void Store(float* p, Reg x) { *p = x; }
+  static Reg Add(Reg a, Reg b) { return a + b; }
+  static Reg Sub(Reg a, Reg b) { return a - b; }
+  static Reg Mul(Reg a, Reg b) { return a * b; }
+  static Reg Div(Reg a, Reg b) { return a / b; }
+  static Reg Min(Reg a, Reg b) { return a < b ? a : b; }
+  static Reg Max(Reg a, Reg b) { return a > b ? a : b; }
+  static Reg MulAdd(Reg a, Reg b, Reg c) { return a * b + c; }
+  static Reg Round(Reg x) { return std::nearbyint(x); }
+  static Reg Pow2(Reg n) { return std::exp2(n); }
+  static float Total(Reg x) { return x; }
+  static Reg LowBf16(const uint32_t* p) {
+    return Bf16ToFloat(static_cast<uint16_t>(*p));
+  }
+  static Reg HighBf16(const uint32_t* p) {
+    return Bf16ToFloat(static_cast<uint16_t>(*p >> 16));
+  }
+};
+
+inline void PrepareModel(const PrepareArgs& a) {
+  const int64_t padded = PaddedInputs(a.inputs);
+  uint16_t* const out = static_cast<uint16_t*>(a.out);
+  std::fill_n(out, OperandBytes(a.type, a.inputs) / 2, uint16_t{0});
+  for (int64_t i = 0; i < a.inputs; ++i) {
+    out[i] = FloatToBf16(a.x[i]);
+    if (a.type == OperandType::kBf16) continue;
+    out[padded + i] = FloatToBf16(a.x[i] - Bf16ToFloat(out[i]));
+  }
+}
+
+inline void LinearOnModel(const LinearArgs& a) {
+  (a.operand == OperandType::kFloat32 ? Linear<OneLane>
+                                      : AmxLinear<OneLane, ModelTiles>)(a);
+}
+
+// The AMX backend without its CPU. head_dim: a multiple of 32 only.
+inline const Kernels& AmxModelKernels() {
+  static constexpr Kernels kKernels = {
+      .name = "amx-model",
+      .exact_operand = OperandType::kSplitBf16,
+      .fast_operand = OperandType::kBf16,
+      .prepare = PrepareModel,
+      .linear = LinearOnModel,
+      .normalize = Normalize<OneLane>,
+      .rotate = Rotate<OneLane>,
+      .write_kv = WriteSplitKv<PrepareModel>,
+      .copy_kv = CopySplitKv,
+      .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,
+      .attend_queries = 2 * kAmxRows};
+  return kKernels;
+}
 
 }  // namespace espalier::nn
 

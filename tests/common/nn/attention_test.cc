@@ -4,102 +4,49 @@
 #include <vector>
 
 #include "gmock/gmock.h"
+#include "tests/common/nn/attention_problem.h"
 #include "tests/common/nn/kernel_testing.h"
 
 namespace espalier::nn {
 namespace {
 
-// Keys and values of some slots, in pages.
-class Cache {
- public:
-  Cache(int64_t slots, int64_t head_dim) : head_dim_(head_dim) {
-    const int64_t pages = (slots + kPageTokens - 1) / kPageTokens;
-    // What was never written must not matter.
-    memory_.assign(pages * 2 * kPageTokens * head_dim,
-                   std::numeric_limits<float>::quiet_NaN());
-    for (int64_t page = 0; page < pages; ++page) {
-      pages_.push_back(&memory_[page * 2 * kPageTokens * head_dim]);
-    }
-  }
-
-  void Write(int64_t slot, const float* key, const float* value) {
-    for (int64_t i = 0; i < head_dim_; ++i) {
-      *Key(slot, i) = key[i];
-      *Value(slot, i) = value[i];
-    }
-  }
-  float* Key(int64_t slot, int64_t i) {
-    return pages_[slot / kPageTokens] + i * kPageTokens + slot % kPageTokens;
-  }
-  float* Value(int64_t slot, int64_t i) {
-    return pages_[slot / kPageTokens] + value_offset() +
-           slot % kPageTokens * head_dim_ + i;
-  }
-  int64_t value_offset() const { return kPageTokens * head_dim_; }
-  const float* const* pages() const { return pages_.data(); }
-
- private:
-  const int64_t head_dim_;
-  std::vector<float> memory_;
-  std::vector<float*> pages_;
-};
-
-struct Problem {
-  int64_t head_dim = 64;
-  int64_t prefix = 0;
-  std::vector<std::vector<int32_t>> ancestors;  // of each row, itself last
-  std::vector<float> queries;                   // [rows, head_dim]
-  std::vector<float> keys;                      // [prefix + rows, head_dim]
-  std::vector<float> values;
-
-  int64_t rows() const { return static_cast<int64_t>(ancestors.size()); }
-};
-
 class AttentionTest : public KernelTest {
  protected:
-  Problem RandomProblem(int64_t head_dim, int64_t prefix, int64_t rows,
-                        float scale = 1) {
-    Problem p = {.head_dim = head_dim, .prefix = prefix};
-    for (int32_t row = 0; row < rows; ++row) {
-      std::vector<int32_t> seen;
-      if (row > 0) seen = p.ancestors[random_() % row];
-      seen.push_back(row);
-      p.ancestors.push_back(seen);
-    }
-    p.queries = Random(rows * head_dim, scale);
-    p.keys = Random((prefix + rows) * head_dim);
-    p.values = Random((prefix + rows) * head_dim);
-    return p;
+  using Problem = AttentionProblem;
+
+  std::vector<float> Run(const Problem& p, int64_t begin, int64_t end) {
+    return Attend(kernels(), p, begin, end);
   }
 
-  // Queries begin .. end - 1 in one call: [end - begin, head_dim].
-  std::vector<float> Run(const Problem& p, int64_t begin, int64_t end) {
-    Cache cache(p.prefix + p.rows(), p.head_dim);
-    for (int64_t slot = 0; slot < p.prefix + p.rows(); ++slot) {
-      cache.Write(slot, &p.keys[slot * p.head_dim],
-                  &p.values[slot * p.head_dim]);
+  // Those of them that the backend takes.
+  std::vector<int64_t> HeadDims(std::vector<int64_t> dims) const {
+    if (&kernels() == &AmxModelKernels()) {
+      std::erase_if(dims, [](int64_t d) { return d % kAmxInputs != 0; });
     }
-    std::vector<float> out((end - begin) * p.head_dim);
-    std::vector<AttendQuery> queries;
-    for (int64_t row = begin; row < end; ++row) {
-      const auto& seen = p.ancestors[row];
-      queries.push_back({.ancestors = seen.data(),
-                         .num_ancestors = static_cast<int64_t>(seen.size()),
-                         .out = &out[(row - begin) * p.head_dim]});
-    }
-    AttendArgs args = {.queries = &p.queries[begin * p.head_dim],
-                       .query = queries.data(),
-                       .num_queries = end - begin,
-                       .head_dim = p.head_dim,
-                       .prefix = p.prefix,
-                       .rows = p.rows(),
-                       .pages = cache.pages(),
-                       .key_offset = 0,
-                       .value_offset = cache.value_offset()};
-    std::vector<float> scratch(AttendScratch(args));
-    args.scratch = scratch.data();
-    kernels().attend(args);
-    return out;
+    return dims;
+  }
+
+  // Row `row` after its path was committed.
+  static Problem PathAlone(const Problem& tree, int64_t row) {
+    const std::vector<int32_t>& path = tree.ancestors[row];
+    const int64_t dims = tree.head_dim;
+    Problem alone = {
+        .head_dim = dims,
+        .prefix = tree.prefix + static_cast<int64_t>(path.size()) - 1,
+        .ancestors = {{0}}};
+    auto take = [&](const std::vector<float>& from, int64_t index,
+                    std::vector<float>& to) {
+      to.insert(to.end(), from.begin() + index * dims,
+                from.begin() + (index + 1) * dims);
+    };
+    take(tree.queries, row, alone.queries);
+    auto take_slot = [&](int64_t slot) {
+      take(tree.keys, slot, alone.keys);
+      take(tree.values, slot, alone.values);
+    };
+    for (int64_t slot = 0; slot < tree.prefix; ++slot) take_slot(slot);
+    for (int32_t seen : path) take_slot(tree.prefix + seen);
+    return alone;
   }
 
   static std::vector<double> Expected(const Problem& p, int64_t row) {
@@ -130,15 +77,17 @@ class AttentionTest : public KernelTest {
 ESPALIER_TEST_ALL_BACKENDS(AttentionTest);
 
 TEST_P(AttentionTest, AgreesWithTheDefinitionInFloat64) {
-  for (int64_t head_dim : {8, 24, 64, 80}) {
+  const double error = 5e-6 + 2 * OperandError(kernels().exact_operand);
+  for (int64_t head_dim : HeadDims({8, 24, 64, 80})) {
     for (int64_t prefix : {0, 1, 31, 32, 33, 200}) {
       for (int64_t rows : {1, 2, 7, 12, 40}) {
-        const Problem p = RandomProblem(head_dim, prefix, rows);
+        const Problem p = RandomProblem(
+            {.head_dim = head_dim, .prefix = prefix, .rows = rows}, random_);
         const std::vector<float> out = Run(p, 0, rows);
         for (int64_t row = 0; row < rows; ++row) {
           const std::vector<double> expected = Expected(p, row);
           for (int64_t i = 0; i < head_dim; ++i) {
-            ASSERT_NEAR(out[row * head_dim + i], expected[i], 5e-6)
+            ASSERT_NEAR(out[row * head_dim + i], expected[i], error)
                 << "row " << row << " of " << rows << ", prefix " << prefix;
           }
         }
@@ -149,7 +98,8 @@ TEST_P(AttentionTest, AgreesWithTheDefinitionInFloat64) {
 
 TEST_P(AttentionTest, SharpScoresAreExact) {
   // Scores differ by hundreds: one key wins, nothing overflows.
-  const Problem p = RandomProblem(64, 50, 6, /*scale=*/1000);
+  const Problem p =
+      RandomProblem({.prefix = 50, .rows = 6, .query_scale = 1000}, random_);
   const std::vector<float> out = Run(p, 0, 6);
   for (int64_t row = 0; row < 6; ++row) {
     const std::vector<double> expected = Expected(p, row);
@@ -160,7 +110,7 @@ TEST_P(AttentionTest, SharpScoresAreExact) {
 }
 
 TEST_P(AttentionTest, QueryIsTheSameInAnyCompany) {
-  const Problem p = RandomProblem(64, 77, 30);
+  const Problem p = RandomProblem({.prefix = 77, .rows = 30}, random_);
   const std::vector<float> all = Run(p, 0, 30);
   for (int64_t begin = 0; begin < 30; begin += 4) {
     for (int64_t end = begin + 1; end <= 30; end += 3) {
@@ -174,51 +124,52 @@ TEST_P(AttentionTest, QueryIsTheSameInAnyCompany) {
 
 // A row of a tree gets the bits that it gets when its path is in the prefix.
 TEST_P(AttentionTest, TreePathEqualsSequentialDecoding) {
-  for (int64_t prefix : {0, 5, 31, 60, 95}) {
-    const Problem tree = RandomProblem(24, prefix, 50);
-    const std::vector<float> out = Run(tree, 0, 50);
-    for (int64_t row = 0; row < 50; ++row) {
-      const std::vector<int32_t>& path = tree.ancestors[row];
-      Problem alone = {.head_dim = 24,
-                       .prefix = prefix + static_cast<int64_t>(path.size()) - 1,
-                       .ancestors = {{0}}};
-      auto take = [&](const std::vector<float>& from, int64_t slot,
-                      std::vector<float>& to) {
-        to.insert(to.end(), from.begin() + slot * 24,
-                  from.begin() + (slot + 1) * 24);
-      };
-      take(tree.queries, row, alone.queries);
-      for (int64_t slot = 0; slot < prefix; ++slot) {
-        take(tree.keys, slot, alone.keys);
-        take(tree.values, slot, alone.values);
+  for (int64_t dims : HeadDims({24, 32})) {
+    for (int64_t prefix : {0, 5, 31, 60, 95}) {
+      const Problem tree = RandomProblem(
+          {.head_dim = dims, .prefix = prefix, .rows = 50}, random_);
+      const std::vector<float> out = Run(tree, 0, 50);
+      for (int64_t row = 0; row < 50; ++row) {
+        const std::vector<float> one = Run(PathAlone(tree, row), 0, 1);
+        ASSERT_TRUE(
+            std::equal(one.begin(), one.end(), out.begin() + row * dims))
+            << "row " << row << ", prefix " << prefix << ", dims " << dims;
       }
-      for (int32_t seen : path) {
-        take(tree.keys, prefix + seen, alone.keys);
-        take(tree.values, prefix + seen, alone.values);
-      }
-      const std::vector<float> one = Run(alone, 0, 1);
-      ASSERT_TRUE(std::equal(one.begin(), one.end(), out.begin() + row * 24))
-          << "row " << row << ", prefix " << prefix;
     }
   }
 }
 
+// What keeping a path does to its rows.
+TEST_P(AttentionTest, CopiedSlotsAreWhatWasWritten) {
+  const Problem p =
+      RandomProblem({.head_dim = 32, .prefix = 40, .rows = 3}, random_);
+  KvSlots slots(kernels(), 200, p.head_dim);
+  for (int64_t slot = 0; slot < 43; ++slot) {
+    const int64_t elsewhere = 199 - slot * 3;
+    slots.Write(elsewhere, &p.keys[slot * 32], &p.values[slot * 32]);
+    slots.Copy(elsewhere, slot);
+  }
+  EXPECT_EQ(Attend(kernels(), p, slots, 0, 3), Run(p, 0, 3));
+}
+
 TEST_P(AttentionTest, RowsThatAreNotSeenLeaveNoTrace) {
-  Problem p = {.head_dim = 8, .prefix = 3, .ancestors = {{0}, {1}, {0, 2}}};
-  p.queries = Random(3 * 8);
-  p.keys = Random(6 * 8);
-  p.values = Random(6 * 8);
+  const int64_t dims = HeadDims({8, 32}).front();
+  Problem p = {.head_dim = dims, .prefix = 3, .ancestors = {{0}, {1}, {0, 2}}};
+  p.queries = Random(3 * dims);
+  p.keys = Random(6 * dims);
+  p.values = Random(6 * dims);
   const std::vector<float> clean = Run(p, 0, 3);
-  for (int64_t i = 0; i < 8; ++i) {  // row 1, which only itself sees
-    p.keys[4 * 8 + i] = std::numeric_limits<float>::quiet_NaN();
-    p.values[4 * 8 + i] = std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < dims; ++i) {  // row 1, which only itself sees
+    p.keys[4 * dims + i] = std::numeric_limits<float>::quiet_NaN();
+    p.values[4 * dims + i] = std::numeric_limits<float>::infinity();
   }
   const std::vector<float> out = Run(p, 0, 3);
   for (int64_t row : {0, 2}) {
-    EXPECT_TRUE(std::equal(out.begin() + row * 8, out.begin() + row * 8 + 8,
-                           clean.begin() + row * 8));
+    EXPECT_TRUE(std::equal(out.begin() + row * dims,
+                           out.begin() + (row + 1) * dims,
+                           clean.begin() + row * dims));
   }
-  EXPECT_TRUE(std::isnan(out[8]));
+  EXPECT_TRUE(std::isnan(out[dims]));
 }
 
 }  // namespace

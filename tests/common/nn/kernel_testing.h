@@ -11,6 +11,7 @@
 #include "common/nn/bf16.h"
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
+#include "tests/common/nn/amx_model.h"
 #include "tests/common/nn/operand_rows.h"
 
 namespace espalier::nn {
@@ -33,7 +34,14 @@ class KernelValues {
   std::mt19937 random_{7};
 };
 
-// A test with this parameter runs on every backend that the CPU can run.
+// The backends that the CPU can run, and AMX in software.
+inline std::vector<const Kernels*> TestedBackends() {
+  std::vector<const Kernels*> backends = UsableBackends();
+  backends.push_back(&AmxModelKernels());
+  return backends;
+}
+
+// A test with this parameter runs on all of them.
 class KernelTest : public KernelValues,
                    public ::testing::TestWithParam<const Kernels*> {
  protected:
@@ -66,7 +74,7 @@ inline std::string BackendName(
 
 #define ESPALIER_TEST_ALL_BACKENDS(fixture)   \
   INSTANTIATE_TEST_SUITE_P(Backends, fixture, \
-                           ::testing::ValuesIn(UsableBackends()), BackendName)
+                           ::testing::ValuesIn(TestedBackends()), BackendName)
 
 }  // namespace espalier::nn
 

@@ -33,7 +33,7 @@ struct LinearCase {
 
 std::vector<LinearCase> LinearCases() {
   std::vector<LinearCase> cases;
-  for (const Kernels* kernels : UsableBackends()) {
+  for (const Kernels* kernels : TestedBackends()) {
     cases.push_back({kernels, kernels->exact_operand});
     if (kernels->fast_operand == kernels->exact_operand) continue;
     cases.push_back({kernels, kernels->fast_operand});

@@ -1,0 +1,132 @@
+#ifndef ESPALIER_TESTS_COMMON_NN_ATTENTION_PROBLEM_H_
+#define ESPALIER_TESTS_COMMON_NN_ATTENTION_PROBLEM_H_
+
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "common/nn/kernels.h"
+
+namespace espalier::nn {
+
+// Keys and values of some slots, in pages.
+class KvSlots {
+ public:
+  KvSlots(const Kernels& kernels, int64_t slots, int64_t head_dim)
+      : kernels_(kernels), head_dim_(head_dim) {
+    const int64_t pages = (slots + kPageTokens - 1) / kPageTokens;
+    // What was never written must not matter.
+    memory_.assign(pages * 2 * kPageTokens * head_dim,
+                   std::numeric_limits<float>::quiet_NaN());
+    for (int64_t page = 0; page < pages; ++page) {
+      pages_.push_back(&memory_[page * 2 * kPageTokens * head_dim]);
+    }
+  }
+
+  void Write(int64_t slot, const float* key, const float* value) {
+    kernels_.write_kv(Panels(slot), slot % kPageTokens, key, value);
+  }
+  void Copy(int64_t from, int64_t to) {
+    kernels_.copy_kv(Panels(from), from % kPageTokens, Panels(to),
+                     to % kPageTokens);
+  }
+  int64_t value_offset() const { return kPageTokens * head_dim_; }
+  const float* const* pages() const { return pages_.data(); }
+
+ private:
+  KvPanels Panels(int64_t slot) {
+    float* const page = pages_[slot / kPageTokens];
+    return {
+        .keys = page, .values = page + value_offset(), .head_dim = head_dim_};
+  }
+
+  const Kernels& kernels_;
+  const int64_t head_dim_;
+  std::vector<float> memory_;
+  std::vector<float*> pages_;
+};
+
+// One query a row, of rows behind a prefix.
+struct AttentionProblem {
+  int64_t head_dim = 64;
+  int64_t prefix = 0;
+  std::vector<std::vector<int32_t>> ancestors;  // of each row, itself last
+  std::vector<float> queries;                   // [rows, head_dim]
+  std::vector<float> keys;                      // [prefix + rows, head_dim]
+  std::vector<float> values;
+
+  int64_t rows() const { return static_cast<int64_t>(ancestors.size()); }
+};
+
+struct ProblemShape {
+  int64_t head_dim = 64;
+  int64_t prefix = 0;
+  int64_t rows = 1;
+  float query_scale = 1;
+};
+
+// A random tree of rows.
+inline AttentionProblem RandomProblem(const ProblemShape& shape,
+                                      std::mt19937& random) {
+  AttentionProblem p = {.head_dim = shape.head_dim, .prefix = shape.prefix};
+  for (int64_t row = 0; row < shape.rows; ++row) {
+    std::vector<int32_t> seen;
+    if (row > 0) seen = p.ancestors[random() % row];
+    seen.push_back(static_cast<int32_t>(row));
+    p.ancestors.push_back(seen);
+  }
+  auto values = [&](int64_t count, float scale) {
+    std::uniform_real_distribution<float> uniform(-scale, scale);
+    std::vector<float> drawn(count * shape.head_dim);
+    for (float& value : drawn) value = uniform(random);
+    return drawn;
+  };
+  p.queries = values(shape.rows, shape.query_scale);
+  p.keys = values(shape.prefix + shape.rows, 1);
+  p.values = values(shape.prefix + shape.rows, 1);
+  return p;
+}
+
+// Queries begin .. end - 1 of `p` in one call, its K/V in `slots`:
+// [end - begin, head_dim].
+inline std::vector<float> Attend(const Kernels& kernels,
+                                 const AttentionProblem& p,
+                                 const KvSlots& slots, int64_t begin,
+                                 int64_t end) {
+  std::vector<float> out((end - begin) * p.head_dim);
+  std::vector<AttendQuery> queries;
+  for (int64_t row = begin; row < end; ++row) {
+    const auto& seen = p.ancestors[row];
+    queries.push_back({.ancestors = seen.data(),
+                       .num_ancestors = static_cast<int64_t>(seen.size()),
+                       .out = &out[(row - begin) * p.head_dim]});
+  }
+  AttendArgs args = {.queries = &p.queries[begin * p.head_dim],
+                     .query = queries.data(),
+                     .num_queries = end - begin,
+                     .head_dim = p.head_dim,
+                     .prefix = p.prefix,
+                     .rows = p.rows(),
+                     .pages = slots.pages(),
+                     .key_offset = 0,
+                     .value_offset = slots.value_offset()};
+  std::vector<float> scratch(AttendScratch(args));
+  args.scratch = scratch.data();
+  kernels.attend(args);
+  return out;
+}
+
+inline std::vector<float> Attend(const Kernels& kernels,
+                                 const AttentionProblem& p, int64_t begin,
+                                 int64_t end) {
+  KvSlots slots(kernels, p.prefix + p.rows(), p.head_dim);
+  for (int64_t slot = 0; slot < p.prefix + p.rows(); ++slot) {
+    slots.Write(slot, &p.keys[slot * p.head_dim], &p.values[slot * p.head_dim]);
+  }
+  return Attend(kernels, p, slots, begin, end);
+}
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_TESTS_COMMON_NN_ATTENTION_PROBLEM_H_
