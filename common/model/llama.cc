@@ -13,6 +13,7 @@ namespace {
 struct LlamaLayer {
   at::Tensor attention_norm;  // [hidden]
   Linear qkv;                 // hidden -> (heads + 2 kv_heads) * head_dim
+  at::Tensor qk_norm;         // [heads + kv_heads, head_dim]; undefined: none
   Linear attention_out;       // heads * head_dim -> hidden
   at::Tensor ffn_norm;        // [hidden]
   Linear gate_up;             // hidden -> 2 ffn
@@ -56,9 +57,12 @@ class LlamaDecoder final : public Decoder {
         ops::RmsNorm(x, layer.attention_norm, config_.norm_epsilon);
     const at::Tensor qkv = layer.qkv(normed).view(
         {x.size(0), heads + 2 * kv_heads, config_.head_dim});
-    // q and k are rotated together.
-    const at::Tensor qk =
-        ops::Rotate(qkv.narrow(/*dim=*/1, 0, heads + kv_heads), rotation);
+    // q and k are normalized and rotated together.
+    at::Tensor qk = qkv.narrow(/*dim=*/1, 0, heads + kv_heads);
+    if (config_.qk_norm) {
+      qk = ops::RmsNorm(qk, layer.qk_norm, config_.norm_epsilon);
+    }
+    qk = ops::Rotate(qk, rotation);
     return layer.attention_out(
         pass.Attend(index, qk.narrow(/*dim=*/1, 0, heads),
                     qk.narrow(/*dim=*/1, heads, kv_heads),
@@ -79,6 +83,20 @@ class LlamaDecoder final : public Decoder {
   const LlamaWeights weights_;
 };
 
+// One row per head; all heads of q share a weight, and all of k.
+absl::StatusOr<at::Tensor> LoadQkNorm(const ModelConfig& config,
+                                      const std::string& attention,
+                                      WeightLoader& weights) {
+  if (!config.qk_norm) return at::Tensor();
+  const int64_t head_dim = config.head_dim;
+  ASSIGN_OR_RETURN(const at::Tensor q,
+                   weights.Vector(attention + "q_norm.weight", head_dim));
+  ASSIGN_OR_RETURN(const at::Tensor k,
+                   weights.Vector(attention + "k_norm.weight", head_dim));
+  return at::cat({q.expand({config.num_heads, head_dim}),
+                  k.expand({config.num_kv_heads, head_dim})});
+}
+
 absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                                      WeightLoader& weights) {
   const std::string layer = absl::StrCat("model.layers.", index, ".");
@@ -95,6 +113,7 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                           {attention + "k_proj", kv_size},
                           {attention + "v_proj", kv_size}},
                          {.in = hidden, .has_bias = config.attention_bias}));
+  ASSIGN_OR_RETURN(at::Tensor qk_norm, LoadQkNorm(config, attention, weights));
   ASSIGN_OR_RETURN(
       Linear attention_out,
       weights.LoadLinear({{attention + "o_proj", hidden}},
@@ -112,6 +131,7 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                                     {.in = ffn, .has_bias = config.mlp_bias}));
   return LlamaLayer{.attention_norm = std::move(attention_norm),
                     .qkv = std::move(qkv),
+                    .qk_norm = std::move(qk_norm),
                     .attention_out = std::move(attention_out),
                     .ffn_norm = std::move(ffn_norm),
                     .gate_up = std::move(gate_up),

@@ -188,6 +188,29 @@ void ReadLlama(FieldReader& fields, ModelConfig& config) {
   }
 }
 
+// Every layer of the model sees the whole text.
+void CheckFullAttention(FieldReader& fields) {
+  if (fields.Flag("use_sliding_window", false)) {
+    fields.Unimplemented("use_sliding_window true");
+  }
+  if (!fields.Has("layer_types")) return;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
+  for (const Json& type : types) {
+    if (type != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+    }
+  }
+}
+
+void ReadQwen3(FieldReader& fields, ModelConfig& config) {
+  if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
+  ReadLlama(fields, config);
+  config.qk_norm = true;
+  if (config.attention_bias) fields.Unimplemented("attention_bias true");
+  CheckFullAttention(fields);
+}
+
 void ReadGpt2(FieldReader& fields, ModelConfig& config) {
   config.architecture = Architecture::kGpt2;
   config.num_layers = fields.Size("n_layer");
@@ -231,12 +254,15 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
   config.vocab_size = fields.Size("vocab_size");
   if (architecture == "LlamaForCausalLM") {
     ReadLlama(fields, config);
+  } else if (architecture == "Qwen3ForCausalLM") {
+    ReadQwen3(fields, config);
   } else if (architecture == "GPT2LMHeadModel") {
     ReadGpt2(fields, config);
   } else {
-    return absl::UnimplementedError(absl::StrCat(
-        source, ": architecture \"", architecture,
-        "\" is not implemented; known: GPT2LMHeadModel, LlamaForCausalLM"));
+    return absl::UnimplementedError(
+        absl::StrCat(source, ": architecture \"", architecture,
+                     "\" is not implemented; known: GPT2LMHeadModel, "
+                     "LlamaForCausalLM, Qwen3ForCausalLM"));
   }
   if (fields.Has("quantization_config")) {
     fields.Unimplemented("quantization_config");

@@ -12,6 +12,7 @@
 
 namespace espalier {
 
+// Qwen3 is Llama whose queries and keys have a norm.
 enum class Architecture { kLlama, kGpt2 };
 enum class Activation { kSilu, kGelu, kGeluTanh };
 
@@ -39,6 +40,7 @@ struct ModelConfig {
   double norm_epsilon = 0;
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
+  bool qk_norm = false;          // Llama: heads of q and k are normalized
   bool attention_bias = false;   // Llama: q, k, v, o have a bias
   bool mlp_bias = false;         // Llama: gate, up, down have a bias
   bool tied_head = false;        // the head is the token embedding

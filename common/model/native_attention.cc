@@ -18,6 +18,7 @@ NativeAttention::NativeAttention(const ModelConfig& config,
     : heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
+      norm_epsilon_(static_cast<float>(config.norm_epsilon)),
       page_shape_{.num_layers = config.num_layers,
                   .num_kv_heads = config.num_kv_heads,
                   .head_dim = config.head_dim},
@@ -88,20 +89,21 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
   }
 }
 
-void NativeAttention::Run(int64_t layer, const float* qkv) {
+void NativeAttention::Run(int64_t index, const NativeLayer& layer,
+                          const float* qkv) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
     pool_.ParallelFor(sequence.tree.rows(), kRowsPerChunk,
                       [&](const nn::ThreadPool::Chunk& chunk) {
                         for (int64_t row = chunk.begin; row < chunk.end;
                              ++row) {
-                          PrepareRow(layer, sequence, row, qkv);
+                          PrepareRow(index, layer, sequence, row, qkv);
                         }
                       });
   }
   pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                        nn::AttendArgs args = ArgsOf(layer, tasks_[i]);
+                        nn::AttendArgs args = ArgsOf(index, tasks_[i]);
                         args.scratch = scratch_[chunk.thread].data();
                         kernels_.attend(args);
                       }
@@ -123,7 +125,20 @@ int64_t NativeAttention::QueryIndex(const NativePass::Sequence& sequence,
          (head / group * sequence.tree.rows() + row) * group + head % group;
 }
 
-void NativeAttention::PrepareRow(int64_t layer,
+void NativeAttention::PrepareHead(const std::vector<float>& norm,
+                                  nn::RotateArgs args) const {
+  if (!norm.empty()) {
+    kernels_.normalize({.x = args.x,
+                        .size = head_dim_,
+                        .weight = norm.data(),
+                        .epsilon = norm_epsilon_,
+                        .out = args.out});
+    args.x = args.out;
+  }
+  kernels_.rotate(args);
+}
+
+void NativeAttention::PrepareRow(int64_t index, const NativeLayer& layer,
                                  const NativePass::Sequence& sequence,
                                  int64_t row, const float* qkv) {
   const int64_t pass_row = sequence.first_row + row;
@@ -134,15 +149,15 @@ void NativeAttention::PrepareRow(int64_t layer,
   for (int64_t head = 0; head < kv_heads_; ++head) {
     rotation.x = k + head * head_dim_;
     rotation.out = &keys_[(pass_row * kv_heads_ + head) * head_dim_];
-    kernels_.rotate(rotation);
+    PrepareHead(layer.k_norm, rotation);
     sequence.cache->WriteRow(
-        layer, head, row, {.key = rotation.out, .value = v + head * head_dim_});
+        index, head, row, {.key = rotation.out, .value = v + head * head_dim_});
   }
   rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   for (int64_t head = 0; head < heads_; ++head) {
     rotation.x = q + head * head_dim_;
     rotation.out = &queries_[QueryIndex(sequence, row, head) * head_dim_];
-    kernels_.rotate(rotation);
+    PrepareHead(layer.q_norm, rotation);
   }
 }
 

@@ -6,14 +6,15 @@
 
 #include "common/model/model_config.h"
 #include "common/model/native_pass.h"
+#include "common/model/native_weights.h"
 #include "common/nn/kernels.h"
 #include "common/nn/thread_pool.h"
 
 namespace espalier {
 
-// Attention of all sequences of a pass, layer by layer: rotates queries and
-// keys, fills the caches, attends. What is the same in every layer (angles, the
-// cut into tasks) is made once per pass. One thread, the engine's.
+// Attention of all sequences of a pass, layer by layer: normalizes and rotates
+// queries and keys, fills the caches, attends. What is the same in every layer
+// (angles, the cut into tasks) is made once per pass. One thread, the engine's.
 class NativeAttention {
  public:
   // `frequencies`: rotary, empty where positions are learned. The references
@@ -26,8 +27,8 @@ class NativeAttention {
   // to `out`: [rows, heads * head_dim].
   void Begin(const NativePass& pass, float* out);
 
-  // qkv: [rows, (heads + 2 kv_heads) * head_dim], not rotated.
-  void Run(int64_t layer, const float* qkv);
+  // qkv: [rows, (heads + 2 kv_heads) * head_dim], as layer.qkv gives them.
+  void Run(int64_t index, const NativeLayer& layer, const float* qkv);
 
  private:
   // Queries of one sequence and K/V head that attend together.
@@ -40,8 +41,10 @@ class NativeAttention {
 
   void AddSequence(const NativePass::Sequence& sequence, float* out);
   void MakeAngles(const NativePass& pass);
-  void PrepareRow(int64_t layer, const NativePass::Sequence& sequence,
-                  int64_t row, const float* qkv);
+  void PrepareRow(int64_t index, const NativeLayer& layer,
+                  const NativePass::Sequence& sequence, int64_t row,
+                  const float* qkv);
+  void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
   nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
   nn::RotateArgs Rotation(int64_t row) const;
   int64_t QueryIndex(const NativePass::Sequence& sequence, int64_t row,
@@ -50,6 +53,7 @@ class NativeAttention {
   const int64_t heads_;
   const int64_t kv_heads_;
   const int64_t head_dim_;
+  const float norm_epsilon_;
   const KvPageShape page_shape_;
   const std::vector<double>& frequencies_;
   const nn::Kernels& kernels_;

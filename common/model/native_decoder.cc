@@ -58,7 +58,7 @@ void NativeDecoder::Attention(const NativeLayer& layer, int64_t index) {
   Normalize(layer.attention_norm, rows_, x_.data());
   Multiply(
       {.linear = layer.qkv, .x = normed_, .rows = rows_, .out = qkv_.data()});
-  attention_.Run(index, qkv_.data());
+  attention_.Run(index, layer, qkv_.data());
   Multiply({.linear = layer.attention_out,
             .x = attended_,
             .rows = rows_,

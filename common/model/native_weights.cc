@@ -42,6 +42,12 @@ absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
                      {attention + "k_proj", kv_size},
                      {attention + "v_proj", kv_size}},
                     {.inputs = hidden, .has_bias = config.attention_bias}));
+  if (config.qk_norm) {
+    ASSIGN_OR_RETURN(loaded.q_norm, loader.Vector(attention + "q_norm.weight",
+                                                  config.head_dim));
+    ASSIGN_OR_RETURN(loaded.k_norm, loader.Vector(attention + "k_norm.weight",
+                                                  config.head_dim));
+  }
   ASSIGN_OR_RETURN(
       loaded.attention_out,
       loader.Linear({{attention + "o_proj", hidden}},

@@ -28,7 +28,9 @@ struct NativeLinear {
 
 struct NativeLayer {
   NativeNorm attention_norm;
-  NativeLinear qkv;            // hidden -> (heads + 2 kv_heads) * head_dim
+  NativeLinear qkv;           // hidden -> (heads + 2 kv_heads) * head_dim
+  std::vector<float> q_norm;  // [head_dim] of every head; empty: none
+  std::vector<float> k_norm;
   NativeLinear attention_out;  // heads * head_dim -> hidden
   NativeNorm ffn_norm;
   NativeLinear up;    // hidden -> ffn; gated (SwiGLU) for Llama

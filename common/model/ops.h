@@ -14,8 +14,9 @@ namespace espalier::ops {
 // table[ids] -> [rows, hidden] float32, from a table of any dtype.
 at::Tensor Embed(const at::Tensor& table, const at::Tensor& ids);
 
-// x: [rows, hidden]; weight, bias: [hidden]
+// Over the last dimension. weight: what can be broadcast to x.
 at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps);
+// x: [rows, hidden]; weight, bias: [hidden]
 at::Tensor LayerNorm(const at::Tensor& x, const at::Tensor& weight,
                      const at::Tensor& bias, double eps);
 

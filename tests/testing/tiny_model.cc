@@ -55,7 +55,7 @@ class WeightSource {
     return Draw({rows, columns}, gain / std::sqrt(static_cast<float>(in)));
   }
 
-  TinyTensor Scale() { return Draw({kHidden}, 0.1f, 1.0f); }
+  TinyTensor Scale(int64_t size) { return Draw({size}, 0.1f, 1.0f); }
   TinyTensor Bias(int64_t size) { return Draw({size}, 0.1f); }
 
  private:
@@ -132,16 +132,12 @@ void WriteFolder(const std::string& folder, const Json& config,
   WriteSafetensors(folder + "/model.safetensors", tensors);
 }
 
-}  // namespace
-
-TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
-  WeightSource source(seed);
-  TinyTensors tensors;
-  tensors["model.embed_tokens.weight"] = source.Draw({kTinyVocab, kHidden}, 1);
+void DrawLlamaLayers(int64_t head_dim, WeightSource& source,
+                     TinyTensors& tensors) {
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string layer = absl::StrCat("model.layers.", i, ".");
-    const int64_t q = kHeads * kHeadDim, kv = kKvHeads * kHeadDim;
-    tensors[layer + "input_layernorm.weight"] = source.Scale();
+    const int64_t q = kHeads * head_dim, kv = kKvHeads * head_dim;
+    tensors[layer + "input_layernorm.weight"] = source.Scale(kHidden);
     tensors[layer + "self_attn.q_proj.weight"] =
         source.Matrix(q, kHidden, kHidden, 2);
     tensors[layer + "self_attn.k_proj.weight"] =
@@ -149,7 +145,7 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
     tensors[layer + "self_attn.v_proj.weight"] =
         source.Matrix(kv, kHidden, kHidden, 2);
     tensors[layer + "self_attn.o_proj.weight"] = source.Matrix(kHidden, q, q);
-    tensors[layer + "post_attention_layernorm.weight"] = source.Scale();
+    tensors[layer + "post_attention_layernorm.weight"] = source.Scale(kHidden);
     tensors[layer + "mlp.gate_proj.weight"] =
         source.Matrix(kFfn, kHidden, kHidden);
     tensors[layer + "mlp.up_proj.weight"] =
@@ -157,26 +153,64 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
     tensors[layer + "mlp.down_proj.weight"] =
         source.Matrix(kHidden, kFfn, kFfn, 2);
   }
-  tensors["model.norm.weight"] = source.Scale();
+}
+
+Json LlamaConfig() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"model_type", "llama"},
+          {"num_hidden_layers", kLayers},
+          {"hidden_size", kHidden},
+          {"num_attention_heads", kHeads},
+          {"num_key_value_heads", kKvHeads},
+          {"head_dim", kHeadDim},
+          {"intermediate_size", kFfn},
+          {"vocab_size", kTinyVocab},
+          {"max_position_embeddings", kTinyMaxPositions},
+          {"hidden_act", "silu"},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 10000.0},
+          {"tie_word_embeddings", false},
+          {"bos_token_id", kTinyImStart},
+          {"eos_token_id", kTinyImEnd}};
+}
+
+}  // namespace
+
+TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
+  WeightSource source(seed);
+  TinyTensors tensors;
+  tensors["model.embed_tokens.weight"] = source.Draw({kTinyVocab, kHidden}, 1);
+  DrawLlamaLayers(kHeadDim, source, tensors);
+  tensors["model.norm.weight"] = source.Scale(kHidden);
   tensors["lm_head.weight"] = source.Matrix(kTinyVocab, kHidden, kHidden, 4);
-  WriteFolder(folder,
-              {{"architectures", {"LlamaForCausalLM"}},
-               {"model_type", "llama"},
-               {"num_hidden_layers", kLayers},
-               {"hidden_size", kHidden},
-               {"num_attention_heads", kHeads},
-               {"num_key_value_heads", kKvHeads},
-               {"head_dim", kHeadDim},
-               {"intermediate_size", kFfn},
-               {"vocab_size", kTinyVocab},
-               {"max_position_embeddings", kTinyMaxPositions},
-               {"hidden_act", "silu"},
-               {"rms_norm_eps", 1e-5},
-               {"rope_theta", 10000.0},
-               {"tie_word_embeddings", false},
-               {"bos_token_id", kTinyImStart},
-               {"eos_token_id", kTinyImEnd}},
-              tensors);
+  WriteFolder(folder, LlamaConfig(), tensors);
+  return tensors;
+}
+
+TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
+  constexpr int64_t kWideHeadDim = 16;
+  WeightSource source(seed);
+  TinyTensors tensors;
+  // The head is the embedding: a small one, or the last token would win.
+  tensors["model.embed_tokens.weight"] =
+      source.Draw({kTinyVocab, kHidden}, 0.3f);
+  DrawLlamaLayers(kWideHeadDim, source, tensors);
+  for (int64_t i = 0; i < kLayers; ++i) {
+    const std::string attention =
+        absl::StrCat("model.layers.", i, ".self_attn.");
+    tensors[attention + "q_norm.weight"] =
+        source.Draw({kWideHeadDim}, 0.5f, 1.5f);
+    tensors[attention + "k_norm.weight"] = source.Draw({kWideHeadDim}, 0.3f, 1);
+  }
+  tensors["model.norm.weight"] = source.Scale(kHidden);
+  Json config = LlamaConfig();
+  config.update({{"architectures", {"Qwen3ForCausalLM"}},
+                 {"model_type", "qwen3"},
+                 {"head_dim", kWideHeadDim},
+                 {"rope_theta", 1e6},
+                 {"use_sliding_window", false},
+                 {"tie_word_embeddings", true}});
+  WriteFolder(folder, config, tensors);
   return tensors;
 }
 
@@ -188,7 +222,7 @@ TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {
     tensors[name + ".bias"] = source.Bias(out);
   };
   auto norm = [&](const std::string& name) {
-    tensors[name + ".weight"] = source.Scale();
+    tensors[name + ".weight"] = source.Scale(kHidden);
     tensors[name + ".bias"] = source.Bias(kHidden);
   };
   // The head is the embedding: a small one, or the last token would win.

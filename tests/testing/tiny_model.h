@@ -26,6 +26,8 @@ inline constexpr int64_t kTinyMaxPositions = 512;
 // The text of these models makes no sense, but it varies, and the best token
 // leads clearly most of the time. Return the weights.
 TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed = 1);
+// Heads wider than the hidden size makes them, and a tied head.
+TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 
 // A file in the safetensors format, bf16.

@@ -19,11 +19,13 @@ namespace {
 
 // Logits are near 20: float32 sums in another order differ by some 1e-5.
 constexpr double kNearTie = 1e-3;
+constexpr double kSameLogit = kNearTie / 2;
 
 struct Golden {
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
   std::vector<double> margins;  // of the best token over the second
+  std::vector<double> logits;   // behind the prompt; may be empty
 };
 
 std::vector<Golden> ReadGoldens(const std::string& name) {
@@ -34,7 +36,8 @@ std::vector<Golden> ReadGoldens(const std::string& name) {
   for (const auto& text : nlohmann::json::parse(file)) {
     goldens.push_back({.prompt = text["prompt"],
                        .tokens = text["tokens"],
-                       .margins = text["margins"]});
+                       .margins = text["margins"],
+                       .logits = text.value("logits", std::vector<double>())});
   }
   return goldens;
 }
@@ -86,6 +89,34 @@ TEST_P(HuggingFaceParity, CharacterModel) {
     total += golden.tokens.size();
   }
   EXPECT_GE(equal, total * 9 / 10) << "of " << total;
+}
+
+void ExpectLogits(LanguageModel& model, const Golden& golden) {
+  const CacheId cache = model.NewSequence();
+  const auto logits =
+      Prefill(model, cache, golden.prompt, model.info().max_rows);
+  ASSERT_TRUE(logits.ok()) << logits.status();
+  const absl::Span<const float> row = (*logits)->Row(0);
+  ASSERT_EQ(row.size(), golden.logits.size());
+  for (size_t token = 0; token < row.size(); ++token) {
+    EXPECT_NEAR(row[token], golden.logits[token], kSameLogit) << token;
+  }
+  model.Release(cache);
+}
+
+// Random weights: what is mixed up in the layers is seen in the logits.
+TEST_P(HuggingFaceParity, RandomQwen3) {
+  auto model = LoadModel(
+      {.folder = ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-qwen3",
+       .threads = 1,
+       .backend = GetParam()});
+  ASSERT_TRUE(model.ok()) << model.status();
+  for (const Golden& golden : ReadGoldens("tiny-qwen3.json")) {
+    SCOPED_TRACE(golden.prompt.size());
+    ExpectLogits(**model, golden);
+    EXPECT_EQ(ExpectGreedyText(**model, golden, golden.tokens.size()),
+              golden.tokens.size());
+  }
 }
 
 // nullptr, and the test is skipped, where there is no such folder.

@@ -62,9 +62,10 @@ Rows Copy(const LogitRows& logits) {
   return rows;
 }
 
-// Every test runs on both architectures and on every implementation.
+// Every test runs on every architecture and on every implementation.
 struct Subject {
   const char* architecture;
+  testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
   std::string backend;
 };
 
@@ -75,8 +76,9 @@ void PrintTo(const Subject& subject, std::ostream* out) {
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
   for (const std::string& backend : ModelBackends()) {
-    subjects.push_back({.architecture = "Llama", .backend = backend});
-    subjects.push_back({.architecture = "Gpt2", .backend = backend});
+    subjects.push_back({"Llama", testing::WriteTinyLlama, backend});
+    subjects.push_back({"Qwen3", testing::WriteTinyQwen3, backend});
+    subjects.push_back({"Gpt2", testing::WriteTinyGpt2, backend});
   }
   return subjects;
 }
@@ -90,9 +92,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
   void SetUp() override {
     folder_ = ::testing::TempDir() + "/language_model_test_" +
               GetParam().architecture + "_" + GetParam().backend;
-    tensors_ = GetParam().architecture == std::string("Llama")
-                   ? testing::WriteTinyLlama(folder_)
-                   : testing::WriteTinyGpt2(folder_);
+    tensors_ = GetParam().write(folder_, /*seed=*/1);
     model_ = Load({.folder = folder_, .threads = 1});
   }
 

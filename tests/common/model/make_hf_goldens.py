@@ -2,18 +2,22 @@
 """Writes greedy texts of Hugging Face transformers for hf_parity_test.
 
     python3 make_hf_goldens.py MODEL_FOLDER goldens/NAME.json
+    python3 make_hf_goldens.py goldens/tiny-qwen3 goldens/tiny-qwen3.json \\
+        --random-qwen3
 
-Float32, no batching. Per prompt: its token ids, the ids that follow, and how
-far the best token led at each step (the difference of the two best logits):
-where that is tiny, another order of summation may decide otherwise. Needs
-torch and transformers.
+Float32, no batching. Per prompt: its token ids, the ids that follow, how far
+the best token led at each step (the difference of the two best logits): where
+that is tiny, another order of summation may decide otherwise; of a random model
+the logits behind the prompt as well. The second form makes MODEL_FOLDER first.
+Needs torch and transformers.
 """
 import argparse
 import json
 import pathlib
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import (AutoModelForCausalLM, PreTrainedTokenizerFast,
+                          Qwen3Config, Qwen3ForCausalLM)
 
 QUESTIONS = [
     "What is the capital of France?",
@@ -45,7 +49,7 @@ TEXTS = [
 ]
 
 
-def prompts(folder, config):
+def texts_for(folder, config):
     if config["model_type"] == "gpt2":
         # The model loops soon: pieces of its book, of many lengths.
         book = (folder / "train.txt").read_text()
@@ -55,20 +59,52 @@ def prompts(folder, config):
     return chats + TEXTS
 
 
+def prompts(folder, config):
+    if not (folder / "tokenizer.json").exists():
+        draw = torch.Generator().manual_seed(2)
+        return [torch.randint(config["vocab_size"], (size,), generator=draw)
+                .tolist() for size in (1, 2, 7, 32, 33, 100)]
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(folder / "tokenizer.json"))
+    return [tokenizer(text)["input_ids"] for text in texts_for(folder, config)]
+
+
+def make_random_qwen3(folder):
+    """Few weights, but none that could be left out or mixed up unseen: heads
+    wider than hidden / heads, and norms that are not 1."""
+    model = Qwen3ForCausalLM(Qwen3Config(
+        vocab_size=64, hidden_size=32, intermediate_size=48,
+        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        head_dim=16, max_position_embeddings=256, tie_word_embeddings=False,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6}))
+    draw = torch.Generator().manual_seed(1)
+    for weight in model.parameters():
+        if weight.dim() == 1:
+            weight.data.uniform_(0.5, 2, generator=draw)
+        else:
+            weight.data.normal_(0, 2 * weight.size(1) ** -0.5, generator=draw)
+    model.to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink()
+
+
 @torch.inference_mode()
 def greedy(model, prompt, max_tokens, eos):
-    ids, margins, past = [], [], None
+    ids, margins, past, logits = [], [], None, None
     step = torch.tensor([prompt])
     while len(ids) < max_tokens:
         out = model(step, past_key_values=past, use_cache=True)
         past = out.past_key_values
         best = out.logits[0, -1].topk(2)
+        logits = out.logits[0, -1] if logits is None else logits
         ids.append(best.indices[0].item())
         margins.append(round((best.values[0] - best.values[1]).item(), 5))
         if ids[-1] == eos:
             break
         step = torch.tensor([ids[-1:]])
-    return {"prompt": prompt, "tokens": ids, "margins": margins}
+    text = {"prompt": prompt, "tokens": ids, "margins": margins}
+    if eos is None:
+        text["logits"] = [round(logit, 5) for logit in logits.tolist()]
+    return text
 
 
 def main():
@@ -76,20 +112,19 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("golden", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--random-qwen3", action="store_true")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    if arguments.random_qwen3:
+        make_random_qwen3(arguments.model)
     config = json.loads((arguments.model / "config.json").read_text())
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_file=str(arguments.model / "tokenizer.json"))
     model = AutoModelForCausalLM.from_pretrained(
-        arguments.model, torch_dtype=torch.float32).eval()
+        arguments.model, dtype=torch.float32).eval()
     max_tokens = 100 if config["model_type"] == "gpt2" else 64
     texts = []
     for prompt in prompts(arguments.model, config):
-        ids = tokenizer(prompt)["input_ids"]
-        texts.append(greedy(model, ids, max_tokens, config["eos_token_id"]))
-        print(f"{len(texts)}: {tokenizer.decode(texts[-1]['tokens'])!r}",
-              flush=True)
+        texts.append(greedy(model, prompt, max_tokens, config["eos_token_id"]))
+        print(f"{len(texts)}: {texts[-1]['tokens']}", flush=True)
     lines = ",\n".join(json.dumps(text) for text in texts)
     arguments.golden.write_text(f"[\n{lines}\n]\n")
 

@@ -31,6 +31,20 @@ Json Llama() {
           {"eos_token_id", 2}};
 }
 
+// As published for the small ones, scaled down.
+Json Qwen3() {
+  Json json = Llama();
+  json.update({{"architectures", {"Qwen3ForCausalLM"}},
+               {"attention_bias", false},
+               {"head_dim", 16},
+               {"max_window_layers", 4},
+               {"rope_scaling", nullptr},
+               {"rope_theta", 1000000},
+               {"sliding_window", nullptr},
+               {"use_sliding_window", false}});
+  return json;
+}
+
 Json Gpt2() {
   return {{"architectures", {"GPT2LMHeadModel"}},
           {"n_layer", 2},
@@ -65,6 +79,37 @@ TEST(ModelConfig, ReadsLlama) {
   EXPECT_THAT(config->eos_ids, ElementsAre(2));
 }
 
+TEST(ModelConfig, ReadsQwen3AsLlamaWithNormalizedHeads) {
+  EXPECT_FALSE(Parse(Llama())->qk_norm);
+  const auto config = Parse(Qwen3());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, Architecture::kLlama);
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_EQ(config->head_dim, 16);  // not hidden_size / num_attention_heads
+  EXPECT_EQ(config->rope_theta, 1e6);
+  EXPECT_TRUE(config->tied_head);
+}
+
+TEST(ModelConfig, Qwen3HasItsHeadDimNoBiasAndSeesTheWholeText) {
+  Json json = Qwen3();
+  json.erase("head_dim");
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "head_dim");
+  json = Qwen3();
+  json["sliding_window"] = 64;  // not used, as transformers has it
+  json["layer_types"] = Json::array({"full_attention", "full_attention"});
+  EXPECT_TRUE(Parse(json).ok());
+  json["layer_types"] = Json::array({"full_attention", "sliding_attention"});
+  ExpectError(json, absl::StatusCode::kUnimplemented, "layer_types");
+  json["layer_types"] = 3;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "layer_types");
+  json = Qwen3();
+  json["attention_bias"] = true;
+  ExpectError(json, absl::StatusCode::kUnimplemented, "attention_bias");
+  json = Qwen3();
+  json["use_sliding_window"] = true;
+  ExpectError(json, absl::StatusCode::kUnimplemented, "use_sliding_window");
+}
+
 TEST(ModelConfig, ReadsGpt2WithItsDefaults) {
   const auto config = Parse(Gpt2());
   ASSERT_TRUE(config.ok()) << config.status();
@@ -83,7 +128,7 @@ TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
   json["architectures"] = {"MambaForCausalLM"};
   ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
   ExpectError(json, absl::StatusCode::kUnimplemented,
-              "GPT2LMHeadModel, LlamaForCausalLM");
+              "GPT2LMHeadModel, LlamaForCausalLM, Qwen3ForCausalLM");
   json["architectures"] = 3;
   ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
 }

@@ -17,14 +17,14 @@ namespace {
 using Rows = std::vector<std::vector<float>>;
 
 struct Subject {
-  bool llama = true;
+  const char* architecture;
+  testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
   std::string kernels;
   ComputeDType dtype = ComputeDType::kFloat32;
 };
 
 std::string NameOf(const Subject& subject) {
-  std::string name = subject.llama ? "Llama_" : "Gpt2_";
-  name += subject.kernels;
+  std::string name = subject.architecture + ("_" + subject.kernels);
   if (subject.dtype == ComputeDType::kBFloat16) name += "_fast";
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -37,11 +37,12 @@ void PrintTo(const Subject& subject, std::ostream* out) {
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    for (bool llama : {true, false}) {
-      subjects.push_back({.llama = llama, .kernels = kernels->name});
-      subjects.push_back({.llama = llama,
-                          .kernels = kernels->name,
-                          .dtype = ComputeDType::kBFloat16});
+    for (ComputeDType dtype :
+         {ComputeDType::kFloat32, ComputeDType::kBFloat16}) {
+      const std::string name = kernels->name;
+      subjects.push_back({"Llama", testing::WriteTinyLlama, name, dtype});
+      subjects.push_back({"Qwen3", testing::WriteTinyQwen3, name, dtype});
+      subjects.push_back({"Gpt2", testing::WriteTinyGpt2, name, dtype});
     }
   }
   return subjects;
@@ -51,11 +52,7 @@ class NativeModelTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
     folder_ = ::testing::TempDir() + "/native_model_test_" + NameOf(GetParam());
-    if (GetParam().llama) {
-      testing::WriteTinyLlama(folder_);
-    } else {
-      testing::WriteTinyGpt2(folder_);
-    }
+    GetParam().write(folder_, /*seed=*/1);
   }
 
   std::unique_ptr<LanguageModel> Load(int64_t threads) {

@@ -80,6 +80,16 @@ class Reference {
     return y;
   }
 
+  // Each head by itself, where the model has such a norm.
+  void NormalizeHeads(const std::string& name, Vec& x) const {
+    if (!tensors_.contains(name)) return;
+    for (size_t head = 0; head < x.size(); head += config_.head_dim) {
+      const auto begin = x.begin() + head;
+      const Vec y = RmsNorm(name, Vec(begin, begin + config_.head_dim));
+      std::copy(y.begin(), y.end(), begin);
+    }
+  }
+
   // Rotates each head's pairs (i, i + head_dim / 2).
   void Rotate(Vec& x, int position) const {
     const int64_t dim = config_.head_dim, half = dim / 2;
@@ -136,6 +146,8 @@ class Reference {
       Vec q = Product(layer + "self_attn.q_proj.weight", a);
       Vec k = Product(layer + "self_attn.k_proj.weight", a);
       const Vec v = Product(layer + "self_attn.v_proj.weight", a);
+      NormalizeHeads(layer + "self_attn.q_norm.weight", q);
+      NormalizeHeads(layer + "self_attn.k_norm.weight", k);
       Rotate(q, position);
       Rotate(k, position);
       Add(x, Product(layer + "self_attn.o_proj.weight", Attend(i, q, k, v)));
@@ -147,7 +159,9 @@ class Reference {
       }
       Add(x, Product(layer + "mlp.down_proj.weight", gate));
     }
-    return Product("lm_head.weight", RmsNorm("model.norm.weight", x));
+    const bool tied = !tensors_.contains("lm_head.weight");
+    return Product(tied ? "model.embed_tokens.weight" : "lm_head.weight",
+                   RmsNorm("model.norm.weight", x));
   }
 
   Vec Gpt2Step(TokenId token, int position) {
