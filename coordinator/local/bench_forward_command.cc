@@ -1,3 +1,4 @@
+#include <memory>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -6,6 +7,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/base/peak_memory.h"
 #include "common/base/status_macros.h"
 #include "common/model/load_model.h"
 #include "coordinator/cli/flag_set.h"
@@ -20,8 +24,9 @@ namespace {
 constexpr char kUsage[] =
     R"(Usage: espalier bench forward [FLAGS]
 
-Times the target's forward pass by rows (tree nodes), with the logits of all of
-them. The last line is the machine's own floor: the time to read memory of the
+Loads the target and times its forward pass by rows (tree nodes), with the logits
+of all of them. Peak memory is the whole process's, up to the end of loading. The
+last line is the machine's own floor: the time to read memory of the
 weights' size once.)";
 
 struct ForwardFlags {
@@ -48,6 +53,42 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--cpu-kernels", "NAME", "of native: avx2, portable or auto"},
             &cpu_kernels);
   flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
+}
+
+// What loading the weights took.
+struct LoadCost {
+  double seconds = 0;
+  int64_t weight_bytes = 0;
+  int64_t peak_bytes = 0;  // resident, of the process
+};
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> TimedLoad(
+    const ModelOptions& options, LoadCost& cost) {
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(auto model, LoadModel(options));
+  cost = {.seconds = absl::ToDoubleSeconds(absl::Now() - start),
+          .weight_bytes = model->info().weight_bytes,
+          .peak_bytes = PeakResidentBytes()};
+  return model;
+}
+
+void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
+               bool json, std::ostream& out) {
+  if (json) {
+    out << nlohmann::ordered_json{{"load_s", load.seconds},
+                                  {"weight_bytes", load.weight_bytes},
+                                  {"peak_bytes", load.peak_bytes}}
+        << std::endl;
+    return;
+  }
+  out << absl::StrFormat("%s, %s, %s, %d cached tokens\n", info.device,
+                         info.compute_dtype, info.backend, context)
+      << absl::StrFormat(
+             "%.1f MB of weights, loaded in %.2f s, peak memory %.1f MB\n",
+             static_cast<double>(load.weight_bytes) / 1e6, load.seconds,
+             static_cast<double>(load.peak_bytes) / 1e6)
+      << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows", "threads", "ms",
+                         "GB/s", "GFLOP/s");
 }
 
 void Print(const ForwardCost& cost, int64_t threads, bool json,
@@ -99,15 +140,10 @@ absl::Status BenchForward(cli::Context& context, cli::Args args) {
   if (flags.threads) config.set_threads(*flags.threads);
   ASSIGN_OR_RETURN(const ModelOptions options,
                    verifier::ModelOptionsFrom(config));
-  ASSIGN_OR_RETURN(auto model, LoadModel(options));
+  LoadCost load;
+  ASSIGN_OR_RETURN(auto model, TimedLoad(options, load));
   const ModelInfo& info = model->info();
-  if (!flags.json) {
-    context.out << absl::StrFormat("%s, %s, %s, %d cached tokens\n",
-                                   info.device, info.compute_dtype,
-                                   info.backend, flags.context)
-                << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows",
-                                   "threads", "ms", "GB/s", "GFLOP/s");
-  }
+  PrintHead(info, load, flags.context, flags.json, context.out);
   for (uint32_t rows : flags.rows) {
     if (rows < 1 || rows > info.max_rows) {
       return absl::InvalidArgumentError(
