@@ -92,7 +92,8 @@ absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
     sources.push_back({.format = format,
                        .data = views[i].data.data(),
                        .outputs = parts[i].outputs,
-                       .transposed = shape.transposed});
+                       .transposed = shape.transposed,
+                       .release = DropPages});
   }
   const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
       sources,
@@ -101,7 +102,6 @@ absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
                                       : nn::WeightType::kFloat32,
        .gated = shape.gated},
       target_.arena, target_.pool);
-  for (const TensorView& view : views) DropPages(view.data);
   bytes_ += packed.bytes();
   return packed;
 }

@@ -53,8 +53,8 @@ struct NativeWeights {
   int64_t bytes = 0;
 };
 
-// Packs the weights straight from the mapped files, matrix by matrix, and lets
-// go of the file's pages behind it. `exact`: a matrix that is not bfloat16 in
+// Packs the weights straight from the mapped files, panel by panel, and lets go
+// of the file's pages behind it. `exact`: a matrix that is not bfloat16 in
 // the file becomes float32; otherwise it is rounded to bfloat16.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type.

@@ -1,7 +1,9 @@
 #include "common/nn/packed_matrix.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <vector>
 
 #include "common/base/check.h"
@@ -9,6 +11,8 @@
 
 namespace espalier::nn {
 namespace {
+
+constexpr int64_t kPanelsPerGroup = 4;  // packed, then released
 
 int64_t DivideUp(int64_t value, int64_t unit) {
   return (value + unit - 1) / unit;
@@ -78,6 +82,88 @@ void Store(WeightType type, std::byte* panel, int64_t lane, int64_t k,
   }
 }
 
+// What all panels of a matrix are packed from.
+struct PanelJob {
+  absl::Span<const WeightSource> parts;
+  const std::vector<Origin>& origins;
+  const PackedMatrix::Spec& spec;
+
+  const Origin& OriginOf(int64_t panel, int64_t lane) const {
+    return origins[panel * kPanelOutputs + lane];
+  }
+};
+
+int64_t ElementBytes(const WeightSource& source) {
+  return source.format == WeightSource::Format::kFloat32 ? 4 : 2;
+}
+
+absl::Span<const std::byte> BytesOf(const WeightSource& source,
+                                    int64_t inputs) {
+  return {source.data,
+          static_cast<size_t>(source.outputs * inputs * ElementBytes(source))};
+}
+
+// Input by input, so that a panel is written front to back and a transposed
+// source is read along its rows.
+void ConvertPanel(const PanelJob& job, int64_t index, std::byte* panel) {
+  for (int64_t k = 0; k < job.spec.inputs; ++k) {
+    for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+      const auto [part, row] = job.OriginOf(index, lane);
+      if (part < 0) continue;
+      const WeightSource& source = job.parts[part];
+      Store(job.spec.type, panel, lane, k,
+            LoadFloat(source, source.transposed ? k * source.outputs + row
+                                                : row * job.spec.inputs + k));
+    }
+  }
+}
+
+// The usual case: bf16 stays bf16, and pairs of inputs lie together on both
+// sides.
+bool CanCopy(absl::Span<const WeightSource> parts, WeightType type) {
+  return type == WeightType::kBf16 &&
+         std::all_of(parts.begin(), parts.end(), [](const WeightSource& part) {
+           return part.format == WeightSource::Format::kBf16 &&
+                  !part.transposed;
+         });
+}
+
+void CopyPanel(const PanelJob& job, int64_t index, std::byte* panel) {
+  const int64_t inputs = job.spec.inputs;
+  std::array<const std::byte*, kPanelOutputs> rows;
+  for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+    const auto [part, row] = job.OriginOf(index, lane);
+    rows[lane] = part < 0 ? nullptr : job.parts[part].data + row * inputs * 2;
+  }
+  for (int64_t k = 0; k < inputs; k += 2) {
+    std::byte* const pairs = panel + k / 2 * kPanelOutputs * 4;
+    const bool whole = k + 1 < inputs;
+    for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+      if (rows[lane] == nullptr) continue;  // padding
+      std::memcpy(pairs + lane * 4, rows[lane] + k * 2, whole ? 4 : 2);
+    }
+  }
+}
+
+// Of each part, what these panels have been packed from. Of a transposed one
+// they have read a little of every row.
+void ReleaseRows(const PanelJob& job, int64_t begin, int64_t end) {
+  for (int64_t part = 0; part < std::ssize(job.parts); ++part) {
+    const WeightSource& source = job.parts[part];
+    if (source.release == nullptr || source.transposed) continue;
+    int64_t first = source.outputs, last = -1;
+    for (int64_t i = begin * kPanelOutputs; i < end * kPanelOutputs; ++i) {
+      if (job.origins[i].part != part) continue;
+      first = std::min(first, job.origins[i].row);
+      last = std::max(last, job.origins[i].row);
+    }
+    if (first > last) continue;
+    const int64_t row_bytes = job.spec.inputs * ElementBytes(source);
+    source.release({source.data + first * row_bytes,
+                    static_cast<size_t>((last - first + 1) * row_bytes)});
+  }
+}
+
 }  // namespace
 
 PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
@@ -102,28 +188,26 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
                   .panel_bytes = panel_bytes,
                   .inputs = spec.inputs};
 
-  // Input by input, so that a panel is written front to back and a transposed
-  // source is read along its rows.
-  auto pack_panel = [&](int64_t index) {
-    std::byte* const panel = data + index * panel_bytes;
-    std::memset(panel, 0, panel_bytes);
-    for (int64_t k = 0; k < spec.inputs; ++k) {
-      for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
-        const auto [part, row] = origins[index * kPanelOutputs + lane];
-        if (part < 0) continue;
-        const WeightSource& source = parts[part];
-        Store(spec.type, panel, lane, k,
-              LoadFloat(source, source.transposed ? k * source.outputs + row
-                                                  : row * spec.inputs + k));
-      }
+  const PanelJob job = {parts, origins, spec};
+  const bool copy = CanCopy(parts, spec.type);
+  const auto pack = [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      std::byte* const panel = data + i * panel_bytes;
+      std::memset(panel, 0, panel_bytes);
+      copy ? CopyPanel(job, i, panel) : ConvertPanel(job, i, panel);
     }
+    ReleaseRows(job, begin, end);
   };
-  pool.ParallelFor(packed.panels_, /*grain=*/4,
-                   [&](const ThreadPool::Chunk& chunk) {
-                     for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                       pack_panel(i);
-                     }
-                   });
+  const int64_t groups = DivideUp(packed.panels_, kPanelsPerGroup);
+  pool.ParallelFor(groups, /*grain=*/1, [&](const ThreadPool::Chunk& chunk) {
+    for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+      pack(i * kPanelsPerGroup,
+           std::min((i + 1) * kPanelsPerGroup, packed.panels_));
+    }
+  });
+  for (const WeightSource& part : parts) {  // pages that groups share
+    if (part.release != nullptr) part.release(BytesOf(part, spec.inputs));
+  }
   return packed;
 }
 

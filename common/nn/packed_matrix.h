@@ -19,6 +19,9 @@ struct WeightSource {
   const std::byte* data = nullptr;  // [outputs, inputs]
   int64_t outputs = 0;
   bool transposed = false;  // [inputs, outputs] instead (GPT-2's Conv1D)
+  // Told of bytes of `data` that will not be read again, on any thread: a
+  // mapped file's pages need not all be in memory. Null: nobody minds.
+  void (*release)(absl::Span<const std::byte> bytes) = nullptr;
 };
 
 // The weight of a product y = W x in the one layout that all kernels read, see

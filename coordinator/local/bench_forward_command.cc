@@ -25,9 +25,9 @@ constexpr char kUsage[] =
     R"(Usage: espalier bench forward [FLAGS]
 
 Loads the target and times its forward pass by rows (tree nodes), with the logits
-of all of them. Peak memory is the whole process's, up to the end of loading. The
-last line is the machine's own floor: the time to read memory of the
-weights' size once.)";
+of all of them. Peak memory is the process's, up to the end of loading. The last
+line is the machine's own floor: the time to read memory of the weights' size
+once.)";
 
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
@@ -59,15 +59,19 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
 struct LoadCost {
   double seconds = 0;
   int64_t weight_bytes = 0;
-  int64_t peak_bytes = 0;  // resident, of the process
+  // Of the process, resident: before (most of it libtorch), and until the end.
+  int64_t base_bytes = 0;
+  int64_t peak_bytes = 0;
 };
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> TimedLoad(
     const ModelOptions& options, LoadCost& cost) {
+  const int64_t base_bytes = PeakResidentBytes();
   const absl::Time start = absl::Now();
   ASSIGN_OR_RETURN(auto model, LoadModel(options));
   cost = {.seconds = absl::ToDoubleSeconds(absl::Now() - start),
           .weight_bytes = model->info().weight_bytes,
+          .base_bytes = base_bytes,
           .peak_bytes = PeakResidentBytes()};
   return model;
 }
@@ -77,6 +81,7 @@ void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
   if (json) {
     out << nlohmann::ordered_json{{"load_s", load.seconds},
                                   {"weight_bytes", load.weight_bytes},
+                                  {"base_bytes", load.base_bytes},
                                   {"peak_bytes", load.peak_bytes}}
         << std::endl;
     return;
@@ -84,9 +89,11 @@ void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
   out << absl::StrFormat("%s, %s, %s, %d cached tokens\n", info.device,
                          info.compute_dtype, info.backend, context)
       << absl::StrFormat(
-             "%.1f MB of weights, loaded in %.2f s, peak memory %.1f MB\n",
+             "%.1f MB of weights, loaded in %.2f s; peak memory %.1f MB, of "
+             "which %.1f MB before loading\n",
              static_cast<double>(load.weight_bytes) / 1e6, load.seconds,
-             static_cast<double>(load.peak_bytes) / 1e6)
+             static_cast<double>(load.peak_bytes) / 1e6,
+             static_cast<double>(load.base_bytes) / 1e6)
       << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows", "threads", "ms",
                          "GB/s", "GFLOP/s");
 }

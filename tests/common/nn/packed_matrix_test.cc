@@ -124,6 +124,39 @@ TEST_F(PackedMatrixTest, PartsFollowEachOtherAndMayBeTransposed) {
                                 ElementsAre(3, 6), ElementsAre(7, 8)));
 }
 
+TEST_F(PackedMatrixTest, BytesAreReleasedOnlyWhenTheyHaveBeenPacked) {
+  const auto format = WeightSource::Format::kBf16;
+  constexpr int64_t kInputs = 6, kOutputs = 1000;
+  static std::vector<std::byte> memory;  // what a release spoils
+  for (bool gated : {false, true}) {
+    for (bool transposed : {false, true}) {
+      const std::vector<float> values = Counting(2 * kOutputs * kInputs);
+      const Unaligned source(values, format);
+      memory.assign(source.data(), source.data() + values.size() * 2);
+      std::vector<WeightSource> parts;
+      for (int64_t part : {0, 1}) {
+        parts.push_back({.format = format,
+                         .data = &memory[part * kOutputs * kInputs * 2],
+                         .outputs = kOutputs,
+                         .transposed = transposed,
+                         .release = [](absl::Span<const std::byte> bytes) {
+                           std::memset(&memory[bytes.data() - memory.data()],
+                                       0xFF, bytes.size());
+                         }});
+      }
+      const PackedMatrix spoilt = PackedMatrix::Pack(
+          parts, {.inputs = kInputs, .gated = gated}, arena_, pool_);
+      EXPECT_EQ(memory, std::vector<std::byte>(memory.size(), std::byte{0xFF}));
+      memory.assign(source.data(), source.data() + values.size() * 2);
+      for (WeightSource& part : parts) part.release = nullptr;
+      const PackedMatrix expected = PackedMatrix::Pack(
+          parts, {.inputs = kInputs, .gated = gated}, arena_, pool_);
+      EXPECT_EQ(0, std::memcmp(spoilt.view().data, expected.view().data,
+                               expected.bytes()));
+    }
+  }
+}
+
 TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
   const auto format = WeightSource::Format::kBf16;
   const Unaligned source({1, 2, 3, 4, 5, 6}, format);  // [2 outputs][3 inputs]
