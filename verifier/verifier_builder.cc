@@ -6,10 +6,14 @@
 #include "absl/random/random.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/registry.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_identity.h"
+#include "common/obs/log.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -43,6 +47,18 @@ absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
   return nodes;
 }
 
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadTarget(
+    const ModelOptions& options) {
+  const absl::Time start = absl::Now();
+  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LoadModel(options));
+  const double megabytes =
+      static_cast<double>(model->info().weight_bytes) / 1e6;
+  LogInfo(absl::StrFormat("loaded %.1f MB of weights in %.2f s (%s)", megabytes,
+                          absl::ToDoubleSeconds(absl::Now() - start),
+                          model->info().backend));
+  return model;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
@@ -70,7 +86,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(const ModelOptions model_options, ModelOptionsFrom(config));
   ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
-                   LoadModel(model_options));
+                   LoadTarget(model_options));
 
   Registry<VerificationRule> rules("verification rule");
   RegisterVerificationRules(rules);
