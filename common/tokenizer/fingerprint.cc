@@ -38,7 +38,7 @@ class Hasher {
 uint64_t FingerprintOf(const TokenizerFile& file) {
   Hasher hasher;
   hasher.AddByte(file.pre_tokenizer.split_digits);
-  hasher.AddByte(file.pre_tokenizer.split_words);
+  hasher.AddByte(static_cast<uint8_t>(file.pre_tokenizer.words));
 
   std::vector<std::pair<TokenId, std::string_view>> tokens;
   for (const auto& [token, id] : file.vocabulary)
@@ -69,6 +69,7 @@ uint64_t FingerprintOf(const TokenizerFile& file) {
     hasher.AddText(left);
     hasher.AddText(right);
   }
+  if (file.normalize_to_nfc) hasher.AddByte(1);
   return hasher.hash();
 }
 

@@ -2,7 +2,9 @@
 
 #include <array>
 #include <cstddef>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "common/tokenizer/unicode_classes.h"
 #include "common/tokenizer/utf8.h"
 
@@ -41,7 +43,7 @@ Run RunOf(CharClass kind, std::string_view text, size_t at) {
 
 // End of the word at `begin` by GPT-2's pattern, by hand:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-size_t WordEnd(std::string_view text, size_t begin) {
+size_t Gpt2WordEnd(std::string_view text, size_t begin) {
   if (size_t size = ContractionSize(text.substr(begin)); size > 0) {
     return begin + size;
   }
@@ -60,10 +62,61 @@ size_t WordEnd(std::string_view text, size_t begin) {
   return run.last > begin ? run.last : run.end;
 }
 
-void SplitWords(std::string_view text,
+// As ContractionSize, in any case; "\u017F" is another small s.
+size_t AnyCaseContractionSize(std::string_view text) {
+  constexpr std::string_view kLongS = "'\xC5\xBF";
+  if (text.substr(0, kLongS.size()) == kLongS) return kLongS.size();
+  std::string front(text.substr(0, 3));
+  for (char& c : front) c = absl::ascii_tolower(static_cast<unsigned char>(c));
+  return ContractionSize(front);
+}
+
+bool IsLineBreak(char c) { return c == '\r' || c == '\n'; }
+
+CharClass ClassAt(std::string_view text, size_t at) {
+  return at < text.size() ? ClassOf(CodePointAt(text, at).value)
+                          : CharClass::kSpace;
+}
+
+// End of the white space at `begin`, as far as it is a word: to its last line
+// break, or what GPT-2's pattern takes.
+size_t SpaceEnd(std::string_view text, size_t begin) {
+  const Run run = RunOf(CharClass::kSpace, text, begin);
+  for (size_t end = run.end; end > begin; --end) {
+    if (IsLineBreak(text[end - 1])) return end;
+  }
+  if (run.end == text.size()) return run.end;
+  return run.last > begin ? run.last : run.end;
+}
+
+// End of the word at `begin` by kQwen2Pattern, by hand.
+size_t Qwen2WordEnd(std::string_view text, size_t begin) {
+  if (size_t size = AnyCaseContractionSize(text.substr(begin)); size > 0) {
+    return begin + size;
+  }
+  const CodePoint first = CodePointAt(text, begin);
+  const size_t second = begin + first.size;
+  const CharClass kind = ClassOf(first.value), next = ClassAt(text, second);
+  if (kind == CharClass::kNumber) return second;
+  if (kind == CharClass::kLetter ||
+      (next == CharClass::kLetter && !IsLineBreak(text[begin]))) {
+    return RunOf(CharClass::kLetter, text, second).end;
+  }
+  if (kind == CharClass::kOther ||
+      (text[begin] == ' ' && next == CharClass::kOther)) {
+    size_t end = RunOf(CharClass::kOther, text, second).end;
+    while (end < text.size() && IsLineBreak(text[end])) ++end;
+    return end;
+  }
+  return SpaceEnd(text, begin);
+}
+
+void SplitWords(std::string_view text, WordPattern pattern,
                 absl::FunctionRef<void(std::string_view)> word) {
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = WordEnd(text, begin);
+    const size_t end = pattern == WordPattern::kGpt2
+                           ? Gpt2WordEnd(text, begin)
+                           : Qwen2WordEnd(text, begin);
     word(text.substr(begin, end - begin));
     begin = end;
   }
@@ -78,7 +131,7 @@ void PreTokenizer::ForEachWord(
   const auto segment = [&](size_t begin, size_t end) {
     if (begin == end) return;
     const std::string_view part = text.substr(begin, end - begin);
-    split_words ? SplitWords(part, word) : word(part);
+    words == WordPattern::kWhole ? word(part) : SplitWords(part, words, word);
   };
   size_t begin = 0;
   if (split_digits) {

@@ -7,10 +7,21 @@
 
 namespace espalier {
 
+enum class WordPattern {
+  kWhole,  // no cut but the digits
+  kGpt2,
+  kQwen2,  // kQwen2Pattern
+};
+
+// As tokenizer.json of Qwen2 and Qwen3 has it.
+inline constexpr std::string_view kQwen2Pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
 // Cuts text into the words within which byte pairs are merged. Stateless.
 struct PreTokenizer {
   bool split_digits = false;  // every numeric character is a word of its own
-  bool split_words = true;    // GPT-2's pattern; false: no cut but the digits
+  WordPattern words = WordPattern::kGpt2;
 
   // Calls `word` for each word in order; together they are `text`.
   // REQUIRES: `text` is valid UTF-8.

@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
+#include "common/tokenizer/nfc.h"
 #include "common/tokenizer/utf8.h"
 
 namespace espalier {
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
     const TokenizerFile& file, TokenizerSettings settings) {
   ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(file));
   auto tokenizer = absl::WrapUnique(new Tokenizer(std::move(bpe)));
+  tokenizer->normalize_to_nfc_ = file.normalize_to_nfc;
   tokenizer->pre_tokenizer_ = file.pre_tokenizer;
   tokenizer->fingerprint_ = FingerprintOf(file);
   RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
@@ -101,7 +103,13 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
     }
     seen[index] = true;
     tokens_[index].special = added.special;
-    (added.normalized ? second_matcher_ : first_matcher_).Add(added);
+    if (!added.normalized) {
+      first_matcher_.Add(added);
+    } else {
+      AddedToken normalized = added;
+      if (normalize_to_nfc_) normalized.content = Nfc(added.content);
+      second_matcher_.Add(normalized);
+    }
   }
   return absl::OkStatus();
 }
@@ -142,7 +150,11 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text,
     pre_tokenizer_.ForEachWord(part, encode_word);
   };
   CutOut(first_matcher_, valid, special, ids, [&](std::string_view part) {
-    CutOut(second_matcher_, part, special, ids, encode_plain);
+    if (normalize_to_nfc_) {
+      CutOut(second_matcher_, Nfc(part), special, ids, encode_plain);
+    } else {
+      CutOut(second_matcher_, part, special, ids, encode_plain);
+    }
   });
   return ids;
 }

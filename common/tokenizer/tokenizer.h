@@ -91,6 +91,7 @@ class Tokenizer {
               absl::FunctionRef<void(std::string_view)> between) const;
 
   Bpe bpe_;
+  bool normalize_to_nfc_ = false;
   PreTokenizer pre_tokenizer_;
   AddedTokenMatcher first_matcher_;   // the tokens that are not normalized
   AddedTokenMatcher second_matcher_;  // the rest, in what the first left over

@@ -131,39 +131,60 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(
   return tokens;
 }
 
-// ByteLevel, with or without Digits before it.
-absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
-  ASSIGN_OR_RETURN(const JsonObject outer, document.Object("pre_tokenizer"));
+absl::StatusOr<bool> IsQwen2Split(const JsonObject& step) {
+  ASSIGN_OR_RETURN(const JsonObject pattern, step.Object("pattern"));
+  ASSIGN_OR_RETURN(const std::string regex, pattern.String("Regex"));
+  ASSIGN_OR_RETURN(const std::string behavior, step.String("behavior"));
+  ASSIGN_OR_RETURN(const bool invert, step.Bool("invert"));
+  return regex == kQwen2Pattern && behavior == "Isolated" && !invert;
+}
+
+// The steps of a Sequence, or the one that there is.
+absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& outer) {
   ASSIGN_OR_RETURN(const std::string outer_type, outer.String("type"));
   std::vector<JsonObject> steps;
-  if (outer_type == "Sequence") {
-    ASSIGN_OR_RETURN(const json* entries, outer.Array("pretokenizers"));
-    for (const json& entry : *entries) {
-      ASSIGN_OR_RETURN(
-          JsonObject step,
-          JsonObject::Of(entry, absl::StrCat(outer.PathOf("pretokenizers"), "[",
-                                             steps.size(), "]")));
-      steps.push_back(std::move(step));
-    }
-  } else {
+  if (outer_type != "Sequence") {
     steps.push_back(outer);
+    return steps;
   }
+  ASSIGN_OR_RETURN(const json* entries, outer.Array("pretokenizers"));
+  for (const json& entry : *entries) {
+    ASSIGN_OR_RETURN(
+        JsonObject step,
+        JsonObject::Of(entry, absl::StrCat(outer.PathOf("pretokenizers"), "[",
+                                           steps.size(), "]")));
+    steps.push_back(std::move(step));
+  }
+  return steps;
+}
 
+// Digits, Qwen2's Split, ByteLevel, in this order; the last one is always there
+// and cuts words itself unless Split did.
+absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
+  ASSIGN_OR_RETURN(const JsonObject outer, document.Object("pre_tokenizer"));
+  ASSIGN_OR_RETURN(const std::vector<JsonObject> steps, ParseSteps(outer));
   PreTokenizer result;
-  bool byte_level = false;
+  bool split = false, byte_level = false;
   for (const JsonObject& step : steps) {
     ASSIGN_OR_RETURN(const std::string type, step.String("type"));
-    if (type == "Digits" && !byte_level) {
+    if (type == "Digits" && !split && !byte_level) {
       ASSIGN_OR_RETURN(result.split_digits, step.Bool("individual_digits"));
       if (result.split_digits) continue;
+    }
+    if (type == "Split" && !split && !byte_level) {
+      ASSIGN_OR_RETURN(split, IsQwen2Split(step));
+      result.words = WordPattern::kQwen2;
+      if (split) continue;
     }
     if (type == "ByteLevel" && !byte_level) {
       byte_level = true;
       ASSIGN_OR_RETURN(const bool prefix_space, step.Bool("add_prefix_space"));
+      bool use_regex = true;
       if (step.Find("use_regex") != nullptr) {
-        ASSIGN_OR_RETURN(result.split_words, step.Bool("use_regex"));
+        ASSIGN_OR_RETURN(use_regex, step.Bool("use_regex"));
       }
-      if (!prefix_space) continue;
+      if (!use_regex && !split) result.words = WordPattern::kWhole;
+      if (!prefix_space && !(use_regex && split)) continue;
     }
     return Unsupported(step.PathOf("type"), step.value());
   }
@@ -171,10 +192,16 @@ absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
   return result;
 }
 
-absl::Status CheckTheRest(const JsonObject& document) {
-  if (const json* normalizer = document.Find("normalizer")) {
-    return Unsupported("normalizer", *normalizer);
-  }
+// None, or form C.
+absl::StatusOr<bool> ParseNormalizer(const JsonObject& document) {
+  if (document.Find("normalizer") == nullptr) return false;
+  ASSIGN_OR_RETURN(const JsonObject normalizer, document.Object("normalizer"));
+  ASSIGN_OR_RETURN(const std::string type, normalizer.String("type"));
+  if (type == "NFC") return true;
+  return Unsupported("normalizer", normalizer.value());
+}
+
+absl::Status CheckDecoder(const JsonObject& document) {
   ASSIGN_OR_RETURN(const JsonObject decoder, document.Object("decoder"));
   ASSIGN_OR_RETURN(const std::string type, decoder.String("type"));
   if (type != "ByteLevel") return Unsupported("decoder", decoder.value());
@@ -186,8 +213,9 @@ absl::Status CheckTheRest(const JsonObject& document) {
 absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view text) {
   ASSIGN_OR_RETURN(const json parsed, ParseJson(text));
   ASSIGN_OR_RETURN(const JsonObject document, JsonObject::Of(parsed, ""));
-  RETURN_IF_ERROR(CheckTheRest(document));
+  RETURN_IF_ERROR(CheckDecoder(document));
   TokenizerFile file;
+  ASSIGN_OR_RETURN(file.normalize_to_nfc, ParseNormalizer(document));
   ASSIGN_OR_RETURN(file.pre_tokenizer, ParsePreTokenizer(document));
   RETURN_IF_ERROR(ParseModel(document, file));
   ASSIGN_OR_RETURN(file.added_tokens, ParseAddedTokens(document));

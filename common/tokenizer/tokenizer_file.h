@@ -24,6 +24,7 @@ struct TokenizerFile {
   Vocabulary vocabulary;
   Merges merges;  // most urgent first
   std::vector<AddedToken> added_tokens;
+  bool normalize_to_nfc = false;  // text is put into form C (nfc.h) first
   PreTokenizer pre_tokenizer;
   // What encodes a byte that has no token; empty: such bytes are dropped.
   std::string unknown_token;

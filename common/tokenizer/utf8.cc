@@ -96,4 +96,27 @@ CodePoint CodePointAt(std::string_view text, size_t at) {
   return {value, size};
 }
 
+void AppendUtf8(char32_t c, std::string& text) {
+  const auto add = [&](char32_t byte) {
+    text.push_back(static_cast<char>(byte));
+  };
+  const auto follower = [&](int shift) { add(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80) {
+    add(c);
+    return;
+  }
+  if (c < 0x800) {
+    add(0xC0 | (c >> 6));
+  } else {
+    if (c < 0x10000) {
+      add(0xE0 | (c >> 12));
+    } else {
+      add(0xF0 | (c >> 18));
+      follower(12);
+    }
+    follower(6);
+  }
+  follower(0);
+}
+
 }  // namespace espalier

@@ -33,6 +33,9 @@ struct CodePoint {
 // REQUIRES: `text` is valid UTF-8 and a character begins at byte `at`.
 CodePoint CodePointAt(std::string_view text, size_t at);
 
+// REQUIRES: `c` is a code point and no surrogate.
+void AppendUtf8(char32_t c, std::string& text);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_TOKENIZER_UTF8_H_

@@ -9,8 +9,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/tokenizer/nfc.h"
 #include "common/tokenizer/pre_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/utf8.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {
@@ -49,7 +51,8 @@ TEST_P(SmallTokenizerGoldenTest, AgreesWithTokenizersOnEveryText) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldenTest,
-                         testing::Values("small", "gpt2_style", "characters"),
+                         testing::Values("small", "gpt2_style", "qwen2_style",
+                                         "characters"),
                          [](const auto& test) { return test.param; });
 
 TEST(DefaultModelGoldenTest, AgreesWithTokenizersOnEveryText) {
@@ -58,32 +61,11 @@ TEST(DefaultModelGoldenTest, AgreesWithTokenizersOnEveryText) {
   ExpectGoldenAnswers(*LoadOrDie(folder), "default_model");
 }
 
-void AppendUtf8(char32_t c, std::string& text) {
-  const auto add = [&](char32_t byte) {
-    text.push_back(static_cast<char>(byte));
-  };
-  if (c < 0x80) {
-    add(c);
-  } else if (c < 0x800) {
-    add(0xC0 | (c >> 6));
-    add(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    add(0xE0 | (c >> 12));
-    add(0x80 | ((c >> 6) & 0x3F));
-    add(0x80 | (c & 0x3F));
-  } else {
-    add(0xF0 | (c >> 18));
-    add(0x80 | ((c >> 12) & 0x3F));
-    add(0x80 | ((c >> 6) & 0x3F));
-    add(0x80 | (c & 0x3F));
-  }
-}
-
-// "acc c1c!c" for 1024 code points, as make_goldens.py's write_words().
+// "acc c1c!c'c\nc" for 1024 code points, as make_goldens.py's write_words().
 std::string Neighbourhoods(char32_t begin) {
   std::string text;
   for (char32_t c = begin; c < begin + 1024; ++c) {
-    for (std::string_view before : {"a", "", " ", "1", "!"}) {
+    for (std::string_view before : {"a", "", " ", "1", "!", "'", "\n"}) {
       text += before;
       AppendUtf8(c, text);
     }
@@ -100,19 +82,58 @@ std::string WordSizes(const PreTokenizer& pre_tokenizer,
   return digest.Hex();
 }
 
-TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
-  const std::vector<std::string> answers =
-      ReadLines(Testdata("code_points.answers"));
-  ASSERT_EQ(answers.size(), (0x110000 - 0x800) / 1024u);
-  for (const std::string& answer : answers) {
-    const std::string begin_hex = answer.substr(0, answer.find(' '));
+// Calls `check` with the first code point of each block of 1024, and with the
+// block's answers.
+template <typename Check>
+void ForEachBlock(const std::string& name, const Check& check) {
+  const std::vector<std::string> lines = ReadLines(Testdata(name));
+  ASSERT_EQ(lines.size(), (0x110000 - 0x800) / 1024u);
+  for (const std::string& line : lines) {
+    const size_t space = line.find(' ');
     int begin = 0;
-    ASSERT_TRUE(absl::SimpleHexAtoi(begin_hex, &begin));
-    const std::string text = Neighbourhoods(static_cast<char32_t>(begin));
-    EXPECT_EQ(
-        absl::StrCat(begin_hex, " ", WordSizes({.split_digits = true}, text),
-                     " ", WordSizes({.split_digits = false}, text)),
-        answer);
+    ASSERT_TRUE(absl::SimpleHexAtoi(line.substr(0, space), &begin));
+    SCOPED_TRACE(line);
+    check(static_cast<char32_t>(begin), line.substr(space + 1));
+  }
+}
+
+TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
+  ForEachBlock(
+      "code_points.answers", [](char32_t begin, const std::string& answer) {
+        const std::string text = Neighbourhoods(begin);
+        EXPECT_EQ(absl::StrCat(WordSizes({.split_digits = true}, text), " ",
+                               WordSizes({}, text), " ",
+                               WordSizes({.words = WordPattern::kQwen2}, text)),
+                  answer);
+      });
+}
+
+// As make_goldens.py's write_nfc().
+std::string NfcCandidates(char32_t begin) {
+  std::string text;
+  for (char32_t c = begin; c < begin + 1024; ++c) {
+    std::string one;
+    AppendUtf8(c, one);
+    absl::StrAppend(&text, one, "\u0301 a", one, "\u0323", one, " \u0345", one,
+                    " ", one, "\u1161\u11a8 \u1100", one, "\u11a8 ", one,
+                    "\u0338e\u0327", one, "\u0302");
+  }
+  return text;
+}
+
+TEST(NfcGoldenTest, EveryCodePointIsNormalizedAsTokenizersDoes) {
+  ForEachBlock("nfc.answers", [](char32_t begin, const std::string& answer) {
+    EXPECT_EQ(DigestOf(std::string_view(Nfc(NfcCandidates(begin)))), answer);
+  });
+}
+
+TEST(NfcGoldenTest, IsIdempotentAndLeavesAsciiAlone) {
+  EXPECT_EQ(Nfc("plain \n text"), "plain \n text");
+  EXPECT_EQ(Nfc("e\u0323\u0302"), "\u1ec7");
+  EXPECT_EQ(Nfc("e\u0302\u0323"), "\u1ec7");
+  for (const std::string& text : GoldenTexts()) {
+    const std::string once = Nfc(RepairUtf8(text));
+    EXPECT_EQ(Nfc(once), once);
   }
 }
 

@@ -14,13 +14,17 @@ import pathlib
 
 import jinja2
 import tokenizers
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from tokenizers import trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models
+from tokenizers import normalizers, pre_tokenizers, trainers
 
 import golden_texts
 import training_text
 
 PINNED = "0.23.3"
+QWEN2_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SEED = 20240917
 NUM_TEXTS = 3000
 NUM_TEXTS_SMALL = 1000  # The small tokenizers answer for the first ones.
@@ -73,8 +77,17 @@ def with_digits():
     return pre_tokenizers.Sequence([digits, byte_level()])
 
 
-def train(pre_tokenizer, vocab_size, alphabet, added):
+def qwen2_words():
+    split = pre_tokenizers.Split(Regex(QWEN2_PATTERN), "isolated")
+    bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False,
+                                          use_regex=False)
+    return pre_tokenizers.Sequence([split, bytes_only])
+
+
+def train(pre_tokenizer, vocab_size, alphabet, added, normalizer=None):
     tokenizer = Tokenizer(models.BPE())
+    if normalizer:
+        tokenizer.normalizer = normalizer
     tokenizer.pre_tokenizer = pre_tokenizer
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -112,6 +125,15 @@ def gpt2_style():
     added = [AddedToken("<|endoftext|>", special=True, normalized=True)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(byte_level(), 560, alphabet, added)
+
+
+def qwen2_style():
+    """Form C, Qwen2's pattern; an added token that form C changes."""
+    added = [special("<|im_start|>"), special("<|im_end|>"),
+             AddedToken("<think>", normalized=False),
+             AddedToken("e\u0301tude", normalized=True)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(qwen2_words(), 560, alphabet, added, normalizers.NFC())
 
 
 def characters():
@@ -153,13 +175,28 @@ def write_words():
         if 0xD800 <= begin < 0xE000:
             continue
         codes = range(begin, begin + CODE_POINTS_PER_BLOCK)
-        text = "".join(f"a{c}{c} {c}1{c}!{c}" for c in map(chr, codes))
+        text = "".join(f"a{c}{c} {c}1{c}!{c}'{c}\n{c}" for c in map(chr, codes))
         row = []
-        for pre_tokenizer in (with_digits(), byte_level()):
+        for pre_tokenizer in (with_digits(), byte_level(), qwen2_words()):
             words = pre_tokenizer.pre_tokenize_str(text)
             row.append(digest(len(word) for word, _ in words))
-        lines.append(f"{begin:x} {row[0]:08x} {row[1]:08x}")
+        lines.append(f"{begin:x} " + " ".join(f"{d:08x}" for d in row))
     (TESTDATA / "code_points.answers").write_text("\n".join(lines) + "\n")
+
+
+def write_nfc():
+    """Form C of every code point among others that it may join or pass."""
+    lines = []
+    for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
+        if 0xD800 <= begin < 0xE000:
+            continue
+        text = "".join(
+            f"{c}\u0301 a{c}\u0323{c} \u0345{c} {c}\u1161\u11a8 \u1100{c}"
+            f"\u11a8 {c}\u0338e\u0327{c}\u0302"
+            for c in map(chr, range(begin, begin + CODE_POINTS_PER_BLOCK)))
+        normal = normalizers.NFC().normalize_str(text)
+        lines.append(f"{begin:x} {digest(normal.encode()):08x}")
+    (TESTDATA / "nfc.answers").write_text("\n".join(lines) + "\n")
 
 
 def conversations(name, tokenizer, template):
@@ -182,7 +219,7 @@ def main():
     texts = golden_texts.texts(SEED, NUM_TEXTS)
     escaped = "".join(escape(text) + "\n" for text in texts)
     (TESTDATA / "texts.txt").write_text(escaped)
-    for make in (small, gpt2_style, characters):
+    for make in (small, gpt2_style, qwen2_style, characters):
         document = json.dumps(make(), ensure_ascii=False, separators=(",", ":"))
         name = make.__name__
         folder = TESTDATA / name
@@ -206,6 +243,7 @@ def main():
     lines = ",\n".join(json.dumps(chat, separators=(",", ":")) for chat in chats)
     (TESTDATA / "chats.json").write_text(f"[\n{lines}\n]\n")
     write_words()
+    write_nfc()
 
 
 if __name__ == "__main__":

@@ -43,20 +43,34 @@ TEST(PreTokenizerTest, MakesAWordOfEachDigitThatNothingLooksPast) {
 }
 
 TEST(PreTokenizerTest, LeavesTextWholeWithoutWords) {
-  EXPECT_THAT(Words({.split_words = false}, "a b 1"), ElementsAre("a b 1"));
-  EXPECT_THAT(Words({.split_digits = true, .split_words = false}, "a b 1"),
-              ElementsAre("a b ", "1"));
+  EXPECT_THAT(Words({.words = WordPattern::kWhole}, "a b 1"),
+              ElementsAre("a b 1"));
+  EXPECT_THAT(
+      Words({.split_digits = true, .words = WordPattern::kWhole}, "a b 1"),
+      ElementsAre("a b ", "1"));
+}
+
+TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {
+  const PreTokenizer qwen2 = {.words = WordPattern::kQwen2};
+  EXPECT_THAT(Words(qwen2, "I'M a (b) x12"),
+              ElementsAre("I", "'M", " a", " (", "b", ")", " x", "1", "2"));
+  EXPECT_THAT(Words(qwen2, "f();\n\n  g  \n\tz  "),
+              ElementsAre("f", "();\n\n", " ", " g", "  \n", "\tz", "  "));
 }
 
 TEST(PreTokenizerTest, GivesEveryByteOnceInOrder) {
-  for (const std::string& text : GoldenTexts()) {
-    const std::string valid = RepairUtf8(text);
-    std::string together;
-    for (const std::string& word : Words({.split_digits = true}, valid)) {
-      EXPECT_FALSE(word.empty());
-      together += word;
+  for (WordPattern words :
+       {WordPattern::kWhole, WordPattern::kGpt2, WordPattern::kQwen2}) {
+    for (const std::string& text : GoldenTexts()) {
+      const std::string valid = RepairUtf8(text);
+      std::string together;
+      for (const std::string& word :
+           Words({.split_digits = true, .words = words}, valid)) {
+        EXPECT_FALSE(word.empty());
+        together += word;
+      }
+      EXPECT_EQ(together, valid);
     }
-    EXPECT_EQ(together, valid);
   }
 }
 

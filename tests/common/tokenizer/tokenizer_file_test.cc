@@ -132,10 +132,20 @@ std::vector<BadFile> BadFiles() {
        {"added_tokens[1].lstrip"}},
       {"normalizer",
        [](json& f) {
-         f["normalizer"] = {{"type", "NFC"}};
+         f["normalizer"] = {{"type", "NFKC"}};
        },
        kUnknown,
-       {"normalizer", "NFC"}},
+       {"normalizer", "NFKC"}},
+      {"another pattern",
+       [](json& f) {
+         f["pre_tokenizer"]["pretokenizers"][0] = {
+             {"type", "Split"},
+             {"pattern", {{"Regex", "\\s+"}}},
+             {"behavior", "Isolated"},
+             {"invert", false}};
+       },
+       kUnknown,
+       {"pre_tokenizer", "Split"}},
       {"another model",
        [](json& f) { f["model"]["type"] = "WordPiece"; },
        kUnknown,

@@ -133,7 +133,9 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
         f.merges.insert(f.merges.begin(), {"b", "a"});
       },
       [](TokenizerFile& f) { f.pre_tokenizer.split_digits = true; },
-      [](TokenizerFile& f) { f.pre_tokenizer.split_words = false; },
+      [](TokenizerFile& f) { f.pre_tokenizer.words = WordPattern::kWhole; },
+      [](TokenizerFile& f) { f.pre_tokenizer.words = WordPattern::kQwen2; },
+      [](TokenizerFile& f) { f.normalize_to_nfc = true; },
       [](TokenizerFile& f) { f.added_tokens[0].special = false; },
       [](TokenizerFile& f) { f.added_tokens[0].normalized = true; },
       [](TokenizerFile& f) { f.added_tokens[0].content = "<s"; },

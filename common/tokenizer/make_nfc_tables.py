@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes nfc_tables.inc: normalization form C of the pinned `tokenizers`.
+
+  pip install tokenizers==0.23.3 && python3 make_nfc_tables.py
+
+Python's own tables propose, the package decides: the two know different
+versions of Unicode.
+"""
+import pathlib
+import unicodedata
+
+import tokenizers
+from tokenizers.normalizers import NFC, NFD
+
+PINNED = "0.23.3"
+HIGHEST = "\u0345"  # the only character of the highest combining class, 240
+HANGUL = range(0xAC00, 0xD7A4)  # by arithmetic
+
+
+def code_points():
+    return (c for c in range(0x110000)
+            if c not in HANGUL and not 0xD800 <= c < 0xE000)
+
+
+def decompositions():
+    """(whole, first, second or 0, whether NFC puts it together again)."""
+    for code in code_points():
+        mapping = unicodedata.decomposition(chr(code))
+        if not mapping or mapping.startswith("<"):
+            continue
+        if NFD().normalize_str(chr(code)) == chr(code):
+            continue
+        first, second = ([int(part, 16) for part in mapping.split()] + [0])[:2]
+        pair = chr(first) + (chr(second) if second else "")
+        composes = int(NFC().normalize_str(pair) == chr(code))
+        yield f"{{0x{code:x}, 0x{first:x}, 0x{second:x}, {composes}}},"
+
+
+def combining_class(code):
+    value = unicodedata.combining(chr(code))
+    moves = NFD().normalize_str(HIGHEST + chr(code))[0] != HIGHEST
+    return value if moves or chr(code) == HIGHEST else 0
+
+
+def class_runs():
+    """(begin, end, class) of the combining characters."""
+    begin, previous, run_class = 0, -1, 0
+    for code in code_points():
+        value = combining_class(code)
+        if value != run_class or code != previous + 1:
+            if run_class:
+                yield f"{{0x{begin:x}, 0x{previous + 1:x}, {run_class}}},"
+            begin, run_class = code, value
+        previous = code
+
+
+def table(declaration, entries):
+    lines, line = [declaration + " = {"], "   "
+    for entry in entries:
+        if len(line) + 1 + len(entry) > 80:
+            lines.append(line)
+            line = "   "
+        line += " " + entry
+    return "\n".join(lines + [line, "};\n"])
+
+
+def main():
+    if tokenizers.__version__ != PINNED:
+        raise SystemExit(f"needs tokenizers=={PINNED}")
+    text = (f"// Made by make_nfc_tables.py from tokenizers {PINNED}.\n"
+            + table("constexpr Decomposition kDecompositions[]",
+                    decompositions())
+            + table("constexpr ClassRun kClassRuns[]", class_runs()))
+    pathlib.Path(__file__).with_name("nfc_tables.inc").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

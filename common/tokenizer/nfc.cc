@@ -1,0 +1,163 @@
+#include "common/tokenizer/nfc.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+
+#include "absl/container/flat_hash_map.h"
+#include "common/tokenizer/utf8.h"
+
+namespace espalier {
+namespace {
+
+struct Decomposition {
+  char32_t whole = 0;
+  char32_t first = 0;
+  char32_t second = 0;    // 0: none
+  bool composes = false;  // the parts become the whole again
+};
+
+// Characters of one canonical combining class other than 0.
+struct ClassRun {
+  char32_t begin = 0;
+  char32_t end = 0;
+  int combining_class = 0;
+};
+
+// Both ascending.
+#include "common/tokenizer/nfc_tables.inc"
+
+// Syllables are numbered: by leading consonant, vowel, trailing consonant or
+// none.
+constexpr char32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161,
+                   kTrails = 0x11A7;  // of no consonant
+constexpr uint32_t kNumLeads = 19, kNumVowels = 21, kNumTrails = 28;
+constexpr uint32_t kNumSyllables = kNumLeads * kNumVowels * kNumTrails;
+
+// Below, every character is in form C already and combines with nothing that
+// comes before it.
+constexpr char32_t kFirstCombining = 0x300;
+
+bool IsSimple(std::string_view text) {
+  // U+0300 is written CC 80.
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0xCC;
+  });
+}
+
+int CombiningClass(char32_t c) {
+  if (c < kFirstCombining) return 0;
+  const auto* run = std::upper_bound(
+      std::begin(kClassRuns), std::end(kClassRuns), c,
+      [](char32_t value, const ClassRun& r) { return value < r.end; });
+  return run != std::end(kClassRuns) && run->begin <= c ? run->combining_class
+                                                        : 0;
+}
+
+void AppendDecomposed(char32_t c, std::u32string& out) {
+  if (const uint32_t index = c - kSyllables; index < kNumSyllables) {
+    out.push_back(kLeads + index / (kNumVowels * kNumTrails));
+    out.push_back(kVowels + index / kNumTrails % kNumVowels);
+    if (index % kNumTrails != 0) out.push_back(kTrails + index % kNumTrails);
+    return;
+  }
+  const auto* entry = std::lower_bound(
+      std::begin(kDecompositions), std::end(kDecompositions), c,
+      [](const Decomposition& d, char32_t value) { return d.whole < value; });
+  if (entry == std::end(kDecompositions) || entry->whole != c) {
+    out.push_back(c);
+    return;
+  }
+  AppendDecomposed(entry->first, out);
+  if (entry->second != 0) AppendDecomposed(entry->second, out);
+}
+
+// Marks behind a character come in the order of their classes.
+void SortMarks(std::u32string& text) {
+  for (auto begin = text.begin(); begin != text.end();) {
+    if (CombiningClass(*begin) == 0) {
+      ++begin;
+      continue;
+    }
+    const auto end = std::find_if(
+        begin, text.end(), [](char32_t c) { return CombiningClass(c) == 0; });
+    std::stable_sort(begin, end, [](char32_t a, char32_t b) {
+      return CombiningClass(a) < CombiningClass(b);
+    });
+    begin = end;
+  }
+}
+
+using Compositions = absl::flat_hash_map<uint64_t, char32_t>;
+
+uint64_t PairKey(char32_t first, char32_t second) {
+  return uint64_t{first} << 32 | second;
+}
+
+Compositions MakeCompositions() {
+  Compositions compositions;
+  for (const Decomposition& d : kDecompositions) {
+    if (d.composes && d.second != 0) {
+      compositions[PairKey(d.first, d.second)] = d.whole;
+    }
+  }
+  return compositions;
+}
+
+// 0: the two stay two.
+char32_t Compose(char32_t first, char32_t second) {
+  const uint32_t lead = first - kLeads, vowel = second - kVowels;
+  if (lead < kNumLeads && vowel < kNumVowels) {
+    return kSyllables + (lead * kNumVowels + vowel) * kNumTrails;
+  }
+  const uint32_t syllable = first - kSyllables, trail = second - kTrails;
+  if (syllable < kNumSyllables && syllable % kNumTrails == 0 && trail > 0 &&
+      trail < kNumTrails) {
+    return first + trail;
+  }
+  static const Compositions& compositions =
+      *new Compositions(MakeCompositions());
+  const auto found = compositions.find(PairKey(first, second));
+  return found == compositions.end() ? 0 : found->second;
+}
+
+// Joins each character with the one of class 0 before it, unless something of
+// at least its own class is between them.
+std::u32string Composed(const std::u32string& text) {
+  std::u32string out;
+  size_t starter = std::u32string::npos;
+  int last_class = 0;  // of what is behind the starter
+  for (char32_t c : text) {
+    const int combining_class = CombiningClass(c);
+    const bool adjacent = starter + 1 == out.size();
+    if (starter != std::u32string::npos &&
+        (adjacent || last_class < combining_class)) {
+      if (const char32_t whole = Compose(out[starter], c); whole != 0) {
+        out[starter] = whole;
+        continue;
+      }
+    }
+    if (combining_class == 0) starter = out.size();
+    last_class = combining_class;
+    out.push_back(c);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Nfc(std::string_view text) {
+  if (IsSimple(text)) return std::string(text);
+  std::u32string decomposed;
+  for (size_t at = 0; at < text.size();) {
+    const CodePoint c = CodePointAt(text, at);
+    AppendDecomposed(c.value, decomposed);
+    at += c.size;
+  }
+  SortMarks(decomposed);
+  std::string normal;
+  for (char32_t c : Composed(decomposed)) AppendUtf8(c, normal);
+  return normal;
+}
+
+}  // namespace espalier
