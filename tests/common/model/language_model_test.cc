@@ -148,6 +148,8 @@ INSTANTIATE_TEST_SUITE_P(Subjects, LanguageModelTest,
                          ::testing::ValuesIn(Subjects()), SubjectName);
 
 TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
+  // Logits are near 10; a split operand of the native kernels has 16 bits.
+  const double tolerance = GetParam().backend == "native" ? 5e-4 : 1e-4;
   std::mt19937 random(1);
   const std::vector<TokenId> tokens = RandomTokens(random, 40);
   const auto expected =
@@ -158,7 +160,7 @@ TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
   ASSERT_EQ(rows.size(), 40u);
   for (size_t row = 0; row < rows.size(); ++row) {
     for (size_t token = 0; token < rows[row].size(); ++token) {
-      ASSERT_NEAR(rows[row][token], expected[row][token], 1e-4)
+      ASSERT_NEAR(rows[row][token], expected[row][token], tolerance)
           << "row " << row << ", token " << token;
     }
   }
