@@ -24,6 +24,7 @@ inline constexpr int32_t kPrefixParent = -1;
 
 // The logits themselves, or whatever can be made of them.
 struct AnyUse {};
+using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest>;
 
 // One sequence's part of a forward pass: a tree of tokens that continues its
 // cached prefix. A row sees the prefix, its ancestors and itself; its position
@@ -37,7 +38,7 @@ struct SequenceRows {
   int64_t num_logit_rows = 0;
   // With a request the rows will be asked for that and nothing else, and the
   // model need not write their logits down.
-  std::variant<AnyUse, DrawRequest, RankRequest> use;
+  LogitUse use;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.

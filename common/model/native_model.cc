@@ -24,8 +24,7 @@ struct ReductionFactory {
   const nn::Kernels& kernels;
   int64_t threads = 0;
 
-  Reduction For(const decltype(SequenceRows::use)& use,
-                const NativePass::Sequence& part) const {
+  Reduction For(const LogitUse& use, const NativePass::Sequence& part) const {
     const int64_t rows = part.num_logit_rows;
     if (const auto* rank = std::get_if<RankRequest>(&use)) {
       return RankedRows(*rank, rows, vocab, kernels, threads);

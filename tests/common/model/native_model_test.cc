@@ -144,10 +144,8 @@ TEST_P(NativeModelTest, RequestedAnswersAreThoseOfTheLogits) {
   for (int64_t threads : {1, 3}) {
     const auto model = Load(threads);
     std::vector<SequenceRows> batch;
-    for (const auto& use : {decltype(SequenceRows::use)(AnyUse{}),
-                            {greedy},
-                            {sampled},
-                            {ranked}}) {
+    for (const auto& use :
+         {LogitUse(AnyUse{}), {greedy}, {sampled}, {ranked}}) {
       const CacheId cache = model->NewSequence();
       ASSERT_TRUE(Prefill(*model, cache, prompt, 256).ok());
       batch.push_back({.cache = cache,
