@@ -6,26 +6,13 @@
 #include <limits>
 #include <numeric>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "verifier/near_tie.h"
+#include "common/model/logit_row.h"
+#include "common/spec/near_tie.h"
+#include "common/spec/noisy_argmax.h"
 
 namespace espalier::verifier {
-namespace {
-
-absl::Status CheckFinite(absl::Span<const float> logits) {
-  bool all_finite = true;
-  for (float logit : logits) all_finite &= std::isfinite(logit);
-  if (all_finite) return absl::OkStatus();
-  const auto bad = std::find_if(logits.begin(), logits.end(),
-                                [](float x) { return !std::isfinite(x); });
-  return absl::InternalError(
-      absl::StrCat("logit of token ", bad - logits.begin(), " is ", *bad));
-}
-
-}  // namespace
 
 absl::StatusOr<TargetLaw> LawTransform::Apply(absl::Span<const float> logits,
                                               const SamplingParams& sampling) {
@@ -58,12 +45,11 @@ TargetLaw LawTransform::Greedy(absl::Span<const float> logits) {
           .near_tie = logits[best] - second <= kNearTie};
 }
 
-// Relative to the largest logit, so that no temperature can overflow upwards.
 void LawTransform::Scale(absl::Span<const float> logits, float temperature) {
   const float largest = *std::max_element(logits.begin(), logits.end());
   weights_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
-    weights_[i] = (logits[i] - largest) / temperature;
+    weights_[i] = LogWeight(logits[i], largest, temperature);
   }
   all_tokens_ = true;
 }

@@ -7,34 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "verifier/choosers.h"
+#include "verifier/pass_laws.h"
 
 namespace espalier::verifier {
-namespace {
-
-// The laws that a pass's logits stand for. Only rows that a rule visits are
-// transformed, or even copied from the device.
-class LogitLaws final : public TargetLaws {
- public:
-  // Borrows all three.
-  LogitLaws(const LogitRows& logits, const SamplingParams& sampling,
-            LawTransform& transform)
-      : logits_(logits), sampling_(sampling), transform_(transform) {}
-
-  absl::StatusOr<TargetLaw> LawAt(int32_t node) override {
-    auto law = transform_.Apply(logits_.Row(node), sampling_);
-    if (law.ok()) return law;
-    return absl::Status(
-        law.status().code(),
-        absl::StrCat("after node ", node, ": ", law.status().message()));
-  }
-
- private:
-  const LogitRows& logits_;
-  const SamplingParams& sampling_;
-  LawTransform& transform_;
-};
-
-}  // namespace
 
 absl::Status TargetModelError(const absl::Status& status) {
   if (status.ok()) return status;
@@ -46,20 +21,27 @@ absl::Status TargetModelError(const absl::Status& status) {
 
 absl::StatusOr<Verdict> TreePass::Run(const Input& input) {
   const TokenTree& tree = input.tree;
+  const LogitUse use = UseOfLaws(input.rule, input.sampling);
   const SequenceRows rows = {.cache = input.cache,
                              .tokens = tree.tokens,
                              .parents = tree.parents,
-                             .num_logit_rows = tree.num_nodes()};
+                             .num_logit_rows = tree.num_nodes(),
+                             .use = use};
   const int64_t root_position = model_.Length(input.cache);
   const absl::Time start = clock_.Now();
   auto logits = model_.Forward({&rows, 1});
   if (!logits.ok()) return TargetModelError(logits.status());
   const absl::Time forwarded = clock_.Now();
 
-  LogitLaws laws(**logits, input.sampling, transform_);
+  const int64_t first_position = root_position + 1;
+  PassLaws laws({.tree = tree,
+                 .sampling = input.sampling,
+                 .use = use,
+                 .rows = **logits,
+                 .first_position = first_position},
+                transform_);
   GumbelChooser chooser(input.sampling.seed);
-  auto accepted = input.rule.Accept(tree, /*first_position=*/root_position + 1,
-                                    laws, chooser);
+  auto accepted = input.rule.Accept(tree, first_position, laws, chooser);
   if (!accepted.ok()) return TargetModelError(accepted.status());
   const absl::Time walked = clock_.Now();
 

@@ -17,8 +17,8 @@ namespace espalier::verifier {
 struct TargetLaw {
   absl::Span<const TokenId> tokens;  // [n] ascending; empty: the ids 0 .. n-1
   absl::Span<const float> log_weights;  // [n] finite or -inf, not all -inf
-  // Greedy: another token's logit came so close to the largest that rounding
-  // could have decided. For statistics; no rule reads it.
+  // The law is that of a token which rounding could have decided: another came
+  // close to its logit or its score. For statistics; no rule reads it.
   bool near_tie = false;
 
   TokenId token(int64_t i) const {
@@ -56,6 +56,11 @@ struct Acceptance {
 class VerificationRule {
  public:
   virtual ~VerificationRule() = default;
+
+  // Whether Accept uses the law of a node for nothing but one draw, at the
+  // node's own position. Then a pass may draw there itself, and hand over the
+  // law of the drawn token alone.
+  virtual bool only_draws() const { return false; }
 
   // `first_position`: absolute position of the first emitted token, which is
   // the number of committed tokens. REQUIRES: tree is valid.

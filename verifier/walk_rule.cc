@@ -27,6 +27,8 @@ std::vector<int32_t> ChildrenWith(const TokenTree& tree,
 
 class WalkRule final : public VerificationRule {
  public:
+  bool only_draws() const override { return true; }
+
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
                                     int64_t first_position, TargetLaws& laws,
                                     Chooser& chooser) const override {

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/model/logit_row.h"
 #include "common/model/model_config.h"
 #include "common/spec/types.h"
 
@@ -20,6 +22,10 @@ using CacheId = int64_t;
 // kNoParent, so that a TokenTree's columns are passed as they are.
 inline constexpr int32_t kPrefixParent = -1;
 
+// The logits themselves, or whatever can be made of them.
+struct AnyUse {};
+using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest>;
+
 // One sequence's part of a forward pass: a tree of tokens that continues its
 // cached prefix. A row sees the prefix, its ancestors and itself; its position
 // is the prefix length plus its depth. A prompt is a chain of rows.
@@ -30,17 +36,33 @@ struct SequenceRows {
   // Logits are wanted for the last so many rows: 0 inside a prompt, 1 at its
   // end, all of a tree.
   int64_t num_logit_rows = 0;
+  // With a request the rows will be asked for that and nothing else, and the
+  // model need not write their logits down.
+  LogitUse use;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.
-// Outlives the pass, and the model.
+// Outlives the pass, and the model. REQUIRES: 0 <= row < num_rows(), and what
+// is asked of a row is what its sequence said.
 class LogitRows {
  public:
   virtual ~LogitRows() = default;
   virtual int64_t num_rows() const = 0;
 
-  // [vocab] of row 0 <= row < num_rows(). Stays valid while this object lives.
+  // [vocab]. Stays valid while this object lives.
   virtual absl::Span<const float> Row(int64_t row) const = 0;
+
+  // The token after the row's, whose position is thus known. INTERNAL: as
+  // CheckFinite. A model that has the logits takes the answer from them.
+  virtual absl::StatusOr<DrawnToken> Draw(int64_t row,
+                                          const DrawRequest& request,
+                                          int64_t position) const {
+    return DrawFrom(Row(row), request, position);
+  }
+  virtual absl::StatusOr<Ranking> Rank(int64_t row,
+                                       const RankRequest& request) const {
+    return RankFrom(Row(row), request);
+  }
 };
 
 struct ModelInfo {

@@ -20,9 +20,10 @@ NativeDecoder::NativeDecoder(Parts parts)
       kernels_(*parts.kernels),
       operand_(parts.exact ? kernels_.exact_operand : kernels_.fast_operand),
       pool_(std::move(parts.pool)),
-      attention_(config_, weights_->frequencies, kernels_, *pool_) {}
+      attention_(config_, weights_->frequencies, kernels_, *pool_),
+      head_chunks_(kernels_, *pool_) {}
 
-void NativeDecoder::Run(const NativePass& pass, float* logits) {
+void NativeDecoder::Run(const NativePass& pass) {
   rows_ = pass.rows();
   const int64_t q_size = config_.num_heads * config_.head_dim;
   const int64_t kv_size = config_.num_kv_heads * config_.head_dim;
@@ -38,7 +39,7 @@ void NativeDecoder::Run(const NativePass& pass, float* logits) {
     Attention(weights_->layers[i], i);
     FeedForward(weights_->layers[i]);
   }
-  if (pass.num_logit_rows() > 0) Head(pass, logits);
+  if (pass.num_logit_rows() > 0) Head(pass);
 }
 
 void NativeDecoder::Embed(const NativePass& pass) {
@@ -80,7 +81,7 @@ void NativeDecoder::FeedForward(const NativeLayer& layer) {
             .accumulate = true});
 }
 
-void NativeDecoder::Head(const NativePass& pass, float* logits) {
+void NativeDecoder::Head(const NativePass& pass) {
   const int64_t hidden = config_.hidden_size;
   // Ascending, so rows move to the front without overwriting each other.
   for (int64_t i = 0; i < pass.num_logit_rows(); ++i) {
@@ -88,10 +89,16 @@ void NativeDecoder::Head(const NativePass& pass, float* logits) {
     std::copy_n(&x_[pass.logit_rows[i] * hidden], hidden, &x_[i * hidden]);
   }
   Normalize(weights_->final_norm, pass.num_logit_rows(), x_.data());
-  Multiply({.linear = weights_->head,
-            .x = normed_,
-            .rows = pass.num_logit_rows(),
-            .out = logits});
+  const nn::LinearArgs product = ArgsOf(
+      {.linear = weights_->head, .x = normed_, .rows = pass.num_logit_rows()});
+  head_chunks_.Run(product, [&pass](const nn::ProductChunk& chunk) {
+    nn::ProductChunk part = chunk;
+    for (const NativePass::Sequence& sequence : pass.sequences) {
+      if (sequence.num_logit_rows == 0) continue;
+      sequence.logits->Take(part);
+      part.rows += sequence.num_logit_rows * part.stride;
+    }
+  });
 }
 
 void NativeDecoder::Normalize(const NativeNorm& norm, int64_t rows,
@@ -137,29 +144,35 @@ NativeDecoder::Operands NativeDecoder::Prepare(const Product& product) {
   return {.type = operand_, .rows = operands_.data(), .stride = lines * kLine};
 }
 
-void NativeDecoder::Multiply(const Product& product) {
+nn::LinearArgs NativeDecoder::ArgsOf(const Product& product) {
   const nn::PackedMatrix& matrix = product.linear.matrix;
   const std::vector<float>& bias = product.linear.bias;
   const Operands operands = Prepare(product);
-  const int64_t grain = std::max<int64_t>(
-      1, matrix.panels() / (kChunksPerThread * pool_->threads()));
-  pool_->ParallelFor(
-      matrix.panels(), grain, [&](const nn::ThreadPool::Chunk& chunk) {
-        kernels_.linear({.weights = matrix.view(),
-                         .panel_begin = chunk.begin,
-                         .panel_end = chunk.end,
-                         .bias = bias.empty() ? nullptr : bias.data(),
-                         .rows = product.rows,
-                         .operand = operands.type,
-                         .x = operands.rows,
-                         .x_stride = operands.stride,
-                         .out = product.out,
-                         .out_stride = matrix.out_columns(),
-                         .out_columns = matrix.out_columns(),
-                         .activation = product.activation,
-                         .gated = matrix.gated(),
-                         .accumulate = product.accumulate});
-      });
+  return {.weights = matrix.view(),
+          .bias = bias.empty() ? nullptr : bias.data(),
+          .rows = product.rows,
+          .operand = operands.type,
+          .x = operands.rows,
+          .x_stride = operands.stride,
+          .out = product.out,
+          .out_stride = matrix.out_columns(),
+          .out_columns = matrix.out_columns(),
+          .activation = product.activation,
+          .gated = matrix.gated(),
+          .accumulate = product.accumulate};
+}
+
+void NativeDecoder::Multiply(const Product& product) {
+  const int64_t panels = product.linear.matrix.panels();
+  const nn::LinearArgs args = ArgsOf(product);
+  const int64_t grain =
+      std::max<int64_t>(1, panels / (kChunksPerThread * pool_->threads()));
+  pool_->ParallelFor(panels, grain, [&](const nn::ThreadPool::Chunk& chunk) {
+    nn::LinearArgs part = args;
+    part.panel_begin = chunk.begin;
+    part.panel_end = chunk.end;
+    kernels_.linear(part);
+  });
 }
 
 }  // namespace espalier

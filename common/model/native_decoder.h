@@ -12,6 +12,7 @@
 #include "common/model/native_pass.h"
 #include "common/model/native_weights.h"
 #include "common/nn/kernels.h"
+#include "common/nn/product_chunks.h"
 #include "common/nn/thread_pool.h"
 
 namespace espalier {
@@ -31,17 +32,18 @@ class NativeDecoder {
 
   explicit NativeDecoder(Parts parts);
 
-  const nn::Kernels& kernels() const { return kernels_; }
+  // Puts the K/V of all rows into their caches and gives the logits of the
+  // wanted rows to the pass's reductions.
+  void Run(const NativePass& pass);
 
-  // Puts the K/V of all rows into their caches and writes the logits of the
-  // wanted rows to `logits`: [pass.num_logit_rows(), vocab].
-  void Run(const NativePass& pass, float* logits);
+  const nn::Kernels& kernels() const { return kernels_; }
+  int64_t threads() const { return pool_->threads(); }
 
  private:
   void Embed(const NativePass& pass);
   void Attention(const NativeLayer& layer, int64_t index);
   void FeedForward(const NativeLayer& layer);
-  void Head(const NativePass& pass, float* logits);
+  void Head(const NativePass& pass);
   void Normalize(const NativeNorm& norm, int64_t rows, const float* x);
 
   struct Product {
@@ -52,6 +54,7 @@ class NativeDecoder {
     nn::Activation activation = nn::Activation::kNone;
     bool accumulate = false;
   };
+  nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
   void Multiply(const Product& product);
 
   // Rows as a product reads them.
@@ -68,6 +71,7 @@ class NativeDecoder {
   const nn::OperandType operand_;  // of bf16 weights
   const std::unique_ptr<nn::ThreadPool> pool_;
   NativeAttention attention_;
+  nn::ProductChunks head_chunks_;
 
   // Of the pass in progress.
   int64_t rows_ = 0;

@@ -1,35 +1,96 @@
 #include "common/model/native_model.h"
 
+#include <deque>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
+#include "common/model/dense_rows.h"
+#include "common/model/drawn_rows.h"
+#include "common/model/ranked_rows.h"
 #include "common/model/row_batch.h"
 
 namespace espalier {
 namespace {
 
-class HostLogitRows final : public LogitRows {
- public:
-  HostLogitRows(int64_t rows, int64_t vocab)
-      : rows_(rows),
-        vocab_(vocab),
-        logits_(std::make_unique_for_overwrite<float[]>(rows * vocab)) {}
+using Reduction = std::variant<DenseRows, DrawnRows, RankedRows>;
 
-  float* data() { return logits_.get(); }
-  int64_t num_rows() const override { return rows_; }
+// Makes the reduction that serves a sequence's use of its logits.
+struct ReductionFactory {
+  int64_t vocab = 0;
+  const nn::Kernels& kernels;
+  int64_t threads = 0;
+
+  Reduction For(const LogitUse& use, const NativePass::Sequence& part) const {
+    const int64_t rows = part.num_logit_rows;
+    if (const auto* rank = std::get_if<RankRequest>(&use)) {
+      return RankedRows(*rank, rows, vocab, kernels, threads);
+    }
+    const auto* draw = std::get_if<DrawRequest>(&use);
+    if (draw == nullptr) return DenseRows(rows, vocab);
+    // A draw is that of the token after the row's.
+    std::vector<int64_t> positions(part.tree.positions.end() - rows,
+                                   part.tree.positions.end());
+    for (int64_t& position : positions) ++position;
+    return DrawnRows(*draw, positions, kernels, threads);
+  }
+};
+
+// What the reductions of a pass have made of its rows.
+class ReducedRows final : public LogitRows {
+ public:
+  // Returns where the rows' logits go. They follow those added before.
+  RowReduction* Add(int64_t rows, Reduction reduction) {
+    auto& part = parts_.emplace_back(std::move(reduction));
+    for (int64_t row = 0; row < rows; ++row) where_.push_back({&part, row});
+    return std::visit([](auto& r) -> RowReduction* { return &r; }, part);
+  }
+
+  int64_t num_rows() const override {
+    return static_cast<int64_t>(where_.size());
+  }
 
   absl::Span<const float> Row(int64_t row) const override {
-    ESPALIER_CHECK(0 <= row && row < rows_);
-    return {logits_.get() + row * vocab_, static_cast<size_t>(vocab_)};
+    const auto [part, own_row] = At(row);
+    const auto* dense = std::get_if<DenseRows>(part);
+    ESPALIER_CHECK(dense != nullptr);
+    return dense->Row(own_row);
+  }
+
+  absl::StatusOr<DrawnToken> Draw(int64_t row, const DrawRequest& request,
+                                  int64_t position) const override {
+    const auto [part, own_row] = At(row);
+    const auto* drawn = std::get_if<DrawnRows>(part);
+    if (drawn == nullptr) return LogitRows::Draw(row, request, position);
+    ESPALIER_CHECK(drawn->request() == request &&
+                   drawn->position(own_row) == position);
+    return drawn->Draw(own_row);
+  }
+
+  absl::StatusOr<Ranking> Rank(int64_t row,
+                               const RankRequest& request) const override {
+    const auto [part, own_row] = At(row);
+    const auto* ranked = std::get_if<RankedRows>(part);
+    if (ranked == nullptr) return LogitRows::Rank(row, request);
+    ESPALIER_CHECK(ranked->request() == request);
+    return ranked->Rank(own_row);
   }
 
  private:
-  const int64_t rows_;
-  const int64_t vocab_;
-  const std::unique_ptr<float[]> logits_;  // [rows, vocab]
+  struct Place {
+    const Reduction* part = nullptr;
+    int64_t row = 0;  // of the part
+  };
+  const Place& At(int64_t row) const {
+    ESPALIER_CHECK(0 <= row && row < num_rows());
+    return where_[row];
+  }
+
+  std::deque<Reduction> parts_;  // by sequence
+  std::vector<Place> where_;     // by row of the pass
 };
 
 }  // namespace
@@ -94,7 +155,8 @@ absl::StatusOr<NativePass> NativeModel::BuildPass(
     NativePass::Sequence part = {
         .first_row = pass.rows(),
         .tree = BuildRowTree(rows.parents, kv.length()),
-        .cache = &kv};
+        .cache = &kv,
+        .num_logit_rows = rows.num_logit_rows};
     pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
                        rows.tokens.end());
     pass.positions.insert(pass.positions.end(), part.tree.positions.begin(),
@@ -109,15 +171,22 @@ absl::StatusOr<NativePass> NativeModel::BuildPass(
 
 absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
     absl::Span<const SequenceRows> batch) {
-  ASSIGN_OR_RETURN(const NativePass pass, BuildPass(batch));
-  auto logits = std::make_unique<HostLogitRows>(pass.num_logit_rows(),
-                                                info_.config.vocab_size);
+  ASSIGN_OR_RETURN(NativePass pass, BuildPass(batch));
+  auto reduced = std::make_unique<ReducedRows>();
+  const ReductionFactory factory = {.vocab = info_.config.vocab_size,
+                                    .kernels = decoder_->kernels(),
+                                    .threads = decoder_->threads()};
+  for (size_t i = 0; i < batch.size(); ++i) {
+    NativePass::Sequence& part = pass.sequences[i];
+    part.logits =
+        reduced->Add(part.num_logit_rows, factory.For(batch[i].use, part));
+  }
   for (const SequenceRows& rows : batch) Get(rows.cache).last_parents.clear();
-  decoder_->Run(pass, logits->data());
+  decoder_->Run(pass);
   for (size_t i = 0; i < batch.size(); ++i) {
     Get(batch[i].cache).last_parents = pass.sequences[i].tree.parents;
   }
-  return logits;
+  return reduced;
 }
 
 absl::Status NativeModel::Keep(CacheId cache, absl::Span<const int32_t> path) {

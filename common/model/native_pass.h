@@ -6,6 +6,7 @@
 
 #include "common/model/paged_kv_cache.h"
 #include "common/model/row_batch.h"
+#include "common/model/row_reduction.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -17,6 +18,9 @@ struct NativePass {
     int64_t first_row = 0;
     RowTree tree;
     PagedKvCache* cache = nullptr;  // with room for the rows
+    // Takes the logits of the sequence's wanted rows.
+    int64_t num_logit_rows = 0;
+    RowReduction* logits = nullptr;
   };
 
   std::vector<TokenId> tokens;      // [rows]

@@ -11,6 +11,7 @@ namespace {
 
 struct Avx2 {
   using Reg = __m256;
+  using Words = uint64_t __attribute__((vector_size(32)));
   static constexpr int64_t kLanes = 8;
   static constexpr int kTileRows = 6;
 
@@ -38,6 +39,17 @@ struct Avx2 {
         _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
     const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  static float Largest(Reg x) {
+    const __m128 four =
+        _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
+  }
+  // The low halves, multiplied in full.
+  static Words MulLow(Words a, Words b) {
+    return reinterpret_cast<Words>(_mm256_mul_epu32(
+        reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));
   }
   static Reg LowBf16(const uint32_t* p) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(Pairs(p), 16));

@@ -15,6 +15,7 @@ namespace {
 
 struct Avx512 {
   using Reg = __m512;
+  using Words = uint64_t __attribute__((vector_size(64)));
   static constexpr int64_t kLanes = 16;
   static constexpr int kTileRows = 12;
 
@@ -35,6 +36,12 @@ struct Avx512 {
   // 2^n of whole numbers -126 .. 127.
   static Reg Pow2(Reg n) { return _mm512_scalef_ps(_mm512_set1_ps(1.0f), n); }
   static float Total(Reg x) { return _mm512_reduce_add_ps(x); }
+  static float Largest(Reg x) { return _mm512_reduce_max_ps(x); }
+  // The low halves, multiplied in full.
+  static Words MulLow(Words a, Words b) {
+    return reinterpret_cast<Words>(_mm512_mul_epu32(
+        reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+  }
   static Reg LowBf16(const uint32_t* p) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(Pairs(p), 16));
   }

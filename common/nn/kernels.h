@@ -160,6 +160,25 @@ inline int64_t AttendScratch(const AttendArgs& args) {
          kPageTokens * args.head_dim + 16;
 }
 
+// The largest of every kPanelOutputs numbers of a row, so that a search passes
+// over panels instead of numbers.
+struct PeakArgs {
+  const float* x = nullptr;  // [size]
+  int64_t size = 0;
+  const float* offsets = nullptr;  // [size] or null: none
+  float scale = 0;                 // of the offsets
+  float* peaks = nullptr;  // [ceil(size / kPanelOutputs)] of x + scale * offset
+};
+
+// The Gumbel noise of a range of tokens, from above: within 0.1 where it is
+// large, and above 0 where it is small or negative. See GumbelNoise.
+struct NoiseArgs {
+  uint64_t key = 0;           // of Philox
+  uint32_t counter[4] = {};   // of the first four tokens; then [0] counts up
+  int64_t panels = 0;         // of kPanelOutputs tokens
+  float* ceilings = nullptr;  // [panels * kPanelOutputs]
+};
+
 struct Kernels {
   const char* name;  // "avx2"
   // The operands of bf16 weights: as exact as this backend can do fast, and as
@@ -177,6 +196,11 @@ struct Kernels {
                   int64_t to_slot);
   void (*attend)(const AttendArgs&);
   int64_t attend_queries;  // that one call should have, if there are so many
+  // Whether all of x is finite; else the peaks mean nothing.
+  bool (*peaks)(const PeakArgs&);
+  // Sum of e^(x - shift), for shift >= x.
+  float (*sum_exp)(const float* x, int64_t size, float shift);
+  void (*noise_ceilings)(const NoiseArgs&);
 };
 
 // The backends; each is there where it can be compiled. See UsableBackends.

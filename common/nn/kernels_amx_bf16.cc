@@ -4,6 +4,7 @@
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/reduce_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
@@ -82,7 +83,10 @@ const Kernels& AmxBf16Kernels() {
                                        .write_kv = WriteKvOfAnyHead,
                                        .copy_kv = CopyKvOfAnyHead,
                                        .attend = AttendWithAnyHead,
-                                       .attend_queries = 2 * kAmxRows};
+                                       .attend_queries = 2 * kAmxRows,
+                                       .peaks = Peaks<Avx512>,
+                                       .sum_exp = SumExp<Avx512>,
+                                       .noise_ceilings = NoiseCeilings<Avx512>};
   return kKernels;
 }
 

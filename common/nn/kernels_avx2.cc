@@ -3,6 +3,7 @@
 #include "common/nn/avx2_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/reduce_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
@@ -18,7 +19,10 @@ const Kernels& Avx2Kernels() {
                                        .write_kv = WriteKv,
                                        .copy_kv = CopyKv,
                                        .attend = Attend<Avx2>,
-                                       .attend_queries = 12};
+                                       .attend_queries = 12,
+                                       .peaks = Peaks<Avx2>,
+                                       .sum_exp = SumExp<Avx2>,
+                                       .noise_ceilings = NoiseCeilings<Avx2>};
   return kKernels;
 }
 

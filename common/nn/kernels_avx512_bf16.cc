@@ -2,6 +2,7 @@
 #include "common/nn/avx512_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/reduce_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
@@ -68,7 +69,10 @@ const Kernels& Avx512Bf16Kernels() {
                                        .write_kv = WriteKv,
                                        .copy_kv = CopyKv,
                                        .attend = AttendAnyHead,
-                                       .attend_queries = 12};
+                                       .attend_queries = 12,
+                                       .peaks = Peaks<Avx512>,
+                                       .sum_exp = SumExp<Avx512>,
+                                       .noise_ceilings = NoiseCeilings<Avx512>};
   return kKernels;
 }
 

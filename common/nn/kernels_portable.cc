@@ -4,6 +4,7 @@
 #include "common/nn/attention_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/reduce_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
@@ -11,6 +12,7 @@ namespace {
 
 struct Portable {
   using Reg = float __attribute__((vector_size(16)));
+  using Words = uint64_t __attribute__((vector_size(16)));
   using Bits = uint32_t __attribute__((vector_size(16)));
   static constexpr int64_t kLanes = 4;
   static constexpr int kTileRows = 6;
@@ -41,6 +43,14 @@ struct Portable {
                                  << 23);
   }
   static float Total(Reg x) { return (x[0] + x[2]) + (x[1] + x[3]); }
+  static float Largest(Reg x) {
+    const float a = x[0] > x[1] ? x[0] : x[1], b = x[2] > x[3] ? x[2] : x[3];
+    return a > b ? a : b;
+  }
+  // The low halves, multiplied in full.
+  static Words MulLow(Words a, Words b) {
+    return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
+  }
   static Reg LowBf16(const uint32_t* p) {
     return reinterpret_cast<Reg>(Pairs(p) << 16);
   }
@@ -59,17 +69,21 @@ struct Portable {
 }  // namespace
 
 const Kernels& PortableKernels() {
-  static constexpr Kernels kKernels = {.name = "portable",
-                                       .exact_operand = OperandType::kFloat32,
-                                       .fast_operand = OperandType::kFloat32,
-                                       .prepare = nullptr,
-                                       .linear = Linear<Portable>,
-                                       .normalize = Normalize<Portable>,
-                                       .rotate = Rotate<Portable>,
-                                       .write_kv = WriteKv,
-                                       .copy_kv = CopyKv,
-                                       .attend = Attend<Portable>,
-                                       .attend_queries = 12};
+  static constexpr Kernels kKernels = {
+      .name = "portable",
+      .exact_operand = OperandType::kFloat32,
+      .fast_operand = OperandType::kFloat32,
+      .prepare = nullptr,
+      .linear = Linear<Portable>,
+      .normalize = Normalize<Portable>,
+      .rotate = Rotate<Portable>,
+      .write_kv = WriteKv,
+      .copy_kv = CopyKv,
+      .attend = Attend<Portable>,
+      .attend_queries = 12,
+      .peaks = Peaks<Portable>,
+      .sum_exp = SumExp<Portable>,
+      .noise_ceilings = NoiseCeilings<Portable>};
   return kKernels;
 }
 

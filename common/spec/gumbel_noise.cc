@@ -28,11 +28,17 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key) {
   return counter;
 }
 
-std::array<uint32_t, 4> GumbelNoise::BlockBits(int32_t block) const {
+GumbelNoise::Stream GumbelNoise::StreamFrom(TokenId token) const {
   const uint64_t position = static_cast<uint64_t>(position_);
-  return Philox({static_cast<uint32_t>(block), static_cast<uint32_t>(position),
-                 static_cast<uint32_t>(position >> 32), kPurposeCoupledWalk},
-                seed_);
+  return {.key = seed_,
+          .counter = {
+              static_cast<uint32_t>(token / 4), static_cast<uint32_t>(position),
+              static_cast<uint32_t>(position >> 32), kPurposeCoupledWalk}};
+}
+
+std::array<uint32_t, 4> GumbelNoise::BlockBits(int32_t block) const {
+  const Stream stream = StreamFrom(block * 4);
+  return Philox(stream.counter, stream.key);
 }
 
 uint32_t GumbelNoise::Bits(TokenId token) const {

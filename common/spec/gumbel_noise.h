@@ -34,6 +34,13 @@ class GumbelNoise {
   uint32_t Bits(TokenId token) const;
   // The bits of the four tokens from 4 * block on, for the price of one.
   std::array<uint32_t, 4> BlockBits(int32_t block) const;
+  // Philox of these gives the bits of four tokens from `token` on; the next
+  // four come with the next counter[0]. REQUIRES: token % 4 == 0.
+  struct Stream {
+    uint64_t key = 0;
+    std::array<uint32_t, 4> counter = {};
+  };
+  Stream StreamFrom(TokenId token) const;
   static double FromBits(uint32_t bits);
   static double UpperBound(uint32_t bits);
 

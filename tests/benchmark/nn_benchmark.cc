@@ -155,6 +155,44 @@ void RunNormalize(benchmark::State& state, const Kernels& kernels) {
   SetRates(state, static_cast<double>(2 * size * sizeof(float)), 0);
 }
 
+// What the reductions of a row of logits add to its product.
+void RunPeaks(benchmark::State& state, const Kernels& kernels) {
+  const int64_t size = state.range(0);
+  const std::vector<float> x = Random(size), offsets = Random(size);
+  std::vector<float> peaks(size / kPanelOutputs);
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(kernels.peaks({.x = x.data(),
+                                            .size = size,
+                                            .offsets = offsets.data(),
+                                            .scale = 0.7f,
+                                            .peaks = peaks.data()}));
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, static_cast<double>(2 * size * sizeof(float)), 0);
+}
+
+void RunSumExp(benchmark::State& state, const Kernels& kernels) {
+  const std::vector<float> x = Random(state.range(0));
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(
+        kernels.sum_exp(x.data(), state.range(0), /*shift=*/1));
+  }
+  SetRates(state, static_cast<double>(x.size() * sizeof(float)), 0);
+}
+
+void RunNoiseCeilings(benchmark::State& state, const Kernels& kernels) {
+  std::vector<float> ceilings(state.range(0));
+  NoiseArgs args = {.key = 1,
+                    .panels = state.range(0) / kPanelOutputs,
+                    .ceilings = ceilings.data()};
+  for (auto _ : state) {
+    ++args.counter[0];
+    kernels.noise_ceilings(args);
+    benchmark::ClobberMemory();
+  }
+  SetRates(state, static_cast<double>(ceilings.size() * sizeof(float)), 0);
+}
+
 // What a barrier costs: a loop with nothing in it.
 void EmptyLoop(benchmark::State& state) {
   ThreadPool pool({.threads = state.range(0)});
@@ -205,6 +243,15 @@ void RegisterAll() {
         ("Normalize/" + name).c_str(),
         [kernels](benchmark::State& state) { RunNormalize(state, *kernels); })
         ->Arg(576);
+    auto reduce = [&](const std::string& what, auto run) {
+      benchmark::RegisterBenchmark(
+          (what + "/" + name).c_str(),
+          [kernels, run](benchmark::State& state) { run(state, *kernels); })
+          ->Arg(256);
+    };
+    reduce("Peaks", RunPeaks);
+    reduce("SumExp", RunSumExp);
+    reduce("NoiseCeilings", RunNoiseCeilings);
   }
 }
 

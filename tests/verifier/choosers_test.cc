@@ -6,10 +6,12 @@
 #include <random>
 #include <vector>
 
+#include "common/model/logit_row.h"
 #include "common/spec/gumbel_noise.h"
+#include "common/spec/near_tie.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/chi_square.h"
-#include "verifier/near_tie.h"
+#include "verifier/law_transform.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -257,6 +259,30 @@ TEST(Coupling, ChainOfAPerfectDrafterIsAcceptedWhole) {
     ASSERT_TRUE(acceptance.ok());
     EXPECT_EQ(static_cast<int64_t>(acceptance->path.size()), kDepth);
   }
+}
+
+// A pass that draws for itself must say what the law and its chooser would
+// have said, or turning it on would change texts.
+TEST(GumbelChooserTest, DrawOfAPassIsTheDrawFromTheLaw) {
+  LawTransform transform;
+  int near_ties = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const std::vector<float> logits =
+        NormalRow(2000, seed % 4 == 0 ? 1e-3f : 3.0f, seed);
+    for (float temperature : {0.0f, 0.01f, 0.6f, 1.0f, 100.0f}) {
+      const int64_t position = static_cast<int64_t>(seed % 7);
+      const auto law =
+          transform.Apply(logits, {.temperature = temperature, .seed = seed});
+      GumbelChooser chooser(seed);
+      const TokenId token = chooser.Draw(position, *law);
+      const auto drawn = DrawFrom(
+          logits, {.temperature = temperature, .seed = seed}, position);
+      ASSERT_EQ(drawn->token, token) << seed << " at " << temperature;
+      ASSERT_EQ(drawn->near_tie, chooser.near_ties() == 1);
+      near_ties += chooser.near_ties();
+    }
+  }
+  EXPECT_GT(near_ties, 10);
 }
 
 }  // namespace

@@ -129,6 +129,54 @@ TEST_P(NativeModelTest, FirstRowIsTheSameForEveryNumberOfRows) {
   }
 }
 
+// What a pass answers instead of logits is what the logits would have answered,
+// in any company and on any number of threads.
+TEST_P(NativeModelTest, RequestedAnswersAreThoseOfTheLogits) {
+  const std::vector<TokenId> prompt = Tokens(20), tokens = Tokens(40);
+  std::vector<int32_t> parents = {kPrefixParent};
+  for (int32_t row = 1; row < 40; ++row) parents.push_back(random_() % row);
+  const DrawRequest greedy = {}, sampled = {.temperature = 1.3f, .seed = 99};
+  const RankRequest ranked = {.top_k = 7};
+  constexpr int64_t kLogitRows = 35;
+  for (int64_t threads : {1, 3}) {
+    const auto model = Load(threads);
+    std::vector<SequenceRows> batch;
+    for (const auto& use :
+         {LogitUse(AnyUse{}), {greedy}, {sampled}, {ranked}}) {
+      const CacheId cache = model->NewSequence();
+      ASSERT_TRUE(Prefill(*model, cache, prompt, 256).ok());
+      batch.push_back({.cache = cache,
+                       .tokens = tokens,
+                       .parents = parents,
+                       .num_logit_rows = kLogitRows,
+                       .use = use});
+    }
+    const auto rows = model->Forward(batch);
+    ASSERT_TRUE(rows.ok());
+    const LogitRows& got = **rows;
+    ASSERT_EQ(got.num_rows(), 4 * kLogitRows);
+    std::vector<int64_t> positions = {20};
+    for (int32_t row = 1; row < 40; ++row) {
+      positions.push_back(positions[parents[row]] + 1);
+    }
+    for (int64_t i = 0; i < kLogitRows; ++i) {
+      const absl::Span<const float> logits = got.Row(i);
+      const int64_t drawn = positions[40 - kLogitRows + i] + 1;
+      EXPECT_EQ(*got.Draw(kLogitRows + i, greedy, drawn),
+                *DrawFrom(logits, greedy, drawn));
+      EXPECT_EQ(*got.Draw(2 * kLogitRows + i, sampled, drawn),
+                *DrawFrom(logits, sampled, drawn));
+      EXPECT_EQ(*got.Draw(i, sampled, drawn),
+                *DrawFrom(logits, sampled, drawn));
+      const Ranking ranking = *RankFrom(logits, ranked);
+      EXPECT_EQ(got.Rank(3 * kLogitRows + i, ranked)->top, ranking.top);
+      EXPECT_NEAR(got.Rank(3 * kLogitRows + i, ranked)->log_sum_exp,
+                  ranking.log_sum_exp, 1e-5);
+      EXPECT_EQ(got.Rank(i, ranked)->log_sum_exp, ranking.log_sum_exp);
+    }
+  }
+}
+
 TEST_P(NativeModelTest, ReusedPagesLeaveNoTrace) {
   const auto model = Load(1);
   const std::vector<TokenId> prompt = Tokens(100);

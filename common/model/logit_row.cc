@@ -1,0 +1,85 @@
+#include "common/model/logit_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/spec/noisy_argmax.h"
+
+namespace espalier {
+namespace {
+
+DrawnToken Greedy(absl::Span<const float> logits) {
+  size_t best = 0;
+  float second = -std::numeric_limits<float>::infinity();
+  for (size_t i = 1; i < logits.size(); ++i) {
+    if (logits[i] > logits[best]) {
+      second = logits[best];
+      best = i;
+    } else {
+      second = std::max(second, logits[i]);
+    }
+  }
+  return {.token = static_cast<TokenId>(best),
+          .near_tie = logits[best] - second <= kNearTie};
+}
+
+}  // namespace
+
+absl::Status CheckFinite(absl::Span<const float> logits) {
+  bool all_finite = true;
+  for (float logit : logits) all_finite &= std::isfinite(logit);
+  if (all_finite) return absl::OkStatus();
+  const auto bad = std::find_if(logits.begin(), logits.end(),
+                                [](float x) { return !std::isfinite(x); });
+  return NotFinite(static_cast<TokenId>(bad - logits.begin()), *bad);
+}
+
+absl::Status NotFinite(TokenId token, float logit) {
+  return absl::InternalError(
+      absl::StrCat("logit of token ", token, " is ", logit));
+}
+
+absl::StatusOr<DrawnToken> DrawFrom(absl::Span<const float> logits,
+                                    const DrawRequest& request,
+                                    int64_t position) {
+  ESPALIER_CHECK(!logits.empty());
+  RETURN_IF_ERROR(CheckFinite(logits));
+  if (request.temperature == 0) return Greedy(logits);
+  NoisyArgmax argmax(GumbelNoise(request.seed, position));
+  const auto likeliest = std::max_element(logits.begin(), logits.end());
+  auto consider = [&](auto logit) {
+    const float weight = LogWeight(*logit, *likeliest, request.temperature);
+    if (weight < argmax.floor()) return;
+    argmax.Consider(static_cast<TokenId>(logit - logits.begin()), weight);
+  };
+  consider(likeliest);  // first: a high score to beat rules out the most
+  for (auto logit = logits.begin(); logit != logits.end(); ++logit) {
+    if (logit != likeliest) consider(logit);
+  }
+  return DrawnToken{.token = argmax.winner(), .near_tie = argmax.near_tie()};
+}
+
+absl::StatusOr<Ranking> RankFrom(absl::Span<const float> logits,
+                                 const RankRequest& request) {
+  ESPALIER_CHECK(!logits.empty());
+  RETURN_IF_ERROR(CheckFinite(logits));
+  std::vector<RankedToken> all(logits.size());
+  for (size_t i = 0; i < logits.size(); ++i) {
+    all[i] = {static_cast<TokenId>(i), logits[i]};
+  }
+  const int64_t kept =
+      std::min<int64_t>(request.top_k, static_cast<int64_t>(all.size()));
+  std::partial_sort(all.begin(), all.begin() + kept, all.end(), IsAhead);
+  all.resize(kept);
+
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (float logit : logits) sum += std::exp(logit - largest);
+  return Ranking{.top = std::move(all), .log_sum_exp = largest + std::log(sum)};
+}
+
+}  // namespace espalier

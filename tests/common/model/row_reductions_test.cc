@@ -1,0 +1,226 @@
+// The reductions against the answers from whole rows: the same, whatever the
+// order of the chunks, the threads that take them and the rows beside.
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/model/dense_rows.h"
+#include "common/model/drawn_rows.h"
+#include "common/model/ranked_rows.h"
+#include "common/spec/gumbel_noise.h"
+#include "gtest/gtest.h"
+#include "tests/common/nn/kernel_testing.h"
+
+namespace espalier {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kHuge = std::numeric_limits<float>::max();
+constexpr int64_t kThreads = 3;
+
+using Rows = std::vector<std::vector<float>>;
+
+class RowReductionsTest : public nn::KernelTest {
+ protected:
+  std::vector<float> NormalRow(int64_t vocab, float deviation) {
+    std::normal_distribution<float> logit(0.0f, deviation);
+    std::vector<float> row(vocab);
+    for (float& value : row) value = logit(random_);
+    return row;
+  }
+
+  // All chunks of the rows, shuffled, each on a random thread.
+  void Feed(const Rows& rows, RowReduction& reduction) {
+    const int64_t vocab = static_cast<int64_t>(rows[0].size());
+    std::vector<int64_t> order(nn::ProductChunkCount(vocab));
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), random_);
+    for (int64_t index : order) {
+      nn::ProductChunk chunk = {
+          .index = index,
+          .thread = static_cast<int64_t>(random_() % kThreads),
+          .columns =
+              std::min(nn::kChunkColumns, vocab - index * nn::kChunkColumns),
+          .stride = nn::kChunkColumns};
+      std::vector<float> logits(rows.size() * chunk.stride, kInf);
+      for (size_t row = 0; row < rows.size(); ++row) {
+        std::copy_n(&rows[row][chunk.first_column()], chunk.columns,
+                    &logits[row * chunk.stride]);
+      }
+      chunk.rows = logits.data();
+      reduction.Take(chunk);
+    }
+  }
+
+  // Rows that reductions might get wrong.
+  std::map<std::string, Rows> NastyRows() {
+    std::map<std::string, Rows> all;
+    for (int64_t vocab : {1, 3, 32, 33, 256, 257, 1000, 4096}) {
+      const std::string size = " of " + std::to_string(vocab);
+      auto add = [&](const std::string& name,
+                     const std::function<float(int64_t)>& logit) {
+        std::vector<float> row(vocab);
+        for (int64_t i = 0; i < vocab; ++i) row[i] = logit(i);
+        all[name + size].push_back(row);
+      };
+      for (float deviation : {1e-4f, 0.5f, 4.0f, 30.0f, 1e20f}) {
+        for (int i = 0; i < 8; ++i) {
+          all["normal " + std::to_string(deviation) + size].push_back(
+              NormalRow(vocab, deviation));
+        }
+      }
+      add("zero", [](int64_t) { return 0.0f; });
+      add("equal", [](int64_t) { return -17.25f; });
+      add("huge", [](int64_t) { return kHuge; });
+      add("lowest", [](int64_t) { return -kHuge; });
+      add("huge or lowest",
+          [](int64_t i) { return i % 5 == 3 ? kHuge : -kHuge; });
+      add("large and equal", [](int64_t) { return 1e20f; });
+      add("large steps", [](int64_t i) { return 1e9f + 64.0f * (i % 7); });
+      add("ascending", [](int64_t i) { return 0.01f * i; });
+      add("descending", [](int64_t i) { return -0.01f * i; });
+      add("near ties", [](int64_t i) { return 5 + 0.0005f * (i % 3); });
+      add("at the border of near",
+          [](int64_t i) { return i == 0 ? 8.0f : 7.999f; });
+      add("one peak", [vocab](int64_t i) { return i == vocab / 2 ? 60 : 0; });
+      add("denormal", [](int64_t i) { return 1e-42f * (i % 9); });
+    }
+    return all;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Backends, RowReductionsTest,
+                         ::testing::ValuesIn(nn::UsableBackends()),
+                         nn::BackendName);
+
+TEST_P(RowReductionsTest, DrawIsThatFromTheWholeRow) {
+  int near_ties = 0, draws = 0;
+  for (const auto& [name, rows] : NastyRows()) {
+    for (float temperature : {0.0f, 0.01f, 0.3f, 1.0f, 100.0f}) {
+      const DrawRequest request = {.temperature = temperature,
+                                   .seed = random_()};
+      std::vector<int64_t> positions;
+      for (size_t i = 0; i < rows.size(); ++i) {
+        positions.push_back(1000 - static_cast<int64_t>(i * i % 5));
+      }
+      DrawnRows drawn(request, positions, kernels(), kThreads);
+      Feed(rows, drawn);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const DrawnToken expected = *DrawFrom(rows[i], request, positions[i]);
+        ASSERT_EQ(*drawn.Draw(i), expected)
+            << name << " at temperature " << temperature;
+        near_ties += expected.near_tie;
+        ++draws;
+      }
+    }
+  }
+  EXPECT_GT(near_ties, draws / 50);
+  EXPECT_LT(near_ties, draws / 2);
+}
+
+// Many tokens have close scores, so that what decides is the last bits of the
+// weights.
+TEST_P(RowReductionsTest, DrawAgreesOnScoresThatDifferByRounding) {
+  for (int round = 0; round < 200; ++round) {
+    const DrawRequest request = {.temperature = 0.01f + 0.01f * round,
+                                 .seed = random_()};
+    const GumbelNoise noise(request.seed, /*position=*/9);
+    std::vector<float> row(300);
+    std::uniform_real_distribution<double> jitter(-3e-6, 3e-6);
+    for (TokenId i = 0; i < 300; ++i) {
+      row[i] = static_cast<float>(request.temperature *
+                                  (jitter(random_) - noise(i)));
+    }
+    DrawnRows drawn(request, {9}, kernels(), kThreads);
+    Feed({row}, drawn);
+    const DrawnToken expected = *DrawFrom(row, request, 9);
+    ASSERT_TRUE(expected.near_tie);
+    ASSERT_EQ(*drawn.Draw(0), expected) << request.temperature;
+  }
+}
+
+TEST_P(RowReductionsTest, DrawSeesNearTiesBetweenHugeLogits) {
+  const std::vector<float> row(64, 3e13f);
+  int near_ties = 0;
+  for (uint64_t seed = 0; seed < 20000; ++seed) {
+    const DrawRequest request = {.temperature = 1, .seed = seed};
+    DrawnRows drawn(request, {1}, kernels(), kThreads);
+    Feed({row}, drawn);
+    const DrawnToken expected = *DrawFrom(row, request, 1);
+    ASSERT_EQ(*drawn.Draw(0), expected);
+    near_ties += expected.near_tie;
+  }
+  EXPECT_GT(near_ties, 5);
+}
+
+TEST_P(RowReductionsTest, RankingIsThatOfTheWholeRow) {
+  for (const auto& [name, rows] : NastyRows()) {
+    for (int32_t top_k : {0, 1, 2, 64, 5000}) {
+      const RankRequest request = {.top_k = top_k};
+      RankedRows ranked(request, rows.size(), rows[0].size(), kernels(),
+                        kThreads);
+      Feed(rows, ranked);
+      for (size_t i = 0; i < rows.size(); ++i) {
+        const Ranking expected = *RankFrom(rows[i], request);
+        const Ranking got = *ranked.Rank(i);
+        ASSERT_EQ(got.top, expected.top) << name << ", top " << top_k;
+        ASSERT_NEAR(got.log_sum_exp, expected.log_sum_exp,
+                    2e-6 + 1e-7 * std::abs(expected.log_sum_exp))
+            << name;
+      }
+    }
+  }
+}
+
+// Bit for bit: alone or beside others, in any order, on any threads.
+TEST_P(RowReductionsTest, MassDoesNotDependOnCompanyOrOrder) {
+  Rows rows;
+  for (int i = 0; i < 7; ++i) rows.push_back(NormalRow(3000, 3));
+  for (size_t row = 0; row < rows.size(); ++row) {
+    RankedRows alone({}, 1, 3000, kernels(), kThreads);
+    Feed({rows[row]}, alone);
+    RankedRows together({}, rows.size(), 3000, kernels(), kThreads);
+    Feed(rows, together);
+    EXPECT_EQ(alone.Rank(0)->log_sum_exp, together.Rank(row)->log_sum_exp);
+  }
+}
+
+TEST_P(RowReductionsTest, FirstLogitThatIsNotFiniteIsNamedForItsRowOnly) {
+  for (float bad : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()}) {
+    Rows rows;
+    for (int i = 0; i < 3; ++i) rows.push_back(NormalRow(2000, 3));
+    const Rows clean = rows;
+    for (int64_t token : {1999, 700, 640, 1300}) rows[1][token] = bad;
+    const DrawRequest draw = {.temperature = 1, .seed = 4};
+    const RankRequest rank = {.top_k = 4};
+    DrawnRows drawn(draw, {5, 5, 6}, kernels(), kThreads);
+    RankedRows ranked(rank, 3, 2000, kernels(), kThreads);
+    Feed(rows, drawn);
+    Feed(rows, ranked);
+    EXPECT_EQ(drawn.Draw(1).status(), CheckFinite(rows[1]));
+    EXPECT_EQ(ranked.Rank(1).status(), CheckFinite(rows[1]));
+    for (int64_t row : {0, 2}) {
+      EXPECT_EQ(*drawn.Draw(row), *DrawFrom(clean[row], draw, 5 + row / 2));
+      EXPECT_EQ(ranked.Rank(row)->top, RankFrom(clean[row], rank)->top);
+    }
+  }
+}
+
+TEST_P(RowReductionsTest, DenseRowsAreTheRows) {
+  const Rows rows = {NormalRow(777, 1), NormalRow(777, 1)};
+  DenseRows dense(2, 777);
+  Feed(rows, dense);
+  for (int64_t row : {0, 1}) {
+    EXPECT_EQ(std::vector<float>(dense.Row(row).begin(), dense.Row(row).end()),
+              rows[row]);
+  }
+}
+
+}  // namespace
+}  // namespace espalier

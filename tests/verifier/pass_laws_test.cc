@@ -1,0 +1,117 @@
+#include "verifier/pass_laws.h"
+
+#include <limits>
+#include <random>
+
+#include "gmock/gmock.h"
+#include "tests/testing/scripted_language_model.h"
+#include "verifier/choosers.h"
+#include "verifier/verification_rules.h"
+
+namespace espalier::verifier {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Asks for the law of the root.
+class LawReader final : public VerificationRule {
+ public:
+  absl::StatusOr<Acceptance> Accept(const TokenTree&, int64_t position,
+                                    TargetLaws& laws,
+                                    Chooser& chooser) const override {
+    auto law = laws.LawAt(0);
+    if (!law.ok()) return law.status();
+    return Acceptance{{}, chooser.Draw(position, *law)};
+  }
+};
+
+bool IsDraw(const LogitUse& use) {
+  return std::holds_alternative<DrawRequest>(use);
+}
+
+TEST(UseOfLawsTest, IsDrawsWhereNothingElseIsWanted) {
+  const auto walk = NewWalkRule();
+  EXPECT_TRUE(IsDraw(UseOfLaws(*walk, {})));
+  const LogitUse use = UseOfLaws(*walk, {.temperature = 0.7f, .seed = 9});
+  ASSERT_TRUE(IsDraw(use));
+  EXPECT_EQ(std::get<DrawRequest>(use),
+            (DrawRequest{.temperature = 0.7f, .seed = 9}));
+  EXPECT_FALSE(IsDraw(UseOfLaws(*walk, {.temperature = 1, .top_k = 5})));
+  EXPECT_FALSE(IsDraw(UseOfLaws(*walk, {.temperature = 1, .top_p = 0.9f})));
+  EXPECT_FALSE(IsDraw(UseOfLaws(LawReader(), {})));
+}
+
+class PassLawsTest : public ::testing::Test {
+ protected:
+  struct Walked {
+    absl::Status status;
+    std::vector<int32_t> path;
+    TokenId bonus = 0;
+    int32_t near_ties = 0;
+
+    friend bool operator==(const Walked&, const Walked&) = default;
+  };
+
+  Walked Walk(const TokenTree& tree, const SamplingParams& sampling,
+              const LogitUse& use) {
+    const SequenceRows rows = {.cache = cache_,
+                               .tokens = tree.tokens,
+                               .parents = tree.parents,
+                               .num_logit_rows = tree.num_nodes(),
+                               .use = use};
+    const auto logits = model_.Forward({&rows, 1});
+    EXPECT_TRUE(logits.ok());
+    PassLaws laws({.tree = tree,
+                   .sampling = sampling,
+                   .use = use,
+                   .rows = **logits,
+                   .first_position = 1},
+                  transform_);
+    GumbelChooser chooser(sampling.seed);
+    const auto accepted =
+        NewWalkRule()->Accept(tree, /*first_position=*/1, laws, chooser);
+    if (!accepted.ok()) return {.status = accepted.status()};
+    return {.path = accepted->path,
+            .bonus = accepted->bonus_token,
+            .near_ties = chooser.near_ties()};
+  }
+
+  ScriptedLanguageModel model_{{.vocab_size = 6, .deviation = 1.0f}};
+  const CacheId cache_ = model_.NewSequence();
+  LawTransform transform_;
+};
+
+TEST_F(PassLawsTest, WalkOverDrawsIsTheWalkOverLaws) {
+  std::mt19937 random(1);
+  size_t longest = 0;
+  for (int round = 0; round < 500; ++round) {
+    TokenTree tree = TokenTree::RootOnly(static_cast<TokenId>(random() % 6));
+    while (tree.num_nodes() < 24) {
+      tree.Add(static_cast<int32_t>(random() % tree.num_nodes()),
+               static_cast<TokenId>(random() % 6), 0);
+    }
+    const SamplingParams sampling = {.temperature = 0.5f * (round % 4),
+                                     .seed = random()};
+    const LogitUse use = UseOfLaws(*NewWalkRule(), sampling);
+    ASSERT_TRUE(IsDraw(use));
+    const Walked walked = Walk(tree, sampling, use);
+    EXPECT_EQ(walked, Walk(tree, sampling, AnyUse{}));
+    longest = std::max(longest, walked.path.size());
+  }
+  EXPECT_GE(longest, 3u);  // else depths were not tested
+}
+
+TEST_F(PassLawsTest, LogitThatIsNotFiniteIsNamedWithItsNode) {
+  model_.set_spoil([](std::vector<float>& row) {
+    row[2] = std::numeric_limits<float>::infinity();
+  });
+  for (const LogitUse& use : {LogitUse(DrawRequest{}), LogitUse(AnyUse{})}) {
+    const Walked walked = Walk(TokenTree::RootOnly(1), {}, use);
+    EXPECT_EQ(walked.status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(walked.status.message(),
+                HasSubstr("after node 0: logit of token 2 is inf"));
+  }
+}
+
+}  // namespace
+}  // namespace espalier::verifier
