@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/describe_verifier.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -72,8 +73,8 @@ Peers RemotePeers::AsPeers() {
 void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
   const auto verifier_info = verifier_->info();
   v1::PeerInfo& verifier = *response.mutable_verifier();
-  verifier.set_name(verifier_info ? verifier_info->model.name : "");
   verifier.set_address(verifier_address_);
+  if (verifier_info) DescribeVerifier(*verifier_info, verifier);
   DescribePeer(verifier_->status(), verifier_info ? verifier_info->device : "",
                verifier);
   for (const Drafter& drafter : drafters_) {

@@ -9,11 +9,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_identity.h"
 #include "common/obs/log.h"
+#include "verifier/measure_pass_costs.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -21,14 +23,21 @@ namespace {
 
 constexpr uint32_t kMaxTreeNodes = 255;
 constexpr uint32_t kDefaultTreeNodes = 128;
+// Behind these rows a CPU is busy, and more only make sessions wait for each
+// other; a GPU has room for more.
+constexpr int64_t kCpuBatchRows = 64;
+constexpr int64_t kGpuBatchRows = 256;
+
+bool IsCuda(const v1::VerifierEngineConfig& config) {
+  return config.device().rfind("cuda", 0) == 0;
+}
 
 absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
   const std::string& name = c.compute_type();
   if (name.empty() || name == "auto") {
     // No bf16 on the CPU here: its rounding of activations leaves the float32
     // text at near-ties, and without native instructions it is slower too.
-    return c.device().rfind("cuda", 0) == 0 ? ComputeDType::kBFloat16
-                                            : ComputeDType::kFloat32;
+    return IsCuda(c) ? ComputeDType::kBFloat16 : ComputeDType::kFloat32;
   }
   if (name == "float32") return ComputeDType::kFloat32;
   if (name == "bfloat16") return ComputeDType::kBFloat16;
@@ -59,6 +68,28 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadTarget(
   return model;
 }
 
+absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
+  if (!config.has_max_batch_rows()) {
+    return IsCuda(config) ? kGpuBatchRows : kCpuBatchRows;
+  }
+  if (config.max_batch_rows() > 0) return config.max_batch_rows();
+  return absl::InvalidArgumentError("engine.max_batch_rows: 0 is below 1");
+}
+
+// On the model's own thread: libtorch keeps a team of threads for every thread
+// that calls it.
+absl::StatusOr<PassCosts> MeasureOn(Executor& executor, LanguageModel& model,
+                                    int64_t max_rows) {
+  absl::StatusOr<PassCosts> costs;
+  Notification done;
+  executor.Post([&] {
+    costs = MeasurePassCosts(model, executor, {.max_rows = max_rows});
+    done.Notify();
+  });
+  done.Wait();
+  return costs;
+}
+
 }  // namespace
 
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
@@ -85,18 +116,23 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
                    IdentifyTarget(config.model(), config.model_name()));
   ASSIGN_OR_RETURN(const ModelOptions model_options, ModelOptionsFrom(config));
   ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
+  ASSIGN_OR_RETURN(const int64_t batch_rows, BatchRows(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
                    LoadTarget(model_options));
+  auto executor = std::make_unique<SerialExecutor>("verifier");
+  ASSIGN_OR_RETURN(PassCosts pass_costs,
+                   MeasureOn(*executor, *model, tree_nodes + 1));
 
   Registry<VerificationRule> rules("verification rule");
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
       .identity = target.identity,
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
-      .max_tree_nodes = tree_nodes};
+      .max_tree_nodes = tree_nodes,
+      .max_batch_rows = batch_rows,
+      .pass_costs = std::move(pass_costs)};
   if (config.has_max_sessions()) options.max_sessions = config.max_sessions();
-  return VerifyEngine::Create(options, std::move(model),
-                              std::make_unique<SerialExecutor>("verifier"),
+  return VerifyEngine::Create(options, std::move(model), std::move(executor),
                               rules, metrics);
 }
 

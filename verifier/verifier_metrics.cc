@@ -12,6 +12,16 @@ prometheus::Histogram& AddStage(prometheus::Registry& registry,
                       StageSecondsBuckets());
 }
 
+// What one pass holds of something.
+prometheus::Histogram& AddPassHistogram(prometheus::Registry& registry,
+                                        const std::string& name,
+                                        const std::string& help,
+                                        const std::string& model) {
+  return AddHistogram(
+      registry, {.name = name, .help = help, .labels = {{"model", model}}},
+      {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024});
+}
+
 void ObserveSeconds(prometheus::Histogram& histogram, absl::Duration time) {
   histogram.Observe(absl::ToDoubleSeconds(time));
 }
@@ -19,7 +29,8 @@ void ObserveSeconds(prometheus::Histogram& histogram, absl::Duration time) {
 }  // namespace
 
 VerifierMetrics::VerifierMetrics(prometheus::Registry& registry,
-                                 const std::string& model)
+                                 const std::string& model,
+                                 absl::Span<const PassCost> costs)
     : queue_seconds(AddStage(registry, "verify_queue")),
       prefill_seconds(AddStage(registry, "prefill")),
       forward_seconds(AddStage(registry, "verify_forward")),
@@ -40,7 +51,20 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& registry,
       near_ties(AddCounter(
           registry, {.name = "espalier_near_ties_total",
                      .help = "Emitted tokens that rounding could have decided",
-                     .labels = {{"model", model}}})) {}
+                     .labels = {{"model", model}}})),
+      batch_size(AddPassHistogram(registry, "espalier_verify_batch_size",
+                                  "Sessions in one forward pass", model)),
+      batch_tokens(AddPassHistogram(registry, "espalier_verify_batch_tokens",
+                                    "Rows in one forward pass", model)) {
+  for (const PassCost& cost : costs) {
+    pass_costs.push_back(&AddGauge(
+        registry,
+        {.name = "espalier_verifier_forward_seconds",
+         .help = "What a forward pass over so many tree rows takes",
+         .labels = {{"model", model}, {"rows", std::to_string(cost.rows)}}}));
+  }
+  SetPassCosts(costs);
+}
 
 void VerifierMetrics::ObserveRound(const Verdict& verdict) {
   const VerifyTimings& timings = verdict.timings;
@@ -52,6 +76,17 @@ void VerifierMetrics::ObserveRound(const Verdict& verdict) {
   ObserveSeconds(accept_seconds, timings.accept);
   ObserveSeconds(commit_seconds, timings.commit);
   near_ties.Increment(verdict.near_ties);
+}
+
+void VerifierMetrics::ObservePass(int64_t sessions, int64_t rows) {
+  batch_size.Observe(static_cast<double>(sessions));
+  batch_tokens.Observe(static_cast<double>(rows));
+}
+
+void VerifierMetrics::SetPassCosts(absl::Span<const PassCost> costs) {
+  for (size_t i = 0; i < pass_costs.size(); ++i) {
+    pass_costs[i]->Set(absl::ToDoubleSeconds(costs[i].time));
+  }
 }
 
 }  // namespace espalier::verifier

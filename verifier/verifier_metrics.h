@@ -1,19 +1,29 @@
 #ifndef ESPALIER_VERIFIER_VERIFIER_METRICS_H_
 #define ESPALIER_VERIFIER_VERIFIER_METRICS_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/types/span.h"
 #include "common/obs/metrics.h"
 #include "common/spec/messages.h"
+#include "common/spec/pass_cost.h"
 
 namespace espalier::verifier {
 
 // What a verifier exports. Made once, from a registry that outlives it.
 struct VerifierMetrics {
-  VerifierMetrics(prometheus::Registry& registry, const std::string& model);
+  // One gauge for every point of `costs`.
+  VerifierMetrics(prometheus::Registry& registry, const std::string& model,
+                  absl::Span<const PassCost> costs);
 
-  // One observation of every stage that the round went through.
+  // One observation of every stage that the round went through; a shared pass
+  // is observed by each of its rounds, in full (see VerifyTimings).
   void ObserveRound(const Verdict& verdict);
+  void ObservePass(int64_t sessions, int64_t rows);
+  // REQUIRES: the row counts that it was made with.
+  void SetPassCosts(absl::Span<const PassCost> costs);
 
   prometheus::Histogram& queue_seconds;
   prometheus::Histogram& prefill_seconds;
@@ -25,6 +35,9 @@ struct VerifierMetrics {
   prometheus::Gauge& kv_tokens_used;
   prometheus::Gauge& kv_tokens_total;
   prometheus::Counter& near_ties;
+  prometheus::Histogram& batch_size;
+  prometheus::Histogram& batch_tokens;
+  std::vector<prometheus::Gauge*> pass_costs;
 };
 
 }  // namespace espalier::verifier

@@ -1,7 +1,6 @@
 #include "verifier/verify_engine.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -29,9 +28,9 @@ absl::Status CheckOptions(const VerifyEngine::Options& options,
     return absl::InvalidArgumentError(absl::StrCat(
         "max_tree_nodes ", options.max_tree_nodes, " is negative"));
   }
-  if (options.prefill_chunk < 1) {
+  if (options.max_batch_rows < 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat("prefill_chunk ", options.prefill_chunk, " is below 1"));
+        absl::StrCat("max_batch_rows ", options.max_batch_rows, " is below 1"));
   }
   if (options.session_ttl <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("session_ttl is not above 0");
@@ -74,10 +73,12 @@ VerifyEngine::VerifyEngine(const Options& options,
     : options_(options),
       model_(std::move(model)),
       rules_(std::move(rules)),
-      metrics_(metrics, options.identity.name),
-      tree_pass_(*model_, *executor),
+      metrics_(metrics, options.identity.name, options.pass_costs),
+      target_pass_(*model_, *executor),
+      costs_(options.pass_costs),
       executor_(std::move(executor)) {
   const ModelInfo& target = model_->info();
+  published_costs_ = costs_.points();
   info_.model = options.identity;
   info_.model.vocab_size = target.config.vocab_size;
   info_.epoch = options.epoch;
@@ -90,6 +91,8 @@ VerifyEngine::VerifyEngine(const Options& options,
   limits_ = {.vocab_size = info_.model.vocab_size,
              .max_context = info_.max_context,
              .max_tree_nodes = info_.max_tree_nodes};
+  pass_limits_ = {.batch_rows = options.max_batch_rows,
+                  .sequence_rows = target.max_rows};
   executor_->Post([this] {
     UpdateGauges();
     DropIdleSessions();
@@ -103,6 +106,13 @@ VerifyEngine::~VerifyEngine() {
       Answer(*session, absl::UnavailableError("the verifier is stopping"));
     }
   });
+}
+
+VerifierInfo VerifyEngine::info() const {
+  VerifierInfo info = info_;
+  MutexLock lock(&published_mutex_);
+  info.pass_costs = published_costs_;
+  return info;
 }
 
 void VerifyEngine::Verify(VerifyRequest request, absl::Time deadline,
@@ -149,7 +159,8 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   CutTree(job->request.tree,
           info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
   session->job = std::move(job);
-  PostTurn(id, *session->job);
+  session->job->ticket = next_ticket_++;
+  PostTurn();
 }
 
 absl::Status VerifyEngine::CheckAdmission(const Job& job,
@@ -199,70 +210,137 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.last_used = executor_->Now();
 }
 
-void VerifyEngine::PostTurn(SequenceId id, Job& job) {
-  job.ticket = next_ticket_++;
-  executor_->Post([this, id, ticket = job.ticket] { TakeTurn(id, ticket); });
+// Behind all that has arrived, so that it is admitted and can join.
+void VerifyEngine::PostTurn() {
+  if (turn_is_posted_) return;
+  turn_is_posted_ = true;
+  executor_->Post([this] { TakeTurn(); });
 }
 
-void VerifyEngine::TakeTurn(SequenceId id, uint64_t ticket) {
-  auto found = sessions_.find(id);
-  if (stopping_ || found == sessions_.end()) return;
-  Session& session = *found->second;
-  if (session.job == nullptr || session.job->ticket != ticket) return;
-  Job& job = *session.job;
-  const absl::Time now = executor_->Now();
-  job.timings.queue += now - job.waiting_since;
-  session.last_used = now;
-  if (now >= job.deadline) {
-    Answer(session, absl::DeadlineExceededError(
-                        "the deadline passed while the request waited"));
-    return;
+void VerifyEngine::TakeTurn() {
+  turn_is_posted_ = false;
+  if (stopping_) return;
+  const std::vector<Session*> waiting = TakeWaiting();
+  std::vector<PassWork> work;
+  for (const Session* session : waiting) {
+    work.push_back(RemainingWork(*session));
   }
-  if (model_->Length(session.cache) + 1 ==
-      static_cast<int64_t>(session.tokens.size())) {
-    Answer(session, RunRound(session));
-  } else if (absl::Status status = PrefillChunk(session); !status.ok()) {
-    Answer(session, std::move(status));
-  } else {
-    job.waiting_since = executor_->Now();
-    job.timings.prefill += job.waiting_since - now;
-    PostTurn(id, job);
+  std::vector<Member> members;
+  for (const PassShare& share : PlanPass(work, pass_limits_)) {
+    members.push_back({waiting[share.request], share});
   }
+  if (!members.empty()) RunPass(members);
+  const auto waits = [](const Session* s) { return s->job != nullptr; };
+  if (std::any_of(waiting.begin(), waiting.end(), waits)) PostTurn();
   UpdateGauges();
 }
 
-absl::Status VerifyEngine::PrefillChunk(Session& session) {
-  const int64_t cached = model_->Length(session.cache);
-  const auto missing = absl::MakeConstSpan(session.tokens)
-                           .first(session.tokens.size() - 1)
-                           .subspan(cached);
-  const int64_t rows =
-      std::min({static_cast<int64_t>(missing.size()), options_.prefill_chunk,
-                model_->info().max_rows});
-  std::vector<int32_t> parents(rows), all(rows);
-  std::iota(parents.begin(), parents.end(), kPrefixParent);
-  std::iota(all.begin(), all.end(), 0);
-  const SequenceRows chain = {.cache = session.cache,
-                              .tokens = missing.first(rows),
-                              .parents = parents,
-                              .num_logit_rows = 0};
-  auto logits = model_->Forward({&chain, 1});
-  if (!logits.ok()) return TargetModelError(logits.status());
-  return TargetModelError(model_->Keep(session.cache, all));
+// The sessions whose requests wait, oldest first. Answers those that are late.
+std::vector<VerifyEngine::Session*> VerifyEngine::TakeWaiting() {
+  const absl::Time now = executor_->Now();
+  std::vector<Session*> waiting;
+  for (auto& [id, session] : sessions_) {
+    if (session->job == nullptr) continue;
+    if (now >= session->job->deadline) {
+      session->last_used = now;
+      Answer(*session, absl::DeadlineExceededError(
+                           "the deadline passed while the request waited"));
+    } else {
+      waiting.push_back(session.get());
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(), [](Session* a, Session* b) {
+    return a->job->ticket < b->job->ticket;
+  });
+  return waiting;
 }
 
-absl::StatusOr<Verdict> VerifyEngine::RunRound(Session& session) {
-  const Job& job = *session.job;
-  const std::string rule = RuleName(job.request);
-  ASSIGN_OR_RETURN(Verdict verdict,
-                   tree_pass_.Run({.cache = session.cache,
-                                   .tree = job.request.tree,
-                                   .sampling = job.request.update.sampling,
-                                   .rule = *rules_.at(rule)}));
+PassWork VerifyEngine::RemainingWork(const Session& session) const {
+  const int64_t before_root = static_cast<int64_t>(session.tokens.size()) - 1;
+  return {.prompt_rows = before_root - model_->Length(session.cache),
+          .tree_rows = session.job->request.tree.num_nodes()};
+}
+
+TargetPass::Part VerifyEngine::PartOf(const Session& session,
+                                      const PassShare& share) const {
+  const VerifyRequest& request = session.job->request;
+  TargetPass::Part part = {
+      .cache = session.cache,
+      .prompt = absl::MakeConstSpan(session.tokens)
+                    .subspan(model_->Length(session.cache), share.prompt_rows)};
+  if (share.with_tree) {
+    part.tree = &request.tree;
+    part.sampling = &request.update.sampling;
+    part.rule = rules_.at(RuleName(request)).get();
+  }
+  return part;
+}
+
+// After a failure each member runs alone, so that it hits only who caused it.
+void VerifyEngine::RunPass(absl::Span<const Member> members) {
+  std::vector<TargetPass::Part> parts;
+  for (const Member& member : members) {
+    parts.push_back(PartOf(*member.session, member.share));
+  }
+  const auto output = target_pass_.Forward(std::move(parts));
+  if (output.ok()) {
+    ObservePass(*output);
+    for (size_t i = 0; i < members.size(); ++i) {
+      FinishPart(*members[i].session, *output, i);
+    }
+  } else if (members.size() > 1) {
+    for (const Member& member : members) RunPass({&member, 1});
+  } else {
+    Answer(*members[0].session, output.status());
+  }
+}
+
+void VerifyEngine::ObservePass(const TargetPass::Output& output) {
+  metrics_.ObservePass(static_cast<int64_t>(output.parts.size()),
+                       output.rows());
+  if (!output.is_trees_only()) return;
+  costs_.Observe(output.rows(), output.end - output.begin);
+  metrics_.SetPassCosts(costs_.points());
+  MutexLock lock(&published_mutex_);
+  published_costs_ = costs_.points();
+}
+
+// Commits what the pass computed for one session, and shares out its time as
+// VerifyTimings says.
+void VerifyEngine::FinishPart(Session& session,
+                              const TargetPass::Output& output, size_t index) {
+  Job& job = *session.job;
+  const TargetPass::Part& part = output.parts[index];
+  const absl::Duration time = output.end - output.begin;
+  session.last_used = output.end;
+  job.timings.queue += output.begin - job.waiting_since;
+  job.waiting_since = output.end;
+  if (part.tree != nullptr) {
+    const absl::Duration prefill = time * part.prompt_rows() / part.rows();
+    job.timings.prefill += prefill;
+    job.timings.forward = time - prefill;
+    Answer(session, DecideRound(session, output, index));
+    return;
+  }
+  job.timings.prefill += time;
+  job.ticket = next_ticket_++;  // to the back of the queue
+  if (absl::Status status = target_pass_.CommitPrompt(output, index);
+      !status.ok()) {
+    Answer(session, std::move(status));
+  }
+}
+
+absl::StatusOr<Verdict> VerifyEngine::DecideRound(
+    Session& session, const TargetPass::Output& output, size_t part) {
+  Job& job = *session.job;
+  job.timings.queue += executor_->Now() - job.waiting_since;
+  ASSIGN_OR_RETURN(Verdict verdict, target_pass_.CommitTree(output, part));
   verdict.round = job.request.update.round;
-  verdict.rule = rule;
+  verdict.rule = RuleName(job.request);
   verdict.timings.queue = job.timings.queue;
   verdict.timings.prefill = job.timings.prefill;
+  verdict.timings.forward = job.timings.forward;
+  verdict.pass_costs = costs_.points();
   session.tokens.insert(session.tokens.end(), verdict.tokens.begin(),
                         verdict.tokens.end());
   session.last_verdict = verdict;

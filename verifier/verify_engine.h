@@ -9,14 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "common/base/registry.h"
 #include "common/model/language_model.h"
 #include "common/spec/endpoints.h"
-#include "verifier/tree_pass.h"
+#include "verifier/cost_table.h"
+#include "verifier/plan_pass.h"
+#include "verifier/target_pass.h"
 #include "verifier/verification_rule.h"
 #include "verifier/verifier_metrics.h"
 #include "verifier/verify_checks.h"
@@ -24,11 +29,14 @@
 namespace espalier::verifier {
 
 // The local verifier: sessions with their K/V, the target model, the rules.
-// Owns all of them and the executor, on whose thread all state lives; any
-// thread may call the endpoint's methods.
+// Owns all of them and the executor, on whose thread all state lives and the
+// model runs; any thread may call the endpoint's methods, which only post.
 //
-// Requests are served in turns of one pass each, a chunk of a prompt or a tree,
-// so a long prompt does not hold up the rounds of other sessions.
+// A turn is one forward pass that all requests share that wait when the engine
+// gets to it: trees, and chunks of prompts, so that a long prompt does not hold
+// up the rounds of other sessions (see plan_pass.h). A request waits for no
+// company. Where the model's bits do not depend on who shares a pass (see its
+// class), neither do the verdicts.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -36,9 +44,11 @@ class VerifyEngine final : public VerifyEndpoint {
     uint64_t epoch = 0;      // random, drawn by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less
-    int64_t prefill_chunk = 128;  // tokens per pass; the model may allow less
+    // Of all sessions in one pass; a single tree may exceed it.
+    int64_t max_batch_rows = 64;
     // After so long without a request its coordinator is taken for dead.
     absl::Duration session_ttl = absl::Minutes(10);
+    PassCosts pass_costs;  // as measured; empty: unknown, none are kept
   };
 
   // `rules` is only read here, `metrics` must outlive the engine.
@@ -58,7 +68,8 @@ class VerifyEngine final : public VerifyEndpoint {
               Done<Verdict> done) override;
   void EndSequence(SequenceId sequence) override;
 
-  const VerifierInfo& info() const { return info_; }
+  // With pass_costs as of now.
+  VerifierInfo info() const;
 
  private:
   using Rules = std::map<std::string, std::unique_ptr<VerificationRule>>;
@@ -69,7 +80,7 @@ class VerifyEngine final : public VerifyEndpoint {
     Done<Verdict> done;
     absl::Time waiting_since;
     VerifyTimings timings;  // of the turns it had
-    uint64_t ticket = 0;    // of its next turn
+    uint64_t ticket = 0;    // its place in the queue: lowest first
   };
   struct Session {
     CacheId cache = 0;            // K/V of tokens but the last, or fewer
@@ -77,6 +88,10 @@ class VerifyEngine final : public VerifyEndpoint {
     std::unique_ptr<Job> job;     // at most one
     std::optional<Verdict> last_verdict;
     absl::Time last_used;
+  };
+  struct Member {  // of a pass
+    Session* session = nullptr;
+    PassShare share;
   };
 
   VerifyEngine(const Options& options, std::unique_ptr<LanguageModel> model,
@@ -87,10 +102,18 @@ class VerifyEngine final : public VerifyEndpoint {
   void Admit(std::unique_ptr<Job> job);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
   void ApplyUpdate(const VerifyRequest& request, Session& session);
-  void PostTurn(SequenceId id, Job& job);
-  void TakeTurn(SequenceId id, uint64_t ticket);
-  absl::Status PrefillChunk(Session& session);
-  absl::StatusOr<Verdict> RunRound(Session& session);
+  void PostTurn();
+  void TakeTurn();
+  std::vector<Session*> TakeWaiting();
+  PassWork RemainingWork(const Session& session) const;
+  TargetPass::Part PartOf(const Session& session, const PassShare& share) const;
+  void RunPass(absl::Span<const Member> members);
+  void ObservePass(const TargetPass::Output& output);
+  void FinishPart(Session& session, const TargetPass::Output& output,
+                  size_t part);
+  absl::StatusOr<Verdict> DecideRound(Session& session,
+                                      const TargetPass::Output& output,
+                                      size_t part);
   void Answer(Session& session, absl::StatusOr<Verdict> verdict);
   void Drop(SequenceId id, const absl::Status& reason);
   void DropIdleSessions();
@@ -99,14 +122,19 @@ class VerifyEngine final : public VerifyEndpoint {
   const Options options_;
   std::unique_ptr<LanguageModel> model_;
   const Rules rules_;
-  VerifierInfo info_;  // constant after construction
+  VerifierInfo info_;  // constant after construction, without pass_costs
   VerifyLimits limits_;
+  PassLimits pass_limits_;
   VerifierMetrics metrics_;
-  TreePass tree_pass_;
+  TargetPass target_pass_;
   std::atomic<bool> stopping_ = false;
+  mutable Mutex published_mutex_;
+  PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
   uint64_t next_ticket_ = 1;
+  bool turn_is_posted_ = false;
+  CostTable costs_;
 
   std::unique_ptr<Executor> executor_;  // last: dies first, its tasks use all
 };

@@ -55,6 +55,33 @@ absl::StatusOr<SamplingParams> FromProto(const v1::SamplingParams& message) {
   return sampling;
 }
 
+void ToProto(const PassCosts& costs,
+             google::protobuf::RepeatedPtrField<v1::PassCost>& messages) {
+  for (const PassCost& cost : costs) {
+    v1::PassCost& message = *messages.Add();
+    message.set_rows(ClampToUint32(cost.rows));
+    message.set_time_us(ClampedMicroseconds(cost.time));
+  }
+}
+
+absl::StatusOr<PassCosts> FromProto(
+    const google::protobuf::RepeatedPtrField<v1::PassCost>& messages) {
+  PassCosts costs;
+  for (const v1::PassCost& message : messages) {
+    const PassCost cost = {.rows = message.rows(),
+                           .time = absl::Microseconds(message.time_us())};
+    const PassCost before = costs.empty() ? PassCost{} : costs.back();
+    if (cost.rows <= before.rows || cost.time < before.time) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "pass_costs: ", message.time_us(), " us for ", cost.rows,
+          " rows behind ", absl::ToInt64Microseconds(before.time), " us for ",
+          before.rows, "; rows must ascend and times not fall"));
+    }
+    costs.push_back(cost);
+  }
+  return costs;
+}
+
 }  // namespace
 
 v1::TokenTree ToProto(const TokenTree& tree) {
@@ -205,6 +232,7 @@ v1::Verdict ToProto(const Verdict& verdict) {
   message.set_forward_us(ClampedMicroseconds(verdict.timings.forward));
   message.set_accept_us(ClampedMicroseconds(verdict.timings.accept));
   message.set_commit_us(ClampedMicroseconds(verdict.timings.commit));
+  ToProto(verdict.pass_costs, *message.mutable_pass_costs());
   return message;
 }
 
@@ -226,6 +254,7 @@ absl::StatusOr<Verdict> FromProto(const v1::Verdict& message) {
                   .commit = absl::Microseconds(message.commit_us())}};
   ASSIGN_OR_RETURN(verdict.path, Int32Column("path", message.path()));
   ASSIGN_OR_RETURN(verdict.tokens, Int32Column("token", message.token()));
+  ASSIGN_OR_RETURN(verdict.pass_costs, FromProto(message.pass_costs()));
   return verdict;
 }
 
@@ -290,6 +319,7 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
   message.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(),
                                        info.eos_token_ids.end());
   message.set_device(info.device);
+  ToProto(info.pass_costs, *message.mutable_pass_costs());
   return message;
 }
 
@@ -304,6 +334,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   ASSIGN_OR_RETURN(info.eos_token_ids,
                    Int32Column("eos_token_ids", message.eos_token_ids()));
+  ASSIGN_OR_RETURN(info.pass_costs, FromProto(message.pass_costs()));
   return info;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/random/random.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -98,6 +99,12 @@ class PeerLink {
   std::optional<Info> info() const {
     MutexLock lock(&mutex_);
     return info_;
+  }
+
+  // Changes that, if it ever said anything, until it says it anew.
+  void UpdateInfo(absl::FunctionRef<void(Info&)> update) {
+    MutexLock lock(&mutex_);
+    if (info_) update(*info_);
   }
 
   // Blocks until the peer is in `state`; false if the deadline comes first.

@@ -40,10 +40,17 @@ void RemoteVerifyEndpoint::Verify(VerifyRequest request, absl::Time deadline,
                                   Done<Verdict> done) {
   v1::VerifyRequest message;
   *message.mutable_verify() = ToProto(request, deadline - absl::Now());
-  link_->Call(std::move(message),
-              [done = std::move(done)](auto response) mutable {
-                std::move(done)(Read(std::move(response)));
-              });
+  // The link waits for its replies before it goes.
+  link_->Call(std::move(message), [link = link_.get(), done = std::move(done)](
+                                      auto response) mutable {
+    auto verdict = Read(std::move(response));
+    if (verdict.ok() && !verdict->pass_costs.empty()) {
+      link->UpdateInfo([&verdict](VerifierInfo& info) {
+        info.pass_costs = verdict->pass_costs;
+      });
+    }
+    std::move(done)(std::move(verdict));
+  });
 }
 
 void RemoteVerifyEndpoint::EndSequence(SequenceId sequence) {

@@ -25,7 +25,8 @@ class RemoteVerifyEndpoint final : public VerifyEndpoint {
   void EndSequence(SequenceId sequence) override;
 
   PeerStatus status() const;
-  // What it last said of itself; nullopt before it was ever ready.
+  // What it last said of itself, pass_costs as of the last verdict; nullopt
+  // before it was ever ready.
   std::optional<VerifierInfo> info() const;
   // Blocks until it is in `state`; false if the deadline comes first.
   bool AwaitState(PeerState state, absl::Time deadline) const;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
@@ -55,9 +56,12 @@ struct VerifyRequest {
   std::string rule;  // name of a registered rule, or "auto"
 };
 
-// Where the time inside the verifier went.
+// Where the time inside the verifier went. A pass that several sequences share
+// counts in full for each, since each waits for all of it; a sequence that has
+// prompt and tree in one pass splits it between the two by rows. So the total
+// is what the request waited, and sums over requests exceed the engine's time.
 struct VerifyTimings {
-  absl::Duration queue;    // waiting for the engine
+  absl::Duration queue;    // waiting for the engine, or for others' walks
   absl::Duration prefill;  // K/V of tokens that it had not cached
   absl::Duration forward;  // the tree's pass
   absl::Duration accept;   // the rule's walk
@@ -75,6 +79,7 @@ struct Verdict {
   std::string rule;             // that was applied
   int32_t near_ties = 0;        // emitted positions with a tiny top-2 margin
   VerifyTimings timings;
+  PassCosts pass_costs;  // as of now; empty: nothing new
 };
 
 // What a peer says of itself when a stream to it opens.
@@ -100,7 +105,8 @@ struct VerifierInfo {
   int64_t max_tree_nodes = 0;
   std::vector<std::string> rules;
   std::vector<TokenId> eos_token_ids;
-  std::string device;  // e.g. "cpu, float32, 2 threads"
+  std::string device;    // e.g. "cpu, float32, 2 threads, native avx2"
+  PassCosts pass_costs;  // the latest known; empty: not measured
 };
 
 }  // namespace espalier

@@ -49,6 +49,16 @@ std::string PeerText(const v1::PeerInfo& peer) {
       peer.address().empty() ? "" : absl::StrCat(" at ", peer.address()));
 }
 
+std::string CostsText(const v1::PeerInfo& verifier) {
+  return absl::StrCat("ms by rows: ",
+                      absl::StrJoin(verifier.pass_costs(), ", ",
+                                    [](std::string* out, const auto& cost) {
+                                      absl::StrAppend(
+                                          out, cost.rows(), ": ",
+                                          absl::StrFormat("%.2f", cost.ms()));
+                                    }));
+}
+
 void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
   PrintField(
       out, "version",
@@ -56,6 +66,9 @@ void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
                    ", since ",
                    absl::FormatTime(absl::FromUnixSeconds(info.start_time()))));
   PrintField(out, "verifier", PeerText(info.verifier()));
+  if (info.verifier().pass_costs_size() > 0) {
+    PrintField(out, "forward", CostsText(info.verifier()));
+  }
   for (const v1::PeerInfo& drafter : info.drafters()) {
     PrintField(out, "drafter", PeerText(drafter));
   }

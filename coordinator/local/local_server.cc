@@ -5,6 +5,7 @@
 #include "absl/random/random.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_identity.h"
+#include "coordinator/describe_verifier.h"
 #include "verifier/verifier_builder.h"
 
 namespace espalier::local {
@@ -56,10 +57,8 @@ coordinator::Peers LocalServer::AsPeers() {
 }
 
 void LocalServer::Describe(v1::GetServerInfoResponse& response) const {
-  v1::PeerInfo& verifier = *response.mutable_verifier();
-  verifier.set_name(verifier_->info().model.name);
-  verifier.set_state(v1::PEER_STATE_READY);
-  verifier.set_detail(verifier_->info().device);
+  coordinator::DescribeVerifier(verifier_->info(),
+                                *response.mutable_verifier());
   for (const drafter::BuiltDrafter& drafter : drafters_) {
     v1::PeerInfo& peer = *response.add_drafters();
     peer.set_name(drafter.info.name);

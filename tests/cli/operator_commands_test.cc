@@ -53,6 +53,7 @@ TEST_F(InfoCommand, PrintsServerPeersLoadAndModel) {
            "verifier    ready (cpu)\n",
            "drafter     bigram refused (another tokenizer) at "
            "unix:/run/bigram\n",
+           "forward     ms by rows: 8: 6.40\n",
            "load        3 of 16 running, 0 of 64 queued\n",
            "model       toy\n",
            "vocabulary  300 tokens, fingerprint 0000000000000abc\n",

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "absl/time/time.h"
-#include "coordinator/merge_policies.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/merge_policies.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -25,14 +25,15 @@ class RequestPlanTest : public testing::Test {
   }
 
   absl::StatusOr<RequestPlan> Plan() {
-    return PlanRequest(request_,
-                       {.verifier = {.model = {.name = "toy", .vocab_size = 50},
-                                     .max_context = 10,
-                                     .max_tree_nodes = 32,
-                                     .rules = {"walk"},
-                                     .eos_token_ids = {0, 7}},
-                        .drafters = {"chat", "math"},
-                        .policies = &policies_});
+    VerifierInfo verifier;
+    verifier.model = {.name = "toy", .vocab_size = 50};
+    verifier.max_context = 10;
+    verifier.max_tree_nodes = 32;
+    verifier.rules = {"walk"};
+    verifier.eos_token_ids = {0, 7};
+    return PlanRequest(request_, {.verifier = verifier,
+                                  .drafters = {"chat", "math"},
+                                  .policies = &policies_});
   }
 
   std::map<std::string, std::unique_ptr<MergePolicy>> policies_;
@@ -129,8 +130,7 @@ INSTANTIATE_TEST_SUITE_P(
                    [](GenerationRequest& r) { r.sampling.top_p = 0; }},
         BadRequest{"NanTopP", "top_p", "nan is not above 0",
                    [](GenerationRequest& r) { r.sampling.top_p = NAN; }},
-        BadRequest{"Nodes", "speculation.max_nodes",
-                   "33 is not in 0 .. 32",
+        BadRequest{"Nodes", "speculation.max_nodes", "33 is not in 0 .. 32",
                    [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
         BadRequest{"Depth", "speculation.max_depth", "-1 is negative",
                    [](GenerationRequest& r) { r.speculation.max_depth = -1; }},

@@ -81,6 +81,16 @@ class ToyCluster {
     coordinator = *std::move(made);
   }
 
+  static VerifierInfo ToyVerifierInfo() {
+    VerifierInfo info;
+    info.model = {.name = "toy", .vocab_size = 50, .tokenizer_fingerprint = 1};
+    info.max_context = 1000;
+    info.max_tree_nodes = 64;
+    info.rules = {"walk"};
+    info.eos_token_ids = {0};
+    return info;
+  }
+
   static GenerationRequest Request(int64_t max_tokens = 20) {
     GenerationRequest request;
     request.request_id = "r";
@@ -123,12 +133,7 @@ class ToyCluster {
 
   FakeExecutor executor;
   const ToyTarget target = {};
-  std::optional<VerifierInfo> info = VerifierInfo{
-      .model = {.name = "toy", .vocab_size = 50, .tokenizer_fingerprint = 1},
-      .max_context = 1000,
-      .max_tree_nodes = 64,
-      .rules = {"walk"},
-      .eos_token_ids = {0}};
+  std::optional<VerifierInfo> info = ToyVerifierInfo();
   FakeVerifyEndpoint verifier;
   std::vector<std::unique_ptr<FakeDraftEndpoint>> drafters;
   prometheus::Registry metrics;

@@ -1,5 +1,6 @@
 // The `espalier` command against a real cluster and with an engine of its own.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -91,6 +92,17 @@ TEST_F(CommandTest, CheckFollowsTheService) {
   }
   cluster_.Kill("lookup");
   EXPECT_EQ(Espalier({"check", cluster_.Address("lookup")}).status, 1);
+}
+
+TEST_F(CommandTest, InfoTellsTheDeviceAndWhatItsPassesCost) {
+  const Finished finished =
+      Espalier({"info", "--address", cluster_.Address("coordinator")});
+  EXPECT_EQ(finished.status, 0) << finished.output;
+  // The model takes well under a second, so every row count was measured.
+  EXPECT_THAT(finished.output,
+              ::testing::ContainsRegex("verifier .* ready .cpu, .*threads"));
+  EXPECT_THAT(finished.output,
+              ::testing::ContainsRegex("forward     ms by rows: 1: .* 128: "));
 }
 
 TEST_F(CommandTest, BenchFindsTheSameTextInEveryMode) {

@@ -60,6 +60,12 @@ class FakeExecutor final : public Executor {
 
   void AdvanceBy(absl::Duration duration) { AdvanceTo(Now() + duration); }
 
+  // Moves the clock and runs nothing: inside a task, the time that it takes.
+  void MoveClock(absl::Duration duration) {
+    MutexLock lock(&mutex_);
+    now_ += duration;
+  }
+
   // Tasks that wait, due or not.
   int64_t num_pending() const {
     MutexLock lock(&mutex_);

@@ -86,6 +86,10 @@ class FakeInference::Service final : public v1::Inference::CallbackService {
     response->set_version("9.8.7");
     response->mutable_verifier()->set_state(v1::PEER_STATE_READY);
     response->mutable_verifier()->set_detail("cpu");
+    v1::PeerInfo::PassCost& cost =
+        *response->mutable_verifier()->add_pass_costs();
+    cost.set_rows(8);
+    cost.set_ms(6.4);
     v1::PeerInfo& drafter = *response->add_drafters();
     drafter.set_name("bigram");
     drafter.set_address("unix:/run/bigram");

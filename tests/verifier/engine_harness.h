@@ -27,20 +27,16 @@ struct Reply {
   int times_answered = 0;
 };
 
-// A VerifyEngine over a scripted model, on an executor that the test runs.
-struct EngineHarness {
-  explicit EngineHarness(const ScriptedLanguageModel::Options& script_ = {},
-                         const VerifyEngine::Options& options = {})
-      : script(script_) {
-    auto owned_model = std::make_unique<ScriptedLanguageModel>(script);
+// A VerifyEngine on an executor that the test runs.
+struct EngineUnderTest {
+  EngineUnderTest(std::unique_ptr<LanguageModel> model,
+                  const VerifyEngine::Options& options) {
     auto owned_executor = std::make_unique<FakeExecutor>();
-    model = owned_model.get();
     executor = owned_executor.get();
     Registry<VerificationRule> rules("rule");
     RegisterVerificationRules(rules);
-    auto created =
-        VerifyEngine::Create(options, std::move(owned_model),
-                             std::move(owned_executor), rules, metrics);
+    auto created = VerifyEngine::Create(
+        options, std::move(model), std::move(owned_executor), rules, metrics);
     ESPALIER_CHECK(created.ok());
     engine = *std::move(created);
   }
@@ -63,11 +59,27 @@ struct EngineHarness {
     return *reply->value;
   }
 
-  ScriptedLanguageModel::Options script;
   prometheus::Registry metrics;
-  ScriptedLanguageModel* model = nullptr;  // the engine's
-  FakeExecutor* executor = nullptr;        // the engine's
+  FakeExecutor* executor = nullptr;  // the engine's
   std::unique_ptr<VerifyEngine> engine;
+};
+
+// One with a scripted model.
+struct EngineHarness : EngineUnderTest {
+  explicit EngineHarness(const ScriptedLanguageModel::Options& script_ = {},
+                         const VerifyEngine::Options& options = {})
+      : EngineHarness(new ScriptedLanguageModel(script_), script_, options) {}
+
+  ScriptedLanguageModel::Options script;
+  ScriptedLanguageModel* model;  // the engine's
+
+ private:
+  EngineHarness(ScriptedLanguageModel* new_model,
+                const ScriptedLanguageModel::Options& script_,
+                const VerifyEngine::Options& options)
+      : EngineUnderTest(std::unique_ptr<LanguageModel>(new_model), options),
+        script(script_),
+        model(new_model) {}
 };
 
 // The text without speculation: token after token from the target's law.

@@ -160,7 +160,7 @@ TEST(VerifyEngineFaults, ASequenceEndedWhileItWaitsCostsNoPass) {
 }
 
 TEST(VerifyEngineFaults, ASequenceEndedInItsPromptStopsThere) {
-  EngineHarness harness({}, {.prefill_chunk = 2});
+  EngineHarness harness({}, {.max_batch_rows = 2});
   const Client client = {.id = {1, 1}, .text = kPrompt};
   const auto reply = harness.Send(client.Request());
   while (harness.model->num_passes() < 2) harness.executor->RunOne();
@@ -178,7 +178,7 @@ TEST(VerifyEngineFaults, ARequestSentAgainWhileItWaitsReplacesTheFirst) {
   harness.executor->RunUntilIdle();
   EXPECT_EQ(CodeOf(first), absl::StatusCode::kCancelled);
   EXPECT_EQ(CodeOf(second), absl::StatusCode::kOk);
-  EXPECT_EQ(harness.model->num_passes(), 2);  // the prompt, the tree
+  EXPECT_EQ(harness.model->num_passes(), 1);
 }
 
 TEST(VerifyEngineFaults, APassedDeadlineCostsNoPass) {
@@ -209,7 +209,7 @@ TEST(VerifyEngineFaults, IdleSessionsAreDroppedAndBusyOnesStay) {
 }
 
 TEST(VerifyEngineFaults, AFullPoolRefusesOneRequestAndTheOthersGoOn) {
-  EngineHarness harness({.pool_tokens = 40}, {.prefill_chunk = 8});
+  EngineHarness harness({.pool_tokens = 40}, {.max_batch_rows = 8});
   Client small = {.id = {1, 1}, .text = kPrompt};
   small.Commit(*harness.Ask(small.Request()));
   Client large = {.id = {1, 2}, .text = Text(60, 3)};
@@ -224,7 +224,7 @@ TEST(VerifyEngineFaults, AFullPoolRefusesOneRequestAndTheOthersGoOn) {
 TEST(VerifyEngineFaults, AFailedPassIsInternalAndMayBeTriedAgain) {
   // The first pass is the prompt's, the second the tree's.
   for (int failing : {1, 2}) {
-    EngineHarness harness;
+    EngineHarness harness({}, {.max_batch_rows = 10});
     int passes = 0;
     harness.model->set_pass_hook([&](absl::Span<const SequenceRows>) {
       return ++passes == failing ? absl::UnknownError("device lost")
@@ -260,7 +260,7 @@ TEST(VerifyEngineFaults, OptionsOutOfRangeAreRefused) {
   for (const VerifyEngine::Options& bad :
        {VerifyEngine::Options{.max_sessions = 0},
         VerifyEngine::Options{.max_tree_nodes = -1},
-        VerifyEngine::Options{.prefill_chunk = 0},
+        VerifyEngine::Options{.max_batch_rows = 0},
         VerifyEngine::Options{.session_ttl = absl::ZeroDuration()}}) {
     prometheus::Registry metrics;
     const auto engine =
@@ -274,7 +274,7 @@ TEST(VerifyEngineFaults, OptionsOutOfRangeAreRefused) {
 
 TEST(VerifierMetrics, ObserveEveryStageOfARound) {
   prometheus::Registry registry;
-  VerifierMetrics metrics(registry, "tiny");
+  VerifierMetrics metrics(registry, "tiny", {});
   Verdict verdict;
   verdict.near_ties = 2;
   verdict.timings.forward = absl::Milliseconds(3);

@@ -166,7 +166,7 @@ TEST(VerifyEngine, InterleavedSessionsEmitWhatEachEmitsAlone) {
 }
 
 TEST(VerifyEngine, ALongPromptDoesNotHoldUpOtherSessions) {
-  EngineHarness harness({}, {.prefill_chunk = 8});
+  EngineHarness harness({}, {.max_batch_rows = 8});
   Client brief = {.id = {1, 1}, .text = {4, 5}};
   brief.Commit(*harness.Ask(brief.Request()));
 
@@ -175,7 +175,7 @@ TEST(VerifyEngine, ALongPromptDoesNotHoldUpOtherSessions) {
   const auto quick = harness.Send(brief.Request());
   while (!quick->value) ASSERT_TRUE(harness.executor->RunOne());
   EXPECT_FALSE(slow->value.has_value());
-  EXPECT_LE(harness.model->num_passes(), 2 + 1 + 2);  // its own, ours, theirs
+  EXPECT_LE(harness.model->num_passes(), 1 + 2);  // its first, two shared
   harness.executor->RunUntilIdle();
   EXPECT_TRUE(slow->value->ok());
 }
@@ -283,12 +283,12 @@ TEST(VerifyEngine, TheLastTokensOfTheContextAreReachedWithAnyTree) {
 }
 
 TEST(VerifyEngine, SaysWhatItIs) {
-  EngineHarness harness(
-      {.max_rows = 20},
-      {.identity = {.name = "script", .tokenizer_fingerprint = 77},
-       .epoch = 5,
-       .max_tree_nodes = 64});
-  const VerifierInfo& info = harness.engine->info();
+  VerifyEngine::Options options;
+  options.identity = {.name = "script", .tokenizer_fingerprint = 77};
+  options.epoch = 5;
+  options.pass_costs = {{1, absl::Milliseconds(7)}};
+  EngineHarness harness({.max_rows = 20}, options);
+  const VerifierInfo info = harness.engine->info();
   EXPECT_EQ(info.model.name, "script");
   EXPECT_EQ(info.model.vocab_size, 40);
   EXPECT_EQ(info.model.tokenizer_fingerprint, 77u);
@@ -298,6 +298,7 @@ TEST(VerifyEngine, SaysWhatItIs) {
   EXPECT_THAT(info.rules, ElementsAre("walk"));
   EXPECT_THAT(info.eos_token_ids, ElementsAre(2));
   EXPECT_EQ(info.device, "script, float32, 1 threads, scripted");
+  EXPECT_EQ(info.pass_costs, options.pass_costs);
 }
 
 TEST(VerifyEngine, CountsNearTiesOfEmittedTokens) {

@@ -90,6 +90,8 @@ TEST(Convert, VerdictGoesThroughUnchanged) {
   verdict.near_ties = 2;
   verdict.timings.forward = absl::Milliseconds(9);
   verdict.timings.commit = absl::Microseconds(1);
+  verdict.pass_costs = {{1, absl::Milliseconds(6)},
+                        {16, absl::Milliseconds(8)}};
   auto back = FromProto(ToProto(verdict));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
@@ -99,6 +101,7 @@ TEST(Convert, VerdictGoesThroughUnchanged) {
   EXPECT_EQ(back->near_ties, 2);
   EXPECT_EQ(back->timings.forward, verdict.timings.forward);
   EXPECT_EQ(back->timings.total(), verdict.timings.total());
+  EXPECT_EQ(back->pass_costs, verdict.pass_costs);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {
@@ -119,6 +122,24 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(verifier->eos_token_ids, TestVerifierInfo().eos_token_ids);
   EXPECT_EQ(verifier->device, "cpu");
   EXPECT_EQ(verifier->model.vocab_size, 1000);
+  EXPECT_EQ(verifier->pass_costs, TestVerifierInfo().pass_costs);
+}
+
+TEST(Convert, RefusesCostsThatDoNotAscend) {
+  const auto verdict_with = [](const PassCosts& costs) {
+    Verdict verdict;
+    verdict.tokens = {1};
+    verdict.pass_costs = costs;
+    return ToProto(verdict);
+  };
+  const absl::Duration time = absl::Milliseconds(6);
+  ExpectRefused(verdict_with({{0, time}}), "rows must ascend");
+  ExpectRefused(verdict_with({{2, time}, {2, time}}), "rows must ascend");
+  ExpectRefused(verdict_with({{2, time}, {4, time / 2}}),
+                "3000 us for 4 rows behind 6000 us for 2;");
+  v1::VerifierHello hello = ToProto(TestVerifierInfo());
+  hello.add_pass_costs();
+  ExpectRefused(hello, "pass_costs");
 }
 
 TEST(Convert, TimeBudgetsAreClampedAndNeverBecomeUnlimited) {

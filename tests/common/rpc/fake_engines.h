@@ -39,6 +39,7 @@ inline VerifierInfo TestVerifierInfo() {
   info.rules = {"greedy", "walk"};
   info.eos_token_ids = {2, 3};
   info.device = "cpu";
+  info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
   return info;
 }
 

@@ -1,0 +1,39 @@
+#ifndef ESPALIER_TESTS_TESTING_LANGUAGE_MODEL_DECORATOR_H_
+#define ESPALIER_TESTS_TESTING_LANGUAGE_MODEL_DECORATOR_H_
+
+#include <memory>
+#include <utility>
+
+#include "common/model/language_model.h"
+
+namespace espalier {
+
+// Passes everything on. Derive from it to watch or change some of it.
+class LanguageModelDecorator : public LanguageModel {
+ public:
+  explicit LanguageModelDecorator(std::unique_ptr<LanguageModel> model)
+      : model_(std::move(model)) {}
+
+  const ModelInfo& info() const override { return model_->info(); }
+  KvUsage kv_usage() const override { return model_->kv_usage(); }
+  CacheId NewSequence() override { return model_->NewSequence(); }
+  void Release(CacheId cache) override { model_->Release(cache); }
+  int64_t Length(CacheId cache) const override { return model_->Length(cache); }
+  absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
+      absl::Span<const SequenceRows> batch) override {
+    return model_->Forward(batch);
+  }
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+    return model_->Keep(cache, path);
+  }
+  void Truncate(CacheId cache, int64_t length) override {
+    model_->Truncate(cache, length);
+  }
+
+ private:
+  const std::unique_ptr<LanguageModel> model_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_TESTS_TESTING_LANGUAGE_MODEL_DECORATOR_H_

@@ -1,0 +1,102 @@
+#include "verifier/cost_table.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::verifier {
+namespace {
+
+using absl::Milliseconds;
+using ::testing::IsEmpty;
+
+double Ms(const CostTable& table, int64_t rows) {
+  return absl::ToDoubleMilliseconds(PassTime(table.points(), rows));
+}
+
+CostTable SomeTable() {
+  return CostTable({{1, Milliseconds(6)},
+                    {8, Milliseconds(6.4)},
+                    {16, Milliseconds(7.2)},
+                    {32, Milliseconds(12.5)}});
+}
+
+TEST(CostTable, RaisesTimesThatFall) {
+  const CostTable table(
+      {{1, Milliseconds(6)}, {8, Milliseconds(5)}, {16, Milliseconds(7)}});
+  EXPECT_EQ(Ms(table, 8), 6);
+  EXPECT_EQ(Ms(table, 16), 7);
+}
+
+TEST(CostTable, FollowsWhatPassesTake) {
+  CostTable table = SomeTable();
+  for (int i = 0; i < 200; ++i) table.Observe(8, Milliseconds(9));
+  EXPECT_NEAR(Ms(table, 8), 9, 0.01);
+  for (int i = 0; i < 200; ++i) table.Observe(12, Milliseconds(20));
+  EXPECT_NEAR(Ms(table, 12), 20, 0.01);
+}
+
+TEST(CostTable, OneOddPassMovesItLittle) {
+  CostTable table = SomeTable();
+  table.Observe(8, absl::Seconds(1));
+  EXPECT_LE(Ms(table, 8), 6.4 * 1.101);
+  table = SomeTable();
+  table.Observe(8, absl::Nanoseconds(1));
+  EXPECT_GE(Ms(table, 8), 6.4 * 0.949);
+}
+
+TEST(CostTable, ASlowMachineMovesRowCountsThatWereNotRunToo) {
+  CostTable table = SomeTable();
+  for (int i = 0; i < 200; ++i) table.Observe(16, Milliseconds(14.4));
+  EXPECT_NEAR(Ms(table, 16), 14.4, 0.01);
+  EXPECT_GT(Ms(table, 1), 6 * 1.3);
+  EXPECT_GT(Ms(table, 32), 12.5 * 1.3);
+}
+
+TEST(CostTable, FindsTheTruthFromPassesOfAllSizes) {
+  const auto truth = [](int64_t rows) {
+    return Milliseconds(10 + 0.5 * static_cast<double>(rows));
+  };
+  CostTable table = SomeTable();
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i) {
+    const int64_t rows = 1 + random() % 32;
+    table.Observe(rows, truth(rows));
+  }
+  for (int64_t rows : {1, 8, 16, 32}) {
+    const double expected = absl::ToDoubleMilliseconds(truth(rows));
+    EXPECT_NEAR(Ms(table, rows), expected, 0.05 * expected) << rows;
+  }
+}
+
+TEST(CostTable, IsMonotoneWhateverItSees) {
+  CostTable table = SomeTable();
+  std::mt19937 random(4);
+  for (int i = 0; i < 5000; ++i) {
+    table.Observe(1 + random() % 50, absl::Microseconds(random() % 40000));
+    for (size_t p = 1; p < table.points().size(); ++p) {
+      ASSERT_LE(table.points()[p - 1].time, table.points()[p].time);
+    }
+    ASSERT_GT(table.points()[0].time, absl::ZeroDuration());
+  }
+}
+
+TEST(CostTable, AMeasurementThatWasTooHighAtOneRowDoesNotStay) {
+  CostTable table({{1, Milliseconds(20)}, {16, Milliseconds(20)}});
+  for (int i = 0; i < 300; ++i) table.Observe(16, Milliseconds(7));
+  EXPECT_NEAR(Ms(table, 16), 7, 0.01);
+  EXPECT_LE(Ms(table, 1), 7.01);
+}
+
+TEST(CostTable, WithoutPointsOrWithoutTimeLearnsNothing) {
+  CostTable empty;
+  empty.Observe(3, Milliseconds(1));
+  EXPECT_THAT(empty.points(), IsEmpty());
+  CostTable table = SomeTable();
+  table.Observe(8, absl::ZeroDuration());
+  EXPECT_EQ(Ms(table, 8), 6.4);
+}
+
+}  // namespace
+}  // namespace espalier::verifier

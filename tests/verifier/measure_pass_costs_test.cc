@@ -1,0 +1,124 @@
+#include "verifier/measure_pass_costs.h"
+
+#include <functional>
+#include <vector>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_executor.h"
+#include "tests/testing/scripted_language_model.h"
+
+namespace espalier::verifier {
+namespace {
+
+using absl::Milliseconds;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::Not;
+
+// A model whose passes take what a test says, on a clock that stands still
+// otherwise.
+class MeasurePassCostsTest : public ::testing::Test {
+ protected:
+  using Cost = std::function<double(int64_t rows)>;  // milliseconds
+
+  absl::StatusOr<PassCosts> Measure(const Cost& cost, int64_t max_rows = 32,
+                                    ScriptedLanguageModel::Options script = {
+                                        .max_rows = 64}) {
+    ScriptedLanguageModel model(script);
+    model.set_pass_hook([&](absl::Span<const SequenceRows> batch) {
+      const int64_t rows = static_cast<int64_t>(batch[0].tokens.size());
+      EXPECT_EQ(batch[0].num_logit_rows, rows);
+      passes_.push_back(rows);
+      clock_.AdvanceBy(Milliseconds(cost(rows)));
+      return status_;
+    });
+    const absl::Time begin = clock_.Now();
+    auto costs = MeasurePassCosts(
+        model, clock_,
+        {.max_rows = max_rows, .time_budget = Milliseconds(500)});
+    spent_ = clock_.Now() - begin;
+    EXPECT_EQ(model.num_sequences(), 0);
+    return costs;
+  }
+
+  static double Ms(const PassCosts& costs, int64_t rows) {
+    return absl::ToDoubleMilliseconds(PassTime(costs, rows));
+  }
+  static std::vector<int64_t> Rows(const PassCosts& costs) {
+    std::vector<int64_t> rows;
+    for (const PassCost& cost : costs) rows.push_back(cost.rows);
+    return rows;
+  }
+
+  FakeExecutor clock_;
+  std::vector<int64_t> passes_;
+  absl::Duration spent_;
+  absl::Status status_;
+};
+
+TEST_F(MeasurePassCostsTest, GivesWhatEachRowCountTakes) {
+  const auto costs = Measure([](int64_t rows) { return 1 + 0.1 * rows; });
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_THAT(Rows(*costs), ElementsAre(1, 2, 4, 8, 12, 16, 24, 32));
+  for (const PassCost& cost : *costs) {
+    EXPECT_NEAR(Ms(*costs, cost.rows), 1 + 0.1 * cost.rows, 1e-3);
+  }
+}
+
+TEST_F(MeasurePassCostsTest, TakesTheBestOfSeveralAndNotTheFirst) {
+  int pass = 0;
+  const auto costs =
+      Measure([&](int64_t) { return pass++ % 5 == 0 ? 20.0 : 2.0; });
+  ASSERT_TRUE(costs.ok());
+  for (const PassCost& cost : *costs) EXPECT_EQ(cost.time, Milliseconds(2));
+}
+
+TEST_F(MeasurePassCostsTest, NeverFallsWithTheRows) {
+  const auto costs =
+      Measure([](int64_t rows) { return rows == 4 ? 9.0 : 5.0; });
+  ASSERT_TRUE(costs.ok());
+  EXPECT_EQ(Ms(*costs, 2), 5);
+  EXPECT_EQ(Ms(*costs, 8), 9);
+  EXPECT_EQ(Ms(*costs, 32), 9);
+}
+
+TEST_F(MeasurePassCostsTest, ASlowModelIsExtrapolatedWithinTheBudget) {
+  const auto costs = Measure([](int64_t rows) { return 40.0 + rows; });
+  ASSERT_TRUE(costs.ok());
+  EXPECT_LE(spent_, Milliseconds(500));
+  EXPECT_THAT(passes_, Not(Contains(32)));
+  EXPECT_EQ(Rows(*costs).back(), 32);
+  EXPECT_NEAR(Ms(*costs, 32), 72, 1);
+}
+
+TEST_F(MeasurePassCostsTest, OneRowAloneGoesBeyondTheBudget) {
+  const auto costs = Measure([](int64_t) { return 1000.0; });
+  ASSERT_TRUE(costs.ok());
+  EXPECT_THAT(passes_, ElementsAre(1, 1));
+  EXPECT_EQ(Ms(*costs, 1), 1000);
+  EXPECT_EQ(Ms(*costs, 4), 4000);  // for want of anything better
+}
+
+TEST_F(MeasurePassCostsTest, StaysWithinWhatModelAndOptionsAllow) {
+  const auto one = [](int64_t) { return 1.0; };
+  EXPECT_THAT(Rows(*Measure(one, /*max_rows=*/11)), ElementsAre(1, 2, 4, 8));
+  EXPECT_THAT(Rows(*Measure(one, 32, {.max_rows = 5})), ElementsAre(1, 2, 4));
+  EXPECT_THAT(Rows(*Measure(one, 32, {.max_context = 3})), ElementsAre(1, 2));
+}
+
+TEST_F(MeasurePassCostsTest, AFullPoolEndsTheMeasurementNotTheStart) {
+  const auto costs = Measure([](int64_t rows) { return 1.0 * rows; }, 32,
+                             {.max_rows = 64, .pool_tokens = 10});
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_EQ(Rows(*costs).back(), 32);
+  EXPECT_NEAR(Ms(*costs, 32), 32, 1e-3);
+}
+
+TEST_F(MeasurePassCostsTest, AModelThatCannotRunIsAnError) {
+  status_ = absl::UnknownError("device lost");
+  EXPECT_EQ(Measure([](int64_t) { return 1.0; }).status(), status_);
+}
+
+}  // namespace
+}  // namespace espalier::verifier

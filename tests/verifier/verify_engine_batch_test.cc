@@ -1,0 +1,463 @@
+// Several sessions in one pass: who shares it, what it costs each of them, and
+// that nobody's text or errors reach anybody else.
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "common/spec/stale_base.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/verifier/engine_harness.h"
+
+namespace espalier::verifier {
+namespace {
+
+using absl::Milliseconds;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const Text kPrompt = {7, 3, 31, 12, 5, 9, 22, 14, 1, 8, 30};
+
+// Rows of each sequence in each pass.
+using Passes = std::vector<std::vector<int64_t>>;
+
+// Lists passes, each of which takes `time`.
+Passes& Watch(EngineHarness& harness, Passes& passes,
+              absl::Duration time = absl::ZeroDuration()) {
+  harness.model->set_pass_hook(
+      [&harness, &passes, time](absl::Span<const SequenceRows> batch) {
+        passes.emplace_back();
+        for (const SequenceRows& rows : batch) {
+          passes.back().push_back(static_cast<int64_t>(rows.tokens.size()));
+        }
+        harness.executor->MoveClock(time);
+        return absl::OkStatus();
+      });
+  return passes;
+}
+
+// `count` sessions that hold their prompts, each after one round.
+std::vector<Client> OpenSessions(EngineHarness& harness, uint64_t count) {
+  std::vector<Client> clients;
+  for (uint64_t i = 0; i < count; ++i) {
+    clients.push_back({.id = {1, i}, .text = kPrompt});
+    clients[i].text[0] = static_cast<TokenId>(i);
+    clients[i].Commit(*harness.Ask(clients[i].Request()));
+  }
+  return clients;
+}
+
+VerifyEngine::Options WithCosts(PassCosts costs) {
+  VerifyEngine::Options options;
+  options.identity.name = "tiny";
+  options.pass_costs = std::move(costs);
+  return options;
+}
+
+TokenTree Chain(TokenId root, int64_t nodes) {
+  TokenTree tree = TokenTree::RootOnly(root);
+  for (int32_t i = 0; i < nodes; ++i) tree.Add(i, 5, 0.0f);
+  return tree;
+}
+
+// Applies the answer, which must be what plain decoding says.
+void ExpectGoesOn(const EngineHarness& harness, const Reply& reply,
+                  Client& client) {
+  ASSERT_TRUE(reply.value && reply.value->ok());
+  const Text before = client.text;
+  client.Commit(**reply.value);
+  EXPECT_EQ(client.text, PlainText(harness.script, before, client.sampling,
+                                   client.text.size()));
+}
+
+TEST(VerifyEngineBatch, AllThatWaitShareOnePass) {
+  EngineHarness harness;
+  std::vector<Client> clients = OpenSessions(harness, 4);
+  Passes passes;
+  Watch(harness, passes);
+  std::vector<std::shared_ptr<Reply>> replies;
+  for (const Client& client : clients) {
+    replies.push_back(harness.Send(
+        client.Request(Chain(client.text.back(), replies.size()))));
+  }
+  harness.executor->RunUntilIdle();
+  EXPECT_THAT(passes, ElementsAre(ElementsAre(1, 2, 3, 4)));
+  for (size_t i = 0; i < clients.size(); ++i) {
+    ExpectGoesOn(harness, *replies[i], clients[i]);
+  }
+}
+
+TEST(VerifyEngineBatch, AShortPromptAndItsTreeAreOnePass) {
+  EngineHarness harness;
+  Passes passes;
+  Watch(harness, passes);
+  Client client = {.id = {1, 1}, .text = kPrompt};
+  const Text plain = PlainText(harness.script, kPrompt, {}, 14);
+  TokenTree tree = TokenTree::RootOnly(kPrompt.back());
+  tree.Add(tree.Add(0, plain[11], 0.0f), plain[12], 0.0f);
+  const auto verdict = harness.Ask(client.Request(tree));
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_THAT(passes, ElementsAre(ElementsAre(10 + 3)));
+  EXPECT_THAT(verdict->path, ElementsAre(1, 2));
+  client.Commit(*verdict);
+  EXPECT_EQ(client.text, plain);
+  // What was kept is what is cached: the next round goes on from it.
+  client.Commit(*harness.Ask(client.Request()));
+  EXPECT_EQ(client.text,
+            PlainText(harness.script, kPrompt, {}, client.text.size()));
+}
+
+TEST(VerifyEngineBatch, ALongPromptGoesOnBesideTheTreesOfOthers) {
+  EngineHarness harness({}, {.max_batch_rows = 16});
+  std::vector<Client> clients = OpenSessions(harness, 2);
+  Passes passes;
+  Watch(harness, passes);
+  const Client lengthy = {.id = {2, 1}, .text = Text(60, 6)};
+  const auto slow = harness.Send(lengthy.Request());
+  int shared = 0;
+  while (!slow->value) {
+    std::vector<std::shared_ptr<Reply>> replies;
+    for (const Client& client : clients) {
+      replies.push_back(
+          harness.Send(client.Request(Chain(client.text.back(), 4))));
+    }
+    // The prompt may have a pass of its own before the trees are there.
+    const size_t before = passes.size();
+    while (!replies[1]->value) ASSERT_TRUE(harness.executor->RunOne());
+    EXPECT_LE(passes.size(), before + 2);
+    shared += passes.back().size() == 3;
+    for (size_t i = 0; i < 2; ++i) {
+      ExpectGoesOn(harness, *replies[i], clients[i]);
+    }
+  }
+  EXPECT_TRUE(slow->value->ok());
+  EXPECT_GE(shared, 2);
+  for (const auto& pass : passes) {
+    EXPECT_LE(std::accumulate(pass.begin(), pass.end(), int64_t{0}), 16);
+  }
+}
+
+TEST(VerifyEngineBatch, TreesInPlentyDoNotStarveAPromptNorThePromptThem) {
+  EngineHarness harness({.max_context = 400, .pool_tokens = 4000},
+                        {.max_batch_rows = 8});
+  std::vector<Client> clients = OpenSessions(harness, 6);
+  std::vector<std::shared_ptr<Reply>> replies(6);
+  std::map<size_t, int64_t> waited;
+  const Client lengthy = {.id = {2, 1}, .text = Text(100, 6)};
+  const auto slow = harness.Send(lengthy.Request());
+  Passes passes;
+  Watch(harness, passes);
+  while (!slow->value) {
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (replies[i] == nullptr) {
+        replies[i] =
+            harness.Send(clients[i].Request(Chain(clients[i].text.back(), 3)));
+        waited[i] = static_cast<int64_t>(passes.size());
+      }
+    }
+    const size_t before = passes.size();
+    while (passes.size() == before) ASSERT_TRUE(harness.executor->RunOne());
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (!replies[i]->value) continue;
+      EXPECT_LE(static_cast<int64_t>(passes.size()) - waited[i], 7);
+      clients[i].Commit(**replies[i]->value);
+      replies[i] = nullptr;
+    }
+  }
+  EXPECT_LE(passes.size(), 100u / 2);  // a quarter of each pass
+}
+
+TEST(VerifyEngineBatch, AFailedPassIsRepeatedForEachAloneAndHitsOnlyItsCause) {
+  EngineHarness harness({.max_rows = 64});
+  std::vector<Client> clients = OpenSessions(harness, 3);
+  harness.model->set_pass_hook([](absl::Span<const SequenceRows> batch) {
+    for (const SequenceRows& rows : batch) {
+      if (rows.tokens.size() == 3) return absl::UnknownError("bad row");
+    }
+    return absl::OkStatus();
+  });
+  std::vector<std::shared_ptr<Reply>> replies;
+  for (size_t i = 0; i < 3; ++i) {
+    replies.push_back(harness.Send(
+        clients[i].Request(Chain(clients[i].text.back(), i == 1 ? 2 : 1))));
+  }
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(replies[1]->value->status(),
+            absl::InternalError("target model: bad row"));
+  for (size_t i : {0, 2}) {
+    ExpectGoesOn(harness, *replies[i], clients[i]);
+  }
+  EXPECT_TRUE(harness.Ask(clients[1].Request()).ok());
+}
+
+TEST(VerifyEngineBatch, AFullPoolHitsOnlyWhoDoesNotFit) {
+  EngineHarness harness({.pool_tokens = 60});
+  std::vector<Client> clients = OpenSessions(harness, 3);  // 33 of 60
+  const Client large = {.id = {2, 1}, .text = Text(30, 6)};
+  std::vector<std::shared_ptr<Reply>> replies;
+  replies.push_back(harness.Send(large.Request()));
+  for (const Client& client : clients) {
+    replies.push_back(harness.Send(client.Request()));
+  }
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(replies[0]->value->status().code(),
+            absl::StatusCode::kResourceExhausted);
+  for (size_t i : {1, 2, 3}) EXPECT_TRUE(replies[i]->value->ok());
+}
+
+TEST(VerifyEngineBatch, LogitsThatAreNoNumbersHitOnlyTheirSession) {
+  EngineHarness harness;
+  std::vector<Client> clients = OpenSessions(harness, 3);
+  int row = 0;
+  harness.model->set_spoil([&row](std::vector<float>& logits) {
+    if (row++ == 1) logits[17] = std::nanf("");
+  });
+  std::vector<std::shared_ptr<Reply>> replies;
+  for (const Client& client : clients) {
+    replies.push_back(harness.Send(client.Request()));
+  }
+  harness.executor->RunUntilIdle();
+  EXPECT_TRUE(replies[0]->value->ok());
+  EXPECT_EQ(replies[1]->value->status(),
+            absl::InternalError("target model: after node 0: logit of token "
+                                "17 is nan"));
+  EXPECT_TRUE(replies[2]->value->ok());
+}
+
+TEST(VerifyEngineBatch, LateAndEndedRequestsTakeNoRows) {
+  EngineHarness harness;
+  std::vector<Client> clients = OpenSessions(harness, 3);
+  Passes passes;
+  Watch(harness, passes);
+  const auto late = harness.Send(clients[0].Request(), harness.executor->Now());
+  const auto ended = harness.Send(clients[1].Request());
+  const auto good = harness.Send(clients[2].Request());
+  harness.engine->EndSequence(clients[1].id);
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(late->value->status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ended->value->status().code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(good->value->ok());
+  EXPECT_THAT(passes, ElementsAre(ElementsAre(1)));
+}
+
+TEST(VerifyEngineBatch, EveryoneInAPassIsChargedAllOfIt) {
+  EngineHarness harness({}, {.max_batch_rows = 40});
+  std::vector<Client> clients = OpenSessions(harness, 1);
+  Passes passes;
+  Watch(harness, passes, Milliseconds(24));
+  const Client fresh = {.id = {2, 1}, .text = Text(10, 6)};    // 9 + 3 rows
+  const Client lengthy = {.id = {2, 2}, .text = Text(50, 6)};  // 49 + 1 rows
+  const auto tree = harness.Send(clients[0].Request());
+  const auto both = harness.Send(fresh.Request(Chain(6, 2)));
+  const auto two_passes = harness.Send(lengthy.Request());
+  harness.executor->RunUntilIdle();
+  EXPECT_THAT(passes, ElementsAre(ElementsAre(1, 12, 27), ElementsAre(23)));
+
+  const VerifyTimings& alone = (*tree->value)->timings;
+  EXPECT_EQ(alone.forward, Milliseconds(24));
+  EXPECT_EQ(alone.total(), Milliseconds(24));
+  const VerifyTimings& split = (*both->value)->timings;
+  EXPECT_EQ(split.prefill, Milliseconds(18));  // 9 rows of 12
+  EXPECT_EQ(split.forward, Milliseconds(6));
+  EXPECT_EQ(split.total(), Milliseconds(24));
+  const VerifyTimings& later = (*two_passes->value)->timings;
+  EXPECT_EQ(later.total(), Milliseconds(48));
+  EXPECT_EQ(later.queue, absl::ZeroDuration());
+}
+
+TEST(VerifyEngineBatch, WaitingForAPassIsQueueTime) {
+  EngineHarness harness({}, {.max_batch_rows = 4});
+  std::vector<Client> clients = OpenSessions(harness, 2);
+  Passes passes;
+  Watch(harness, passes, Milliseconds(5));
+  const auto first =
+      harness.Send(clients[0].Request(Chain(clients[0].text.back(), 3)));
+  const auto second =
+      harness.Send(clients[1].Request(Chain(clients[1].text.back(), 3)));
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ((*first->value)->timings.queue, absl::ZeroDuration());
+  EXPECT_EQ((*second->value)->timings.queue, Milliseconds(5));
+  EXPECT_EQ((*second->value)->timings.total(), Milliseconds(10));
+}
+
+TEST(VerifyEngineBatch, PassesOfTreesKeepTheCostsCurrent) {
+  EngineHarness harness(
+      {}, WithCosts({{1, Milliseconds(4)}, {8, Milliseconds(8)}}));
+  std::vector<Client> clients = OpenSessions(harness, 2);
+  Passes passes;
+  Watch(harness, passes, Milliseconds(12));
+  for (int round = 0; round < 150; ++round) {
+    std::vector<std::shared_ptr<Reply>> replies;
+    for (const Client& client : clients) {
+      replies.push_back(
+          harness.Send(client.Request(Chain(client.text.back(), 3))));
+    }
+    harness.executor->RunUntilIdle();
+    for (size_t i = 0; i < 2; ++i) {
+      const PassCosts& told = (*replies[i]->value)->pass_costs;
+      ASSERT_EQ(told.size(), 2u);
+      EXPECT_EQ(told[1].time, harness.engine->info().pass_costs[1].time);
+      clients[i].Commit(**replies[i]->value);
+    }
+  }
+  EXPECT_THAT(passes, Each(ElementsAre(4, 4)));
+  EXPECT_NEAR(
+      absl::ToDoubleMilliseconds(harness.engine->info().pass_costs[1].time), 12,
+      0.1);
+}
+
+TEST(VerifyEngineBatch, PassesWithPromptsSayNothingOfTheCostOfTrees) {
+  EngineHarness harness({}, WithCosts({{1, Milliseconds(4)}}));
+  Passes passes;
+  Watch(harness, passes, Milliseconds(12));
+  EXPECT_TRUE(
+      harness.Ask(Client{.id = {1, 1}, .text = kPrompt}.Request()).ok());
+  EXPECT_EQ(harness.engine->info().pass_costs[0].time, Milliseconds(4));
+}
+
+TEST(VerifyEngineBatch, ExportsTheSizeOfPassesAndWhatRowsCost) {
+  EngineHarness harness(
+      {}, WithCosts({{1, Milliseconds(4)}, {8, Milliseconds(8)}}));
+  std::vector<Client> clients = OpenSessions(harness, 2);
+  for (const Client& client : clients) {
+    harness.Send(client.Request(Chain(client.text.back(), 3)));
+  }
+  harness.executor->RunUntilIdle();
+  std::map<std::string, double> values;
+  for (const auto& family : harness.metrics.Collect()) {
+    for (const auto& metric : family.metric) {
+      std::string labels;
+      for (const auto& label : metric.label) labels += " " + label.value;
+      values[family.name + labels] =
+          family.type == prometheus::MetricType::Histogram
+              ? metric.histogram.sample_sum
+              : metric.gauge.value;
+    }
+  }
+  EXPECT_EQ(values.at("espalier_verify_batch_size tiny"), 1 + 1 + 2);
+  EXPECT_EQ(values.at("espalier_verify_batch_tokens tiny"), 11 + 11 + 8);
+  EXPECT_EQ(values.at("espalier_verifier_forward_seconds tiny 1"), 0.004);
+  EXPECT_EQ(values.at("espalier_verifier_forward_seconds tiny 8"), 0.008);
+}
+
+// A client that drafts, waits, asks again, gives up, and starts over.
+struct Wanderer {
+  Client client;
+  VerifyRequest request = {};
+  std::vector<std::shared_ptr<Reply>> replies = {};  // unanswered, or just so
+};
+
+class RandomSchedule : public ::testing::TestWithParam<int> {
+ protected:
+  TokenTree RandomTree(const Client& client) {
+    TokenTree tree = TokenTree::RootOnly(client.text.back());
+    const Text next = PlainText(harness_.script, client.text, client.sampling,
+                                client.text.size() + random_() % 5);
+    int32_t node = 0;
+    for (size_t i = client.text.size(); i < next.size(); ++i) {
+      if (random_() % 2) tree.Add(node, next[i] / 2, 0.0f);
+      node = tree.Add(node, next[i], 0.0f);
+    }
+    return tree;
+  }
+
+  void Ask(Wanderer& one) {
+    Client& client = one.client;
+    if (random_() % 10 == 0) client.held = random_() % (client.held + 1);
+    one.request = client.Request(RandomTree(client));
+    const absl::Time deadline =
+        random_() % 5 ? absl::InfiniteFuture()
+                      : harness_.executor->Now() + Milliseconds(random_() % 20);
+    one.replies.push_back(harness_.Send(one.request, deadline));
+  }
+
+  void Read(Wanderer& one) {
+    for (const auto& reply : std::exchange(one.replies, {})) {
+      if (!reply->value) {
+        one.replies.push_back(reply);
+        continue;
+      }
+      ASSERT_EQ(reply->times_answered, 1);
+      const absl::StatusOr<Verdict>& verdict = *reply->value;
+      if (verdict.ok()) {
+        // Asked twice, it may be answered twice.
+        if (verdict->round == one.client.round) one.client.Commit(*verdict);
+        ++num_verdicts_;
+      } else if (const auto held = HeldLength(verdict.status())) {
+        one.client.held = *held;
+      } else {
+        ASSERT_TRUE(absl::IsCancelled(verdict.status()) ||
+                    absl::IsDeadlineExceeded(verdict.status()) ||
+                    absl::IsInternal(verdict.status()) ||
+                    absl::IsResourceExhausted(verdict.status()))
+            << verdict.status();
+        ++num_errors_;
+      }
+    }
+    ASSERT_EQ(one.client.text,
+              PlainText(harness_.script, prompt(one), one.client.sampling,
+                        one.client.text.size()));
+  }
+
+  Text prompt(const Wanderer& one) const {
+    return Text(5 + 9 * one.client.id.number,
+                static_cast<TokenId>(one.client.id.number));
+  }
+
+  std::mt19937_64 random_{static_cast<uint64_t>(GetParam())};
+  EngineHarness harness_{
+      {.max_context = 160, .pool_tokens = 420},
+      {.max_tree_nodes = 12,
+       .max_batch_rows = 1 + static_cast<int64_t>(random_() % 48)}};
+  int num_verdicts_ = 0;
+  int num_errors_ = 0;
+};
+
+TEST_P(RandomSchedule, EveryRequestIsAnsweredOnceAndEveryTextIsThePlainOne) {
+  std::vector<Wanderer> all;
+  for (uint64_t i = 0; i < 6; ++i) {
+    all.push_back({.client = {.id = {3, i},
+                              .sampling = {.temperature = i % 2 ? 1.0f : 0.0f,
+                                           .seed = i}}});
+    all[i].client.text = prompt(all[i]);
+  }
+  harness_.model->set_pass_hook([&](absl::Span<const SequenceRows>) {
+    harness_.executor->MoveClock(Milliseconds(random_() % 4));
+    return random_() % 20 ? absl::OkStatus() : absl::UnknownError("bad luck");
+  });
+  for (int step = 0; step < 1500; ++step) {
+    Wanderer& one = all[random_() % all.size()];
+    if (one.replies.empty()) {
+      if (one.client.text.size() > 120) break;
+      Ask(one);
+    } else if (random_() % 6 == 0) {
+      one.replies.push_back(harness_.Send(one.request));
+    } else if (random_() % 10 == 0) {
+      harness_.engine->EndSequence(one.client.id);
+    }
+    for (uint64_t run = random_() % 4; run > 0; --run) {
+      harness_.executor->RunOne();
+    }
+    ASSERT_NO_FATAL_FAILURE(Read(one));
+  }
+  harness_.executor->RunUntilIdle();
+  for (Wanderer& one : all) {
+    ASSERT_NO_FATAL_FAILURE(Read(one));
+    EXPECT_THAT(one.replies, IsEmpty());
+    harness_.engine->EndSequence(one.client.id);
+  }
+  harness_.executor->RunUntilIdle();
+  EXPECT_EQ(harness_.model->num_sequences(), 0);
+  EXPECT_GT(num_verdicts_, 50);
+  EXPECT_GT(num_errors_, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomSchedule, ::testing::Range(0, 25));
+
+}  // namespace
+}  // namespace espalier::verifier

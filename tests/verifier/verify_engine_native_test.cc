@@ -1,0 +1,162 @@
+// With the native model, sharing passes changes nothing: not the text, not one
+// bit of the logits that decide it.
+
+#include <map>
+#include <random>
+#include <string>
+
+#include "common/model/native_model.h"
+#include "gtest/gtest.h"
+#include "tests/testing/language_model_decorator.h"
+#include "tests/testing/tiny_model.h"
+#include "tests/verifier/engine_harness.h"
+
+namespace espalier::verifier {
+namespace {
+
+// Logits by the text that they follow.
+using LogitLog = std::map<Text, std::vector<float>>;
+
+// Writes down the logits of every row; fails if a text gets others.
+class LoggingModel final : public LanguageModelDecorator {
+ public:
+  LoggingModel(std::unique_ptr<LanguageModel> model, LogitLog* log,
+               int64_t* most_sequences)
+      : LanguageModelDecorator(std::move(model)),
+        log_(*log),
+        most_sequences_(*most_sequences) {}
+
+  absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
+      absl::Span<const SequenceRows> batch) override {
+    most_sequences_ =
+        std::max(most_sequences_, static_cast<int64_t>(batch.size()));
+    auto logits = LanguageModelDecorator::Forward(batch);
+    if (!logits.ok()) return logits;
+    int64_t logit_row = 0;
+    for (const SequenceRows& rows : batch) {
+      std::vector<Text>& texts = last_texts_[rows.cache];
+      texts.clear();
+      for (size_t i = 0; i < rows.tokens.size(); ++i) {
+        const int32_t parent = rows.parents[i];
+        texts.push_back(parent == kPrefixParent ? texts_[rows.cache]
+                                                : texts[parent]);
+        texts.back().push_back(rows.tokens[i]);
+      }
+      for (size_t i = rows.tokens.size() - rows.num_logit_rows;
+           i < rows.tokens.size(); ++i) {
+        const auto row = (*logits)->Row(logit_row++);
+        const auto& [entry, is_new] = log_.try_emplace(
+            texts[i], std::vector<float>(row.begin(), row.end()));
+        EXPECT_TRUE(is_new ||
+                    std::equal(row.begin(), row.end(), entry->second.begin()))
+            << "other bits after " << texts[i].size() << " tokens";
+      }
+    }
+    return logits;
+  }
+
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+    if (!path.empty()) texts_[cache] = last_texts_[cache][path.back()];
+    return LanguageModelDecorator::Keep(cache, path);
+  }
+
+ private:
+  LogitLog& log_;
+  int64_t& most_sequences_;
+  std::map<CacheId, Text> texts_;                    // cached
+  std::map<CacheId, std::vector<Text>> last_texts_;  // of the last pass's rows
+};
+
+class SharedPasses : public ::testing::Test {
+ protected:
+  static constexpr size_t kLength = 130;
+
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "/verify_engine_native_test";
+    testing::WriteTinyLlama(folder_);
+  }
+
+  std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows) {
+    auto model = LoadNativeModel({.folder = folder_, .threads = threads});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return std::make_unique<EngineUnderTest>(
+        std::make_unique<LoggingModel>(*std::move(model), &log_,
+                                       &most_sequences_),
+        VerifyEngine::Options{.max_batch_rows = batch_rows});
+  }
+
+  Client NewClient(uint64_t number) {
+    Client client = {
+        .id = {1, number},
+        .sampling = {.temperature = number % 2 ? 0.8f : 0.0f, .seed = number}};
+    for (uint64_t i = 0; i < 3 + number * 17; ++i) {
+      client.text.push_back(static_cast<TokenId>((i * 31 + number * 7) % 256));
+    }
+    return client;
+  }
+
+  // Some of the text that is to come, among other tokens.
+  TokenTree Draft(const Client& client, const Text& whole) {
+    TokenTree tree = TokenTree::RootOnly(client.text.back());
+    int32_t node = 0;
+    const size_t end =
+        std::min(whole.size(), client.text.size() + random_() % 6);
+    for (size_t i = client.text.size(); i < end; ++i) {
+      if (random_() % 2) {
+        tree.Add(node, static_cast<TokenId>(random_() % 256), 0.0f);
+      }
+      node = tree.Add(node, whole[i], 0.0f);
+    }
+    return tree;
+  }
+
+  std::string folder_;
+  std::mt19937_64 random_{2};
+  LogitLog log_;  // of all engines
+  int64_t most_sequences_ = 0;
+};
+
+TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
+  std::vector<Text> alone;
+  for (uint64_t i = 0; i < 6; ++i) {
+    const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
+    Client client = NewClient(i);
+    while (client.text.size() < kLength) {
+      client.Commit(*engine->Ask(client.Request()));
+    }
+    alone.push_back(client.text);
+  }
+  ASSERT_EQ(most_sequences_, 1);
+  const size_t decided_alone = log_.size();
+
+  const auto engine = Start(/*threads=*/2, /*batch_rows=*/40);
+  std::vector<Client> clients;
+  for (uint64_t i = 0; i < 6; ++i) clients.push_back(NewClient(i));
+  bool done = false;
+  while (!done) {
+    done = true;
+    std::vector<std::shared_ptr<Reply>> replies(clients.size());
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (clients[i].text.size() >= kLength || random_() % 4 == 0) continue;
+      replies[i] =
+          engine->Send(clients[i].Request(Draft(clients[i], alone[i])));
+    }
+    engine->executor->RunUntilIdle();
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (replies[i] != nullptr) {
+        ASSERT_TRUE(replies[i]->value->ok()) << replies[i]->value->status();
+        clients[i].Commit(**replies[i]->value);
+      }
+      done = done && clients[i].text.size() >= kLength;
+    }
+  }
+  for (size_t i = 0; i < clients.size(); ++i) {
+    clients[i].text.resize(kLength);
+    EXPECT_EQ(clients[i].text, alone[i]) << "session " << i;
+  }
+  EXPECT_GE(most_sequences_, 4);
+  EXPECT_GT(log_.size(), decided_alone);  // wrong drafts were computed too
+}
+
+}  // namespace
+}  // namespace espalier::verifier

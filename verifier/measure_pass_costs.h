@@ -1,0 +1,32 @@
+#ifndef ESPALIER_VERIFIER_MEASURE_PASS_COSTS_H_
+#define ESPALIER_VERIFIER_MEASURE_PASS_COSTS_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/executor.h"
+#include "common/model/language_model.h"
+#include "common/spec/pass_cost.h"
+
+namespace espalier::verifier {
+
+struct MeasureOptions {
+  int64_t max_rows = 0;  // of the largest tree, root included
+  // Of the whole measurement; the two passes over one row may exceed it.
+  absl::Duration time_budget = absl::Milliseconds(700);
+};
+
+// Times passes over 1, 2, 4, 8, 12, 16, ... rows up to what options and model
+// allow, each up to three times, best of, on a scratch sequence without a
+// prefix that is released. Row counts that the budget has no time for, or that
+// the K/V pool has no room for, are extrapolated from the others. Call it on
+// the model's thread; `clock` times.
+// Errors are those of the first pass.
+absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
+                                           const Executor& clock,
+                                           const MeasureOptions& options);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_MEASURE_PASS_COSTS_H_

@@ -1,0 +1,42 @@
+#ifndef ESPALIER_VERIFIER_PLAN_PASS_H_
+#define ESPALIER_VERIFIER_PLAN_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace espalier::verifier {
+
+// Rows that a waiting request needs, in one pass or in several.
+struct PassWork {
+  int64_t prompt_rows = 0;  // tokens to cache before the tree's root
+  int64_t tree_rows = 1;    // root included
+};
+
+// What a request gets of the next pass: rows of its prompt, its tree, or the
+// last rows of its prompt with its tree behind them.
+struct PassShare {
+  int64_t request = 0;  // index into what waits
+  int64_t prompt_rows = 0;
+  bool with_tree = false;
+
+  friend bool operator==(const PassShare&, const PassShare&) = default;
+};
+
+struct PassLimits {
+  int64_t batch_rows = 0;     // of the pass; one tree alone may exceed it
+  int64_t sequence_rows = 0;  // of one sequence; no tree exceeds it
+};
+
+// Divides the rows of the next pass among the requests that wait, oldest first.
+// Trees come before prompts, since a tree ends a round; but while prompts wait
+// a quarter of the rows is kept for them. The oldest request always gets
+// something, so nobody who goes to the back of the queue with every pass waits
+// for more passes than there are requests ahead. REQUIRES: limits above 0.
+std::vector<PassShare> PlanPass(absl::Span<const PassWork> waiting,
+                                const PassLimits& limits);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_PLAN_PASS_H_

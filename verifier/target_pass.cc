@@ -1,0 +1,139 @@
+#include "verifier/target_pass.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "verifier/choosers.h"
+#include "verifier/pass_laws.h"
+
+namespace espalier::verifier {
+namespace {
+
+// A part as the model wants it: a chain, and the tree at its end.
+struct Rows {
+  explicit Rows(const TargetPass::Part& part)
+      : cache(part.cache),
+        tokens(part.prompt.begin(), part.prompt.end()),
+        parents(tokens.size()) {
+    std::iota(parents.begin(), parents.end(), kPrefixParent);
+    if (part.tree == nullptr) return;
+    const int32_t root = static_cast<int32_t>(tokens.size());
+    use = UseOfLaws(*part.rule, *part.sampling);
+    num_logit_rows = part.tree->num_nodes();
+    tokens.insert(tokens.end(), part.tree->tokens.begin(),
+                  part.tree->tokens.end());
+    parents.push_back(root - 1);  // kPrefixParent if there is no chain
+    for (int32_t node = 1; node < part.tree->num_nodes(); ++node) {
+      parents.push_back(root + part.tree->parents[node]);
+    }
+  }
+
+  SequenceRows view() const {
+    return {.cache = cache,
+            .tokens = tokens,
+            .parents = parents,
+            .num_logit_rows = num_logit_rows,
+            .use = use};
+  }
+
+  CacheId cache;
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> parents;
+  int64_t num_logit_rows = 0;
+  LogitUse use;
+};
+static_assert(kPrefixParent == -1, "the root's parent is the row before it");
+
+absl::Status TargetModelError(const absl::Status& status) {
+  if (status.ok()) return status;
+  const auto code = status.code() == absl::StatusCode::kResourceExhausted
+                        ? status.code()
+                        : absl::StatusCode::kInternal;
+  return absl::Status(code, absl::StrCat("target model: ", status.message()));
+}
+
+// The first `count` rows.
+std::vector<int32_t> Chain(int64_t count) {
+  std::vector<int32_t> rows(count);
+  std::iota(rows.begin(), rows.end(), 0);
+  return rows;
+}
+
+}  // namespace
+
+int64_t TargetPass::Output::rows() const {
+  int64_t rows = 0;
+  for (const Part& part : parts) rows += part.rows();
+  return rows;
+}
+
+bool TargetPass::Output::is_trees_only() const {
+  return std::all_of(parts.begin(), parts.end(),
+                     [](const Part& part) { return part.prompt.empty(); });
+}
+
+absl::StatusOr<TargetPass::Output> TargetPass::Forward(
+    std::vector<Part> parts) {
+  Output output = {.parts = std::move(parts)};
+  std::vector<Rows> rows(output.parts.begin(), output.parts.end());
+  std::vector<SequenceRows> batch;
+  int64_t logit_rows = 0;
+  for (const Rows& part : rows) {
+    batch.push_back(part.view());
+    output.first_logit_row.push_back(logit_rows);
+    output.uses.push_back(part.use);
+    logit_rows += part.num_logit_rows;
+  }
+  output.begin = clock_.Now();
+  auto logits = model_.Forward(batch);
+  if (!logits.ok()) return TargetModelError(logits.status());
+  output.logits = *std::move(logits);
+  output.end = clock_.Now();
+  return output;
+}
+
+absl::Status TargetPass::CommitPrompt(const Output& output, size_t part) {
+  const Part& chain = output.parts[part];
+  return TargetModelError(model_.Keep(chain.cache, Chain(chain.prompt_rows())));
+}
+
+absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
+                                               size_t index) {
+  const Part& part = output.parts[index];
+  const absl::Time start = clock_.Now();
+  const int64_t root_position = model_.Length(part.cache) + part.prompt_rows();
+  const int64_t first_position = root_position + 1;
+  PassLaws laws({.tree = *part.tree,
+                 .sampling = *part.sampling,
+                 .use = output.uses[index],
+                 .rows = *output.logits,
+                 .first_row = output.first_logit_row[index],
+                 .first_position = first_position},
+                transform_);
+  GumbelChooser chooser(part.sampling->seed);
+  auto accepted = part.rule->Accept(*part.tree, first_position, laws, chooser);
+  if (!accepted.ok()) return TargetModelError(accepted.status());
+  const absl::Time walked = clock_.Now();
+
+  const int32_t root = static_cast<int32_t>(part.prompt_rows());
+  std::vector<int32_t> kept = Chain(root + 1);
+  for (int32_t node : accepted->path) kept.push_back(root + node);
+  RETURN_IF_ERROR(TargetModelError(model_.Keep(part.cache, kept)));
+  const absl::Time committed = clock_.Now();
+
+  Verdict verdict;
+  for (int32_t node : accepted->path) {
+    verdict.tokens.push_back(part.tree->tokens[node]);
+  }
+  verdict.tokens.push_back(accepted->bonus_token);
+  verdict.path = std::move(accepted->path);
+  verdict.near_ties = chooser.near_ties();
+  verdict.timings.accept = walked - start;
+  verdict.timings.commit = committed - walked;
+  return verdict;
+}
+
+}  // namespace espalier::verifier

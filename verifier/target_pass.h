@@ -1,0 +1,81 @@
+#ifndef ESPALIER_VERIFIER_TARGET_PASS_H_
+#define ESPALIER_VERIFIER_TARGET_PASS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/executor.h"
+#include "common/model/language_model.h"
+#include "common/spec/messages.h"
+#include "verifier/law_transform.h"
+#include "verifier/verification_rule.h"
+
+namespace espalier::verifier {
+
+// The heart of a round: one forward pass of the target over rows of several
+// sequences, then for each its rule's walk over the logits and compaction of
+// the accepted path. Borrows the model, which it shares with the engine; lives
+// on the engine's executor.
+class TargetPass {
+ public:
+  // One sequence's rows: committed tokens that are not cached yet, then the
+  // tree, if its root is what follows them. One of both at least.
+  struct Part {
+    CacheId cache = 0;
+    absl::Span<const TokenId> prompt;  // directly behind what is cached
+    const TokenTree* tree = nullptr;
+    const SamplingParams* sampling = nullptr;  // of the tree
+    const VerificationRule* rule = nullptr;    // of the tree
+
+    int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
+    int64_t rows() const {
+      return prompt_rows() + (tree != nullptr ? tree->num_nodes() : 0);
+    }
+  };
+
+  // What a pass computed. Good for one Commit per part, before the next pass.
+  struct Output {
+    std::vector<Part> parts;
+    std::vector<int64_t> first_logit_row;  // [parts] of the tree
+    std::vector<LogitUse> uses;            // [parts] that the model was told
+    std::unique_ptr<LogitRows> logits;     // of all trees
+    absl::Time begin;
+    absl::Time end;
+
+    int64_t rows() const;
+    // Without rows of prompts, which cost less than rows with logits.
+    bool is_trees_only() const;
+  };
+
+  // `clock` times the stages.
+  TargetPass(LanguageModel& model, const Executor& clock)
+      : model_(model), clock_(clock) {}
+
+  // One pass over all parts, each of another sequence. Whatever its outcome,
+  // no sequence is changed. RESOURCE_EXHAUSTED (the K/V pool is full) stays
+  // what it is, all other errors are INTERNAL: requests were checked before.
+  // Which part is at fault is not known.
+  absl::StatusOr<Output> Forward(std::vector<Part> parts);
+
+  // Caches the prompt of a part without a tree. Errors here and below concern
+  // this part alone, and leave its cache as it was.
+  absl::Status CommitPrompt(const Output& output, size_t part);
+
+  // Caches prompt, root and accepted path. Fills path, tokens, near_ties and
+  // the timings of its own two stages.
+  absl::StatusOr<Verdict> CommitTree(const Output& output, size_t part);
+
+ private:
+  LanguageModel& model_;
+  const Executor& clock_;
+  LawTransform transform_;
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_TARGET_PASS_H_
