@@ -17,7 +17,8 @@ namespace {
 // Logits by the text that they follow.
 using LogitLog = std::map<Text, std::vector<float>>;
 
-// Writes down the logits of every row; fails if a text gets others.
+// Writes down the logits of every row of every other pass; fails if a text gets
+// others. The rest stay as the engine wants them, draws among them.
 class LoggingModel final : public LanguageModelDecorator {
  public:
   LoggingModel(std::unique_ptr<LanguageModel> model, LogitLog* log,
@@ -30,7 +31,12 @@ class LoggingModel final : public LanguageModelDecorator {
       absl::Span<const SequenceRows> batch) override {
     most_sequences_ =
         std::max(most_sequences_, static_cast<int64_t>(batch.size()));
-    auto logits = LanguageModelDecorator::Forward(batch);
+    const bool wants_logits = ++passes_ % 2 == 0;
+    std::vector<SequenceRows> parts(batch.begin(), batch.end());
+    if (wants_logits) {
+      for (SequenceRows& part : parts) part.use = AnyUse{};
+    }
+    auto logits = LanguageModelDecorator::Forward(parts);
     if (!logits.ok()) return logits;
     int64_t logit_row = 0;
     for (const SequenceRows& rows : batch) {
@@ -44,6 +50,7 @@ class LoggingModel final : public LanguageModelDecorator {
       }
       for (size_t i = rows.tokens.size() - rows.num_logit_rows;
            i < rows.tokens.size(); ++i) {
+        if (!wants_logits) break;
         const auto row = (*logits)->Row(logit_row++);
         const auto& [entry, is_new] = log_.try_emplace(
             texts[i], std::vector<float>(row.begin(), row.end()));
@@ -63,6 +70,7 @@ class LoggingModel final : public LanguageModelDecorator {
  private:
   LogitLog& log_;
   int64_t& most_sequences_;
+  int64_t passes_ = 0;
   std::map<CacheId, Text> texts_;                    // cached
   std::map<CacheId, std::vector<Text>> last_texts_;  // of the last pass's rows
 };

@@ -13,7 +13,6 @@
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
-#include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
 
@@ -82,8 +81,10 @@ class ModelTiles {
     return Flush(Bf16ToFloat(bits));
   }
 
-  static inline AmxConfig config_;
-  static inline std::byte tiles_[kNumAmxTiles][kAmxRows][kAmxRowBytes];
+  // As on a CPU, every thread has its own.
+  static inline thread_local AmxConfig config_;
+  static inline thread_local std::byte tiles_[kNumAmxTiles][kAmxRows]
+                                             [kAmxRowBytes];
 };
 
 // A vector of one float.
@@ -129,7 +130,8 @@ inline void LinearOnModel(const LinearArgs& a) {
                                       : AmxLinear<OneLane, ModelTiles>)(a);
 }
 
-// The AMX backend without its CPU. head_dim: a multiple of 32 only.
+// Products and attention of the AMX backend, on any CPU. head_dim: a multiple
+// of 32 only.
 inline const Kernels& AmxModelKernels() {
   static constexpr Kernels kKernels = {
       .name = "amx-model",
@@ -137,8 +139,6 @@ inline const Kernels& AmxModelKernels() {
       .fast_operand = OperandType::kBf16,
       .prepare = PrepareModel,
       .linear = LinearOnModel,
-      .normalize = Normalize<OneLane>,
-      .rotate = Rotate<OneLane>,
       .write_kv = WriteSplitKv<PrepareModel>,
       .copy_kv = CopySplitKv,
       .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,

@@ -74,7 +74,7 @@ class AttentionTest : public KernelTest {
     return out;
   }
 };
-ESPALIER_TEST_ALL_BACKENDS(AttentionTest);
+ESPALIER_TEST_ALL_BACKENDS_AND_AMX_MODEL(AttentionTest);
 
 TEST_P(AttentionTest, AgreesWithTheDefinitionInFloat64) {
   const double error = 5e-6 + 2 * OperandError(kernels().exact_operand);

@@ -35,13 +35,13 @@ class KernelValues {
 };
 
 // The backends that the CPU can run, and AMX in software.
-inline std::vector<const Kernels*> TestedBackends() {
+inline std::vector<const Kernels*> BackendsAndAmxModel() {
   std::vector<const Kernels*> backends = UsableBackends();
   backends.push_back(&AmxModelKernels());
   return backends;
 }
 
-// A test with this parameter runs on all of them.
+// A test with this parameter runs on all backends.
 class KernelTest : public KernelValues,
                    public ::testing::TestWithParam<const Kernels*> {
  protected:
@@ -74,7 +74,13 @@ inline std::string BackendName(
 
 #define ESPALIER_TEST_ALL_BACKENDS(fixture)   \
   INSTANTIATE_TEST_SUITE_P(Backends, fixture, \
-                           ::testing::ValuesIn(TestedBackends()), BackendName)
+                           ::testing::ValuesIn(UsableBackends()), BackendName)
+
+// Of products and attention.
+#define ESPALIER_TEST_ALL_BACKENDS_AND_AMX_MODEL(fixture)              \
+  INSTANTIATE_TEST_SUITE_P(Backends, fixture,                          \
+                           ::testing::ValuesIn(BackendsAndAmxModel()), \
+                           BackendName)
 
 }  // namespace espalier::nn
 

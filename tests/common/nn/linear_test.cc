@@ -33,7 +33,7 @@ struct LinearCase {
 
 std::vector<LinearCase> LinearCases() {
   std::vector<LinearCase> cases;
-  for (const Kernels* kernels : TestedBackends()) {
+  for (const Kernels* kernels : BackendsAndAmxModel()) {
     cases.push_back({kernels, kernels->exact_operand});
     if (kernels->fast_operand == kernels->exact_operand) continue;
     cases.push_back({kernels, kernels->fast_operand});
