@@ -36,14 +36,16 @@ absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
   const std::string& name = c.compute_type();
   if (name.empty() || name == "auto") {
     // No bf16 on the CPU here: its rounding of activations leaves the float32
-    // text at near-ties, and without native instructions it is slower too.
+    // text at near-ties.
     return IsCuda(c) ? ComputeDType::kBFloat16 : ComputeDType::kFloat32;
   }
-  if (name == "float32") return ComputeDType::kFloat32;
-  if (name == "bfloat16") return ComputeDType::kBFloat16;
+  for (ComputeDType dtype :
+       {ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8}) {
+    if (name == NameOf(dtype)) return dtype;
+  }
   return absl::InvalidArgumentError(
       absl::StrCat("engine.compute_type: unknown \"", name,
-                   "\"; known: auto, bfloat16, float32"));
+                   "\"; known: auto, bfloat16, float32, int8"));
 }
 
 absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {

@@ -23,14 +23,13 @@ absl::StatusOr<int> Run(const espalier::v1::VerifierConfig& config,
   espalier::LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
                                  engine->info().device));
   espalier::verifier::VerifierService service(*engine, engine->info());
-  ASSIGN_OR_RETURN(auto runner,
-                   ServerRunner::Start(
-                       {.config = config.server(),
-                        .services = {{"espalier.v1.Verifier", &service}},
-                        .registry = metrics,
-                        .drain = [&](absl::Time deadline) {
-                          service.Drain(deadline);
-                        }}));
+  ASSIGN_OR_RETURN(
+      auto runner,
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = {{"espalier.v1.Verifier", &service}},
+           .registry = metrics,
+           .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));
   return ServeUntilSignal(*runner, signals);
 }
 

@@ -55,6 +55,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadDecoder(const ModelConfig& config,
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     const ModelOptions& options) {
+  if (options.compute_dtype == ComputeDType::kInt8) {
+    return absl::UnimplementedError("int8 needs the native backend");
+  }
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   ASSIGN_OR_RETURN(const at::Device device, FindDevice(options.device));
   ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
@@ -69,7 +72,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
 
   ModelInfo info = {.config = config,
                     .device = device.str(),
-                    .compute_dtype = widen ? "float32" : "bfloat16",
+                    .compute_dtype = NameOf(options.compute_dtype),
                     .threads = at::get_num_threads(),
                     .weight_bytes = weights.weight_bytes(),
                     .backend = "aten"};

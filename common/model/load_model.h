@@ -7,14 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/language_model.h"
 
 namespace espalier {
-
-enum class ComputeDType {
-  kFloat32,   // weights widened at load; the reference
-  kBFloat16,  // bf16 weights and products, float32 residual and logits
-};
 
 // Implementations that this build has: "native" (own kernels, CPU only) and,
 // with libtorch, "aten" (any device).

@@ -38,25 +38,27 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
                    nn::FindBackend(options.cpu_kernels));
   ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
 
-  const bool exact = options.compute_dtype == ComputeDType::kFloat32;
   ModelInfo info = {.config = config,
                     .device = "cpu",
-                    .compute_dtype = exact ? "float32" : "bfloat16",
+                    .compute_dtype = NameOf(options.compute_dtype),
                     .backend = absl::StrCat("native ", kernels->name)};
   ASSIGN_OR_RETURN(const int64_t pool_tokens,
                    SetLimits(options, /*element_bytes=*/sizeof(float), info));
   auto pool = std::make_unique<nn::ThreadPool>(
       nn::ThreadPool::Options{.threads = options.threads});
   info.threads = pool->threads();
-  ASSIGN_OR_RETURN(std::unique_ptr<NativeWeights> weights,
-                   LoadNativeWeights(config, files, exact, *pool));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<NativeWeights> weights,
+      LoadNativeWeights(config, files, options.compute_dtype, *pool));
   info.weight_bytes = weights->bytes;
-  auto decoder = std::make_unique<NativeDecoder>(
-      NativeDecoder::Parts{.config = config,
-                           .weights = std::move(weights),
-                           .kernels = kernels,
-                           .exact = exact,
-                           .pool = std::move(pool)});
+  auto decoder = std::make_unique<NativeDecoder>(NativeDecoder::Parts{
+      .config = config,
+      .weights = std::move(weights),
+      .kernels = kernels,
+      .operand = options.compute_dtype == ComputeDType::kBFloat16
+                     ? kernels->fast_operand
+                     : kernels->exact_operand,
+      .pool = std::move(pool)});
   return std::make_unique<NativeModel>(
       NativeModel::Parts{.info = std::move(info),
                          .decoder = std::move(decoder),

@@ -18,10 +18,11 @@ NativeDecoder::NativeDecoder(Parts parts)
     : config_(std::move(parts.config)),
       weights_(std::move(parts.weights)),
       kernels_(*parts.kernels),
-      operand_(parts.exact ? kernels_.exact_operand : kernels_.fast_operand),
+      operand_(parts.operand),
       pool_(std::move(parts.pool)),
       attention_(config_, weights_->frequencies, kernels_, *pool_),
-      head_chunks_(kernels_, *pool_) {}
+      head_chunks_(kernels_, *pool_),
+      scratch_(pool_->threads()) {}
 
 void NativeDecoder::Run(const NativePass& pass) {
   rows_ = pass.rows();
@@ -171,6 +172,10 @@ void NativeDecoder::Multiply(const Product& product) {
     nn::LinearArgs part = args;
     part.panel_begin = chunk.begin;
     part.panel_end = chunk.end;
+    std::vector<float>& scratch = scratch_[chunk.thread];
+    scratch.resize(
+        std::max<size_t>(scratch.size(), nn::LinearScratch(part.weights)));
+    part.scratch = scratch.data();
     kernels_.linear(part);
   });
 }

@@ -26,7 +26,7 @@ class NativeDecoder {
     ModelConfig config;
     std::unique_ptr<const NativeWeights> weights;
     const nn::Kernels* kernels = nullptr;
-    bool exact = true;  // which of the kernels' operands products take
+    nn::OperandType operand = nn::OperandType::kFloat32;  // of the kernels
     std::unique_ptr<nn::ThreadPool> pool;
   };
 
@@ -84,6 +84,7 @@ class NativeDecoder {
     std::byte bytes[64];
   };
   std::vector<CacheLine> operands_;
+  std::vector<std::vector<float>> scratch_;  // by thread, of products
 };
 
 }  // namespace espalier

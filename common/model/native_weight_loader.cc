@@ -29,6 +29,13 @@ absl::StatusOr<Format> FormatOf(const std::string& name, DType dtype) {
   }
 }
 
+// `bf16`: what the file has.
+nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
+  if (dtype == ComputeDType::kInt8) return nn::WeightType::kInt8;
+  return bf16 || dtype == ComputeDType::kBFloat16 ? nn::WeightType::kBf16
+                                                  : nn::WeightType::kFloat32;
+}
+
 float Element(const TensorView& view, Format format, int64_t index) {
   if (format == Format::kFloat32) {
     float value;
@@ -95,13 +102,12 @@ absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
                        .transposed = shape.transposed,
                        .release = DropPages});
   }
-  const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
-      sources,
-      {.inputs = shape.inputs,
-       .type = bf16 || !target_.exact ? nn::WeightType::kBf16
-                                      : nn::WeightType::kFloat32,
-       .gated = shape.gated},
-      target_.arena, target_.pool);
+  const nn::PackedMatrix packed =
+      nn::PackedMatrix::Pack(sources,
+                             {.inputs = shape.inputs,
+                              .type = TypeOf(target_.dtype, bf16),
+                              .gated = shape.gated},
+                             target_.arena, target_.pool);
   bytes_ += packed.bytes();
   return packed;
 }

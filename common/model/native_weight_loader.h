@@ -14,7 +14,7 @@ namespace espalier {
 class NativeWeightLoader {
  public:
   struct Target {
-    bool exact = true;  // see LoadNativeWeights
+    ComputeDType dtype = ComputeDType::kFloat32;  // see LoadNativeWeights
     nn::HugePageArena& arena;
     nn::ThreadPool& pool;
   };

@@ -133,11 +133,11 @@ absl::Status LoadGpt2(const ModelConfig& config, NativeWeightLoader& loader,
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<NativeWeights>> LoadNativeWeights(
-    const ModelConfig& config, const WeightFiles& files, bool exact,
+    const ModelConfig& config, const WeightFiles& files, ComputeDType dtype,
     nn::ThreadPool& pool) {
   auto weights = std::make_unique<NativeWeights>();
   NativeWeightLoader loader(
-      files, {.exact = exact, .arena = weights->arena, .pool = pool});
+      files, {.dtype = dtype, .arena = weights->arena, .pool = pool});
   weights->activation = ActivationOf(config.activation);
   switch (config.architecture) {
     case Architecture::kLlama:

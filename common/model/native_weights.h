@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/model_config.h"
 #include "common/model/safetensors.h"
 #include "common/nn/huge_page_arena.h"
@@ -54,12 +55,12 @@ struct NativeWeights {
 };
 
 // Packs the weights straight from the mapped files, panel by panel, and lets go
-// of the file's pages behind it. `exact`: a matrix that is not bfloat16 in
-// the file becomes float32; otherwise it is rounded to bfloat16.
+// of the file's pages behind it. kFloat32: a matrix that is not bfloat16 in
+// the file becomes float32. Otherwise it is rounded to what is asked for.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type.
 absl::StatusOr<std::unique_ptr<NativeWeights>> LoadNativeWeights(
-    const ModelConfig& config, const WeightFiles& files, bool exact,
+    const ModelConfig& config, const WeightFiles& files, ComputeDType dtype,
     nn::ThreadPool& pool);
 
 }  // namespace espalier

@@ -24,9 +24,13 @@ inline constexpr int64_t kGatedOutputs = kPanelOutputs / 2;
 enum class WeightType {
   kBf16,     // panel: [PaddedInputs / 2][kPanelOutputs][2] bf16
   kFloat32,  // panel: [inputs][kPanelOutputs] float32
+  // As kBf16 with one byte in place of two, and a scale for each output. The
+  // kernels widen a panel to bf16, which has room for 8 bits: only the weights
+  // are rounded.
+  kInt8,
 };
 
-// bf16 comes in whole AMX tiles of 32 inputs.
+// bf16 and int8 come in whole AMX tiles of 32 inputs.
 inline int64_t PaddedInputs(int64_t inputs) { return (inputs + 31) / 32 * 32; }
 
 // Packed weights of y = W x (PackedMatrix owns them). What is missing to whole
@@ -36,6 +40,7 @@ struct PanelView {
   const std::byte* data = nullptr;  // panels, one after another
   int64_t panel_bytes = 0;
   int64_t inputs = 0;
+  const float* scales = nullptr;  // [panels * kPanelOutputs]; null: no int8
 };
 
 // What a product reads instead of a row of float32. Float32 weights take
@@ -87,9 +92,17 @@ struct LinearArgs {
   int64_t out_columns = 0;  // of the whole matrix; half of W's rows if gated
 
   Activation activation = Activation::kNone;
-  bool gated = false;       // out = activation(gate) * value
-  bool accumulate = false;  // out += instead of out =
+  bool gated = false;        // out = activation(gate) * value
+  bool accumulate = false;   // out += instead of out =
+  float* scratch = nullptr;  // [LinearScratch(weights)], of this thread
 };
+
+// In floats: a widened panel, and a cache line to align it.
+inline int64_t LinearScratch(const PanelView& weights) {
+  return weights.type == WeightType::kInt8
+             ? PaddedInputs(weights.inputs) * kPanelOutputs / 2 + 16
+             : 0;
+}
 
 // One row. Root mean square where `bias` is null, else mean and variance.
 struct NormArgs {

@@ -98,14 +98,17 @@ void AmxLinear(const LinearArgs& a) {
   const AmxBlocks blocks(a.rows);
   Tiles::Configure(AmxConfigFor(blocks.size, kWeights));
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
+    const std::byte* const weights = ReadyPanel(a, panel);
     for (int64_t index = 0; index < blocks.count; ++index) {
       const int64_t begin = blocks.Begin(index);
       AmxBlock block = {
           .x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
           .x_stride = a.x_stride,
           .inputs = PaddedInputs(a.weights.inputs),
-          .panel = a.weights.data + panel * a.weights.panel_bytes};
-      FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
+          .panel = weights};
+      if (a.weights.type == WeightType::kBf16) {
+        FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
+      }
       multiply(block, sums, loss_sums);
       for (int64_t r = index * blocks.size - begin; r < blocks.size; ++r) {
         float* const sum = sums + r * kPanelOutputs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -70,16 +71,53 @@ float LoadFloat(const WeightSource& source, int64_t index) {
   ESPALIER_CHECK(false);
 }
 
-// Element `k` of lane `lane` of a panel.
-void Store(WeightType type, std::byte* panel, int64_t lane, int64_t k,
-           float value) {
-  if (type == WeightType::kFloat32) {
-    std::memcpy(panel + (k * kPanelOutputs + lane) * 4, &value, 4);
-  } else {
-    const uint16_t bits = FloatToBf16(value);
-    std::memcpy(panel + ((k / 2 * kPanelOutputs + lane) * 2 + k % 2) * 2, &bits,
-                2);
+int64_t LaneBytes(WeightType type, int64_t inputs) {
+  switch (type) {
+    case WeightType::kBf16:
+      return PaddedInputs(inputs) * 2;
+    case WeightType::kInt8:
+      return PaddedInputs(inputs);
+    case WeightType::kFloat32:
+      return inputs * 4;
   }
+  ESPALIER_CHECK(false);
+}
+
+// Where element `k` of a lane lies, in elements.
+int64_t PlaceInPanel(WeightType type, int64_t lane, int64_t k) {
+  return type == WeightType::kFloat32
+             ? k * kPanelOutputs + lane
+             : (k / 2 * kPanelOutputs + lane) * 2 + k % 2;
+}
+
+template <typename T>
+void StoreAs(T value, std::byte* panel, int64_t place) {
+  std::memcpy(panel + place * static_cast<int64_t>(sizeof(T)), &value,
+              sizeof(T));
+}
+
+// `value`: in units of the scale, if there is one.
+void Store(WeightType type, std::byte* panel, int64_t place, float value) {
+  switch (type) {
+    case WeightType::kFloat32:
+      return StoreAs(value, panel, place);
+    case WeightType::kBf16:
+      return StoreAs(FloatToBf16(value), panel, place);
+    case WeightType::kInt8:
+      return StoreAs(static_cast<int8_t>(std::lrintf(value)), panel, place);
+  }
+}
+
+float LoadFromPanel(WeightType type, const std::byte* panel, int64_t place) {
+  switch (type) {
+    case WeightType::kFloat32:
+      return Load<float>(panel, place);
+    case WeightType::kBf16:
+      return Bf16ToFloat(Load<uint16_t>(panel, place));
+    case WeightType::kInt8:
+      return Load<int8_t>(panel, place);
+  }
+  ESPALIER_CHECK(false);
 }
 
 // What all panels of a matrix are packed from.
@@ -87,6 +125,7 @@ struct PanelJob {
   absl::Span<const WeightSource> parts;
   const std::vector<Origin>& origins;
   const PackedMatrix::Spec& spec;
+  float* scales;  // [panels * kPanelOutputs], or null
 
   const Origin& OriginOf(int64_t panel, int64_t lane) const {
     return origins[panel * kPanelOutputs + lane];
@@ -103,17 +142,41 @@ absl::Span<const std::byte> BytesOf(const WeightSource& source,
           static_cast<size_t>(source.outputs * inputs * ElementBytes(source))};
 }
 
+float LoadWeight(const PanelJob& job, const Origin& origin, int64_t k) {
+  const auto& [part, row] = origin;
+  const WeightSource& source = job.parts[part];
+  return LoadFloat(source, source.transposed ? k * source.outputs + row
+                                             : row * job.spec.inputs + k);
+}
+
+// So that the largest weight of each output becomes 127.
+void ChooseScales(const PanelJob& job, int64_t panel) {
+  constexpr float kLargest = 127;
+  for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
+    const Origin& origin = job.OriginOf(panel, lane);
+    float most = 0;
+    for (int64_t k = 0; origin.part >= 0 && k < job.spec.inputs; ++k) {
+      most = std::max(most, std::abs(LoadWeight(job, origin, k)));
+    }
+    job.scales[panel * kPanelOutputs + lane] = most > 0 ? most / kLargest : 1;
+  }
+}
+
 // Input by input, so that a panel is written front to back and a transposed
 // source is read along its rows.
 void ConvertPanel(const PanelJob& job, int64_t index, std::byte* panel) {
+  const float* scales = nullptr;
+  if (job.scales != nullptr) {
+    ChooseScales(job, index);
+    scales = job.scales + index * kPanelOutputs;
+  }
   for (int64_t k = 0; k < job.spec.inputs; ++k) {
     for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
-      const auto [part, row] = job.OriginOf(index, lane);
-      if (part < 0) continue;
-      const WeightSource& source = job.parts[part];
-      Store(job.spec.type, panel, lane, k,
-            LoadFloat(source, source.transposed ? k * source.outputs + row
-                                                : row * job.spec.inputs + k));
+      const Origin& origin = job.OriginOf(index, lane);
+      if (origin.part < 0) continue;
+      const float weight = LoadWeight(job, origin, k);
+      Store(job.spec.type, panel, PlaceInPanel(job.spec.type, lane, k),
+            scales == nullptr ? weight : weight / scales[lane]);
     }
   }
 }
@@ -178,17 +241,19 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
   packed.panels_ = static_cast<int64_t>(origins.size()) / kPanelOutputs;
   for (int64_t outputs : part_outputs) packed.out_columns_ += outputs;
   if (spec.gated) packed.out_columns_ /= 2;
-  const bool narrow = spec.type == WeightType::kBf16;
-  const int64_t lane_bytes =
-      narrow ? PaddedInputs(spec.inputs) * 2 : spec.inputs * 4;
-  const int64_t panel_bytes = lane_bytes * kPanelOutputs;
+  const int64_t panel_bytes = LaneBytes(spec.type, spec.inputs) * kPanelOutputs;
   std::byte* const data = arena.Allocate(packed.panels_ * panel_bytes);
+  float* scales = nullptr;
+  if (spec.type == WeightType::kInt8) {
+    scales = reinterpret_cast<float*>(arena.Allocate(std::ssize(origins) * 4));
+  }
   packed.view_ = {.type = spec.type,
                   .data = data,
                   .panel_bytes = panel_bytes,
-                  .inputs = spec.inputs};
+                  .inputs = spec.inputs,
+                  .scales = scales};
 
-  const PanelJob job = {parts, origins, spec};
+  const PanelJob job = {parts, origins, spec, scales};
   const bool copy = CanCopy(parts, spec.type);
   const auto pack = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -216,11 +281,10 @@ void PackedMatrix::Row(int64_t output, float* out) const {
   const std::byte* const panel =
       view_.data + output / kPanelOutputs * view_.panel_bytes;
   const int64_t lane = output % kPanelOutputs;
+  const float scale = view_.scales == nullptr ? 1 : view_.scales[output];
   for (int64_t k = 0; k < view_.inputs; ++k) {
-    out[k] = view_.type == WeightType::kFloat32
-                 ? Load<float>(panel, k * kPanelOutputs + lane)
-                 : Bf16ToFloat(Load<uint16_t>(
-                       panel, (k / 2 * kPanelOutputs + lane) * 2 + k % 2));
+    const int64_t place = PlaceInPanel(view_.type, lane, k);
+    out[k] = scale * LoadFromPanel(view_.type, panel, place);
   }
 }
 

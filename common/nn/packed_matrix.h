@@ -46,7 +46,10 @@ class PackedMatrix {
 
   int64_t inputs() const { return view_.inputs; }
   int64_t panels() const { return panels_; }
-  int64_t bytes() const { return panels_ * view_.panel_bytes; }
+  int64_t bytes() const {
+    return panels_ * (view_.panel_bytes +
+                      (view_.scales == nullptr ? 0 : kPanelOutputs * 4));
+  }
   // Columns of the product's result: half of the rows if gated.
   int64_t out_columns() const { return out_columns_; }
   bool gated() const { return gated_; }

@@ -24,19 +24,20 @@ namespace {
 constexpr char kUsage[] =
     R"(Usage: espalier bench forward [FLAGS]
 
-Loads the target and times its forward pass by rows (tree nodes), with the logits
-of all of them. Peak memory is the process's, up to the end of loading. The last
-line is the machine's own floor: the time to read memory of the weights' size
-once.)";
+Loads the target and times its forward pass by rows (tree nodes) and threads,
+with the logits of all rows; then plain decoding and prefill. Peak memory is the
+process's, up to the end of loading. The floor is the machine's own: the time to
+read memory of the weights' size once.)";
 
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
   uint32_t context = 512;
-  std::optional<uint32_t> threads;
+  std::vector<uint32_t> threads = {0};
   std::optional<std::string> model;
   std::string device = "cpu";
   std::string backend = "auto";
   std::string cpu_kernels = "auto";
+  std::string compute_type = "auto";
   bool json = false;
 
   void AddTo(cli::FlagSet& flags);
@@ -46,12 +47,16 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--rows", "M,M", "default 1,4,8,16,32,64"}, &rows);
   flags.Add({"--context", "N", "cached tokens before them; default 512"},
             &context);
-  flags.Add({"--threads", "T", "default the cores that may be used"}, &threads);
+  flags.Add({"--threads", "T,T", "default 0: the cores that may be used"},
+            &threads);
   flags.Add({"--model", "DIR", "default the default model"}, &model);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
   flags.Add({"--backend", "NAME", "native, aten or auto (default)"}, &backend);
-  flags.Add({"--cpu-kernels", "NAME", "of native: avx2, portable or auto"},
+  flags.Add({"--cpu-kernels", "NAME",
+             "of native: amx-bf16, avx512-bf16, avx2, portable or auto"},
             &cpu_kernels);
+  flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8 or auto"},
+            &compute_type);
   flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
 }
 
@@ -132,19 +137,33 @@ void PrintFloor(const ModelInfo& info, int64_t threads, bool json,
   }
 }
 
-absl::Status BenchForward(cli::Context& context, cli::Args args) {
-  ForwardFlags flags;
-  cli::FlagSet flag_set(kUsage);
-  flags.AddTo(flag_set);
-  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
-  if (!parsed) return absl::OkStatus();
+void Print(const DecodingSpeed& speed, int64_t threads, bool json,
+           std::ostream& out) {
+  if (json) {
+    out << nlohmann::ordered_json{{"threads", threads},
+                                  {"plain_tokens_per_s",
+                                   speed.plain_tokens_per_s},
+                                  {"prefill_tokens_per_s",
+                                   speed.prefill_tokens_per_s}}
+        << std::endl;
+  } else {
+    out << absl::StrFormat(
+               "plain %.1f tokens/s, prefill %.0f tokens/s with %d threads",
+               speed.plain_tokens_per_s, speed.prefill_tokens_per_s, threads)
+        << std::endl;
+  }
+}
 
+// All of one number of threads.
+absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
+                        cli::Context& context) {
   v1::VerifierEngineConfig config;
   config.set_model(flags.model.value_or(context.places.model.string()));
   config.set_device(flags.device);
   config.set_backend(flags.backend);
   config.set_cpu_kernels(flags.cpu_kernels);
-  if (flags.threads) config.set_threads(*flags.threads);
+  config.set_compute_type(flags.compute_type);
+  if (threads > 0) config.set_threads(threads);
   ASSIGN_OR_RETURN(const ModelOptions options,
                    verifier::ModelOptionsFrom(config));
   LoadCost load;
@@ -161,6 +180,25 @@ absl::Status BenchForward(cli::Context& context, cli::Args args) {
     Print(cost, info.threads, flags.json, context.out);
   }
   PrintFloor(info, info.threads, flags.json, context.out);
+  ASSIGN_OR_RETURN(const DecodingSpeed speed,
+                   MeasureDecoding(*model, flags.context));
+  Print(speed, info.threads, flags.json, context.out);
+  return absl::OkStatus();
+}
+
+absl::Status BenchForward(cli::Context& context, cli::Args args) {
+  ForwardFlags flags;
+  cli::FlagSet flag_set(kUsage);
+  flags.AddTo(flag_set);
+  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+
+  if (flags.context < 1) {
+    return absl::InvalidArgumentError("--context: 0 is below 1");
+  }
+  for (uint32_t threads : flags.threads) {
+    RETURN_IF_ERROR(MeasureAll(flags, threads, context));
+  }
   return absl::OkStatus();
 }
 

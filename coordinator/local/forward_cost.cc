@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -10,7 +11,9 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/status_macros.h"
+#include "common/nn/huge_page_arena.h"
 #include "common/spec/types.h"
 
 namespace espalier::local {
@@ -19,6 +22,7 @@ namespace {
 constexpr absl::Duration kMeasureFor = absl::Seconds(1);
 constexpr int kMinRepetitions = 5;
 constexpr int64_t kPrefillChunk = 128;
+constexpr int64_t kDecodedTokens = 32;
 
 // Any tokens do: the work does not depend on which.
 std::vector<TokenId> SomeTokens(int64_t count, int64_t vocab_size) {
@@ -55,6 +59,35 @@ absl::StatusOr<double> Fastest(Action action) {
   return fastest;
 }
 
+// Commits `next` and replaces it with the token after it.
+absl::Status DecodeOne(LanguageModel& model, CacheId cache,
+                       const DrawRequest& draw, TokenId& next) {
+  const int32_t row = 0;
+  const int32_t parent = kPrefixParent;
+  const SequenceRows batch[] = {{.cache = cache,
+                                 .tokens = {&next, 1},
+                                 .parents = {&parent, 1},
+                                 .num_logit_rows = 1,
+                                 .use = draw}};
+  ASSIGN_OR_RETURN(const auto logits, model.Forward(batch));
+  RETURN_IF_ERROR(model.Keep(cache, {&row, 1}));
+  ASSIGN_OR_RETURN(const DrawnToken drawn,
+                   logits->Draw(0, draw, model.Length(cache)));
+  next = drawn.token;
+  return absl::OkStatus();
+}
+
+// The sum of all words, read as fast as a core can.
+uint64_t ReadAll(absl::Span<const uint64_t> words) {
+  constexpr size_t kLine = 8, kAhead = 512;  // words
+  uint64_t sums[kLine] = {};
+  for (size_t i = 0; i + kLine <= words.size(); i += kLine) {
+    __builtin_prefetch(words.data() + i + kAhead, /*rw=*/0, /*locality=*/2);
+    for (size_t j = 0; j < kLine; ++j) sums[j] += words[i + j];
+  }
+  return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
+}
+
 }  // namespace
 
 absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
@@ -84,15 +117,45 @@ absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
                      seconds / 1e9};
 }
 
+absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,
+                                              int64_t context) {
+  const int64_t vocab_size = model.info().config.vocab_size;
+  const std::vector<TokenId> prompt = SomeTokens(context, vocab_size);
+  const CacheId cache = model.NewSequence();
+  const absl::Cleanup release = [&] { model.Release(cache); };
+  ASSIGN_OR_RETURN(const double prefill, Fastest([&]() -> absl::Status {
+                     model.Truncate(cache, 0);
+                     return Prefill(
+                                model, cache, prompt,
+                                std::min(kPrefillChunk, model.info().max_rows))
+                         .status();
+                   }));
+  TokenId next = 0;
+  const DrawRequest greedy;
+  ASSIGN_OR_RETURN(const double decode, Fastest([&]() -> absl::Status {
+                     model.Truncate(cache, context);
+                     for (int64_t i = 0; i < kDecodedTokens; ++i) {
+                       RETURN_IF_ERROR(DecodeOne(model, cache, greedy, next));
+                     }
+                     return absl::OkStatus();
+                   }));
+  return DecodingSpeed{
+      .plain_tokens_per_s = static_cast<double>(kDecodedTokens) / decode,
+      .prefill_tokens_per_s = static_cast<double>(context) / prefill};
+}
+
 double MeasureReadSpeed(int64_t bytes, int64_t threads) {
-  const std::vector<uint64_t> memory(bytes / sizeof(uint64_t), 1);
+  const nn::HugePageBlock block = nn::AllocateHugePages(bytes);
+  const absl::Span<uint64_t> memory(reinterpret_cast<uint64_t*>(block.get()),
+                                    bytes / sizeof(uint64_t));
+  std::fill(memory.begin(), memory.end(), 1);
   std::atomic<uint64_t> total = 0;  // keeps the reads from being dropped
   const auto seconds = Fastest([&]() -> absl::Status {
     std::vector<std::thread> readers;
     const size_t share = memory.size() / threads;
     for (int64_t i = 0; i < threads; ++i) {
-      readers.emplace_back([&, begin = memory.begin() + i * share, share] {
-        total += std::accumulate(begin, begin + share, uint64_t{0});
+      readers.emplace_back([&, part = memory.subspan(i * share, share)] {
+        total += ReadAll(part);
       });
     }
     for (std::thread& reader : readers) reader.join();

@@ -21,6 +21,15 @@ struct ForwardCost {
 absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
                                            int64_t context);
 
+struct DecodingSpeed {
+  double plain_tokens_per_s = 0;    // one row a pass, behind `context` tokens
+  double prefill_tokens_per_s = 0;  // of a prompt of `context` tokens
+};
+
+// The fastest of several runs. REQUIRES: context >= 1.
+absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,
+                                              int64_t context);
+
 // GB/s at which `threads` threads together read `bytes` of memory: no pass over
 // weights of that size can be faster.
 double MeasureReadSpeed(int64_t bytes, int64_t threads);

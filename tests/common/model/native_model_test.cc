@@ -25,7 +25,7 @@ struct Subject {
 
 std::string NameOf(const Subject& subject) {
   std::string name = subject.architecture + ("_" + subject.kernels);
-  if (subject.dtype == ComputeDType::kBFloat16) name += "_fast";
+  name += std::string("_") + NameOf(subject.dtype);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -37,8 +37,8 @@ void PrintTo(const Subject& subject, std::ostream* out) {
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    for (ComputeDType dtype :
-         {ComputeDType::kFloat32, ComputeDType::kBFloat16}) {
+    for (ComputeDType dtype : {ComputeDType::kFloat32, ComputeDType::kBFloat16,
+                               ComputeDType::kInt8}) {
       const std::string name = kernels->name;
       subjects.push_back({"Llama", testing::WriteTinyLlama, name, dtype});
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, name, dtype});

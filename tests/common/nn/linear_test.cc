@@ -78,6 +78,8 @@ class LinearTest : public KernelValues,
     args.panel_end = weights.panels();
     const OperandRows rows(kernels(), OperandOf(weights), x, weights.inputs());
     args = rows.In(args);
+    std::vector<float> scratch(LinearScratch(weights.view()));
+    args.scratch = scratch.data();
     args.out_columns = args.out_stride = weights.out_columns();
     args.gated = weights.gated();
     std::vector<float> out(args.rows * args.out_columns, start);
@@ -124,10 +126,35 @@ TEST_P(LinearTest, AgreesWithTheSumInFloat64OnOddShapes) {
   }
 }
 
+// Weights are what Row says; that they are near the true ones, the test of
+// PackedMatrix shows.
+TEST_P(LinearTest, Int8AgreesWithItsRoundedWeights) {
+  for (int64_t inputs : {1, 33, 200}) {
+    for (int64_t outputs : {1, 33, 64}) {
+      const PackedMatrix packed =
+          Pack({Random(inputs * outputs)},
+               {.inputs = inputs, .type = WeightType::kInt8});
+      std::vector<float> w(inputs * outputs);
+      for (int64_t i = 0; i < outputs; ++i) packed.Row(i, &w[i * inputs]);
+      for (int64_t rows : {1, 9, 40}) {
+        const std::vector<float> x = Random(rows * inputs);
+        const std::vector<float> y = Run(packed, {}, x);
+        for (int64_t i = 0; i < rows * outputs; ++i) {
+          const auto [sum, size] =
+              Dot(&x[i / outputs * inputs], &w[i % outputs * inputs], inputs);
+          ASSERT_NEAR(y[i], sum, Error(packed, size))
+              << rows << " x " << inputs << " x " << outputs << " at " << i;
+        }
+      }
+    }
+  }
+}
+
 // What batch invariance rests on: bit for bit, in any company.
 TEST_P(LinearTest, RowIsTheSameWhateverTheRowsAndPanelsOfTheCall) {
   constexpr int64_t kInputs = 131, kOutputs = 200, kRows = 40;
-  for (WeightType type : {WeightType::kBf16, WeightType::kFloat32}) {
+  for (WeightType type :
+       {WeightType::kBf16, WeightType::kInt8, WeightType::kFloat32}) {
     const PackedMatrix packed =
         Pack({Random(kInputs * kOutputs)}, {.inputs = kInputs, .type = type});
     const std::vector<float> x = Random(kRows * kInputs);
@@ -144,13 +171,15 @@ TEST_P(LinearTest, RowIsTheSameWhateverTheRowsAndPanelsOfTheCall) {
     }
     std::vector<float> by_panels(kRows * kOutputs);
     const OperandRows rows(kernels(), OperandOf(packed), x, kInputs);
+    std::vector<float> scratch(LinearScratch(packed.view()));
     for (int64_t panel : {6, 2, 0, 1, 5, 3, 4}) {
       kernels().linear(rows.In({.weights = packed.view(),
                                 .panel_begin = panel,
                                 .panel_end = panel + 1,
                                 .out = by_panels.data(),
                                 .out_stride = kOutputs,
-                                .out_columns = kOutputs}));
+                                .out_columns = kOutputs,
+                                .scratch = scratch.data()}));
     }
     EXPECT_EQ(by_panels, expected);
   }

@@ -177,6 +177,25 @@ TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
               ::testing::Each(0));
 }
 
+TEST_F(PackedMatrixTest, Int8IsWithinHalfAStepOfTheOutputsLargestWeight) {
+  const auto format = WeightSource::Format::kFloat32;
+  const std::vector<float> weights = {0.5f, -2, 1.9f, 0, 0,      0,
+                                      100,  3,  -100, 1, -0.01f, 0};
+  const Unaligned source(weights, format);  // [4 outputs][3 inputs]
+  const PackedMatrix packed = PackedMatrix::Pack(
+      {{.format = format, .data = source.data(), .outputs = 4}},
+      {.inputs = 3, .type = WeightType::kInt8}, arena_, pool_);
+  EXPECT_EQ(packed.bytes(), 32 * 32 + 32 * 4);
+  const float largest[] = {2, 0, 100, 1};
+  for (int64_t i = 0; i < 4; ++i) {
+    float row[3];
+    packed.Row(i, row);
+    for (int64_t k = 0; k < 3; ++k) {
+      EXPECT_NEAR(row[k], weights[i * 3 + k], largest[i] / 127 / 2 * 1.0001f);
+    }
+  }
+}
+
 TEST_F(PackedMatrixTest, BiasOfAGatedProductIsMixedByHalfPanels) {
   std::vector<float> gate(17), value(17);
   for (int i = 0; i < 17; ++i) {
