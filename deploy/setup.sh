@@ -58,7 +58,7 @@ ensure() {
 check_architecture() {
   [[ $(uname -m) != x86_64 ]] || return 0
   die "libtorch is pinned for x86-64 only, and this is $(uname -m)." \
-    "What runs no model can be built (not tested on this architecture):" \
+    "Without it everything but GPUs works, on portable kernels (not tested here):" \
     "  cmake --preset release -DESPALIER_TORCH=OFF && cmake --build --preset release" \
     "With a libtorch of your own: -DESPALIER_LIBTORCH=<folder with include/ and lib/>"
 }
