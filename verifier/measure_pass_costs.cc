@@ -30,7 +30,8 @@ class ScratchSequence {
     const SequenceRows tree = {.cache = cache_,
                                .tokens = tokens,
                                .parents = parents,
-                               .num_logit_rows = rows};
+                               .num_logit_rows = rows,
+                               .use = DrawRequest{}};  // the usual one
     const absl::Time begin = clock.Now();
     RETURN_IF_ERROR(model_.Forward({&tree, 1}).status());
     return clock.Now() - begin;
