@@ -25,6 +25,7 @@ NativeDecoder::NativeDecoder(Parts parts)
       scratch_(pool_->threads()) {}
 
 void NativeDecoder::Run(const NativePass& pass) {
+  const nn::ThreadPool::CallerPin pin(*pool_);
   rows_ = pass.rows();
   const int64_t q_size = config_.num_heads * config_.head_dim;
   const int64_t kv_size = config_.num_kv_heads * config_.head_dim;

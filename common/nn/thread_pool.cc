@@ -66,6 +66,7 @@ ThreadPool::ThreadPool(const Options& options) {
   const int64_t num_cpus = static_cast<int64_t>(cpus.size());
   const int64_t threads = options.threads > 0 ? options.threads : num_cpus;
   const bool pin = options.pin_workers && threads <= num_cpus;
+  if (pin && threads > 1) caller_cpu_ = cpus[0];
   for (int64_t thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? cpus[thread] : -1;
     workers_.emplace_back([this, thread, cpu] {
@@ -73,6 +74,16 @@ ThreadPool::ThreadPool(const Options& options) {
       Work(thread);
     });
   }
+}
+
+ThreadPool::CallerPin::CallerPin(const ThreadPool& pool) {
+  pinned_ = pool.caller_cpu_ >= 0 &&
+            sched_getaffinity(/*pid=*/0, sizeof(before_), &before_) == 0;
+  if (pinned_) PinTo(pool.caller_cpu_);
+}
+
+ThreadPool::CallerPin::~CallerPin() {
+  if (pinned_) sched_setaffinity(/*pid=*/0, sizeof(before_), &before_);
 }
 
 ThreadPool::~ThreadPool() {

@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COMMON_NN_THREAD_POOL_H_
 #define ESPALIER_COMMON_NN_THREAD_POOL_H_
 
+#include <sched.h>
+
 #include <atomic>
 #include <cstdint>
 #include <thread>
@@ -24,9 +26,23 @@ class ThreadPool {
  public:
   struct Options {
     int64_t threads = 0;  // the caller included; 0: one per usable CPU
-    // Worker i stays on the process's i-th CPU, as long as there are enough.
-    // The caller is never pinned.
+    // Worker i stays on the process's i-th CPU, as long as there are enough;
+    // the caller is on the first one while it holds a CallerPin.
     bool pin_workers = true;
+  };
+
+  // Keeps the thread that made it where no worker is pinned, until it dies.
+  // Without it the kernel may put both on one core for milliseconds.
+  class CallerPin {
+   public:
+    explicit CallerPin(const ThreadPool& pool);
+    ~CallerPin();
+    CallerPin(const CallerPin&) = delete;
+    CallerPin& operator=(const CallerPin&) = delete;
+
+   private:
+    bool pinned_ = false;
+    cpu_set_t before_;
   };
 
   // Indices begin .. end - 1, run by thread 0 <= thread < threads() (scratch
@@ -68,6 +84,7 @@ class ThreadPool {
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // chunks of the loop
   alignas(64) std::atomic<uint32_t> wake_ups_{0};    // workers wait for change
   std::atomic<bool> stop_{false};
+  int caller_cpu_ = -1;  // -1: nobody is pinned
   std::vector<std::thread> workers_;
 };
 

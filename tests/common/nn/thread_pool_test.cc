@@ -106,5 +106,26 @@ TEST(ThreadPoolTest, PoolsLiveSideBySide) {
   EXPECT_EQ(std::count(values.begin(), values.end(), 500), 64);
 }
 
+TEST(ThreadPoolTest, CallerPinLeavesTheThreadAsItWas) {
+  const std::vector<int> before = UsableCpus();
+  if (before.size() < 2) GTEST_SKIP() << "one CPU";
+  ThreadPool pool({.threads = 2});
+  {
+    const ThreadPool::CallerPin pin(pool);
+    EXPECT_EQ(UsableCpus(), std::vector<int>{before[0]});
+    std::vector<int> on_worker;
+    pool.ParallelFor(2, 1, [&](const ThreadPool::Chunk& chunk) {
+      if (chunk.thread == 1) on_worker = UsableCpus();
+    });
+    if (!on_worker.empty()) {
+      EXPECT_EQ(on_worker, std::vector<int>{before[1]});
+    }
+  }
+  EXPECT_EQ(UsableCpus(), before);
+  const ThreadPool alone({.threads = 1});
+  const ThreadPool::CallerPin none(alone);
+  EXPECT_EQ(UsableCpus(), before);
+}
+
 }  // namespace
 }  // namespace espalier::nn
