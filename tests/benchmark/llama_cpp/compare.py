@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Espalier beside llama.cpp; see compare.sh, which makes what this needs."""
+
+import argparse
+import json
+import pathlib
+import platform
+import statistics
+import subprocess
+from collections import namedtuple
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+ROWS = [1, 8, 16, 64]
+SUITES = ["summarise", "chat"]
+PROMPTS_OF_SUITE = 3
+MAX_TOKENS = 128
+DRAFT_TOKENS = 8  # kDraftTokens of llama_measure.cc
+
+# What one process of either side says about one prompt.
+Answer = namedtuple("Answer", "tokens seconds token_ids")
+
+
+def run(*command, text=None):
+    command = [str(word) for word in command]
+    done = subprocess.run(
+        command, input=text, check=True, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    return done.stdout
+
+
+def json_lines(text):
+    return [json.loads(line) for line in text.splitlines()]
+
+
+class Espalier:
+    name = "Espalier"
+
+    def __init__(self, bin_folder, model, threads):
+        self._bin = bin_folder
+        self._model = model
+        self._threads = threads
+
+    def version(self):
+        forward = [self._bin / "espalier-local", "bench", "forward", "--rows", 1]
+        header = run(*forward, "--threads", self._threads, "--model", self._model)
+        version = run(self._bin / "espalier", "--version").strip()
+        return f"{version} ({header.splitlines()[0].rpartition(',')[0]})"
+
+    def forward(self):
+        lines = run(
+            self._bin / "espalier-local", "bench", "forward", "--json",
+            "--model", self._model, "--threads", self._threads,
+            "--rows", ",".join(map(str, ROWS)),
+        )  # fmt: skip
+        return {x["rows"]: x["ms"] for x in json_lines(lines) if "rows" in x}
+
+    def generate(self, token_ids, mode):
+        lookup = ["--drafters", "lookup", "--nodes", DRAFT_TOKENS]
+        text = run(
+            self._bin / "espalier", "generate", "--local", "--json",
+            "--set", f"verifier.model={self._model}",
+            "--set", f"verifier.threads={self._threads}",
+            "--token-ids", ",".join(map(str, token_ids)),
+            "--max-tokens", MAX_TOKENS,
+            *(["--no-speculation"] if mode == "plain" else lookup),
+        )  # fmt: skip
+        answer = json.loads(text)
+        timing = answer["timing"]
+        seconds = (timing["total_ms"] - timing["time_to_first_token_ms"]) / 1e3
+        tokens = round((timing["tokens_per_s"] or 0) * seconds)
+        return Answer(tokens, seconds, answer["token_ids"])
+
+    def prompts(self, suite):
+        """Token ids of the suite's first prompts, as ChatML."""
+        path = ROOT / "deploy" / "suites" / f"{suite}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines()[:PROMPTS_OF_SUITE]
+        chats = [json.loads(line)["chat"] for line in lines]
+        return [
+            self._tokenize(f"<|im_start|>user\n{x}<|im_end|>\n<|im_start|>assistant\n")
+            for x in chats
+        ]
+
+    def _tokenize(self, text):
+        # `tokenize` takes one line at a time.
+        tokenizer = json.loads((self._model / "tokenizer.json").read_text("utf-8"))
+        newline = tokenizer["model"]["vocab"]["\u010a"]
+        command = self._bin / "espalier", "tokenize", "--json", "--model", self._model
+        token_ids = []
+        for line in json_lines(run(*command, text=text)):
+            token_ids += [*line["token_ids"], newline]
+        return token_ids
+
+
+class LlamaCpp:
+    def __init__(self, program, gguf, stop_id, threads, flash):
+        self.name = "llama.cpp" + ("" if flash == "auto" else ", flash attention off")
+        self._program = program
+        self._measure = [program, gguf, threads, flash]
+        self._stop_id = stop_id
+
+    def version(self):
+        about = json.loads(run(self._program, "about"))
+        return f"{about['version']} ({about['features'].strip(' |')})"
+
+    def forward(self):
+        lines = run(*self._measure, "forward", ",".join(map(str, ROWS)))
+        return {x["rows"]: x["ms"] for x in json_lines(lines)}
+
+    def generate(self, token_ids, mode):
+        ids = ",".join(map(str, token_ids))
+        answer = json.loads(
+            run(*self._measure, mode, ids, MAX_TOKENS, self._stop_id)
+        )
+        return Answer(answer["tokens"], answer["seconds"], answer["token_ids"])
+
+
+def common_prefix(a, b):
+    pairs = zip(a, b)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
+def tokens_per_second(answers):
+    return sum(x.tokens for x in answers) / sum(x.seconds for x in answers)
+
+
+def measure_round(sides, prompts, first_answers):
+    """One number for each cell of the table: {(cell, side's name): number}.
+
+    The sides take turns, process by process.
+    """
+    cells = {}
+    for side in sides:
+        for rows, ms in side.forward().items():
+            cells[f"forward, rows: {rows}", side.name] = ms
+    for suite, token_ids in prompts.items():
+        for mode in ["plain", "lookup"]:
+            answers = {side.name: [] for side in sides}
+            for ids in token_ids:
+                for side in sides:
+                    answers[side.name].append(side.generate(ids, mode))
+            for name, of_side in answers.items():
+                cells[f"{mode}, {suite}", name] = tokens_per_second(of_side)
+                first_answers.setdefault((mode, suite, name), of_side)
+    return cells
+
+
+def print_table(rounds, names):
+    """Medians of the rounds; of ratios too, each of one round."""
+    print(f"| | {' | '.join(names)} | Espalier / the faster llama.cpp |")
+    print("| --- |" + " ---: |" * (len(names) + 1))
+    for cell in dict.fromkeys(cell for cell, _ in rounds[0]):
+        is_time = cell.startswith("forward")
+        medians = [statistics.median(x[cell, name] for x in rounds) for name in names]
+        ratios = []
+        for numbers in ([x[cell, name] for name in names] for x in rounds):
+            ours, *theirs = (1 / x if is_time else x for x in numbers)
+            ratios.append(ours / max(theirs))
+        unit = "ms" if is_time else "tokens/s"
+        columns = " | ".join(f"{x:.2f}" for x in medians)
+        print(f"| {cell}, {unit} | {columns} | {statistics.median(ratios):.2f} x |")
+
+
+def print_agreement(answers, suites, names):
+    """Shows that all ran the same weights, and whose text speculation changed."""
+
+    def texts(mode, name):
+        return [x.token_ids for suite in suites for x in answers[mode, suite, name]]
+
+    print()
+    for name in names:
+        pairs = list(zip(texts("plain", names[0]), texts("plain", name)))
+        same = sum(common_prefix(a, b) for a, b in pairs)
+        total = sum(max(len(a), len(b)) for a, b in pairs)
+        plain, lookup = texts("plain", name), texts("lookup", name)
+        changed = sum(a != b for a, b in zip(plain, lookup))
+        print(
+            f"* {name}: {same} of {total} greedy tokens as {names[0]}'s before they"
+            f" part; lookup changed {changed} of {len(plain)} texts."
+        )
+
+
+def cpu_model():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--bin", type=pathlib.Path, required=True)
+    parser.add_argument("--measure", type=pathlib.Path, required=True)
+    parser.add_argument("--gguf", type=pathlib.Path, required=True)
+    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--rounds", type=int, required=True)
+    return parser.parse_args()
+
+
+def main():
+    flags = parse_arguments()
+    config = json.loads((flags.model / "config.json").read_text("utf-8"))
+    stop_id = config["eos_token_id"]
+    ours = Espalier(flags.bin, flags.model, flags.threads)
+    theirs = [
+        LlamaCpp(flags.measure, flags.gguf, stop_id, flags.threads, flash)
+        for flash in ("auto", "off")
+    ]
+    sides = [ours, *theirs]
+    names = [side.name for side in sides]
+    prompts = {suite: ours.prompts(suite) for suite in SUITES}
+    answers = {}
+    rounds = [measure_round(sides, prompts, answers) for _ in range(flags.rounds)]
+    print(
+        f"{cpu_model()}, {flags.threads} threads, {flags.model.name} in BF16, median"
+        f" of {flags.rounds} rounds. K/V cache: Espalier float32, llama.cpp f16.\n"
+    )
+    print_table(rounds, names)
+    print_agreement(answers, SUITES, names)
+    print(f"* {ours.version()}")
+    print(f"* llama.cpp {theirs[0].version()}")
+
+
+if __name__ == "__main__":
+    main()
