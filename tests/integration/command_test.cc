@@ -20,7 +20,9 @@ using nlohmann::json;
 class CommandTest : public ::testing::Test {
  protected:
   CommandTest()
-      : cluster_({.model = CharModelFolder(), .drafters = LookupAndBigram()}) {
+      : cluster_({.model = CharModelFolder(),
+                  .drafters = LookupAndBigram(),
+                  .coordinator_sets = {kWaitForDrafters}}) {
     cluster_.AwaitReady();
   }
 
@@ -44,6 +46,8 @@ class CommandTest : public ::testing::Test {
   // --local with the character model and its drafters.
   static std::vector<std::string> Local() {
     return {"--local",
+            "--set",
+            kWaitForDrafters,
             "--set",
             absl::StrCat("verifier.model=", CharModelFolder()),
             "--set",

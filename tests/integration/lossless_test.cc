@@ -103,7 +103,8 @@ TEST_F(LosslessTest, TheBigramDraftsTheCompleteTreeOfDepth3AndWidth2) {
                    .drafters = {{.name = "bigram",
                                  .type = "ngram",
                                  .options = {{"table", CharBigramTable()},
-                                             {"width", "2"}}}}});
+                                             {"width", "2"}}}},
+                   .coordinator_sets = {kWaitForDrafters}});
   cluster.AwaitReady();
   v1::GenerateRequest request = CharRequest(0.0f, 1, 100);
   request.mutable_speculation()->set_max_depth(3);
