@@ -1,7 +1,7 @@
 """Texts in the making: what is fed next, and when a text is over."""
 
 import random
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 
 from chat_format import ChatFormat
@@ -17,17 +17,22 @@ class Limits:
     loops_kept: float = 0.1
     min_p: float = 0.05
 
-    @property
-    def text(self) -> int:
-        return self.question + self.answer
 
+class LoopDetector:
+    """Counts n-grams while a text grows."""
 
-def is_loop(ids: list[int], ngram: int, repeats: int) -> bool:
-    """Whether the last `ngram` tokens have now occurred `repeats` times."""
-    tail = ids[-ngram:]
-    last = len(ids) - ngram
-    return last >= 0 and sum(
-        ids[i:i + ngram] == tail for i in range(last + 1)) >= repeats
+    def __init__(self, ngram: int, repeats: int):
+        self._ngram, self._repeats = ngram, repeats
+        self._counts: Counter[tuple[int, ...]] = Counter()
+
+    def is_loop(self, ids: list[int]) -> bool:
+        """Whether the last n-gram now occurred `repeats` times. `ids` has grown
+        by one token since the last call."""
+        if len(ids) < self._ngram:
+            return False
+        gram = tuple(ids[-self._ngram:])
+        self._counts[gram] += 1
+        return self._counts[gram] >= self._repeats
 
 
 class AnswerAuthor:
@@ -90,7 +95,9 @@ class SelfAuthor(AnswerAuthor):
         self.chat, self.limits = chat, limits
         self.temperature, self.min_p = 1.0, limits.min_p
         self.answer_at = None
-        self.keeps_loops = self.rng.random() < limits.loops_kept
+        self._keeps_loops = self.rng.random() < limits.loops_kept
+        self._in_question = LoopDetector(6, 2)
+        self._in_answer = LoopDetector(limits.ngram, limits.repeats)
 
     def _goes_on(self) -> bool:
         if self.answer_at is None:
@@ -99,9 +106,8 @@ class SelfAuthor(AnswerAuthor):
             return True
         if not super()._goes_on():
             return False
-        if not self.keeps_loops and is_loop(
-                self.ids[self.answer_at:], self.limits.ngram,
-                self.limits.repeats):
+        loops = self._in_answer.is_loop(self.ids[self.answer_at:])
+        if loops and not self._keeps_loops:
             self.ending = "loop"
         return not self.ending
 
@@ -109,7 +115,7 @@ class SelfAuthor(AnswerAuthor):
         question = self.ids[len(self.chat.prefix):]
         return (self.pending in self.chat.ends
                 or len(question) >= self.limits.question
-                or is_loop(question, 6, 2))
+                or self._in_question.is_loop(question))
 
     def _begin_answer(self) -> None:
         self.forced = deque(self.chat.turn)

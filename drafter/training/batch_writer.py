@@ -39,7 +39,7 @@ def draw_independently(logits: Tensor, authors: list[AnswerAuthor]
 
 def draw_coupled(logits: Tensor, authors: list[AnswerAuthor]) -> list[int]:
     """argmax of log q + g(seed, position): the text that the engine writes."""
-    out = logits.argmax(-1).tolist()
+    out = logits.max(-1).indices.tolist()
     tokens = torch.arange(logits.shape[-1])
     for row, author in enumerate(authors):
         if author.temperature > 0 and not author.forced:
@@ -85,7 +85,7 @@ class BatchWriter:
             len(prefix))[0]
         self._states[:, :len(prefix)] = states.bfloat16()
         self._best[:, :len(prefix)] = self._target.logits(
-            states[:, -1]).argmax(-1).int()
+            states[:, -1]).max(-1).indices.int()
 
     def _admit(self, slot: int, authors: Iterator[AnswerAuthor]) -> None:
         author = next(authors, None)
@@ -108,7 +108,7 @@ class BatchWriter:
         rows = torch.arange(len(lengths), device=device)
         self._states[rows, positions] = states.bfloat16()
         logits = self._target.logits(states[live, -1]).float()
-        self._best[live, positions[live]] = logits.argmax(-1).int()
+        self._best[live, positions[live]] = logits.max(-1).indices.int()
         drawn = pick(logits, [self._authors[s] for s in live])
         for slot, token in zip(live, drawn):
             if not self._authors[slot].advance(token):

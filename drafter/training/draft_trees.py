@@ -56,7 +56,7 @@ class Drafts:
 def rank(scores: Tensor, taken: Tensor, depth: Tensor, nodes: int) -> Drafts:
     """The best `nodes` of scored nodes [P, N]; equal scores by index, which
     puts parents first."""
-    order = scores.sort(1, descending=True, stable=True).indices[:, :nodes]
+    order = scores.sort(dim=1, descending=True, stable=True).indices[:, :nodes]
     return Drafts(taken.gather(1, order) * depth[order])
 
 

@@ -26,7 +26,7 @@ from batch_writer import BatchWriter, draw_independently
 from chat_format import ChatTokenizer
 from command_line import add_machine, pairs, use_threads
 from corpus import Corpus, CorpusWriter
-from stems import choose
+from stems import STEMS, choose
 from target_model import Target
 
 TEMPERATURES = (0.0, 0.8, 1.0)
@@ -86,8 +86,10 @@ def main(argv: list[str] | None = None) -> None:
         "limits": vars(limits)}, int(args.worker.split("/")[0]),
         keep_states=not args.no_states)
     numbers = numbers_to_write(args.corpus, args.texts, args.worker)
-    # A stem comes on top of the limits, and the turn between.
-    capacity = len(chat.prefix) + limits.text + len(chat.turn) + 40
+    longest_stem = max(len(tokenizer.encode(stem))
+                       for stems in STEMS.values() for stem in stems)
+    capacity = (len(chat.prefix) + max(limits.question, longest_stem + 1)
+                + len(chat.turn) + limits.answer)
     writer = BatchWriter(target, taps, min(args.slots, max(1, len(numbers))),
                          capacity, chat.prefix)
     started = reported = time.monotonic()

@@ -34,8 +34,9 @@ def add_training(p: argparse.ArgumentParser, rate: float, clip: float) -> None:
     p.add_argument("--weight-decay", type=float, default=0.01)
     p.add_argument("--held-out", type=float, default=0.05,
                    help="share of the prompts that are not trained on (0.05)")
-    p.add_argument("--save-every", type=int, default=200, help="steps (200)")
-    p.add_argument("--evaluate-every", type=int, default=200)
+    p.add_argument("--save-every", type=int, default=100, help="steps (100)")
+    p.add_argument("--evaluate-every", type=int, default=200,
+                   help="steps (200)")
     p.add_argument("--seed", type=int, default=1)
     add_machine(p)
 

@@ -66,13 +66,11 @@ class Trainer:
             ) -> None:
         """Trains up to step `until` (the end). `batches` starts at step 0."""
         until = min(until or self.recipe.steps, self.recipe.steps)
-        try:
-            for texts in islice(batches, self.step, until):
-                self._log(self._train(texts))
-                if self.step % self._rhythm.save_every == 0:
-                    self._save()
-        finally:
-            self._save()
+        for texts in islice(batches, self.step, until):
+            self._log(self._train(texts))
+            if self.step % self._rhythm.save_every == 0:
+                self._save()
+        self._save()
 
     def _train(self, texts: list[Text]) -> dict:
         started = time.monotonic()
