@@ -11,8 +11,6 @@ from gumbel_noise import gumbel_noise
 from target_model import Target
 from token_sampling import draw
 
-_ROUND_KEYS_TO = 32
-
 # Draws the next token of every author from its row of logits [B, V].
 Draw = Callable[[Tensor, list[AnswerAuthor]], list[int]]
 
@@ -57,7 +55,6 @@ class BatchWriter:
         self._target, self._taps = target, taps
         self._cache = target.new_cache(slots, capacity)
         config = target.config
-        self._capacity = capacity
         self._states = torch.zeros(
             slots, capacity, len(taps) + 1, config.hidden,
             dtype=torch.bfloat16, device=target.device)
@@ -81,8 +78,7 @@ class BatchWriter:
         ids = torch.tensor([prefix], device=self._target.device)
         self._prefix_cache = self._target.new_cache(1, len(prefix))
         states = self._target.forward(
-            ids, torch.zeros_like(ids[:, 0]), self._taps, self._prefix_cache,
-            len(prefix))[0]
+            ids, torch.zeros_like(ids[:, 0]), self._taps, self._prefix_cache)[0]
         self._states[:, :len(prefix)] = states.bfloat16()
         self._best[:, :len(prefix)] = self._target.logits(
             states[:, -1]).max(-1).indices.int()
@@ -100,11 +96,10 @@ class BatchWriter:
         live = [s for s, author in enumerate(self._authors) if author]
         pending = [a.pending if a else 0 for a in self._authors]
         lengths = [len(a.ids) if a else 0 for a in self._authors]
-        longest = -(-(max(lengths) + 1) // _ROUND_KEYS_TO) * _ROUND_KEYS_TO
         positions = torch.tensor(lengths, device=device)
         states = self._target.forward(
             torch.tensor(pending, device=device)[:, None], positions,
-            self._taps, self._cache, min(longest, self._capacity))[:, 0]
+            self._taps, self._cache)[:, 0]
         rows = torch.arange(len(lengths), device=device)
         self._states[rows, positions] = states.bfloat16()
         logits = self._target.logits(states[live, -1]).float()

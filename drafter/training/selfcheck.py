@@ -33,6 +33,7 @@ from batches import BatchReader, plan_epoch
 from block_drafter import BlockDrafter, BlockShape
 from checkpoint_layout import dflash_layout, load_drafter
 from corpus import Corpus
+from decode_attention import decode_attention
 from draft_trees import (BlockDrafting, EagleDrafting, Situation, Vocabulary,
                          best_prefixes, count_rounds)
 from draft_vocabulary import DraftVocabulary
@@ -126,7 +127,7 @@ class TargetTest(unittest.TestCase):
             torch.testing.assert_close(target.logits(states[:, :, -1]),
                                        want.logits, rtol=1e-3, atol=1e-3)
             cache = target.new_cache(2, 16)
-            steps = [target.forward(ids[:, t:t + 1], start + t, TAPS, cache, 16)
+            steps = [target.forward(ids[:, t:t + 1], start + t, TAPS, cache)
                      for t in range(11)]
             torch.testing.assert_close(torch.cat(steps, 1), states, rtol=1e-3,
                                        atol=1e-3)
@@ -136,6 +137,23 @@ class TargetTest(unittest.TestCase):
 
     def test_taps_are_inputs_of_layers_qwen3(self) -> None:
         self.check_kind("Qwen3")
+
+
+class DecodeAttentionTest(unittest.TestCase):
+    def test_reads_what_a_text_has(self) -> None:
+        torch.manual_seed(4)
+        q = torch.randn(5, HEADS, HEAD_DIM)
+        keys, values = torch.randn(2, 5, KV_HEADS, 20, HEAD_DIM)
+        lengths = torch.tensor([1, 20, 7, 8, 13])
+        for dtype in (torch.float32, torch.bfloat16):
+            k, v = keys.to(dtype), values.to(dtype)
+            got = decode_attention(q.to(dtype), k, v, lengths)
+            want = torch.stack([attend_one(
+                q[b].to(dtype).float(), list(k[b, :, :n].float().unbind(1)),
+                list(v[b, :, :n].float().unbind(1)))
+                for b, n in enumerate(lengths.tolist())])
+            error = 1e-5 if dtype == torch.float32 else 2e-2
+            torch.testing.assert_close(got.float(), want, rtol=error, atol=error)
 
 
 class SamplingTest(unittest.TestCase):

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 from torch import Tensor
 
+from decode_attention import decode_attention
 from layers import attend_grouped, rotary, rotate
 
 _KINDS = {"LlamaForCausalLM": False, "Qwen3ForCausalLM": True}
@@ -134,13 +135,12 @@ class Target:
 
     @torch.no_grad()
     def forward(self, ids: Tensor, start: Tensor, taps: tuple[int, ...],
-                cache: KvCache | None = None, keys_up_to: int | None = None
-                ) -> Tensor:
+                cache: KvCache | None = None) -> Tensor:
         """States [B, S, len(taps) + 1, H] (the final state last), float32.
 
-        Row b holds the tokens at positions start[b].. of a text. Without a cache
-        start must be 0. With one, its keys before start are seen and the new
-        ones stored; only the first `keys_up_to` rows of it are read.
+        Row b holds the tokens at positions start[b].. of a text: the whole text
+        from 0 on, or with a cache one more token (S = 1). Keys and values are
+        stored in the cache, if there is one.
         """
         config = self.config
         if list(taps) != sorted({*taps} & {*range(config.layers)}):
@@ -148,10 +148,9 @@ class Target:
         batch, length = ids.shape
         positions = start[:, None] + torch.arange(length, device=self.device)
         cos, sin = rotary(positions, config.head_dim, config.rope_theta)
-        seen = keys_up_to if cache else length
-        bias = torch.zeros(batch, length, seen, device=self.device)
-        bias.masked_fill_(torch.arange(seen, device=self.device)
-                          > positions[..., None], float("-inf"))
+        bias = torch.zeros(length, length, device=self.device).masked_fill(
+            torch.ones(length, length, dtype=torch.bool,
+                       device=self.device).triu(1), float("-inf"))[None]
         slots = torch.arange(batch, device=self.device)[:, None]
         x = F.embedding(ids, self.embeddings).float()
         states = []
@@ -162,11 +161,12 @@ class Target:
             if cache:
                 cache.keys[i][slots, :, positions] = k
                 cache.values[i][slots, :, positions] = v
-                k = cache.keys[i][:, :, :seen]
-                v = cache.values[i][:, :, :seen]
+            if cache and length == 1:
+                mixed = decode_attention(q[:, 0], cache.keys[i],
+                                         cache.values[i], start + 1)[:, None]
             else:
-                k, v = k.transpose(1, 2), v.transpose(1, 2)
-            mixed = attend_grouped(q, k, v, bias)
+                mixed = attend_grouped(q, k.transpose(1, 2), v.transpose(1, 2),
+                                       bias)
             x = x + F.linear(mixed, layer["o"])
             x = x + self._mlp(x, layer)
         states.append(self._norm(x, self._final_norm))
