@@ -10,6 +10,9 @@
 
 namespace {
 
+// The width of a head, given to the compiler so that loops unroll.
+constexpr int64_t kWidth = HEAD_DIM;
+
 float FromBfloat16(uint16_t x) {
   const uint32_t bits = uint32_t{x} << 16;
   float value;
@@ -17,13 +20,13 @@ float FromBfloat16(uint16_t x) {
   return value;
 }
 
-void Widen(const uint16_t* row, int64_t width, float* out) {
-  for (int64_t i = 0; i < width; ++i) out[i] = FromBfloat16(row[i]);
+void Widen(const uint16_t* row, float* out) {
+  for (int64_t i = 0; i < kWidth; ++i) out[i] = FromBfloat16(row[i]);
 }
 
-float Dot(const float* a, const float* b, int64_t width) {
+float Dot(const float* a, const float* b) {
   float sum = 0;
-  for (int64_t i = 0; i < width; ++i) sum += a[i] * b[i];
+  for (int64_t i = 0; i < kWidth; ++i) sum += a[i] * b[i];
   return sum;
 }
 
@@ -39,35 +42,37 @@ void Softmax(float* scores, int64_t n) {
 
 }  // namespace
 
-// q [texts, kv_heads, group, d] float; keys and values [texts, kv_heads,
-// capacity, d] bfloat16; lengths [texts], at least 1; out as q.
+// q [texts, kv_heads, group, kWidth] float; keys and values [texts,
+// kv_heads, capacity, kWidth] bfloat16; lengths [texts], at least 1; out as q.
 extern "C" void DecodeAttention(const float* q, const uint16_t* keys,
                                 const uint16_t* values, const int64_t* lengths,
                                 float* out, int64_t texts, int64_t kv_heads,
-                                int64_t group, int64_t capacity, int64_t d) {
-  const float scale = 1 / std::sqrt(static_cast<float>(d));
+                                int64_t group, int64_t capacity) {
+  const float scale = 1 / std::sqrt(static_cast<float>(kWidth));
 #pragma omp parallel
   {
-    std::vector<float> scores(group * capacity), row(d);
+    std::vector<float> scores(group * capacity);
+    float row[kWidth];
 #pragma omp for schedule(dynamic)
     for (int64_t cell = 0; cell < texts * kv_heads; ++cell) {
       const int64_t n = lengths[cell / kv_heads];
-      const float* const queries = q + cell * group * d;
-      float* const mixed = out + cell * group * d;
+      const float* const queries = q + cell * group * kWidth;
+      float* const mixed = out + cell * group * kWidth;
       for (int64_t t = 0; t < n; ++t) {
-        Widen(keys + (cell * capacity + t) * d, d, row.data());
+        Widen(keys + (cell * capacity + t) * kWidth, row);
         for (int64_t g = 0; g < group; ++g) {
-          scores[g * capacity + t] =
-              scale * Dot(queries + g * d, row.data(), d);
+          scores[g * capacity + t] = scale * Dot(queries + g * kWidth, row);
         }
       }
       for (int64_t g = 0; g < group; ++g) Softmax(&scores[g * capacity], n);
-      std::fill(mixed, mixed + group * d, 0.0f);
+      std::fill(mixed, mixed + group * kWidth, 0.0f);
       for (int64_t t = 0; t < n; ++t) {
-        Widen(values + (cell * capacity + t) * d, d, row.data());
+        Widen(values + (cell * capacity + t) * kWidth, row);
         for (int64_t g = 0; g < group; ++g) {
           const float weight = scores[g * capacity + t];
-          for (int64_t i = 0; i < d; ++i) mixed[g * d + i] += weight * row[i];
+          for (int64_t i = 0; i < kWidth; ++i) {
+            mixed[g * kWidth + i] += weight * row[i];
+          }
         }
       }
     }

@@ -27,7 +27,8 @@ def decode_attention(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor
                      ) -> Tensor:
     """q [B, heads, d] over the first lengths[b] rows of keys and values
     [B, kv_heads, T, d]. Returns [B, heads * d]."""
-    if q.device.type == "cpu" and keys.dtype == torch.bfloat16 and _library():
+    if q.device.type == "cpu" and keys.dtype == torch.bfloat16 \
+            and _library(q.shape[-1]):
         return _compiled(q, keys, values, lengths)
     unseen = torch.arange(keys.shape[2], device=q.device) >= lengths[:, None]
     bias = torch.zeros_like(unseen, dtype=torch.float32).masked_fill(
@@ -40,15 +41,15 @@ def _compiled(q: Tensor, keys: Tensor, values: Tensor, lengths: Tensor
     batch, heads, d = q.shape
     kv_heads, capacity = keys.shape[1:3]
     q, out = q.float().contiguous(), torch.empty(batch, heads * d)
-    _library().DecodeAttention(
+    _library(d).DecodeAttention(
         *(ctypes.c_void_p(x.data_ptr()) for x in (q, keys, values, lengths, out)),
         *(ctypes.c_int64(n) for n in (batch, kv_heads, heads // kv_heads,
-                                      capacity, d)))
+                                      capacity)))
     return out.to(keys.dtype)
 
 
 @functools.cache
-def _library() -> ctypes.CDLL | None:
+def _library(head_dim: int) -> ctypes.CDLL | None:
     """Compiled once per machine, source and user; None without a compiler."""
     compiler = shutil.which(os.environ.get("CXX", "g++"))
     if not compiler:
@@ -59,11 +60,12 @@ def _library() -> ctypes.CDLL | None:
     key = hashlib.blake2b(_SOURCE.read_bytes() + flags.encode(), digest_size=8)
     folder = pathlib.Path(os.environ.get(
         "XDG_CACHE_HOME", pathlib.Path.home() / ".cache"), "espalier", "training")
-    path = folder / f"decode_attention-{key.hexdigest()}.so"
+    path = folder / f"decode_attention-{head_dim}-{key.hexdigest()}.so"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             built = pathlib.Path(scratch, "built.so")
-            subprocess.run([compiler, *_FLAGS, _SOURCE, "-o", built], check=True)
+            subprocess.run([compiler, *_FLAGS, f"-DHEAD_DIM={head_dim}", _SOURCE,
+                            "-o", built], check=True)
             built.replace(path)
     return ctypes.CDLL(str(path))

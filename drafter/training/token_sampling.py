@@ -11,20 +11,16 @@ def draw(logits: Tensor, temperature: Tensor, min_p: Tensor, uniform: Tensor
     """One token per row of logits [B, V], float32; temperature 0 takes the best.
 
     Tokens less likely than min_p times the best are left out. `uniform` [B]
-    in [0, 1) decides: the same numbers give the same tokens.
+    in [0, 1) decides: the same numbers give the same tokens. Uses up `logits`.
     """
     best, argmax = logits.max(-1)
-    drawn = (temperature > 0).nonzero()[:, 0]
-    if len(drawn) == 0:
-        return argmax
-    weights = logits[drawn] - best[drawn, None]
-    weights.div_(temperature[drawn, None]).exp_()
-    floor = min_p[drawn, None]
-    if floor.any():
-        weights.masked_fill_(weights < floor, 0.0)
-    out = argmax.clone()
-    out[drawn] = _inverse_cdf(weights, uniform[drawn])
-    return out
+    heat = torch.where(temperature > 0, temperature, 1.0)[:, None]
+    weights = logits.sub_(best[:, None]).div_(heat).exp_()
+    narrow = (min_p > 0).nonzero()[:, 0]
+    if len(narrow):
+        part = weights[narrow]
+        weights[narrow] = part.masked_fill_(part < min_p[narrow, None], 0.0)
+    return torch.where(temperature > 0, _inverse_cdf(weights, uniform), argmax)
 
 
 def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
@@ -38,7 +34,7 @@ def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     if padded != width:
         weights = torch.nn.functional.pad(weights, (0, padded - width))
     blocks = weights.view(rows, -1, _BLOCK)
-    ends = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    ends = blocks.sum(-1).double().cumsum(-1)
     point = uniform.double() * ends[:, -1]
     block = torch.searchsorted(ends, point[:, None], right=True)
     block = block.clamp(max=ends.shape[1] - 1)
