@@ -146,10 +146,10 @@ class Tally:
         for d in range(DEPTH + 1):
             self.reached[d] += sum(a >= d for a in accepted)
 
-    def row(self) -> dict:
+    def row(self, depth: int) -> dict:
         """`by_depth`: share of trees that hold the d-th token, if they hold
         those before it."""
-        pairs = zip(self.reached, self.reached[1:])
+        pairs = zip(self.reached[:depth], self.reached[1:])
         return {"tau": round(self.tokens / self.rounds, 3),
                 "by_depth": [round(b / a, 3) for a, b in pairs if a],
                 "texts": self.texts, "tokens": self.tokens,
@@ -171,9 +171,10 @@ def judge(drafter: LoadedDrafter, corpus: Corpus, texts: list[Text],
                 drafts = drafting.tree(belief, width, depth, nodes)
                 tallies[text.record["temperature"], coupled, name].add(
                     drafts.accepted(nodes).tolist())
+    depths = {name: depth for name, _, depth, _ in TREES}
     for (temperature, coupled, name), tally in sorted(tallies.items()):
         yield {"temperature": temperature, "coupled": coupled,
-               "tree": name} | tally.row()
+               "tree": name} | tally.row(depths[name])
 
 
 @torch.no_grad()
