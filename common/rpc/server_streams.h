@@ -158,7 +158,7 @@ class ServerStreams<Wire>::Stream final
       AddPart(std::move(request));
       return false;
     }
-    const std::vector<Request> parts = TakeParts(request.request_id());
+    std::vector<Request> parts = TakeParts(request.request_id());
     Reply reply(this->shared_from_this(), request.request_id());
     absl::Status status = Admit(request);
     if (!status.ok()) {
@@ -166,7 +166,8 @@ class ServerStreams<Wire>::Stream final
       return true;
     }
     try {
-      host_.handler_.handle(std::move(request), parts, std::move(reply));
+      host_.handler_.handle(std::move(request), std::move(parts),
+                            std::move(reply));
     } catch (const std::exception& error) {
       // gRPC would swallow it. The reply has answered on its way out.
       LogError(absl::StrCat("exception in a request: ", error.what()));
