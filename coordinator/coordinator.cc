@@ -67,6 +67,9 @@ Coordinator::Coordinator(Options options, Policies policies)
     drafters_.push_back(std::make_unique<DrafterPeer>(DrafterPeer{
         .name = options_.drafters[i].name,
         .endpoint = options_.drafters[i].endpoint,
+        .features = options_.drafters[i].features != nullptr
+                        ? options_.drafters[i].features
+                        : [] { return FeatureContract(); },
         .metrics = &metrics,
         .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics)}));
   }
@@ -116,6 +119,7 @@ void Coordinator::Admit(Arrival arrival) {
           .verifier = &verifier_,
           .verifier_retry = options_.verifier_retry,
           .draft_timeout = options_.draft_timeout,
+          .max_feature_bytes = options_.max_feature_bytes,
           .retry_after = options_.retry_after,
           .metrics = &metrics_,
           .sink = std::move(arrival.sink),

@@ -32,6 +32,9 @@ namespace espalier::coordinator {
 struct DrafterHandle {
   std::string name;
   DraftEndpoint* endpoint = nullptr;
+  // What it wants, as far as is known yet; null: nothing. Called on the
+  // executor.
+  std::function<FeatureContract()> features = nullptr;
 };
 
 // Admits requests and decodes them, several at a time. All state lives on the
@@ -57,6 +60,9 @@ class Coordinator {
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
     int drafter_timeouts_to_open = 3;  // see DrafterHealth
+    // What a session keeps at most of features, see FeatureLog. Twice as much
+    // for a moment, when a drafter takes all of it.
+    int64_t max_feature_bytes = int64_t{64} << 20;
     VerifierRetry verifier_retry;
     absl::Duration max_request_duration = absl::Minutes(10);
     absl::Duration retry_after = absl::Seconds(1);  // advice when full

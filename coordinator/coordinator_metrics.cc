@@ -183,6 +183,10 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
       .proposed_tokens = tokens("proposed"),
       .accepted_tokens = tokens("accepted"),
       .uniquely_accepted_tokens = tokens("uniquely_accepted"),
+      .feature_bytes = AddCounter(
+          registry_, {.name = "espalier_drafter_feature_bytes_total",
+                      .help = "Hidden states of the target sent to drafters",
+                      .labels = labels}),
       .rtt_seconds = AddHistogram(registry_,
                                   {.name = "espalier_drafter_rtt_seconds",
                                    .help = "From request to answer",

@@ -49,6 +49,7 @@ struct DrafterMetrics {
   prometheus::Counter& proposed_tokens;
   prometheus::Counter& accepted_tokens;
   prometheus::Counter& uniquely_accepted_tokens;
+  prometheus::Counter& feature_bytes;
   prometheus::Histogram& rtt_seconds;
   prometheus::Gauge& up;
   prometheus::Gauge& circuit_state;

@@ -7,8 +7,9 @@ namespace espalier::coordinator {
 
 DecodeRound::DecodeRound(Options options)
     : options_(std::move(options)),
+      features_(options_.target, options_.max_feature_bytes),
       fanout_(options_.scope, options_.drafters,
-              options_.verifier.model.vocab_size),
+              options_.verifier.model.vocab_size, &features_),
       verifier_(options_.verifier) {}
 
 void DecodeRound::Run(const Session& session, Then then) {
@@ -50,18 +51,28 @@ void DecodeRound::OnDrafts(const Session& session, DraftBudget budget,
 }
 
 void DecodeRound::Verify(const Session& session) {
-  verifier_.Verify(session, round_, tree_,
-                   [this](absl::StatusOr<VerifierLink::Verified> verified) {
-                     Then then = std::move(then_);
-                     if (!verified.ok()) {
-                       std::move(then)(verified.status());
-                       return;
-                     }
-                     result_.verdict = std::move(verified->verdict);
-                     result_.round_trip = verified->round_trip;
-                     result_.tree = &tree_;
-                     std::move(then)(std::move(result_));
-                   });
+  verifier_.Verify(
+      session, round_, tree_, features_.Request(),
+      [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
+        OnVerified(session, std::move(verified));
+      });
+}
+
+void DecodeRound::OnVerified(const Session& session,
+                             absl::StatusOr<VerifierLink::Verified> verified) {
+  Then then = std::move(then_);
+  if (!verified.ok()) {
+    std::move(then)(verified.status());
+    return;
+  }
+  result_.verdict = std::move(verified->verdict);
+  result_.round_trip = verified->round_trip;
+  result_.tree = &tree_;
+  // All but the bonus token were in the pass.
+  const int64_t computed =
+      session.length() + static_cast<int64_t>(result_.verdict.path.size());
+  features_.Add(result_.verdict.features, computed);
+  std::move(then)(std::move(result_));
 }
 
 void DecodeRound::EndSequence(SequenceId sequence) {

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/draft_fanout.h"
+#include "coordinator/feature_log.h"
 #include "coordinator/merge_policy.h"
 #include "coordinator/verifier_link.h"
 
@@ -24,6 +25,8 @@ class DecodeRound {
     const MergePolicy* policy;  // null for plain decoding
     DraftBudget budget;         // max_nodes 0: plain decoding
     absl::Duration draft_timeout;
+    TargetShape target;
+    int64_t max_feature_bytes = 0;  // that the session keeps
   };
   struct Result {
     Verdict verdict;
@@ -54,8 +57,11 @@ class DecodeRound {
   void OnDrafts(const Session& session, DraftBudget budget, absl::Time asked,
                 DraftFanout::Drafts drafts);
   void Verify(const Session& session);
+  void OnVerified(const Session& session,
+                  absl::StatusOr<VerifierLink::Verified> verified);
 
   const Options options_;
+  FeatureLog features_;
   DraftFanout fanout_;
   VerifierLink verifier_;
 

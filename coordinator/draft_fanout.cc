@@ -7,8 +7,9 @@
 namespace espalier::coordinator {
 
 DraftFanout::DraftFanout(const ExecutorScope* scope,
-                         std::vector<DrafterPeer*> drafters, int64_t vocab_size)
-    : scope_(*scope), vocab_size_(vocab_size) {
+                         std::vector<DrafterPeer*> drafters, int64_t vocab_size,
+                         FeatureLog* features)
+    : scope_(*scope), vocab_size_(vocab_size), features_(*features) {
   for (DrafterPeer* peer : drafters) branches_.push_back({.peer = peer});
 }
 
@@ -43,8 +44,13 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   if (branch.awaited) ++num_awaited_;
   branch.sent = scope_.Now();
   branch.deadline = deadline;
+  const FeatureContract wanted = branch.peer->features();
+  features_.Want(wanted);
+  FeatureRows features = features_.From(branch.link.features_end(), wanted);
+  branch.peer->metrics->feature_bytes.Increment(
+      static_cast<double>(features.num_bytes()));
   branch.peer->endpoint->Propose(
-      branch.link.Ask(session, round_, budget), deadline,
+      branch.link.Ask(session, round_, budget, std::move(features)), deadline,
       scope_.Reply<Proposal>([this, index](absl::StatusOr<Proposal> reply) {
         OnReply(index, std::move(reply));
       }));

@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_DRAFT_FANOUT_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "coordinator/drafter_health.h"
 #include "coordinator/drafter_link.h"
 #include "coordinator/executor_scope.h"
+#include "coordinator/feature_log.h"
 #include "coordinator/merge_policy.h"
 #include "coordinator/session.h"
 
@@ -20,6 +22,8 @@ namespace espalier::coordinator {
 struct DrafterPeer {
   std::string name;
   DraftEndpoint* endpoint;
+  // What it wants, as far as is known yet. Called on the executor.
+  std::function<FeatureContract()> features;
   const DrafterMetrics* metrics;
   DrafterHealth health;
 };
@@ -38,9 +42,9 @@ class DraftFanout {
   };
   using Then = absl::AnyInvocable<void(Drafts) &&>;
 
-  // Borrows both; `scope` ends with the session.
+  // Borrows all; `scope` ends with the session, `features` are the session's.
   DraftFanout(const ExecutorScope* scope, std::vector<DrafterPeer*> drafters,
-              int64_t vocab_size);
+              int64_t vocab_size, FeatureLog* features);
 
   // Runs `then` once, possibly before it returns. REQUIRES: the last one ran.
   void Collect(const Session& session, uint64_t round, DraftBudget budget,
@@ -79,6 +83,7 @@ class DraftFanout {
 
   const ExecutorScope& scope_;
   const int64_t vocab_size_;
+  FeatureLog& features_;
   std::vector<Branch> branches_;
 
   // Of the round in progress.

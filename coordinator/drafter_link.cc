@@ -1,5 +1,6 @@
 #include "coordinator/drafter_link.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
@@ -8,14 +9,18 @@
 namespace espalier::coordinator {
 
 ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
-                                DraftBudget budget) {
+                                DraftBudget budget, FeatureRows features) {
   ESPALIER_CHECK(may_ask());
   was_asked_ = true;
   pending_ = {.round = round,
               .committed_length = session.length(),
+              .features_end =
+                  features.empty() ? features_end_ : features.end_position(),
               .root = session.last_token(),
               .budget = budget};
-  return {.update = session.UpdateFrom(held_length_, round), .budget = budget};
+  return {.update = session.UpdateFrom(held_length_, round),
+          .budget = budget,
+          .features = std::move(features)};
 }
 
 DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
@@ -44,6 +49,7 @@ DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
     return DraftOutcome::kMalformed;
   }
   held_length_ = asked.committed_length;
+  features_end_ = asked.features_end;
   tree_ = std::move(proposal.tree);
   tree_round_ = asked.round;
   return tree_.num_nodes() > 1 ? DraftOutcome::kUsed : DraftOutcome::kEmpty;
@@ -57,6 +63,7 @@ DraftOutcome DrafterLink::ReceiveError(const absl::Status& status,
   if (const auto held_length = HeldLength(status)) {
     if (*held_length > asked.committed_length) return DraftOutcome::kMalformed;
     held_length_ = *held_length;
+    features_end_ = std::min(features_end_, held_length_);
     return DraftOutcome::kStale;
   }
   // It will not understand the next request any better.

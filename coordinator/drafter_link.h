@@ -23,9 +23,13 @@ class DrafterLink {
   bool quarantined() const { return quarantined_; }
   bool was_asked() const { return was_asked_; }
 
-  // The next request, which the caller sends. REQUIRES: may_ask().
-  ProposeRequest Ask(const Session& session, uint64_t round,
-                     DraftBudget budget);
+  // Where the features begin that the drafter may lack.
+  int64_t features_end() const { return features_end_; }
+
+  // The next request, which the caller sends; `features` from features_end()
+  // on, as far as there are any. REQUIRES: may_ask().
+  ProposeRequest Ask(const Session& session, uint64_t round, DraftBudget budget,
+                     FeatureRows features = {});
 
   struct Answer {
     uint64_t round = 0;    // of the request
@@ -44,6 +48,7 @@ class DrafterLink {
   struct Pending {
     uint64_t round;
     int64_t committed_length;
+    int64_t features_end;
     TokenId root;
     DraftBudget budget;
   };
@@ -53,6 +58,7 @@ class DrafterLink {
   DraftOutcome ReceiveError(const absl::Status& status, const Pending& asked);
 
   int64_t held_length_ = 0;
+  int64_t features_end_ = 0;
   bool was_asked_ = false;
   bool quarantined_ = false;
   std::optional<Pending> pending_;

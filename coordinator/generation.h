@@ -32,6 +32,7 @@ class Generation {
     const VerifierPeer* verifier;
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
+    int64_t max_feature_bytes;
     absl::Duration retry_after;  // advice to a client that found no room
     CoordinatorMetrics* metrics;
     std::unique_ptr<TokenSink> sink;

@@ -65,7 +65,12 @@ Peers RemotePeers::AsPeers() {
       .verifier_info = [this] { return verifier_->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (Drafter& drafter : drafters_) {
-    peers.drafters.push_back({drafter.name, drafter.endpoint.get()});
+    RemoteDraftEndpoint* const endpoint = drafter.endpoint.get();
+    peers.drafters.push_back({drafter.name, endpoint, [endpoint] {
+                                const auto info = endpoint->info();
+                                return info ? info->features
+                                            : FeatureContract();
+                              }});
   }
   return peers;
 }

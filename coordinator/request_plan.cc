@@ -135,7 +135,9 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                               verifier.model.vocab_size));
   RETURN_IF_ERROR(CheckRule(speculation.rule, verifier));
 
-  RequestPlan plan = {.rule = speculation.rule, .model = verifier.model};
+  RequestPlan plan = {.rule = speculation.rule,
+                      .model = verifier.model,
+                      .target = verifier.shape};
   RETURN_IF_ERROR(PlanPolicy(speculation.strategy, scope, plan));
   ASSIGN_OR_RETURN(plan.drafters,
                    PlanDrafters(speculation.drafters, scope.drafters));

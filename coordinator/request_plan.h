@@ -39,6 +39,7 @@ struct RequestPlan {
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   ModelIdentity model;
+  TargetShape target;
 };
 
 // Errors are FieldErrors (request_errors.h).

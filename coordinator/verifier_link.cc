@@ -55,10 +55,12 @@ absl::Status CheckVerdict(const Verdict& verdict, uint64_t round,
 }
 
 void VerifierLink::Verify(const Session& session, uint64_t round,
-                          const TokenTree& tree, Then then) {
+                          const TokenTree& tree, FeatureRequest features,
+                          Then then) {
   ESPALIER_CHECK(then_ == nullptr);
   session_ = &session;
   tree_ = &tree;
+  features_ = std::move(features);
   round_ = round;
   then_ = std::move(then);
   fed_again_ = false;
@@ -72,7 +74,8 @@ void VerifierLink::Send() {
   options_.peer->endpoint->Verify(
       {.update = session_->UpdateFrom(held_length_, round_),
        .tree = *tree_,
-       .rule = options_.rule},
+       .rule = options_.rule,
+       .features = features_},
       options_.deadline,
       options_.scope->Reply<Verdict>(
           [this, sent = options_.scope->Now()](absl::StatusOr<Verdict> reply) {

@@ -59,7 +59,7 @@ class VerifierLink {
   //   INVALID_ARGUMENT, INTERNAL.
   // REQUIRES: the last call's `then` ran.
   void Verify(const Session& session, uint64_t round, const TokenTree& tree,
-              Then then);
+              FeatureRequest features, Then then);
 
   // Lets the verifier forget the sequence, if it knows it.
   void EndSequence(SequenceId sequence);
@@ -84,6 +84,7 @@ class VerifierLink {
   // Of the call in progress.
   const Session* session_ = nullptr;
   const TokenTree* tree_ = nullptr;
+  FeatureRequest features_;
   uint64_t round_ = 0;
   Then then_;
   bool fed_again_ = false;

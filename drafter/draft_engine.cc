@@ -12,6 +12,21 @@
 namespace espalier::drafter {
 namespace {
 
+// They fit the contract, and the root has none yet.
+absl::Status CheckFeatures(const ProposeRequest& request,
+                           const FeatureContract& contract) {
+  const FeatureRows& rows = request.features;
+  if (rows.empty()) return absl::OkStatus();
+  if (rows.width == contract.width() && rows.first_position >= 0 &&
+      rows.end_position() < request.update.committed_length()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "features: ", rows.width, " numbers at positions ", rows.first_position,
+      " .. ", rows.end_position() - 1, ", the drafter wants ", contract.width(),
+      ", the root is at ", request.update.committed_length() - 1));
+}
+
 absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
   for (TokenId token : request.update.new_tokens) {
     if (token < 0 || token >= vocab_size) {
@@ -138,7 +153,10 @@ void DraftEngine::DraftBatch() {
 
 absl::Status DraftEngine::Admit(const ProposeRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, options_.vocab_size));
-  return store_.Apply(request.update, executor_.Now());
+  RETURN_IF_ERROR(CheckFeatures(request, options_.features));
+  RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
+  store_.AddFeatures(request.update.sequence, request.features);
+  return absl::OkStatus();
 }
 
 void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
@@ -150,11 +168,15 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
         {.id = work.request.update.sequence,
          .tokens = *store_.Find(work.request.update.sequence),
          .sampling = work.request.update.sampling,
-         .budget = {
-             .max_nodes = work.deadline <= start
-                              ? 0
-                              : std::min(wanted.max_nodes, options_.max_nodes),
-             .max_depth = std::min(wanted.max_depth, options_.max_depth)}});
+         .budget = {.max_nodes =
+                        work.deadline <= start
+                            ? 0
+                            : std::min(wanted.max_nodes, options_.max_nodes),
+                    .max_depth =
+                        std::min(wanted.max_depth, options_.max_depth)},
+         .features = options_.features.taps.empty()
+                         ? nullptr
+                         : store_.FindFeatures(work.request.update.sequence)});
   }
   absl::StatusOr<std::vector<TokenTree>> trees = Draft(views);
   const absl::Duration compute_time = executor_.Now() - start;

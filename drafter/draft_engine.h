@@ -28,6 +28,7 @@ class DraftEngine final : public DraftEndpoint {
     int64_t vocab_size = 0;  // of the target
     int64_t max_nodes = 64;  // larger budgets are cut down to these
     int64_t max_depth = 16;
+    FeatureContract features;  // the drafter's
     SequenceStore::Limits store;
   };
 

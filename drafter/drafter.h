@@ -21,6 +21,10 @@ struct SequenceView {
   absl::Span<const TokenId> tokens;
   SamplingParams sampling;
   DraftBudget budget;  // max_nodes 0: catch up with the tokens, draft nothing
+  // Of the positions from first_position on, all but the root's when nothing is
+  // late or lost. What was lost stays lost: first_position may then be above 0,
+  // and grow. Null if wanted_features() is empty.
+  const FeatureRows* features = nullptr;
 };
 
 // A drafting algorithm: prompt lookup, a draft head, a small model. Called from
@@ -29,6 +33,9 @@ struct SequenceView {
 class Drafter {
  public:
   virtual ~Drafter() = default;
+
+  // The hidden states of the target that it drafts from. Always the same.
+  virtual FeatureContract wanted_features() const { return {}; }
 
   // One tree for each view, in order, each within its budget. Node 0 is the
   // view's last token. An empty prediction is TokenTree::RootOnly.

@@ -27,7 +27,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                    registry.Create(config.type(), options));
 
   DraftEngine::Options engine = {.name = config.name(),
-                                 .vocab_size = target.identity.vocab_size};
+                                 .vocab_size = target.identity.vocab_size,
+                                 .features = drafter->wanted_features()};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
@@ -36,7 +37,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                 .type = config.type(),
                 .model = target.identity,
                 .max_nodes = engine.max_nodes,
-                .max_depth = engine.max_depth};
+                .max_depth = engine.max_depth,
+                .features = engine.features};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/feature_chunks.h"
 
 namespace espalier::drafter {
 namespace {
@@ -16,8 +17,10 @@ using Streams = ServerStreams<DraftWire>;
 // The request, if the model can make sense of it, within what the drafter's
 // hello promised.
 absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
+                                    const std::vector<v1::DraftRequest>& parts,
                                     const DrafterInfo& info) {
   ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
+  ASSIGN_OR_RETURN(request.features, FromParts(parts));
   RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
   request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
   request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
@@ -25,8 +28,9 @@ absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
 }
 
 void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
-            const v1::DraftRequest& message, Streams::Reply reply) {
-  auto request = Read(message.propose(), info);
+            const v1::DraftRequest& message,
+            const std::vector<v1::DraftRequest>& parts, Streams::Reply reply) {
+  auto request = Read(message.propose(), parts, info);
   if (!request.ok()) {
     reply(request.status());
     return;
@@ -47,17 +51,19 @@ void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
 }  // namespace
 
 DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info)
-    : streams_({.model = info.model,
-                .hello = ToProto(info),
-                .handle =
-                    [&endpoint, info](const v1::DraftRequest& message,
-                                      Streams::Reply reply) {
-                      Handle(endpoint, info, message, std::move(reply));
-                    },
-                .end_sequence =
-                    [&endpoint](SequenceId sequence) {
-                      endpoint.EndSequence(sequence);
-                    }}) {}
+    : streams_(
+          {.model = info.model,
+           .hello = ToProto(info),
+           .handle =
+               [&endpoint, info](const v1::DraftRequest& message,
+                                 const std::vector<v1::DraftRequest>& parts,
+                                 Streams::Reply reply) {
+                 Handle(endpoint, info, message, parts, std::move(reply));
+               },
+           .end_sequence =
+               [&endpoint](SequenceId sequence) {
+                 endpoint.EndSequence(sequence);
+               }}) {}
 
 grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>*
 DrafterService::Draft(grpc::CallbackServerContext* /*context*/) {

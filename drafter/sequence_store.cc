@@ -63,6 +63,25 @@ const std::vector<TokenId>* SequenceStore::Find(SequenceId id) const {
   return found == index_.end() ? nullptr : &found->second->tokens;
 }
 
+const FeatureRows* SequenceStore::FindFeatures(SequenceId id) const {
+  const auto found = index_.find(id);
+  return found == index_.end() ? nullptr : &found->second->features;
+}
+
+void SequenceStore::AddFeatures(SequenceId id, const FeatureRows& rows) {
+  const auto found = index_.find(id);
+  if (found == index_.end() || rows.empty()) return;
+  FeatureRows& held = found->second->features;
+  num_feature_bytes_ -= held.num_bytes();
+  held.Extend(rows);
+  held.CutToBytes(limits_.max_feature_bytes);
+  num_feature_bytes_ += held.num_bytes();
+  // Ends before this sequence, which is last and within the limit by itself.
+  while (num_feature_bytes_ > limits_.max_feature_bytes) {
+    Drop(sequences_.begin());
+  }
+}
+
 void SequenceStore::End(SequenceId id) {
   const auto found = index_.find(id);
   if (found != index_.end()) Drop(found->second);
@@ -112,6 +131,9 @@ void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
     forget_(sequence.id);
     tokens.erase(kept_end, tokens.end());
     sequence.hash = PrefixHash(tokens);
+    num_feature_bytes_ -= sequence.features.num_bytes();
+    sequence.features.CutFrom(static_cast<int64_t>(tokens.size()));
+    num_feature_bytes_ += sequence.features.num_bytes();
   }
   for (auto token = rest; token != update.new_tokens.end(); ++token) {
     tokens.push_back(*token);
@@ -123,6 +145,7 @@ void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
 void SequenceStore::Drop(Sequences::iterator sequence) {
   forget_(sequence->id);
   num_tokens_ -= static_cast<int64_t>(sequence->tokens.size());
+  num_feature_bytes_ -= sequence->features.num_bytes();
   index_.erase(sequence->id);
   sequences_.erase(sequence);
 }

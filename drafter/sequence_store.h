@@ -15,7 +15,8 @@
 
 namespace espalier::drafter {
 
-// The drafter's copy of each sequence's committed tokens. Bounded: the least
+// The drafter's copy of each sequence's committed tokens, and of the target's
+// features at their positions where it wants those. Bounded: the least
 // recently updated sequences make room for others, and are re-fed by their
 // coordinator when it next asks for them. Owned by DraftEngine, one thread.
 class SequenceStore {
@@ -23,6 +24,8 @@ class SequenceStore {
   struct Limits {
     int64_t max_sequences = 256;
     int64_t max_tokens = int64_t{1} << 20;  // of all sequences together
+    // The same. A sequence that exceeds it alone loses its first ones.
+    int64_t max_feature_bytes = int64_t{1} << 30;
     absl::Duration max_idle = absl::Minutes(10);
   };
   // Called before tokens held under the id are cut off or dropped.
@@ -36,9 +39,14 @@ class SequenceStore {
   //   RESOURCE_EXHAUSTED: longer than max_tokens.
   absl::Status Apply(const SequenceUpdate& update, absl::Time now);
 
+  // Features behind those that are held; see FeatureRows::Extend. Ignored if
+  // the sequence is not held. REQUIRES: of the update applied last.
+  void AddFeatures(SequenceId id, const FeatureRows& rows);
+
   // The committed tokens; null if the sequence is not held. Valid until the
   // next Apply, End or DropIdle.
   const std::vector<TokenId>* Find(SequenceId id) const;
+  const FeatureRows* FindFeatures(SequenceId id) const;
 
   void End(SequenceId id);        // unknown ids are ignored
   void DropIdle(absl::Time now);  // what was not updated for max_idle
@@ -50,6 +58,7 @@ class SequenceStore {
     std::vector<TokenId> tokens;
     uint64_t hash = 0;  // PrefixHash(tokens)
     absl::Time updated;
+    FeatureRows features;  // of positions below tokens.size()
   };
   using Sequences = std::list<Sequence>;
 
@@ -65,6 +74,7 @@ class SequenceStore {
   Sequences sequences_;  // least recently updated first
   absl::flat_hash_map<SequenceId, Sequences::iterator> index_;
   int64_t num_tokens_ = 0;
+  int64_t num_feature_bytes_ = 0;
 };
 
 }  // namespace espalier::drafter

@@ -17,7 +17,8 @@ struct Rows {
   explicit Rows(const TargetPass::Part& part)
       : cache(part.cache),
         tokens(part.prompt.begin(), part.prompt.end()),
-        parents(tokens.size()) {
+        parents(tokens.size()),
+        taps(part.taps) {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
@@ -31,12 +32,15 @@ struct Rows {
     }
   }
 
-  SequenceRows view() const {
+  // states: [rows * width] room for the taps
+  SequenceRows View(std::vector<float>& states) const {
     return {.cache = cache,
             .tokens = tokens,
             .parents = parents,
             .num_logit_rows = num_logit_rows,
-            .use = use};
+            .use = use,
+            .taps = taps,
+            .features = absl::MakeSpan(states)};
   }
 
   CacheId cache;
@@ -44,6 +48,7 @@ struct Rows {
   std::vector<int32_t> parents;
   int64_t num_logit_rows = 0;
   LogitUse use;
+  absl::Span<const int32_t> taps;
 };
 static_assert(kPrefixParent == -1, "the root's parent is the row before it");
 
@@ -81,8 +86,12 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   std::vector<Rows> rows(output.parts.begin(), output.parts.end());
   std::vector<SequenceRows> batch;
   int64_t logit_rows = 0;
-  for (const Rows& part : rows) {
-    batch.push_back(part.view());
+  const int64_t hidden = model_.info().config.hidden_size;
+  output.states.resize(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const Rows& part = rows[i];
+    output.states[i].resize(part.tokens.size() * part.taps.size() * hidden);
+    batch.push_back(part.View(output.states[i]));
     output.first_logit_row.push_back(logit_rows);
     output.uses.push_back(part.use);
     logit_rows += part.num_logit_rows;
@@ -95,9 +104,24 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   return output;
 }
 
+absl::Status TargetPass::Keep(const Output& output, size_t index,
+                              absl::Span<const int32_t> rows) {
+  const Part& part = output.parts[index];
+  const int64_t first_position = model_.Length(part.cache);
+  RETURN_IF_ERROR(TargetModelError(model_.Keep(part.cache, rows)));
+  if (part.features == nullptr) return absl::OkStatus();
+  const auto states = absl::MakeConstSpan(output.states[index]);
+  const int64_t width = part.features->width;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const int64_t position = first_position + static_cast<int64_t>(i);
+    if (position < part.features->end_position()) continue;
+    part.features->Append(states.subspan(rows[i] * width, width));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status TargetPass::CommitPrompt(const Output& output, size_t part) {
-  const Part& chain = output.parts[part];
-  return TargetModelError(model_.Keep(chain.cache, Chain(chain.prompt_rows())));
+  return Keep(output, part, Chain(output.parts[part].prompt_rows()));
 }
 
 absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
@@ -121,7 +145,7 @@ absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
   const int32_t root = static_cast<int32_t>(part.prompt_rows());
   std::vector<int32_t> kept = Chain(root + 1);
   for (int32_t node : accepted->path) kept.push_back(root + node);
-  RETURN_IF_ERROR(TargetModelError(model_.Keep(part.cache, kept)));
+  RETURN_IF_ERROR(Keep(output, index, kept));
   const absl::Time committed = clock_.Now();
 
   Verdict verdict;

@@ -31,6 +31,11 @@ class TargetPass {
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
     const VerificationRule* rule = nullptr;    // of the tree
+    // Hidden states of the rows that are committed are added to `features`
+    // from its end on. REQUIRES: that is not before the part's first position,
+    // or there are no taps.
+    absl::Span<const int32_t> taps = {};
+    FeatureRows* features = nullptr;
 
     int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
     int64_t rows() const {
@@ -41,9 +46,10 @@ class TargetPass {
   // What a pass computed. Good for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
-    std::vector<int64_t> first_logit_row;  // [parts] of the tree
-    std::vector<LogitUse> uses;            // [parts] that the model was told
-    std::unique_ptr<LogitRows> logits;     // of all trees
+    std::vector<int64_t> first_logit_row;    // [parts] of the tree
+    std::vector<LogitUse> uses;              // [parts] that the model was told
+    std::unique_ptr<LogitRows> logits;       // of all trees
+    std::vector<std::vector<float>> states;  // [parts][rows * width] of taps
     absl::Time begin;
     absl::Time end;
 
@@ -71,6 +77,10 @@ class TargetPass {
   absl::StatusOr<Verdict> CommitTree(const Output& output, size_t part);
 
  private:
+  // Commits rows of a part, the path of one of its leaves.
+  absl::Status Keep(const Output& output, size_t part,
+                    absl::Span<const int32_t> rows);
+
   LanguageModel& model_;
   const Executor& clock_;
   LawTransform transform_;

@@ -52,6 +52,10 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& registry,
           registry, {.name = "espalier_near_ties_total",
                      .help = "Emitted tokens that rounding could have decided",
                      .labels = {{"model", model}}})),
+      feature_bytes(
+          AddCounter(registry, {.name = "espalier_verifier_feature_bytes_total",
+                                .help = "Hidden states sent to coordinators",
+                                .labels = {{"model", model}}})),
       batch_size(AddPassHistogram(registry, "espalier_verify_batch_size",
                                   "Sessions in one forward pass", model)),
       batch_tokens(AddPassHistogram(registry, "espalier_verify_batch_tokens",
@@ -76,6 +80,7 @@ void VerifierMetrics::ObserveRound(const Verdict& verdict) {
   ObserveSeconds(accept_seconds, timings.accept);
   ObserveSeconds(commit_seconds, timings.commit);
   near_ties.Increment(verdict.near_ties);
+  feature_bytes.Increment(static_cast<double>(verdict.features.num_bytes()));
 }
 
 void VerifierMetrics::ObservePass(int64_t sessions, int64_t rows) {

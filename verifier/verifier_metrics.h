@@ -35,6 +35,7 @@ struct VerifierMetrics {
   prometheus::Gauge& kv_tokens_used;
   prometheus::Gauge& kv_tokens_total;
   prometheus::Counter& near_ties;
+  prometheus::Counter& feature_bytes;
   prometheus::Histogram& batch_size;
   prometheus::Histogram& batch_tokens;
   std::vector<prometheus::Gauge*> pass_costs;

@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/feature_chunks.h"
 
 namespace espalier::verifier {
 namespace {
@@ -39,7 +40,8 @@ void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
         }
         v1::VerifyResponse response;
         *response.mutable_verdict() = ToProto(*verdict);
-        reply(std::move(response));
+        reply(std::move(response),
+              ToParts<v1::VerifyResponse>(verdict->features));
       });
 }
 
@@ -50,8 +52,10 @@ VerifierService::VerifierService(VerifyEndpoint& endpoint,
     : streams_({.model = info.model,
                 .hello = ToProto(info),
                 .handle =
-                    [&endpoint, info](const v1::VerifyRequest& message,
-                                      Streams::Reply reply) {
+                    [&endpoint, info](
+                        const v1::VerifyRequest& message,
+                        const std::vector<v1::VerifyRequest>& /*parts*/,
+                        Streams::Reply reply) {
                       Handle(endpoint, info, message, std::move(reply));
                     },
                 .end_sequence =

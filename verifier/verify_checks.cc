@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
@@ -42,11 +43,28 @@ absl::Status CheckUpdate(const SequenceUpdate& update,
   return ValidateSamplingParams(update.sampling);
 }
 
+absl::Status CheckFeatures(const FeatureRequest& features,
+                           const TargetShape& shape) {
+  if (features.first_position < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "features: first_position ", features.first_position, " is negative"));
+  }
+  if (shape.Serves({.taps = features.taps, .hidden_size = shape.hidden_size})) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "features: after_layers ", absl::StrJoin(features.taps, ", "),
+      ": they ascend from 0 to at most ", NormedTap(shape.num_layers), ", ",
+      kMaxFeatureWidth / std::max<int64_t>(1, shape.hidden_size),
+      " of them at most"));
+}
+
 }  // namespace
 
 absl::Status CheckVerifyRequest(const VerifyRequest& request,
                                 const VerifyLimits& limits) {
   RETURN_IF_ERROR(CheckUpdate(request.update, limits));
+  RETURN_IF_ERROR(CheckFeatures(request.features, limits.shape));
   return request.tree.Validate({.max_nodes = limits.max_tree_nodes,
                                 .max_depth = limits.max_tree_nodes,
                                 .vocab_size = limits.vocab_size});

@@ -14,6 +14,7 @@ struct VerifyLimits {
   int64_t vocab_size = 0;
   int64_t max_context = 0;     // tokens of a sequence
   int64_t max_tree_nodes = 0;  // root excluded
+  TargetShape shape;
 };
 
 // INVALID_ARGUMENT names the field and the limit.

@@ -86,11 +86,14 @@ VerifyEngine::VerifyEngine(const Options& options,
   info_.max_tree_nodes = std::min(options.max_tree_nodes, target.max_rows - 1);
   for (const auto& [name, rule] : rules_) info_.rules.push_back(name);
   info_.eos_token_ids = target.config.eos_ids;
+  info_.shape = {.num_layers = target.config.num_layers,
+                 .hidden_size = target.config.hidden_size};
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
                               target.threads, " threads, ", target.backend);
   limits_ = {.vocab_size = info_.model.vocab_size,
              .max_context = info_.max_context,
-             .max_tree_nodes = info_.max_tree_nodes};
+             .max_tree_nodes = info_.max_tree_nodes,
+             .shape = info_.shape};
   pass_limits_ = {.batch_rows = options.max_batch_rows,
                   .sequence_rows = target.max_rows};
   executor_->Post([this] {
@@ -207,7 +210,23 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   if (model_->Length(session.cache) > keep) {
     model_->Truncate(session.cache, keep);
   }
+  WantFeatures(request.features, session);
   session.last_used = executor_->Now();
+}
+
+// Goes on with what earlier requests without a verdict have left.
+void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
+                                Session& session) {
+  const int64_t cached = model_->Length(session.cache);
+  FeatureRows& rows = session.features;
+  rows.CutFrom(cached);
+  if (rows.empty() || rows.end_position() != cached ||
+      wanted.taps != session.taps) {
+    rows = {.first_position = std::max(cached, wanted.first_position),
+            .width = static_cast<int64_t>(wanted.taps.size()) *
+                     info_.shape.hidden_size};
+  }
+  session.taps = wanted.taps;
 }
 
 // Behind all that has arrived, so that it is admitted and can join.
@@ -261,7 +280,7 @@ PassWork VerifyEngine::RemainingWork(const Session& session) const {
           .tree_rows = session.job->request.tree.num_nodes()};
 }
 
-TargetPass::Part VerifyEngine::PartOf(const Session& session,
+TargetPass::Part VerifyEngine::PartOf(Session& session,
                                       const PassShare& share) const {
   const VerifyRequest& request = session.job->request;
   TargetPass::Part part = {
@@ -272,6 +291,11 @@ TargetPass::Part VerifyEngine::PartOf(const Session& session,
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = rules_.at(RuleName(request)).get();
+  }
+  const int64_t end = model_->Length(session.cache) + part.rows();
+  if (!session.taps.empty() && end > session.features.end_position()) {
+    part.taps = session.taps;
+    part.features = &session.features;
   }
   return part;
 }
@@ -341,6 +365,7 @@ absl::StatusOr<Verdict> VerifyEngine::DecideRound(
   verdict.timings.prefill = job.timings.prefill;
   verdict.timings.forward = job.timings.forward;
   verdict.pass_costs = costs_.points();
+  verdict.features = std::exchange(session.features, {});
   session.tokens.insert(session.tokens.end(), verdict.tokens.begin(),
                         verdict.tokens.end());
   session.last_verdict = verdict;

@@ -35,8 +35,10 @@ namespace espalier::verifier {
 // A turn is one forward pass that all requests share that wait when the engine
 // gets to it: trees, and chunks of prompts, so that a long prompt does not hold
 // up the rounds of other sessions (see plan_pass.h). A request waits for no
-// company. Where the model's bits do not depend on who shares a pass (see its
-// class), neither do the verdicts.
+// company. Features are taken along in the same passes, for the requests that
+// want them; a session holds those of its last verdict, for a repeated request,
+// so after a prompt as many as the prompt has tokens. Where the model's bits do
+// not depend on who shares a pass (see its class), neither do the verdicts.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -87,6 +89,10 @@ class VerifyEngine final : public VerifyEndpoint {
     std::vector<TokenId> tokens;  // committed
     std::unique_ptr<Job> job;     // at most one
     std::optional<Verdict> last_verdict;
+    // Wanted by the last request, and what was cached since the last verdict:
+    // up to the end of what is cached, or not begun.
+    std::vector<int32_t> taps;
+    FeatureRows features;
     absl::Time last_used;
   };
   struct Member {  // of a pass
@@ -102,11 +108,12 @@ class VerifyEngine final : public VerifyEndpoint {
   void Admit(std::unique_ptr<Job> job);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
   void ApplyUpdate(const VerifyRequest& request, Session& session);
+  void WantFeatures(const FeatureRequest& wanted, Session& session);
   void PostTurn();
   void TakeTurn();
   std::vector<Session*> TakeWaiting();
   PassWork RemainingWork(const Session& session) const;
-  TargetPass::Part PartOf(const Session& session, const PassShare& share) const;
+  TargetPass::Part PartOf(Session& session, const PassShare& share) const;
   void RunPass(absl::Span<const Member> members);
   void ObservePass(const TargetPass::Output& output);
   void FinishPart(Session& session, const TargetPass::Output& output,

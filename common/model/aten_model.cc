@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/catch_torch.h"
 #include "common/model/ops.h"
+#include "common/spec/features.h"
 
 namespace espalier {
 namespace {
@@ -84,11 +85,9 @@ bool AtenModel::attends_by_rows() const {
 
 absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::Forward(
     absl::Span<const SequenceRows> batch) {
-  const RowLimits limits = {.max_rows = info_.max_rows,
-                            .max_context = info_.max_context,
-                            .vocab_size = info_.config.vocab_size};
   RETURN_IF_ERROR(CheckBatch(
-      batch, [this](CacheId cache) { return Length(cache); }, limits));
+      batch, [this](CacheId cache) { return Length(cache); },
+      RowLimitsOf(info_)));
   return CatchTorch([&] {
     const c10::InferenceMode no_autograd;
     return RunPass(batch);
@@ -107,7 +106,9 @@ absl::StatusOr<Pass> AtenModel::BuildPass(
     PassSequence part = {.first_row = static_cast<int64_t>(tokens.size()),
                          .tree = BuildRowTree(rows.parents, kv.length()),
                          .cache = &kv,
-                         .bias = {}};
+                         .bias = {},
+                         .taps = rows.taps,
+                         .features = rows.features};
     if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree, device);
     tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
     positions.insert(positions.end(), part.tree.positions.begin(),
@@ -125,6 +126,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
   for (const SequenceRows& rows : batch) Get(rows.cache).last_parents.clear();
 
   at::Tensor hidden = decoder_->Run(pass);
+  pass.Tap(NormedTap(info_.config.num_layers), hidden);
   std::vector<int64_t> wanted;
   for (size_t i = 0; i < batch.size(); ++i) {
     const PassSequence& part = pass.sequences[i];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/kv_cache.h"
 #include "common/model/model_config.h"
 #include "common/model/row_batch.h"
@@ -22,6 +23,9 @@ struct PassSequence {
   RowTree tree;
   KvCache* cache = nullptr;  // with room for the rows
   at::Tensor bias;  // ops::TreeBias; undefined where rows attend exactly
+  // Taken of all its rows, as SequenceRows says.
+  absl::Span<const int32_t> taps;
+  absl::Span<float> features;
 };
 
 // The rows of all sequences of a pass, packed.
@@ -34,6 +38,10 @@ struct Pass {
   // head_dim]; k, v: [rows, kv_heads, head_dim] -> [rows, heads * head_dim].
   at::Tensor Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                     const at::Tensor& v) const;
+
+  // Copies the hidden states at one point to the sequences that want them.
+  // x: [rows, hidden] float32.
+  void Tap(int64_t point, const at::Tensor& x) const;
 };
 
 // The weights of one architecture and the pass through them. Constant.
@@ -41,7 +49,8 @@ class Decoder {
  public:
   virtual ~Decoder() = default;
 
-  // Final hidden states, behind the last norm: [rows, hidden] float32.
+  // Final hidden states, behind the last norm: [rows, hidden] float32. Taps
+  // the points before that norm.
   virtual at::Tensor Run(const Pass& pass) const = 0;
 
   // [rows, hidden] -> [rows, vocab] float32

@@ -40,9 +40,11 @@ class Gpt2Decoder final : public Decoder {
   at::Tensor Run(const Pass& pass) const override {
     at::Tensor x = ops::Embed(weights_.tokens, pass.tokens) +
                    ops::Embed(weights_.positions, pass.positions);
+    pass.Tap(0, x);
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       x = x + Attention(layer, x, pass);
       x = x + FeedForward(layer, x);
+      pass.Tap(layer + 1, x);
     }
     return Normed(x, weights_.final_norm);
   }

@@ -39,6 +39,12 @@ struct SequenceRows {
   // With a request the rows will be asked for that and nothing else, and the
   // model need not write their logits down.
   LogitUse use;
+  // Hidden states wanted of every row, ascending points of the residual stream
+  // (see FeatureContract).
+  absl::Span<const int32_t> taps;
+  // [rows, taps, hidden] float32: the caller's memory, written by the pass. A
+  // pass that fails leaves anything in it.
+  absl::Span<float> features;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.

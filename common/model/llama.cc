@@ -37,9 +37,11 @@ class LlamaDecoder final : public Decoder {
     const auto rotation =
         ops::MakeRotation(weights_.frequencies, pass.positions);
     at::Tensor x = ops::Embed(weights_.embedding, pass.tokens);
+    pass.Tap(0, x);
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
       x = x + Attention(layer, x, rotation, pass);
       x = x + FeedForward(layer, x);
+      pass.Tap(layer + 1, x);
     }
     return ops::RmsNorm(x, weights_.final_norm, config_.norm_epsilon);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/spec/features.h"
+
 namespace espalier {
 namespace {
 
@@ -36,11 +38,14 @@ void NativeDecoder::Run(const NativePass& pass) {
   ffn_.resize(rows_ * config_.ffn_size);
 
   Embed(pass);
+  Tap(pass, 0, x_.data());
   attention_.Begin(pass, attended_.data());
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     Attention(weights_->layers[i], i);
     FeedForward(weights_->layers[i]);
+    Tap(pass, i + 1, x_.data());
   }
+  TapNormed(pass);
   if (pass.num_logit_rows() > 0) Head(pass);
 }
 
@@ -81,6 +86,34 @@ void NativeDecoder::FeedForward(const NativeLayer& layer) {
             .rows = rows_,
             .out = x_.data(),
             .accumulate = true});
+}
+
+// x: [rows, hidden]
+void NativeDecoder::Tap(const NativePass& pass, int64_t point,
+                        const float* x) const {
+  const int64_t hidden = config_.hidden_size;
+  for (const NativePass::Sequence& part : pass.sequences) {
+    const auto tap = std::find(part.taps.begin(), part.taps.end(), point);
+    if (tap == part.taps.end()) continue;
+    const int64_t width = static_cast<int64_t>(part.taps.size()) * hidden;
+    float* out = part.features.data() + (tap - part.taps.begin()) * hidden;
+    for (int64_t row = 0; row < part.tree.rows(); ++row, out += width) {
+      std::copy_n(x + (part.first_row + row) * hidden, hidden, out);
+    }
+  }
+}
+
+// Of all rows, while the head norms only those with logits.
+void NativeDecoder::TapNormed(const NativePass& pass) {
+  const int32_t point = NormedTap(config_.num_layers);
+  if (std::none_of(pass.sequences.begin(), pass.sequences.end(),
+                   [point](const NativePass::Sequence& part) {
+                     return !part.taps.empty() && part.taps.back() == point;
+                   })) {
+    return;
+  }
+  Normalize(weights_->final_norm, rows_, x_.data());
+  Tap(pass, point, normed_.data());
 }
 
 void NativeDecoder::Head(const NativePass& pass) {

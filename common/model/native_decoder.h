@@ -32,8 +32,8 @@ class NativeDecoder {
 
   explicit NativeDecoder(Parts parts);
 
-  // Puts the K/V of all rows into their caches and gives the logits of the
-  // wanted rows to the pass's reductions.
+  // Puts the K/V of all rows into their caches, gives the logits of the wanted
+  // rows to the pass's reductions, and writes the features that are wanted.
   void Run(const NativePass& pass);
 
   const nn::Kernels& kernels() const { return kernels_; }
@@ -43,6 +43,8 @@ class NativeDecoder {
   void Embed(const NativePass& pass);
   void Attention(const NativeLayer& layer, int64_t index);
   void FeedForward(const NativeLayer& layer);
+  void Tap(const NativePass& pass, int64_t point, const float* x) const;
+  void TapNormed(const NativePass& pass);
   void Head(const NativePass& pass);
   void Normalize(const NativeNorm& norm, int64_t rows, const float* x);
 

@@ -133,11 +133,9 @@ const NativeModel::Sequence& NativeModel::Get(CacheId cache) const {
 
 absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::Forward(
     absl::Span<const SequenceRows> batch) {
-  const RowLimits limits = {.max_rows = info_.max_rows,
-                            .max_context = info_.max_context,
-                            .vocab_size = info_.config.vocab_size};
   RETURN_IF_ERROR(CheckBatch(
-      batch, [this](CacheId cache) { return Length(cache); }, limits));
+      batch, [this](CacheId cache) { return Length(cache); },
+      RowLimitsOf(info_)));
   try {
     return RunPass(batch);
   } catch (const std::bad_alloc&) {
@@ -156,7 +154,9 @@ absl::StatusOr<NativePass> NativeModel::BuildPass(
         .first_row = pass.rows(),
         .tree = BuildRowTree(rows.parents, kv.length()),
         .cache = &kv,
-        .num_logit_rows = rows.num_logit_rows};
+        .num_logit_rows = rows.num_logit_rows,
+        .taps = rows.taps,
+        .features = rows.features};
     pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
                        rows.tokens.end());
     pass.positions.insert(pass.positions.end(), part.tree.positions.begin(),

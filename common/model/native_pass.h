@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "common/model/paged_kv_cache.h"
 #include "common/model/row_batch.h"
 #include "common/model/row_reduction.h"
@@ -21,6 +22,9 @@ struct NativePass {
     // Takes the logits of the sequence's wanted rows.
     int64_t num_logit_rows = 0;
     RowReduction* logits = nullptr;
+    // Taken of all its rows, as SequenceRows says.
+    absl::Span<const int32_t> taps;
+    absl::Span<float> features;
   };
 
   std::vector<TokenId> tokens;      // [rows]

@@ -1,5 +1,7 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "common/model/decoder.h"
 #include "common/model/ops.h"
 
@@ -21,6 +23,24 @@ at::Tensor Pass::Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
             : ops::AttendByRows(rows(q), keys, values, part.tree));
   }
   return parts.size() == 1 ? parts[0] : at::cat(parts);
+}
+
+void Pass::Tap(int64_t point, const at::Tensor& x) const {
+  const int64_t hidden = x.size(1);
+  for (const PassSequence& part : sequences) {
+    const auto tap = std::find(part.taps.begin(), part.taps.end(), point);
+    if (tap == part.taps.end()) continue;
+    const at::Tensor rows =
+        x.narrow(/*dim=*/0, part.first_row, part.tree.rows())
+            .to(at::kCPU)  // sync
+            .contiguous();
+    const float* in = rows.const_data_ptr<float>();
+    const int64_t width = static_cast<int64_t>(part.taps.size()) * hidden;
+    float* out = part.features.data() + (tap - part.taps.begin()) * hidden;
+    for (int64_t row = 0; row < part.tree.rows(); ++row) {
+      std::copy_n(in + row * hidden, hidden, out + row * width);
+    }
+  }
 }
 
 }  // namespace espalier

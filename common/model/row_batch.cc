@@ -4,8 +4,37 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/spec/features.h"
 
 namespace espalier {
+namespace {
+
+absl::Status CheckTaps(const SequenceRows& rows, const RowLimits& limits) {
+  int32_t before = -1;
+  for (int32_t tap : rows.taps) {
+    if (tap <= before || tap > NormedTap(limits.num_layers)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tap ", tap, " behind ", before, ": taps ascend from 0 to at most ",
+          NormedTap(limits.num_layers)));
+    }
+    before = tap;
+  }
+  const size_t size =
+      rows.tokens.size() * rows.taps.size() * limits.hidden_size;
+  if (rows.features.size() == size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("room for ", rows.features.size(), " features of ", size));
+}
+
+}  // namespace
+
+RowLimits RowLimitsOf(const ModelInfo& model) {
+  return {.max_rows = model.max_rows,
+          .max_context = model.max_context,
+          .vocab_size = model.config.vocab_size,
+          .num_layers = model.config.num_layers,
+          .hidden_size = model.config.hidden_size};
+}
 
 absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
                        const RowLimits& limits) {
@@ -41,7 +70,7 @@ absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
         prefix, " cached positions and ", size, " rows exceed the context of ",
         limits.max_context, " tokens"));
   }
-  return absl::OkStatus();
+  return CheckTaps(rows, limits);
 }
 
 absl::Status CheckBatch(absl::Span<const SequenceRows> batch,

@@ -32,7 +32,10 @@ struct RowLimits {
   int64_t max_rows = 0;
   int64_t max_context = 0;
   int64_t vocab_size = 0;
+  int64_t num_layers = 0;
+  int64_t hidden_size = 0;
 };
+RowLimits RowLimitsOf(const ModelInfo& model);
 
 // The trust boundary of a pass. INVALID_ARGUMENT or OUT_OF_RANGE name the
 // field and the limit.

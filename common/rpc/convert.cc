@@ -82,6 +82,22 @@ absl::StatusOr<PassCosts> FromProto(
   return costs;
 }
 
+void ToProto(const std::vector<int32_t>& taps,
+             google::protobuf::RepeatedField<uint32_t>& after_layers) {
+  after_layers.Add(taps.begin(), taps.end());
+}
+
+absl::StatusOr<FeatureContract> FromProto(const v1::FeatureContract& message) {
+  if (message.type() != v1::FEATURE_TYPE_BF16) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("features: type ", message.type(), " is not known"));
+  }
+  FeatureContract contract{.taps = {}, .hidden_size = message.hidden_size()};
+  ASSIGN_OR_RETURN(contract.taps, Int32Column("features.after_layers",
+                                              message.after_layers()));
+  return contract;
+}
+
 }  // namespace
 
 v1::TokenTree ToProto(const TokenTree& tree) {
@@ -199,6 +215,12 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   *message.mutable_update() = ToProto(request.update);
   *message.mutable_tree() = ToProto(request.tree);
   message.set_rule(request.rule);
+  if (!request.features.taps.empty()) {
+    v1::FeatureRequest& features = *message.mutable_features();
+    ToProto(request.features.taps, *features.mutable_after_layers());
+    features.set_first_position(
+        static_cast<uint64_t>(request.features.first_position));
+  }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would be "no limit".
     message.set_time_budget_us(static_cast<uint64_t>(
@@ -212,6 +234,13 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.tree, FromProto(message.tree()));
   request.rule = message.rule();
+  const v1::FeatureRequest& features = message.features();
+  ASSIGN_OR_RETURN(request.features.taps, Int32Column("features.after_layers",
+                                                      features.after_layers()));
+  RETURN_IF_ERROR(CheckAtMost("features.first_position",
+                              features.first_position(), kMaxInt32));
+  request.features.first_position =
+      static_cast<int64_t>(features.first_position());
   return request;
 }
 
@@ -294,7 +323,12 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   *message.mutable_model() = ToProto(info.model);
   message.set_max_nodes(ClampToUint32(info.max_nodes));
   message.set_max_depth(ClampToUint32(info.max_depth));
-  if (info.wants_features) message.mutable_features();
+  if (!info.features.taps.empty()) {
+    v1::FeatureContract& features = *message.mutable_features();
+    ToProto(info.features.taps, *features.mutable_after_layers());
+    features.set_hidden_size(ClampToUint32(info.features.hidden_size));
+    features.set_type(v1::FEATURE_TYPE_BF16);
+  }
   return message;
 }
 
@@ -302,9 +336,11 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   DrafterInfo info{.name = message.name(),
                    .type = message.type(),
                    .max_nodes = message.max_nodes(),
-                   .max_depth = message.max_depth(),
-                   .wants_features = message.has_features()};
+                   .max_depth = message.max_depth()};
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
+  if (message.has_features()) {
+    ASSIGN_OR_RETURN(info.features, FromProto(message.features()));
+  }
   return info;
 }
 
@@ -320,12 +356,17 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
                                        info.eos_token_ids.end());
   message.set_device(info.device);
   ToProto(info.pass_costs, *message.mutable_pass_costs());
+  message.set_num_layers(ClampToUint32(info.shape.num_layers));
+  message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
   return message;
 }
 
 absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   RETURN_IF_ERROR(CheckAtMost("max_context", message.max_context(), kMaxInt32));
+  RETURN_IF_ERROR(CheckAtMost("num_layers", message.num_layers(), kMaxInt32));
   VerifierInfo info;
+  info.shape = {.num_layers = message.num_layers(),
+                .hidden_size = message.hidden_size()};
   info.epoch = message.epoch();
   info.max_context = static_cast<int64_t>(message.max_context());
   info.max_tree_nodes = message.max_tree_nodes();

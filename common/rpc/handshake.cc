@@ -68,13 +68,7 @@ absl::Status CheckCoordinator(const v1::CoordinatorHello& hello,
 
 absl::StatusOr<DrafterInfo> CheckPeer(const v1::DrafterHello& hello,
                                       const ModelIdentity& ours) {
-  auto info = CheckPeerHello(hello, ours);
-  if (info.ok() && info->wants_features) {
-    return absl::FailedPreconditionError(
-        "the drafter needs hidden states of the target, which this version "
-        "does not send");
-  }
-  return info;
+  return CheckPeerHello(hello, ours);
 }
 
 absl::StatusOr<VerifierInfo> CheckPeer(const v1::VerifierHello& hello,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -42,7 +43,9 @@ class PeerLink {
   using Request = typename Wire::Request;
   using Response = typename Wire::Response;
   using Info = typename Wire::Info;
-  using Reply = absl::AnyInvocable<void(absl::StatusOr<Response>) &&>;
+  // The answer, and its parts that came before it.
+  using Reply = absl::AnyInvocable<void(absl::StatusOr<Response>,
+                                        std::vector<Response> parts) &&>;
 
   explicit PeerLink(PeerOptions options)
       : options_(std::move(options)),
@@ -65,20 +68,24 @@ class PeerLink {
     mutex_.Await(retired);
   }
 
-  // Sends `request` under a fresh id. `reply` runs on a gRPC thread and must
-  // not block; UNAVAILABLE at once if the peer is not ready.
-  void Call(Request request, Reply reply) {
+  // Sends `parts`, then `request`, under a fresh id. `reply` runs on a gRPC
+  // thread and must not block; UNAVAILABLE at once if the peer is not ready.
+  void Call(Request request, Reply reply, std::vector<Request> parts = {}) {
     {
       MutexLock lock(&mutex_);
       if (status_.state == PeerState::kReady && !closing_) {
         const uint64_t id = next_id_++;
+        pending_.emplace(id, Expected{.reply = std::move(reply)});
+        for (Request& part : parts) {
+          part.set_request_id(id);
+          stream_->Send(std::move(part));
+        }
         request.set_request_id(id);
-        pending_.emplace(id, std::move(reply));
         stream_->Send(std::move(request));
         return;
       }
     }
-    std::move(reply)(Unavailable());
+    std::move(reply)(Unavailable(), {});
   }
 
   // Sends a message that has no answer; dropped if the peer is not ready, since
@@ -116,7 +123,11 @@ class PeerLink {
 
  private:
   using Stream = ClientStream<Request, Response>;
-  using Pending = absl::flat_hash_map<uint64_t, Reply>;
+  struct Expected {
+    Reply reply;
+    std::vector<Response> parts;  // that have arrived
+  };
+  using Pending = absl::flat_hash_map<uint64_t, Expected>;
 
   absl::Status Unavailable() const {
     const PeerStatus now = status();
@@ -154,7 +165,7 @@ class PeerLink {
 
   // On gRPC threads, one at a time, like OnClosed.
   void OnResponse(Response response) {
-    Reply reply;
+    Expected expected;
     {
       MutexLock lock(&mutex_);
       if (status_.state != PeerState::kReady) {
@@ -163,13 +174,17 @@ class PeerLink {
       }
       auto found = pending_.find(response.request_id());
       if (found == pending_.end()) return;  // nobody waits for it any more
-      reply = std::move(found->second);
+      if (Wire::IsPart(response)) {
+        found->second.parts.push_back(std::move(response));
+        return;
+      }
+      expected = std::move(found->second);
       pending_.erase(found);
     }
     if (response.has_failure()) {
-      std::move(reply)(FromFailure(response.failure()));
+      std::move(expected.reply)(FromFailure(response.failure()), {});
     } else {
-      std::move(reply)(std::move(response));
+      std::move(expected.reply)(std::move(response), std::move(expected.parts));
     }
   }
 
@@ -208,7 +223,9 @@ class PeerLink {
       }
       status_ = std::move(after);
     }
-    for (auto& [id, reply] : lost) std::move(reply)(Unavailable());
+    for (auto& [id, expected] : lost) {
+      std::move(expected.reply)(Unavailable(), {});
+    }
     executor_.Post([this] { Retire(); });  // last: this may be gone after it
   }
 

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/rpc/convert.h"
+#include "common/rpc/feature_chunks.h"
 #include "common/rpc/peer_link.h"
 #include "common/rpc/wire.h"
 
@@ -40,10 +41,12 @@ void RemoteDraftEndpoint::Propose(ProposeRequest request, absl::Time deadline,
                                   Done<Proposal> done) {
   v1::DraftRequest message;
   *message.mutable_propose() = ToProto(request, deadline - absl::Now());
-  link_->Call(std::move(message),
-              [done = std::move(done)](auto response) mutable {
-                std::move(done)(Read(std::move(response)));
-              });
+  link_->Call(
+      std::move(message),
+      [done = std::move(done)](auto response, auto /*parts*/) mutable {
+        std::move(done)(Read(std::move(response)));
+      },
+      ToParts<v1::DraftRequest>(request.features));
 }
 
 void RemoteDraftEndpoint::EndSequence(SequenceId sequence) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
@@ -25,12 +26,16 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
  public:
   static constexpr int64_t kMaxUnanswered = 1024;
 
-  // Answers one request. Thread-safe.
-  void Answer(Response response) {
+  // Answers one request; `parts` go before. Thread-safe.
+  void Answer(Response response, std::vector<Response> parts = {}) {
     MutexLock lock(&mutex_);
     if (closing_) return;
-    queue_.push_back(std::move(response));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+    const bool idle = queue_.empty();
+    for (Response& part : parts) {
+      queue_.push_back({.response = std::move(part), .is_part = true});
+    }
+    queue_.push_back({.response = std::move(response)});
+    if (idle) WriteFront();
   }
 
   // Ends the stream with `status` when the queued answers are written; takes
@@ -85,10 +90,10 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   void OnWriteDone(bool ok) final {
     {
       MutexLock lock(&mutex_);
+      if (!queue_.front().is_part) --unanswered_;
       queue_.pop_front();
-      --unanswered_;
       if (!ok || ended_) queue_.clear();
-      if (!queue_.empty()) this->StartWrite(&queue_.front());
+      if (!queue_.empty()) WriteFront();
       FinishIfWritten();
       if (paused_ && !closing_ && unanswered_ < kMaxUnanswered) {
         paused_ = false;
@@ -114,16 +119,25 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     FinishIfWritten();
   }
 
+  void WriteFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    this->StartWrite(&queue_.front().response);
+  }
+
   void FinishIfWritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!closing_ || finished_ || !queue_.empty()) return;
     finished_ = true;
     this->Finish(*closing_);
   }
 
+  struct Outgoing {
+    Response response;
+    bool is_part = false;  // of the answer behind it
+  };
+
   mutable Mutex mutex_;
   Request request_;  // gRPC's while a read is outstanding
   // The front is being written.
-  std::deque<Response> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;  // no read is outstanding
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;

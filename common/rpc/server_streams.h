@@ -36,11 +36,16 @@ class ServerStreams {
   using Response = typename Wire::Response;
   class Reply;
 
+  // Of one request; what a peer can make a stream hold is this many messages
+  // of gRPC's size.
+  static constexpr int64_t kMaxParts = 256;
+
   struct Handler {
     ModelIdentity model;         // whose coordinators are accepted
     typename Wire::Hello hello;  // the answer to them
-    // A message with an update. Runs on gRPC threads; must not block.
-    std::function<void(Request, Reply)> handle;
+    // A message with an update, and its parts that came before it. Runs on
+    // gRPC threads; must not block.
+    std::function<void(Request, std::vector<Request> parts, Reply)> handle;
     std::function<void(SequenceId)> end_sequence;
   };
 
@@ -102,14 +107,17 @@ class ServerStreams<Wire>::Reply {
     if (stream_) (*this)(absl::InternalError("the request was dropped"));
   }
 
-  void operator()(absl::StatusOr<Response> response) {
+  void operator()(absl::StatusOr<Response> response,
+                  std::vector<Response> parts = {}) {
     if (!response.ok()) {
       Response failure;
       *failure.mutable_failure() = ToFailure(response.status());
       response = std::move(failure);
     }
     response->set_request_id(request_id_);
-    std::exchange(stream_, nullptr)->Answer(*std::move(response));
+    for (Response& part : parts) part.set_request_id(request_id_);
+    std::exchange(stream_, nullptr)
+        ->Answer(*std::move(response), std::move(parts));
   }
 
  private:
@@ -146,6 +154,11 @@ class ServerStreams<Wire>::Stream final
       End(FromProto(request.end_sequence()));
       return false;
     }
+    if (Wire::IsPart(request)) {
+      AddPart(std::move(request));
+      return false;
+    }
+    std::vector<Request> parts = TakeParts(request.request_id());
     Reply reply(this->shared_from_this(), request.request_id());
     absl::Status status = Admit(request);
     if (!status.ok()) {
@@ -153,12 +166,28 @@ class ServerStreams<Wire>::Stream final
       return true;
     }
     try {
-      host_.handler_.handle(std::move(request), std::move(reply));
+      host_.handler_.handle(std::move(request), std::move(parts),
+                            std::move(reply));
     } catch (const std::exception& error) {
       // gRPC would swallow it. The reply has answered on its way out.
       LogError(absl::StrCat("exception in a request: ", error.what()));
     }
     return true;
+  }
+
+  // Where there are too many, the last ones are of more use than the first.
+  void AddPart(Request part) {
+    if (!parts_.empty() && parts_[0].request_id() != part.request_id()) {
+      parts_.clear();
+    }
+    if (static_cast<int64_t>(parts_.size()) >= kMaxParts) parts_.clear();
+    parts_.push_back(std::move(part));
+  }
+
+  std::vector<Request> TakeParts(uint64_t request_id) {
+    std::vector<Request> parts = std::exchange(parts_, {});
+    if (!parts.empty() && parts[0].request_id() != request_id) parts.clear();
+    return parts;
   }
 
   bool Greet(const Request& request) {
@@ -231,6 +260,7 @@ class ServerStreams<Wire>::Stream final
   // Touched by OnRequest only.
   bool greeted_ = false;
   uint64_t epoch_ = 0;
+  std::vector<Request> parts_;  // of the request that follows
 };
 
 }  // namespace espalier

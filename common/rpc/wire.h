@@ -21,6 +21,9 @@ struct DraftWire {
   static const v1::SequenceUpdate* Update(const Request& request) {
     return request.has_propose() ? &request.propose().update() : nullptr;
   }
+  // Whether a message only prepares the next one, which has its request_id.
+  static bool IsPart(const Request& request) { return request.has_features(); }
+  static bool IsPart(const Response& /*response*/) { return false; }
   static void Open(Service::Stub& stub, grpc::ClientContext& context,
                    grpc::ClientBidiReactor<Request, Response>& reactor) {
     stub.async()->Draft(&context, &reactor);
@@ -36,6 +39,10 @@ struct VerifyWire {
 
   static const v1::SequenceUpdate* Update(const Request& request) {
     return request.has_verify() ? &request.verify().update() : nullptr;
+  }
+  static bool IsPart(const Request& /*request*/) { return false; }
+  static bool IsPart(const Response& response) {
+    return response.has_features();
   }
   static void Open(Service::Stub& stub, grpc::ClientContext& context,
                    grpc::ClientBidiReactor<Request, Response>& reactor) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/spec/features.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -41,6 +42,10 @@ struct DraftBudget {
 struct ProposeRequest {
   SequenceUpdate update;
   DraftBudget budget;
+  // Of committed positions, as the drafter's contract wants them: what follows
+  // those it holds, or overlaps them. Where they start behind a gap there are
+  // no others any more.
+  FeatureRows features = {};
 };
 
 struct Proposal {
@@ -54,6 +59,7 @@ struct VerifyRequest {
   SequenceUpdate update;
   TokenTree tree;    // node 0: the last committed token
   std::string rule;  // name of a registered rule, or "auto"
+  FeatureRequest features = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -80,6 +86,10 @@ struct Verdict {
   int32_t near_ties = 0;        // emitted positions with a tiny top-2 margin
   VerifyTimings timings;
   PassCosts pass_costs;  // as of now; empty: nothing new
+  // As the request wants them, up to the last position but the bonus token's.
+  // What was cached before anybody asked is not computed again, so they may
+  // start later than asked for.
+  FeatureRows features;
 };
 
 // What a peer says of itself when a stream to it opens.
@@ -95,7 +105,7 @@ struct DrafterInfo {
   ModelIdentity model;  // the target it drafts for
   int64_t max_nodes = 0;
   int64_t max_depth = 0;
-  bool wants_features = false;  // target hidden states with every commit
+  FeatureContract features;  // wanted with every commit
 };
 
 struct VerifierInfo {
@@ -107,6 +117,7 @@ struct VerifierInfo {
   std::vector<TokenId> eos_token_ids;
   std::string device;    // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;  // the latest known; empty: not measured
+  TargetShape shape;     // zeros: gives no features
 };
 
 }  // namespace espalier

@@ -51,7 +51,9 @@ coordinator::Peers LocalServer::AsPeers() {
       .verifier_info = [this] { return verifier_->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (const drafter::BuiltDrafter& drafter : drafters_) {
-    peers.drafters.push_back({drafter.info.name, drafter.engine.get()});
+    peers.drafters.push_back(
+        {drafter.info.name, drafter.engine.get(),
+         [features = drafter.info.features] { return features; }});
   }
   return peers;
 }

@@ -65,8 +65,11 @@ class ToyCluster {
           [this](const std::vector<TokenId>& text, const DraftBudget& budget) {
             return target.PerfectChain(text, budget.max_depth);
           }));
-      options.drafters.push_back(
-          {.name = absl::StrCat("d", i), .endpoint = drafters[i].get()});
+      options.drafters.push_back({.name = absl::StrCat("d", i),
+                                  .endpoint = drafters[i].get(),
+                                  .features = [drafter = drafters[i].get()] {
+                                    return drafter->wanted;
+                                  }});
     }
     options.executor = &executor;
     options.verifier = &verifier;
@@ -88,6 +91,7 @@ class ToyCluster {
     info.max_tree_nodes = 64;
     info.rules = {"walk"};
     info.eos_token_ids = {0};
+    info.shape = ToyTarget::kShape;
     return info;
   }
 

@@ -32,6 +32,7 @@ class RecordingDrafter final : public Drafter {
  public:
   struct Notes {
     std::vector<std::vector<Tokens>> batches;
+    std::vector<FeatureRows> features;  // of every view
     std::vector<uint64_t> forgotten;
     absl::Status error;
     int64_t trees_left_out = 0;
@@ -47,6 +48,7 @@ class RecordingDrafter final : public Drafter {
     std::vector<Tokens> seen;
     for (const SequenceView& view : batch) {
       seen.emplace_back(view.tokens.begin(), view.tokens.end());
+      if (view.features != nullptr) notes_.features.push_back(*view.features);
       TokenTree tree = TokenTree::RootOnly(view.tokens.back());
       const int64_t nodes =
           std::min(view.budget.max_nodes, view.budget.max_depth);
@@ -75,6 +77,7 @@ class DraftEngineTest : public ::testing::Test {
                              .vocab_size = 10,
                              .max_nodes = 6,
                              .max_depth = 4,
+                             .features = {.taps = {1, 3}, .hidden_size = 1},
                              .store = {.max_sequences = 3,
                                        .max_tokens = 20,
                                        .max_idle = absl::Seconds(60)}},
@@ -329,6 +332,32 @@ TEST(DraftEngineThreadsTest, AnswersEveryRequestFromManyThreads) {
     for (std::thread& caller : callers) caller.join();
   }
   EXPECT_EQ(answers, 200);
+}
+
+TEST_F(DraftEngineTest, FeaturesReachTheDrafter) {
+  ProposeRequest request = Request(1, {}, {2, 3, 4});
+  request.features = {.first_position = 0, .width = 2, .data = {1, 2, 3, 4}};
+  ASSERT_TRUE(ProposeNow(request).ok());
+  ASSERT_TRUE(ProposeNow(Request(1, {2, 3, 4}, {5})).ok());
+  ProposeRequest next = Request(1, {2, 3, 4, 5}, {});
+  next.features = {.first_position = 2, .width = 2, .data = {5, 6}};
+  ASSERT_TRUE(ProposeNow(next).ok());
+  ASSERT_EQ(notes_.features.size(), 3u);
+  EXPECT_EQ(notes_.features[1], request.features);
+  EXPECT_THAT(notes_.features[2].data, ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(DraftEngineTest, FeaturesThatDoNotFitAreRefused) {
+  ProposeRequest request = Request(1, {}, {2, 3, 4});
+  for (const FeatureRows& rows :
+       {FeatureRows{.width = 3, .data = {1, 2, 3}},  // another contract
+        FeatureRows{.first_position = 2, .width = 2, .data = {1, 2}},  // root's
+        FeatureRows{.first_position = -1, .width = 2, .data = {1, 2}}}) {
+    request.features = rows;
+    EXPECT_EQ(ProposeNow(request).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_THAT(notes_.batches, IsEmpty());
 }
 
 }  // namespace

@@ -165,5 +165,56 @@ TEST_F(SequenceStoreTest, IdleSequencesAreDropped) {
   EXPECT_EQ(store_.num_sequences(), 0);
 }
 
+class SequenceStoreFeaturesTest : public SequenceStoreTest {
+ protected:
+  // Four bytes a position.
+  static FeatureRows Rows(int64_t first, int64_t end, uint16_t tag = 1) {
+    FeatureRows rows = {.first_position = first, .width = 2};
+    for (int64_t i = first; i < end; ++i) {
+      rows.data.push_back(static_cast<uint16_t>(i));
+      rows.data.push_back(tag);
+    }
+    return rows;
+  }
+
+  SequenceStore small_{{.max_feature_bytes = 40}, [this](SequenceId id) {
+                         forgotten_.push_back(id.number);
+                       }};
+};
+
+TEST_F(SequenceStoreFeaturesTest, AreKeptAndCutWithTheTokens) {
+  ASSERT_TRUE(Apply(1, {}, {4, 5, 6, 7}).ok());
+  store_.AddFeatures(Id(1), Rows(0, 3));
+  store_.AddFeatures(Id(1), {});
+  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 3));
+  ASSERT_TRUE(Apply(1, {4, 5, 6, 7}, {8, 9}).ok());
+  store_.AddFeatures(Id(1), Rows(3, 5));
+  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 5));
+  ASSERT_TRUE(Apply(1, {4, 5, 6}, {3}).ok());
+  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 3));
+  store_.AddFeatures(Id(2), Rows(0, 1));  // not held
+  store_.End(Id(1));
+  EXPECT_THAT(store_.FindFeatures(Id(1)), IsNull());
+}
+
+TEST_F(SequenceStoreFeaturesTest, OthersMakeRoomThenTheFirstRowsGo) {
+  ASSERT_TRUE(small_.Apply(Update(1, {}, Tokens(20, 3)), now_).ok());
+  small_.AddFeatures(Id(1), Rows(0, 6));
+  ASSERT_TRUE(small_.Apply(Update(2, {}, Tokens(20, 3)), now_).ok());
+  EXPECT_EQ(small_.num_sequences(), 2);
+  small_.AddFeatures(Id(2), Rows(0, 6));
+  EXPECT_THAT(small_.Find(Id(1)), IsNull());
+  EXPECT_THAT(forgotten_, ElementsAre(1));
+  small_.AddFeatures(Id(2), Rows(6, 11));
+  EXPECT_EQ(*small_.FindFeatures(Id(2)), Rows(3, 11));
+  // Ended ones are not counted any more.
+  small_.End(Id(2));
+  for (uint64_t id : {3, 4}) {
+    ASSERT_TRUE(small_.Apply(Update(id, {}, Tokens(20, 3)), now_).ok());
+    small_.AddFeatures(Id(id), Rows(0, 5));
+  }
+  EXPECT_EQ(small_.num_sequences(), 2);
+}
+
 }  // namespace
 }  // namespace espalier::drafter

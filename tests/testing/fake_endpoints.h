@@ -3,6 +3,7 @@
 #ifndef ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
 #define ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -111,6 +112,10 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     behave_ = [behaviour] { return behaviour; };
   }
   void Release() { desk_.Release(); }
+  // Points of the toy target; what arrives is held against it.
+  FeatureContract wanted = {};
+  // Of the sequence that was drafted for last.
+  const FeatureRows& last_features() const { return last_features_; }
 
   void Propose(ProposeRequest request, absl::Time,
                Done<Proposal> done) override {
@@ -120,7 +125,10 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     EXPECT_TRUE(unanswered_.insert(sequence).second)
         << "two unanswered requests for one sequence";
     const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
-    if (behaviour.lose_state) copies_.Clear();
+    if (behaviour.lose_state) {
+      copies_.Clear();
+      features_.clear();
+    }
     desk_.Answer(
         behaviour.delay,
         [this, sequence,
@@ -133,6 +141,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   void EndSequence(SequenceId sequence) override {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
+    features_.erase(sequence.number);
   }
 
   const std::vector<ProposeRequest>& requests() const { return requests_; }
@@ -144,6 +153,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     if (!behaviour.error.ok()) return behaviour.error;
     auto text = copies_.Apply(request.update);
     if (!text.ok()) return text.status();
+    TakeFeatures(request, *text);
     Proposal proposal = {.round = request.update.round,
                          .committed_length = static_cast<int64_t>(text->size()),
                          .tree = draft_(*text, request.budget)};
@@ -151,7 +161,22 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     return proposal;
   }
 
+  void TakeFeatures(const ProposeRequest& request,
+                    const std::vector<TokenId>& text) {
+    FeatureRows& held = features_[request.update.sequence.number];
+    held.CutFrom(request.update.base_length);
+    held.Extend(request.features);
+    if (!held.empty()) {
+      EXPECT_LT(held.end_position(), static_cast<int64_t>(text.size()));
+      EXPECT_EQ(held, ToyTarget::StatesOf(text, held.first_position,
+                                          held.end_position(), wanted.taps));
+    }
+    last_features_ = held;
+  }
+
   ReplyDesk<Proposal> desk_;
+  std::map<uint64_t, FeatureRows> features_;
+  FeatureRows last_features_;
   Draft draft_;
   std::function<Behaviour()> behave_;
   SequenceCopies copies_;
@@ -188,6 +213,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
     if (behaviour.lose_state) {
       copies_.Clear();
+      cached_.clear();
       verdicts_.clear();
     }
     desk_.Answer(behaviour.delay, std::move(done), Reply(request, behaviour));
@@ -195,6 +221,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   void EndSequence(SequenceId sequence) override {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
+    cached_.erase(sequence.number);
     verdicts_.erase(sequence.number);
   }
 
@@ -224,7 +251,17 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
                                .vocab_size = target_.vocab_size});
     EXPECT_TRUE(valid.ok()) << valid;
     EXPECT_EQ(request.tree.tokens[0], text->back());
-    stored = Walk(request, *std::move(text));
+    stored = Walk(request, *text);
+    std::vector<TokenId> after = *std::move(text);
+    after.insert(after.end(), stored.tokens.begin(), stored.tokens.end());
+    const int64_t end = static_cast<int64_t>(after.size()) - 1;
+    int64_t& cached = cached_[update.sequence.number];
+    if (!request.features.taps.empty()) {
+      stored.features = ToyTarget::StatesOf(
+          after, std::max(cached, request.features.first_position), end,
+          request.features.taps);
+    }
+    cached = end;
     copies_.Append(update.sequence, stored.tokens);
     return stored;
   }
@@ -251,6 +288,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   ToyTarget target_;
   std::function<Behaviour()> behave_;
   SequenceCopies copies_;
+  std::map<uint64_t, int64_t> cached_;    // positions
   std::map<uint64_t, Verdict> verdicts_;  // the last of each sequence
   std::vector<VerifyRequest> requests_;
   std::set<uint64_t> open_;

@@ -28,11 +28,16 @@ class ScriptedLanguageModel final : public LanguageModel {
     int64_t pool_tokens = 1000;
     float deviation = 2.0f;  // of the logits
   };
+  static constexpr int64_t kNumLayers = 3;
+  static constexpr int64_t kHiddenSize = 4;
+
   // Called before every pass; an error fails it.
   using PassHook = std::function<absl::Status(absl::Span<const SequenceRows>)>;
 
   explicit ScriptedLanguageModel(const Options& options) : options_(options) {
     info_.config.vocab_size = options.vocab_size;
+    info_.config.num_layers = kNumLayers;
+    info_.config.hidden_size = kHiddenSize;
     info_.config.eos_ids = {2};
     info_.device = "script";
     info_.compute_dtype = "float32";
@@ -52,6 +57,19 @@ class ScriptedLanguageModel final : public LanguageModel {
     std::vector<float> row(options.vocab_size);
     for (float& value : row) value = logit(random);
     return row;
+  }
+
+  // [kHiddenSize] hidden state at one point, of the last token of `text`.
+  // bf16 holds it exactly.
+  static std::vector<float> StateAt(int32_t tap,
+                                    absl::Span<const TokenId> text) {
+    uint64_t seed = text.size() + 1000 * static_cast<uint64_t>(tap);
+    for (TokenId token : text) seed = seed * 6364136223846793005 + token + 1;
+    std::vector<float> state;
+    for (int64_t i = 0; i < kHiddenSize; ++i) {
+      state.push_back(static_cast<float>((seed >> (8 * i)) & 0x7F) - 64.0f);
+    }
+    return state;
   }
 
   void set_pass_hook(PassHook hook) { hook_ = std::move(hook); }
@@ -110,6 +128,7 @@ class ScriptedLanguageModel final : public LanguageModel {
         logits->rows.push_back(LogitsAfter(options_, TextAt(sequence, row)));
         if (spoil_) spoil_(logits->rows.back());
       }
+      WriteFeatures(sequence, rows);
     }
     return logits;
   }
@@ -150,6 +169,20 @@ class ScriptedLanguageModel final : public LanguageModel {
     }
     std::vector<std::vector<float>> rows;
   };
+
+  static void WriteFeatures(const Sequence& sequence,
+                            const SequenceRows& rows) {
+    auto out = rows.features.begin();
+    for (size_t row = 0; row < rows.tokens.size() && !rows.taps.empty();
+         ++row) {
+      const auto text = TextAt(sequence, static_cast<int64_t>(row));
+      for (int32_t tap : rows.taps) {
+        const std::vector<float> state = StateAt(tap, text);
+        out = std::copy(state.begin(), state.end(), out);
+      }
+    }
+    ESPALIER_CHECK(out == rows.features.end());
+  }
 
   static std::vector<TokenId> TextAt(const Sequence& sequence, int64_t row) {
     std::vector<TokenId> branch;

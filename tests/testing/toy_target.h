@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "common/spec/features.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
@@ -20,6 +21,28 @@ struct ToyTarget {
   TokenId Next(absl::Span<const TokenId> text) const {
     return static_cast<TokenId>(PrefixHash(text) %
                                 static_cast<uint64_t>(vocab_size));
+  }
+
+  // Hidden state at one point, of the last token of `text`. [hidden_size]
+  static constexpr TargetShape kShape = {.num_layers = 4, .hidden_size = 2};
+  static std::vector<uint16_t> StateAt(int32_t tap,
+                                       absl::Span<const TokenId> text) {
+    const uint64_t hash = PrefixHash(text) * 31 + static_cast<uint64_t>(tap);
+    return {static_cast<uint16_t>(hash), static_cast<uint16_t>(hash >> 16)};
+  }
+  // Of the positions first .. end - 1.
+  static FeatureRows StatesOf(absl::Span<const TokenId> text, int64_t first,
+                              int64_t end, const std::vector<int32_t>& taps) {
+    FeatureRows rows = {
+        .first_position = first,
+        .width = static_cast<int64_t>(taps.size()) * kShape.hidden_size};
+    for (int64_t i = first; i < end; ++i) {
+      for (int32_t tap : taps) {
+        const auto state = StateAt(tap, text.first(i + 1));
+        rows.data.insert(rows.data.end(), state.begin(), state.end());
+      }
+    }
+    return rows;
   }
 
   // What plain decoding emits after `prompt`, up to and with a stop token.

@@ -54,6 +54,12 @@ SequenceRows AllRows(CacheId cache, const Tree& tree) {
           .num_logit_rows = static_cast<int64_t>(tree.tokens.size())};
 }
 
+std::vector<int32_t> Chain(int64_t rows) {
+  std::vector<int32_t> parents(rows);
+  std::iota(parents.begin(), parents.end(), kPrefixParent);
+  return parents;
+}
+
 Rows Copy(const LogitRows& logits) {
   Rows rows;
   for (int64_t row = 0; row < logits.num_rows(); ++row) {
@@ -119,6 +125,36 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     return Copy(**logits);
   }
 
+  static constexpr int32_t kAllTaps[] = {0, 1, 2, 3};  // of two layers
+
+  // [rows][taps * hidden] of one sequence, beside other wishes.
+  Rows Features(SequenceRows rows, absl::Span<const int32_t> taps = kAllTaps,
+                std::vector<SequenceRows> company = {}) {
+    const size_t width = taps.size() * model_->info().config.hidden_size;
+    std::vector<float> values(rows.tokens.size() * width, -1e9f);
+    rows.taps = taps;
+    rows.features = absl::MakeSpan(values);
+    company.push_back(rows);
+    Forward(company);
+    Rows features;
+    for (size_t i = 0; i < values.size(); i += width) {
+      features.emplace_back(values.begin() + i, values.begin() + i + width);
+    }
+    return features;
+  }
+
+  // Decodes `tokens` one by one; the features of the last.
+  std::vector<float> DecodeFeatures(CacheId cache,
+                                    const std::vector<TokenId>& tokens) {
+    Rows rows;
+    for (TokenId token : tokens) {
+      const Tree one{.tokens = {token}, .parents = {kPrefixParent}};
+      rows = Features(AllRows(cache, one));
+      EXPECT_TRUE(model_->Keep(cache, {0}).ok());
+    }
+    return rows.at(0);
+  }
+
   // Decodes `tokens` one by one; the logits of the last.
   std::vector<float> Decode(CacheId cache, const std::vector<TokenId>& tokens) {
     Rows rows;
@@ -164,6 +200,73 @@ TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
           << "row " << row << ", token " << token;
     }
   }
+}
+
+TEST_P(LanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
+  // As for the logits.
+  const double tolerance = GetParam().backend == "native" ? 5e-4 : 1e-4;
+  std::mt19937 random(11);
+  const Tree chain{.tokens = RandomTokens(random, 40), .parents = Chain(40)};
+  const ModelConfig& config = model_->info().config;
+  const auto expected =
+      testing::ReferenceStates(config, tensors_, chain.tokens);
+  const Rows rows = Features(AllRows(model_->NewSequence(), chain));
+  ASSERT_EQ(rows.size(), 40u);
+  for (size_t row = 0; row < rows.size(); ++row) {
+    ASSERT_EQ(expected[row].size(), 4u);
+    for (size_t i = 0; i < rows[row].size(); ++i) {
+      const double value =
+          expected[row][i / config.hidden_size][i % config.hidden_size];
+      ASSERT_NEAR(rows[row][i], value, tolerance)
+          << "row " << row << ", tap " << i / config.hidden_size;
+    }
+  }
+}
+
+// As for the logits: neither the tree nor the company changes a bit.
+TEST_P(LanguageModelTest, FeaturesOfTreeRowsAreWhatDecodingTheirPathsGives) {
+  std::mt19937 random(12);
+  const std::vector<TokenId> prompt = RandomTokens(random, 37);
+  const Tree tree = RandomTree(random, 25), other = RandomTree(random, 9);
+  const CacheId cache = Started(prompt);
+  const Rows rows =
+      Features(AllRows(cache, tree), kAllTaps, {AllRows(Started({5}), other)});
+  ASSERT_EQ(rows.size(), tree.tokens.size());
+  for (int32_t row = 0; row < 25; row += 4) {
+    std::vector<TokenId> path;
+    for (int32_t node : PathTo(tree, row)) path.push_back(tree.tokens[node]);
+    EXPECT_TRUE(Same(rows[row], DecodeFeatures(Started(prompt), path)))
+        << "row " << row;
+  }
+}
+
+TEST_P(LanguageModelTest, FeaturesAreTheTapsThatAreWanted) {
+  const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
+  const CacheId cache = Started({10, 11});
+  const int64_t hidden = model_->info().config.hidden_size;
+  const Rows all = Features(AllRows(cache, tree));
+  for (int32_t tap : kAllTaps) {
+    SequenceRows rows = AllRows(cache, tree);
+    rows.num_logit_rows = tap % 2;
+    const Rows one = Features(rows, {&tap, 1});
+    for (size_t row = 0; row < 3; ++row) {
+      EXPECT_EQ(one[row],
+                std::vector<float>(all[row].begin() + tap * hidden,
+                                   all[row].begin() + (tap + 1) * hidden));
+    }
+  }
+}
+
+TEST_P(LanguageModelTest, LogitsAreTheSameWithFeatures) {
+  std::mt19937 random(13);
+  const Tree tree = RandomTree(random, 12);
+  const CacheId cache = Started({1, 2, 3});
+  const Rows expected = Forward({AllRows(cache, tree)});
+  SequenceRows rows = AllRows(cache, tree);
+  std::vector<float> values(12 * 4 * model_->info().config.hidden_size);
+  rows.taps = kAllTaps;
+  rows.features = absl::MakeSpan(values);
+  EXPECT_TRUE(Same(Forward({rows}), expected));
 }
 
 // The text of a tree must not depend on the tree: this is bit for bit.
@@ -330,6 +433,14 @@ TEST_P(LanguageModelTest, MalformedRowsAreInvalidArgument) {
   SequenceRows rows = AllRows(cache, tree);
   rows.num_logit_rows = 2;
   EXPECT_EQ(code(rows), kInvalid);
+  rows = AllRows(cache, tree);
+  std::vector<float> room(2 * model_->info().config.hidden_size);
+  rows.features = absl::MakeSpan(room);
+  for (const std::vector<int32_t>& taps :
+       {std::vector<int32_t>{-1, 0}, {1, 1}, {2, 1}, {3, 4}, {1}, {}}) {
+    rows.taps = taps;
+    EXPECT_EQ(code(rows), kInvalid);
+  }
   const std::vector<SequenceRows> twice(2, AllRows(cache, tree));
   EXPECT_EQ(model_->Forward(twice).status().code(), kInvalid);
   EXPECT_EQ(model_->Forward({}).status().code(), kInvalid);

@@ -24,6 +24,9 @@ class Reference {
                : Gpt2Step(token, position);
   }
 
+  // Of the last step.
+  const std::vector<Vec>& states() const { return states_; }
+
  private:
   const std::vector<float>& W(const std::string& name) const {
     return tensors_.at(name).values;
@@ -140,7 +143,9 @@ class Reference {
 
   Vec LlamaStep(TokenId token, int position) {
     Vec x = TableRow("model.embed_tokens.weight", token);
+    states_.clear();
     for (int64_t i = 0; i < config_.num_layers; ++i) {
+      states_.push_back(x);
       const std::string layer = absl::StrCat("model.layers.", i, ".");
       const Vec a = RmsNorm(layer + "input_layernorm.weight", x);
       Vec q = Product(layer + "self_attn.q_proj.weight", a);
@@ -159,16 +164,20 @@ class Reference {
       }
       Add(x, Product(layer + "mlp.down_proj.weight", gate));
     }
+    states_.push_back(x);
+    states_.push_back(RmsNorm("model.norm.weight", x));
     const bool tied = !tensors_.contains("lm_head.weight");
     return Product(tied ? "model.embed_tokens.weight" : "lm_head.weight",
-                   RmsNorm("model.norm.weight", x));
+                   states_.back());
   }
 
   Vec Gpt2Step(TokenId token, int position) {
     Vec x = TableRow("transformer.wte.weight", token);
     Add(x, TableRow("transformer.wpe.weight", position));
     const int64_t hidden = config_.hidden_size;
+    states_.clear();
     for (int64_t i = 0; i < config_.num_layers; ++i) {
+      states_.push_back(x);
       const std::string layer = absl::StrCat("transformer.h.", i, ".");
       const Vec qkv =
           Conv1D(layer + "attn.c_attn", LayerNorm(layer + "ln_1", x));
@@ -186,13 +195,16 @@ class Reference {
       }
       Add(x, Conv1D(layer + "mlp.c_proj", up));
     }
-    return Product("transformer.wte.weight", LayerNorm("transformer.ln_f", x));
+    states_.push_back(x);
+    states_.push_back(LayerNorm("transformer.ln_f", x));
+    return Product("transformer.wte.weight", states_.back());
   }
 
   const ModelConfig& config_;
   const TinyTensors& tensors_;
   std::vector<std::vector<Vec>> keys_;    // [layer][position][kv_heads * dim]
   std::vector<std::vector<Vec>> values_;  // as keys_
+  std::vector<Vec> states_;
 };
 
 }  // namespace
@@ -206,6 +218,18 @@ std::vector<std::vector<double>> ReferenceLogits(
     logits.push_back(reference.Step(tokens[i], static_cast<int>(i)));
   }
   return logits;
+}
+
+std::vector<std::vector<std::vector<double>>> ReferenceStates(
+    const ModelConfig& config, const TinyTensors& tensors,
+    const std::vector<TokenId>& tokens) {
+  Reference reference(config, tensors);
+  std::vector<std::vector<Vec>> states;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    reference.Step(tokens[i], static_cast<int>(i));
+    states.push_back(reference.states());
+  }
+  return states;
 }
 
 }  // namespace espalier::testing

@@ -15,6 +15,13 @@ std::vector<std::vector<double>> ReferenceLogits(
     const ModelConfig& config, const TinyTensors& tensors,
     const std::vector<TokenId>& tokens);
 
+// The residual stream: [tokens][num_layers + 2][hidden]. [0] is the embedding,
+// [i] what enters layer i, [num_layers] what leaves the last one, and the last
+// is that behind the final norm.
+std::vector<std::vector<std::vector<double>>> ReferenceStates(
+    const ModelConfig& config, const TinyTensors& tensors,
+    const std::vector<TokenId>& tokens);
+
 }  // namespace espalier::testing
 
 #endif  // ESPALIER_TESTS_COMMON_MODEL_REFERENCE_MODEL_H_

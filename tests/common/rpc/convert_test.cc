@@ -112,7 +112,10 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(drafter->max_nodes, 2048);
   EXPECT_EQ(drafter->max_depth, 64);
   EXPECT_EQ(drafter->model.tokenizer_fingerprint, 0xabcu);
-  EXPECT_FALSE(drafter->wants_features);
+  EXPECT_TRUE(drafter->features.taps.empty());
+  DrafterInfo head = TestDrafterInfo();
+  head.features = {.taps = {0, 3, 7}, .hidden_size = 64};
+  EXPECT_EQ(FromProto(ToProto(head))->features, head.features);
 
   auto verifier = FromProto(ToProto(TestVerifierInfo()));
   ASSERT_TRUE(verifier.ok());
@@ -123,6 +126,20 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(verifier->device, "cpu");
   EXPECT_EQ(verifier->model.vocab_size, 1000);
   EXPECT_EQ(verifier->pass_costs, TestVerifierInfo().pass_costs);
+  EXPECT_EQ(verifier->shape.num_layers, 12);
+  EXPECT_EQ(verifier->shape.hidden_size, 64);
+}
+
+TEST(Convert, FeatureRequestsGoThroughUnchanged) {
+  VerifyRequest request = {.update = TestUpdate(1),
+                           .tree = TokenTree::RootOnly(3),
+                           .features = {.taps = {2, 5}, .first_position = 17}};
+  auto back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->features.taps, request.features.taps);
+  EXPECT_EQ(back->features.first_position, 17);
+  request.features = {};
+  EXPECT_FALSE(ToProto(request, absl::Seconds(1)).has_features());
 }
 
 TEST(Convert, RefusesCostsThatDoNotAscend) {

@@ -40,7 +40,17 @@ inline VerifierInfo TestVerifierInfo() {
   info.eos_token_ids = {2, 3};
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
+  info.shape = {.num_layers = 12, .hidden_size = 64};
   return info;
+}
+
+// Every number another one, as far as 16 bits go.
+inline FeatureRows TestFeatures(int64_t first, int64_t rows, int64_t width) {
+  FeatureRows features = {.first_position = first, .width = width};
+  for (int64_t i = 0; i < rows * width; ++i) {
+    features.data.push_back(static_cast<uint16_t>(first * width + i));
+  }
+  return features;
 }
 
 inline SequenceUpdate TestUpdate(uint64_t sequence) {
@@ -183,11 +193,19 @@ class FakeVerifyEngine final
   }
 
  private:
-  // Accepts every node and adds the sequence's number.
+  // Accepts every node and adds the sequence's number. Features: one row for
+  // every committed token that is not known yet.
   Verdict Make(const VerifyRequest& request) override {
     Verdict verdict;
     verdict.round = request.update.round;
     verdict.rule = request.rule;
+    if (!request.features.taps.empty()) {
+      const int64_t first = request.features.first_position;
+      const int64_t width =
+          64 * static_cast<int64_t>(request.features.taps.size());
+      verdict.features =
+          TestFeatures(first, request.update.committed_length() - first, width);
+    }
     verdict.near_ties = 1;
     verdict.timings = {.queue = absl::Microseconds(1),
                        .prefill = absl::Microseconds(2),

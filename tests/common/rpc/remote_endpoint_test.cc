@@ -298,10 +298,40 @@ TEST_P(RemoteEndpointTest, OtherTokenizerIsRefused) {
   EXPECT_THAT(RefusalOf(info), HasSubstr("fingerprint"));
 }
 
-TEST_P(RemoteEndpointTest, DrafterThatNeedsFeaturesIsRefused) {
+// More than one message takes, and several streams' worth of requests at once.
+TEST_P(RemoteEndpointTest, FeaturesComeWithTheirVerdict) {
+  StartServer();
+  auto endpoint = ConnectVerifier();
+  SequenceUpdate update = TestUpdate(1);
+  update.new_tokens.assign(20'000, 5);
+  Future<Verdict> with, without;
+  endpoint->Verify({.update = update,
+                    .tree = TokenTree::RootOnly(5),
+                    .features = {.taps = {1, 4, 9}, .first_position = 500}},
+                   Generous(), with.done());
+  endpoint->Verify({.update = TestUpdate(2), .tree = TokenTree::RootOnly(3)},
+                   Generous(), without.done());
+  ASSERT_TRUE(with.Get().ok()) << with.Get().status();
+  EXPECT_TRUE(with.Get()->features == TestFeatures(500, 19'500, 192));
+  ASSERT_TRUE(without.Get().ok()) << without.Get().status();
+  EXPECT_TRUE(without.Get()->features.empty());
+}
+
+TEST_P(RemoteEndpointTest, FeaturesGoToTheDrafterWithTheirRequest) {
   DrafterInfo info = TestDrafterInfo();
-  info.wants_features = true;
-  EXPECT_THAT(RefusalOf(info), HasSubstr("hidden states"));
+  info.features = {.taps = {1, 4, 9}, .hidden_size = 64};
+  StartServer({.address = Address(), .drafter = info});
+  auto endpoint = ConnectDrafter();
+  EXPECT_EQ(endpoint->info()->features, info.features);
+  Future<Proposal> proposal, next;
+  endpoint->Propose(
+      {.update = TestUpdate(1), .features = TestFeatures(40, 20'000, 192)},
+      Generous(), proposal.done());
+  ASSERT_TRUE(proposal.Get().ok()) << proposal.Get().status();
+  EXPECT_TRUE(draft_engine_.last().features == TestFeatures(40, 20'000, 192));
+  endpoint->Propose({.update = TestUpdate(1)}, Generous(), next.done());
+  ASSERT_TRUE(next.Get().ok()) << next.Get().status();
+  EXPECT_TRUE(draft_engine_.last().features.empty());
 }
 
 TEST_P(RemoteEndpointTest, RefusedPeerIsTakenWhenItFitsAgain) {

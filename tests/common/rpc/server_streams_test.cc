@@ -134,9 +134,6 @@ TEST_F(ServerStreamsTest, BadMessagesAreAnsweredAndTheStreamGoesOn) {
   ExpectFailure(client.Ask(Propose(0, 1)), 0,
                 absl::StatusCode::kInvalidArgument);
 
-  request.mutable_features()->set_data("xx");
-  ExpectFailure(client.Ask(request), 2, absl::StatusCode::kUnimplemented);
-
   request = Propose(3, 1);
   request.mutable_propose()->mutable_update()->mutable_key()->set_epoch(10);
   ExpectFailure(client.Ask(request), 3, absl::StatusCode::kInvalidArgument);
@@ -148,6 +145,28 @@ TEST_F(ServerStreamsTest, BadMessagesAreAnsweredAndTheStreamGoesOn) {
   ExpectFailure(client.Ask(request), 5, absl::StatusCode::kInvalidArgument);
 
   EXPECT_TRUE(client.Ask(Propose(6, 1)).has_proposal());
+}
+
+TEST_F(ServerStreamsTest, FeaturesBelongToTheRequestThatFollows) {
+  Client client = OpenWithHello();
+  v1::DraftRequest chunk;
+  chunk.mutable_features()->set_num_rows(1);
+  chunk.mutable_features()->set_type(v1::FEATURE_TYPE_BF16);
+  chunk.mutable_features()->set_data("wxyz");
+  chunk.set_request_id(2);
+  EXPECT_TRUE(client.stream->Write(chunk));
+  EXPECT_TRUE(client.Ask(Propose(2, 1)).has_proposal());
+  EXPECT_EQ(draft_engine_.last().features.num_rows(), 1);
+
+  EXPECT_TRUE(client.stream->Write(chunk));  // 2 is over
+  EXPECT_TRUE(client.Ask(Propose(3, 1)).has_proposal());
+  EXPECT_TRUE(draft_engine_.last().features.empty());
+
+  chunk.set_request_id(4);
+  chunk.mutable_features()->set_data("xyz");  // half a number
+  EXPECT_TRUE(client.stream->Write(chunk));
+  ExpectFailure(client.Ask(Propose(4, 1)), 4,
+                absl::StatusCode::kInvalidArgument);
 }
 
 TEST_F(ServerStreamsTest, BudgetIsCutToWhatTheDrafterPromised) {

@@ -1,0 +1,67 @@
+#include "common/spec/features.h"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+
+#include "common/base/check.h"
+
+namespace espalier {
+namespace {
+
+// The upper half of a float32, to nearest, ties to even. A NaN stays one.
+uint16_t ToBf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7FFFFFFF) > 0x7F800000) return (bits >> 16) | 0x40;
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+}  // namespace
+
+bool TargetShape::Serves(const FeatureContract& contract) const {
+  int32_t before = -1;
+  for (int32_t tap : contract.taps) {
+    if (tap <= before || tap > NormedTap(num_layers)) return false;
+    before = tap;
+  }
+  return contract.taps.empty() || (contract.hidden_size == hidden_size &&
+                                   contract.width() <= kMaxFeatureWidth);
+}
+
+void FeatureRows::Append(absl::Span<const float> row) {
+  ESPALIER_CHECK(static_cast<int64_t>(row.size()) == width);
+  std::transform(row.begin(), row.end(), std::back_inserter(data), ToBf16);
+}
+
+void FeatureRows::CutFrom(int64_t position) {
+  const int64_t rows =
+      std::clamp<int64_t>(position - first_position, 0, num_rows());
+  data.resize(rows * width);
+  first_position = std::min(first_position, position);
+}
+
+void FeatureRows::CutBefore(int64_t position) {
+  const int64_t rows =
+      std::clamp<int64_t>(position - first_position, 0, num_rows());
+  data.erase(data.begin(), data.begin() + rows * width);
+  first_position += rows;
+}
+
+void FeatureRows::CutToBytes(int64_t max_bytes) {
+  if (num_bytes() <= max_bytes) return;
+  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(uint16_t));
+  CutBefore(end_position() - max_bytes / 8 * 7 / row_bytes);
+}
+
+void FeatureRows::Extend(const FeatureRows& rows) {
+  if (rows.empty() || rows.end_position() <= end_position()) return;
+  if (rows.width != width || rows.first_position > end_position() ||
+      rows.first_position < first_position) {
+    *this = rows;
+    return;
+  }
+  const int64_t known = (end_position() - rows.first_position) * width;
+  data.insert(data.end(), rows.data.begin() + known, rows.data.end());
+}
+
+}  // namespace espalier

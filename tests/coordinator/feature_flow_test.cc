@@ -1,0 +1,129 @@
+// Features on their way through the coordinator: what a drafter holds is held
+// against the target in FakeDraftEndpoint, in every request.
+
+#include <random>
+
+#include "gtest/gtest.h"
+#include "tests/coordinator/toy_cluster.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using Behaviour = FakeDraftEndpoint::Behaviour;
+
+FeatureContract Taps(std::vector<int32_t> taps) {
+  return {.taps = std::move(taps),
+          .hidden_size = ToyTarget::kShape.hidden_size};
+}
+
+// Where the last request's features end: before its root.
+int64_t RootOf(const FakeDraftEndpoint& drafter) {
+  return drafter.requests().back().update.committed_length() - 1;
+}
+
+TEST(FeaturesTest, GoToThoseWhoWantThem) {
+  ToyCluster cluster(3);
+  cluster.drafters[0]->wanted = Taps({1, 5});
+  cluster.drafters[2]->wanted = Taps({0, 1, 4});
+  const auto request = ToyCluster::Request(30);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  for (int i : {0, 2}) {
+    const FakeDraftEndpoint& drafter = *cluster.drafters[i];
+    EXPECT_EQ(drafter.last_features().first_position, 0);
+    EXPECT_EQ(drafter.last_features().end_position(), RootOf(drafter));
+  }
+  for (const ProposeRequest& request : cluster.drafters[1]->requests()) {
+    EXPECT_TRUE(request.features.empty());
+  }
+}
+
+TEST(FeaturesTest, AreNotAskedForWhenNobodyWantsThem) {
+  ToyCluster cluster(2);
+  cluster.Run(ToyCluster::Request());
+  for (const VerifyRequest& request : cluster.verifier.requests()) {
+    EXPECT_TRUE(request.features.taps.empty());
+  }
+}
+
+TEST(FeaturesTest, EachPositionIsSentOnce) {
+  ToyCluster cluster(1);
+  cluster.drafters[0]->wanted = Taps({3});
+  cluster.Run(ToyCluster::Request(30));
+  int64_t next = 0;
+  for (const ProposeRequest& request : cluster.drafters[0]->requests()) {
+    if (request.features.empty()) continue;
+    EXPECT_EQ(request.features.first_position, next);
+    next = request.features.end_position();
+  }
+  EXPECT_EQ(next, RootOf(*cluster.drafters[0]));
+}
+
+TEST(FeaturesTest, ADrafterThatRestartedIsFedAgain) {
+  ToyCluster cluster(1);
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  drafter.wanted = Taps({1, 2});
+  drafter.Behave([&drafter] {
+    return Behaviour{.lose_state = drafter.requests().size() == 3};
+  });
+  const auto request = ToyCluster::Request(60);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  EXPECT_EQ(drafter.last_features().first_position, 0);
+  EXPECT_EQ(drafter.last_features().end_position(), RootOf(drafter));
+}
+
+TEST(FeaturesTest, ADrafterThatComesLateStartsLate) {
+  ToyCluster cluster(2);
+  FakeDraftEndpoint &early = *cluster.drafters[0], &late = *cluster.drafters[1];
+  early.wanted = Taps({1});
+  late.Behave([&late] {
+    if (late.requests().size() == 3) late.wanted = Taps({2});
+    return Behaviour{};
+  });
+  const auto request = ToyCluster::Request(60);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  EXPECT_GT(late.last_features().first_position, 5);
+  EXPECT_EQ(late.last_features().end_position(), RootOf(late));
+  EXPECT_EQ(early.last_features().end_position(), RootOf(early));
+}
+
+TEST(FeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    ToyCluster cluster(2, {.max_feature_bytes = seed % 2 ? 200 : 100'000});
+    std::mt19937_64 random(seed);
+    for (auto& drafter : cluster.drafters) {
+      drafter->wanted = Taps({static_cast<int32_t>(random() % 3), 4});
+      drafter->Behave([&random] {
+        Behaviour behaviour;
+        if (random() % 4 == 0) behaviour.delay = absl::Milliseconds(70);
+        if (random() % 8 == 0) behaviour.error = absl::UnavailableError("off");
+        behaviour.lose_state = random() % 8 == 0;
+        return behaviour;
+      });
+    }
+    cluster.verifier.Behave([&random] {
+      FakeVerifyEndpoint::Behaviour behaviour;
+      behaviour.lose_state = random() % 16 == 0;
+      if (random() % 16 == 0) behaviour.lost_reply = absl::UnavailableError("");
+      if (random() % 8 == 0) {
+        behaviour.corrupt = [](Verdict& verdict) { verdict.features = {}; };
+      }
+      return behaviour;
+    });
+    const auto request = ToyCluster::Request(80);
+    EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request))
+        << "seed " << seed;
+  }
+}
+
+TEST(FeaturesTest, FeaturesThatDoNotFitCostNothingButThemselves) {
+  ToyCluster cluster(1);
+  cluster.drafters[0]->wanted = Taps({1});
+  cluster.verifier.Behave(FakeVerifyEndpoint::Behaviour{
+      .corrupt = [](Verdict& verdict) { ++verdict.features.width; }});
+  const auto request = ToyCluster::Request();
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  EXPECT_TRUE(cluster.drafters[0]->last_features().empty());
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,374 @@
+// Hidden states from the target to a drafter over real sockets: what arrives is
+// what the model computes for these positions, to the bit.
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/notification.h"
+#include "common/base/serial_executor.h"
+#include "common/model/native_model.h"
+#include "common/nn/bf16.h"
+#include "common/rpc/remote_draft_endpoint.h"
+#include "common/rpc/remote_verify_endpoint.h"
+#include "common/rpc/server_runner.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/merge_policies.h"
+#include "drafter/draft_engine.h"
+#include "drafter/drafter_service.h"
+#include "gtest/gtest.h"
+#include "prometheus/registry.h"
+#include "tests/testing/tiny_model.h"
+#include "verifier/verification_rules.h"
+#include "verifier/verifier_service.h"
+#include "verifier/verify_engine.h"
+
+namespace espalier {
+namespace {
+
+using Text = std::vector<TokenId>;
+
+absl::Time Generous() { return absl::Now() + absl::Seconds(120); }
+
+std::unique_ptr<LanguageModel> TinyTarget() {
+  static const std::string* const folder = [] {
+    auto* name = new std::string(::testing::TempDir() + "/feature_stream_test");
+    testing::WriteTinyLlama(*name);
+    return name;
+  }();
+  auto model =
+      LoadNativeModel({.folder = *folder, .threads = 1, .max_context = 250});
+  EXPECT_TRUE(model.ok()) << model.status();
+  return *std::move(model);
+}
+
+// What a drafter saw.
+struct Sightings {
+  int64_t rounds = 0;    // with a tree
+  int64_t complete = 0;  // of them, with all features there can be
+  int64_t checked_rows = 0;
+  int64_t first_rows = -1;    // that came first
+  int64_t first_length = -1;  // of the text when they came
+};
+
+// Drafts what the target will say, every other time with a wrong second token,
+// and computes all the features it gets itself.
+class CheckingDrafter final : public drafter::Drafter {
+ public:
+  explicit CheckingDrafter(Sightings* seen) : seen_(*seen) {}
+
+  static FeatureContract Contract() {
+    return {.taps = {0, 1, 3}, .hidden_size = Hidden()};
+  }
+  FeatureContract wanted_features() const override { return Contract(); }
+
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const drafter::SequenceView> batch) override {
+    std::vector<TokenTree> trees;
+    for (const drafter::SequenceView& view : batch) {
+      Check(view);
+      trees.push_back(DraftOne(view));
+    }
+    return trees;
+  }
+  void Forget(SequenceId /*id*/) override {}
+
+ private:
+  static int64_t Hidden() {
+    static const int64_t hidden = TinyTarget()->info().config.hidden_size;
+    return hidden;
+  }
+
+  // One pass over the whole text.
+  struct Computed {
+    TokenId next = 0;
+    std::vector<float> features;  // [tokens * width]
+  };
+  Computed Compute(absl::Span<const TokenId> text) {
+    const FeatureContract contract = Contract();
+    std::vector<int32_t> parents(text.size());
+    std::iota(parents.begin(), parents.end(), kPrefixParent);
+    Computed computed;
+    computed.features.resize(text.size() * contract.width());
+    const CacheId cache = model_->NewSequence();
+    const SequenceRows rows = {.cache = cache,
+                               .tokens = text,
+                               .parents = parents,
+                               .num_logit_rows = 1,
+                               .taps = contract.taps,
+                               .features = absl::MakeSpan(computed.features)};
+    auto logits = model_->Forward({&rows, 1});
+    EXPECT_TRUE(logits.ok()) << logits.status();
+    const auto row = (*logits)->Row(0);
+    computed.next = static_cast<TokenId>(
+        std::max_element(row.begin(), row.end()) - row.begin());
+    model_->Release(cache);
+    return computed;
+  }
+
+  void Check(const drafter::SequenceView& view) {
+    const FeatureRows& rows = *view.features;
+    const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
+    ++seen_.rounds;
+    if (rows.empty()) return;
+    if (seen_.first_rows < 0) {
+      seen_.first_rows = rows.num_rows();
+      seen_.first_length = root + 1;
+    }
+    EXPECT_EQ(rows.width, Contract().width());
+    EXPECT_LE(rows.end_position(), root);
+    if (rows.first_position == 0 && rows.end_position() == root) {
+      ++seen_.complete;
+    }
+    const Computed computed = Compute(view.tokens);
+    std::vector<uint16_t> expected;
+    for (int64_t i = rows.first_position * rows.width;
+         i < rows.end_position() * rows.width; ++i) {
+      expected.push_back(nn::FloatToBf16(computed.features[i]));
+    }
+    EXPECT_TRUE(rows.data == expected) << "after " << root + 1 << " tokens";
+    seen_.checked_rows += rows.num_rows();
+  }
+
+  TokenTree DraftOne(const drafter::SequenceView& view) {
+    TokenTree tree = TokenTree::RootOnly(view.tokens.back());
+    Text text(view.tokens.begin(), view.tokens.end());
+    for (int32_t i = 0; i < std::min<int64_t>(3, view.budget.max_depth); ++i) {
+      TokenId next = Compute(text).next;
+      if (i == 1 && seen_.rounds % 2 == 0) next = (next + 1) % 256;
+      tree.Add(i, next, -1.0f * static_cast<float>(i + 1));
+      text.push_back(next);
+    }
+    return tree;
+  }
+
+  Sightings& seen_;
+  const std::unique_ptr<LanguageModel> model_ = TinyTarget();
+};
+
+ModelIdentity Identity() {
+  return {.name = "tiny",
+          .vocab_size = testing::kTinyVocab,
+          .tokenizer_fingerprint = 1};
+}
+
+std::string Address(const std::string& name) {
+  return absl::StrCat("unix:/tmp/espalier_", getpid(), "_features_", name);
+}
+
+std::unique_ptr<ServerRunner> Serve(const std::string& name,
+                                    const std::string& service_name,
+                                    grpc::Service* service) {
+  v1::ServerConfig config;
+  config.add_listen(Address(name));
+  auto runner =
+      ServerRunner::Start({.config = config,
+                           .services = {{service_name, service}},
+                           .registry = std::make_shared<prometheus::Registry>(),
+                           .drain = [](absl::Time) {}});
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return *std::move(runner);
+}
+
+// A drafter process, as far as anybody outside can tell.
+class DrafterServer {
+ public:
+  explicit DrafterServer(Sightings* seen)
+      : engine_({.name = "checking",
+                 .vocab_size = testing::kTinyVocab,
+                 .features = CheckingDrafter::Contract()},
+                std::make_unique<CheckingDrafter>(seen),
+                std::make_unique<SerialExecutor>("drafter"),
+                drafter::MakeDrafterMetrics(metrics_, "checking")),
+        service_(engine_, {.name = "checking",
+                           .type = "checking",
+                           .model = Identity(),
+                           .max_nodes = 16,
+                           .max_depth = 8,
+                           .features = CheckingDrafter::Contract()}),
+        runner_(Serve("drafter", "espalier.v1.Drafter", &service_)) {}
+
+ private:
+  prometheus::Registry metrics_;
+  drafter::DraftEngine engine_;
+  drafter::DrafterService service_;
+  std::unique_ptr<ServerRunner> runner_;  // first to go
+};
+
+class VerifierServer {
+ public:
+  VerifierServer()
+      : engine_(MakeEngine()), service_(*engine_, engine_->info()) {
+    runner_ = Serve("verifier", "espalier.v1.Verifier", &service_);
+  }
+
+ private:
+  std::unique_ptr<verifier::VerifyEngine> MakeEngine() {
+    Registry<verifier::VerificationRule> rules("rule");
+    verifier::RegisterVerificationRules(rules);
+    // Few rows, so that the prompt takes several passes.
+    auto engine = verifier::VerifyEngine::Create(
+        {.identity = Identity(), .epoch = 5, .max_batch_rows = 16},
+        TinyTarget(), std::make_unique<SerialExecutor>("verifier"), rules,
+        metrics_);
+    EXPECT_TRUE(engine.ok()) << engine.status();
+    return *std::move(engine);
+  }
+
+  prometheus::Registry metrics_;
+  std::unique_ptr<verifier::VerifyEngine> engine_;
+  verifier::VerifierService service_;
+  std::unique_ptr<ServerRunner> runner_;  // first to go
+};
+
+// Leaves the drafter out of every fifth round.
+class SkippingEndpoint final : public DraftEndpoint {
+ public:
+  explicit SkippingEndpoint(DraftEndpoint* endpoint) : endpoint_(*endpoint) {}
+
+  void Propose(ProposeRequest request, absl::Time deadline,
+               Done<Proposal> done) override {
+    if (++requests_ % 5 == 0) {
+      std::move(done)(absl::InternalError("left out"));
+    } else {
+      endpoint_.Propose(std::move(request), deadline, std::move(done));
+    }
+  }
+  void EndSequence(SequenceId sequence) override {
+    endpoint_.EndSequence(sequence);
+  }
+
+ private:
+  DraftEndpoint& endpoint_;
+  int64_t requests_ = 0;
+};
+
+// Hands the text over when it is finished; `pause` runs once, in between.
+class Sink final : public coordinator::TokenSink {
+ public:
+  struct Result {
+    Text text;
+    absl::Status status;
+    coordinator::GenerationReport report;
+    Notification finished;
+  };
+  Sink(Result* result, std::function<void()> pause)
+      : result_(*result), pause_(std::move(pause)) {}
+
+  void OnTokens(absl::Span<const TokenId> tokens,
+                const coordinator::StepInfo& /*info*/) override {
+    result_.text.insert(result_.text.end(), tokens.begin(), tokens.end());
+    if (result_.text.size() > 60 && pause_) std::exchange(pause_, nullptr)();
+  }
+  void OnFinish(const absl::Status& status,
+                const coordinator::GenerationReport& report) override {
+    result_.status = status;
+    result_.report = report;
+    result_.finished.Notify();
+  }
+
+ private:
+  Result& result_;
+  std::function<void()> pause_;
+};
+
+class FeaturesTest : public ::testing::Test {
+ protected:
+  FeaturesTest() {
+    coordinator::RegisterMergePolicies(policies_);
+    EXPECT_TRUE(drafter_.AwaitState(PeerState::kReady, Generous()));
+    EXPECT_TRUE(verifier_.AwaitState(PeerState::kReady, Generous()));
+    auto made = coordinator::Coordinator::Create(
+        {.executor = &executor_,
+         .drafters = {{.name = "checking",
+                       .endpoint = &skipping_,
+                       .features =
+                           [this] { return drafter_.info()->features; }}},
+         .verifier = &verifier_,
+         .verifier_info = [this] { return verifier_.info(); },
+         .policies = &policies_,
+         .metrics = &metrics_,
+         .epoch = 9,
+         .model = "tiny",
+         .draft_timeout = absl::Seconds(120)});
+    EXPECT_TRUE(made.ok()) << made.status();
+    coordinator_ = *std::move(made);
+  }
+  ~FeaturesTest() override {
+    Notification done;
+    coordinator_->Shutdown([&done] { done.Notify(); });
+    done.Wait();
+  }
+
+  PeerOptions Peer(const std::string& name) {
+    return {.name = name,
+            .address = Address(name),
+            .model = Identity(),
+            .epoch = 9,
+            .registry = metrics_,
+            .min_backoff = absl::Milliseconds(5)};
+  }
+
+  void Run(bool speculate, Sink::Result& result,
+           std::function<void()> pause = nullptr) {
+    coordinator::GenerationRequest request;
+    request.request_id = "r";
+    for (TokenId i = 0; i < 50; ++i) request.prompt.push_back(i * 7 % 256);
+    request.max_tokens = 150;
+    request.ignore_eos = true;
+    request.speculation.enabled = speculate;
+    coordinator_->Start(std::move(request),
+                        std::make_unique<Sink>(&result, std::move(pause)));
+    EXPECT_TRUE(result.finished.WaitUntil(Generous()));
+    EXPECT_TRUE(result.status.ok()) << result.status;
+  }
+
+  // The round waits for it: the text goes on when the new one is there.
+  void RestartDrafter() {
+    drafter_server_.reset();
+    EXPECT_TRUE(drafter_.AwaitState(PeerState::kConnecting, Generous()));
+    drafter_server_ = std::make_unique<DrafterServer>(&second_);
+    EXPECT_TRUE(drafter_.AwaitState(PeerState::kReady, Generous()));
+  }
+
+  Sightings first_, second_;  // before and after the restart
+  prometheus::Registry metrics_;
+  VerifierServer verifier_server_;
+  std::unique_ptr<DrafterServer> drafter_server_ =
+      std::make_unique<DrafterServer>(&first_);
+  RemoteVerifyEndpoint verifier_{Peer("verifier")};
+  RemoteDraftEndpoint drafter_{Peer("drafter")};
+  SkippingEndpoint skipping_{&drafter_};
+  SerialExecutor executor_{"coordinator"};
+  Registry<coordinator::MergePolicy> policies_{"strategy"};
+  std::unique_ptr<coordinator::Coordinator> coordinator_;
+};
+
+TEST_F(FeaturesTest, ArriveAsTheTargetComputesThem) {
+  Sink::Result plain, drafted;
+  Run(/*speculate=*/false, plain);
+  EXPECT_EQ(first_.rounds, 0);
+  Run(/*speculate=*/true, drafted, [this] { RestartDrafter(); });
+  EXPECT_EQ(drafted.text, plain.text);
+  EXPECT_GT(drafted.report.spec.num_accepted_draft_tokens, 40);
+
+  // None in the first round: the target has not seen the prompt yet.
+  EXPECT_GT(first_.rounds, 10);
+  EXPECT_EQ(first_.complete, first_.rounds - 1);
+  EXPECT_GE(first_.first_rows, 50);
+  // The new one is given all of them at once.
+  EXPECT_GT(second_.rounds, 10);
+  EXPECT_EQ(second_.complete, second_.rounds);
+  EXPECT_GT(second_.first_rows, 110);
+  EXPECT_EQ(second_.first_rows, second_.first_length - 1);
+}
+
+}  // namespace
+}  // namespace espalier

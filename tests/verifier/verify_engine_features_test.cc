@@ -1,0 +1,172 @@
+// Features that come with verdicts are those of the committed text, each
+// position once, whatever happened on the way.
+
+#include <vector>
+
+#include "common/nn/bf16.h"
+#include "gtest/gtest.h"
+#include "tests/verifier/engine_harness.h"
+
+namespace espalier::verifier {
+namespace {
+
+const std::vector<int32_t> kTaps = {0, 2, 4};
+
+FeatureRows StatesOf(const Text& text, int64_t first, int64_t end,
+                     const std::vector<int32_t>& taps = kTaps) {
+  FeatureRows rows = {.first_position = first,
+                      .width = static_cast<int64_t>(taps.size()) *
+                               ScriptedLanguageModel::kHiddenSize};
+  for (int64_t i = first; i < end; ++i) {
+    for (int32_t tap : taps) {
+      for (float value : ScriptedLanguageModel::StateAt(
+               tap, absl::MakeConstSpan(text).first(i + 1))) {
+        rows.data.push_back(nn::FloatToBf16(value));
+      }
+    }
+  }
+  return rows;
+}
+
+class VerifyEngineFeaturesTest : public ::testing::Test {
+ protected:
+  // The next `right` tokens, and beside each of them a wrong one.
+  TokenTree Tree(const Text& text, int64_t right) const {
+    const Text plain = PlainText(harness_.script, text, {},
+                                 static_cast<int64_t>(text.size()) + right);
+    TokenTree tree = TokenTree::RootOnly(text.back());
+    int32_t node = 0;
+    for (size_t i = text.size(); i < plain.size(); ++i) {
+      tree.Add(node, (plain[i] + 1) % 40, -1.0f * static_cast<float>(i));
+      tree.Add(node, plain[i], -1.0f * static_cast<float>(i));
+      node = static_cast<int32_t>(tree.num_nodes()) - 1;
+    }
+    return tree;
+  }
+  VerifyRequest Request(const Client& client, int64_t right,
+                        int64_t first_position) const {
+    VerifyRequest request = client.Request(Tree(client.text, right));
+    request.features = {.taps = kTaps, .first_position = first_position};
+    return request;
+  }
+
+  Client client_ = {.id = {1, 1}, .text = {5, 6, 7, 8}};
+  EngineHarness harness_;
+};
+
+TEST_F(VerifyEngineFeaturesTest, EveryCommittedPositionComesOnce) {
+  int64_t next = 0;
+  for (int64_t right : {2, 0, 3, 1}) {
+    const auto verdict = harness_.Ask(Request(client_, right, next));
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    ASSERT_EQ(static_cast<int64_t>(verdict->path.size()), right);
+    client_.Commit(*verdict);
+    const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
+    EXPECT_EQ(verdict->features, StatesOf(client_.text, next, end));
+    next = end;
+  }
+}
+
+TEST_F(VerifyEngineFeaturesTest, NobodyAsksNothingComes) {
+  std::vector<size_t> sizes;
+  harness_.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {
+    for (const SequenceRows& rows : batch) {
+      sizes.push_back(rows.taps.size() + rows.features.size());
+    }
+    return absl::OkStatus();
+  });
+  const auto verdict = harness_.Ask(client_.Request());
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_TRUE(verdict->features.empty());
+  EXPECT_EQ(sizes, std::vector<size_t>{0});
+}
+
+TEST_F(VerifyEngineFeaturesTest, ARepeatedRoundBringsThemAgain) {
+  const VerifyRequest request = Request(client_, 2, 0);
+  const auto first = harness_.Ask(request), again = harness_.Ask(request);
+  ASSERT_TRUE(first.ok() && again.ok());
+  EXPECT_FALSE(first->features.empty());
+  EXPECT_EQ(again->features, first->features);
+}
+
+TEST_F(VerifyEngineFeaturesTest, LongPromptsAreCollectedOverTheirPasses) {
+  for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
+  const auto verdict = harness_.Ask(Request(client_, 2, 0));
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  EXPECT_GT(harness_.model->num_passes(), 2);
+  client_.Commit(*verdict);
+  EXPECT_EQ(
+      verdict->features,
+      StatesOf(client_.text, 0, static_cast<int64_t>(client_.text.size()) - 1));
+}
+
+// What the first request has computed is not lost with it.
+TEST_F(VerifyEngineFeaturesTest, ARequestTakesOverWhatAnotherHasBegun) {
+  for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
+  int64_t passes = 0;
+  harness_.model->set_pass_hook([&](absl::Span<const SequenceRows>) {
+    return ++passes == 3 ? absl::InternalError("out of order")
+                         : absl::OkStatus();
+  });
+  EXPECT_FALSE(harness_.Ask(Request(client_, 1, 0)).ok());
+  client_.round = 2;
+  const auto verdict = harness_.Ask(Request(client_, 1, 0));
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  client_.Commit(*verdict);
+  EXPECT_EQ(
+      verdict->features,
+      StatesOf(client_.text, 0, static_cast<int64_t>(client_.text.size()) - 1));
+}
+
+TEST_F(VerifyEngineFeaturesTest, WhatTheSenderHasIsLeftOut) {
+  const auto verdict = harness_.Ask(Request(client_, 1, /*first=*/2));
+  ASSERT_TRUE(verdict.ok());
+  client_.Commit(*verdict);
+  EXPECT_EQ(verdict->features, StatesOf(client_.text, 2, 5));
+}
+
+TEST_F(VerifyEngineFeaturesTest, WhoAsksLateGetsThemFromThereOn) {
+  auto verdict = harness_.Ask(client_.Request());
+  ASSERT_TRUE(verdict.ok());
+  client_.Commit(*verdict);
+  verdict = harness_.Ask(Request(client_, 1, 0));
+  ASSERT_TRUE(verdict.ok());
+  client_.Commit(*verdict);
+  EXPECT_EQ(verdict->features, StatesOf(client_.text, 4, 6));
+
+  VerifyRequest other = client_.Request();
+  other.features = {.taps = {1}};
+  verdict = harness_.Ask(other);
+  ASSERT_TRUE(verdict.ok());
+  client_.Commit(*verdict);
+  EXPECT_EQ(verdict->features, StatesOf(client_.text, 6, 7, {1}));
+}
+
+TEST_F(VerifyEngineFeaturesTest, ASequenceThatGoesBackComesWithTheNewText) {
+  auto verdict = harness_.Ask(Request(client_, 2, 0));
+  ASSERT_TRUE(verdict.ok());
+  Client other = client_;
+  other.round = 2;
+  other.held = 2;
+  other.text = {5, 6, 9, 9, 9};
+  verdict = harness_.Ask(Request(other, 1, 0));
+  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  other.Commit(*verdict);
+  EXPECT_EQ(verdict->features, StatesOf(other.text, 2, 6));
+}
+
+TEST_F(VerifyEngineFeaturesTest, PointsThatTheTargetLacksAreRefused) {
+  for (const std::vector<int32_t>& taps :
+       {std::vector<int32_t>{5}, {-1}, {2, 1}, {1, 1}}) {
+    VerifyRequest request = client_.Request();
+    request.features.taps = taps;
+    EXPECT_EQ(harness_.Ask(request).status().code(),
+              absl::StatusCode::kInvalidArgument);
+  }
+  VerifyRequest request = Request(client_, 0, -1);
+  EXPECT_EQ(harness_.Ask(request).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace espalier::verifier
