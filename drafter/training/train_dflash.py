@@ -19,14 +19,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from batches import Batch, plan, plan_epoch
+from batches import Batch, plan
 from block_drafter import BlockDrafter, BlockShape
 from chat_format import ChatTokenizer
 from checkpoint_layout import dflash_config, save_drafter
 from corpus import Text
 from distillation import soft_cross_entropy, teacher_probabilities
+from held_out import evaluate_by_depth
 from trainer_flags import (Workbench, add_training, open_workbench, recipe_of,
-                           rhythm_of, spread, target_name)
+                           rhythm_of, target_name)
 from training_loop import Trainer
 
 
@@ -84,23 +85,10 @@ class BlockObjective:
         return total, batch.tokens
 
     def evaluate(self, limit: int | None) -> dict:
-        """Loss and top-1 (against the target's best token of its whole
-        vocabulary) by position, on answers of held-out texts."""
-        width = self._args.block - 1
-        loss, hits, count = (torch.zeros(width, dtype=torch.float64)
-                             for _ in range(3))
-        texts = spread(self._bench.held_out, limit)
-        for part in plan_epoch(texts, self._args.tokens, 0, 0):
-            batch = self._bench.reader.read(part)
-            for d, (mean, best, rows) in enumerate(
-                    self._positions(batch, batch.answer_at, 0)):
-                wanted = batch.best.flatten()[rows]
-                loss[d] += float(mean) * len(rows)
-                hits[d] += float((self._bench.tokens[best] == wanted).sum())
-                count[d] += len(rows)
-        count.clamp_(min=1)
-        return {"held_out_loss": (loss / count).tolist(),
-                "held_out_top1": (hits / count).tolist()}
+        """On answers; by position in the block."""
+        return evaluate_by_depth(
+            self._bench, self._args, limit, self._args.block - 1,
+            lambda batch: self._positions(batch, batch.answer_at, 0))
 
     def _positions(self, batch: Batch, first: Tensor, seed: int
                    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:

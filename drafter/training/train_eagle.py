@@ -17,14 +17,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from batches import Batch, plan, plan_epoch
+from batches import Batch, plan
 from checkpoint_layout import eagle_config, save_drafter
 from corpus import Text
 from distillation import soft_cross_entropy, teacher_probabilities
 from eagle_head import MODES, TAPS, EagleHead, EagleShape
+from held_out import evaluate_by_depth
 from target_model import TargetConfig
 from trainer_flags import (Workbench, add_training, open_workbench, recipe_of,
-                           rhythm_of, spread, target_name)
+                           rhythm_of, target_name)
 from training_loop import Trainer
 
 
@@ -79,23 +80,14 @@ class EagleObjective:
         return total, batch.tokens
 
     def evaluate(self, limit: int | None) -> dict:
-        """Loss and top-1 (against the target's best token of its whole
-        vocabulary) by depth, on answers of held-out texts."""
-        depth = self._args.depth
-        loss, hits, count = (torch.zeros(depth, dtype=torch.float64)
-                             for _ in range(3))
-        texts = spread(self._bench.held_out, limit)
-        for part in plan_epoch(texts, self._args.tokens, 0, 0):
-            batch = self._bench.reader.read(part)
-            for j, (mean, best, _, rows) in enumerate(
+        """On answers."""
+        def guesses(batch: Batch) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+            for j, (loss, best, _, rows) in enumerate(
                     self._steps(batch, batch.answer_at)):
-                wanted = batch.best.flatten()[rows + 1 + j]
-                loss[j] += float(mean) * len(rows)
-                hits[j] += float((self._bench.tokens[best] == wanted).sum())
-                count[j] += len(rows)
-        count.clamp_(min=1)
-        return {"held_out_loss": (loss / count).tolist(),
-                "held_out_top1": (hits / count).tolist()}
+                yield loss, best, rows + 1 + j
+
+        return evaluate_by_depth(self._bench, self._args, limit,
+                                 self._args.depth, guesses)
 
     def _steps(self, batch: Batch, first: Tensor
                ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
