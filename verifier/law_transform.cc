@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
-#include <limits>
 #include <numeric>
 
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/logit_row.h"
-#include "common/spec/near_tie.h"
 #include "common/spec/noisy_argmax.h"
 
 namespace espalier::verifier {
@@ -28,21 +26,11 @@ absl::StatusOr<TargetLaw> LawTransform::Apply(absl::Span<const float> logits,
 }
 
 TargetLaw LawTransform::Greedy(absl::Span<const float> logits) {
-  size_t best = 0;
-  float second = -std::numeric_limits<float>::infinity();
-  for (size_t i = 1; i < logits.size(); ++i) {
-    if (logits[i] > logits[best]) {
-      second = logits[best];
-      best = i;
-    } else {
-      second = std::max(second, logits[i]);
-    }
-  }
-  tokens_.assign(1, static_cast<TokenId>(best));
+  const DrawnToken largest = LargestLogit(logits);
+  tokens_.assign(1, largest.token);
   weights_.assign(1, 0.0f);
-  return {.tokens = tokens_,
-          .log_weights = weights_,
-          .near_tie = logits[best] - second <= kNearTie};
+  return {
+      .tokens = tokens_, .log_weights = weights_, .near_tie = largest.near_tie};
 }
 
 void LawTransform::Scale(absl::Span<const float> logits, float temperature) {

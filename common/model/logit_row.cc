@@ -10,9 +10,7 @@
 #include "common/spec/noisy_argmax.h"
 
 namespace espalier {
-namespace {
-
-DrawnToken Greedy(absl::Span<const float> logits) {
+DrawnToken LargestLogit(absl::Span<const float> logits) {
   size_t best = 0;
   float second = -std::numeric_limits<float>::infinity();
   for (size_t i = 1; i < logits.size(); ++i) {
@@ -26,8 +24,6 @@ DrawnToken Greedy(absl::Span<const float> logits) {
   return {.token = static_cast<TokenId>(best),
           .near_tie = logits[best] - second <= kNearTie};
 }
-
-}  // namespace
 
 absl::Status CheckFinite(absl::Span<const float> logits) {
   bool all_finite = true;
@@ -48,18 +44,15 @@ absl::StatusOr<DrawnToken> DrawFrom(absl::Span<const float> logits,
                                     int64_t position) {
   ESPALIER_CHECK(!logits.empty());
   RETURN_IF_ERROR(CheckFinite(logits));
-  if (request.temperature == 0) return Greedy(logits);
-  NoisyArgmax argmax(GumbelNoise(request.seed, position));
+  if (request.temperature == 0) return LargestLogit(logits);
   const auto likeliest = std::max_element(logits.begin(), logits.end());
-  auto consider = [&](auto logit) {
-    const float weight = LogWeight(*logit, *likeliest, request.temperature);
-    if (weight < argmax.floor()) return;
-    argmax.Consider(static_cast<TokenId>(logit - logits.begin()), weight);
-  };
-  consider(likeliest);  // first: a high score to beat rules out the most
-  for (auto logit = logits.begin(); logit != logits.end(); ++logit) {
-    if (logit != likeliest) consider(logit);
-  }
+  NoisyArgmax argmax(GumbelNoise(request.seed, position));
+  argmax.ConsiderAll(
+      static_cast<int64_t>(logits.size()), likeliest - logits.begin(),
+      [](int64_t i) { return static_cast<TokenId>(i); },
+      [&](int64_t i) {
+        return LogWeight(logits[i], *likeliest, request.temperature);
+      });
   return DrawnToken{.token = argmax.winner(), .near_tie = argmax.near_tie()};
 }
 

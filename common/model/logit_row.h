@@ -31,6 +31,9 @@ struct DrawnToken {
 
   friend bool operator==(const DrawnToken&, const DrawnToken&) = default;
 };
+// The greedy draw. REQUIRES: finite logits, at least one.
+DrawnToken LargestLogit(absl::Span<const float> logits);
+
 // `position`: of the drawn token.
 absl::StatusOr<DrawnToken> DrawFrom(absl::Span<const float> logits,
                                     const DrawRequest& request,

@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/bf16.h"
 #include "common/base/status_macros.h"
-#include "common/nn/bf16.h"
 
 namespace espalier {
 namespace {
@@ -44,7 +44,7 @@ float Element(const TensorView& view, Format format, int64_t index) {
   }
   uint16_t bits;
   std::memcpy(&bits, view.data.data() + index * 2, 2);
-  return format == Format::kBf16 ? nn::Bf16ToFloat(bits) : nn::F16ToFloat(bits);
+  return format == Format::kBf16 ? Bf16ToFloat(bits) : F16ToFloat(bits);
 }
 
 }  // namespace

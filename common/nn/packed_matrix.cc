@@ -7,8 +7,8 @@
 #include <iterator>
 #include <vector>
 
+#include "common/base/bf16.h"
 #include "common/base/check.h"
-#include "common/nn/bf16.h"
 
 namespace espalier::nn {
 namespace {

@@ -1,23 +1,12 @@
 #include "common/spec/features.h"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 
+#include "common/base/bf16.h"
 #include "common/base/check.h"
 
 namespace espalier {
-namespace {
-
-// The upper half of a float32, to nearest, ties to even. A NaN stays one.
-uint16_t ToBf16(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  if ((bits & 0x7FFFFFFF) > 0x7F800000) return (bits >> 16) | 0x40;
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
-
-}  // namespace
-
 bool TargetShape::Serves(const FeatureContract& contract) const {
   int32_t before = -1;
   for (int32_t tap : contract.taps) {
@@ -30,7 +19,7 @@ bool TargetShape::Serves(const FeatureContract& contract) const {
 
 void FeatureRows::Append(absl::Span<const float> row) {
   ESPALIER_CHECK(static_cast<int64_t>(row.size()) == width);
-  std::transform(row.begin(), row.end(), std::back_inserter(data), ToBf16);
+  std::transform(row.begin(), row.end(), std::back_inserter(data), FloatToBf16);
 }
 
 void FeatureRows::CutFrom(int64_t position) {

@@ -28,6 +28,19 @@ class NoisyArgmax {
 
   void Consider(TokenId token, double log_weight);
 
+  // Entries 0 .. size - 1, each token(i) with log_weight(i). `likeliest`, the
+  // one of the largest weight, goes first: a high score to beat rules out the
+  // most.
+  template <typename TokenOf, typename WeightOf>
+  void ConsiderAll(int64_t size, int64_t likeliest, TokenOf token,
+                   WeightOf log_weight) {
+    Consider(token(likeliest), log_weight(likeliest));
+    for (int64_t i = 0; i < size; ++i) {
+      const double weight = log_weight(i);
+      if (weight >= floor_ && i != likeliest) Consider(token(i), weight);
+    }
+  }
+
   // Smaller log-weights need not be considered.
   double floor() const { return floor_; }
   TokenId winner() const { return winner_; }

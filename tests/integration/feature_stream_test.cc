@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/bf16.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/model/native_model.h"
-#include "common/nn/bf16.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
@@ -131,7 +131,7 @@ class CheckingDrafter final : public drafter::Drafter {
     std::vector<uint16_t> expected;
     for (int64_t i = rows.first_position * rows.width;
          i < rows.end_position() * rows.width; ++i) {
-      expected.push_back(nn::FloatToBf16(computed.features[i]));
+      expected.push_back(FloatToBf16(computed.features[i]));
     }
     EXPECT_TRUE(rows.data == expected) << "after " << root + 1 << " tokens";
     seen_.checked_rows += rows.num_rows();

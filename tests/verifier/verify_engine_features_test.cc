@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/nn/bf16.h"
+#include "common/base/bf16.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
 
@@ -21,7 +21,7 @@ FeatureRows StatesOf(const Text& text, int64_t first, int64_t end,
     for (int32_t tap : taps) {
       for (float value : ScriptedLanguageModel::StateAt(
                tap, absl::MakeConstSpan(text).first(i + 1))) {
-        rows.data.push_back(nn::FloatToBf16(value));
+        rows.data.push_back(FloatToBf16(value));
       }
     }
   }

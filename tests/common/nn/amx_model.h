@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/base/bf16.h"
 #include "common/nn/amx_inl.h"
 #include "common/nn/attention_amx_inl.h"
-#include "common/nn/bf16.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/nn/bf16.h"
+#include "common/base/bf16.h"
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
 #include "tests/common/nn/amx_model.h"

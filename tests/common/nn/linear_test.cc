@@ -99,6 +99,20 @@ class LinearTest : public KernelValues,
     return {sum, size_sum};
   }
 
+  // Of `weights`, which are `w` [outputs, inputs], and random rows.
+  void ExpectProduct(const PackedMatrix& weights, const std::vector<float>& w,
+                     int64_t rows) {
+    const int64_t inputs = weights.inputs(), outputs = weights.out_columns();
+    const std::vector<float> x = Random(rows * inputs);
+    const std::vector<float> y = Run(weights, {}, x);
+    for (int64_t i = 0; i < rows * outputs; ++i) {
+      const auto [sum, size] =
+          Dot(&x[i / outputs * inputs], &w[i % outputs * inputs], inputs);
+      ASSERT_NEAR(y[i], sum, Error(weights, size))
+          << rows << " x " << inputs << " x " << outputs << " at " << i;
+    }
+  }
+
   HugePageArena arena_;
   ThreadPool pool_{{.threads = 1}};
 };
@@ -112,14 +126,7 @@ TEST_P(LinearTest, AgreesWithTheSumInFloat64OnOddShapes) {
         const std::vector<float> w = RandomBf16(inputs * outputs);
         const PackedMatrix packed = Pack({w}, {.inputs = inputs, .type = type});
         for (int64_t rows : {1, 2, 3, 6, 7, 13, 70}) {
-          const std::vector<float> x = Random(rows * inputs);
-          const std::vector<float> y = Run(packed, {}, x);
-          for (int64_t i = 0; i < rows * outputs; ++i) {
-            const auto [sum, size] =
-                Dot(&x[i / outputs * inputs], &w[i % outputs * inputs], inputs);
-            ASSERT_NEAR(y[i], sum, Error(packed, size))
-                << rows << " x " << inputs << " x " << outputs << " at " << i;
-          }
+          ExpectProduct(packed, w, rows);
         }
       }
     }
@@ -137,14 +144,7 @@ TEST_P(LinearTest, Int8AgreesWithItsRoundedWeights) {
       std::vector<float> w(inputs * outputs);
       for (int64_t i = 0; i < outputs; ++i) packed.Row(i, &w[i * inputs]);
       for (int64_t rows : {1, 9, 40}) {
-        const std::vector<float> x = Random(rows * inputs);
-        const std::vector<float> y = Run(packed, {}, x);
-        for (int64_t i = 0; i < rows * outputs; ++i) {
-          const auto [sum, size] =
-              Dot(&x[i / outputs * inputs], &w[i % outputs * inputs], inputs);
-          ASSERT_NEAR(y[i], sum, Error(packed, size))
-              << rows << " x " << inputs << " x " << outputs << " at " << i;
-        }
+        ExpectProduct(packed, w, rows);
       }
     }
   }

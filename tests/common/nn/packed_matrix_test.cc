@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "common/nn/bf16.h"
+#include "common/base/bf16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,10 +1,10 @@
-#ifndef ESPALIER_COMMON_NN_BF16_H_
-#define ESPALIER_COMMON_NN_BF16_H_
+#ifndef ESPALIER_COMMON_BASE_BF16_H_
+#define ESPALIER_COMMON_BASE_BF16_H_
 
 #include <bit>
 #include <cstdint>
 
-namespace espalier::nn {
+namespace espalier {
 
 // bfloat16 is the upper half of a float32.
 inline float Bf16ToFloat(uint16_t bits) {
@@ -31,6 +31,6 @@ inline float F16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
-}  // namespace espalier::nn
+}  // namespace espalier
 
-#endif  // ESPALIER_COMMON_NN_BF16_H_
+#endif  // ESPALIER_COMMON_BASE_BF16_H_
