@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/json_fields.h"
 #include "common/model/json_file.h"
 
 namespace espalier {
@@ -15,93 +16,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kMaxSize = int64_t{1} << 24;
-
-// Reads typed fields of one JSON object. The first error sticks, so that a
-// parser reads field after field and asks once.
-class FieldReader {
- public:
-  FieldReader(const Json& json, std::string source)
-      : json_(json), source_(std::move(source)) {}
-
-  bool Has(const char* name) const {
-    return json_.contains(name) && !json_[name].is_null();
-  }
-
-  // 1 .. kMaxSize.
-  int64_t Size(const char* name, std::optional<int64_t> fallback = {}) {
-    if (!Has(name)) return Missing(name, fallback, int64_t{1});
-    const Json& value = json_[name];
-    if (!value.is_number_unsigned() || value.get<uint64_t>() < 1 ||
-        value.get<uint64_t>() > static_cast<uint64_t>(kMaxSize)) {
-      Fail(name, absl::StrCat("must be an integer in 1 .. ", kMaxSize));
-      return 1;
-    }
-    return value.get<int64_t>();
-  }
-
-  // Finite and above 0.
-  double Positive(const char* name, std::optional<double> fallback = {}) {
-    if (!Has(name)) return Missing(name, fallback, 1.0);
-    const Json& value = json_[name];
-    if (!value.is_number() || !std::isfinite(value.get<double>()) ||
-        value.get<double>() <= 0) {
-      Fail(name, "must be a number above 0");
-      return 1;
-    }
-    return value.get<double>();
-  }
-
-  bool Flag(const char* name, bool fallback) {
-    if (!Has(name)) return fallback;
-    if (!json_[name].is_boolean()) Fail(name, "must be true or false");
-    return json_[name].is_boolean() && json_[name].get<bool>();
-  }
-
-  std::string Text(const char* name, const std::string& fallback) {
-    if (!Has(name)) return fallback;
-    if (!json_[name].is_string()) {
-      Fail(name, "must be a string");
-      return fallback;
-    }
-    return json_[name].get<std::string>();
-  }
-
-  void Fail(const char* name, const std::string& problem) {
-    SetStatus(absl::InvalidArgumentError(
-        absl::StrCat(source_, ": ", name, " ", problem)));
-  }
-
-  void Unimplemented(const std::string& what) {
-    SetStatus(absl::UnimplementedError(
-        absl::StrCat(source_, ": ", what, " is not implemented")));
-  }
-
-  // Takes over the first error of a reader of a nested object.
-  void Adopt(const absl::Status& nested) { SetStatus(nested); }
-
-  const Json& json() const { return json_; }
-  const std::string& source() const { return source_; }
-  const absl::Status& status() const { return status_; }
-
- private:
-  template <typename T>
-  T Missing(const char* name, std::optional<T> fallback, T dummy) {
-    if (!fallback.has_value()) Fail(name, "is missing");
-    return fallback.value_or(dummy);
-  }
-
-  void SetStatus(absl::Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-
-  const Json& json_;
-  std::string source_;
-  absl::Status status_;
-};
-
 // One id or a list of ids; every id lies in the vocabulary.
-std::vector<TokenId> ReadEosIds(FieldReader& fields, int64_t vocab_size) {
+std::vector<TokenId> ReadEosIds(JsonFields& fields, int64_t vocab_size) {
   constexpr const char* kName = "eos_token_id";
   if (!fields.Has(kName)) return {};
   const Json& value = fields.json()[kName];
@@ -118,7 +34,7 @@ std::vector<TokenId> ReadEosIds(FieldReader& fields, int64_t vocab_size) {
   return ids;
 }
 
-Activation ReadActivation(FieldReader& fields, const char* name,
+Activation ReadActivation(JsonFields& fields, const char* name,
                           const std::string& fallback) {
   const std::string text = fields.Text(name, fallback);
   if (text == "silu" || text == "swish") return Activation::kSilu;
@@ -130,18 +46,13 @@ Activation ReadActivation(FieldReader& fields, const char* name,
   return Activation::kSilu;
 }
 
-void ReadRope(FieldReader& fields, ModelConfig& config) {
+void ReadRope(JsonFields& fields, ModelConfig& config) {
   config.rope_theta = fields.Positive("rope_theta", 10000.0);
   // Newer files call the object rope_parameters and put the base inside.
   const char* name =
       fields.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!fields.Has(name)) return;
-  if (!fields.json()[name].is_object()) {
-    fields.Fail(name, "must be an object");
-    return;
-  }
-  FieldReader rope(fields.json()[name],
-                   absl::StrCat(fields.source(), ": ", name));
+  JsonFields rope = fields.Object(name);
   config.rope_theta = rope.Positive("rope_theta", config.rope_theta);
   const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
   if (type == "llama3") {
@@ -161,7 +72,93 @@ void ReadRope(FieldReader& fields, ModelConfig& config) {
   fields.Adopt(rope.status());
 }
 
-void ReadLlama(FieldReader& fields, ModelConfig& config) {
+// Every layer of the model sees the whole text.
+void CheckFullAttention(JsonFields& fields) {
+  if (fields.Flag("use_sliding_window", false)) {
+    fields.Unimplemented("use_sliding_window true");
+  }
+  if (!fields.Has("layer_types")) return;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
+  for (const Json& type : types) {
+    if (type != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+    }
+  }
+}
+
+void ReadQwen3(JsonFields& fields, ModelConfig& config) {
+  if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
+  ReadLlamaFields(fields, config);
+  config.qk_norm = true;
+  if (config.attention_bias) fields.Unimplemented("attention_bias true");
+  CheckFullAttention(fields);
+}
+
+void ReadGpt2(JsonFields& fields, ModelConfig& config) {
+  config.architecture = Architecture::kGpt2;
+  config.num_layers = fields.Size("n_layer");
+  config.hidden_size = fields.Size("n_embd");
+  config.num_heads = fields.Size("n_head");
+  config.num_kv_heads = config.num_heads;
+  if (config.hidden_size % config.num_heads != 0) {
+    fields.Fail("n_head", "must divide n_embd");
+  }
+  config.head_dim = std::max<int64_t>(1, config.hidden_size / config.num_heads);
+  config.ffn_size = fields.Size("n_inner", 4 * config.hidden_size);
+  config.max_positions = fields.Size("n_positions");
+  config.activation = ReadActivation(fields, "activation_function", "gelu_new");
+  config.norm_epsilon = fields.Positive("layer_norm_epsilon", 1e-5);
+  config.tied_head = fields.Flag("tie_word_embeddings", true);
+  if (!fields.Flag("scale_attn_weights", true)) {
+    fields.Unimplemented("scale_attn_weights false");
+  }
+  if (fields.Flag("scale_attn_by_inverse_layer_idx", false)) {
+    fields.Unimplemented("scale_attn_by_inverse_layer_idx true");
+  }
+}
+
+absl::StatusOr<std::string> ReadArchitecture(const JsonFields& fields) {
+  const Json& json = fields.json();
+  const bool named =
+      json.contains("architectures") && json["architectures"].is_array() &&
+      json["architectures"].size() == 1 && json["architectures"][0].is_string();
+  if (!named) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        fields.source(), ": architectures must be a list of one name"));
+  }
+  return json["architectures"][0].get<std::string>();
+}
+
+absl::StatusOr<ModelConfig> FromJson(const Json& json,
+                                     const std::string& source) {
+  JsonFields fields(json, source);
+  ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(fields));
+  ModelConfig config;
+  config.vocab_size = fields.Size("vocab_size");
+  if (architecture == "LlamaForCausalLM") {
+    ReadLlamaFields(fields, config);
+  } else if (architecture == "Qwen3ForCausalLM") {
+    ReadQwen3(fields, config);
+  } else if (architecture == "GPT2LMHeadModel") {
+    ReadGpt2(fields, config);
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat(source, ": architecture \"", architecture,
+                     "\" is not implemented; known: GPT2LMHeadModel, "
+                     "LlamaForCausalLM, Qwen3ForCausalLM"));
+  }
+  if (fields.Has("quantization_config")) {
+    fields.Unimplemented("quantization_config");
+  }
+  config.eos_ids = ReadEosIds(fields, config.vocab_size);
+  RETURN_IF_ERROR(fields.status());
+  return config;
+}
+
+}  // namespace
+
+void ReadLlamaFields(JsonFields& fields, ModelConfig& config) {
   config.architecture = Architecture::kLlama;
   config.num_layers = fields.Size("num_hidden_layers");
   config.hidden_size = fields.Size("hidden_size");
@@ -188,92 +185,6 @@ void ReadLlama(FieldReader& fields, ModelConfig& config) {
   }
 }
 
-// Every layer of the model sees the whole text.
-void CheckFullAttention(FieldReader& fields) {
-  if (fields.Flag("use_sliding_window", false)) {
-    fields.Unimplemented("use_sliding_window true");
-  }
-  if (!fields.Has("layer_types")) return;
-  const Json& types = fields.json()["layer_types"];
-  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
-  for (const Json& type : types) {
-    if (type != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
-    }
-  }
-}
-
-void ReadQwen3(FieldReader& fields, ModelConfig& config) {
-  if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
-  ReadLlama(fields, config);
-  config.qk_norm = true;
-  if (config.attention_bias) fields.Unimplemented("attention_bias true");
-  CheckFullAttention(fields);
-}
-
-void ReadGpt2(FieldReader& fields, ModelConfig& config) {
-  config.architecture = Architecture::kGpt2;
-  config.num_layers = fields.Size("n_layer");
-  config.hidden_size = fields.Size("n_embd");
-  config.num_heads = fields.Size("n_head");
-  config.num_kv_heads = config.num_heads;
-  if (config.hidden_size % config.num_heads != 0) {
-    fields.Fail("n_head", "must divide n_embd");
-  }
-  config.head_dim = std::max<int64_t>(1, config.hidden_size / config.num_heads);
-  config.ffn_size = fields.Size("n_inner", 4 * config.hidden_size);
-  config.max_positions = fields.Size("n_positions");
-  config.activation = ReadActivation(fields, "activation_function", "gelu_new");
-  config.norm_epsilon = fields.Positive("layer_norm_epsilon", 1e-5);
-  config.tied_head = fields.Flag("tie_word_embeddings", true);
-  if (!fields.Flag("scale_attn_weights", true)) {
-    fields.Unimplemented("scale_attn_weights false");
-  }
-  if (fields.Flag("scale_attn_by_inverse_layer_idx", false)) {
-    fields.Unimplemented("scale_attn_by_inverse_layer_idx true");
-  }
-}
-
-absl::StatusOr<std::string> ReadArchitecture(const FieldReader& fields) {
-  const Json& json = fields.json();
-  const bool named =
-      json.contains("architectures") && json["architectures"].is_array() &&
-      json["architectures"].size() == 1 && json["architectures"][0].is_string();
-  if (!named) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fields.source(), ": architectures must be a list of one name"));
-  }
-  return json["architectures"][0].get<std::string>();
-}
-
-absl::StatusOr<ModelConfig> FromJson(const Json& json,
-                                     const std::string& source) {
-  FieldReader fields(json, source);
-  ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(fields));
-  ModelConfig config;
-  config.vocab_size = fields.Size("vocab_size");
-  if (architecture == "LlamaForCausalLM") {
-    ReadLlama(fields, config);
-  } else if (architecture == "Qwen3ForCausalLM") {
-    ReadQwen3(fields, config);
-  } else if (architecture == "GPT2LMHeadModel") {
-    ReadGpt2(fields, config);
-  } else {
-    return absl::UnimplementedError(
-        absl::StrCat(source, ": architecture \"", architecture,
-                     "\" is not implemented; known: GPT2LMHeadModel, "
-                     "LlamaForCausalLM, Qwen3ForCausalLM"));
-  }
-  if (fields.Has("quantization_config")) {
-    fields.Unimplemented("quantization_config");
-  }
-  config.eos_ids = ReadEosIds(fields, config.vocab_size);
-  RETURN_IF_ERROR(fields.status());
-  return config;
-}
-
-}  // namespace
-
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text,
                                              const std::string& source) {
   ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, source));
@@ -288,7 +199,7 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(generation_path, ignored)) return config;
   ASSIGN_OR_RETURN(const Json generation, ReadJsonObject(generation_path));
-  FieldReader fields(generation, generation_path);
+  JsonFields fields(generation, generation_path);
   if (fields.Has("eos_token_id")) {
     config.eos_ids = ReadEosIds(fields, config.vocab_size);
     RETURN_IF_ERROR(fields.status());

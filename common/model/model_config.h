@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/json_fields.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -56,6 +57,10 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
 // Reads config.json of `folder`; the end tokens of generation_config.json,
 // where there is one, replace those of config.json.
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder);
+
+// Reads what describes the layers of a Llama, or of a draft head that is made
+// of such layers, with its own rotary base. Mistakes stay in `fields`.
+void ReadLlamaFields(JsonFields& fields, ModelConfig& config);
 
 // [head_dim / 2] angle per position of each rotated pair.
 std::vector<double> RotaryFrequencies(const ModelConfig& config);

@@ -57,9 +57,10 @@ void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
   const int64_t group = heads_ / kv_heads_;
   for (int64_t kv_head = 0; kv_head < kv_heads_; ++kv_head) {
     const int64_t first = static_cast<int64_t>(attend_queries_.size());
-    for (int64_t i = 0; i < tree.rows() * group; ++i) {
+    for (int64_t i = 0; i < sequence.rows() * group; ++i) {
       const int64_t row = i / group, head = kv_head * group + i % group;
-      const absl::Span<const int32_t> ancestors = tree.AncestorsOf(row);
+      const absl::Span<const int32_t> ancestors =
+          tree.AncestorsOf(sequence.cached_rows + row);
       attend_queries_.push_back(
           {.ancestors = ancestors.data(),
            .num_ancestors = static_cast<int64_t>(ancestors.size()),
@@ -92,7 +93,7 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
 void NativeAttention::Run(int64_t index, const NativeLayer& layer,
                           const float* qkv) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
-    pool_.ParallelFor(sequence.tree.rows(), kRowsPerChunk,
+    pool_.ParallelFor(sequence.rows(), kRowsPerChunk,
                       [&](const nn::ThreadPool::Chunk& chunk) {
                         for (int64_t row = chunk.begin; row < chunk.end;
                              ++row) {
@@ -122,7 +123,7 @@ int64_t NativeAttention::QueryIndex(const NativePass::Sequence& sequence,
                                     int64_t row, int64_t head) const {
   const int64_t group = heads_ / kv_heads_;
   return sequence.first_row * heads_ +
-         (head / group * sequence.tree.rows() + row) * group + head % group;
+         (head / group * sequence.rows() + row) * group + head % group;
 }
 
 void NativeAttention::PrepareHead(const std::vector<float>& norm,
@@ -151,7 +152,8 @@ void NativeAttention::PrepareRow(int64_t index, const NativeLayer& layer,
     rotation.out = &keys_[(pass_row * kv_heads_ + head) * head_dim_];
     PrepareHead(layer.k_norm, rotation);
     sequence.cache->WriteRow(
-        index, head, row, {.key = rotation.out, .value = v + head * head_dim_});
+        index, head, sequence.cached_rows + row,
+        {.key = rotation.out, .value = v + head * head_dim_});
   }
   rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   for (int64_t head = 0; head < heads_; ++head) {

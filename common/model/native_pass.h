@@ -18,6 +18,10 @@ struct NativePass {
   struct Sequence {
     int64_t first_row = 0;
     RowTree tree;
+    // The tree's first rows whose K/V wait behind the prefix since an earlier
+    // pass: a tree may be computed level by level. The others are rows of this
+    // pass.
+    int64_t cached_rows = 0;
     PagedKvCache* cache = nullptr;  // with room for the rows
     // Takes the logits of the sequence's wanted rows.
     int64_t num_logit_rows = 0;
@@ -25,6 +29,8 @@ struct NativePass {
     // Taken of all its rows, as SequenceRows says.
     absl::Span<const int32_t> taps;
     absl::Span<float> features;
+
+    int64_t rows() const { return tree.rows() - cached_rows; }
   };
 
   std::vector<TokenId> tokens;      // [rows]

@@ -51,7 +51,7 @@ float Element(const TensorView& view, Format format, int64_t index) {
 
 absl::StatusOr<std::vector<float>> NativeWeightLoader::Vector(
     const std::string& name, int64_t size) {
-  ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, {size}));
+  ASSIGN_OR_RETURN(const TensorView view, Find(name, {size}));
   ASSIGN_OR_RETURN(const Format format, FormatOf(name, view.dtype));
   std::vector<float> values(size);
   for (int64_t i = 0; i < size; ++i) values[i] = Element(view, format, i);
@@ -60,9 +60,47 @@ absl::StatusOr<std::vector<float>> NativeWeightLoader::Vector(
 }
 
 absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Table(
-    const std::string& name, int64_t rows, int64_t columns) {
-  ASSIGN_OR_RETURN(TensorView view, files_.Find(name, {rows, columns}));
-  return Pack({std::move(view)}, {{name, rows}}, {.inputs = columns});
+    const std::string& name, const TableShape& shape) {
+  ASSIGN_OR_RETURN(TensorView view, Find(name, {shape.rows, shape.columns}));
+  return Pack({std::move(view)}, {{name, shape.rows}},
+              {.inputs = shape.columns});
+}
+
+absl::StatusOr<NativeLinear> NativeWeightLoader::Rows(
+    const std::string& name, absl::Span<const TokenId> rows,
+    const TableShape& shape) {
+  ASSIGN_OR_RETURN(TensorView view, Find(name, {shape.rows, shape.columns}));
+  const int64_t bytes = shape.columns * ElementBytes(view.dtype);
+  std::vector<std::byte> gathered;
+  gathered.reserve(rows.size() * bytes);
+  for (TokenId row : rows) {
+    const absl::Span<const std::byte> source =
+        view.data.subspan(row * bytes, bytes);
+    gathered.insert(gathered.end(), source.begin(), source.end());
+  }
+  view.data = gathered;
+  NativeLinear linear;
+  ASSIGN_OR_RETURN(
+      linear.matrix,
+      Pack({std::move(view)}, {{name, static_cast<int64_t>(rows.size())}},
+           {.inputs = shape.columns, .in_memory = true}));
+  return linear;
+}
+
+absl::Status NativeWeightLoader::CheckAllRead() const {
+  for (const auto& [name, tensor] : files_.tensors()) {
+    if (read_.count(name) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", name, " is not part of the layout"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> NativeWeightLoader::Find(
+    const std::string& name, const std::vector<int64_t>& shape) {
+  read_.insert(name);
+  return files_.Find(name, shape);
 }
 
 absl::StatusOr<NativeLinear> NativeWeightLoader::Linear(
@@ -73,7 +111,7 @@ absl::StatusOr<NativeLinear> NativeWeightLoader::Linear(
     const std::vector<int64_t> sizes =
         shape.transposed ? std::vector<int64_t>{shape.inputs, outputs}
                          : std::vector<int64_t>{outputs, shape.inputs};
-    ASSIGN_OR_RETURN(TensorView view, files_.Find(name + ".weight", sizes));
+    ASSIGN_OR_RETURN(TensorView view, Find(name + ".weight", sizes));
     views.push_back(std::move(view));
     if (shape.has_bias) {
       ASSIGN_OR_RETURN(std::vector<float> bias,
@@ -100,7 +138,7 @@ absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
                        .data = views[i].data.data(),
                        .outputs = parts[i].outputs,
                        .transposed = shape.transposed,
-                       .release = DropPages});
+                       .release = shape.in_memory ? nullptr : DropPages});
   }
   const nn::PackedMatrix packed =
       nn::PackedMatrix::Pack(sources,

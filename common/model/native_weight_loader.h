@@ -2,11 +2,14 @@
 #define ESPALIER_COMMON_MODEL_NATIVE_WEIGHT_LOADER_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/native_weights.h"
+#include "common/spec/types.h"
 
 namespace espalier {
 
@@ -35,18 +38,33 @@ class NativeWeightLoader {
   absl::StatusOr<std::vector<float>> Vector(const std::string& name,
                                             int64_t size);
 
-  // A table to look rows up in: [rows, columns].
-  absl::StatusOr<nn::PackedMatrix> Table(const std::string& name, int64_t rows,
-                                         int64_t columns);
+  // A table to look rows up in.
+  struct TableShape {
+    int64_t rows = 0;
+    int64_t columns = 0;
+  };
+  absl::StatusOr<nn::PackedMatrix> Table(const std::string& name,
+                                         const TableShape& shape);
 
   struct LinearShape {
     int64_t inputs = 0;
     bool has_bias = false;
     bool transposed = false;  // GPT-2's Conv1D
     bool gated = false;       // parts: gates and what they multiply
+    bool in_memory = false;   // no pages of a file to let go of
   };
   absl::StatusOr<NativeLinear> Linear(const std::vector<Part>& parts,
                                       const LinearShape& shape);
+
+  // The given rows of a table, packed as a product of their own.
+  absl::StatusOr<NativeLinear> Rows(const std::string& name,
+                                    absl::Span<const TokenId> rows,
+                                    const TableShape& shape);
+
+  // INVALID_ARGUMENT names a tensor of the files that nobody has read.
+  absl::Status CheckAllRead() const;
+  // Counts a tensor as read that is of no use.
+  void Ignore(const std::string& name) { read_.insert(name); }
 
   int64_t bytes() const { return bytes_; }
 
@@ -55,8 +73,12 @@ class NativeWeightLoader {
                                         const std::vector<Part>& parts,
                                         const LinearShape& shape);
 
+  absl::StatusOr<TensorView> Find(const std::string& name,
+                                  const std::vector<int64_t>& shape);
+
   const WeightFiles& files_;
   const Target target_;
+  std::set<std::string> read_;
   int64_t bytes_ = 0;
 };
 

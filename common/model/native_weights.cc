@@ -76,7 +76,8 @@ absl::Status LoadLlama(const ModelConfig& config, NativeWeightLoader& loader,
   ASSIGN_OR_RETURN(weights.final_norm.weight,
                    loader.Vector("model.norm.weight", hidden));
   ASSIGN_OR_RETURN(weights.tokens,
-                   loader.Table("model.embed_tokens.weight", vocab, hidden));
+                   loader.Table("model.embed_tokens.weight",
+                                {.rows = vocab, .columns = hidden}));
   weights.frequencies = RotaryFrequencies(config);
   return absl::OkStatus();
 }
@@ -123,10 +124,12 @@ absl::Status LoadGpt2(const ModelConfig& config, NativeWeightLoader& loader,
   ASSIGN_OR_RETURN(weights.final_norm,
                    LoadNorm(model + "ln_f", hidden, loader));
   ASSIGN_OR_RETURN(weights.tokens, loader.Table(model + "wte.weight",
-                                                config.vocab_size, hidden));
+                                                {.rows = config.vocab_size,
+                                                 .columns = hidden}));
   ASSIGN_OR_RETURN(
       weights.positions,
-      loader.Table(model + "wpe.weight", config.max_positions, hidden));
+      loader.Table(model + "wpe.weight",
+                   {.rows = config.max_positions, .columns = hidden}));
   return absl::OkStatus();
 }
 

@@ -53,6 +53,7 @@ class WeightFiles {
   static absl::StatusOr<WeightFiles> Open(const std::string& folder);
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
   // NOT_FOUND names the folder and the tensor.
   absl::StatusOr<TensorView> Find(const std::string& name) const;

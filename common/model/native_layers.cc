@@ -1,0 +1,146 @@
+#include "common/model/native_layers.h"
+
+#include <algorithm>
+
+namespace espalier {
+namespace {
+
+// Enough for the threads to share the work evenly, few enough that claiming
+// them costs nothing.
+constexpr int64_t kChunksPerThread = 8;
+constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+constexpr int64_t kOperandsPerChunk = 32;
+
+}  // namespace
+
+NativeLayers::NativeLayers(const ModelConfig& config,
+                           const std::vector<double>& frequencies,
+                           const Machine& machine)
+    : config_(config),
+      machine_(machine),
+      attention_(config, frequencies, machine.kernels, machine.pool),
+      chunks_(machine.kernels, machine.pool),
+      scratch_(machine.pool.threads()) {}
+
+void NativeLayers::Begin(const NativePass& pass) {
+  rows_ = pass.rows();
+  const int64_t q_size = config_.num_heads * config_.head_dim;
+  const int64_t kv_size = config_.num_kv_heads * config_.head_dim;
+  normed_.resize(rows_ * config_.hidden_size);
+  qkv_.resize(rows_ * (q_size + 2 * kv_size));
+  attended_.resize(rows_ * q_size);
+  ffn_.resize(rows_ * config_.ffn_size);
+  attention_.Begin(pass, attended_.data());
+}
+
+void NativeLayers::Run(int64_t index, const NativeLayer& layer,
+                       const float* input, nn::Activation activation,
+                       float* x) {
+  Multiply(
+      {.linear = layer.qkv, .x = input, .rows = rows_, .out = qkv_.data()});
+  attention_.Run(index, layer, qkv_.data());
+  Multiply({.linear = layer.attention_out,
+            .x = attended_.data(),
+            .rows = rows_,
+            .out = x,
+            .accumulate = true});
+  Normalize(layer.ffn_norm, rows_, x, normed_.data());
+  Multiply({.linear = layer.up,
+            .x = normed_.data(),
+            .rows = rows_,
+            .out = ffn_.data(),
+            .activation = activation});
+  Multiply({.linear = layer.down,
+            .x = ffn_.data(),
+            .rows = rows_,
+            .out = x,
+            .accumulate = true});
+}
+
+void NativeLayers::Normalize(const NativeNorm& norm, int64_t rows,
+                             const float* x, float* out) {
+  const int64_t size = static_cast<int64_t>(norm.weight.size());
+  machine_.pool.ParallelFor(
+      rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
+        for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+          machine_.kernels.normalize(
+              {.x = x + row * size,
+               .size = size,
+               .weight = norm.weight.data(),
+               .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
+               .epsilon = static_cast<float>(config_.norm_epsilon),
+               .out = out + row * size});
+        }
+      });
+}
+
+NativeLayers::Operands NativeLayers::Prepare(const Product& product) {
+  const nn::PanelView& weights = product.linear.matrix.view();
+  const int64_t inputs = weights.inputs;
+  if (weights.type == nn::WeightType::kFloat32 ||
+      machine_.operand == nn::OperandType::kFloat32) {
+    return {.rows = product.x, .stride = inputs * 4};
+  }
+  // One line more than a row needs: a stride of whole pages would crowd the
+  // rows of a tile into few sets of the cache.
+  constexpr int64_t kLine = sizeof(CacheLine);
+  const int64_t lines = nn::OperandBytes(machine_.operand, inputs) / kLine + 1;
+  if (static_cast<int64_t>(operands_.size()) < lines * product.rows) {
+    operands_.resize(lines * product.rows);
+  }
+  machine_.pool.ParallelFor(
+      product.rows, kOperandsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
+        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+          machine_.kernels.prepare({.type = machine_.operand,
+                                    .x = product.x + i * inputs,
+                                    .inputs = inputs,
+                                    .out = &operands_[i * lines]});
+        }
+      });
+  return {.type = machine_.operand,
+          .rows = operands_.data(),
+          .stride = lines * kLine};
+}
+
+nn::LinearArgs NativeLayers::ArgsOf(const Product& product) {
+  const nn::PackedMatrix& matrix = product.linear.matrix;
+  const std::vector<float>& bias = product.linear.bias;
+  const Operands operands = Prepare(product);
+  return {.weights = matrix.view(),
+          .bias = bias.empty() ? nullptr : bias.data(),
+          .rows = product.rows,
+          .operand = operands.type,
+          .x = operands.rows,
+          .x_stride = operands.stride,
+          .out = product.out,
+          .out_stride = matrix.out_columns(),
+          .out_columns = matrix.out_columns(),
+          .activation = product.activation,
+          .gated = matrix.gated(),
+          .accumulate = product.accumulate};
+}
+
+void NativeLayers::Multiply(const Product& product) {
+  const int64_t panels = product.linear.matrix.panels() - product.first_panel;
+  const nn::LinearArgs args = ArgsOf(product);
+  const int64_t grain =
+      std::max<int64_t>(1, panels / (kChunksPerThread * threads()));
+  machine_.pool.ParallelFor(
+      panels, grain, [&](const nn::ThreadPool::Chunk& chunk) {
+        nn::LinearArgs part = args;
+        part.panel_begin = product.first_panel + chunk.begin;
+        part.panel_end = product.first_panel + chunk.end;
+        std::vector<float>& scratch = scratch_[chunk.thread];
+        scratch.resize(
+            std::max<size_t>(scratch.size(), nn::LinearScratch(part.weights)));
+        part.scratch = scratch.data();
+        machine_.kernels.linear(part);
+      });
+}
+
+void NativeLayers::Stream(const Product& product,
+                          nn::ProductChunks::Consumer consume) {
+  chunks_.Run(ArgsOf(product), consume);
+}
+
+}  // namespace espalier

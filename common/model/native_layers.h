@@ -1,0 +1,93 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_LAYERS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_LAYERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/model/model_config.h"
+#include "common/model/native_attention.h"
+#include "common/model/native_pass.h"
+#include "common/model/native_weights.h"
+#include "common/nn/kernels.h"
+#include "common/nn/product_chunks.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+// What the layers of targets and of draft heads are made of, on the kernels of
+// one CPU backend. Rows are float32, row-major and dense. Owns the scratch
+// memory of a pass, so one thread, the engine's, calls it.
+class NativeLayers {
+ public:
+  struct Machine {
+    const nn::Kernels& kernels;
+    nn::OperandType operand;  // of bf16 weights
+    nn::ThreadPool& pool;
+  };
+
+  // Of `config`: sizes of a layer and their number. `frequencies`: rotary,
+  // empty where positions are learned. The references must outlive this object.
+  NativeLayers(const ModelConfig& config,
+               const std::vector<double>& frequencies, const Machine& machine);
+
+  // Takes up a pass, which must stay as it is through its layers.
+  void Begin(const NativePass& pass);
+
+  // One layer behind the norm of its input: x += attention(input), then
+  // x += ffn(norm(x)). input: [rows, inputs of layer.qkv]; x: [rows, hidden],
+  // the residual stream, which may not be `input`.
+  void Run(int64_t index, const NativeLayer& layer, const float* input,
+           nn::Activation activation, float* x);
+
+  // x, out: [rows, norm's size].
+  void Normalize(const NativeNorm& norm, int64_t rows, const float* x,
+                 float* out);
+
+  struct Product {
+    const NativeLinear& linear;
+    const float* x = nullptr;  // [rows, inputs]
+    int64_t rows = 0;
+    float* out = nullptr;  // [rows, out_columns]
+    nn::Activation activation = nn::Activation::kNone;
+    bool accumulate = false;
+    int64_t first_panel = 0;  // the columns before it are left alone
+  };
+  void Multiply(const Product& product);
+
+  // A product that is consumed while it is computed; `out` is not used.
+  void Stream(const Product& product, nn::ProductChunks::Consumer consume);
+
+  const nn::Kernels& kernels() const { return machine_.kernels; }
+  int64_t threads() const { return machine_.pool.threads(); }
+
+ private:
+  // Rows as a product reads them.
+  struct Operands {
+    nn::OperandType type = nn::OperandType::kFloat32;
+    const void* rows = nullptr;
+    int64_t stride = 0;  // bytes
+  };
+  Operands Prepare(const Product& product);
+  nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
+
+  const ModelConfig& config_;
+  const Machine machine_;
+  NativeAttention attention_;
+  nn::ProductChunks chunks_;
+
+  int64_t rows_ = 0;             // of the pass in progress
+  std::vector<float> normed_;    // [rows, hidden]
+  std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
+  std::vector<float> attended_;  // [rows, heads * head_dim]
+  std::vector<float> ffn_;       // [rows, ffn]
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  std::vector<CacheLine> operands_;
+  std::vector<std::vector<float>> scratch_;  // by thread, of products
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_LAYERS_H_
