@@ -21,6 +21,7 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
   RegisterDrafters(registry);
   const DrafterOptions options = {
       .options = {config.options().begin(), config.options().end()},
+      .target_folder = config.model(),
       .vocab_size = target.identity.vocab_size,
       .tokenizer_fingerprint = target.identity.tokenizer_fingerprint};
   ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter,

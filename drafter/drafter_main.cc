@@ -17,20 +17,19 @@ using espalier::ServerRunner;
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
   auto metrics = std::make_shared<prometheus::Registry>();
-  ASSIGN_OR_RETURN(auto drafter, espalier::drafter::BuildDrafter(
-                                     config.engine(), *metrics));
+  ASSIGN_OR_RETURN(auto drafter,
+                   espalier::drafter::BuildDrafter(config.engine(), *metrics));
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
   espalier::drafter::DrafterService service(*drafter.engine, drafter.info);
   ASSIGN_OR_RETURN(
       auto runner,
-      ServerRunner::Start({.config = config.server(),
-                           .services = {{"espalier.v1.Drafter", &service}},
-                           .registry = metrics,
-                           .drain = [&](absl::Time deadline) {
-                             service.Drain(deadline);
-                           }}));
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = {{"espalier.v1.Drafter", &service}},
+           .registry = metrics,
+           .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));
   return ServeUntilSignal(*runner, signals);
 }
 

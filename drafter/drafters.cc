@@ -5,6 +5,7 @@ namespace espalier::drafter {
 void RegisterDrafters(DrafterRegistry& registry) {
   registry.Add("prompt_lookup", NewPromptLookupDrafter);
   registry.Add("ngram", NewNgramDrafter);
+  registry.Add("eagle", NewEagleDrafter);
 }
 
 }  // namespace espalier::drafter

@@ -15,12 +15,13 @@ namespace espalier::drafter {
 // What a drafter is made from.
 struct DrafterOptions {
   std::map<std::string, std::string> options;  // as they stand in the config
-  int64_t vocab_size = 0;                      // of the target
+  std::string target_folder;  // a head reads its rows of the vocabulary there
+  int64_t vocab_size = 0;     // of the target
   // Of the target; 0: not known, so a drafter's own is not compared with it.
   uint64_t tokenizer_fingerprint = 0;
 };
 
-// Options of both: width (most children of a node, 0: no limit) and noise_scale
+// Options of all: width (most children of a node, 0: no limit) and noise_scale
 // (how much the drafter's log-probabilities err, see foresight.h).
 
 // Looks up the text's ending in the text itself. Options: min_match and
@@ -33,6 +34,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
 // Looks up the last tokens in a table made beforehand (ngram_table.h). Option:
 // table (path of the file, required).
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
+    const DrafterOptions& options);
+
+// An EAGLE head. Options: model (the head's folder, required), width (nodes of
+// a level that are expanded, and children of each), noise_scale, and those of
+// heads/head_machine.h.
+absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
 // The list of drafter types.

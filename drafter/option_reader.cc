@@ -37,6 +37,12 @@ double OptionReader::Number(absl::string_view name,
   return value;
 }
 
+std::string OptionReader::Text(absl::string_view name,
+                               absl::string_view fallback) {
+  const std::string* text = Find(name);
+  return text == nullptr ? std::string(fallback) : *text;
+}
+
 std::string OptionReader::RequiredText(absl::string_view name) {
   const std::string* text = Find(name);
   if (text == nullptr || text->empty()) {

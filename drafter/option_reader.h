@@ -31,15 +31,18 @@ class OptionReader {
 
   int64_t Integer(absl::string_view name, const Range<int64_t>& range);
   double Number(absl::string_view name, const Range<double>& range);
+  std::string Text(absl::string_view name, absl::string_view fallback);
   // A text that must be there and not empty.
   std::string RequiredText(absl::string_view name);
+
+  // A mistake in an option's value that only its user can find.
+  void Fail(absl::string_view name, absl::string_view problem);
 
   absl::Status Finish() const;
 
  private:
   // The option's text; null if it is absent.
   const std::string* Find(absl::string_view name);
-  void Fail(absl::string_view name, absl::string_view problem);
 
   std::string drafter_;
   const std::map<std::string, std::string>& options_;

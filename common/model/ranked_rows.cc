@@ -1,6 +1,7 @@
 #include "common/model/ranked_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 
@@ -9,9 +10,11 @@
 namespace espalier {
 
 RankedRows::RankedRows(const RankRequest& request, int64_t rows, int64_t vocab,
-                       const nn::Kernels& kernels, int64_t threads)
+                       const nn::Kernels& kernels, int64_t threads,
+                       absl::Span<const RowNoise> noise)
     : request_(request),
       rows_(rows),
+      noise_(noise.begin(), noise.end()),
       kernels_(kernels),
       masses_(nn::ProductChunkCount(vocab) * rows),
       top_(threads, std::vector<Top>(rows)) {}
@@ -32,15 +35,47 @@ void RankedRows::TakeRow(const nn::ProductChunk& chunk, int64_t row) {
       .sum = kernels_.sum_exp(chunk.Row(row).data(), chunk.columns,
                               peaks->largest)};
   if (request_.top_k == 0) return;
+  std::array<float, nn::kChunkPanels> bounds = peaks->of_panel;
+  if (IsNoisy(row)) Bound(chunk, row, bounds.data());
   for (int64_t panel = 0; panel < peaks->panels; ++panel) {
-    if (!IsFull(top) || peaks->of_panel[panel] >= top.heap.front().logit) {
+    if (!IsFull(top) || bounds[panel] >= top.heap.front().score) {
       Scan(chunk, row, panel);
     }
   }
 }
 
+bool RankedRows::Precedes(const Entry& a, const Entry& b) {
+  return a.score != b.score ? a.score > b.score : a.token.token < b.token.token;
+}
+
 bool RankedRows::IsFull(const Top& top) const {
   return static_cast<int64_t>(top.heap.size()) == request_.top_k;
+}
+
+bool RankedRows::IsNoisy(int64_t row) const {
+  return !noise_.empty() && noise_[row].temperature != 0;
+}
+
+void RankedRows::Bound(const nn::ProductChunk& chunk, int64_t row,
+                       float* panels) const {
+  kernels_.peaks({.x = chunk.Row(row).data(),
+                  .size = chunk.columns,
+                  .offsets = &noise_[row].ceilings[chunk.first_column()],
+                  .scale = noise_[row].temperature,
+                  .peaks = panels});
+}
+
+double RankedRows::Ceiling(int64_t row, const RankedToken& token) const {
+  if (!IsNoisy(row)) return token.logit;
+  const RowNoise& noise = noise_[row];
+  return token.logit + noise.temperature * noise.ceilings[token.token];
+}
+
+double RankedRows::Score(int64_t row, const RankedToken& token) const {
+  if (!IsNoisy(row)) return token.logit;
+  const RowNoise& noise = noise_[row];
+  return token.logit +
+         noise.temperature * noise.noise(noise.tokens[token.token]);
 }
 
 void RankedRows::Scan(const nn::ProductChunk& chunk, int64_t row,
@@ -50,27 +85,31 @@ void RankedRows::Scan(const nn::ProductChunk& chunk, int64_t row,
   for (int64_t i = begin; i < end; ++i) {
     const RankedToken token = {static_cast<TokenId>(chunk.first_column() + i),
                                chunk.Row(row)[i]};
+    if (IsFull(top) && Ceiling(row, token) < top.heap.front().score) continue;
+    const Entry entry = {token, Score(row, token)};
     if (IsFull(top)) {
-      if (!IsAhead(token, top.heap.front())) continue;
-      std::pop_heap(top.heap.begin(), top.heap.end(), IsAhead);
+      if (!Precedes(entry, top.heap.front())) continue;
+      std::pop_heap(top.heap.begin(), top.heap.end(), Precedes);
       top.heap.pop_back();
     }
-    top.heap.push_back(token);
-    std::push_heap(top.heap.begin(), top.heap.end(), IsAhead);
+    top.heap.push_back(entry);
+    std::push_heap(top.heap.begin(), top.heap.end(), Precedes);
   }
 }
 
 absl::StatusOr<Ranking> RankedRows::Rank(int64_t row) const {
   FiniteCheck finite;
-  Ranking ranking;
+  std::vector<Entry> best;
   for (const std::vector<Top>& rows : top_) {
     const Top& top = rows[row];
     finite.Merge(top.finite);
-    ranking.top.insert(ranking.top.end(), top.heap.begin(), top.heap.end());
+    best.insert(best.end(), top.heap.begin(), top.heap.end());
   }
   RETURN_IF_ERROR(finite.status());
-  std::sort(ranking.top.begin(), ranking.top.end(), IsAhead);
-  ranking.top.resize(std::min<size_t>(ranking.top.size(), request_.top_k));
+  std::sort(best.begin(), best.end(), Precedes);
+  best.resize(std::min<size_t>(best.size(), request_.top_k));
+  Ranking ranking;
+  for (const Entry& entry : best) ranking.top.push_back(entry.token);
 
   // In the order of the chunks, whoever took them.
   double largest = masses_[row].largest, sum = 0;

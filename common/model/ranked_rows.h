@@ -5,19 +5,33 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/logit_row.h"
 #include "common/model/row_reduction.h"
 #include "common/nn/kernels.h"
+#include "common/spec/gumbel_noise.h"
 
 namespace espalier {
+
+// Gumbel noise that is added to a row's logits before they are compared: the
+// ranking of the coupled walk. Spans must outlive the RankedRows.
+struct RowNoise {
+  GumbelNoise noise;
+  float temperature = 0;             // factor of the noise; 0: none
+  absl::Span<const float> ceilings;  // [vocab] noise from above (NoiseArgs)
+  absl::Span<const TokenId> tokens;  // [vocab] whose noise a column takes
+};
 
 // The ranking of every row. Its tokens are those of RankFrom on the whole row;
 // its log_sum_exp is that up to the rounding of float32 sums over chunks.
 class RankedRows final : public RowReduction {
  public:
-  // `threads`: of the pool. Borrows the kernels.
+  // `threads`: of the pool. `noise`: of each row, or empty: none. With noise
+  // the ranking is that of logit + temperature * noise; the logits in it are
+  // still the plain ones. Borrows the kernels.
   RankedRows(const RankRequest& request, int64_t rows, int64_t vocab,
-             const nn::Kernels& kernels, int64_t threads);
+             const nn::Kernels& kernels, int64_t threads,
+             absl::Span<const RowNoise> noise = {});
 
   void Take(const nn::ProductChunk& chunk) override;
 
@@ -32,18 +46,30 @@ class RankedRows final : public RowReduction {
     float largest = 0;
     float sum = 0;
   };
+  struct Entry {
+    RankedToken token;
+    double score = 0;  // what is compared
+  };
+  static bool Precedes(const Entry& a, const Entry& b);
   // What a thread knows of a row.
   struct Top {
-    std::vector<RankedToken> heap;  // the last by IsAhead in front
+    std::vector<Entry> heap;  // the last by Precedes in front
     FiniteCheck finite;
   };
 
   bool IsFull(const Top& top) const;
+  bool IsNoisy(int64_t row) const;
+  // From above, the best score of every panel of the chunk.
+  void Bound(const nn::ProductChunk& chunk, int64_t row, float* panels) const;
+  // From above, or exactly.
+  double Ceiling(int64_t row, const RankedToken& token) const;
+  double Score(int64_t row, const RankedToken& token) const;
   void TakeRow(const nn::ProductChunk& chunk, int64_t row);
   void Scan(const nn::ProductChunk& chunk, int64_t row, int64_t panel);
 
   const RankRequest request_;
   const int64_t rows_;
+  const std::vector<RowNoise> noise_;  // by row, or empty
   const nn::Kernels& kernels_;
   std::vector<Mass> masses_;           // [chunks, rows]
   std::vector<std::vector<Top>> top_;  // by thread, by row

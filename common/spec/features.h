@@ -65,6 +65,12 @@ struct FeatureRows {
         (position - first_position) * width, width);
   }
 
+  // `count` rows from `position` on. REQUIRES: all of them are there.
+  absl::Span<const uint16_t> Rows(int64_t position, int64_t count) const {
+    return absl::MakeConstSpan(data).subspan(
+        (position - first_position) * width, count * width);
+  }
+
   // One position, rounded to bf16. REQUIRES: row is [width].
   void Append(absl::Span<const float> row);
   // Forgets the rows from `position` on, or before it.

@@ -1,0 +1,60 @@
+#ifndef ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_
+#define ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/spec/token_tree.h"
+#include "common/spec/types.h"
+#include "drafter/drafter.h"
+#include "drafter/foresight.h"
+
+namespace espalier::drafter {
+
+// EAGLE-2's dynamic draft tree (arXiv 2406.16858, section 4), grown level by
+// level: expand the best nodes of a level, keep every child as a candidate, and
+// in the end take the best candidates of all levels. What can no longer be
+// among them is not expanded, which changes nothing but the work.
+//
+// Scores are log-probabilities of paths, so no child beats its parent; equal
+// scores go by age, parents first. So the tree is closed under parents, and
+// deterministic.
+class DynamicTree {
+ public:
+  // `width`: nodes of a level that are expanded at most.
+  DynamicTree(TokenId root, const DraftBudget& budget, int64_t width);
+
+  // A node that the tree may end up with. 0 is the root.
+  struct Node {
+    TokenId token = 0;
+    int32_t parent = kNoParent;
+    int32_t depth = 0;
+    double score = 0;
+  };
+  const Node& node(int32_t index) const { return nodes_[index]; }
+
+  // What is to be expanded next, best first, all of one depth: the root at
+  // first. Empty: the tree is done.
+  absl::Span<const int32_t> frontier() const { return frontier_; }
+
+  // Children of the frontier's nodes, in its order; of each the best first.
+  void Expand(absl::Span<const std::vector<Candidate>> children);
+
+  // The best nodes so far, each behind its parent and no better than those
+  // before it.
+  TokenTree Best() const;
+
+ private:
+  // Indices by score, then by age.
+  std::vector<int32_t> Ranked(int32_t first) const;
+
+  const DraftBudget budget_;
+  const int64_t width_;
+  std::vector<Node> nodes_;
+  std::vector<int32_t> frontier_;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_

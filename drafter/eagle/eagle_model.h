@@ -1,0 +1,82 @@
+#ifndef ESPALIER_DRAFTER_EAGLE_EAGLE_MODEL_H_
+#define ESPALIER_DRAFTER_EAGLE_EAGLE_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/model/native_layers.h"
+#include "common/model/native_pass.h"
+#include "common/model/paged_kv_cache.h"
+#include "drafter/eagle/eagle_weights.h"
+#include "drafter/heads/candidate_head.h"
+#include "drafter/heads/head_machine.h"
+
+namespace espalier::drafter {
+
+// The pass through an EAGLE head. A row pairs a token with the feature of the
+// position before it, and its output says what follows the token. The feature
+// comes from the target where that has run, else it is the output of the row's
+// parent. Row p of a sequence, which pairs position p with the token at p + 1,
+// has the rotary position p. One thread.
+class EagleModel {
+ public:
+  EagleModel(LoadedEagle head, HeadMachine machine, int64_t kv_pool_tokens);
+
+  const EagleConfig& config() const { return config_; }
+  int64_t hidden_size() const { return config_.layer.hidden_size; }
+  // For PagedKvCache.
+  KvPageStore& pages() { return pages_; }
+
+  // The target's states, bf16 [rows, taps, target hidden], to features
+  // [rows, hidden].
+  void Fuse(absl::Span<const uint16_t> states, float* features);
+
+  // Rows of one sequence: a tree behind what its cache holds, of which
+  // `cached_rows` were computed before.
+  struct Rows {
+    PagedKvCache* cache = nullptr;  // with room for the whole tree
+    RowTree tree;
+    int64_t cached_rows = 0;
+    absl::Span<const TokenId> tokens;  // [rows]
+    absl::Span<const float> features;  // [rows, hidden]
+    absl::Span<float> outputs;         // [rows, hidden], written
+
+    int64_t rows() const { return tree.rows() - cached_rows; }
+  };
+  // Puts the K/V of the rows into the caches. The outputs are the features of
+  // the rows' children.
+  void Run(absl::Span<const Rows> batch);
+
+  // See CandidateHead. outputs: [queries, hidden], as Run writes them.
+  absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
+      const float* outputs, absl::Span<const CandidateHead::Query> queries,
+      int64_t width);
+
+ private:
+  void Enter(const std::vector<TokenId>& tokens);
+  void EnterEagle1(int64_t rows);
+  void EnterEagle3(int64_t rows);
+  void NormTaps(int64_t rows, std::vector<float>& states);
+
+  const EagleConfig config_;
+  const std::unique_ptr<const EagleWeights> weights_;
+  const HeadMachine machine_;
+  const std::vector<double> frequencies_;
+  NativeLayers layers_;
+  KvPageStore pages_;
+  CandidateHead candidates_;
+
+  // Of the pass in progress, [rows, hidden] unless it says otherwise.
+  std::vector<float> embeddings_;
+  std::vector<float> features_;
+  std::vector<float> input_;  // [rows, inputs of the layer]
+  std::vector<float> x_;      // residual stream
+  std::vector<float> normed_;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_EAGLE_EAGLE_MODEL_H_

@@ -1,0 +1,247 @@
+#include "drafter/eagle/eagle_weights.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/json_file.h"
+#include "common/model/native_weight_loader.h"
+
+namespace espalier::drafter {
+namespace {
+
+// How a file spells its tensors.
+struct Naming {
+  std::string prefix;  // "" or "model."
+  std::string layer;   // prefix and "midlayer." or "layers.0."
+};
+
+absl::StatusOr<Naming> FindNaming(const WeightFiles& files) {
+  for (const char* prefix : {"", "model."}) {
+    for (const char* layer : {"midlayer.", "layers.0."}) {
+      const Naming naming = {prefix, absl::StrCat(prefix, layer)};
+      if (files.Has(naming.layer + "self_attn.q_proj.weight")) return naming;
+    }
+  }
+  return absl::InvalidArgumentError(
+      "tensor midlayer.self_attn.q_proj.weight (or layers.0.self_attn...) is "
+      "missing: not an EAGLE head");
+}
+
+// Some files of a head say head_dim and are built without it.
+absl::Status FindHeadDim(const WeightFiles& files, const Naming& naming,
+                         ModelConfig& layer) {
+  const std::string name = naming.layer + "self_attn.q_proj.weight";
+  ASSIGN_OR_RETURN(const TensorView q, files.Find(name));
+  if (q.shape.size() != 2 || q.shape[0] % (2 * layer.num_heads) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, " has no rows for ", layer.num_heads,
+                     " heads of even size"));
+  }
+  layer.head_dim = q.shape[0] / layer.num_heads;
+  return absl::OkStatus();
+}
+
+class EagleLoader {
+ public:
+  EagleLoader(const EagleConfig& config, const Naming& naming,
+              NativeWeightLoader& files)
+      : config_(config), naming_(naming), files_(files) {}
+
+  absl::Status Load(EagleWeights& weights) {
+    RETURN_IF_ERROR(LoadLayer(weights.layer));
+    if (config_.mode == EagleMode::kEagle1) return LoadEagle1(weights);
+    return LoadEagle3(weights);
+  }
+
+ private:
+  int64_t hidden() const { return config_.layer.hidden_size; }
+
+  absl::StatusOr<NativeNorm> Norm(const std::string& name, int64_t size) {
+    NativeNorm norm;
+    ASSIGN_OR_RETURN(norm.weight, files_.Vector(name + ".weight", size));
+    return norm;
+  }
+
+  absl::Status LoadLayer(NativeLayer& layer) {
+    const ModelConfig& sizes = config_.layer;
+    const std::string attention = naming_.layer + "self_attn.";
+    const std::string mlp = naming_.layer + "mlp.";
+    const int64_t q_size = sizes.num_heads * sizes.head_dim;
+    const int64_t kv_size = sizes.num_kv_heads * sizes.head_dim;
+    const bool eagle1 = config_.mode == EagleMode::kEagle1;
+    ASSIGN_OR_RETURN(layer.qkv,
+                     files_.Linear({{attention + "q_proj", q_size},
+                                    {attention + "k_proj", kv_size},
+                                    {attention + "v_proj", kv_size}},
+                                   {.inputs = eagle1 ? hidden() : 2 * hidden(),
+                                    .has_bias = sizes.attention_bias}));
+    if (files_.Has(attention + "q_norm.weight")) {
+      ASSIGN_OR_RETURN(layer.q_norm, files_.Vector(attention + "q_norm.weight",
+                                                   sizes.head_dim));
+      ASSIGN_OR_RETURN(layer.k_norm, files_.Vector(attention + "k_norm.weight",
+                                                   sizes.head_dim));
+    }
+    ASSIGN_OR_RETURN(
+        layer.attention_out,
+        files_.Linear({{attention + "o_proj", hidden()}},
+                      {.inputs = q_size, .has_bias = sizes.attention_bias}));
+    ASSIGN_OR_RETURN(
+        layer.ffn_norm,
+        Norm(naming_.layer + "post_attention_layernorm", hidden()));
+    ASSIGN_OR_RETURN(
+        layer.up,
+        files_.Linear(
+            {{mlp + "gate_proj", sizes.ffn_size},
+             {mlp + "up_proj", sizes.ffn_size}},
+            {.inputs = hidden(), .has_bias = sizes.mlp_bias, .gated = true}));
+    ASSIGN_OR_RETURN(layer.down, files_.Linear({{mlp + "down_proj", hidden()}},
+                                               {.inputs = sizes.ffn_size,
+                                                .has_bias = sizes.mlp_bias}));
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadEagle1(EagleWeights& weights) {
+    const std::string fc = naming_.prefix + "fc";
+    ASSIGN_OR_RETURN(weights.fc,
+                     files_.Linear({{fc, hidden()}},
+                                   {.inputs = 2 * hidden(),
+                                    .has_bias = files_.Has(fc + ".bias")}));
+    return absl::OkStatus();
+  }
+
+  absl::Status LoadEagle3(EagleWeights& weights) {
+    const std::string& prefix = naming_.prefix;
+    const int64_t taps = static_cast<int64_t>(config_.taps.size());
+    const int64_t width = taps * config_.target_hidden_size;
+    for (int64_t i = 0; config_.fc_norm && i < taps; ++i) {
+      ASSIGN_OR_RETURN(NativeNorm norm,
+                       Norm(absl::StrCat(prefix, "fc_norm.", i),
+                            config_.target_hidden_size));
+      weights.fc_norms.push_back(std::move(norm));
+    }
+    if (config_.norm_before_fc) {
+      ASSIGN_OR_RETURN(weights.input_norm, Norm(prefix + "input_norm", width));
+    }
+    ASSIGN_OR_RETURN(
+        weights.fc,
+        files_.Linear(
+            {{prefix + "fc", hidden()}},
+            {.inputs = width, .has_bias = files_.Has(prefix + "fc.bias")}));
+    ASSIGN_OR_RETURN(weights.embedding_norm,
+                     Norm(naming_.layer + "input_layernorm", hidden()));
+    ASSIGN_OR_RETURN(weights.feature_norm,
+                     Norm(naming_.layer + "hidden_norm", hidden()));
+    ASSIGN_OR_RETURN(weights.output_norm, Norm(prefix + "norm", hidden()));
+    return absl::OkStatus();
+  }
+
+  const EagleConfig& config_;
+  const Naming& naming_;
+  NativeWeightLoader& files_;
+};
+
+absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
+                                               const Naming& naming,
+                                               const WeightFiles& files,
+                                               NativeWeightLoader& loader) {
+  const std::string d2t = naming.prefix + "d2t";
+  loader.Ignore(d2t);
+  loader.Ignore(naming.prefix + "t2d");  // says the same
+  if (!files.Has(d2t)) {
+    if (config.draft_vocab_size == config.layer.vocab_size) {
+      return DraftVocabulary::Full(config.layer.vocab_size);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor d2t is missing: draft_vocab_size is ", config.draft_vocab_size,
+        ", the target's vocabulary has ", config.layer.vocab_size));
+  }
+  ASSIGN_OR_RETURN(const TensorView offsets,
+                   files.Find(d2t, {config.draft_vocab_size}));
+  return DraftVocabulary::FromOffsets(offsets, config.layer.vocab_size);
+}
+
+// What the head leaves out is the target's, if the sizes agree.
+absl::Status CheckShared(const EagleConfig& config, const char* name) {
+  if (config.layer.hidden_size == config.target_hidden_size) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor ", name, " is missing; the target's has ",
+                   config.target_hidden_size, " columns, the head ",
+                   config.layer.hidden_size));
+}
+
+absl::Status LoadTables(const LoadedEagle& head, const Naming& naming,
+                        const HeadTarget& target, NativeWeightLoader& own,
+                        NativeWeightLoader& shared, EagleWeights& weights) {
+  const EagleConfig& config = head.config;
+  const int64_t hidden = config.layer.hidden_size;
+  const NativeWeightLoader::TableShape all = {.rows = config.layer.vocab_size,
+                                              .columns = hidden};
+  const std::string embedding = naming.prefix + "embed_tokens.weight";
+  if (own.Has(embedding)) {
+    ASSIGN_OR_RETURN(weights.tokens, own.Table(embedding, all));
+  } else {
+    RETURN_IF_ERROR(CheckShared(config, "embed_tokens.weight"));
+    ASSIGN_OR_RETURN(weights.tokens, shared.Table(target.embedding(), all));
+  }
+  const std::string lm_head = naming.prefix + "lm_head";
+  if (own.Has(lm_head + ".weight")) {
+    ASSIGN_OR_RETURN(
+        weights.output_rows,
+        own.Linear({{lm_head, head.vocabulary.size()}}, {.inputs = hidden}));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(CheckShared(config, "lm_head.weight"));
+  ASSIGN_OR_RETURN(
+      weights.output_rows,
+      shared.Rows(target.output_rows(), head.vocabulary.tokens(), all));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LoadedEagle> Load(const std::string& folder,
+                                 const HeadTarget& target,
+                                 const HeadMachine& machine) {
+  const std::string config_path = folder + "/config.json";
+  ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonObject(config_path));
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
+  ASSIGN_OR_RETURN(const Naming naming, FindNaming(files));
+  const EagleMode mode = files.Has(naming.layer + "hidden_norm.weight")
+                             ? EagleMode::kEagle3
+                             : EagleMode::kEagle1;
+  ASSIGN_OR_RETURN(EagleConfig config,
+                   ParseEagleConfig(json, config_path, mode, target));
+  RETURN_IF_ERROR(FindHeadDim(files, naming, config.layer));
+
+  auto weights = std::make_unique<EagleWeights>();
+  const NativeWeightLoader::Target into = {
+      .dtype = machine.dtype, .arena = weights->arena, .pool = *machine.pool};
+  NativeWeightLoader own(files, into), shared(target.files, into);
+  RETURN_IF_ERROR(EagleLoader(config, naming, own).Load(*weights));
+  ASSIGN_OR_RETURN(DraftVocabulary vocabulary,
+                   LoadVocabulary(config, naming, files, own));
+  LoadedEagle head = {.config = std::move(config),
+                      .vocabulary = std::move(vocabulary)};
+  RETURN_IF_ERROR(LoadTables(head, naming, target, own, shared, *weights));
+  // Only training reads these.
+  for (const char* name : {"verifier_norm.weight", "verifier_lm_head.weight"}) {
+    own.Ignore(naming.prefix + name);
+  }
+  RETURN_IF_ERROR(own.CheckAllRead());
+  head.weights = std::move(weights);
+  return head;
+}
+
+}  // namespace
+
+absl::StatusOr<LoadedEagle> LoadEagle(const std::string& folder,
+                                      const HeadTarget& target,
+                                      const HeadMachine& machine) {
+  absl::StatusOr<LoadedEagle> head = Load(folder, target, machine);
+  if (head.ok()) return head;
+  return absl::Status(head.status().code(),
+                      absl::StrCat(folder, ": ", head.status().message()));
+}
+
+}  // namespace espalier::drafter

@@ -1,0 +1,63 @@
+#ifndef ESPALIER_DRAFTER_HEADS_CANDIDATE_HEAD_H_
+#define ESPALIER_DRAFTER_HEADS_CANDIDATE_HEAD_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/model/native_layers.h"
+#include "common/model/native_weights.h"
+#include "common/model/ranked_rows.h"
+#include "common/spec/sampling_params.h"
+#include "drafter/foresight.h"
+#include "drafter/heads/draft_vocabulary.h"
+
+namespace espalier::drafter {
+
+// The last product of a draft head, and the candidates that it yields. The
+// logits are ranked in the cache, chunk by chunk, and never written down. One
+// thread.
+class CandidateHead {
+ public:
+  // `rows`: hidden -> the draft vocabulary.
+  CandidateHead(DraftVocabulary vocabulary, NativeLinear rows);
+
+  // A row of hidden states, and the token that it is to predict.
+  struct Query {
+    SamplingParams sampling;
+    int64_t position = 0;  // of that token
+  };
+
+  // The `width` likeliest tokens of each row: under sampling those of the
+  // largest log p + T g, the scores that the coupled walk compares. log_prob is
+  // over the draft vocabulary, unperturbed: see Foresee. x: [queries, hidden].
+  // INTERNAL: a logit is not finite.
+  absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
+      NativeLayers& layers, const float* x, absl::Span<const Query> queries,
+      int64_t width);
+
+ private:
+  // Noise of a position from above, in the order of the draft vocabulary.
+  struct Ceilings {
+    uint64_t seed = 0;
+    int64_t position = 0;
+    std::vector<float> values;
+  };
+  RowNoise NoiseOf(const Query& query, const nn::Kernels& kernels);
+  absl::Span<const float> CeilingsOf(const Query& query,
+                                     const nn::Kernels& kernels);
+  void DropOldCeilings(size_t used);
+
+  const DraftVocabulary vocabulary_;
+  const NativeLinear rows_;
+  // The positions of a tree come again in the next rounds. Last used first.
+  std::list<Ceilings> ceilings_;
+  std::vector<float> all_ceilings_;  // of the target's vocabulary
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_HEADS_CANDIDATE_HEAD_H_

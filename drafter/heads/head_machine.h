@@ -1,0 +1,31 @@
+#ifndef ESPALIER_DRAFTER_HEADS_HEAD_MACHINE_H_
+#define ESPALIER_DRAFTER_HEADS_HEAD_MACHINE_H_
+
+#include <memory>
+
+#include "common/model/compute_dtype.h"
+#include "common/model/native_layers.h"
+#include "common/nn/kernels.h"
+#include "common/nn/thread_pool.h"
+#include "drafter/option_reader.h"
+
+namespace espalier::drafter {
+
+// What a draft head computes with.
+struct HeadMachine {
+  const nn::Kernels* kernels = nullptr;
+  ComputeDType dtype = ComputeDType::kFloat32;
+  std::unique_ptr<nn::ThreadPool> pool;
+
+  NativeLayers::Machine layers() const;
+};
+
+// Options of every head: threads (default 1, as several drafters and the
+// verifier share a machine), compute_type (float32 or bfloat16, the default: a
+// head's rounding costs a little acceptance, never the text), cpu_kernels.
+// Null kernels after a mistake, which is in the reader.
+HeadMachine ReadHeadMachine(OptionReader& reader);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_HEADS_HEAD_MACHINE_H_

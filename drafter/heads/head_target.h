@@ -1,0 +1,40 @@
+#ifndef ESPALIER_DRAFTER_HEADS_HEAD_TARGET_H_
+#define ESPALIER_DRAFTER_HEADS_HEAD_TARGET_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model/json_fields.h"
+#include "common/model/model_config.h"
+#include "common/model/safetensors.h"
+#include "drafter/drafters.h"
+
+namespace espalier::drafter {
+
+// What a draft head takes from its target: sizes, and the rows of embedding and
+// head that its own file leaves out.
+struct HeadTarget {
+  ModelConfig config;
+  WeightFiles files;
+  uint64_t tokenizer_fingerprint = 0;  // 0: not known
+
+  const char* embedding() const { return "model.embed_tokens.weight"; }
+  const char* output_rows() const {
+    return config.tied_head ? embedding() : "lm_head.weight";
+  }
+};
+
+// Errors name the file.
+absl::StatusOr<HeadTarget> OpenHeadTarget(const DrafterOptions& options);
+
+// Compares what a head's config.json says of its target: the size of the
+// vocabulary, and, in files of this project, espalier.tokenizer_fingerprint.
+// Mistakes stay in `fields`.
+void CheckMadeFor(const HeadTarget& target, int64_t vocab_size,
+                  JsonFields& fields);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_HEADS_HEAD_TARGET_H_
