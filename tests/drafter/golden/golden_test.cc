@@ -1,0 +1,153 @@
+// Draft heads against an independent implementation: make_fixtures.py made tiny
+// random checkpoints in every published layout, and wrote down which trees its
+// own plain numpy code drafts from them.
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "drafter/drafter.h"
+#include "drafter/drafters.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::drafter {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path kFixtures =
+    fs::path(ESPALIER_SOURCE_DIR) / "tests/drafter/golden/fixtures";
+
+Json ReadJson(const fs::path& path) { return Json::parse(std::ifstream(path)); }
+
+std::vector<std::string> CaseNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kFixtures)) {
+    const std::string name = entry.path().filename().string();
+    if (name != "targets") names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::unique_ptr<Drafter> NewDrafter(const fs::path& folder,
+                                    const Json& expected) {
+  const fs::path target = kFixtures / "targets" / expected["target"];
+  DrafterOptions options;
+  options.options =
+      expected["options"].get<std::map<std::string, std::string>>();
+  options.options["model"] = (folder / "head").string();
+  options.options["compute_type"] = "float32";
+  options.vocab_size = ReadJson(target / "config.json")["vocab_size"];
+  options.target_folder = target.string();
+  DrafterRegistry registry("drafter type");
+  RegisterDrafters(registry);
+  auto drafter = registry.Create(expected["type"], options);
+  EXPECT_TRUE(drafter.ok()) << drafter.status();
+  return drafter.ok() ? *std::move(drafter) : nullptr;
+}
+
+// The drafter's sequence, brought up to date round by round.
+class Sequence {
+ public:
+  explicit Sequence(uint64_t number) : number_(number) {}
+
+  void Commit(const Json& round) {
+    tokens_ = round["tokens"].get<std::vector<TokenId>>();
+    for (const Json& row : round["features"]["rows"]) {
+      const auto numbers = row.get<std::vector<uint16_t>>();
+      features_.width = static_cast<int64_t>(numbers.size());
+      features_.data.insert(features_.data.end(), numbers.begin(),
+                            numbers.end());
+    }
+  }
+
+  // Asks for the tree of the round that was committed last.
+  SequenceView View(const Json& round) const {
+    return {.id = {1, number_},
+            .tokens = tokens_,
+            .sampling = {.temperature = round["temperature"],
+                         .seed = round["seed"]},
+            .budget = {.max_nodes = round["budget"]["max_nodes"],
+                       .max_depth = round["budget"]["max_depth"]},
+            .features = &features_};
+  }
+
+ private:
+  const uint64_t number_;
+  std::vector<TokenId> tokens_;
+  FeatureRows features_;
+};
+
+void ExpectTree(const TokenTree& tree, const Json& expected) {
+  EXPECT_EQ(tree.tokens, expected["tokens"].get<std::vector<TokenId>>());
+  EXPECT_EQ(tree.parents, expected["parents"].get<std::vector<int32_t>>());
+  EXPECT_THAT(
+      tree.log_probs,
+      ::testing::Pointwise(::testing::FloatNear(1e-3f),
+                           expected["log_probs"].get<std::vector<float>>()));
+}
+
+class GoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  const fs::path folder_ = kFixtures / GetParam();
+  const Json expected_ = ReadJson(folder_ / "expected.json");
+  const std::unique_ptr<Drafter> drafter_ = NewDrafter(folder_, expected_);
+};
+
+TEST_P(GoldenTest, WantsTheFeaturesThatItWasTrainedOn) {
+  ASSERT_NE(drafter_, nullptr);
+  const FeatureContract contract = drafter_->wanted_features();
+  EXPECT_EQ(contract.taps, expected_["taps"].get<std::vector<int32_t>>());
+  EXPECT_EQ(contract.width(),
+            static_cast<int64_t>(
+                expected_["rounds"][0]["features"]["rows"][0].size()));
+}
+
+TEST_P(GoldenTest, DraftsTheTreesOfTheReferenceRoundByRound) {
+  ASSERT_NE(drafter_, nullptr);
+  Sequence sequence(1);
+  for (const Json& round : expected_["rounds"]) {
+    SCOPED_TRACE(round["tokens"].dump());
+    sequence.Commit(round);
+    const SequenceView view = sequence.View(round);
+    const auto trees = drafter_->Draft({&view, 1});
+    ASSERT_TRUE(trees.ok()) << trees.status();
+    ASSERT_EQ(trees->size(), 1u);
+    ExpectTree(trees->front(), round["tree"]);
+  }
+}
+
+// As after a restart, and with many sequences in one call.
+TEST_P(GoldenTest, DraftsTheSameTreesFromWholeTextsInOneBatch) {
+  ASSERT_NE(drafter_, nullptr);
+  const Json& rounds = expected_["rounds"];
+  std::vector<Sequence> sequences;
+  std::vector<SequenceView> views;
+  sequences.reserve(rounds.size());
+  for (size_t last = 0; last < rounds.size(); ++last) {
+    Sequence& sequence = sequences.emplace_back(last);
+    for (size_t i = 0; i <= last; ++i) sequence.Commit(rounds[i]);
+    views.push_back(sequence.View(rounds[last]));
+  }
+  const auto trees = drafter_->Draft(views);
+  ASSERT_TRUE(trees.ok()) << trees.status();
+  ASSERT_EQ(trees->size(), views.size());
+  for (size_t i = 0; i < views.size(); ++i) {
+    SCOPED_TRACE(rounds[i]["tokens"].dump());
+    ExpectTree((*trees)[i], rounds[i]["tree"]);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenTest, ::testing::ValuesIn(CaseNames()),
+                         [](const auto& test) { return test.param; });
+
+}  // namespace
+}  // namespace espalier::drafter
