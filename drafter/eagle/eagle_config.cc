@@ -47,8 +47,6 @@ void ReadEagle3(JsonFields& fields, const HeadTarget& target,
   if (config.fc_norm && config.norm_before_fc) {
     fields.Fail("fc_norm", "excludes norm_before_fc");
   }
-  config.draft_vocab_size =
-      fields.Size("draft_vocab_size", config.layer.vocab_size);
 }
 
 // speculators keeps the sizes of the layer in an object of their own.
@@ -88,11 +86,12 @@ absl::StatusOr<EagleConfig> ParseEagleConfig(const nlohmann::json& json,
         absl::StrCat(config.target_hidden_size, ": the target has ",
                      target.config.hidden_size));
   }
+  config.draft_vocab_size =
+      fields.Size("draft_vocab_size", config.layer.vocab_size);
   if (mode == EagleMode::kEagle3) {
     ReadEagle3(fields, target, config);
   } else {
     config.taps = {NormedTap(target.config.num_layers)};
-    config.draft_vocab_size = config.layer.vocab_size;
   }
   RETURN_IF_ERROR(fields.status());
   return config;

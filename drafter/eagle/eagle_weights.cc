@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/model/json_file.h"
@@ -15,6 +16,13 @@ struct Naming {
   std::string prefix;  // "" or "model."
   std::string layer;   // prefix and "midlayer." or "layers.0."
 };
+
+// What lies outside of the layers may lack the prefix that they have.
+std::string Spelled(const WeightFiles& files, const Naming& naming,
+                    const char* name) {
+  const std::string prefixed = absl::StrCat(naming.prefix, name);
+  return files.Has(prefixed) ? prefixed : name;
+}
 
 absl::StatusOr<Naming> FindNaming(const WeightFiles& files) {
   for (const char* prefix : {"", "model."}) {
@@ -145,9 +153,9 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
                                                const Naming& naming,
                                                const WeightFiles& files,
                                                NativeWeightLoader& loader) {
-  const std::string d2t = naming.prefix + "d2t";
+  const std::string d2t = Spelled(files, naming, "d2t");
   loader.Ignore(d2t);
-  loader.Ignore(naming.prefix + "t2d");  // says the same
+  loader.Ignore(Spelled(files, naming, "t2d"));  // says the same
   if (!files.Has(d2t)) {
     if (config.draft_vocab_size == config.layer.vocab_size) {
       return DraftVocabulary::Full(config.layer.vocab_size);
@@ -172,33 +180,44 @@ absl::Status CheckShared(const EagleConfig& config, const char* name) {
                    config.layer.hidden_size));
 }
 
-absl::Status LoadTables(const LoadedEagle& head, const Naming& naming,
-                        const HeadTarget& target, NativeWeightLoader& own,
-                        NativeWeightLoader& shared, EagleWeights& weights) {
-  const EagleConfig& config = head.config;
-  const int64_t hidden = config.layer.hidden_size;
-  const NativeWeightLoader::TableShape all = {.rows = config.layer.vocab_size,
-                                              .columns = hidden};
-  const std::string embedding = naming.prefix + "embed_tokens.weight";
-  if (own.Has(embedding)) {
-    ASSIGN_OR_RETURN(weights.tokens, own.Table(embedding, all));
-  } else {
-    RETURN_IF_ERROR(CheckShared(config, "embed_tokens.weight"));
-    ASSIGN_OR_RETURN(weights.tokens, shared.Table(target.embedding(), all));
+// Embedding and output rows: the head's own, or the target's.
+class TableLoader {
+ public:
+  struct Loaders {
+    NativeWeightLoader& own;
+    NativeWeightLoader& shared;
+  };
+  TableLoader(const LoadedEagle& head, const HeadTarget& target,
+              const Loaders& loaders)
+      : head_(head), target_(target), loaders_(loaders) {}
+
+  absl::StatusOr<nn::PackedMatrix> Embedding(const std::string& own) {
+    if (loaders_.own.Has(own)) return loaders_.own.Table(own, all());
+    RETURN_IF_ERROR(CheckShared(head_.config, "embed_tokens.weight"));
+    return loaders_.shared.Table(target_.embedding(), all());
   }
-  const std::string lm_head = naming.prefix + "lm_head";
-  if (own.Has(lm_head + ".weight")) {
-    ASSIGN_OR_RETURN(
-        weights.output_rows,
-        own.Linear({{lm_head, head.vocabulary.size()}}, {.inputs = hidden}));
-    return absl::OkStatus();
+
+  absl::StatusOr<NativeLinear> OutputRows(const std::string& own) {
+    const DraftVocabulary& vocabulary = head_.vocabulary;
+    if (loaders_.own.Has(own + ".weight")) {
+      return loaders_.own.Linear({{own, vocabulary.size()}},
+                                 {.inputs = all().columns});
+    }
+    RETURN_IF_ERROR(CheckShared(head_.config, "lm_head.weight"));
+    return loaders_.shared.Rows(target_.output_rows(), vocabulary.tokens(),
+                                all());
   }
-  RETURN_IF_ERROR(CheckShared(config, "lm_head.weight"));
-  ASSIGN_OR_RETURN(
-      weights.output_rows,
-      shared.Rows(target.output_rows(), head.vocabulary.tokens(), all));
-  return absl::OkStatus();
-}
+
+ private:
+  NativeWeightLoader::TableShape all() const {
+    return {.rows = head_.config.layer.vocab_size,
+            .columns = head_.config.layer.hidden_size};
+  }
+
+  const LoadedEagle& head_;
+  const HeadTarget& target_;
+  const Loaders loaders_;
+};
 
 absl::StatusOr<LoadedEagle> Load(const std::string& folder,
                                  const HeadTarget& target,
@@ -223,7 +242,13 @@ absl::StatusOr<LoadedEagle> Load(const std::string& folder,
                    LoadVocabulary(config, naming, files, own));
   LoadedEagle head = {.config = std::move(config),
                       .vocabulary = std::move(vocabulary)};
-  RETURN_IF_ERROR(LoadTables(head, naming, target, own, shared, *weights));
+  TableLoader tables(head, target, {own, shared});
+  ASSIGN_OR_RETURN(weights->tokens, tables.Embedding(Spelled(
+                                        files, naming, "embed_tokens.weight")));
+  ASSIGN_OR_RETURN(weights->output_rows,
+                   tables.OutputRows(files.Has("lm_head.weight")
+                                         ? "lm_head"
+                                         : naming.prefix + "lm_head"));
   // Only training reads these.
   for (const char* name : {"verifier_norm.weight", "verifier_lm_head.weight"}) {
     own.Ignore(naming.prefix + name);
@@ -239,7 +264,9 @@ absl::StatusOr<LoadedEagle> LoadEagle(const std::string& folder,
                                       const HeadTarget& target,
                                       const HeadMachine& machine) {
   absl::StatusOr<LoadedEagle> head = Load(folder, target, machine);
-  if (head.ok()) return head;
+  if (head.ok() || absl::StartsWith(head.status().message(), folder)) {
+    return head;
+  }
   return absl::Status(head.status().code(),
                       absl::StrCat(folder, ": ", head.status().message()));
 }
