@@ -78,6 +78,9 @@ absl::StatusOr<EagleConfig> ParseEagleConfig(const nlohmann::json& json,
                                       config.layer.num_layers,
                                       ": a head of more than one layer"));
   }
+  if (config.layer.activation != Activation::kSilu) {
+    fields.Unimplemented("a hidden_act but silu");
+  }
   config.target_hidden_size =
       fields.Size("target_hidden_size", config.layer.hidden_size);
   if (config.target_hidden_size != target.config.hidden_size) {

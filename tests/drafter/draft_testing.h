@@ -20,16 +20,21 @@
 
 namespace espalier::drafter {
 
-inline std::unique_ptr<Drafter> MakeDrafter(
-    const std::string& type, const std::map<std::string, std::string>& options,
-    int64_t vocab_size) {
+inline std::unique_ptr<Drafter> MakeDrafter(const std::string& type,
+                                            const DrafterOptions& options) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
-  auto drafter =
-      registry.Create(type, {.options = options, .vocab_size = vocab_size});
+  auto drafter = registry.Create(type, options);
   if (!drafter.ok()) ADD_FAILURE() << drafter.status();
   ESPALIER_CHECK(drafter.ok());
   return *std::move(drafter);
+}
+
+inline std::unique_ptr<Drafter> MakeDrafter(
+    const std::string& type, const std::map<std::string, std::string>& options,
+    int64_t vocab_size) {
+  return MakeDrafter(
+      type, DrafterOptions{.options = options, .vocab_size = vocab_size});
 }
 
 inline TokenTree DraftOne(Drafter& drafter, const SequenceView& view) {

@@ -15,7 +15,7 @@
 namespace espalier::drafter {
 namespace {
 
-constexpr int64_t kVocab = 12;
+constexpr int64_t kVocab = 96;  // of the golden heads
 
 std::vector<std::string> RegisteredNames() {
   DrafterRegistry registry("drafter");
@@ -32,43 +32,79 @@ std::string TableFile(const std::string& name) {
   return path;
 }
 
-class DrafterContractTest : public ::testing::TestWithParam<std::string> {
- protected:
-  // Options with which the type drafts something on random text.
-  std::unique_ptr<Drafter> Make() const {
-    std::string test =
-        ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::replace(test.begin(), test.end(), '/', '_');
-    const std::map<std::string, std::map<std::string, std::string>> options = {
-        {"prompt_lookup", {}}, {"ngram", {{"table", TableFile(test)}}}};
-    EXPECT_TRUE(options.count(GetParam())) << "add options for this type";
-    return MakeDrafter(GetParam(), options.at(GetParam()), kVocab);
-  }
+// What a type is made from so that it drafts something on random text.
+struct Subject {
+  std::map<std::string, std::string> options;
+  std::string target_folder;  // heads only
 };
+
+// A head of the golden tests.
+Subject HeadSubject(const std::string& fixture, const std::string& target) {
+  const std::string fixtures =
+      ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+  return {.options = {{"model", fixtures + fixture + "/head"}},
+          .target_folder = fixtures + "targets/" + target};
+}
 
 struct Sequence {
   uint64_t number = 0;
   std::vector<TokenId> tokens;
   SamplingParams sampling;
+  FeatureRows features;  // of all tokens but the last
+
+  void Resize(size_t length) {
+    tokens.resize(std::min(tokens.size(), length));
+    features.CutFrom(static_cast<int64_t>(tokens.size()) - 1);
+  }
+};
+
+class DrafterContractTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<Drafter> Make() const {
+    std::string test =
+        ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::replace(test.begin(), test.end(), '/', '_');
+    const std::map<std::string, Subject> subjects = {
+        {"prompt_lookup", {}},
+        {"ngram", {.options = {{"table", TableFile(test)}}}},
+        {"eagle", HeadSubject("eagle31_midlayer", "tied")},
+        {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")}};
+    EXPECT_TRUE(subjects.count(GetParam())) << "add a subject for this type";
+    const Subject& subject = subjects.at(GetParam());
+    return MakeDrafter(GetParam(), {.options = subject.options,
+                                    .target_folder = subject.target_folder,
+                                    .vocab_size = kVocab});
+  }
+
+  // With the features that the type wants.
+  std::vector<Sequence> RandomSequences(int count) const {
+    const int64_t width = Make()->wanted_features().width();
+    std::mt19937_64 random(22);
+    std::normal_distribution<float> normal;
+    std::vector<Sequence> sequences;
+    for (int i = 0; i < count; ++i) {
+      Sequence& sequence = sequences.emplace_back(Sequence{
+          .number = random(),
+          .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
+          .sampling = {.temperature = 0.5f * (i % 3), .seed = random()},
+          .features = {.width = width}});
+      std::vector<float> row(width);
+      for (size_t p = 0; width > 0 && p + 1 < sequence.tokens.size(); ++p) {
+        for (float& value : row) value = normal(random);
+        sequence.features.Append(row);
+      }
+    }
+    return sequences;
+  }
 };
 
 SequenceView ViewOf(const Sequence& sequence, DraftBudget budget) {
-  return {.id = {.coordinator_epoch = 5, .number = sequence.number},
-          .tokens = sequence.tokens,
-          .sampling = sequence.sampling,
-          .budget = budget};
-}
-
-std::vector<Sequence> RandomSequences(int count) {
-  std::mt19937_64 random(22);
-  std::vector<Sequence> sequences;
-  for (int i = 0; i < count; ++i) {
-    sequences.push_back(
-        {.number = random(),
-         .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
-         .sampling = {.temperature = 0.5f * (i % 3), .seed = random()}});
-  }
-  return sequences;
+  return {
+      .id = {.coordinator_epoch = 5, .number = sequence.number},
+      .tokens = sequence.tokens,
+      .sampling = sequence.sampling,
+      .budget = budget,
+      .features = sequence.features.width == 0 ? nullptr : &sequence.features};
 }
 
 void ExpectSame(const TokenTree& a, const TokenTree& b) {
@@ -144,7 +180,7 @@ TEST_P(DrafterContractTest, ABatchGivesWhatEachSequenceGivesAlone) {
     std::vector<Sequence> grown = sequences;
     std::vector<SequenceView> views;
     for (Sequence& sequence : grown) {
-      sequence.tokens.resize(std::min(sequence.tokens.size(), length));
+      sequence.Resize(length);
       views.push_back(ViewOf(sequence, kBudget));
     }
     auto trees = together->Draft(views);
@@ -168,7 +204,7 @@ TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
     auto stepwise = Make();
     for (size_t length = 1; length < sequence.tokens.size(); ++length) {
       Sequence prefix = sequence;
-      prefix.tokens.resize(length);
+      prefix.Resize(length);
       DraftOne(*stepwise, ViewOf(prefix, {.max_nodes = 0, .max_depth = 5}));
     }
     auto at_once = Make();

@@ -1,0 +1,102 @@
+// What happens to an EAGLE head when features are late or lost.
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "drafter/drafters.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/drafter/draft_testing.h"
+
+namespace espalier::drafter {
+namespace {
+
+constexpr int64_t kVocab = 96;
+constexpr DraftBudget kBudget = {.max_nodes = 12, .max_depth = 4};
+
+std::unique_ptr<Drafter> MakeHead() {
+  const std::string fixtures =
+      ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+  return MakeDrafter(
+      "eagle", {.options = {{"model", fixtures + "eagle31_midlayer/head"}},
+                .target_folder = fixtures + "targets/tied",
+                .vocab_size = kVocab});
+}
+
+class EagleDrafterTest : public ::testing::Test {
+ protected:
+  EagleDrafterTest() {
+    std::mt19937_64 random(3);
+    std::normal_distribution<float> normal;
+    tokens_ = RandomTokens(random, 40, kVocab);
+    features_.width = head_->wanted_features().width();
+    std::vector<float> row(features_.width);
+    for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
+      for (float& value : row) value = normal(random);
+      features_.Append(row);
+    }
+  }
+
+  // The first `length` tokens with the features of positions first .. end - 1.
+  TokenTree Draft(Drafter& head, int64_t length, int64_t first, int64_t end,
+                  const DraftBudget& budget = kBudget) {
+    FeatureRows rows = features_;
+    rows.CutFrom(end);
+    rows.CutBefore(first);
+    return DraftOne(head, {.id = {1, 1},
+                           .tokens = absl::MakeConstSpan(tokens_).first(length),
+                           .budget = budget,
+                           .features = &rows});
+  }
+
+  const std::unique_ptr<Drafter> head_ = MakeHead();
+  std::vector<TokenId> tokens_;
+  FeatureRows features_;
+};
+
+TEST_F(EagleDrafterTest, WithoutTheLastFeatureNothingIsDrafted) {
+  EXPECT_EQ(Draft(*head_, 30, 0, 28).num_nodes(), 1);
+  // When it comes, all is as if it had never been late.
+  const TokenTree tree = Draft(*head_, 30, 0, 29);
+  EXPECT_EQ(tree.num_nodes(), 13);
+  EXPECT_EQ(tree.tokens, Draft(*MakeHead(), 30, 0, 29).tokens);
+}
+
+TEST_F(EagleDrafterTest, LostFeaturesAreWorkedWithout) {
+  const TokenTree tree = Draft(*head_, 30, 10, 29);
+  EXPECT_EQ(tree.num_nodes(), 13);
+  const TokenTree whole = Draft(*MakeHead(), 30, 0, 29);
+  EXPECT_NE(tree.log_probs, whole.log_probs);
+}
+
+TEST_F(EagleDrafterTest, RowsThatWereComputedStayWhenTheirFeaturesGo) {
+  Draft(*head_, 30, 0, 29);
+  const TokenTree tree = Draft(*head_, 32, 25, 31);
+  EXPECT_EQ(tree.tokens, Draft(*MakeHead(), 32, 0, 31).tokens);
+}
+
+TEST_F(EagleDrafterTest, BehindAGapTheHeadStartsAgain) {
+  Draft(*head_, 20, 0, 19);
+  const TokenTree tree = Draft(*head_, 35, 25, 34);
+  EXPECT_EQ(tree.tokens, Draft(*MakeHead(), 35, 25, 34).tokens);
+  EXPECT_EQ(tree.num_nodes(), 13);
+}
+
+TEST_F(EagleDrafterTest, AnUnaskedHeadIsAdvancedToo) {
+  for (int64_t length = 2; length < 40; ++length) {
+    Draft(*head_, length, 0, length - 1, {.max_nodes = 0, .max_depth = 4});
+  }
+  const auto always_asked = MakeHead();
+  for (int64_t length = 2; length < 40; ++length) {
+    Draft(*always_asked, length, 0, length - 1);
+  }
+  const TokenTree tree = Draft(*head_, 40, 0, 39);
+  const TokenTree expected = Draft(*always_asked, 40, 0, 39);
+  EXPECT_EQ(tree.tokens, expected.tokens);
+  EXPECT_EQ(tree.parents, expected.parents);
+  EXPECT_EQ(tree.log_probs, expected.log_probs);
+}
+
+}  // namespace
+}  // namespace espalier::drafter
