@@ -264,10 +264,13 @@ class RawDrafter final : public v1::Drafter::CallbackService {
       Write();
     }
     void OnWriteDone(bool) override {
-      const bool all =
-          !left_.front().has_proposal() || !left_.front().proposal().partial();
+      const bool more = left_.front().proposal().partial();
       left_.erase(left_.begin());
-      all ? StartRead(&request_) : Write();
+      if (more) {
+        Write();
+      } else {
+        StartRead(&request_);
+      }
     }
     void OnDone() override { delete this; }
 
@@ -287,7 +290,7 @@ TEST_P(RemoteEndpointTest, AnAnswerWithAnUnreadablePartIsMalformed) {
   v1::DraftResponse part = good;
   part.mutable_proposal()->set_partial(true);
   v1::DraftResponse bad = part;
-  bad.mutable_proposal()->mutable_tree()->clear_parents();
+  bad.mutable_proposal()->mutable_tree()->clear_parent();
   RawDrafter drafter;
   drafter.answers = {part, bad, part, good};
   v1::ServerConfig config;
