@@ -12,8 +12,8 @@ constexpr int kNumPositions = 16;
 
 // In the order of their enums.
 constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
-    "used",      "empty",   "late",  "stale",
-    "malformed", "timeout", "error", "skipped"};
+    "used",    "empty",   "late",  "stale",  "malformed",
+    "timeout", "partial", "error", "skipped"};
 constexpr const char* kDegradedNames[kNumDegradedReasons] = {
     "no_drafter", "all_late", "malformed"};
 constexpr const char* kRejectNames[kNumRejectReasons] = {

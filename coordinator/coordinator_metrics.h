@@ -24,10 +24,11 @@ enum class DraftOutcome {
   kStale,      // its copy of the sequence was out of step
   kMalformed,  // lied; not asked again in this session
   kTimeout,    // the round waited for it in vain
+  kPartial,    // the round waited and then used the part that had come
   kError,      // the call failed
   kSkipped,    // not asked: an old request is still unanswered
 };
-inline constexpr int kNumDraftOutcomes = 8;
+inline constexpr int kNumDraftOutcomes = 9;
 
 // Why a step decoded plainly although speculation was wanted.
 enum class DegradedReason { kNoDrafter, kAllLate, kMalformed };

@@ -51,9 +51,26 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
       static_cast<double>(features.num_bytes()));
   branch.peer->endpoint->Propose(
       branch.link.Ask(session, round_, budget, std::move(features)), deadline,
+      scope_.Listen<Proposal>([this, index, round = round_](Proposal proposal) {
+        OnPartial(index, round, std::move(proposal));
+      }),
       scope_.Reply<Proposal>([this, index](absl::StatusOr<Proposal> reply) {
         OnReply(index, std::move(reply));
       }));
+}
+
+// The round stands still for the answer all the same.
+void DraftFanout::OnPartial(int index, uint64_t round, Proposal proposal) {
+  if (then_ == nullptr || round != round_) return;  // too late to be of use
+  Branch& branch = branches_[index];
+  const DraftOutcome outcome =
+      branch.link.ReceivePartial(std::move(proposal), vocab_size_);
+  if (outcome == DraftOutcome::kMalformed) {
+    saw_malformed_ = true;
+    StopWaiting(branch);
+  } else if (outcome == DraftOutcome::kUsed) {
+    branch.peer->health.OnAnswer();
+  }
 }
 
 void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
@@ -77,6 +94,10 @@ void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
   saw_answer_ |=
       outcome == DraftOutcome::kUsed || outcome == DraftOutcome::kEmpty;
   saw_malformed_ |= outcome == DraftOutcome::kMalformed;
+  StopWaiting(branch);
+}
+
+void DraftFanout::StopWaiting(Branch& branch) {
   if (!branch.awaited) return;
   branch.awaited = false;
   if (--num_awaited_ == 0) Finish();
@@ -95,6 +116,10 @@ void DraftFanout::OnDeadline() {
   for (Branch& branch : branches_) {
     if (!branch.awaited) continue;
     branch.awaited = false;
+    if (TreeOf(branch) != nullptr) {
+      branch.peer->metrics->Count(DraftOutcome::kPartial);
+      continue;
+    }
     ++branch.troubles.timeouts;
     branch.peer->metrics->Count(DraftOutcome::kTimeout);
     branch.peer->health.OnTimeout();
@@ -106,12 +131,16 @@ void DraftFanout::OnDeadline() {
 void DraftFanout::Finish() {
   Drafts drafts;
   for (int i = 0; i < num_drafters(); ++i) {
-    const TokenTree* tree = branches_[i].link.TreeOf(round_);
-    if (tree == nullptr || tree->num_nodes() == 1) continue;
-    drafts.trees.push_back({.drafter = i, .tree = tree});
+    const TokenTree* tree = TreeOf(branches_[i]);
+    if (tree != nullptr) drafts.trees.push_back({.drafter = i, .tree = tree});
   }
   if (drafts.trees.empty()) drafts.degraded = WhyDegraded();
   std::exchange(then_, nullptr)(std::move(drafts));
+}
+
+const TokenTree* DraftFanout::TreeOf(const Branch& branch) const {
+  const TokenTree* tree = branch.link.TreeOf(round_);
+  return tree != nullptr && tree->num_nodes() > 1 ? tree : nullptr;
 }
 
 std::optional<DegradedReason> DraftFanout::WhyDegraded() const {

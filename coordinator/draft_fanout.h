@@ -30,7 +30,8 @@ struct DrafterPeer {
 
 // Asks the drafters of one session for trees and collects those that come in
 // time. Whatever a drafter does or fails to do, a round waits for the deadline
-// at most and goes on without it. Lives on the executor.
+// at most and goes on with what has come: a whole tree, a part of it, nothing.
+// Lives on the executor.
 class DraftFanout {
  public:
   struct Drafts {
@@ -75,10 +76,14 @@ class DraftFanout {
 
   void Ask(int index, const Session& session, DraftBudget budget,
            absl::Time deadline);
+  void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, absl::StatusOr<Proposal> reply);
   DraftOutcome Classify(const DrafterLink::Answer& answer) const;
+  void StopWaiting(Branch& branch);
   void OnDeadline();
   void Finish();
+  // What it has proposed in this round; null: nothing.
+  const TokenTree* TreeOf(const Branch& branch) const;
   std::optional<DegradedReason> WhyDegraded() const;
 
   const ExecutorScope& scope_;

@@ -23,6 +23,15 @@ ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
           .features = std::move(features)};
 }
 
+DraftOutcome DrafterLink::ReceivePartial(Proposal proposal,
+                                         int64_t vocab_size) {
+  ESPALIER_CHECK(pending_.has_value());
+  const DraftOutcome outcome =
+      TakeTree(std::move(proposal), *pending_, vocab_size);
+  if (outcome == DraftOutcome::kMalformed) Quarantine();
+  return outcome;
+}
+
 DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
                                          int64_t vocab_size) {
   ESPALIER_CHECK(pending_.has_value());
@@ -33,26 +42,40 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
   answer.outcome = reply.ok()
                        ? ReceiveTree(*std::move(reply), asked, vocab_size)
                        : ReceiveError(reply.status(), asked);
-  if (answer.outcome == DraftOutcome::kMalformed) quarantined_ = true;
+  if (answer.outcome == DraftOutcome::kMalformed) Quarantine();
   return answer;
 }
 
 DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
                                       int64_t vocab_size) {
+  const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
+  if (outcome != DraftOutcome::kMalformed) {
+    held_length_ = asked.committed_length;
+    features_end_ = asked.features_end;
+  }
+  return outcome;
+}
+
+// Who lied is not believed any more.
+DraftOutcome DrafterLink::TakeTree(Proposal proposal, const Pending& asked,
+                                   int64_t vocab_size) {
   const TokenTree::Limits limits = {.max_nodes = asked.budget.max_nodes,
                                     .max_depth = asked.budget.max_depth,
                                     .vocab_size = vocab_size};
-  if (proposal.round != asked.round ||
+  if (quarantined_ || proposal.round != asked.round ||
       proposal.committed_length != asked.committed_length ||
       !proposal.tree.Validate(limits).ok() ||
       proposal.tree.tokens[0] != asked.root) {
     return DraftOutcome::kMalformed;
   }
-  held_length_ = asked.committed_length;
-  features_end_ = asked.features_end;
   tree_ = std::move(proposal.tree);
   tree_round_ = asked.round;
   return tree_.num_nodes() > 1 ? DraftOutcome::kUsed : DraftOutcome::kEmpty;
+}
+
+void DrafterLink::Quarantine() {
+  quarantined_ = true;
+  tree_round_ = 0;
 }
 
 // After an error without a held length the drafter may or may not have applied

@@ -36,10 +36,13 @@ class DrafterLink {
     DraftOutcome outcome;  // kUsed, kEmpty, kStale, kMalformed or kError
     bool unavailable = false;
   };
+  // Takes a tree that comes before the answer to the unanswered request, and
+  // that the answer's will replace. kUsed, kEmpty or kMalformed.
+  DraftOutcome ReceivePartial(Proposal proposal, int64_t vocab_size);
   // Takes the answer to the unanswered request.
   Answer Receive(absl::StatusOr<Proposal> reply, int64_t vocab_size);
 
-  // The valid tree of this round; null: none.
+  // The valid tree of this round, whole or partial; null: none.
   const TokenTree* TreeOf(uint64_t round) const {
     return tree_round_ == round ? &tree_ : nullptr;
   }
@@ -53,8 +56,11 @@ class DrafterLink {
     DraftBudget budget;
   };
 
+  DraftOutcome TakeTree(Proposal proposal, const Pending& asked,
+                        int64_t vocab_size);
   DraftOutcome ReceiveTree(Proposal proposal, const Pending& asked,
                            int64_t vocab_size);
+  void Quarantine();
   DraftOutcome ReceiveError(const absl::Status& status, const Pending& asked);
 
   int64_t held_length_ = 0;

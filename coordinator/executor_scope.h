@@ -41,6 +41,17 @@ class ExecutorScope {
     };
   }
 
+  // The same for what a peer may say any number of times before its answer.
+  template <typename T, typename Then>
+  absl::AnyInvocable<void(T)> Listen(Then then) const {
+    return [executor = executor_, alive = std::weak_ptr<const bool>(alive_),
+            then = std::move(then)](T value) {
+      executor->Post([alive, then, value = std::move(value)]() mutable {
+        if (!alive.expired()) then(std::move(value));
+      });
+    };
+  }
+
   absl::Time Now() const { return executor_->Now(); }
 
   // Whatever was posted and has not run never will.

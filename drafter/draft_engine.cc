@@ -48,6 +48,14 @@ absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
   return absl::OkStatus();
 }
 
+Proposal AnswerTo(const ProposeRequest& request, TokenTree tree,
+                  absl::Duration compute_time) {
+  return {.round = request.update.round,
+          .committed_length = request.update.committed_length(),
+          .tree = std::move(tree),
+          .compute_time = compute_time};
+}
+
 }  // namespace
 
 DraftEngine::DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
@@ -77,8 +85,9 @@ DraftEngine::~DraftEngine() {
 }
 
 void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
-                          Done<Proposal> done) {
-  Work work = {std::move(request), deadline, std::move(done)};
+                          OnPartial on_partial, Done<Proposal> done) {
+  Work work = {std::move(request), deadline, std::move(on_partial),
+               std::move(done)};
   {
     MutexLock lock(&mutex_);
     // More could not be held at once anyway.
@@ -162,22 +171,7 @@ absl::Status DraftEngine::Admit(const ProposeRequest& request) {
 void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
   const absl::Time start = executor_.Now();
   std::vector<SequenceView> views;
-  for (const Work& work : batch) {
-    const DraftBudget& wanted = work.request.budget;
-    views.push_back(
-        {.id = work.request.update.sequence,
-         .tokens = *store_.Find(work.request.update.sequence),
-         .sampling = work.request.update.sampling,
-         .budget = {.max_nodes =
-                        work.deadline <= start
-                            ? 0
-                            : std::min(wanted.max_nodes, options_.max_nodes),
-                    .max_depth =
-                        std::min(wanted.max_depth, options_.max_depth)},
-         .features = options_.features.taps.empty()
-                         ? nullptr
-                         : store_.FindFeatures(work.request.update.sequence)});
-  }
+  for (Work& work : batch) views.push_back(ViewOf(work, start));
   absl::StatusOr<std::vector<TokenTree>> trees = Draft(views);
   const absl::Duration compute_time = executor_.Now() - start;
   metrics_.compute_seconds.Observe(absl::ToDoubleSeconds(compute_time));
@@ -189,12 +183,34 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
     TokenTree& tree = (*trees)[i];
     metrics_.proposed_nodes.Increment(
         static_cast<double>(tree.num_nodes() - 1));
-    std::move(batch[i].done)(Proposal{
-        .round = batch[i].request.update.round,
-        .committed_length = static_cast<int64_t>(views[i].tokens.size()),
-        .tree = std::move(tree),
-        .compute_time = compute_time});
+    std::move(batch[i].done)(
+        AnswerTo(batch[i].request, std::move(tree), compute_time));
   }
+}
+
+// Valid as long as `work` stays where it is.
+SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
+  const SequenceUpdate& update = work.request.update;
+  const DraftBudget& wanted = work.request.budget;
+  SequenceView view = {
+      .id = update.sequence,
+      .tokens = *store_.Find(update.sequence),
+      .sampling = update.sampling,
+      .budget = {
+          .max_nodes = work.deadline <= start
+                           ? 0
+                           : std::min(wanted.max_nodes, options_.max_nodes),
+          .max_depth = std::min(wanted.max_depth, options_.max_depth)}};
+  if (!options_.features.taps.empty()) {
+    view.features = store_.FindFeatures(update.sequence);
+  }
+  if (work.on_partial) {
+    view.report = [this, &work, start](TokenTree tree) {
+      work.on_partial(
+          AnswerTo(work.request, std::move(tree), executor_.Now() - start));
+    };
+  }
+  return view;
 }
 
 // The request is not to blame for what the drafter says, so every error of its

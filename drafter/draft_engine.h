@@ -42,13 +42,14 @@ class DraftEngine final : public DraftEndpoint {
   // is answered with the root alone. Errors beside those of DraftEndpoint:
   // CANCELLED: EndSequence came first; INTERNAL: the drafter failed.
   void Propose(ProposeRequest request, absl::Time deadline,
-               Done<Proposal> done) override;
+               OnPartial on_partial, Done<Proposal> done) override;
   void EndSequence(SequenceId sequence) override;
 
  private:
   struct Work {
     ProposeRequest request;
     absl::Time deadline;
+    OnPartial on_partial;
     Done<Proposal> done;
   };
 
@@ -56,6 +57,7 @@ class DraftEngine final : public DraftEndpoint {
   void DraftBatch();
   absl::Status Admit(const ProposeRequest& request);
   void DraftAndAnswer(std::vector<Work> batch);
+  SequenceView ViewOf(Work& work, absl::Time start);
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> views);
   void SweepIdle();

@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_DRAFTER_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,10 @@ struct SequenceView {
   // late or lost. What was lost stays lost: first_position may then be above 0,
   // and grow. Null if wanted_features() is empty.
   const FeatureRows* features = nullptr;
+  // Takes the best tree so far, within the budget; it replaces the one before.
+  // A round that cannot wait uses it, so call it before more work that takes
+  // long. Null: nobody would see it.
+  std::function<void(TokenTree)> report = nullptr;
 };
 
 // A drafting algorithm: prompt lookup, a draft head, a small model. Called from

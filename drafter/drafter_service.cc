@@ -1,6 +1,7 @@
 #include "drafter/drafter_service.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,12 @@ absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
   return request;
 }
 
+v1::DraftResponse Write(const Proposal& proposal) {
+  v1::DraftResponse response;
+  *response.mutable_proposal() = ToProto(proposal);
+  return response;
+}
+
 void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
             const v1::DraftRequest& message,
             const std::vector<v1::DraftRequest>& parts, Streams::Reply reply) {
@@ -35,16 +42,20 @@ void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
     reply(request.status());
     return;
   }
+  const auto shared = std::make_shared<Streams::Reply>(std::move(reply));
   endpoint.Propose(
       *std::move(request), absl::Now() + TimeBudget(message.propose()),
-      [reply = std::move(reply)](absl::StatusOr<Proposal> proposal) mutable {
-        if (!proposal.ok()) {
-          reply(proposal.status());
-          return;
+      [shared](const Proposal& proposal) {
+        v1::DraftResponse part = Write(proposal);
+        part.mutable_proposal()->set_partial(true);
+        shared->SendPart(std::move(part));
+      },
+      [shared](absl::StatusOr<Proposal> proposal) {
+        if (proposal.ok()) {
+          (*shared)(Write(*proposal));
+        } else {
+          (*shared)(proposal.status());
         }
-        v1::DraftResponse response;
-        *response.mutable_proposal() = ToProto(*proposal);
-        reply(std::move(response));
       });
 }
 

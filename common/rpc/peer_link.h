@@ -46,6 +46,8 @@ class PeerLink {
   // The answer, and its parts that came before it.
   using Reply = absl::AnyInvocable<void(absl::StatusOr<Response>,
                                         std::vector<Response> parts) &&>;
+  // A part as it comes, which is then not kept for the answer.
+  using OnPart = absl::AnyInvocable<void(Response)>;
 
   explicit PeerLink(PeerOptions options)
       : options_(std::move(options)),
@@ -70,12 +72,18 @@ class PeerLink {
 
   // Sends `parts`, then `request`, under a fresh id. `reply` runs on a gRPC
   // thread and must not block; UNAVAILABLE at once if the peer is not ready.
-  void Call(Request request, Reply reply, std::vector<Request> parts = {}) {
+  // `on_part` likewise, before it and never at the same time.
+  void Call(Request request, Reply reply, std::vector<Request> parts = {},
+            OnPart on_part = nullptr) {
     {
       MutexLock lock(&mutex_);
       if (status_.state == PeerState::kReady && !closing_) {
         const uint64_t id = next_id_++;
-        pending_.emplace(id, Expected{.reply = std::move(reply)});
+        Expected expected = {.reply = std::move(reply)};
+        if (on_part) {
+          expected.on_part = std::make_shared<OnPart>(std::move(on_part));
+        }
+        pending_.emplace(id, std::move(expected));
         for (Request& part : parts) {
           part.set_request_id(id);
           stream_->Send(std::move(part));
@@ -125,7 +133,8 @@ class PeerLink {
   using Stream = ClientStream<Request, Response>;
   struct Expected {
     Reply reply;
-    std::vector<Response> parts;  // that have arrived
+    std::shared_ptr<OnPart> on_part;  // null: parts are kept
+    std::vector<Response> parts;      // that have arrived
   };
   using Pending = absl::flat_hash_map<uint64_t, Expected>;
 
@@ -166,6 +175,7 @@ class PeerLink {
   // On gRPC threads, one at a time, like OnClosed.
   void OnResponse(Response response) {
     Expected expected;
+    std::shared_ptr<OnPart> on_part;
     {
       MutexLock lock(&mutex_);
       if (status_.state != PeerState::kReady) {
@@ -174,14 +184,19 @@ class PeerLink {
       }
       auto found = pending_.find(response.request_id());
       if (found == pending_.end()) return;  // nobody waits for it any more
-      if (Wire::IsPart(response)) {
+      if (!Wire::IsPart(response)) {
+        expected = std::move(found->second);
+        pending_.erase(found);
+      } else if (found->second.on_part == nullptr) {
         found->second.parts.push_back(std::move(response));
         return;
+      } else {
+        on_part = found->second.on_part;
       }
-      expected = std::move(found->second);
-      pending_.erase(found);
     }
-    if (response.has_failure()) {
+    if (on_part != nullptr) {
+      (*on_part)(std::move(response));
+    } else if (response.has_failure()) {
       std::move(expected.reply)(FromFailure(response.failure()), {});
     } else {
       std::move(expected.reply)(std::move(response), std::move(expected.parts));

@@ -17,18 +17,49 @@ class RemoteDraftEndpoint::Link : public PeerLink<DraftWire> {
 
 namespace {
 
-absl::StatusOr<Proposal> Read(absl::StatusOr<v1::DraftResponse> response) {
-  if (!response.ok()) return std::move(response).status();
-  if (!response->has_proposal()) {
+absl::StatusOr<Proposal> Read(const v1::DraftResponse& response) {
+  if (!response.has_proposal()) {
     return absl::InternalError("the drafter's answer is no proposal");
   }
-  auto proposal = FromProto(response->proposal());
+  auto proposal = FromProto(response.proposal());
   if (!proposal.ok()) {
     return absl::InternalError(absl::StrCat("malformed answer of the drafter: ",
                                             proposal.status().message()));
   }
   return proposal;
 }
+
+// Reads what comes for one request. An answer is as good as its worst part.
+class Receiver {
+ public:
+  Receiver(OnPartial on_partial, Done<Proposal> done)
+      : on_partial_(std::move(on_partial)), done_(std::move(done)) {}
+
+  void TakePartial(const v1::DraftResponse& response) {
+    if (!trouble_.ok()) return;
+    absl::StatusOr<Proposal> proposal = Read(response);
+    if (!proposal.ok()) {
+      trouble_ = proposal.status();
+    } else if (on_partial_) {
+      on_partial_(*std::move(proposal));
+    }
+  }
+
+  void TakeAnswer(absl::StatusOr<v1::DraftResponse> response) {
+    if (!response.ok()) {
+      std::move(done_)(std::move(response).status());
+    } else if (!trouble_.ok()) {
+      std::move(done_)(trouble_);
+    } else {
+      std::move(done_)(Read(*response));
+    }
+  }
+
+ private:
+  OnPartial on_partial_;
+  Done<Proposal> done_;
+  absl::Status trouble_;  // of a part
+};
 
 }  // namespace
 
@@ -38,15 +69,18 @@ RemoteDraftEndpoint::RemoteDraftEndpoint(PeerOptions options)
 RemoteDraftEndpoint::~RemoteDraftEndpoint() = default;
 
 void RemoteDraftEndpoint::Propose(ProposeRequest request, absl::Time deadline,
-                                  Done<Proposal> done) {
+                                  OnPartial on_partial, Done<Proposal> done) {
   v1::DraftRequest message;
   *message.mutable_propose() = ToProto(request, deadline - absl::Now());
+  auto receiver =
+      std::make_shared<Receiver>(std::move(on_partial), std::move(done));
   link_->Call(
       std::move(message),
-      [done = std::move(done)](auto response, auto /*parts*/) mutable {
-        std::move(done)(Read(std::move(response)));
+      [receiver](auto response, auto /*parts*/) {
+        receiver->TakeAnswer(std::move(response));
       },
-      ToParts<v1::DraftRequest>(request.features));
+      ToParts<v1::DraftRequest>(request.features),
+      [receiver](auto response) { receiver->TakePartial(response); });
 }
 
 void RemoteDraftEndpoint::EndSequence(SequenceId sequence) {

@@ -12,16 +12,16 @@ namespace espalier {
 
 // A drafter on the other side of a wire. Connects by itself, again and again;
 // while it is not ready every Propose answers UNAVAILABLE at once, and a broken
-// stream answers so for all that is unanswered. `done` runs on a gRPC thread or
-// on the caller's. Thread-safe. The destructor waits for callbacks: not for a
-// gRPC thread.
+// stream answers so for all that is unanswered. `on_partial` and `done` run on
+// a gRPC thread, `done` possibly on the caller's. Thread-safe. The destructor
+// waits for callbacks: not for a gRPC thread.
 class RemoteDraftEndpoint final : public DraftEndpoint {
  public:
   explicit RemoteDraftEndpoint(PeerOptions options);
   ~RemoteDraftEndpoint() override;
 
   void Propose(ProposeRequest request, absl::Time deadline,
-               Done<Proposal> done) override;
+               OnPartial on_partial, Done<Proposal> done) override;
   void EndSequence(SequenceId sequence) override;
 
   PeerStatus status() const;

@@ -38,6 +38,15 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     if (idle) WriteFront();
   }
 
+  // Sends a part of an answer that will follow. Thread-safe.
+  void SendPart(Response part) {
+    MutexLock lock(&mutex_);
+    if (closing_) return;
+    const bool idle = queue_.empty();
+    queue_.push_back({.response = std::move(part), .is_part = true});
+    if (idle) WriteFront();
+  }
+
   // Ends the stream with `status` when the queued answers are written; takes
   // no further requests. Thread-safe.
   void Close(grpc::Status status) {

@@ -107,6 +107,12 @@ class ServerStreams<Wire>::Reply {
     if (stream_) (*this)(absl::InternalError("the request was dropped"));
   }
 
+  // Sends a part ahead of the answer. REQUIRES: not answered yet.
+  void SendPart(Response part) const {
+    part.set_request_id(request_id_);
+    stream_->SendPart(std::move(part));
+  }
+
   void operator()(absl::StatusOr<Response> response,
                   std::vector<Response> parts = {}) {
     if (!response.ok()) {

@@ -23,7 +23,9 @@ struct DraftWire {
   }
   // Whether a message only prepares the next one, which has its request_id.
   static bool IsPart(const Request& request) { return request.has_features(); }
-  static bool IsPart(const Response& /*response*/) { return false; }
+  static bool IsPart(const Response& response) {
+    return response.has_proposal() && response.proposal().partial();
+  }
   static void Open(Service::Stub& stub, grpc::ClientContext& context,
                    grpc::ClientBidiReactor<Request, Response>& reactor) {
     stub.async()->Draft(&context, &reactor);

@@ -16,6 +16,11 @@ namespace espalier {
 template <typename T>
 using Done = absl::AnyInvocable<void(absl::StatusOr<T>) &&>;
 
+// The best tree so far, as a proposal that takes the place of the ones before
+// it. Runs any number of times, on any thread, one after another and all before
+// `done`. Must not block. Null: only the whole tree is of use.
+using OnPartial = absl::AnyInvocable<void(Proposal)>;
+
 // Thread-safe. Errors of both endpoints:
 //   FAILED_PRECONDITION with a held length (stale_base.h): the update does not
 //     fit the peer's copy; send it again from the held length.
@@ -26,10 +31,11 @@ class DraftEndpoint {
  public:
   virtual ~DraftEndpoint() = default;
   // Applies the update and drafts a tree under the budget. `deadline` is when
-  // the tree becomes useless, so a drafter may stop early.
+  // the tree becomes useless, so a drafter may stop early; one that needs long
+  // tells `on_partial` what it has.
   // REQUIRES: no other Propose of the sequence is unanswered.
   virtual void Propose(ProposeRequest request, absl::Time deadline,
-                       Done<Proposal> done) = 0;
+                       OnPartial on_partial, Done<Proposal> done) = 0;
   // Forgets the sequence. Unknown sequences are ignored.
   virtual void EndSequence(SequenceId sequence) = 0;
 };

@@ -213,6 +213,9 @@ absl::Status EagleDrafter::Grow(std::vector<Growth>& growths) {
                                  }),
                   growing.end());
     if (growing.empty()) return absl::OkStatus();
+    for (const Growth* growth : growing) {
+      if (growth->view.report) growth->view.report(growth->tree.Best());
+    }
     RETURN_IF_ERROR(RunFrontiers(growing));
     RETURN_IF_ERROR(ExpandFrontiers(growing));
   }

@@ -103,6 +103,12 @@ TEST(CoordinatorMetricsTest, CountsEachFaultOfADrafter) {
   EXPECT_EQ(degraded("malformed"), 1);
   EXPECT_EQ(degraded("all_late"), 3);
   EXPECT_EQ(degraded("no_drafter"), 0);
+
+  cluster.drafters[0]->Behave(
+      {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(1)});
+  cluster.Run(ToyCluster::Request(5));
+  EXPECT_EQ(outcomes("d0", "partial"), 1);
+  EXPECT_EQ(outcomes("d0", "timeout"), 1);
 }
 
 TEST(CoordinatorMetricsTest, GaugesFollowTheLoadAndReturnToZero) {

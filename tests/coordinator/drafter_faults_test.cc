@@ -69,7 +69,17 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"ReplayedRound", Lie([](Proposal& p) { --p.round; })},
         Fault{"WrongRoot", Lie([](Proposal& p) {
                 p.tree.tokens[0] = (p.tree.tokens[0] + 1) % 50;
-              })}),
+              })},
+        Fault{"LiesInAPart",
+              {.part = [](Proposal& p) { p.tree.parents[1] = 1; }}},
+        Fault{"LiesInAPartAndHangs",
+              {.delay = kHeld, .part = [](Proposal& p) { ++p.round; }}},
+        Fault{"PartWithNothing",
+              {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(0)}},
+        Fault{"LatePart",
+              {.delay = kTimeout + absl::Milliseconds(2),
+               .part = FakeDraftEndpoint::FirstNodes(3),
+               .part_delay = kTimeout + absl::Milliseconds(1)}}),
     [](const auto& suite) { return std::string(suite.param.name); });
 
 TEST(DrafterFaultsTest, WrongTokensCostNothingButTheirNodes) {
@@ -172,6 +182,70 @@ TEST(DrafterFaultsTest, AnswerInTimeClosesTheCircuit) {
   EXPECT_EQ(seen.report.spec.num_spec_steps, 1 + 2);
   EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
   EXPECT_TRUE(cluster.coordinator->Drafters()[0].up);
+}
+
+TEST(DrafterFaultsTest, WhatHungDrafterToldBeforeIsUsedAtTheDeadline) {
+  ToyCluster cluster(1);
+  cluster.drafters[0]->Behave(
+      {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(3)});
+  const GenerationRequest request = ToyCluster::Request(12);
+  const Seen seen = cluster.Run(request);
+  EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+  ASSERT_FALSE(seen.steps.empty());
+  EXPECT_EQ(seen.report.spec.num_accepted_draft_tokens, 3);
+  EXPECT_EQ(seen.report.spec.num_spec_steps, 1 + 8);
+  // It owes its answer still.
+  EXPECT_EQ(cluster.drafters[0]->requests().size(), 1u);
+  EXPECT_EQ(seen.report.timing.draft_wait, kTimeout);
+  EXPECT_EQ(seen.report.spec.drafters[0].timeouts, 0);
+}
+
+TEST(DrafterFaultsTest, WholeTreeInTimeReplacesItsParts) {
+  ToyCluster cluster(1);
+  cluster.drafters[0]->Behave({.delay = kTimeout / 2, .part = [](Proposal& p) {
+                                 p.tree.tokens[1] = (p.tree.tokens[1] + 1) % 50;
+                               }});
+  const GenerationRequest request = ToyCluster::Request(18);
+  const Seen seen = cluster.Run(request);
+  EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+  EXPECT_EQ(seen.report.spec.num_spec_steps, 2);
+}
+
+TEST(DrafterFaultsTest, RestOfALateTreeIsDroppedAndItsDrafterAskedAgain) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
+  cluster.drafters[0]->Behave({.delay = kTimeout + absl::Milliseconds(5),
+                               .part = FakeDraftEndpoint::FirstNodes(3),
+                               .part_delay = kTimeout / 2});
+  const GenerationRequest request = ToyCluster::Request(12);
+  const Seen seen = cluster.Run(request);
+  EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+  // Every round waits for the deadline, and the answer comes while its tree's
+  // part is verified.
+  EXPECT_EQ(seen.report.spec.num_spec_steps, 3);
+  EXPECT_EQ(cluster.drafters[0]->requests().size(), 3u);
+  EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
+}
+
+TEST(DrafterFaultsTest, PartThatIsARootAloneIsATimeout) {
+  ToyCluster cluster(1, {.drafter_timeouts_to_open = 1});
+  cluster.drafters[0]->Behave(
+      {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(0)});
+  const Seen seen = cluster.Run(ToyCluster::Request());
+  EXPECT_EQ(seen.report.spec.drafters[0].timeouts, 1);
+  EXPECT_TRUE(cluster.coordinator->Drafters()[0].circuit_open);
+}
+
+TEST(DrafterFaultsTest, PartInTimeKeepsTheCircuitClosed) {
+  ToyCluster cluster(1, {.drafter_timeouts_to_open = 1});
+  cluster.drafters[0]->Behave(
+      {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(2)});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(cluster.Run(ToyCluster::Request())
+                  .report.spec.num_accepted_draft_tokens,
+              2);
+  }
+  EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
 }
 
 TEST(DrafterFaultsTest, NothingToProposeIsNoFault) {

@@ -93,6 +93,28 @@ TEST_F(DrafterLinkTest, IsQuarantinedIfItClaimsToHoldTokensThatDoNotExist) {
   EXPECT_TRUE(link_.quarantined());
 }
 
+TEST_F(DrafterLinkTest, PartIsATreeUntilTheAnswerReplacesIt) {
+  Ask(1);
+  EXPECT_EQ(link_.ReceivePartial(Good(1), kVocabSize), DraftOutcome::kUsed);
+  ASSERT_NE(link_.TreeOf(1), nullptr);
+  EXPECT_EQ(link_.TreeOf(1)->num_nodes(), 2);
+  EXPECT_FALSE(link_.may_ask());
+  Proposal whole = Good(1);
+  whole.tree.Add(0, 2, -2.0f);
+  EXPECT_EQ(link_.Receive(whole, kVocabSize).outcome, DraftOutcome::kUsed);
+  EXPECT_EQ(link_.TreeOf(1)->num_nodes(), 3);
+  EXPECT_TRUE(link_.may_ask());
+}
+
+TEST_F(DrafterLinkTest, PartOutlivesAFailureButAcknowledgesNothing) {
+  Ask(1);
+  EXPECT_EQ(link_.ReceivePartial(Good(1), kVocabSize), DraftOutcome::kUsed);
+  EXPECT_EQ(link_.Receive(absl::InternalError("bug"), kVocabSize).outcome,
+            DraftOutcome::kError);
+  EXPECT_NE(link_.TreeOf(1), nullptr);
+  EXPECT_THAT(Ask(2).update.new_tokens, ElementsAre(10, 11, 12));
+}
+
 struct Lie {
   const char* name;
   std::function<void(Proposal&)> tell;
@@ -109,6 +131,20 @@ TEST_P(DrafterLinkLieTest, IsDroppedAndQuarantined) {
             DraftOutcome::kMalformed);
   EXPECT_EQ(link_.TreeOf(1), nullptr);
   EXPECT_TRUE(link_.quarantined());
+  EXPECT_FALSE(link_.may_ask());
+}
+
+TEST_P(DrafterLinkLieTest, InAPartItTakesTheWholeTreeAlong) {
+  Ask(1);
+  EXPECT_EQ(link_.ReceivePartial(Good(1), kVocabSize), DraftOutcome::kUsed);
+  Proposal proposal = Good(1);
+  GetParam().tell(proposal);
+  EXPECT_EQ(link_.ReceivePartial(std::move(proposal), kVocabSize),
+            DraftOutcome::kMalformed);
+  EXPECT_EQ(link_.TreeOf(1), nullptr);
+  EXPECT_EQ(link_.Receive(Good(1), kVocabSize).outcome,
+            DraftOutcome::kMalformed);
+  EXPECT_EQ(link_.TreeOf(1), nullptr);
   EXPECT_FALSE(link_.may_ask());
 }
 

@@ -1,6 +1,7 @@
 // Thousands of schedules of faults, cancels and deadlines. Whatever happens, a
 // client sees a beginning of the plain text, all of it if the request ends
 // well, hears of the end once, and no peer is left with a sequence.
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -70,6 +71,14 @@ FakeDraftEndpoint::Behaviour RandomDrafter(Dice& dice) {
   if (dice.OneIn(40)) behaviour.error = StaleBaseError(dice.Below(30), 0);
   if (dice.OneIn(8)) {
     behaviour.corrupt = [&dice](Proposal& p) { Spoil(dice, p); };
+  }
+  if (dice.OneIn(2)) {
+    behaviour.part = FakeDraftEndpoint::FirstNodes(dice.Below(8));
+    if (dice.OneIn(20)) {
+      behaviour.part = [&dice](Proposal& p) { Spoil(dice, p); };
+    }
+    behaviour.part_delay =
+        dice.UpTo(std::min(behaviour.delay, absl::Milliseconds(120)));
   }
   return behaviour;
 }

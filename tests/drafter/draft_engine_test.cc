@@ -36,6 +36,7 @@ class RecordingDrafter final : public Drafter {
     std::vector<uint64_t> forgotten;
     absl::Status error;
     int64_t trees_left_out = 0;
+    int64_t reports = 0;  // of trees with 0, 1, ... nodes, before the answer
     absl::AnyInvocable<void()> while_drafting = [] {};
   };
 
@@ -52,7 +53,10 @@ class RecordingDrafter final : public Drafter {
       TokenTree tree = TokenTree::RootOnly(view.tokens.back());
       const int64_t nodes =
           std::min(view.budget.max_nodes, view.budget.max_depth);
-      for (int32_t i = 0; i < nodes; ++i) tree.Add(i, 7, 0);
+      for (int32_t i = 0; i < nodes; ++i) {
+        if (i < notes_.reports && view.report) view.report(tree);
+        tree.Add(i, 7, 0);
+      }
       trees.push_back(std::move(tree));
     }
     notes_.batches.push_back(std::move(seen));
@@ -99,10 +103,16 @@ class DraftEngineTest : public ::testing::Test {
   std::shared_ptr<std::optional<Answer>> Propose(
       ProposeRequest request, absl::Time deadline = absl::InfiniteFuture()) {
     auto answer = std::make_shared<std::optional<Answer>>();
-    engine_->Propose(std::move(request), deadline, [answer](Answer given) {
-      EXPECT_FALSE(answer->has_value()) << "answered twice";
-      *answer = std::move(given);
-    });
+    engine_->Propose(
+        std::move(request), deadline,
+        [this, answer](Proposal part) {
+          EXPECT_FALSE(answer->has_value()) << "a part after the answer";
+          parts_.push_back(std::move(part));
+        },
+        [answer](Answer given) {
+          EXPECT_FALSE(answer->has_value()) << "answered twice";
+          *answer = std::move(given);
+        });
     return answer;
   }
 
@@ -117,6 +127,7 @@ class DraftEngineTest : public ::testing::Test {
       std::make_shared<prometheus::Registry>();
   DrafterMetrics metrics_ = MakeDrafterMetrics(*registry_, "echo");
   RecordingDrafter::Notes notes_;
+  std::vector<Proposal> parts_;  // of all requests
   FakeExecutor* executor_ = nullptr;
   std::unique_ptr<DraftEngine> engine_;
 };
@@ -323,7 +334,7 @@ TEST(DraftEngineThreadsTest, AnswersEveryRequestFromManyThreads) {
                                      .prefix_hash = kEmptyPrefixHash,
                                      .new_tokens = {1}},
                           .budget = {.max_nodes = 2, .max_depth = 2}},
-                         absl::InfiniteFuture(),
+                         absl::InfiniteFuture(), nullptr,
                          [&answers](Answer) { ++answers; });
           if (i % 3 == 0) engine.EndSequence(id);
         }
@@ -332,6 +343,32 @@ TEST(DraftEngineThreadsTest, AnswersEveryRequestFromManyThreads) {
     for (std::thread& caller : callers) caller.join();
   }
   EXPECT_EQ(answers, 200);
+}
+
+TEST_F(DraftEngineTest, WhatTheDrafterReportsComesBeforeTheAnswer) {
+  notes_.reports = 2;
+  const auto one = Propose(Request(1, {}, {5, 6}));
+  const auto two = Propose(Request(2, {}, {8}));
+  executor_->RunUntilIdle();
+  ASSERT_TRUE(one->has_value() && two->has_value());
+  ASSERT_EQ(parts_.size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    const bool first = i < 2;
+    EXPECT_EQ(parts_[i].round, first ? 41u : 42u);
+    EXPECT_EQ(parts_[i].committed_length, first ? 2 : 1);
+    EXPECT_EQ(parts_[i].tree.tokens[0], first ? 6 : 8);
+    EXPECT_EQ(parts_[i].tree.num_nodes(), 1 + i % 2);
+  }
+  EXPECT_EQ((*one)->value().tree.num_nodes(), 4);
+}
+
+TEST_F(DraftEngineTest, ADrafterIsNotAskedForReportsThatNobodySees) {
+  notes_.reports = 2;
+  bool answered = false;
+  engine_->Propose(Request(1, {}, {5}), absl::InfiniteFuture(), nullptr,
+                   [&](Answer answer) { answered = answer.ok(); });
+  executor_->RunUntilIdle();
+  EXPECT_TRUE(answered);
 }
 
 TEST_F(DraftEngineTest, FeaturesReachTheDrafter) {

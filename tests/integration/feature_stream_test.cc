@@ -234,11 +234,12 @@ class SkippingEndpoint final : public DraftEndpoint {
   explicit SkippingEndpoint(DraftEndpoint* endpoint) : endpoint_(*endpoint) {}
 
   void Propose(ProposeRequest request, absl::Time deadline,
-               Done<Proposal> done) override {
+               OnPartial on_partial, Done<Proposal> done) override {
     if (++requests_ % 5 == 0) {
       std::move(done)(absl::InternalError("left out"));
     } else {
-      endpoint_.Propose(std::move(request), deadline, std::move(done));
+      endpoint_.Propose(std::move(request), deadline, std::move(on_partial),
+                        std::move(done));
     }
   }
   void EndSequence(SequenceId sequence) override {

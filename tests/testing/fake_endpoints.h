@@ -96,13 +96,27 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     absl::Status error;       // instead of a tree, nothing applied
     bool lose_state = false;  // first
     std::function<void(Proposal&)> corrupt = nullptr;
+    // Makes of the answer what is told before it, after `part_delay`, which
+    // does not exceed `delay`. Null: nothing.
+    std::function<void(Proposal&)> part = nullptr;
+    absl::Duration part_delay;
   };
+  // A part: the first nodes of the tree.
+  static std::function<void(Proposal&)> FirstNodes(int64_t count) {
+    return [count](Proposal& proposal) {
+      const auto size =
+          std::min<size_t>(count + 1, proposal.tree.tokens.size());
+      proposal.tree.tokens.resize(size);
+      proposal.tree.parents.resize(size);
+      proposal.tree.log_probs.resize(size);
+    };
+  }
   // The tree for a text, within the budget.
   using Draft = std::function<TokenTree(const std::vector<TokenId>& text,
                                         const DraftBudget& budget)>;
 
   FakeDraftEndpoint(Executor* executor, Draft draft)
-      : desk_(executor), draft_(std::move(draft)) {}
+      : executor_(executor), desk_(executor), draft_(std::move(draft)) {}
 
   // What the next calls do; the default is to be good.
   void Behave(std::function<Behaviour()> behave) {
@@ -117,7 +131,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   // Of the sequence that was drafted for last.
   const FeatureRows& last_features() const { return last_features_; }
 
-  void Propose(ProposeRequest request, absl::Time,
+  void Propose(ProposeRequest request, absl::Time, OnPartial on_partial,
                Done<Proposal> done) override {
     requests_.push_back(request);
     const uint64_t sequence = request.update.sequence.number;
@@ -129,14 +143,21 @@ class FakeDraftEndpoint final : public DraftEndpoint {
       copies_.Clear();
       features_.clear();
     }
+    absl::StatusOr<Proposal> reply = Reply(request, behaviour);
+    if (reply.ok() && behaviour.part) {
+      Proposal part = *reply;
+      behaviour.part(part);
+      Tell(behaviour.part_delay, std::move(on_partial), std::move(part));
+    }
+    if (reply.ok() && behaviour.corrupt) behaviour.corrupt(*reply);
     desk_.Answer(
         behaviour.delay,
         [this, sequence,
-         done = std::move(done)](absl::StatusOr<Proposal> reply) mutable {
+         done = std::move(done)](absl::StatusOr<Proposal> proposal) mutable {
           unanswered_.erase(sequence);
-          std::move(done)(std::move(reply));
+          std::move(done)(std::move(proposal));
         },
-        Reply(request, behaviour));
+        std::move(reply));
   }
   void EndSequence(SequenceId sequence) override {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
@@ -154,11 +175,21 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     auto text = copies_.Apply(request.update);
     if (!text.ok()) return text.status();
     TakeFeatures(request, *text);
-    Proposal proposal = {.round = request.update.round,
-                         .committed_length = static_cast<int64_t>(text->size()),
-                         .tree = draft_(*text, request.budget)};
-    if (behaviour.corrupt) behaviour.corrupt(proposal);
-    return proposal;
+    return Proposal{.round = request.update.round,
+                    .committed_length = static_cast<int64_t>(text->size()),
+                    .tree = draft_(*text, request.budget)};
+  }
+
+  void Tell(absl::Duration delay, OnPartial on_partial, Proposal part) {
+    if (delay == absl::ZeroDuration()) {
+      on_partial(std::move(part));
+      return;
+    }
+    executor_->PostAt(
+        executor_->Now() + delay,
+        [on_partial = std::move(on_partial), part = std::move(part)]() mutable {
+          on_partial(std::move(part));
+        });
   }
 
   void TakeFeatures(const ProposeRequest& request,
@@ -174,6 +205,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     last_features_ = held;
   }
 
+  Executor* const executor_;
   ReplyDesk<Proposal> desk_;
   std::map<uint64_t, FeatureRows> features_;
   FeatureRows last_features_;

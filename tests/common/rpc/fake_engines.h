@@ -164,9 +164,18 @@ class FakeDraftEngine final
     : public FakeEngine<DraftEndpoint, ProposeRequest, Proposal> {
  public:
   void Propose(ProposeRequest request, absl::Time deadline,
-               Done<Proposal> done) override {
+               OnPartial on_partial, Done<Proposal> done) override {
+    for (int64_t nodes : parts_) {
+      ProposeRequest part = request;
+      part.budget.max_nodes = nodes;
+      on_partial(Make(part));
+    }
     Take(std::move(request), deadline, std::move(done));
   }
+
+  // Trees of so many nodes come before every answer, also while it is held.
+  // Before the first call.
+  void TellBefore(std::vector<int64_t> parts) { parts_ = std::move(parts); }
 
  private:
   // A chain that spells the sequence's number, as long as the budget.
@@ -182,6 +191,8 @@ class FakeDraftEngine final
     }
     return proposal;
   }
+
+  std::vector<int64_t> parts_;
 };
 
 class FakeVerifyEngine final

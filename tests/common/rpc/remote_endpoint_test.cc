@@ -92,7 +92,7 @@ class RemoteEndpointTest : public testing::TestWithParam<const char*> {
     Future<Proposal> future;
     endpoint.Propose({.update = TestUpdate(sequence),
                       .budget = {.max_nodes = max_nodes, .max_depth = 8}},
-                     Generous(), future.done());
+                     Generous(), nullptr, future.done());
     return future;
   }
 
@@ -167,7 +167,8 @@ TEST_P(RemoteEndpointTest, ConcurrentSequencesGetTheirOwnAnswers) {
         const auto sequence = static_cast<uint64_t>(t * kEach + i);
         endpoint->Propose(
             {.update = TestUpdate(sequence), .budget = {.max_nodes = 2}},
-            Generous(), [&, sequence](absl::StatusOr<Proposal> proposal) {
+            Generous(), nullptr,
+            [&, sequence](absl::StatusOr<Proposal> proposal) {
               if (proposal.ok() && proposal->tree.tokens.back() ==
                                        static_cast<TokenId>(sequence)) {
                 ++right;
@@ -180,6 +181,136 @@ TEST_P(RemoteEndpointTest, ConcurrentSequencesGetTheirOwnAnswers) {
   for (std::thread& thread : threads) thread.join();
   answered.wait();
   EXPECT_EQ(right, kThreads * kEach);
+}
+
+TEST_P(RemoteEndpointTest, PartsOfATreeComeAheadOfTheAnswer) {
+  draft_engine_.TellBefore({1, 2});
+  StartServer();
+  auto endpoint = ConnectDrafter();
+  draft_engine_.Hold();
+  std::vector<Proposal> parts;
+  Notification second;
+  Future<Proposal> answer;
+  endpoint->Propose(
+      {.update = TestUpdate(7), .budget = {.max_nodes = 3, .max_depth = 8}},
+      Generous(),
+      [&](Proposal part) {
+        parts.push_back(std::move(part));
+        if (parts.size() == 2) second.Notify();
+      },
+      answer.done());
+  ASSERT_TRUE(second.WaitUntil(Generous()));
+  EXPECT_FALSE(answer.ready());
+  EXPECT_EQ(parts[0].round, 5);
+  EXPECT_EQ(parts[0].committed_length, 3);
+  EXPECT_EQ(parts[0].tree.tokens, (std::vector<TokenId>{3, 7}));
+  EXPECT_EQ(parts[1].tree.tokens, (std::vector<TokenId>{3, 7, 7}));
+  draft_engine_.Release();
+  ASSERT_TRUE(answer.Get().ok());
+  EXPECT_EQ(answer.Get()->tree.tokens, (std::vector<TokenId>{3, 7, 7, 7}));
+  EXPECT_EQ(parts.size(), 2u);
+}
+
+TEST_P(RemoteEndpointTest, PartsGoNowhereIfNobodyListens) {
+  draft_engine_.TellBefore({1, 2});
+  StartServer();
+  auto endpoint = ConnectDrafter();
+  ASSERT_TRUE(Propose(*endpoint, 7).Get().ok());
+  EXPECT_EQ(Propose(*endpoint, 7).Get()->tree.num_nodes(), 4);
+}
+
+TEST_P(RemoteEndpointTest, ALostStreamAnswersAfterItsParts) {
+  draft_engine_.TellBefore({2});
+  StartServer();
+  auto endpoint = ConnectDrafter();
+  draft_engine_.Hold();
+  Notification part;
+  Future<Proposal> answer;
+  endpoint->Propose(
+      {.update = TestUpdate(7), .budget = {.max_nodes = 3}}, Generous(),
+      [&](Proposal) { part.Notify(); }, answer.done());
+  ASSERT_TRUE(part.WaitUntil(Generous()));
+  endpoint.reset();
+  EXPECT_EQ(answer.Get().status().code(), absl::StatusCode::kUnavailable);
+  draft_engine_.Release();
+}
+
+// Says what no drafter of ours would.
+class RawDrafter final : public v1::Drafter::CallbackService {
+ public:
+  using Stream = grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>;
+  // The answers to one request.
+  std::vector<v1::DraftResponse> answers;
+
+  Stream* Draft(grpc::CallbackServerContext*) override {
+    return new Reactor(this);
+  }
+
+ private:
+  class Reactor final : public Stream {
+   public:
+    explicit Reactor(RawDrafter* drafter) : left_(drafter->answers) {
+      StartRead(&request_);
+    }
+    void OnReadDone(bool ok) override {
+      if (!ok) {
+        Finish(grpc::Status::OK);
+        return;
+      }
+      if (request_.has_hello()) {
+        *left_.emplace(left_.begin())->mutable_hello() =
+            ToProto(TestDrafterInfo());
+      }
+      Write();
+    }
+    void OnWriteDone(bool) override {
+      const bool more = left_.front().proposal().partial();
+      left_.erase(left_.begin());
+      if (more) {
+        Write();
+      } else {
+        StartRead(&request_);
+      }
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    void Write() {
+      left_.front().set_request_id(request_.request_id());
+      StartWrite(&left_.front());
+    }
+    std::vector<v1::DraftResponse> left_;
+    v1::DraftRequest request_;
+  };
+};
+
+TEST_P(RemoteEndpointTest, AnAnswerWithAnUnreadablePartIsMalformed) {
+  v1::DraftResponse good;
+  *good.mutable_proposal() = ToProto({.tree = TokenTree::RootOnly(3)});
+  v1::DraftResponse part = good;
+  part.mutable_proposal()->set_partial(true);
+  v1::DraftResponse bad = part;
+  bad.mutable_proposal()->mutable_tree()->clear_parent();
+  RawDrafter drafter;
+  drafter.answers = {part, bad, part, good};
+  v1::ServerConfig config;
+  config.add_listen(Address());
+  auto runner = ServerRunner::Start(
+      {.config = config,
+       .services = {{"espalier.v1.Drafter", &drafter}},
+       .registry = std::make_shared<prometheus::Registry>()});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  address_ = (*runner)->addresses()[0];
+  auto endpoint = ConnectDrafter();
+  int parts = 0;
+  Future<Proposal> answer;
+  endpoint->Propose(
+      {.update = TestUpdate(7)}, Generous(), [&](Proposal) { ++parts; },
+      answer.done());
+  EXPECT_EQ(answer.Get().status().code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(answer.Get().status().message(), HasSubstr("malformed"));
+  EXPECT_EQ(parts, 1);
+  endpoint.reset();
 }
 
 TEST_P(RemoteEndpointTest, AnswersMayComeInAnyOrder) {
@@ -205,7 +336,7 @@ TEST_P(RemoteEndpointTest, BigMessagesPass) {
                          .budget = {.max_nodes = 1024, .max_depth = 1024}};
   request.update.new_tokens.assign(100'000, 5);
   Future<Proposal> future;
-  endpoint->Propose(request, Generous(), future.done());
+  endpoint->Propose(request, Generous(), nullptr, future.done());
   auto proposal = future.Get();
   ASSERT_TRUE(proposal.ok()) << proposal.status();
   EXPECT_EQ(proposal->tree.num_nodes(), 1025);
@@ -326,10 +457,11 @@ TEST_P(RemoteEndpointTest, FeaturesGoToTheDrafterWithTheirRequest) {
   Future<Proposal> proposal, next;
   endpoint->Propose(
       {.update = TestUpdate(1), .features = TestFeatures(40, 20'000, 192)},
-      Generous(), proposal.done());
+      Generous(), nullptr, proposal.done());
   ASSERT_TRUE(proposal.Get().ok()) << proposal.Get().status();
   EXPECT_TRUE(draft_engine_.last().features == TestFeatures(40, 20'000, 192));
-  endpoint->Propose({.update = TestUpdate(1)}, Generous(), next.done());
+  endpoint->Propose({.update = TestUpdate(1)}, Generous(), nullptr,
+                    next.done());
   ASSERT_TRUE(next.Get().ok()) << next.Get().status();
   EXPECT_TRUE(draft_engine_.last().features.empty());
 }

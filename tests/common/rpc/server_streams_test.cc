@@ -248,7 +248,8 @@ TEST_F(ServerStreamsTest, HalfCloseEndsTheStreamAndItsSequences) {
 // An engine whose faults must not reach gRPC.
 class BrokenEngine final : public DraftEndpoint {
  public:
-  void Propose(ProposeRequest request, absl::Time, Done<Proposal>) override {
+  void Propose(ProposeRequest request, absl::Time, OnPartial,
+               Done<Proposal>) override {
     if (request.update.sequence.number == 1) throw std::runtime_error("bug");
     // Forgets to answer.
   }

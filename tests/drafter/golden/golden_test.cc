@@ -146,6 +146,30 @@ TEST_P(GoldenTest, DraftsTheSameTreesFromWholeTextsInOneBatch) {
   }
 }
 
+// What a round could use whose time is over.
+TEST_P(GoldenTest, ReportsOnItsWayTheTreesOfSmallerDepths) {
+  if (expected_["type"] != "eagle") GTEST_SKIP() << "drafts in one pass";
+  ASSERT_NE(drafter_, nullptr);
+  const Json& round = expected_["rounds"][0];
+  Sequence sequence(1);
+  sequence.Commit(round);
+  SequenceView view = sequence.View(round);
+  std::vector<TokenTree> reports;
+  view.report = [&](TokenTree tree) { reports.push_back(std::move(tree)); };
+  ASSERT_TRUE(drafter_->Draft({&view, 1}).ok());
+  EXPECT_FALSE(reports.empty());
+  EXPECT_LT(std::ssize(reports), view.budget.max_depth);
+  view.report = nullptr;
+  for (size_t i = 0; i < reports.size(); ++i) {
+    view.budget.max_depth = static_cast<int64_t>(i) + 1;
+    const auto trees = drafter_->Draft({&view, 1});
+    ASSERT_TRUE(trees.ok()) << trees.status();
+    EXPECT_EQ(reports[i].tokens, trees->front().tokens);
+    EXPECT_EQ(reports[i].parents, trees->front().parents);
+    EXPECT_EQ(reports[i].log_probs, trees->front().log_probs);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Fixtures, GoldenTest, ::testing::ValuesIn(CaseNames()),
                          [](const auto& test) { return test.param; });
 
