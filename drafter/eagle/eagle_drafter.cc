@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "drafter/eagle/eagle_weights.h"
 #include "drafter/heads/head_machine.h"
 #include "drafter/heads/head_target.h"
+#include "drafter/noise_calibration.h"
 #include "drafter/option_reader.h"
 
 namespace espalier::drafter {
@@ -24,6 +26,12 @@ namespace {
 
 constexpr int64_t kRowsPerPass = 256;  // of a long prompt
 constexpr int64_t kKvPoolTokens = int64_t{1} << 20;
+
+// What the head expected after the committed text and `path`.
+struct Forecast {
+  std::vector<TokenId> path;
+  std::vector<Candidate> candidates;  // as they are before Foresee
+};
 
 // What the head has computed of a sequence: a row for every position from
 // first_position on whose feature is there, up to `end`.
@@ -33,6 +41,9 @@ struct Sequence {
   PagedKvCache cache;
   int64_t first_position = 0;
   std::vector<float> last_output;  // [hidden] of the last row; empty: none
+  // Of the last tree, which was drafted after so many tokens. Under sampling.
+  std::vector<Forecast> forecasts;
+  int64_t forecast_at = 0;
 
   int64_t end() const { return first_position + cache.length(); }
 };
@@ -54,6 +65,7 @@ struct Growth {
   EagleModel::Rows LevelRows(int64_t hidden);
   // What says which tokens follow the frontier's nodes.
   absl::Span<const float> FrontierOutputs(int64_t hidden) const;
+  void Remember(int32_t node, const std::vector<Candidate>& candidates);
 };
 
 // The frontier's nodes become rows.
@@ -93,11 +105,27 @@ absl::Span<const float> Growth::FrontierOutputs(int64_t hidden) const {
   return absl::MakeConstSpan(outputs).last(tokens.size() * hidden);
 }
 
+void Growth::Remember(int32_t node, const std::vector<Candidate>& candidates) {
+  if (view.sampling.greedy()) return;
+  std::vector<TokenId> path;
+  for (; node != 0; node = tree.node(node).parent) {
+    path.push_back(tree.node(node).token);
+  }
+  std::reverse(path.begin(), path.end());
+  sequence.forecasts.push_back({std::move(path), candidates});
+}
+
 class EagleDrafter final : public Drafter {
  public:
-  EagleDrafter(LoadedEagle head, HeadMachine machine, const TreeShape& shape)
+  struct Options {
+    int64_t width = 0;
+    std::optional<double> noise_scale;  // none: learned
+  };
+
+  EagleDrafter(LoadedEagle head, HeadMachine machine, const Options& options)
       : model_(std::move(head), std::move(machine), kKvPoolTokens),
-        shape_(shape) {}
+        width_(options.width),
+        calibration_(options.noise_scale) {}
 
   FeatureContract wanted_features() const override {
     return model_.config().features();
@@ -112,13 +140,15 @@ class EagleDrafter final : public Drafter {
   absl::Status CatchUp(const SequenceView& view, Sequence& sequence);
   absl::Status Append(const SequenceView& view, int64_t rows,
                       Sequence& sequence);
+  void Learn(const SequenceView& view, Sequence& sequence);
 
   absl::Status Grow(std::vector<Growth>& growths);
   absl::Status RunFrontiers(std::vector<Growth*>& growing);
   absl::Status ExpandFrontiers(absl::Span<Growth* const> growing);
 
   EagleModel model_;
-  const TreeShape shape_;
+  const int64_t width_;
+  NoiseCalibration calibration_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 };
 
@@ -130,6 +160,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
   for (const SequenceView& view : batch) {
     trees.push_back(TokenTree::RootOnly(view.tokens.back()));
     Sequence& sequence = Get(view);
+    Learn(view, sequence);
     const absl::Status caught_up = CatchUp(view, sequence);
     if (absl::IsResourceExhausted(caught_up)) {
       Forget(view.id);  // others keep their room, this one starts again
@@ -142,7 +173,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
     growths.push_back(
         {.view = view,
          .sequence = sequence,
-         .tree = DynamicTree(view.tokens.back(), view.budget, shape_.width)});
+         .tree = DynamicTree(view.tokens.back(), view.budget, width_)});
   }
   RETURN_IF_ERROR(Grow(growths));
   for (size_t i = 0; i < growths.size(); ++i) {
@@ -155,6 +186,22 @@ Sequence& EagleDrafter::Get(const SequenceView& view) {
   std::unique_ptr<Sequence>& held = sequences_[view.id];
   if (held == nullptr) held = std::make_unique<Sequence>(&model_.pages());
   return *held;
+}
+
+// Compares the last tree's forecasts with what the target has emitted since.
+void EagleDrafter::Learn(const SequenceView& view, Sequence& sequence) {
+  const absl::Span<const TokenId> emitted =
+      view.tokens.subspan(sequence.forecast_at);
+  for (const Forecast& forecast : sequence.forecasts) {
+    const size_t depth = forecast.path.size();
+    if (depth < emitted.size() && emitted.first(depth) == forecast.path) {
+      calibration_.Observe(view.sampling, static_cast<int64_t>(depth),
+                           sequence.forecast_at + static_cast<int64_t>(depth),
+                           forecast.candidates, emitted[depth]);
+    }
+  }
+  sequence.forecasts.clear();
+  sequence.forecast_at = static_cast<int64_t>(view.tokens.size());
 }
 
 // One row for every feature that is new. The root's comes with the next round.
@@ -240,28 +287,36 @@ absl::Status EagleDrafter::RunFrontiers(std::vector<Growth*>& growing) {
 
 absl::Status EagleDrafter::ExpandFrontiers(absl::Span<Growth* const> growing) {
   std::vector<float> outputs;
+  std::vector<NoiseCalibration::Belief> beliefs;
   std::vector<CandidateHead::Query> queries;
   for (const Growth* growth : growing) {
     const auto own = growth->FrontierOutputs(model_.hidden_size());
     outputs.insert(outputs.end(), own.begin(), own.end());
     for (int32_t index : growth->tree.frontier()) {
+      const int64_t depth = growth->tree.node(index).depth;
+      beliefs.push_back(calibration_.BeliefAt(growth->view.sampling, depth));
       queries.push_back(
-          {.sampling = growth->view.sampling,
-           .position = static_cast<int64_t>(growth->view.tokens.size()) +
-                       growth->tree.node(index).depth});
+          {.sampling = beliefs.back().sampling,
+           .position =
+               static_cast<int64_t>(growth->view.tokens.size()) + depth});
     }
   }
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> candidates,
-                   model_.Rank(outputs.data(), queries, shape_.width));
-  for (size_t i = 0; i < queries.size(); ++i) {
-    Foresee(queries[i].sampling, queries[i].position, shape_.noise_scale,
-            candidates[i]);
-  }
-  absl::Span<const std::vector<Candidate>> children = candidates;
+                   model_.Rank(outputs.data(), queries, width_));
+  size_t i = 0;
   for (Growth* growth : growing) {
-    const size_t count = growth->tree.frontier().size();
-    growth->tree.Expand(children.first(count));
-    children.remove_prefix(count);
+    const size_t first = i;
+    for (int32_t index : growth->tree.frontier()) {
+      growth->Remember(index, candidates[i]);
+      Foresee(queries[i].sampling, queries[i].position, beliefs[i].noise_scale,
+              candidates[i]);
+      ++i;
+    }
+    growth->tree.Expand(
+        absl::MakeConstSpan(candidates).subspan(first, i - first));
+    if (growth->view.report && !growth->tree.frontier().empty()) {
+      growth->view.report(growth->tree.Best());
+    }
   }
   return absl::OkStatus();
 }
@@ -272,9 +327,9 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options) {
   OptionReader reader("eagle", options.options);
   const std::string folder = reader.RequiredText("model");
-  const TreeShape shape = {
+  const EagleDrafter::Options tree = {
       .width = reader.Integer("width", {6, 1, 64}),
-      .noise_scale = reader.Number("noise_scale", {1.0, 0.01, 100.0})};
+      .noise_scale = ReadNoiseScale(reader)};
   HeadMachine machine = ReadHeadMachine(reader);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
@@ -284,7 +339,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
         absl::StrCat("drafter eagle: option model: ", head.status().message()));
   }
   return std::make_unique<EagleDrafter>(*std::move(head), std::move(machine),
-                                        shape);
+                                        tree);
 }
 
 }  // namespace espalier::drafter
