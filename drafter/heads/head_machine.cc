@@ -9,8 +9,8 @@ namespace espalier::drafter {
 
 NativeLayers::Machine HeadMachine::layers() const {
   return {.kernels = *kernels,
-          .operand = dtype == ComputeDType::kBFloat16 ? kernels->fast_operand
-                                                      : kernels->exact_operand,
+          .operand = dtype == ComputeDType::kFloat32 ? kernels->exact_operand
+                                                     : kernels->fast_operand,
           .pool = *pool};
 }
 
@@ -18,12 +18,17 @@ HeadMachine ReadHeadMachine(OptionReader& reader) {
   HeadMachine machine;
   const int64_t threads = reader.Integer("threads", {1, 1, 256});
   const std::string type = reader.Text("compute_type", "bfloat16");
-  if (type == "bfloat16") {
-    machine.dtype = ComputeDType::kBFloat16;
-  } else if (type != "float32") {
-    reader.Fail("compute_type", absl::StrCat("\"", type,
-                                             "\" is not one of bfloat16, "
-                                             "float32"));
+  bool known = false;
+  for (ComputeDType dtype : {ComputeDType::kFloat32, ComputeDType::kBFloat16,
+                             ComputeDType::kInt8}) {
+    if (type != NameOf(dtype)) continue;
+    machine.dtype = dtype;
+    known = true;
+  }
+  if (!known) {
+    reader.Fail("compute_type",
+                absl::StrCat("\"", type,
+                             "\" is not one of float32, bfloat16, int8"));
   }
   const auto kernels = nn::FindBackend(reader.Text("cpu_kernels", "auto"));
   if (!kernels.ok()) {

@@ -21,8 +21,9 @@ struct HeadMachine {
 };
 
 // Options of every head: threads (default 1, as several drafters and the
-// verifier share a machine), compute_type (float32 or bfloat16, the default: a
-// head's rounding costs a little acceptance, never the text), cpu_kernels.
+// verifier share a machine), compute_type (float32, bfloat16, the default, or
+// int8 weights: a head's rounding costs a little acceptance, never the text),
+// cpu_kernels.
 // Null kernels after a mistake, which is in the reader.
 HeadMachine ReadHeadMachine(OptionReader& reader);
 
