@@ -206,8 +206,9 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
   }
   if (work.on_partial) {
     view.report = [this, &work, start](TokenTree tree) {
-      work.on_partial(
-          AnswerTo(work.request, std::move(tree), executor_.Now() - start));
+      const absl::Duration taken = executor_.Now() - start;
+      if (taken < options_.report_after) return;
+      work.on_partial(AnswerTo(work.request, std::move(tree), taken));
     };
   }
   return view;

@@ -30,6 +30,9 @@ class DraftEngine final : public DraftEndpoint {
     int64_t max_depth = 16;
     FeatureContract features;  // the drafter's
     SequenceStore::Limits store;
+    // A tree on its way is told of when it has taken so long. Most are whole
+    // before; every message costs both ends.
+    absl::Duration report_after = absl::Milliseconds(4);
   };
 
   DraftEngine(Options options, std::unique_ptr<Drafter> drafter,

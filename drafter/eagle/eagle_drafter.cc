@@ -314,9 +314,6 @@ absl::Status EagleDrafter::ExpandFrontiers(absl::Span<Growth* const> growing) {
     }
     growth->tree.Expand(
         absl::MakeConstSpan(candidates).subspan(first, i - first));
-    if (growth->view.report && !growth->tree.frontier().empty()) {
-      growth->view.report(growth->tree.Best());
-    }
   }
   return absl::OkStatus();
 }

@@ -345,8 +345,9 @@ TEST(DraftEngineThreadsTest, AnswersEveryRequestFromManyThreads) {
   EXPECT_EQ(answers, 200);
 }
 
-TEST_F(DraftEngineTest, WhatTheDrafterReportsComesBeforeTheAnswer) {
+TEST_F(DraftEngineTest, WhatASlowDrafterReportsComesBeforeTheAnswer) {
   notes_.reports = 2;
+  notes_.while_drafting = [this] { executor_->MoveClock(absl::Seconds(1)); };
   const auto one = Propose(Request(1, {}, {5, 6}));
   const auto two = Propose(Request(2, {}, {8}));
   executor_->RunUntilIdle();
@@ -360,6 +361,14 @@ TEST_F(DraftEngineTest, WhatTheDrafterReportsComesBeforeTheAnswer) {
     EXPECT_EQ(parts_[i].tree.num_nodes(), 1 + i % 2);
   }
   EXPECT_EQ((*one)->value().tree.num_nodes(), 4);
+}
+
+TEST_F(DraftEngineTest, AFastDrafterOnlyAnswers) {
+  notes_.reports = 2;
+  const auto answer = Propose(Request(1, {}, {5, 6}));
+  executor_->RunUntilIdle();
+  EXPECT_TRUE(answer->has_value());
+  EXPECT_TRUE(parts_.empty());
 }
 
 TEST_F(DraftEngineTest, ADrafterIsNotAskedForReportsThatNobodySees) {

@@ -148,7 +148,9 @@ class PartialTreeTest : public ::testing::Test {
   prometheus::Registry metrics_;
   SerialExecutor executor_{"coordinator"};
   FakeVerifyEndpoint verifier_{&executor_, ToyTarget()};
-  drafter::DraftEngine engine_{{.name = "hanging", .vocab_size = 50},
+  drafter::DraftEngine engine_{{.name = "hanging",
+                                .vocab_size = 50,
+                                .report_after = absl::ZeroDuration()},
                                std::make_unique<HangingDrafter>(&go_on_),
                                std::make_unique<SerialExecutor>("drafter"),
                                drafter::MakeDrafterMetrics(metrics_, "d")};
