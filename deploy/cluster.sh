@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The local cluster: four processes that talk over Unix sockets.
+# The local cluster: a process for each service, which talk over Unix sockets.
 #
 #   deploy/cluster.sh start    starts what does not run; restarts all after a
 #                              new build; returns when every service is SERVING
@@ -12,11 +12,10 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/lib/paths.sh
 source "$here/lib/paths.sh"
-# shellcheck source=deploy/lib/bigram.sh
-source "$here/lib/bigram.sh"
 
 # In the order of starting: the coordinator finds its peers ready.
-readonly services=(verifier lookup bigram coordinator)
+readonly drafters=(lookup chat math block)
+readonly services=(verifier "${drafters[@]}" coordinator)
 readonly start_timeout_s=120 stop_timeout_s=8
 
 address() { echo "unix:$run_dir/$1.sock"; }
@@ -25,21 +24,25 @@ config_of() { echo "$here/config/$1.textproto"; }
 
 binary_of() {
   case $1 in
-    lookup | bigram) echo "$bin/espalier-drafter" ;;
-    *) echo "$bin/espalier-$1" ;;
+    verifier | coordinator) echo "$bin/espalier-$1" ;;
+    *) echo "$bin/espalier-drafter" ;;
   esac
 }
 
 # What depends on the machine and so is not in the configuration file.
 settings_of() {
+  local i
   printf '%s\n' --set "server.listen=$(address "$1")"
   case $1 in
     coordinator)
-      printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
-        --set "drafters.0.address=$(address lookup)" --set "drafters.1.address=$(address bigram)"
+      printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)"
+      for i in "${!drafters[@]}"; do
+        printf '%s\n' --set "drafters.$i.name=${drafters[i]}" \
+          --set "drafters.$i.address=$(address "${drafters[i]}")"
+      done
       ;;
-    bigram) printf '%s\n' --set "engine.model=$model" --set "engine.options.table=$bigram_table" ;;
-    *) printf '%s\n' --set "engine.model=$model" ;;
+    verifier | lookup) printf '%s\n' --set "engine.model=$model" ;;
+    *) printf '%s\n' --set "engine.model=$model" --set "engine.options.model=$model/drafters/$1" ;;
   esac
 }
 
@@ -69,7 +72,7 @@ is_serving() {
 # Changes when the running services no longer are what would be started.
 build_id() {
   stat -c '%n %s %y' "$bin"/espalier-{coordinator,drafter,verifier}
-  cksum "$here"/config/*.textproto "$here/cluster.sh" "$model/.stamp" "$bigram_table"
+  cksum "$here"/config/*.textproto "$here/cluster.sh" "$model/.stamp" "$model/drafters/.stamp"
 }
 
 launch() {
@@ -128,17 +131,17 @@ start() {
   for service in "${services[@]}"; do
     [[ -x $(binary_of "$service") ]] || fail "no $(binary_of "$service"): run deploy/quickstart.sh"
   done
-  id=$(build_id) || fail "the model or the bigram table is missing: run deploy/quickstart.sh"
+  id=$(build_id) || fail "the model or its drafters are missing: run deploy/quickstart.sh"
   prepare_run_dir
   if [[ $(cat "$run_dir/build-id" 2>/dev/null) != "$id" ]]; then
     stop_services
     echo "$id" >"$run_dir/build-id"
   fi
   # All but the coordinator at once: the verifier takes longest.
-  for service in verifier lookup bigram; do
+  for service in verifier "${drafters[@]}"; do
     pid_of "$service" >/dev/null || launch "$service"
   done
-  for service in verifier lookup bigram; do
+  for service in verifier "${drafters[@]}"; do
     wait_for "$service"
   done
   pid_of coordinator >/dev/null || launch coordinator

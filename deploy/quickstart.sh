@@ -13,8 +13,6 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib/paths.sh"
 # shellcheck source=deploy/lib/steps.sh
 source "$here/lib/steps.sh"
-# shellcheck source=deploy/lib/bigram.sh
-source "$here/lib/bigram.sh"
 
 readonly default_prompt="Write a short letter to a friend about a walk in the mountains."
 readonly binaries=(espalier espalier-coordinator espalier-drafter espalier-verifier)
@@ -32,13 +30,8 @@ build() {
 
 prepare() {
   "$here/setup.sh"
-  steps_begin start 3 "$logs"
+  steps_begin start 2 "$logs"
   step "build" "a compiler that was killed lacked memory: close something and run again" build
-  if bigram_table_is_ready; then
-    step_done "bigram table"
-  else
-    step "bigram table" "see the log" make_bigram_table
-  fi
   step "local cluster" "stop what uses its ports, or start afresh with deploy/quickstart.sh --stop" \
     "$here/cluster.sh" start
 }

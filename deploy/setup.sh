@@ -88,7 +88,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((4 + ${#cuda}))" "$logs"
+  steps_begin set-up "$((5 + ${#cuda}))" "$logs"
   set_up_packages "${packages[@]}"
   check_architecture
   if ! libtorch_is_ready || ! default_model_is_ready; then
@@ -100,6 +100,7 @@ main() {
     ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
   fi
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
+  ensure "its drafters" "see the log" drafters_are_ready place_drafters
   [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"
   rm -rf "$cache/tmp"
 }

@@ -16,8 +16,8 @@ constexpr char kUsage[] =
     R"(Usage: espalier serve [--config FILE] [--set path=value]...
 
 Verifier, drafters and coordinator in one process. Without a configuration: the
-default model, prompt lookup and its bigram table, on the address that `espalier
-generate` asks. Fields: ServeConfig in proto/espalier/v1/config.proto.
+default model, prompt lookup and the model's own drafters, on the address that
+`espalier generate` asks. Fields: ServeConfig in proto/espalier/v1/config.proto.
 )";
 
 absl::Status Serve(cli::Context& context, cli::Args args) {

@@ -1,24 +1,49 @@
 #include "coordinator/local/serve_config.h"
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
+#include "common/model/json_file.h"
 
 namespace espalier::local {
 namespace {
 
-void AddDefaultDrafters(v1::ServeConfig& config) {
+namespace fs = std::filesystem;
+
+// The architecture that a drafter's folder names tells what reads it.
+absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
+  ASSIGN_OR_RETURN(const nlohmann::json config,
+                   ReadJsonObject(folder / "config.json"));
+  const nlohmann::json names =
+      config.value("architectures", nlohmann::json::array());
+  const bool block = std::find(names.begin(), names.end(),
+                               "DFlashDraftModel") != names.end();
+  return block ? "dflash" : "eagle";
+}
+
+// Prompt lookup, and what lies in the folder `drafters` of the model's.
+absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   v1::DrafterEngineConfig& lookup = *config.add_drafters();
   lookup.set_name("lookup");
   lookup.set_type("prompt_lookup");
-  const std::string table = config.verifier().model() + "/bigram.ngram";
-  if (!std::filesystem::exists(table)) return;
-  v1::DrafterEngineConfig& bigram = *config.add_drafters();
-  bigram.set_name("bigram");
-  bigram.set_type("ngram");
-  (*bigram.mutable_options())["table"] = table;
+  std::error_code none_there;
+  std::set<fs::path> folders;
+  for (const auto& entry : fs::directory_iterator(
+           fs::path(config.verifier().model()) / "drafters", none_there)) {
+    if (entry.is_directory()) folders.insert(entry.path());
+  }
+  for (const fs::path& folder : folders) {
+    ASSIGN_OR_RETURN(const std::string type, TypeOf(folder));
+    v1::DrafterEngineConfig& drafter = *config.add_drafters();
+    drafter.set_name(folder.filename().string());
+    drafter.set_type(type);
+    (*drafter.mutable_options())["model"] = folder.string();
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -33,7 +58,7 @@ absl::StatusOr<v1::ServeConfig> LoadServeConfig(
   if (config.verifier().model().empty()) {
     config.mutable_verifier()->set_model(places.model.string());
   }
-  if (config.drafters().empty()) AddDefaultDrafters(config);
+  if (config.drafters().empty()) RETURN_IF_ERROR(AddDefaultDrafters(config));
   for (v1::DrafterEngineConfig& drafter : *config.mutable_drafters()) {
     if (drafter.model().empty()) drafter.set_model(config.verifier().model());
   }

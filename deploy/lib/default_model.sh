@@ -23,3 +23,22 @@ make_default_model() {
   replace_folder "$new/converted" "$model"
   rm -rf "$new"
 }
+
+# $model/drafters: those of the default model that are part of the repository,
+# where `espalier serve` looks for them.
+drafters_version() {
+  (cd "$repo/deploy/drafters" && find . -type f | sort | xargs cksum)
+}
+
+drafters_are_ready() {
+  [[ $(cat "$model/drafters/.stamp" 2>/dev/null) == "$(drafters_version)" ]]
+}
+
+place_drafters() {
+  local new=$cache/tmp/drafters
+  rm -rf "$new"
+  mkdir -p "$cache/tmp"
+  cp -r "$repo/deploy/drafters" "$new"
+  drafters_version >"$new/.stamp"
+  replace_folder "$new" "$model/drafters"
+}
