@@ -31,6 +31,9 @@ absl::StatusOr<Proposal> Read(const v1::DraftResponse& response) {
 
 // Reads what comes for one request. An answer is as good as its worst part.
 class Receiver {
+  // Of one answer: nobody has to take in more than that.
+  static constexpr int kMaxParts = 256;
+
  public:
   Receiver(OnPartial on_partial, Done<Proposal> done)
       : on_partial_(std::move(on_partial)), done_(std::move(done)) {}
@@ -40,6 +43,9 @@ class Receiver {
     absl::StatusOr<Proposal> proposal = Read(response);
     if (!proposal.ok()) {
       trouble_ = proposal.status();
+    } else if (++num_parts_ > kMaxParts) {
+      trouble_ = absl::InternalError(absl::StrCat(
+          "malformed answer of the drafter: more than ", kMaxParts, " parts"));
     } else if (on_partial_) {
       on_partial_(*std::move(proposal));
     }
@@ -58,6 +64,7 @@ class Receiver {
  private:
   OnPartial on_partial_;
   Done<Proposal> done_;
+  int num_parts_ = 0;
   absl::Status trouble_;  // of a part
 };
 

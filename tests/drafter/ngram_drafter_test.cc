@@ -76,17 +76,22 @@ TEST(NgramDrafterTest, GrowsTheCompleteTreeOfDepthThreeAndWidthTwo) {
 TEST(NgramDrafterTest, RefusesTablesThatDoNotFitTheTarget) {
   const std::string path = TableFile(
       "fit", {.vocab_size = 5, .tokenizer_fingerprint = 77}, {1, 2, 3});
-  const auto create = [](DrafterOptions options) {
-    return std::string(NewNgramDrafter(options).status().message());
+  const auto create = [](const std::map<std::string, std::string>& options,
+                         int64_t vocab_size, uint64_t fingerprint) {
+    return std::string(NewNgramDrafter({.options = options,
+                                        .vocab_size = vocab_size,
+                                        .tokenizer_fingerprint = fingerprint})
+                           .status()
+                           .message());
   };
-  EXPECT_EQ(create({{{"table", path}}, 5, 77}), "");
-  EXPECT_EQ(create({{{"table", path}}, 5, 0}), "");
-  EXPECT_THAT(create({{{"table", path}}, 6, 77}),
+  EXPECT_EQ(create({{"table", path}}, 5, 77), "");
+  EXPECT_EQ(create({{"table", path}}, 5, 0), "");
+  EXPECT_THAT(create({{"table", path}}, 6, 77),
               HasSubstr("a vocabulary of 5 tokens, the target has 6"));
-  EXPECT_THAT(create({{{"table", path}}, 5, 78}), HasSubstr("tokenizer"));
-  EXPECT_THAT(create({{{"table", "/nonexistent"}}, 5, 77}),
+  EXPECT_THAT(create({{"table", path}}, 5, 78), HasSubstr("tokenizer"));
+  EXPECT_THAT(create({{"table", "/nonexistent"}}, 5, 77),
               HasSubstr("/nonexistent"));
-  EXPECT_THAT(create({{}, 5, 77}), HasSubstr("option table: is required"));
+  EXPECT_THAT(create({}, 5, 77), HasSubstr("option table: is required"));
 }
 
 }  // namespace

@@ -284,33 +284,63 @@ class RawDrafter final : public v1::Drafter::CallbackService {
   };
 };
 
-TEST_P(RemoteEndpointTest, AnAnswerWithAnUnreadablePartIsMalformed) {
-  v1::DraftResponse good;
-  *good.mutable_proposal() = ToProto({.tree = TokenTree::RootOnly(3)});
-  v1::DraftResponse part = good;
-  part.mutable_proposal()->set_partial(true);
+v1::DraftResponse RawProposal(bool partial) {
+  v1::DraftResponse response;
+  *response.mutable_proposal() = ToProto({.tree = TokenTree::RootOnly(3)});
+  response.mutable_proposal()->set_partial(partial);
+  return response;
+}
+
+class RawDrafterTest : public RemoteEndpointTest {
+ protected:
+  // What comes of `answers` to one request.
+  struct Outcome {
+    int num_parts = 0;
+    absl::Status status;
+  };
+  Outcome Ask(std::vector<v1::DraftResponse> answers) {
+    RawDrafter drafter;
+    drafter.answers = std::move(answers);
+    v1::ServerConfig config;
+    config.add_listen(Address());
+    auto runner = ServerRunner::Start(
+        {.config = config,
+         .services = {{"espalier.v1.Drafter", &drafter}},
+         .registry = std::make_shared<prometheus::Registry>()});
+    EXPECT_TRUE(runner.ok()) << runner.status();
+    address_ = (*runner)->addresses()[0];
+    auto endpoint = ConnectDrafter();
+    Outcome outcome;
+    Future<Proposal> answer;
+    endpoint->Propose(
+        {.update = TestUpdate(7)}, Generous(),
+        [&](Proposal) { ++outcome.num_parts; }, answer.done());
+    outcome.status = answer.Get().status();
+    endpoint.reset();
+    return outcome;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Transports, RawDrafterTest, testing::Values("unix"));
+
+TEST_P(RawDrafterTest, AnAnswerWithAnUnreadablePartIsMalformed) {
+  const v1::DraftResponse part = RawProposal(/*partial=*/true);
   v1::DraftResponse bad = part;
   bad.mutable_proposal()->mutable_tree()->clear_parent();
-  RawDrafter drafter;
-  drafter.answers = {part, bad, part, good};
-  v1::ServerConfig config;
-  config.add_listen(Address());
-  auto runner = ServerRunner::Start(
-      {.config = config,
-       .services = {{"espalier.v1.Drafter", &drafter}},
-       .registry = std::make_shared<prometheus::Registry>()});
-  ASSERT_TRUE(runner.ok()) << runner.status();
-  address_ = (*runner)->addresses()[0];
-  auto endpoint = ConnectDrafter();
-  int parts = 0;
-  Future<Proposal> answer;
-  endpoint->Propose(
-      {.update = TestUpdate(7)}, Generous(), [&](Proposal) { ++parts; },
-      answer.done());
-  EXPECT_EQ(answer.Get().status().code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(answer.Get().status().message(), HasSubstr("malformed"));
-  EXPECT_EQ(parts, 1);
-  endpoint.reset();
+  const Outcome outcome = Ask({part, bad, part, RawProposal(false)});
+  EXPECT_EQ(outcome.num_parts, 1);
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(outcome.status.message(), HasSubstr("malformed"));
+}
+
+TEST_P(RawDrafterTest, AnAnswerInTooManyPartsIsMalformed) {
+  std::vector<v1::DraftResponse> answers(256, RawProposal(/*partial=*/true));
+  answers.push_back(RawProposal(false));
+  EXPECT_TRUE(Ask(answers).status.ok());
+  answers.insert(answers.begin(), 100, RawProposal(true));
+  const Outcome outcome = Ask(answers);
+  EXPECT_EQ(outcome.num_parts, 256);
+  EXPECT_THAT(outcome.status.message(), HasSubstr("more than 256 parts"));
 }
 
 TEST_P(RemoteEndpointTest, AnswersMayComeInAnyOrder) {
