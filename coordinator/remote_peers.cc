@@ -1,9 +1,11 @@
 #include "coordinator/remote_peers.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/describe_verifier.h"
 
 namespace espalier::coordinator {
@@ -28,6 +30,22 @@ void DescribePeer(const PeerStatus& status, const std::string& about,
   out.set_detail(status.state == PeerState::kReady ? about : status.reason);
 }
 
+// Whether the verifier's model has the hidden states that a drafter wants.
+absl::Status CheckFeatures(const FeatureContract& wanted,
+                           const std::optional<VerifierInfo>& verifier) {
+  if (wanted.taps.empty()) return absl::OkStatus();
+  if (!verifier.has_value()) {
+    return absl::UnavailableError(
+        "it wants hidden states, and the verifier is not known yet");
+  }
+  if (verifier->shape.Serves(wanted)) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "it wants hidden states before the layers ",
+      absl::StrJoin(wanted.taps, ", "), " of ", wanted.hidden_size,
+      " numbers; the verifier's model has ", verifier->shape.num_layers,
+      " layers of ", verifier->shape.hidden_size));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
@@ -43,6 +61,10 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
                        .registry = options.metrics};
   };
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
+  peers->verifier_address_ = config.verifier();
+  peers->verifier_ = std::make_unique<RemoteVerifyEndpoint>(
+      peer("verifier", config.verifier()));
+  const RemoteVerifyEndpoint* const verifier = peers->verifier_.get();
   for (int i = 0; i < config.drafters_size(); ++i) {
     const v1::DrafterAddress& drafter = config.drafters(i);
     if (drafter.name().empty() || drafter.address().empty()) {
@@ -51,11 +73,12 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
     }
     peers->drafters_.push_back({drafter.name(), drafter.address(),
                                 std::make_unique<RemoteDraftEndpoint>(
-                                    peer(drafter.name(), drafter.address()))});
+                                    peer(drafter.name(), drafter.address()),
+                                    [verifier](const DrafterInfo& info) {
+                                      return CheckFeatures(info.features,
+                                                           verifier->info());
+                                    })});
   }
-  peers->verifier_address_ = config.verifier();
-  peers->verifier_ = std::make_unique<RemoteVerifyEndpoint>(
-      peer("verifier", config.verifier()));
   return peers;
 }
 

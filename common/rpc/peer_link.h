@@ -49,8 +49,16 @@ class PeerLink {
   // A part as it comes, which is then not kept for the answer.
   using OnPart = absl::AnyInvocable<void(Response)>;
 
-  explicit PeerLink(PeerOptions options)
+  // Whether a peer that says this of itself is of use: FAILED_PRECONDITION is
+  // the reason to refuse it, UNAVAILABLE to ask it again soon. Called under the
+  // link's lock.
+  using Accept = std::function<absl::Status(const Info&)>;
+
+  explicit PeerLink(
+      PeerOptions options,
+      Accept accept = [](const Info&) { return absl::OkStatus(); })
       : options_(std::move(options)),
+        accept_(std::move(accept)),
         reconnects_(AddCounter(
             options_.registry,
             {.name = "espalier_stream_reconnects_total",
@@ -208,9 +216,12 @@ class PeerLink {
         response.has_hello()
             ? CheckPeer(response.hello(), options_.model)
             : absl::FailedPreconditionError("its first message is no hello");
-    if (!info.ok()) {
-      given_up_ = {.state = PeerState::kRefused,
-                   .reason = std::string(info.status().message())};
+    const absl::Status accepted = info.ok() ? accept_(*info) : info.status();
+    if (!accepted.ok()) {
+      given_up_ = {.state = absl::IsUnavailable(accepted)
+                                ? PeerState::kConnecting
+                                : PeerState::kRefused,
+                   .reason = std::string(accepted.message())};
       stream_->Cancel();
       return;
     }
@@ -281,6 +292,7 @@ class PeerLink {
   }
 
   const PeerOptions options_;
+  const Accept accept_;
   prometheus::Counter& reconnects_;
 
   mutable Mutex mutex_;

@@ -70,8 +70,8 @@ class Receiver {
 
 }  // namespace
 
-RemoteDraftEndpoint::RemoteDraftEndpoint(PeerOptions options)
-    : link_(std::make_unique<Link>(std::move(options))) {}
+RemoteDraftEndpoint::RemoteDraftEndpoint(PeerOptions options, Accept accept)
+    : link_(std::make_unique<Link>(std::move(options), std::move(accept))) {}
 
 RemoteDraftEndpoint::~RemoteDraftEndpoint() = default;
 

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_RPC_REMOTE_DRAFT_ENDPOINT_H_
 #define ESPALIER_COMMON_RPC_REMOTE_DRAFT_ENDPOINT_H_
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -17,7 +18,11 @@ namespace espalier {
 // waits for callbacks: not for a gRPC thread.
 class RemoteDraftEndpoint final : public DraftEndpoint {
  public:
-  explicit RemoteDraftEndpoint(PeerOptions options);
+  // As PeerLink::Accept.
+  using Accept = std::function<absl::Status(const DrafterInfo&)>;
+  explicit RemoteDraftEndpoint(
+      PeerOptions options,
+      Accept accept = [](const DrafterInfo&) { return absl::OkStatus(); });
   ~RemoteDraftEndpoint() override;
 
   void Propose(ProposeRequest request, absl::Time deadline,

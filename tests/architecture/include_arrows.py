@@ -22,8 +22,10 @@ ARROWS = {
                      "common/tokenizer"],
     "common/rpc": ["common/base", "common/spec", "common/obs",
                    "common/config"],
+    # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
-                "common/config", "common/tokenizer", "common/model"],
+                "common/config", "common/tokenizer", "common/model",
+                "common/nn"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
                  "common/config", "common/tokenizer", "common/model"],
     # Of the model only its identity: the coordinator links no libtorch.

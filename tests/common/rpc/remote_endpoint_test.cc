@@ -598,6 +598,28 @@ TEST_P(RemoteEndpointTest, DrainWaitsForOpenSequencesAndRefusesNewOnes) {
   EXPECT_TRUE(endpoint->AwaitState(PeerState::kConnecting, Generous()));
 }
 
+TEST_P(RemoteEndpointTest, ADrafterThatIsNotAcceptedIsRefusedWithTheReason) {
+  StartServer({.address = Address()});
+  RemoteDraftEndpoint endpoint(Options(), [](const DrafterInfo& info) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no room for ", info.name));
+  });
+  ASSERT_TRUE(endpoint.AwaitState(PeerState::kRefused, Generous()));
+  EXPECT_EQ(endpoint.status().reason,
+            absl::StrCat("no room for ", TestDrafterInfo().name));
+  EXPECT_TRUE(absl::IsUnavailable(Propose(endpoint, 1).Get().status()));
+}
+
+TEST_P(RemoteEndpointTest, WhatCannotBeAcceptedYetIsAskedAgain) {
+  StartServer({.address = Address()});
+  std::atomic<int> asked{0};
+  RemoteDraftEndpoint endpoint(Options(), [&asked](const DrafterInfo&) {
+    return ++asked < 3 ? absl::UnavailableError("wait") : absl::OkStatus();
+  });
+  ASSERT_TRUE(endpoint.AwaitState(PeerState::kReady, Generous()));
+  EXPECT_EQ(asked, 3);
+}
+
 TEST_P(RemoteEndpointTest, ADrafterThatIsNoVerifierIsRefused) {
   DrafterInfo info = TestDrafterInfo();
   drafter::DrafterService service(draft_engine_, info);
