@@ -24,7 +24,6 @@ using Block = DflashModel::Block;
 using MarginalsOfView = std::vector<std::vector<Candidate>>;
 
 struct DflashOptions {
-  std::string folder;
   bool chain = false;  // the likeliest path alone
   TreeShape shape;     // width: candidates of a position
 };
@@ -155,26 +154,37 @@ bool ReadChain(OptionReader& reader) {
   return mode == "chain";
 }
 
+absl::StatusOr<std::unique_ptr<DflashModel>> Load(const std::string& folder,
+                                                  const HeadTarget& target,
+                                                  HeadMachine machine) {
+  ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
+  ASSIGN_OR_RETURN(
+      auto weights,
+      LoadDflashWeights(folder, config, target, machine.dtype, *machine.pool));
+  return std::make_unique<DflashModel>(config, std::move(weights),
+                                       std::move(machine));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options) {
   OptionReader reader("dflash", options.options);
-  const DflashOptions dflash = {.folder = reader.RequiredText("model"),
-                                .chain = ReadChain(reader),
+  const std::string folder = reader.RequiredText("model");
+  const DflashOptions dflash = {.chain = ReadChain(reader),
                                 .shape = ReadTreeShape(reader)};
   HeadMachine machine = ReadHeadMachine(reader);
   RETURN_IF_ERROR(reader.Finish());
 
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
-  ASSIGN_OR_RETURN(const DflashConfig config,
-                   ReadDflashConfig(dflash.folder, target));
-  ASSIGN_OR_RETURN(auto weights,
-                   LoadDflashWeights(dflash.folder, config, target,
-                                     machine.dtype, *machine.pool));
-  return std::make_unique<DflashDrafter>(
-      dflash, std::make_unique<DflashModel>(config, std::move(weights),
-                                            std::move(machine)));
+  absl::StatusOr<std::unique_ptr<DflashModel>> model =
+      Load(folder, target, std::move(machine));
+  if (!model.ok()) {
+    return absl::Status(model.status().code(),
+                        absl::StrCat("drafter dflash: option model: ",
+                                     model.status().message()));
+  }
+  return std::make_unique<DflashDrafter>(dflash, *std::move(model));
 }
 
 }  // namespace espalier::drafter

@@ -176,7 +176,8 @@ TEST(DflashLoadingTest, FilesThatAreNoneAreNamed) {
   const std::string folder = NewFolder();
   testing::WriteTinyDflash(testing::MakeTinyDflash(), folder);
   std::ofstream(folder + "/config.json") << "{\"block_size\": ";
-  EXPECT_THAT(LoadWith({{"model", folder}}).message(), HasSubstr("config.json"));
+  EXPECT_THAT(LoadWith({{"model", folder}}).message(),
+              HasSubstr("config.json"));
   testing::WriteTinyDflash(testing::MakeTinyDflash(), folder);
   std::filesystem::resize_file(folder + "/model.safetensors", 1000);
   EXPECT_THAT(LoadWith({{"model", folder}}).message(),
@@ -200,6 +201,23 @@ TEST(DflashLoadingTest, OptionsAreChecked) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << problem;
     EXPECT_THAT(status.message(), HasSubstr(problem));
   }
+}
+
+TEST(DflashLoadingTest, TheTokenizerMustBeTheTargets) {
+  TinyDflash drafter = testing::MakeTinyDflash();
+  drafter.config["espalier"] = {{"tokenizer_fingerprint", "00000000000000ab"}};
+  const std::string folder = NewFolder();
+  testing::WriteTinyDflash(drafter, folder);
+  auto load = [&](uint64_t fingerprint) {
+    return NewDflashDrafter(
+               {.options = {{"model", folder}},
+                .target_folder = testing::TinyDflashOnDisk().target,
+                .tokenizer_fingerprint = fingerprint})
+        .status();
+  };
+  EXPECT_TRUE(load(0xab).ok());
+  EXPECT_TRUE(load(0).ok());  // not known
+  EXPECT_THAT(load(0xac).message(), HasSubstr("tokenizer_fingerprint"));
 }
 
 TEST(DflashLoadingTest, TheTargetMustBeThere) {
