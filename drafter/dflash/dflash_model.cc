@@ -196,12 +196,12 @@ DflashModel::Predict(absl::Span<const Block> blocks, int64_t width) {
   std::vector<CandidateHead::Query> queries;
   for (size_t b = 0; b < blocks.size(); ++b) {
     const Block& block = blocks[b];
-    ESPALIER_CHECK(block.depth < config_.block_size);
-    for (int64_t d = 1; d <= block.depth; ++d) {
-      const int64_t row = static_cast<int64_t>(b) * config_.block_size + d;
-      std::copy_n(&x_[row * hidden], hidden, &x_[queries.size() * hidden]);
-      queries.push_back(
-          {.sampling = block.sampling, .position = block.root_position + d});
+    ESPALIER_CHECK(std::ssize(block.wanted) < config_.block_size);
+    int64_t row = static_cast<int64_t>(b) * config_.block_size;
+    int64_t position = block.root_position;
+    for (const SamplingParams& sampling : block.wanted) {
+      std::copy_n(&x_[++row * hidden], hidden, &x_[queries.size() * hidden]);
+      queries.push_back({.sampling = sampling, .position = ++position});
     }
   }
   layers_.Normalize(weights_->final_norm, std::ssize(queries), x_.data(),
@@ -212,8 +212,8 @@ DflashModel::Predict(absl::Span<const Block> blocks, int64_t width) {
   std::vector<std::vector<std::vector<Candidate>>> marginals;
   auto next = std::make_move_iterator(ranked.begin());
   for (const Block& block : blocks) {
-    marginals.emplace_back(next, next + block.depth);
-    next += block.depth;
+    marginals.emplace_back(next, next + std::ssize(block.wanted));
+    next += std::ssize(block.wanted);
   }
   return marginals;
 }

@@ -64,11 +64,11 @@ class DflashModel {
     DflashContext* context = nullptr;  // with room, not empty
     TokenId root = 0;
     int64_t root_position = 0;
-    SamplingParams sampling;
-    int64_t depth = 0;  // positions behind the root that are wanted
+    // Of the positions behind the root that are wanted, fewer than block_size.
+    std::vector<SamplingParams> wanted;
   };
-  // For each block its `depth` positions (at most block_size - 1), as
-  // CandidateHead gives them. INTERNAL: a logit is not finite.
+  // For each block the positions that are wanted, as CandidateHead gives them.
+  // INTERNAL: a logit is not finite.
   absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>> Predict(
       absl::Span<const Block> blocks, int64_t width);
 

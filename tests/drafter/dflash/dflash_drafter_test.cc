@@ -26,6 +26,8 @@ constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 16};
 std::unique_ptr<Drafter> Make(std::map<std::string, std::string> options = {}) {
   const auto folders = testing::TinyDflashOnDisk();
   options.try_emplace("model", folders.drafter);
+  // A scale that is learned would make trees depend on what came before.
+  options.try_emplace("noise_scale", "1");
   auto drafter =
       NewDflashDrafter({.options = options, .target_folder = folders.target});
   EXPECT_TRUE(drafter.ok()) << drafter.status();
@@ -159,6 +161,25 @@ TEST(DflashDrafterTest, LostFeaturesAreLeftOut) {
   const TokenTree around_gap = DraftOne(*gap, cut.View());
   EXPECT_GT(around_gap.num_nodes(), 1);
   EXPECT_NE(around_gap.log_probs, from_rest.log_probs);
+}
+
+// A sampled text that the drafter is right about where it looks at the noise.
+TEST(DflashDrafterTest, LearnsHowFarToTrustTheNoise) {
+  std::mt19937_64 random(15);
+  Text text = MakeText(random, 10);
+  text.sampling = {.temperature = 1, .seed = 5};
+  text.budget = {.max_nodes = 8, .max_depth = 1};
+  auto fixed = Make();
+  auto learning = Make({{"noise_scale", "auto"}});
+  auto confidence = [&](Drafter& drafter) {
+    return DraftOne(drafter, text.View()).log_probs[1];
+  };
+  EXPECT_EQ(confidence(*learning), confidence(*fixed));
+  for (int round = 0; round < 40; ++round) {
+    text.tokens.push_back(DraftOne(*learning, text.View()).tokens[1]);
+    text.features = testing::TinyFeatures(text.tokens, /*width=*/96);
+  }
+  EXPECT_GT(confidence(*learning), confidence(*fixed));
 }
 
 TEST(DflashDrafterTest, WithoutFeaturesItDraftsNothing) {
