@@ -6,6 +6,7 @@ void RegisterDrafters(DrafterRegistry& registry) {
   registry.Add("prompt_lookup", NewPromptLookupDrafter);
   registry.Add("ngram", NewNgramDrafter);
   registry.Add("eagle", NewEagleDrafter);
+  registry.Add("dflash", NewDflashDrafter);
 }
 
 }  // namespace espalier::drafter

@@ -42,6 +42,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
+// A DFlash block drafter. Options: model (the drafter's folder, required), mode
+// (ddtree, or chain: the likeliest path alone), width (candidates of a
+// position), noise_scale, and those of heads/head_machine.h.
+absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
+    const DrafterOptions& options);
+
 // The list of drafter types.
 using DrafterRegistry = Registry<Drafter, const DrafterOptions&>;
 void RegisterDrafters(DrafterRegistry& registry);

@@ -72,21 +72,6 @@ void ReadRope(JsonFields& fields, ModelConfig& config) {
   fields.Adopt(rope.status());
 }
 
-// Every layer of the model sees the whole text.
-void CheckFullAttention(JsonFields& fields) {
-  if (fields.Flag("use_sliding_window", false)) {
-    fields.Unimplemented("use_sliding_window true");
-  }
-  if (!fields.Has("layer_types")) return;
-  const Json& types = fields.json()["layer_types"];
-  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
-  for (const Json& type : types) {
-    if (type != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
-    }
-  }
-}
-
 void ReadQwen3(JsonFields& fields, ModelConfig& config) {
   if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
   ReadLlamaFields(fields, config);
@@ -157,6 +142,20 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
 }
 
 }  // namespace
+
+void CheckFullAttention(JsonFields& fields) {
+  if (fields.Flag("use_sliding_window", false)) {
+    fields.Unimplemented("use_sliding_window true");
+  }
+  if (!fields.Has("layer_types")) return;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
+  for (const Json& type : types) {
+    if (type != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+    }
+  }
+}
 
 void ReadLlamaFields(JsonFields& fields, ModelConfig& config) {
   config.architecture = Architecture::kLlama;

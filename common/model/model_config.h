@@ -62,6 +62,9 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder);
 // of such layers, with its own rotary base. Mistakes stay in `fields`.
 void ReadLlamaFields(JsonFields& fields, ModelConfig& config);
 
+// Fails unless every layer sees the whole text, as Qwen3's fields say it.
+void CheckFullAttention(JsonFields& fields);
+
 // [head_dim / 2] angle per position of each rotated pair.
 std::vector<double> RotaryFrequencies(const ModelConfig& config);
 

@@ -90,17 +90,25 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
   }
 }
 
-void NativeAttention::Run(int64_t index, const NativeLayer& layer,
-                          const float* qkv) {
+template <typename Body>
+void NativeAttention::ForEachRow(Body body) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
     pool_.ParallelFor(sequence.rows(), kRowsPerChunk,
                       [&](const nn::ThreadPool::Chunk& chunk) {
                         for (int64_t row = chunk.begin; row < chunk.end;
                              ++row) {
-                          PrepareRow(index, layer, sequence, row, qkv);
+                          body(sequence, row);
                         }
                       });
   }
+}
+
+void NativeAttention::Run(int64_t index, const NativeLayer& layer,
+                          const float* qkv) {
+  ForEachRow([&](const NativePass::Sequence& sequence, int64_t row) {
+    CacheRow(index, layer, sequence, row, qkv);
+    PrepareQueries(layer, sequence, row, qkv);
+  });
   pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
@@ -109,6 +117,13 @@ void NativeAttention::Run(int64_t index, const NativeLayer& layer,
                         kernels_.attend(args);
                       }
                     });
+}
+
+void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
+                                 const float* qkv) {
+  ForEachRow([&](const NativePass::Sequence& sequence, int64_t row) {
+    CacheRow(index, layer, sequence, row, qkv);
+  });
 }
 
 nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
@@ -139,12 +154,12 @@ void NativeAttention::PrepareHead(const std::vector<float>& norm,
   kernels_.rotate(args);
 }
 
-void NativeAttention::PrepareRow(int64_t index, const NativeLayer& layer,
-                                 const NativePass::Sequence& sequence,
-                                 int64_t row, const float* qkv) {
+void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
+                               const NativePass::Sequence& sequence,
+                               int64_t row, const float* qkv) {
   const int64_t pass_row = sequence.first_row + row;
-  const float* q = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_;
-  const float* k = q + heads_ * head_dim_;
+  const float* k = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_ +
+                   heads_ * head_dim_;
   const float* v = k + kv_heads_ * head_dim_;
   nn::RotateArgs rotation = Rotation(pass_row);
   for (int64_t head = 0; head < kv_heads_; ++head) {
@@ -155,6 +170,14 @@ void NativeAttention::PrepareRow(int64_t index, const NativeLayer& layer,
         index, head, sequence.cached_rows + row,
         {.key = rotation.out, .value = v + head * head_dim_});
   }
+}
+
+void NativeAttention::PrepareQueries(const NativeLayer& layer,
+                                     const NativePass::Sequence& sequence,
+                                     int64_t row, const float* qkv) {
+  const int64_t pass_row = sequence.first_row + row;
+  const float* q = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_;
+  nn::RotateArgs rotation = Rotation(pass_row);
   rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
   for (int64_t head = 0; head < heads_; ++head) {
     rotation.x = q + head * head_dim_;

@@ -30,6 +30,9 @@ class NativeAttention {
   // qkv: [rows, (heads + 2 kv_heads) * head_dim], as layer.qkv gives them.
   void Run(int64_t index, const NativeLayer& layer, const float* qkv);
 
+  // Only fills the caches: of `qkv` the queries are not read.
+  void FillCaches(int64_t index, const NativeLayer& layer, const float* qkv);
+
  private:
   // Queries of one sequence and K/V head that attend together.
   struct Task {
@@ -41,9 +44,14 @@ class NativeAttention {
 
   void AddSequence(const NativePass::Sequence& sequence, float* out);
   void MakeAngles(const NativePass& pass);
-  void PrepareRow(int64_t index, const NativeLayer& layer,
-                  const NativePass::Sequence& sequence, int64_t row,
-                  const float* qkv);
+  template <typename Body>
+  void ForEachRow(Body body);
+  void CacheRow(int64_t index, const NativeLayer& layer,
+                const NativePass::Sequence& sequence, int64_t row,
+                const float* qkv);
+  void PrepareQueries(const NativeLayer& layer,
+                      const NativePass::Sequence& sequence, int64_t row,
+                      const float* qkv);
   void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
   nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
   nn::RotateArgs Rotation(int64_t row) const;

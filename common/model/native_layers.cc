@@ -57,6 +57,18 @@ void NativeLayers::Run(int64_t index, const NativeLayer& layer,
             .accumulate = true});
 }
 
+void NativeLayers::FillCaches(int64_t index, const NativeLayer& layer,
+                              const float* input) {
+  // Whole panels, so the last queries may come along.
+  const int64_t q_size = config_.num_heads * config_.head_dim;
+  Multiply({.linear = layer.qkv,
+            .x = input,
+            .rows = rows_,
+            .out = qkv_.data(),
+            .first_panel = q_size / nn::kPanelOutputs});
+  attention_.FillCaches(index, layer, qkv_.data());
+}
+
 void NativeLayers::Normalize(const NativeNorm& norm, int64_t rows,
                              const float* x, float* out) {
   const int64_t size = static_cast<int64_t>(norm.weight.size());

@@ -40,6 +40,10 @@ class NativeLayers {
   void Run(int64_t index, const NativeLayer& layer, const float* input,
            nn::Activation activation, float* x);
 
+  // Of the layer's attention only the keys and values of `input`: rows that are
+  // seen and see nothing.
+  void FillCaches(int64_t index, const NativeLayer& layer, const float* input);
+
   // x, out: [rows, norm's size].
   void Normalize(const NativeNorm& norm, int64_t rows, const float* x,
                  float* out);

@@ -82,6 +82,12 @@ class NativeWeightLoader {
   int64_t bytes_ = 0;
 };
 
+// A layer of a Llama, or of a draft head that has such layers. `layer`: what
+// its tensors' names start with, as "model.layers.0.".
+absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
+                                           const std::string& layer,
+                                           NativeWeightLoader& loader);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_MODEL_NATIVE_WEIGHT_LOADER_H_

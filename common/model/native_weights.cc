@@ -24,10 +24,11 @@ nn::Activation ActivationOf(Activation activation) {
   ESPALIER_CHECK(false);
 }
 
+}  // namespace
+
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
-                                           int64_t index,
+                                           const std::string& layer,
                                            NativeWeightLoader& loader) {
-  const std::string layer = absl::StrCat("model.layers.", index, ".");
   const std::string attention = layer + "self_attn.";
   const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
   const int64_t q_size = config.num_heads * config.head_dim;
@@ -66,11 +67,15 @@ absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
   return loaded;
 }
 
+namespace {
+
 absl::Status LoadLlama(const ModelConfig& config, NativeWeightLoader& loader,
                        NativeWeights& weights) {
   const int64_t vocab = config.vocab_size, hidden = config.hidden_size;
   for (int64_t i = 0; i < config.num_layers; ++i) {
-    ASSIGN_OR_RETURN(NativeLayer layer, LoadLlamaLayer(config, i, loader));
+    ASSIGN_OR_RETURN(
+        NativeLayer layer,
+        LoadLlamaLayer(config, absl::StrCat("model.layers.", i, "."), loader));
     weights.layers.push_back(std::move(layer));
   }
   ASSIGN_OR_RETURN(weights.final_norm.weight,

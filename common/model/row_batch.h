@@ -16,8 +16,9 @@ struct RowTree {
   int64_t prefix = 0;              // committed positions
   std::vector<int32_t> parents;    // [rows]
   std::vector<int64_t> positions;  // [rows] prefix + depth
-  // The rows that each row sees, itself last, in ascending order: those of row
-  // i are ancestors[ancestor_begin[i] .. ancestor_begin[i + 1]).
+  // The rows that each row sees, in ascending order (itself last, except in the
+  // blocks of block drafters): those of row i are ancestors[ancestor_begin[i]
+  // .. ancestor_begin[i + 1]).
   std::vector<int32_t> ancestors;
   std::vector<int64_t> ancestor_begin;  // [rows + 1]
 

@@ -129,8 +129,8 @@ inline constexpr int64_t kPageTokens = 32;
 
 // One query: a row of the pass and one of its heads.
 struct AttendQuery {
-  // Rows of the pass that the query sees besides the prefix, ascending, itself
-  // last.
+  // Rows of the pass that the query sees besides the prefix, ascending: those
+  // up to its own along a tree, or all rows of a block.
   const int32_t* ancestors = nullptr;
   int64_t num_ancestors = 0;
   float* out = nullptr;  // [head_dim]

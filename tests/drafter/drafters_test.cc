@@ -24,7 +24,8 @@ std::string Create(const std::map<std::string, std::string>& options) {
 TEST(DraftersTest, TheListIsComplete) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
-  EXPECT_THAT(registry.Names(), ElementsAre("eagle", "ngram", "prompt_lookup"));
+  EXPECT_THAT(registry.Names(),
+              ElementsAre("dflash", "eagle", "ngram", "prompt_lookup"));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

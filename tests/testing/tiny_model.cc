@@ -38,7 +38,7 @@ class WeightSource {
   explicit WeightSource(uint64_t seed) : random_(seed) {}
 
   TinyTensor Draw(std::vector<int64_t> shape, float deviation, float mean = 0) {
-    TinyTensor tensor{.shape = std::move(shape), .values = {}};
+    TinyTensor tensor{.shape = std::move(shape)};
     int64_t size = 1;
     for (int64_t n : tensor.shape) size *= n;
     for (int64_t i = 0; i < size; ++i) {
@@ -265,7 +265,12 @@ void WriteSafetensors(const std::string& path, const TinyTensors& tensors) {
       data.push_back(static_cast<char>(bits & 0xFF));
       data.push_back(static_cast<char>(bits >> 8));
     }
-    header[name] = {{"dtype", "BF16"},
+    for (int64_t value : tensor.integers) {
+      for (int byte = 0; byte < 8; ++byte) {
+        data.push_back(static_cast<char>(value >> (8 * byte) & 0xFF));
+      }
+    }
+    header[name] = {{"dtype", tensor.integers.empty() ? "BF16" : "I64"},
                     {"shape", tensor.shape},
                     {"data_offsets", {begin, data.size()}}};
   }

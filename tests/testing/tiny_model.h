@@ -10,7 +10,8 @@ namespace espalier::testing {
 
 struct TinyTensor {
   std::vector<int64_t> shape;
-  std::vector<float> values;  // representable in bf16, as they are stored
+  std::vector<float> values;      // representable in bf16, as they are stored
+  std::vector<int64_t> integers;  // if not empty, these are stored instead
 };
 using TinyTensors = std::map<std::string, TinyTensor>;
 
@@ -30,7 +31,7 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 
-// A file in the safetensors format, bf16.
+// A file in the safetensors format: bf16, and 64-bit integers.
 void WriteSafetensors(const std::string& path, const TinyTensors& tensors);
 
 }  // namespace espalier::testing

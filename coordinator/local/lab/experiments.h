@@ -1,0 +1,27 @@
+// What `espalier lab` can run, one file each.
+#ifndef ESPALIER_COORDINATOR_LOCAL_LAB_EXPERIMENTS_H_
+#define ESPALIER_COORDINATOR_LOCAL_LAB_EXPERIMENTS_H_
+
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/command.h"
+#include "coordinator/local/lab/json_fields.h"
+
+namespace espalier::local {
+
+cli::Command DdtreeExperiment();
+
+// An experiment that reads one JSON object from standard input and writes one.
+struct JsonExperiment {
+  std::string name;
+  std::string summary;  // one line of the list
+  std::string usage;    // what --help prints
+  std::function<absl::StatusOr<Json>(const JsonField& input)> run;
+};
+cli::Command AsCommand(JsonExperiment experiment);
+
+}  // namespace espalier::local
+
+#endif  // ESPALIER_COORDINATOR_LOCAL_LAB_EXPERIMENTS_H_

@@ -1,0 +1,44 @@
+#ifndef ESPALIER_DRAFTER_DFLASH_DFLASH_WEIGHTS_H_
+#define ESPALIER_DRAFTER_DFLASH_DFLASH_WEIGHTS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/compute_dtype.h"
+#include "common/model/native_weights.h"
+#include "common/nn/huge_page_arena.h"
+#include "common/nn/packed_matrix.h"
+#include "common/nn/thread_pool.h"
+#include "drafter/dflash/dflash_config.h"
+#include "drafter/heads/draft_vocabulary.h"
+#include "drafter/heads/head_target.h"
+
+namespace espalier::drafter {
+
+// The weights of a block drafter, packed, and the rows of its target's that it
+// shares. Constant after loading.
+struct DflashWeights {
+  nn::HugePageArena arena;  // owns what the matrices point to
+  NativeLinear fc;          // features -> hidden
+  NativeNorm context_norm;  // of fc's rows
+  std::vector<NativeLayer> layers;
+  NativeNorm final_norm;
+  std::vector<double> frequencies;  // rotary, [head_dim / 2]
+
+  DraftVocabulary vocabulary = DraftVocabulary::Full(0);
+  NativeLinear output_rows;     // hidden -> the draft vocabulary
+  nn::PackedMatrix embeddings;  // [vocab, hidden]
+};
+
+// Reads model.safetensors of `folder` (names may start with "model."). Strict:
+// INVALID_ARGUMENT and NOT_FOUND name a tensor that is missing, surplus,
+// misshapen or, for d2t, out of range. `dtype`: see LoadNativeWeights.
+absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
+    const std::string& folder, const DflashConfig& config,
+    const HeadTarget& target, ComputeDType dtype, nn::ThreadPool& pool);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DFLASH_DFLASH_WEIGHTS_H_
