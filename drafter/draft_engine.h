@@ -24,9 +24,9 @@ namespace espalier::drafter {
 class DraftEngine final : public DraftEndpoint {
  public:
   struct Options {
-    std::string name;        // the drafter's, for messages
-    int64_t vocab_size = 0;  // of the target
-    int64_t max_nodes = 64;  // larger budgets are cut down to these
+    std::string name;          // the drafter's, for messages
+    int64_t vocab_size = 0;    // of the target
+    int64_t max_nodes = 1024;  // larger budgets are cut down to these
     int64_t max_depth = 16;
     FeatureContract features;  // the drafter's
     SequenceStore::Limits store;

@@ -44,15 +44,23 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const DflashConfig& config,
   return DraftVocabulary::FromOffsets(d2t, target_size);
 }
 
+// The embedding of any token, and the head's rows of the draft vocabulary.
 absl::Status LoadTargetRows(const HeadTarget& target,
                             NativeWeightLoader& loader,
                             DflashWeights& weights) {
   const NativeWeightLoader::TableShape shape = {
       .rows = target.config.vocab_size, .columns = target.config.hidden_size};
-  ASSIGN_OR_RETURN(
-      weights.output_rows,
-      loader.Rows(target.output_rows(), weights.vocabulary.tokens(), shape));
   ASSIGN_OR_RETURN(weights.embeddings, loader.Table(target.embedding(), shape));
+  if (weights.vocabulary.size() < shape.rows) {
+    ASSIGN_OR_RETURN(
+        weights.output_rows,
+        loader.Rows(target.output_rows(), weights.vocabulary.tokens(), shape));
+  } else if (target.config.tied_head) {
+    weights.output_rows.matrix = weights.embeddings;
+  } else {
+    ASSIGN_OR_RETURN(weights.output_rows.matrix,
+                     loader.Table(target.output_rows(), shape));
+  }
   return absl::OkStatus();
 }
 

@@ -65,6 +65,20 @@ class CommandTest : public ::testing::Test {
   Cluster cluster_;
 };
 
+// By way of espalier-local.
+TEST_F(CommandTest, LabReadsAndWritesJson) {
+  auto lab = [&](const std::string& input) {
+    return RunToEnd({"/bin/sh", "-c",
+                     absl::StrCat("echo '", input, "' | ", ESPALIER_BIN_DIR,
+                                  "/espalier lab ddtree")},
+                    cluster_.Path("lab.out"));
+  };
+  const Finished tree = lab(R"({"marginals": [[[3, -1.0]]], "nodes": 5})");
+  EXPECT_EQ(tree.status, 0) << tree.output;
+  EXPECT_EQ(json::parse(tree.output)["tokens"], json({-1, 3}));
+  EXPECT_EQ(lab("{}").status, 2);
+}
+
 TEST_F(CommandTest, ServicesAndOneProcessSayTheSame) {
   for (const char* temperature : {"0", "1"}) {
     const std::vector<std::string> sampling = {"--temperature", temperature,

@@ -94,7 +94,7 @@ TEST(DflashDrafterTest, TheCompanyAndTheThreadsDoNotChangeATree) {
   std::vector<SequenceView> views;
   for (const Text& text : texts) views.push_back(text.View());
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    for (const char* type : {"float32", "bfloat16"}) {
+    for (const char* type : {"float32", "bfloat16", "int8"}) {
       SCOPED_TRACE(std::string(kernels->name) + " " + type);
       const std::map<std::string, std::string> machine = {
           {"cpu_kernels", kernels->name}, {"compute_type", type}};
@@ -106,6 +106,28 @@ TEST(DflashDrafterTest, TheCompanyAndTheThreadsDoNotChangeATree) {
         ExpectSame((*together)[i], DraftOne(*Make(machine), views[i]));
         EXPECT_GT((*together)[i].num_nodes(), 1);
       }
+    }
+  }
+}
+
+TEST(DflashDrafterTest, BackendsAgree) {
+  std::mt19937_64 random(16);
+  for (int64_t length : {5, 32, 33, 90}) {
+    const Text text = MakeText(random, length);
+    auto draft = [&](const nn::Kernels& kernels) {
+      return DraftOne(*Make({{"cpu_kernels", kernels.name},
+                             {"compute_type", "float32"},
+                             {"mode", "chain"}}),
+                      text.View());
+    };
+    const TokenTree expected = draft(nn::PortableKernels());
+    for (const nn::Kernels* kernels : nn::UsableBackends()) {
+      const TokenTree tree = draft(*kernels);
+      EXPECT_EQ(tree.tokens, expected.tokens) << kernels->name;
+      EXPECT_THAT(
+          tree.log_probs,
+          ::testing::Pointwise(::testing::FloatNear(5e-3f), expected.log_probs))
+          << kernels->name;
     }
   }
 }
