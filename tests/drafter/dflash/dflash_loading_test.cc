@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "drafter/dflash/dflash_config.h"
 #include "drafter/drafters.h"
+#include "drafter/heads/head_target.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/dflash/tiny_dflash.h"
@@ -15,6 +17,7 @@
 namespace espalier::drafter {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::TinyDflash;
 
@@ -50,6 +53,45 @@ TEST(DflashLoadingTest, AcceptsTheFormsThatFilesHave) {
     prefixed.tensors["model." + name] = tensor;
   }
   EXPECT_TRUE(Load(prefixed).ok());
+}
+
+// The configuration of a drafter with `layers` layers for a target of
+// `target_layers`.
+DflashConfig ConfigFor(int64_t layers, int64_t target_layers,
+                       const nlohmann::json& changes) {
+  auto target =
+      OpenHeadTarget({.target_folder = testing::TinyDflashOnDisk().target});
+  EXPECT_TRUE(target.ok()) << target.status();
+  target->config.num_layers = target_layers;
+  TinyDflash drafter = testing::MakeTinyDflash();
+  drafter.config.merge_patch({{"num_hidden_layers", layers},
+                              {"num_target_layers", target_layers},
+                              {"layer_types", nullptr}});
+  drafter.config.merge_patch(changes);
+  const std::string folder = NewFolder();
+  testing::WriteTinyDflash(drafter, folder);
+  auto config = ReadDflashConfig(folder, *target);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? *std::move(config) : DflashConfig();
+}
+
+TEST(DflashLoadingTest, WithoutLayerIdsTheyAreEvenlySpread) {
+  const nlohmann::json none = {
+      {"dflash_config", {{"target_layer_ids", nullptr}}}};
+  EXPECT_THAT(ConfigFor(5, 36, none).taps, ElementsAre(2, 10, 18, 26, 34));
+  EXPECT_THAT(ConfigFor(5, 30, none).taps, ElementsAre(2, 9, 15, 21, 28));
+  EXPECT_THAT(ConfigFor(1, 30, none).taps, ElementsAre(16));
+}
+
+TEST(DflashLoadingTest, TheFieldsAreRead) {
+  const DflashConfig config = ConfigFor(2, 2, nlohmann::json::object());
+  EXPECT_EQ(config.block_size, testing::kTinyBlock);
+  EXPECT_EQ(config.mask_token, testing::kTinyImStart);
+  EXPECT_EQ(config.layers.rope_theta, 1e6);
+  EXPECT_FALSE(config.causal);
+  EXPECT_TRUE(ConfigFor(2, 2, {{"is_causal", true}}).causal);
+  EXPECT_TRUE(
+      ConfigFor(2, 2, {{"dflash_config", {{"causal_head", true}}}}).causal);
 }
 
 struct BadConfig {
