@@ -3,6 +3,8 @@
 namespace espalier::coordinator {
 
 void RegisterMergePolicies(Registry<MergePolicy>& registry) {
+  registry.Add("disjoint", NewDisjointMerge);
+  registry.Add("route", NewRouteMerge);
   registry.Add("single", NewSingleMerge);
   registry.Add("union", NewUnionMerge);
 }

@@ -8,8 +8,14 @@
 
 namespace espalier::coordinator {
 
+std::unique_ptr<MergePolicy> NewDisjointMerge();
+std::unique_ptr<MergePolicy> NewRouteMerge();
 std::unique_ptr<MergePolicy> NewSingleMerge();
 std::unique_ptr<MergePolicy> NewUnionMerge();
+
+// How sure a drafter is of its tree: the mean chance of the nodes, root
+// excluded; 0 without any. What route compares.
+double RouteScore(const TokenTree& tree);
 
 // THE list of merge policies. Their names are what a request calls `strategy`.
 void RegisterMergePolicies(Registry<MergePolicy>& registry);

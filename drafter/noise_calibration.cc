@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
 
 namespace espalier::drafter {
 namespace {
@@ -43,7 +45,8 @@ NoiseCalibration::Belief NoiseCalibration::BeliefOf(
 NoiseCalibration::Belief NoiseCalibration::BeliefAt(
     const SamplingParams& sampling, int64_t depth) const {
   if (sampling.greedy()) return {sampling};
-  if (fixed_.has_value()) return {sampling, *fixed_};
+  if (fixed_.has_value() && std::isfinite(*fixed_)) return {sampling, *fixed_};
+  if (fixed_.has_value()) return BeliefOf(sampling, kScales.size());
   const auto record = records_.find(KeyOf(sampling, depth));
   if (record == records_.end()) return BeliefOf(sampling, kPriorScale);
   const Record& fits = record->second;
@@ -72,7 +75,9 @@ void NoiseCalibration::Observe(const SamplingParams& sampling, int64_t depth,
 }
 
 std::optional<double> ReadNoiseScale(OptionReader& reader) {
-  if (reader.Text("noise_scale", "auto") == "auto") return std::nullopt;
+  const std::string text = reader.Text("noise_scale", "auto");
+  if (text == "auto") return std::nullopt;
+  if (text == "none") return std::numeric_limits<double>::infinity();
   return reader.Number("noise_scale", {1.0, 0.01, 100.0});
 }
 

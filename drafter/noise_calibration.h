@@ -22,7 +22,8 @@ namespace espalier::drafter {
 // all is one of the choices. One thread.
 class NoiseCalibration {
  public:
-  // `fixed`: the scale, if it is not to be learned.
+  // `fixed`: the scale, if it is not to be learned; infinite: the noise is not
+  // looked at.
   explicit NoiseCalibration(std::optional<double> fixed) : fixed_(fixed) {}
 
   // Arguments of Foresee for a node at `depth` (the root: 0). A greedy
@@ -51,8 +52,8 @@ class NoiseCalibration {
   std::map<Key, Record> records_;
 };
 
-// The option noise_scale of draft heads: a number, or "auto" (default), which
-// means none.
+// The option noise_scale of draft heads: a number; "auto" (default): to be
+// learned; "none": infinite.
 std::optional<double> ReadNoiseScale(OptionReader& reader);
 
 }  // namespace espalier::drafter

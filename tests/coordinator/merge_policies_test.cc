@@ -93,5 +93,39 @@ TEST(SingleMergeTest, PassesOverDraftersWithNothingToSay) {
   EXPECT_THAT(merged.provenance, ElementsAre(2, 2, 2));
 }
 
+// phi(i) = n1 + i for the nodes of the second tree.
+TEST(DisjointMergeTest, TreesStandSideBySideUnderTheRoot) {
+  const TokenTree merged = Merge(*NewDisjointMerge(), 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3, 1, 4, 3, 5));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 1, 0, 0, 4, 0, 6));
+  EXPECT_THAT(merged.provenance, ElementsAre(3, 1, 1, 1, 2, 2, 2, 2));
+  EXPECT_THAT(merged.Depths(), ElementsAre(0, 1, 2, 1, 1, 2, 1, 2));
+}
+
+TEST(DisjointMergeTest, SmallBudgetKeepsTheLikeliestNodesOfAll) {
+  const TokenTree merged = Merge(*NewDisjointMerge(), 4);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 1, 4, 3));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 0, 2, 0));
+  EXPECT_THAT(merged.provenance, ElementsAre(3, 1, 2, 2, 2));
+}
+
+TEST(RouteMergeTest, TheSurestDrafterIsVerifiedAlone) {
+  // Mean chances: A (.607 + .223 + .135) / 3, B (.368 + .287 + .472 + .050)
+  // / 4.
+  EXPECT_NEAR(RouteScore(TreeA()), 0.3217, 1e-4);
+  EXPECT_NEAR(RouteScore(TreeB()), 0.2941, 1e-4);
+  EXPECT_EQ(RouteScore(TokenTree::RootOnly(kRoot)), 0);
+  const TokenTree merged = Merge(*NewRouteMerge(), 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
+  EXPECT_THAT(merged.provenance, ElementsAre(1, 1, 1, 1));
+}
+
+TEST(RouteMergeTest, TiesGoToTheFirstDrafter) {
+  const TokenTree a = TreeA();
+  const DraftedTree drafted[] = {{.drafter = 2, .tree = &a},
+                                 {.drafter = 1, .tree = &a}};
+  EXPECT_EQ(NewRouteMerge()->Merge(kRoot, drafted, 9).provenance[1], 2u);
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

@@ -124,6 +124,7 @@ TEST_P(MergePolicyContractTest, OrderOfArrivalDoesNotMatter) {
 }
 
 TEST_P(MergePolicyContractTest, DrafterThatAgreesWithAnotherAddsNoNode) {
+  if (GetParam() == "disjoint") GTEST_SKIP() << "keeps twins by definition";
   ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
     const TokenTree one = policy_->Merge(kRoot, Draft({trees[0]}), max_nodes);
     const TokenTree two =

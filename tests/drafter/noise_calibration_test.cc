@@ -87,6 +87,20 @@ TEST(NoiseCalibrationTest, AFixedScaleStays) {
   EXPECT_EQ(calibration.BeliefAt(sampling, 0).noise_scale, 2.5);
 }
 
+TEST(NoiseCalibrationTest, TheOptionIsANumberAutoOrNone) {
+  const auto read = [](const std::string& text) {
+    const std::map<std::string, std::string> options = {{"noise_scale", text}};
+    OptionReader reader("test", options);
+    const std::optional<double> fixed = ReadNoiseScale(reader);
+    EXPECT_EQ(reader.Finish().ok(), text != "some");
+    return NoiseCalibration(fixed).BeliefAt({.temperature = 1}, 0);
+  };
+  EXPECT_EQ(read("0.25").noise_scale, 0.25);
+  EXPECT_EQ(read("auto").noise_scale, 1);
+  EXPECT_TRUE(read("none").sampling.greedy());
+  read("some");
+}
+
 TEST(NoiseCalibrationTest, GreedyNeedsNone) {
   NoiseCalibration calibration(std::nullopt);
   calibration.Observe({}, 0, 3, {{1, -0.1}}, 1);

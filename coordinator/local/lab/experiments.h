@@ -12,6 +12,8 @@
 namespace espalier::local {
 
 cli::Command DdtreeExperiment();
+cli::Command MergeExperiment();
+cli::Command RouteExperiment();
 
 // An experiment that reads one JSON object from standard input and writes one.
 struct JsonExperiment {

@@ -60,6 +60,11 @@ absl::StatusOr<double> JsonField::Number(double min, double max) const {
   return value_->get<double>();
 }
 
+absl::StatusOr<std::string> JsonField::Text() const {
+  if (!value_->is_string()) return Error("must be a string");
+  return value_->get<std::string>();
+}
+
 absl::Status JsonField::Error(const std::string& problem) const {
   return absl::InvalidArgumentError(
       absl::StrCat(name_.empty() ? "the input" : name_, ": ", problem));

@@ -30,6 +30,7 @@ class JsonField {
 
   absl::StatusOr<int64_t> Integer(int64_t min, int64_t max) const;
   absl::StatusOr<double> Number(double min, double max) const;
+  absl::StatusOr<std::string> Text() const;
 
   absl::Status Error(const std::string& problem) const;
 

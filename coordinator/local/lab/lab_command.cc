@@ -22,7 +22,9 @@ using cli::Command;
 using cli::Context;
 
 // The list of experiments.
-std::vector<Command> Experiments() { return {DdtreeExperiment()}; }
+std::vector<Command> Experiments() {
+  return {DdtreeExperiment(), MergeExperiment(), RouteExperiment()};
+}
 
 void PrintOverview(const std::vector<Command>& experiments, std::ostream& out) {
   out << "Usage: espalier lab EXPERIMENT [FLAGS]\n\n"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/cli/app.h"
 #include "coordinator/local/lab/lab_command.h"
 #include "gmock/gmock.h"
@@ -109,6 +110,72 @@ TEST(LabTest, DdtreeNamesTheFieldThatIsWrong) {
     EXPECT_EQ(result.out, "");
     EXPECT_THAT(result.err, HasSubstr(test.problem)) << test.in;
   }
+}
+
+constexpr char kTwoTrees[] = R"("trees": [
+    {"tokens": [9, 1, 2, 3], "parents": [-1, 0, 1, 0],
+     "log_probs": [0, -0.5, -1.5, -2]},
+    {"tokens": [9, 1, 4], "parents": [-1, 0, 1],
+     "log_probs": [0, -1, -1.25]}])";
+
+TEST(LabTest, MergeSaysWhereEveryNodeWent) {
+  const Result disjoint = Lab(
+      {"merge"},
+      absl::StrCat("{", kTwoTrees, R"(, "policy": "disjoint", "nodes": 16})"));
+  ASSERT_EQ(disjoint.code, 0) << disjoint.err;
+  json out = json::parse(disjoint.out);
+  EXPECT_EQ(out["tokens"], json({9, 1, 2, 3, 1, 4}));
+  EXPECT_EQ(out["parents"], json({-1, 0, 1, 0, 0, 4}));
+  EXPECT_EQ(out["positions"], json({0, 1, 2, 1, 1, 2}));
+  EXPECT_EQ(out["mask"][5], json({1, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(out["paths"], json({{0, 1, 2}, {0, 3, -1}, {0, 4, 5}}));
+  EXPECT_EQ(out["map"], json({{0, 1, 2, 3}, {0, 4, 5}}));
+  EXPECT_EQ(out["provenance"], json({{0, 1}, {0}, {0}, {0}, {1}, {1}}));
+
+  const Result united =
+      Lab({"merge"},
+          absl::StrCat("{", kTwoTrees, R"(, "policy": "union", "nodes": 2})"));
+  ASSERT_EQ(united.code, 0) << united.err;
+  out = json::parse(united.out);
+  EXPECT_EQ(out["tokens"], json({9, 1, 4}));
+  EXPECT_EQ(out["map"], json({{0, 1, -1, -1}, {0, 1, 2}}));
+  EXPECT_EQ(out["provenance"], json({{0, 1}, {0, 1}, {1}}));
+}
+
+TEST(LabTest, RouteChoosesTheSurestTree) {
+  const Result result = Lab({"route"}, absl::StrCat("{", kTwoTrees, "}"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_EQ(out["chosen"], 1);
+  EXPECT_NEAR(out["scores"][1], (std::exp(-1.0) + std::exp(-1.25)) / 2, 1e-6);
+}
+
+TEST(LabTest, TreesThatAreNoneAreNamed) {
+  const struct {
+    const char* in;
+    const char* problem;
+  } cases[] = {
+      {R"({"trees": []})", "trees: must be 1 .. 64 trees"},
+      {R"({"trees": [{"tokens": [1]}]})", "trees[0]: needs \"parents\""},
+      {R"({"trees": [{"tokens": [1, 2], "parents": [-1, 1],
+                      "log_probs": [0, 0]}]})",
+       "trees[0]: "},
+      {R"({"trees": [{"tokens": [1], "parents": [-1], "log_probs": [0]},
+                     {"tokens": [2], "parents": [-1], "log_probs": [0]}]})",
+       "trees[1]: begins with another root"},
+      {R"({"trees": [{"tokens": [1], "parents": [-1], "log_probs": [1]}]})",
+       "trees[0].log_probs[0]: must be a number"},
+  };
+  for (const auto& bad : cases) {
+    const Result result = Lab({"route"}, bad.in);
+    EXPECT_EQ(result.code, 2) << bad.in;
+    EXPECT_THAT(result.err, HasSubstr(bad.problem)) << bad.in;
+  }
+  const Result result =
+      Lab({"merge"},
+          absl::StrCat("{", kTwoTrees, R"(, "policy": "oak", "nodes": 2})"));
+  EXPECT_EQ(result.code, 2);
+  EXPECT_THAT(result.err, HasSubstr("known: disjoint, route, single, union"));
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#include <algorithm>
+#include <vector>
+
+#include "common/base/status_macros.h"
+#include "coordinator/local/lab/experiments.h"
+#include "coordinator/local/lab/tree_json.h"
+#include "coordinator/merge_policies.h"
+
+namespace espalier::local {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier lab route < INPUT
+
+Which of several drafters' trees the strategy "route" verifies.
+
+In:  {"trees": [{"tokens": [..], "parents": [..], "log_probs": [..]}, ..]}
+     log_probs of paths; entry 0 of every tree is the shared root.
+Out: {"scores": [the mean chance of each tree's nodes], "chosen": index})";
+
+absl::StatusOr<Json> RunRoute(const JsonField& input) {
+  ASSIGN_OR_RETURN(const std::vector<TokenTree> trees, ReadTrees(input));
+  std::vector<double> scores;
+  for (const TokenTree& tree : trees) {
+    scores.push_back(coordinator::RouteScore(tree));
+  }
+  const auto chosen = std::max_element(scores.begin(), scores.end());
+  return Json{{"scores", scores}, {"chosen", chosen - scores.begin()}};
+}
+
+}  // namespace
+
+cli::Command RouteExperiment() {
+  return AsCommand({.name = "route",
+                    .summary = "which drafter is surest of its tree",
+                    .usage = kUsage,
+                    .run = RunRoute});
+}
+
+}  // namespace espalier::local

@@ -1,0 +1,18 @@
+#ifndef ESPALIER_COORDINATOR_LOCAL_LAB_TREE_JSON_H_
+#define ESPALIER_COORDINATOR_LOCAL_LAB_TREE_JSON_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/spec/token_tree.h"
+#include "coordinator/local/lab/json_fields.h"
+
+namespace espalier::local {
+
+// The input's "trees": [{"tokens": [..], "parents": [..], "log_probs": [..]},
+// ..], 1 .. 64 valid trees of at most 1024 nodes that begin with the same root.
+absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonField& input);
+
+}  // namespace espalier::local
+
+#endif  // ESPALIER_COORDINATOR_LOCAL_LAB_TREE_JSON_H_

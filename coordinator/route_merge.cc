@@ -1,0 +1,48 @@
+#include <cmath>
+
+#include "coordinator/merge_policies.h"
+#include "coordinator/token_trie.h"
+
+namespace espalier::coordinator {
+
+double RouteScore(const TokenTree& tree) {
+  if (tree.num_nodes() == 1) return 0;
+  double sum = 0;
+  for (int64_t i = 1; i < tree.num_nodes(); ++i) {
+    sum += std::exp(static_cast<double>(tree.log_probs[i]));
+  }
+  return sum / static_cast<double>(tree.num_nodes() - 1);
+}
+
+namespace {
+
+// One tree of several: that of the drafter that is surest of its own, the first
+// of equals. All drafters get every commit, so each may be the next. (Zbib et
+// al., arXiv 2603.27027, confidence routing.)
+class RouteMerge final : public MergePolicy {
+ public:
+  TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
+                  int64_t max_nodes) const override {
+    TokenTrie trie(root);
+    const DraftedTree* chosen = nullptr;
+    double best = 0;
+    for (const DraftedTree& drafted : trees) {
+      const double score = RouteScore(*drafted.tree);
+      if (chosen == nullptr || score > best ||
+          (score == best && drafted.drafter < chosen->drafter)) {
+        chosen = &drafted;
+        best = score;
+      }
+    }
+    if (chosen != nullptr) trie.Insert(*chosen);
+    return trie.Likeliest(max_nodes);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MergePolicy> NewRouteMerge() {
+  return std::make_unique<RouteMerge>();
+}
+
+}  // namespace espalier::coordinator
