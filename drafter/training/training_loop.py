@@ -93,6 +93,10 @@ class Trainer:
         self._optimizer.step()
         self._optimizer.zero_grad()
         record = {"loss": loss.item(), "rate": rate, "norm": norm.item()}
+        if not math.isfinite(record["norm"]):
+            raise FloatingPointError(
+                f"step {self.step}: loss {record['loss']}; the last checkpoint "
+                "is sound")
         self.step, self._tokens = self.step + 1, self._tokens + tokens
         self._seconds += time.monotonic() - started
         return record
