@@ -14,7 +14,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib/paths.sh"
 
 # In the order of starting: the coordinator finds its peers ready.
-readonly drafters=(lookup chat math block)
+# Prompt lookup, and the drafters of the default model that are part of the
+# repository.
+drafters=(lookup)
+for folder in "$here"/drafters/*/; do
+  drafters+=("$(basename "$folder")")
+done
+readonly drafters
 readonly services=(verifier "${drafters[@]}" coordinator)
 readonly start_timeout_s=120 stop_timeout_s=8
 

@@ -1,14 +1,16 @@
 #include "drafter/eagle/dynamic_tree.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "common/base/check.h"
 
 namespace espalier::drafter {
 
-DynamicTree::DynamicTree(TokenId root, const DraftBudget& budget, int64_t width)
-    : budget_(budget), width_(width), nodes_{{.token = root}} {
+DynamicTree::DynamicTree(TokenId root, const DraftBudget& budget,
+                         const Shape& shape)
+    : budget_(budget), shape_(shape), nodes_{{.token = root}} {
   if (budget.max_nodes > 0 && budget.max_depth > 0) frontier_ = {0};
 }
 
@@ -37,9 +39,16 @@ void DynamicTree::Expand(absl::Span<const std::vector<Candidate>> children) {
   for (int32_t index : best) {
     if (index < first) continue;
     if (full && nodes_[index].score <= least) break;
-    if (static_cast<int64_t>(frontier_.size()) == width_) break;
+    if (static_cast<int64_t>(frontier_.size()) == shape_.width) break;
     frontier_.push_back(index);
   }
+  if (Reach() < shape_.least_reach) frontier_.clear();
+}
+
+double DynamicTree::Reach() const {
+  double reach = 0;
+  for (int32_t index : frontier_) reach += std::exp(nodes_[index].score);
+  return reach;
 }
 
 TokenTree DynamicTree::Best() const {

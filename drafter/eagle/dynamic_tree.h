@@ -22,8 +22,14 @@ namespace espalier::drafter {
 // deterministic.
 class DynamicTree {
  public:
-  // `width`: nodes of a level that are expanded at most.
-  DynamicTree(TokenId root, const DraftBudget& budget, int64_t width);
+  struct Shape {
+    int64_t width = 0;  // nodes of a level that are expanded at most
+    // A level is not expanded if the text goes through one of its nodes with
+    // less chance than this: it would cost as much as a likely one. 0 is
+    // EAGLE-2 to the letter.
+    double least_reach = 0;
+  };
+  DynamicTree(TokenId root, const DraftBudget& budget, const Shape& shape);
 
   // A node that the tree may end up with. 0 is the root.
   struct Node {
@@ -48,9 +54,10 @@ class DynamicTree {
  private:
   // Indices by score, then by age.
   std::vector<int32_t> Ranked(int32_t first) const;
+  double Reach() const;  // of the frontier
 
   const DraftBudget budget_;
-  const int64_t width_;
+  const Shape shape_;
   std::vector<Node> nodes_;
   std::vector<int32_t> frontier_;
 };

@@ -118,13 +118,13 @@ void Growth::Remember(int32_t node, const std::vector<Candidate>& candidates) {
 class EagleDrafter final : public Drafter {
  public:
   struct Options {
-    int64_t width = 0;
+    DynamicTree::Shape tree;
     std::optional<double> noise_scale;  // none: learned
   };
 
   EagleDrafter(LoadedEagle head, HeadMachine machine, const Options& options)
       : model_(std::move(head), std::move(machine), kKvPoolTokens),
-        width_(options.width),
+        shape_(options.tree),
         calibration_(options.noise_scale) {}
 
   FeatureContract wanted_features() const override {
@@ -147,7 +147,7 @@ class EagleDrafter final : public Drafter {
   absl::Status ExpandFrontiers(absl::Span<Growth* const> growing);
 
   EagleModel model_;
-  const int64_t width_;
+  const DynamicTree::Shape shape_;
   NoiseCalibration calibration_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 };
@@ -173,7 +173,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
     growths.push_back(
         {.view = view,
          .sequence = sequence,
-         .tree = DynamicTree(view.tokens.back(), view.budget, width_)});
+         .tree = DynamicTree(view.tokens.back(), view.budget, shape_)});
   }
   RETURN_IF_ERROR(Grow(growths));
   for (size_t i = 0; i < growths.size(); ++i) {
@@ -302,7 +302,7 @@ absl::Status EagleDrafter::ExpandFrontiers(absl::Span<Growth* const> growing) {
     }
   }
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> candidates,
-                   model_.Rank(outputs.data(), queries, width_));
+                   model_.Rank(outputs.data(), queries, shape_.width));
   size_t i = 0;
   for (Growth* growth : growing) {
     const size_t first = i;
@@ -325,7 +325,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
   OptionReader reader("eagle", options.options);
   const std::string folder = reader.RequiredText("model");
   const EagleDrafter::Options tree = {
-      .width = reader.Integer("width", {6, 1, 64}),
+      .tree = {.width = reader.Integer("width", {6, 1, 64}),
+               .least_reach = reader.Number("least_reach", {0.1, 0.0, 1.0})},
       .noise_scale = ReadNoiseScale(reader)};
   HeadMachine machine = ReadHeadMachine(reader);
   RETURN_IF_ERROR(reader.Finish());

@@ -47,7 +47,7 @@ struct Grown {
 };
 
 Grown Grow(uint64_t seed, const DraftBudget& budget, int64_t width) {
-  DynamicTree tree(99, budget, width);
+  DynamicTree tree(99, budget, {.width = width});
   Grown grown;
   while (!tree.frontier().empty()) {
     std::vector<std::vector<Candidate>> children;
@@ -133,7 +133,7 @@ TEST(DynamicTreeTest, EveryPrefixIsTheBestTreeOfItsSize) {
 }
 
 TEST(DynamicTreeTest, TiesKeepParentsBeforeChildren) {
-  DynamicTree tree(7, {.max_nodes = 3, .max_depth = 3}, 2);
+  DynamicTree tree(7, {.max_nodes = 3, .max_depth = 3}, {.width = 2});
   // A certain chain: every node has the score of its parent.
   for (TokenId token = 0; !tree.frontier().empty(); ++token) {
     tree.Expand(std::vector<std::vector<Candidate>>(
@@ -144,22 +144,38 @@ TEST(DynamicTreeTest, TiesKeepParentsBeforeChildren) {
 }
 
 TEST(DynamicTreeTest, NothingToExpandWithoutABudget) {
-  EXPECT_TRUE(
-      DynamicTree(7, {.max_nodes = 0, .max_depth = 3}, 2).frontier().empty());
-  EXPECT_TRUE(
-      DynamicTree(7, {.max_nodes = 3, .max_depth = 0}, 2).frontier().empty());
-  EXPECT_EQ(
-      DynamicTree(7, {.max_nodes = 3, .max_depth = 0}, 2).Best().num_nodes(),
-      1);
+  EXPECT_TRUE(DynamicTree(7, {.max_nodes = 0, .max_depth = 3}, {.width = 2})
+                  .frontier()
+                  .empty());
+  EXPECT_TRUE(DynamicTree(7, {.max_nodes = 3, .max_depth = 0}, {.width = 2})
+                  .frontier()
+                  .empty());
+  EXPECT_EQ(DynamicTree(7, {.max_nodes = 3, .max_depth = 0}, {.width = 2})
+                .Best()
+                .num_nodes(),
+            1);
 }
 
 TEST(DynamicTreeTest, NodesWithoutChildrenEndTheTree) {
-  DynamicTree tree(7, {.max_nodes = 9, .max_depth = 9}, 2);
+  DynamicTree tree(7, {.max_nodes = 9, .max_depth = 9}, {.width = 2});
   tree.Expand(std::vector<std::vector<Candidate>>{{{3, -0.5}}});
   ASSERT_THAT(tree.frontier(), ElementsAre(1));
   tree.Expand(std::vector<std::vector<Candidate>>{{}});
   EXPECT_TRUE(tree.frontier().empty());
   EXPECT_THAT(tree.Best().tokens, ElementsAre(7, 3));
+}
+
+TEST(DynamicTreeTest, ALevelThatTheTextHardlyReachesIsNotExpanded) {
+  DynamicTree tree(7, {.max_nodes = 9, .max_depth = 9},
+                   {.width = 2, .least_reach = 0.3});
+  const double half = std::log(0.5), tenth = std::log(0.1);
+  tree.Expand(std::vector<std::vector<Candidate>>{{{3, half}, {4, tenth}}});
+  ASSERT_THAT(tree.frontier(), ElementsAre(1, 2));  // .6
+  tree.Expand(std::vector<std::vector<Candidate>>{{{5, half}}, {{6, half}}});
+  ASSERT_THAT(tree.frontier(), ElementsAre(3, 4));  // .3
+  tree.Expand(std::vector<std::vector<Candidate>>{{{5, half}}, {{6, half}}});
+  EXPECT_TRUE(tree.frontier().empty());   // .15
+  EXPECT_EQ(tree.Best().num_nodes(), 7);  // what was drafted is used
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ std::unique_ptr<Drafter> NewDrafter(const fs::path& folder,
       expected["options"].get<std::map<std::string, std::string>>();
   options.options["model"] = (folder / "head").string();
   options.options["compute_type"] = "float32";
+  if (expected["type"] == "eagle") options.options["least_reach"] = "0";
   options.vocab_size = ReadJson(target / "config.json")["vocab_size"];
   options.target_folder = target.string();
   DrafterRegistry registry("drafter type");
