@@ -43,8 +43,8 @@ absl::StatusOr<DraftVocabulary> DraftVocabulary::FromOffsets(
     const int64_t offset = IntegerAt(d2t, i);
     if (offset < -i || offset >= target_size - i) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tensor d2t: entry ", i, " is ", offset, ", so token ", i + offset,
-          " is outside the target's vocabulary of ", target_size));
+          "tensor d2t: entry ", i, " is ", offset,
+          ", which leads out of the target's vocabulary of ", target_size));
     }
     if (seen[i + offset]) {
       return absl::InvalidArgumentError(absl::StrCat(

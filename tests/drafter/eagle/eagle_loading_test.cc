@@ -182,8 +182,10 @@ TEST_F(EagleLoadingTest, WhatOnlyTrainingReadsIsIgnored) {
 TEST_F(EagleLoadingTest, AMapOutOfRangeIsRefused) {
   Head head = GoldenHead("eagle31_midlayer");
   head.tensors["d2t"].bytes[8 * 39] = 60;
-  EXPECT_THAT(ErrorOf(head), HasSubstr("d2t: entry 39 is 60, so token 99 is "
-                                       "outside the target's vocabulary"));
+  EXPECT_THAT(
+      ErrorOf(head),
+      HasSubstr(
+          "d2t: entry 39 is 60, which leads out of the target's vocabulary"));
   head.tensors.erase("d2t");
   EXPECT_THAT(ErrorOf(head), HasSubstr("d2t is missing"));
 }

@@ -47,8 +47,10 @@ TEST(DraftVocabularyTest, FullIsTheIdentity) {
 
 TEST(DraftVocabularyTest, TokensOutsideTheTargetsAreNamed) {
   EXPECT_EQ(ErrorOf({0, 8}), "");
-  EXPECT_THAT(ErrorOf({0, 9}), HasSubstr("entry 1 is 9, so token 10 is outside "
-                                         "the target's vocabulary of 10"));
+  EXPECT_THAT(
+      ErrorOf({0, 9}),
+      HasSubstr(
+          "entry 1 is 9, which leads out of the target's vocabulary of 10"));
   EXPECT_THAT(ErrorOf({-1}), HasSubstr("entry 0 is -1"));
   EXPECT_THAT(ErrorOf({INT64_MAX, INT64_MIN}), HasSubstr("entry 0"));
   EXPECT_THAT(ErrorOf({0, INT64_MIN}), HasSubstr("entry 1"));
