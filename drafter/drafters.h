@@ -21,8 +21,9 @@ struct DrafterOptions {
   uint64_t tokenizer_fingerprint = 0;
 };
 
-// Options of all: width (most children of a node, 0: no limit) and noise_scale
-// (how much the drafter's log-probabilities err, see foresight.h).
+// Options of those that count tokens: width (most children of a node, 0: no
+// limit) and noise_scale (how much the drafter's log-probabilities err, see
+// foresight.h).
 
 // Looks up the text's ending in the text itself. Options: min_match and
 // max_match (tokens of the ending that must recur), max_matches (occurrences

@@ -14,17 +14,15 @@
 namespace espalier {
 namespace {
 
-constexpr int64_t kHeadDimUnit = 8;  // see nn::AttendArgs
-
 absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
   if (device.cuda) {
     return absl::UnimplementedError(
         "the native backend runs on the device \"cpu\" only");
   }
-  if (config.head_dim % kHeadDimUnit != 0) {
+  if (config.head_dim % nn::kHeadDimUnit != 0) {
     return absl::UnimplementedError(
         absl::StrCat("head_dim ", config.head_dim, " is not a multiple of ",
-                     kHeadDimUnit, ", which the native backend needs"));
+                     nn::kHeadDimUnit, ", which the native backend needs"));
   }
   return absl::OkStatus();
 }

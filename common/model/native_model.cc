@@ -98,10 +98,8 @@ class ReducedRows final : public LogitRows {
 NativeModel::NativeModel(Parts parts)
     : info_(std::move(parts.info)),
       decoder_(std::move(parts.decoder)),
-      pages_({.num_layers = info_.config.num_layers,
-              .num_kv_heads = info_.config.num_kv_heads,
-              .head_dim = info_.config.head_dim},
-             decoder_->kernels(), parts.kv_pool_tokens) {}
+      pages_(KvPageShape::Of(info_.config), decoder_->kernels(),
+             parts.kv_pool_tokens) {}
 
 KvUsage NativeModel::kv_usage() const {
   return {.used_tokens = pages_.pool().used_tokens(),

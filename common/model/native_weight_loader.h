@@ -87,6 +87,11 @@ class NativeWeightLoader {
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
                                            const std::string& layer,
                                            NativeWeightLoader& loader);
+// The same without the norm of its input, for heads that make the input of
+// attention, of `inputs` numbers, in their own way.
+absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
+    const ModelConfig& config, const std::string& layer, int64_t inputs,
+    NativeWeightLoader& loader);
 
 }  // namespace espalier
 

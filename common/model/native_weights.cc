@@ -29,20 +29,30 @@ nn::Activation ActivationOf(Activation activation) {
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
                                            const std::string& layer,
                                            NativeWeightLoader& loader) {
+  const int64_t hidden = config.hidden_size;
+  ASSIGN_OR_RETURN(std::vector<float> norm,
+                   loader.Vector(layer + "input_layernorm.weight", hidden));
+  ASSIGN_OR_RETURN(NativeLayer loaded,
+                   LoadLlamaLayerBehindNorm(config, layer, hidden, loader));
+  loaded.attention_norm.weight = std::move(norm);
+  return loaded;
+}
+
+absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
+    const ModelConfig& config, const std::string& layer, int64_t inputs,
+    NativeWeightLoader& loader) {
   const std::string attention = layer + "self_attn.";
   const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
   const int64_t q_size = config.num_heads * config.head_dim;
   const int64_t kv_size = config.num_kv_heads * config.head_dim;
 
   NativeLayer loaded;
-  ASSIGN_OR_RETURN(loaded.attention_norm.weight,
-                   loader.Vector(layer + "input_layernorm.weight", hidden));
   ASSIGN_OR_RETURN(
       loaded.qkv,
       loader.Linear({{attention + "q_proj", q_size},
                      {attention + "k_proj", kv_size},
                      {attention + "v_proj", kv_size}},
-                    {.inputs = hidden, .has_bias = config.attention_bias}));
+                    {.inputs = inputs, .has_bias = config.attention_bias}));
   if (config.qk_norm) {
     ASSIGN_OR_RETURN(loaded.q_norm, loader.Vector(attention + "q_norm.weight",
                                                   config.head_dim));

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/model/kv_pool.h"
+#include "common/model/model_config.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/kernels.h"
 
@@ -18,6 +19,12 @@ struct KvPageShape {
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
+
+  static KvPageShape Of(const ModelConfig& config) {
+    return {.num_layers = config.num_layers,
+            .num_kv_heads = config.num_kv_heads,
+            .head_dim = config.head_dim};
+  }
 
   int64_t panel_floats() const { return nn::kPageTokens * head_dim; }
   int64_t page_floats() const {

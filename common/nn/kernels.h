@@ -124,6 +124,9 @@ struct RotateArgs {
   float* out = nullptr;  // [head_dim]; may be x
 };
 
+// What the size of a head is a multiple of, see AttendArgs.
+inline constexpr int64_t kHeadDimUnit = 8;
+
 // Positions of a K/V page.
 inline constexpr int64_t kPageTokens = 32;
 
@@ -152,7 +155,7 @@ struct AttendArgs {
   const float* queries = nullptr;  // [num_queries, head_dim], rotated, scaled
   const AttendQuery* query = nullptr;  // [num_queries]
   int64_t num_queries = 0;
-  int64_t head_dim = 0;  // a multiple of 8
+  int64_t head_dim = 0;  // a multiple of kHeadDimUnit
   int64_t prefix = 0;
   int64_t rows = 0;
   // Page p holds the slots from p * kPageTokens, its panels at these offsets

@@ -11,12 +11,12 @@
 #include "common/base/status_macros.h"
 #include "common/model/json_fields.h"
 #include "common/model/json_file.h"
+#include "common/nn/kernels.h"
 
 namespace espalier::drafter {
 namespace {
 
 constexpr int64_t kMaxBlockSize = 256;
-constexpr int64_t kHeadDimUnit = 8;  // see nn::AttendArgs
 
 constexpr std::array<std::string_view, 4> kBlockFields = {
     "block_size", "causal_head", "mask_token_id", "target_layer_ids"};
@@ -61,9 +61,10 @@ void ReadLayers(JsonFields& fields, DflashConfig& config) {
     fields.Unimplemented("hidden_act but silu");
   }
   CheckFullAttention(fields);
-  if (config.layers.head_dim % kHeadDimUnit != 0) {
-    fields.Fail("head_dim", absl::StrCat("is ", config.layers.head_dim,
-                                         ", not a multiple of ", kHeadDimUnit));
+  if (config.layers.head_dim % nn::kHeadDimUnit != 0) {
+    fields.Fail("head_dim",
+                absl::StrCat("is ", config.layers.head_dim,
+                             ", not a multiple of ", nn::kHeadDimUnit));
   }
 }
 

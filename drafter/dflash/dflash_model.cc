@@ -14,12 +14,6 @@ namespace {
 constexpr int64_t kContextBytes = int64_t{1} << 30;  // of all sequences
 constexpr int64_t kMaxPassRows = 256;                // of contexts
 
-KvPageShape PageShapeOf(const ModelConfig& config) {
-  return {.num_layers = config.num_layers,
-          .num_kv_heads = config.num_kv_heads,
-          .head_dim = config.head_dim};
-}
-
 int64_t PoolTokens(const KvPageShape& shape) {
   const int64_t page_bytes =
       shape.page_floats() * static_cast<int64_t>(sizeof(float));
@@ -75,8 +69,8 @@ DflashModel::DflashModel(const DflashConfig& config,
       machine_(std::move(machine)),
       layers_(config_.layers, weights_->frequencies, machine_.layers()),
       head_(weights_->vocabulary, weights_->output_rows),
-      pages_(PageShapeOf(config_.layers), *machine_.kernels,
-             PoolTokens(PageShapeOf(config_.layers))) {}
+      pages_(KvPageShape::Of(config_.layers), *machine_.kernels,
+             PoolTokens(KvPageShape::Of(config_.layers))) {}
 
 std::unique_ptr<DflashContext> DflashModel::NewContext() {
   return std::make_unique<DflashContext>(&pages_);

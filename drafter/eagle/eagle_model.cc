@@ -28,10 +28,7 @@ EagleModel::EagleModel(LoadedEagle head, HeadMachine machine,
       machine_(std::move(machine)),
       frequencies_(RotaryFrequencies(config_.layer)),
       layers_(config_.layer, frequencies_, machine_.layers()),
-      pages_({.num_layers = 1,
-              .num_kv_heads = config_.layer.num_kv_heads,
-              .head_dim = config_.layer.head_dim},
-             *machine_.kernels, kv_pool_tokens),
+      pages_(KvPageShape::Of(config_.layer), *machine_.kernels, kv_pool_tokens),
       candidates_(std::move(head.vocabulary), weights_->output_rows) {}
 
 void EagleModel::Fuse(absl::Span<const uint16_t> states, float* features) {

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/json_file.h"
 #include "common/model/native_weight_loader.h"
+#include "common/nn/kernels.h"
 
 namespace espalier::drafter {
 namespace {
@@ -36,18 +37,22 @@ absl::StatusOr<Naming> FindNaming(const WeightFiles& files) {
       "missing: not an EAGLE head");
 }
 
-// Some files of a head say head_dim and are built without it.
-absl::Status FindHeadDim(const WeightFiles& files, const Naming& naming,
-                         ModelConfig& layer) {
+// What the tensors tell better than the configuration: some files say head_dim
+// and are built without it.
+absl::Status FindHeads(const WeightFiles& files, const Naming& naming,
+                       ModelConfig& layer) {
   const std::string name = naming.layer + "self_attn.q_proj.weight";
   ASSIGN_OR_RETURN(const TensorView q, files.Find(name));
-  if (q.shape.size() != 2 || q.shape[0] % (2 * layer.num_heads) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", name, " has no rows for ", layer.num_heads,
-                     " heads of even size"));
+  if (q.shape.size() != 2 || q.shape[0] % layer.num_heads != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tensor ", name, " has no rows for ", layer.num_heads, " heads"));
   }
   layer.head_dim = q.shape[0] / layer.num_heads;
-  return absl::OkStatus();
+  layer.qk_norm = files.Has(naming.layer + "self_attn.q_norm.weight");
+  if (layer.head_dim % nn::kHeadDimUnit == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("tensor ", name, " makes heads of ", layer.head_dim,
+                   ", not a multiple of ", nn::kHeadDimUnit));
 }
 
 class EagleLoader {
@@ -57,9 +62,12 @@ class EagleLoader {
       : config_(config), naming_(naming), files_(files) {}
 
   absl::Status Load(EagleWeights& weights) {
-    RETURN_IF_ERROR(LoadLayer(weights.layer));
-    if (config_.mode == EagleMode::kEagle1) return LoadEagle1(weights);
-    return LoadEagle3(weights);
+    const bool eagle1 = config_.mode == EagleMode::kEagle1;
+    ASSIGN_OR_RETURN(
+        weights.layer,
+        LoadLlamaLayerBehindNorm(config_.layer, naming_.layer,
+                                 eagle1 ? hidden() : 2 * hidden(), files_));
+    return eagle1 ? LoadEagle1(weights) : LoadEagle3(weights);
   }
 
  private:
@@ -69,44 +77,6 @@ class EagleLoader {
     NativeNorm norm;
     ASSIGN_OR_RETURN(norm.weight, files_.Vector(name + ".weight", size));
     return norm;
-  }
-
-  absl::Status LoadLayer(NativeLayer& layer) {
-    const ModelConfig& sizes = config_.layer;
-    const std::string attention = naming_.layer + "self_attn.";
-    const std::string mlp = naming_.layer + "mlp.";
-    const int64_t q_size = sizes.num_heads * sizes.head_dim;
-    const int64_t kv_size = sizes.num_kv_heads * sizes.head_dim;
-    const bool eagle1 = config_.mode == EagleMode::kEagle1;
-    ASSIGN_OR_RETURN(layer.qkv,
-                     files_.Linear({{attention + "q_proj", q_size},
-                                    {attention + "k_proj", kv_size},
-                                    {attention + "v_proj", kv_size}},
-                                   {.inputs = eagle1 ? hidden() : 2 * hidden(),
-                                    .has_bias = sizes.attention_bias}));
-    if (files_.Has(attention + "q_norm.weight")) {
-      ASSIGN_OR_RETURN(layer.q_norm, files_.Vector(attention + "q_norm.weight",
-                                                   sizes.head_dim));
-      ASSIGN_OR_RETURN(layer.k_norm, files_.Vector(attention + "k_norm.weight",
-                                                   sizes.head_dim));
-    }
-    ASSIGN_OR_RETURN(
-        layer.attention_out,
-        files_.Linear({{attention + "o_proj", hidden()}},
-                      {.inputs = q_size, .has_bias = sizes.attention_bias}));
-    ASSIGN_OR_RETURN(
-        layer.ffn_norm,
-        Norm(naming_.layer + "post_attention_layernorm", hidden()));
-    ASSIGN_OR_RETURN(
-        layer.up,
-        files_.Linear(
-            {{mlp + "gate_proj", sizes.ffn_size},
-             {mlp + "up_proj", sizes.ffn_size}},
-            {.inputs = hidden(), .has_bias = sizes.mlp_bias, .gated = true}));
-    ASSIGN_OR_RETURN(layer.down, files_.Linear({{mlp + "down_proj", hidden()}},
-                                               {.inputs = sizes.ffn_size,
-                                                .has_bias = sizes.mlp_bias}));
-    return absl::OkStatus();
   }
 
   absl::Status LoadEagle1(EagleWeights& weights) {
@@ -231,7 +201,7 @@ absl::StatusOr<LoadedEagle> Load(const std::string& folder,
                              : EagleMode::kEagle1;
   ASSIGN_OR_RETURN(EagleConfig config,
                    ParseEagleConfig(json, config_path, mode, target));
-  RETURN_IF_ERROR(FindHeadDim(files, naming, config.layer));
+  RETURN_IF_ERROR(FindHeads(files, naming, config.layer));
 
   auto weights = std::make_unique<EagleWeights>();
   const NativeWeightLoader::Target into = {

@@ -8,9 +8,22 @@
 #include "common/spec/gumbel_noise.h"
 
 namespace espalier::drafter {
+namespace {
+
+// As many as hold all of the tokens, counted from the target's first.
+int64_t PanelsUpTo(absl::Span<const TokenId> tokens) {
+  if (tokens.empty()) return 0;
+  return 1 +
+         *std::max_element(tokens.begin(), tokens.end()) / nn::kPanelOutputs;
+}
+
+}  // namespace
 
 CandidateHead::CandidateHead(DraftVocabulary vocabulary, NativeLinear rows)
-    : vocabulary_(std::move(vocabulary)), rows_(std::move(rows)) {}
+    : vocabulary_(std::move(vocabulary)),
+      rows_(std::move(rows)),
+      noise_panels_(PanelsUpTo(vocabulary_.tokens())),
+      all_ceilings_(noise_panels_ * nn::kPanelOutputs) {}
 
 absl::StatusOr<std::vector<std::vector<Candidate>>> CandidateHead::Rank(
     NativeLayers& layers, const float* x, absl::Span<const Query> queries,
@@ -59,19 +72,12 @@ absl::Span<const float> CandidateHead::CeilingsOf(const Query& query,
     ceilings_.splice(ceilings_.begin(), ceilings_, held);
     return held->values;
   }
-  const int64_t panels =
-      vocabulary_.tokens().empty()
-          ? 0
-          : 1 + *std::max_element(vocabulary_.tokens().begin(),
-                                  vocabulary_.tokens().end()) /
-                    nn::kPanelOutputs;
-  all_ceilings_.resize(panels * nn::kPanelOutputs);
   const GumbelNoise::Stream stream =
       GumbelNoise(query.sampling.seed, query.position).StreamFrom(0);
   kernels.noise_ceilings({.key = stream.key,
                           .counter = {stream.counter[0], stream.counter[1],
                                       stream.counter[2], stream.counter[3]},
-                          .panels = panels,
+                          .panels = noise_panels_,
                           .ceilings = all_ceilings_.data()});
   Ceilings made = {.seed = query.sampling.seed, .position = query.position};
   for (TokenId token : vocabulary_.tokens()) {

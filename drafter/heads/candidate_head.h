@@ -55,7 +55,8 @@ class CandidateHead {
   const NativeLinear rows_;
   // The positions of a tree come again in the next rounds. Last used first.
   std::list<Ceilings> ceilings_;
-  std::vector<float> all_ceilings_;  // of the target's vocabulary
+  const int64_t noise_panels_;       // of the target's vocabulary, as needed
+  std::vector<float> all_ceilings_;  // [noise_panels_ * kPanelOutputs]
 };
 
 }  // namespace espalier::drafter

@@ -19,16 +19,16 @@ HeadMachine ReadHeadMachine(OptionReader& reader) {
   const int64_t threads = reader.Integer("threads", {1, 1, 256});
   const std::string type = reader.Text("compute_type", "bfloat16");
   bool known = false;
-  for (ComputeDType dtype : {ComputeDType::kFloat32, ComputeDType::kBFloat16,
-                             ComputeDType::kInt8}) {
+  for (ComputeDType dtype :
+       {ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8}) {
     if (type != NameOf(dtype)) continue;
     machine.dtype = dtype;
     known = true;
   }
   if (!known) {
-    reader.Fail("compute_type",
-                absl::StrCat("\"", type,
-                             "\" is not one of float32, bfloat16, int8"));
+    reader.Fail(
+        "compute_type",
+        absl::StrCat("\"", type, "\" is not one of float32, bfloat16, int8"));
   }
   const auto kernels = nn::FindBackend(reader.Text("cpu_kernels", "auto"));
   if (!kernels.ok()) {

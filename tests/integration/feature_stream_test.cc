@@ -25,6 +25,7 @@
 #include "drafter/drafter_service.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
+#include "tests/testing/finished_generation.h"
 #include "tests/testing/tiny_model.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verifier_service.h"
@@ -252,34 +253,6 @@ class SkippingEndpoint final : public DraftEndpoint {
 };
 
 // Hands the text over when it is finished; `pause` runs once, in between.
-class Sink final : public coordinator::TokenSink {
- public:
-  struct Result {
-    Text text;
-    absl::Status status;
-    coordinator::GenerationReport report;
-    Notification finished;
-  };
-  Sink(Result* result, std::function<void()> pause)
-      : result_(*result), pause_(std::move(pause)) {}
-
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const coordinator::StepInfo& /*info*/) override {
-    result_.text.insert(result_.text.end(), tokens.begin(), tokens.end());
-    if (result_.text.size() > 60 && pause_) std::exchange(pause_, nullptr)();
-  }
-  void OnFinish(const absl::Status& status,
-                const coordinator::GenerationReport& report) override {
-    result_.status = status;
-    result_.report = report;
-    result_.finished.Notify();
-  }
-
- private:
-  Result& result_;
-  std::function<void()> pause_;
-};
-
 class FeaturesTest : public ::testing::Test {
  protected:
   FeaturesTest() {
@@ -302,11 +275,7 @@ class FeaturesTest : public ::testing::Test {
     EXPECT_TRUE(made.ok()) << made.status();
     coordinator_ = *std::move(made);
   }
-  ~FeaturesTest() override {
-    Notification done;
-    coordinator_->Shutdown([&done] { done.Notify(); });
-    done.Wait();
-  }
+  ~FeaturesTest() override { testing::ShutDownAndWait(*coordinator_); }
 
   PeerOptions Peer(const std::string& name) {
     return {.name = name,
@@ -317,7 +286,7 @@ class FeaturesTest : public ::testing::Test {
             .min_backoff = absl::Milliseconds(5)};
   }
 
-  void Run(bool speculate, Sink::Result& result,
+  void Run(bool speculate, testing::FinishedGeneration& result,
            std::function<void()> pause = nullptr) {
     coordinator::GenerationRequest request;
     request.request_id = "r";
@@ -326,7 +295,11 @@ class FeaturesTest : public ::testing::Test {
     request.ignore_eos = true;
     request.speculation.enabled = speculate;
     coordinator_->Start(std::move(request),
-                        std::make_unique<Sink>(&result, std::move(pause)));
+                        std::make_unique<testing::FinishedGenerationSink>(
+                            &result, [pause](const Text& text) mutable {
+                              if (text.size() <= 60 || !pause) return;
+                              std::exchange(pause, nullptr)();
+                            }));
     EXPECT_TRUE(result.finished.WaitUntil(Generous()));
     EXPECT_TRUE(result.status.ok()) << result.status;
   }
@@ -353,7 +326,7 @@ class FeaturesTest : public ::testing::Test {
 };
 
 TEST_F(FeaturesTest, ArriveAsTheTargetComputesThem) {
-  Sink::Result plain, drafted;
+  testing::FinishedGeneration plain, drafted;
   Run(/*speculate=*/false, plain);
   EXPECT_EQ(first_.rounds, 0);
   Run(/*speculate=*/true, drafted, [this] { RestartDrafter(); });

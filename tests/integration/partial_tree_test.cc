@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_endpoints.h"
+#include "tests/testing/finished_generation.h"
 #include "tests/testing/toy_target.h"
 
 namespace espalier {
@@ -61,31 +62,6 @@ class HangingDrafter final : public drafter::Drafter {
   Notification& go_on_;
 };
 
-class Sink final : public coordinator::TokenSink {
- public:
-  struct Result {
-    Text text;
-    absl::Status status;
-    coordinator::GenerationReport report;
-    Notification finished;
-  };
-  explicit Sink(Result* result) : result_(*result) {}
-
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const coordinator::StepInfo& /*info*/) override {
-    result_.text.insert(result_.text.end(), tokens.begin(), tokens.end());
-  }
-  void OnFinish(const absl::Status& status,
-                const coordinator::GenerationReport& report) override {
-    result_.status = status;
-    result_.report = report;
-    result_.finished.Notify();
-  }
-
- private:
-  Result& result_;
-};
-
 class PartialTreeTest : public ::testing::Test {
  protected:
   PartialTreeTest() {
@@ -115,11 +91,7 @@ class PartialTreeTest : public ::testing::Test {
     EXPECT_TRUE(made.ok()) << made.status();
     coordinator_ = *std::move(made);
   }
-  ~PartialTreeTest() override {
-    Notification done;
-    coordinator_->Shutdown([&done] { done.Notify(); });
-    done.Wait();
-  }
+  ~PartialTreeTest() override { testing::ShutDownAndWait(*coordinator_); }
 
   static VerifierInfo Info() {
     VerifierInfo info;
@@ -131,14 +103,16 @@ class PartialTreeTest : public ::testing::Test {
     return info;
   }
 
-  void Run(Sink::Result& result) {
+  void Run(testing::FinishedGeneration& result) {
     coordinator::GenerationRequest request;
     request.request_id = "r";
     request.prompt = {3, 1, 4, 1, 5};
     request.max_tokens = 12;
     request.ignore_eos = true;
     const Text plain = ToyTarget().PlainText(request.prompt, 12);
-    coordinator_->Start(std::move(request), std::make_unique<Sink>(&result));
+    coordinator_->Start(
+        std::move(request),
+        std::make_unique<testing::FinishedGenerationSink>(&result));
     ASSERT_TRUE(result.finished.WaitUntil(Generous()));
     EXPECT_TRUE(result.status.ok()) << result.status;
     EXPECT_EQ(result.text, plain);
@@ -172,7 +146,7 @@ class PartialTreeTest : public ::testing::Test {
 };
 
 TEST_F(PartialTreeTest, IsUsedAtTheDeadlineAndTheRestIsDropped) {
-  Sink::Result hung, whole;
+  testing::FinishedGeneration hung, whole;
   Run(hung);
   EXPECT_EQ(hung.report.spec.num_accepted_draft_tokens, 3);
   EXPECT_EQ(hung.report.spec.num_spec_steps, 1 + 8);  // nobody waits again

@@ -120,6 +120,7 @@ TEST_F(EagleLoadingTest, ConfigurationsAreCheckedFieldByField) {
       {{{"num_attention_heads", 7}, {"num_key_value_heads", 7}},
        "has no rows for 7 heads"},
       {{{"norm_before_fc", true}}, "fc_norm excludes norm_before_fc"},
+      {{{"num_attention_heads", 8}}, "makes heads of 4, not a multiple of 8"},
       {{{"draft_vocab_size", 41}}, "d2t has shape [40]"},
       {{{"draft_vocab_size", 0}}, "draft_vocab_size must be an integer"},
       {{{"fc_norm", 1}}, "fc_norm must be true or false"},
