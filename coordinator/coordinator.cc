@@ -61,15 +61,17 @@ Coordinator::Coordinator(Options options, Policies policies)
       policies_(std::move(policies)),
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
       verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
+      record_(static_cast<int>(options_.drafters.size())),
       scope_(options_.executor) {
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
     drafters_.push_back(std::make_unique<DrafterPeer>(DrafterPeer{
         .name = options_.drafters[i].name,
         .endpoint = options_.drafters[i].endpoint,
-        .features = options_.drafters[i].features != nullptr
-                        ? options_.drafters[i].features
-                        : [] { return FeatureContract(); },
+        .index = static_cast<int>(i),
+        .info = options_.drafters[i].info != nullptr
+                    ? options_.drafters[i].info
+                    : [] { return std::nullopt; },
         .metrics = &metrics,
         .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics)}));
   }
@@ -121,6 +123,7 @@ void Coordinator::Admit(Arrival arrival) {
           .draft_timeout = options_.draft_timeout,
           .max_feature_bytes = options_.max_feature_bytes,
           .retry_after = options_.retry_after,
+          .record = &record_,
           .metrics = &metrics_,
           .sink = std::move(arrival.sink),
           .on_finished = [this, ticket] { OnFinished(ticket); }})};

@@ -25,6 +25,7 @@
 #include "coordinator/merge_policy.h"
 #include "coordinator/request.h"
 #include "coordinator/request_plan.h"
+#include "coordinator/speculation_record.h"
 #include "coordinator/verifier_link.h"
 
 namespace espalier::coordinator {
@@ -32,9 +33,9 @@ namespace espalier::coordinator {
 struct DrafterHandle {
   std::string name;
   DraftEndpoint* endpoint = nullptr;
-  // What it wants, as far as is known yet; null: nothing. Called on the
+  // What it says of itself; nullopt: not known yet; null: never. Called on the
   // executor.
-  std::function<FeatureContract()> features = nullptr;
+  std::function<std::optional<DrafterInfo>()> info = nullptr;
 };
 
 // Admits requests and decodes them, several at a time. All state lives on the
@@ -147,6 +148,7 @@ class Coordinator {
 
   // On the executor.
   std::vector<std::unique_ptr<DrafterPeer>> drafters_;
+  SpeculationRecord record_;
   absl::flat_hash_map<Ticket, Live> live_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
   std::deque<Ticket> queue_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/token_trie.h"
+
 namespace espalier::coordinator {
 
 DecodeRound::DecodeRound(Options options)
@@ -10,10 +12,19 @@ DecodeRound::DecodeRound(Options options)
       features_(options_.target, options_.max_feature_bytes),
       fanout_(options_.scope, options_.drafters,
               options_.verifier.model.vocab_size, &features_),
-      verifier_(options_.verifier) {}
+      verifier_(options_.verifier),
+      calibration_(options_.record->kind(options_.greedy).calibration) {}
 
 void DecodeRound::Run(const Session& session, Then then) {
+  const absl::Time now = options_.scope->Now();
+  if (round_ == 0) {
+    Begin();
+  } else {
+    Learn(session);
+  }
   ++round_;
+  started_ = now;
+  committed_length_ = session.length();
   result_ = {};
   then_ = std::move(then);
   const DraftBudget budget = BudgetFor(session);
@@ -22,13 +33,37 @@ void DecodeRound::Run(const Session& session, Then then) {
     Verify(session);
     return;
   }
-  const absl::Time now = options_.scope->Now();
   fanout_.Collect(
-      session, round_, budget,
+      session, round_, budget, Calls(),
       std::min(now + options_.draft_timeout, options_.verifier.deadline),
       [this, &session, budget, now](DraftFanout::Drafts drafts) {
         OnDrafts(session, budget, now, std::move(drafts));
       });
+}
+
+void DecodeRound::Begin() {
+  if (!options_.adaptive) return;
+  std::vector<int> peers;
+  for (const DrafterPeer* drafter : options_.drafters) {
+    peers.push_back(drafter->index);
+  }
+  control_.emplace(options_.record, options_.greedy, std::move(peers));
+  if (const auto verifier = options_.verifier.peer->info()) {
+    pass_costs_ = verifier->pass_costs;
+  }
+}
+
+void DecodeRound::Learn(const Session& session) {
+  const auto emitted = session.tokens().subspan(committed_length_);
+  if (!trees_.empty()) {
+    const TokenTrie trie(tree_.tokens[0], trees_);
+    calibration_.Learn(trie, emitted);
+    trees_.clear();
+  }
+  if (!control_) return;
+  control_->Learn({.returns = fanout_.Returns(session),
+                   .num_tokens = static_cast<int64_t>(emitted.size()),
+                   .duration = options_.scope->Now() - started_});
 }
 
 // The bonus token takes one of the tokens that are left.
@@ -36,14 +71,25 @@ DraftBudget DecodeRound::BudgetFor(const Session& session) const {
   const int64_t max_depth =
       std::min(options_.budget.max_depth, session.num_left() - 1);
   if (max_depth == 0) return {};
-  return {.max_nodes = options_.budget.max_nodes, .max_depth = max_depth};
+  const int64_t limit = options_.budget.max_nodes;
+  return {.max_nodes = control_ ? control_->NodesToDraft(limit) : limit,
+          .max_depth = max_depth};
+}
+
+std::vector<DraftCall> DecodeRound::Calls() const {
+  if (control_) return control_->Calls();
+  return std::vector<DraftCall>(options_.drafters.size());
 }
 
 void DecodeRound::OnDrafts(const Session& session, DraftBudget budget,
                            absl::Time asked, DraftFanout::Drafts drafts) {
   const absl::Time drafted = options_.scope->Now();
-  tree_ = options_.policy->Merge(session.last_token(), drafts.trees,
-                                 budget.max_nodes);
+  trees_ = std::move(drafts.trees);
+  tree_ = options_.policy->Merge({.root = session.last_token(),
+                                  .trees = trees_,
+                                  .max_nodes = budget.max_nodes,
+                                  .calibration = &calibration_});
+  if (control_) control_->Cut(pass_costs_, tree_);
   result_.degraded = drafts.degraded;
   result_.draft_wait = drafted - asked;
   result_.merge = options_.scope->Now() - drafted;
@@ -68,6 +114,9 @@ void DecodeRound::OnVerified(const Session& session,
   result_.verdict = std::move(verified->verdict);
   result_.round_trip = verified->round_trip;
   result_.tree = &tree_;
+  if (!result_.verdict.pass_costs.empty()) {
+    pass_costs_ = result_.verdict.pass_costs;
+  }
   // All but the bonus token were in the pass.
   const int64_t computed =
       session.length() + static_cast<int64_t>(result_.verdict.path.size());

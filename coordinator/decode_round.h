@@ -10,6 +10,8 @@
 #include "coordinator/draft_fanout.h"
 #include "coordinator/feature_log.h"
 #include "coordinator/merge_policy.h"
+#include "coordinator/speculation_control.h"
+#include "coordinator/speculation_record.h"
 #include "coordinator/verifier_link.h"
 
 namespace espalier::coordinator {
@@ -24,6 +26,9 @@ class DecodeRound {
     VerifierLink::Options verifier;
     const MergePolicy* policy;  // null for plain decoding
     DraftBudget budget;         // max_nodes 0: plain decoding
+    bool adaptive = false;      // spends less than that where it does not pay
+    SpeculationRecord* record;
+    bool greedy = true;
     absl::Duration draft_timeout;
     TargetShape target;
     int64_t max_feature_bytes = 0;  // that the session keeps
@@ -53,9 +58,13 @@ class DecodeRound {
   const absl::Status& verifier_trouble() const { return verifier_.trouble(); }
 
  private:
+  void Begin();
   DraftBudget BudgetFor(const Session& session) const;
+  std::vector<DraftCall> Calls() const;
   void OnDrafts(const Session& session, DraftBudget budget, absl::Time asked,
                 DraftFanout::Drafts drafts);
+  // From what has been emitted behind the last round's root.
+  void Learn(const Session& session);
   void Verify(const Session& session);
   void OnVerified(const Session& session,
                   absl::StatusOr<VerifierLink::Verified> verified);
@@ -64,9 +73,16 @@ class DecodeRound {
   FeatureLog features_;
   DraftFanout fanout_;
   VerifierLink verifier_;
+  Calibration& calibration_;
+  // Set if adaptive, once the session runs.
+  std::optional<SpeculationControl> control_;
+  PassCosts pass_costs_;
 
-  // Of the round in progress.
+  // Of the round in progress, or the last one.
   uint64_t round_ = 0;
+  absl::Time started_;
+  int64_t committed_length_ = 0;
+  std::vector<DraftedTree> trees_;
   TokenTree tree_;
   Result result_;
   Then then_;

@@ -38,20 +38,19 @@ std::vector<Entry> Likeliest(const std::vector<DraftedTree>& trees,
 // fewer rows; this is what others are measured against.
 class DisjointMerge final : public MergePolicy {
  public:
-  TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
-                  int64_t max_nodes) const override {
-    std::vector<DraftedTree> sorted(trees.begin(), trees.end());
+  TokenTree Merge(const MergeInput& input) const override {
+    std::vector<DraftedTree> sorted(input.trees.begin(), input.trees.end());
     std::sort(sorted.begin(), sorted.end(),
               [](const DraftedTree& a, const DraftedTree& b) {
                 return a.drafter < b.drafter;
               });
-    std::vector<Entry> entries = Likeliest(sorted, max_nodes);
+    std::vector<Entry> entries = Likeliest(sorted, input.max_nodes);
     std::sort(entries.begin(), entries.end(),
               [](const Entry& a, const Entry& b) {
                 return a.tree != b.tree ? a.tree < b.tree : a.node < b.node;
               });
 
-    TokenTree merged = TokenTree::RootOnly(root);
+    TokenTree merged = TokenTree::RootOnly(input.root);
     merged.provenance = {0};
     std::vector<std::vector<int32_t>> index(sorted.size());
     for (size_t t = 0; t < sorted.size(); ++t) {

@@ -1,8 +1,10 @@
 #include "coordinator/draft_fanout.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/base/check.h"
+#include "coordinator/accepted_length.h"
 
 namespace espalier::coordinator {
 
@@ -14,15 +16,22 @@ DraftFanout::DraftFanout(const ExecutorScope* scope,
 }
 
 void DraftFanout::Collect(const Session& session, uint64_t round,
-                          DraftBudget budget, absl::Time deadline, Then then) {
+                          DraftBudget budget, absl::Span<const DraftCall> calls,
+                          absl::Time deadline, Then then) {
   ESPALIER_CHECK(then_ == nullptr);
   round_ = round;
+  deadline_ = deadline;
+  committed_length_ = session.length();
   then_ = std::move(then);
-  saw_answer_ = saw_malformed_ = saw_late_ = false;
+  wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
   for (int i = 0; i < num_drafters(); ++i) {
+    branches_[i].used = false;
+    branches_[i].waited = absl::ZeroDuration();
+    if (calls[i].attention == DraftCall::Attention::kNone) continue;
+    wanted_ |= calls[i].attention == DraftCall::Attention::kAwaited;
     const DrafterLink& link = branches_[i].link;
     if (link.may_ask()) {
-      Ask(i, session, budget, deadline);
+      Ask(i, session, budget, calls[i], deadline);
     } else if (!link.quarantined()) {
       branches_[i].peer->metrics->Count(DraftOutcome::kSkipped);
       saw_late_ = true;
@@ -30,21 +39,23 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   }
   if (num_awaited_ == 0) {
     Finish();
-    return;
+  } else {
+    WaitFurther();
   }
-  scope_.PostAt(deadline, [this, round] {
-    if (then_ != nullptr && round == round_) OnDeadline();
-  });
 }
 
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
-                      absl::Time deadline) {
+                      const DraftCall& call, absl::Time deadline) {
   Branch& branch = branches_[index];
-  branch.awaited = branch.peer->health.worth_waiting_for();
+  branch.probed = call.attention == DraftCall::Attention::kAsked;
+  branch.awaited = !branch.probed && branch.peer->health.worth_waiting_for();
   if (branch.awaited) ++num_awaited_;
+  branch.patience = call.patience;
   branch.sent = scope_.Now();
   branch.deadline = deadline;
-  const FeatureContract wanted = branch.peer->features();
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  const FeatureContract wanted = info ? info->features : FeatureContract();
+  branch.site = info ? info->site : 0;
   features_.Want(wanted);
   FeatureRows features = features_.From(branch.link.features_end(), wanted);
   branch.peer->metrics->feature_bytes.Increment(
@@ -57,6 +68,18 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
       scope_.Reply<Proposal>([this, index](absl::StatusOr<Proposal> reply) {
         OnReply(index, std::move(reply));
       }));
+}
+
+// For those that are left, as long as they may together be worth.
+void DraftFanout::WaitFurther() {
+  absl::Duration patience;
+  for (const Branch& branch : branches_) {
+    if (branch.awaited) patience += branch.patience;
+  }
+  scope_.PostAt(std::min(deadline_, scope_.Now() + patience),
+                [this, wait = ++wait_] {
+                  if (then_ != nullptr && wait == wait_) OnDeadline();
+                });
 }
 
 // The round stands still for the answer all the same.
@@ -79,9 +102,10 @@ void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
+  branch.waited = now - branch.sent;
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
-      absl::ToDoubleSeconds(now - branch.sent));
+      absl::ToDoubleSeconds(branch.waited));
   if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
     ++branch.troubles.errors;
   }
@@ -100,7 +124,11 @@ void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
 void DraftFanout::StopWaiting(Branch& branch) {
   if (!branch.awaited) return;
   branch.awaited = false;
-  if (--num_awaited_ == 0) Finish();
+  if (--num_awaited_ == 0) {
+    Finish();
+  } else {
+    WaitFurther();
+  }
 }
 
 // A good tree whose round has gone on is of no use.
@@ -116,6 +144,7 @@ void DraftFanout::OnDeadline() {
   for (Branch& branch : branches_) {
     if (!branch.awaited) continue;
     branch.awaited = false;
+    branch.waited = scope_.Now() - branch.sent;
     if (TreeOf(branch) != nullptr) {
       branch.peer->metrics->Count(DraftOutcome::kPartial);
       continue;
@@ -132,10 +161,34 @@ void DraftFanout::Finish() {
   Drafts drafts;
   for (int i = 0; i < num_drafters(); ++i) {
     const TokenTree* tree = TreeOf(branches_[i]);
-    if (tree != nullptr) drafts.trees.push_back({.drafter = i, .tree = tree});
+    if (tree == nullptr) continue;
+    branches_[i].used = true;
+    drafts.trees.push_back(
+        {.drafter = i, .tree = tree, .peer = branches_[i].peer->index});
   }
-  if (drafts.trees.empty()) drafts.degraded = WhyDegraded();
+  if (drafts.trees.empty() && wanted_) drafts.degraded = WhyDegraded();
   std::exchange(then_, nullptr)(std::move(drafts));
+}
+
+std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
+  const auto accepted = [&session](const TokenTree& tree, int64_t length) {
+    return AcceptedLength(tree, session.tokens().subspan(length));
+  };
+  std::vector<DrafterReturn> returns;
+  for (Branch& branch : branches_) {
+    DrafterReturn& r = returns.emplace_back();
+    r.waited = branch.waited;
+    r.site = branch.site;
+    const auto arrived = branch.link.TakeArrived();
+    if (arrived) r.compute = arrived->compute;
+    const TokenTree* const used = branch.used ? TreeOf(branch) : nullptr;
+    if (used != nullptr) {
+      r.accepted = accepted(*used, committed_length_);
+    } else if (branch.probed && arrived) {
+      r.accepted = accepted(*arrived->tree, arrived->committed_length);
+    }
+  }
+  return returns;
 }
 
 const TokenTree* DraftFanout::TreeOf(const Branch& branch) const {

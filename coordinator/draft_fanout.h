@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/types/span.h"
 #include "common/spec/endpoints.h"
+#include "coordinator/draft_call.h"
 #include "coordinator/drafter_health.h"
 #include "coordinator/drafter_link.h"
 #include "coordinator/executor_scope.h"
@@ -22,8 +24,9 @@ namespace espalier::coordinator {
 struct DrafterPeer {
   std::string name;
   DraftEndpoint* endpoint;
-  // What it wants, as far as is known yet. Called on the executor.
-  std::function<FeatureContract()> features;
+  int index;  // among all of the coordinator
+  // What it says of itself; nullopt: not known yet. Called on the executor.
+  std::function<std::optional<DrafterInfo>()> info;
   const DrafterMetrics* metrics;
   DrafterHealth health;
 };
@@ -47,9 +50,14 @@ class DraftFanout {
   DraftFanout(const ExecutorScope* scope, std::vector<DrafterPeer*> drafters,
               int64_t vocab_size, FeatureLog* features);
 
-  // Runs `then` once, possibly before it returns. REQUIRES: the last one ran.
+  // calls: by drafter. Runs `then` once, possibly before it returns, and at the
+  // deadline at the latest. REQUIRES: the last one ran.
   void Collect(const Session& session, uint64_t round, DraftBudget budget,
-               absl::Time deadline, Then then);
+               absl::Span<const DraftCall> calls, absl::Time deadline,
+               Then then);
+
+  // By drafter, of the last Collect, held against what has been emitted since.
+  std::vector<DrafterReturn> Returns(const Session& session);
 
   // Lets the drafters that know the sequence forget it.
   void EndSequence(SequenceId sequence);
@@ -69,17 +77,24 @@ class DraftFanout {
     DrafterPeer* peer;
     DrafterLink link;
     bool awaited = false;  // the round stands still for it
+    absl::Duration patience;
     absl::Time sent;
     absl::Time deadline;
+    uint64_t site = 0;
+    // Since the last Collect.
+    bool probed = false;    // asked, not awaited
+    bool used = false;      // its tree went into the merge
+    absl::Duration waited;  // from `sent` to the answer or to giving up
     Troubles troubles;
   };
 
   void Ask(int index, const Session& session, DraftBudget budget,
-           absl::Time deadline);
+           const DraftCall& call, absl::Time deadline);
   void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, absl::StatusOr<Proposal> reply);
   DraftOutcome Classify(const DrafterLink::Answer& answer) const;
   void StopWaiting(Branch& branch);
+  void WaitFurther();
   void OnDeadline();
   void Finish();
   // What it has proposed in this round; null: nothing.
@@ -94,7 +109,11 @@ class DraftFanout {
   // Of the round in progress.
   uint64_t round_ = 0;
   Then then_;  // set while collecting
+  int64_t committed_length_ = 0;
+  absl::Time deadline_;
   int num_awaited_ = 0;
+  uint64_t wait_ = 0;    // counts the waits: a timer of an earlier one is void
+  bool wanted_ = false;  // a tree, from somebody
   bool saw_answer_ = false;
   bool saw_malformed_ = false;
   bool saw_late_ = false;

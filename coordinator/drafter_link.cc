@@ -12,6 +12,7 @@ ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
                                 DraftBudget budget, FeatureRows features) {
   ESPALIER_CHECK(may_ask());
   was_asked_ = true;
+  arrived_.reset();
   pending_ = {.round = round,
               .committed_length = session.length(),
               .features_end =
@@ -48,10 +49,12 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
 
 DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
                                       int64_t vocab_size) {
+  const absl::Duration compute = proposal.compute_time;
   const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
   if (outcome != DraftOutcome::kMalformed) {
     held_length_ = asked.committed_length;
     features_end_ = asked.features_end;
+    arrived_ = {&tree_, asked.committed_length, compute};
   }
   return outcome;
 }
@@ -71,6 +74,10 @@ DraftOutcome DrafterLink::TakeTree(Proposal proposal, const Pending& asked,
   tree_ = std::move(proposal.tree);
   tree_round_ = asked.round;
   return tree_.num_nodes() > 1 ? DraftOutcome::kUsed : DraftOutcome::kEmpty;
+}
+
+std::optional<DrafterLink::Arrived> DrafterLink::TakeArrived() {
+  return std::exchange(arrived_, std::nullopt);
 }
 
 void DrafterLink::Quarantine() {

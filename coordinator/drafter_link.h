@@ -47,6 +47,15 @@ class DrafterLink {
     return tree_round_ == round ? &tree_ : nullptr;
   }
 
+  // The last valid answer, whichever round it is of.
+  struct Arrived {
+    const TokenTree* tree;     // valid until the next Ask
+    int64_t committed_length;  // tokens before what it foretells
+    absl::Duration compute;
+  };
+  // What has arrived since this was last called.
+  std::optional<Arrived> TakeArrived();
+
  private:
   struct Pending {
     uint64_t round;
@@ -70,6 +79,7 @@ class DrafterLink {
   std::optional<Pending> pending_;
   uint64_t tree_round_ = 0;  // rounds start at 1
   TokenTree tree_;
+  std::optional<Arrived> arrived_;
 };
 
 }  // namespace espalier::coordinator

@@ -9,7 +9,7 @@ namespace espalier::coordinator {
 Generation::Generation(Options options)
     : options_(std::move(options)),
       scope_(options_.executor),
-      session_(options_.sequence, std::move(options_.plan.session)),
+      session_(options_.sequence, options_.plan.session),
       round_({.scope = &scope_,
               .drafters = options_.drafters,
               .verifier = {.scope = &scope_,
@@ -20,6 +20,9 @@ Generation::Generation(Options options)
                            .retry = options_.verifier_retry},
               .policy = options_.plan.policy,
               .budget = options_.plan.budget,
+              .adaptive = options_.plan.adaptive,
+              .record = options_.record,
+              .greedy = options_.plan.session.sampling.greedy(),
               .draft_timeout = options_.draft_timeout,
               .target = options_.plan.target,
               .max_feature_bytes = options_.max_feature_bytes}),

@@ -34,6 +34,7 @@ class Generation {
     absl::Duration draft_timeout;
     int64_t max_feature_bytes;
     absl::Duration retry_after;  // advice to a client that found no room
+    SpeculationRecord* record;
     CoordinatorMetrics* metrics;
     std::unique_ptr<TokenSink> sink;
     // Runs once, last; must not destroy the Generation before it returns.

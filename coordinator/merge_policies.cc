@@ -3,6 +3,7 @@
 namespace espalier::coordinator {
 
 void RegisterMergePolicies(Registry<MergePolicy>& registry) {
+  registry.Add("budgeted", NewBudgetedMerge);
   registry.Add("disjoint", NewDisjointMerge);
   registry.Add("route", NewRouteMerge);
   registry.Add("single", NewSingleMerge);

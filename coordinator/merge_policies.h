@@ -8,6 +8,7 @@
 
 namespace espalier::coordinator {
 
+std::unique_ptr<MergePolicy> NewBudgetedMerge();
 std::unique_ptr<MergePolicy> NewDisjointMerge();
 std::unique_ptr<MergePolicy> NewRouteMerge();
 std::unique_ptr<MergePolicy> NewSingleMerge();
@@ -21,7 +22,7 @@ double RouteScore(const TokenTree& tree);
 void RegisterMergePolicies(Registry<MergePolicy>& registry);
 
 // What the strategy "auto" stands for.
-inline constexpr char kDefaultMergePolicy[] = "union";
+inline constexpr char kDefaultMergePolicy[] = "budgeted";
 
 }  // namespace espalier::coordinator
 

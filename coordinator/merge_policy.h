@@ -8,10 +8,22 @@
 
 namespace espalier::coordinator {
 
+class Calibration;
+
 // One drafter's valid tree of this round.
 struct DraftedTree {
   int drafter = 0;  // index of the drafter: its bit in `provenance`
   const TokenTree* tree = nullptr;
+  int peer = 0;  // the drafter among all of the coordinator: see Calibration
+};
+
+struct MergeInput {
+  TokenId root = 0;
+  // Each is valid and has `root` as its node 0.
+  absl::Span<const DraftedTree> trees;
+  int64_t max_nodes = 0;  // of the result, root excluded
+  // What the drafters' words have been worth so far.
+  const Calibration* calibration = nullptr;
 };
 
 // How the trees of a round become the one tree that is verified. Stateless and
@@ -21,11 +33,14 @@ class MergePolicy {
  public:
   virtual ~MergePolicy() = default;
 
-  // REQUIRES: every tree is valid and has `root` as its node 0.
   // The result is valid, has at most max_nodes nodes beside the root, each of
   // them from some tree, and carries provenance. No trees: the root alone.
-  virtual TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
-                          int64_t max_nodes) const = 0;
+  virtual TokenTree Merge(const MergeInput& input) const = 0;
+
+  // Whether the result's nodes come best first and its log_probs are the
+  // calibrated chances of being emitted, so that a tree may be cut where
+  // another node does not pay (see node_budget.h).
+  virtual bool foresees() const { return false; }
 };
 
 }  // namespace espalier::coordinator

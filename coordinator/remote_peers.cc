@@ -89,11 +89,8 @@ Peers RemotePeers::AsPeers() {
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (Drafter& drafter : drafters_) {
     RemoteDraftEndpoint* const endpoint = drafter.endpoint.get();
-    peers.drafters.push_back({drafter.name, endpoint, [endpoint] {
-                                const auto info = endpoint->info();
-                                return info ? info->features
-                                            : FeatureContract();
-                              }});
+    peers.drafters.push_back(
+        {drafter.name, endpoint, [endpoint] { return endpoint->info(); }});
   }
   return peers;
 }

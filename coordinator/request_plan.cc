@@ -14,6 +14,11 @@ namespace {
 
 constexpr char kAuto[] = "auto";
 
+// Where nobody says how many: of a policy that cannot tell which pay, and the
+// most of one that can.
+constexpr int64_t kFixedNodes = 16;
+constexpr int64_t kMostNodesThatPay = 64;
+
 absl::Status UnknownName(absl::string_view field, absl::string_view name,
                          const std::vector<std::string>& known) {
   return FieldError(field, absl::StrCat("unknown \"", name, "\"; known: ",
@@ -56,11 +61,19 @@ absl::StatusOr<int64_t> PlanMaxTokens(const GenerationRequest& request,
                               static_cast<int64_t>(request.prompt.size()));
 }
 
-absl::StatusOr<DraftBudget> PlanBudget(const SpeculationOptions& options,
-                                       const RequestScope& scope) {
+int64_t DefaultNodes(const RequestScope& scope, bool adaptive) {
+  const int64_t nodes = scope.defaults.max_nodes.value_or(
+      adaptive ? kMostNodesThatPay : kFixedNodes);
+  return std::min(nodes, scope.verifier.max_tree_nodes);
+}
+
+// REQUIRES: the plan has its policy.
+absl::Status PlanBudget(const SpeculationOptions& options,
+                        const RequestScope& scope, RequestPlan& plan) {
   const int64_t limit = scope.verifier.max_tree_nodes;
+  plan.adaptive = plan.policy->foresees() && !options.max_nodes.has_value();
   const int64_t max_nodes =
-      options.max_nodes.value_or(std::min(scope.defaults.max_nodes, limit));
+      options.max_nodes.value_or(DefaultNodes(scope, plan.adaptive));
   const int64_t max_depth =
       options.max_depth.value_or(scope.defaults.max_depth);
   if (max_nodes < 0 || max_nodes > limit) {
@@ -71,11 +84,11 @@ absl::StatusOr<DraftBudget> PlanBudget(const SpeculationOptions& options,
     return FieldError("speculation.max_depth",
                       absl::StrCat(max_depth, " is negative"));
   }
-  if (!options.enabled || max_nodes == 0 || max_depth == 0) {
-    return DraftBudget{};
+  if (options.enabled && max_nodes > 0 && max_depth > 0) {
+    plan.budget = {.max_nodes = max_nodes,
+                   .max_depth = std::min(max_depth, max_nodes)};
   }
-  return DraftBudget{.max_nodes = max_nodes,
-                     .max_depth = std::min(max_depth, max_nodes)};
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<int>> PlanDrafters(
@@ -141,7 +154,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
   RETURN_IF_ERROR(PlanPolicy(speculation.strategy, scope, plan));
   ASSIGN_OR_RETURN(plan.drafters,
                    PlanDrafters(speculation.drafters, scope.drafters));
-  ASSIGN_OR_RETURN(plan.budget, PlanBudget(speculation, scope));
+  RETURN_IF_ERROR(PlanBudget(speculation, scope, plan));
   if (plan.budget.max_nodes == 0) {
     plan.drafters.clear();
     plan.policy = nullptr;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ namespace espalier::coordinator {
 // What a request gets where it does not say.
 struct RequestDefaults {
   int64_t max_tokens = 256;
-  int64_t max_nodes = 16;
+  std::optional<int64_t> max_nodes;  // unset: as the policy has it
   int64_t max_depth = 8;
 };
 
@@ -34,6 +35,7 @@ struct RequestScope {
 struct RequestPlan {
   SessionParams session;
   DraftBudget budget;                   // max_nodes 0: plain decoding
+  bool adaptive = false;                // less where less pays
   std::vector<int> drafters;            // indices into RequestScope::drafters
   std::string strategy;                 // resolved; "none" for plain decoding
   const MergePolicy* policy = nullptr;  // null for plain decoding

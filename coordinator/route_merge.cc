@@ -21,12 +21,10 @@ namespace {
 // al., arXiv 2603.27027, confidence routing.)
 class RouteMerge final : public MergePolicy {
  public:
-  TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
-                  int64_t max_nodes) const override {
-    TokenTrie trie(root);
+  TokenTree Merge(const MergeInput& input) const override {
     const DraftedTree* chosen = nullptr;
     double best = 0;
-    for (const DraftedTree& drafted : trees) {
+    for (const DraftedTree& drafted : input.trees) {
       const double score = RouteScore(*drafted.tree);
       if (chosen == nullptr || score > best ||
           (score == best && drafted.drafter < chosen->drafter)) {
@@ -34,8 +32,8 @@ class RouteMerge final : public MergePolicy {
         best = score;
       }
     }
-    if (chosen != nullptr) trie.Insert(*chosen);
-    return trie.Likeliest(max_nodes);
+    if (chosen == nullptr) return TokenTrie(input.root, {}).Likeliest(0);
+    return TokenTrie(input.root, {chosen, 1}).Likeliest(input.max_nodes);
   }
 };
 

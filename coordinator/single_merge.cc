@@ -8,18 +8,16 @@ namespace {
 // request it is that drafter alone, which is what others are measured against.
 class SingleMerge final : public MergePolicy {
  public:
-  TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
-                  int64_t max_nodes) const override {
-    TokenTrie trie(root);
+  TokenTree Merge(const MergeInput& input) const override {
     const DraftedTree* first = nullptr;
-    for (const DraftedTree& drafted : trees) {
+    for (const DraftedTree& drafted : input.trees) {
       const bool drafted_something = drafted.tree->num_nodes() > 1;
       const bool is_earlier =
           first == nullptr || drafted.drafter < first->drafter;
       if (drafted_something && is_earlier) first = &drafted;
     }
-    if (first != nullptr) trie.Insert(*first);
-    return trie.Likeliest(max_nodes);
+    if (first == nullptr) return TokenTrie(input.root, {}).Likeliest(0);
+    return TokenTrie(input.root, {first, 1}).Likeliest(input.max_nodes);
   }
 };
 

@@ -1,75 +1,144 @@
 #include "coordinator/token_trie.h"
 
 #include <algorithm>
-#include <limits>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
 namespace espalier::coordinator {
+namespace {
 
-TokenTrie::TokenTrie(TokenId root)
-    : nodes_{{.token = root, .log_prob = 0.0f, .provenance = 0}} {}
+// [num_nodes] of each node among its siblings, likeliest first, from 1; ties to
+// the lower token, then the earlier node. The root: 0.
+std::vector<int> RanksOf(const TokenTree& tree) {
+  std::vector<int32_t> order(tree.num_nodes() - 1);
+  std::iota(order.begin(), order.end(), 1);
+  std::sort(order.begin(), order.end(), [&tree](int32_t a, int32_t b) {
+    return std::tuple(-tree.log_probs[a], tree.tokens[a], a) <
+           std::tuple(-tree.log_probs[b], tree.tokens[b], b);
+  });
+  std::vector<int> ranks(tree.num_nodes(), 0);
+  std::vector<int> num_ranked(tree.num_nodes(), 0);
+  for (int32_t node : order) ranks[node] = ++num_ranked[tree.parents[node]];
+  return ranks;
+}
 
-int32_t TokenTrie::ChildOf(int32_t parent, TokenId token) {
-  for (int32_t child = nodes_[parent].first_child; child != kNone;
-       child = nodes_[child].next_sibling) {
-    if (nodes_[child].token == token) return child;
+}  // namespace
+
+float TokenTrie::Node::log_prob() const {
+  float best = opinions[0].log_prob;
+  for (const Opinion& opinion : opinions) {
+    best = std::max(best, opinion.log_prob);
+  }
+  return best;
+}
+
+TokenTrie::TokenTrie(TokenId root, absl::Span<const DraftedTree> trees)
+    : nodes_{{.token = root}} {
+  for (const DraftedTree& drafted : trees) Insert(drafted);
+}
+
+int32_t TokenTrie::ChildOf(int32_t parent, TokenId token) const {
+  int32_t child = nodes_[parent].first_child;
+  while (child != kNone && nodes_[child].token != token) {
+    child = nodes_[child].next_sibling;
+  }
+  return child;
+}
+
+int32_t TokenTrie::Child(int32_t parent, TokenId token) {
+  if (const int32_t child = ChildOf(parent, token); child != kNone) {
+    return child;
   }
   const int32_t child = static_cast<int32_t>(nodes_.size());
   nodes_.push_back({.token = token,
-                    .log_prob = -std::numeric_limits<float>::infinity(),
-                    .provenance = 0,
+                    .depth = nodes_[parent].depth + 1,
                     .next_sibling = nodes_[parent].first_child});
   nodes_[parent].first_child = child;
   return child;
 }
 
+// Of twins in one tree the likelier speaks.
 void TokenTrie::Insert(const DraftedTree& drafted) {
   const TokenTree& tree = *drafted.tree;
-  const uint64_t bit = uint64_t{1} << drafted.drafter;
-  nodes_[0].provenance |= bit;
-  std::vector<int32_t> node_of(tree.tokens.size(), 0);
+  drafters_ |= uint64_t{1} << drafted.drafter;
+  const std::vector<int> ranks = RanksOf(tree);
+  std::vector<int32_t> node_of(tree.num_nodes(), 0);
   for (int64_t i = 1; i < tree.num_nodes(); ++i) {
-    node_of[i] = ChildOf(node_of[tree.parents[i]], tree.tokens[i]);
-    Node& node = nodes_[node_of[i]];
-    node.log_prob = std::max(node.log_prob, tree.log_probs[i]);
-    node.provenance |= bit;
+    const int32_t parent = tree.parents[i];
+    node_of[i] = Child(node_of[parent], tree.tokens[i]);
+    const Opinion opinion = {
+        .drafter = drafted.drafter,
+        .peer = drafted.peer,
+        .rank = ranks[i],
+        .log_prob = tree.log_probs[i],
+        .conditional = tree.log_probs[i] - tree.log_probs[parent]};
+    auto& opinions = nodes_[node_of[i]].opinions;
+    if (opinions.empty() || opinions.back().drafter != drafted.drafter) {
+      opinions.push_back(opinion);
+    } else if (opinion.log_prob > opinions.back().log_prob) {
+      opinions.back() = opinion;
+    }
   }
 }
 
-TokenTree TokenTrie::Likeliest(int64_t max_nodes) const {
+// Each has just one first choice.
+int TokenTrie::NumVoices(int32_t parent) const {
+  int voices = 0;
+  for (int32_t child = nodes_[parent].first_child; child != kNone;
+       child = nodes_[child].next_sibling) {
+    for (const Opinion& opinion : nodes_[child].opinions) {
+      voices += opinion.rank == 1;
+    }
+  }
+  return voices;
+}
+
+TokenTree TokenTrie::BestFirst(int64_t max_nodes, Score score) const {
   struct Candidate {
     int32_t node;
     int32_t parent;  // its index in the result
-    float log_prob;
+    double score;
     TokenId token;
 
-    // Less likely. Ties go to the earlier parent, then the lower token.
+    // Worse. Ties go to the earlier parent, then the lower token.
     bool operator<(const Candidate& other) const {
-      return std::tie(log_prob, other.parent, other.token) <
-             std::tie(other.log_prob, parent, token);
+      return std::tie(score, other.parent, other.token) <
+             std::tie(other.score, parent, token);
     }
   };
   std::priority_queue<Candidate> frontier;
-  auto push_children = [&](int32_t node, int32_t index) {
-    for (int32_t child = nodes_[node].first_child; child != kNone;
+  auto push_children = [&](int32_t parent, int32_t index, double parent_score) {
+    for (int32_t child = nodes_[parent].first_child; child != kNone;
          child = nodes_[child].next_sibling) {
-      frontier.push(
-          {child, index, nodes_[child].log_prob, nodes_[child].token});
+      frontier.push({child, index,
+                     std::min(parent_score, score(child, parent, parent_score)),
+                     nodes_[child].token});
     }
   };
 
   TokenTree tree = TokenTree::RootOnly(nodes_[0].token);
-  tree.provenance = {nodes_[0].provenance};
-  push_children(0, 0);
+  tree.provenance = {drafters_};
+  push_children(0, 0, 0);
   while (!frontier.empty() && tree.num_nodes() - 1 < max_nodes) {
     const Candidate best = frontier.top();
     frontier.pop();
-    const int32_t index = tree.Add(best.parent, best.token, best.log_prob);
-    tree.provenance.push_back(nodes_[best.node].provenance);
-    push_children(best.node, index);
+    const int32_t index =
+        tree.Add(best.parent, best.token, static_cast<float>(best.score));
+    uint64_t provenance = 0;
+    for (const Opinion& opinion : nodes_[best.node].opinions) {
+      provenance |= uint64_t{1} << opinion.drafter;
+    }
+    tree.provenance.push_back(provenance);
+    push_children(best.node, index, best.score);
   }
   return tree;
+}
+
+TokenTree TokenTrie::Likeliest(int64_t max_nodes) const {
+  return BestFirst(max_nodes, [this](int32_t node, int32_t, double) {
+    return static_cast<double>(nodes_[node].log_prob());
+  });
 }
 
 }  // namespace espalier::coordinator

@@ -4,40 +4,63 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 #include "coordinator/merge_policy.h"
 
 namespace espalier::coordinator {
 
-// Token trees laid over each other: one node for each path of tokens, with the
-// bits of all drafters that proposed it and the largest of their log_probs.
-// (SpecInfer's token tree merge, Miao et al., ASPLOS'24.)
+// Token trees laid over each other: one node for each path of tokens, with what
+// each drafter that proposed it said of it. (SpecInfer's token tree merge, Miao
+// et al., ASPLOS'24.)
 class TokenTrie {
  public:
-  explicit TokenTrie(TokenId root);
+  static constexpr int32_t kNone = -1;
 
-  // REQUIRES: the tree is valid and starts at the trie's root.
-  void Insert(const DraftedTree& drafted);
+  // What one drafter says of a node.
+  struct Opinion {
+    int drafter = 0;        // its bit in `provenance`
+    int peer = 0;           // see DraftedTree
+    int rank = 1;           // of the node among the drafter's for the parent
+    float log_prob = 0;     // of the path to the node
+    float conditional = 0;  // log-probability, given the path to the parent
+  };
+  struct Node {
+    TokenId token = 0;
+    int32_t depth = 0;  // of the root: 0
+    int32_t first_child = kNone;
+    int32_t next_sibling = kNone;
+    std::vector<Opinion> opinions;  // one a drafter; root: none
 
-  // The max_nodes likeliest nodes, root excluded, likeliest first. A node is
-  // never likelier than its parent, so they form a tree. Does not depend on the
-  // order of the insertions.
+    // The largest of the opinions' log_probs. REQUIRES: not the root.
+    float log_prob() const;
+  };
+
+  TokenTrie(TokenId root, absl::Span<const DraftedTree> trees);
+
+  const Node& node(int32_t index) const { return nodes_[index]; }
+  int32_t ChildOf(int32_t parent, TokenId token) const;  // kNone: no such child
+  // How many drafters go on behind the node.
+  int NumVoices(int32_t parent) const;
+
+  // The max_nodes best nodes, root excluded, best first. `score` says what a
+  // node is worth, given what its parent is; it is taken down to that if it is
+  // above, so the nodes form a tree. The root: 0.
+  using Score = absl::FunctionRef<double(int32_t node, int32_t parent,
+                                         double parent_score)>;
+  TokenTree BestFirst(int64_t max_nodes, Score score) const;
+
+  // By the log_probs as they are. Does not depend on the order of the trees.
   TokenTree Likeliest(int64_t max_nodes) const;
 
  private:
-  static constexpr int32_t kNone = -1;
-  struct Node {
-    TokenId token;
-    float log_prob;
-    uint64_t provenance;
-    int32_t first_child = kNone;
-    int32_t next_sibling = kNone;
-  };
-
-  int32_t ChildOf(int32_t parent, TokenId token);
+  void Insert(const DraftedTree& drafted);
+  int32_t Child(int32_t parent, TokenId token);
 
   std::vector<Node> nodes_;
+  uint64_t drafters_ = 0;  // bits of all
 };
 
 }  // namespace espalier::coordinator

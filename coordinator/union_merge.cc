@@ -4,15 +4,12 @@
 namespace espalier::coordinator {
 namespace {
 
-// Everything that any drafter proposed, once; the likeliest of it where the
-// budget is too small for all.
+// Everything that any drafter proposed, once; the likeliest of it, at the
+// drafters' word, where the budget is too small for all.
 class UnionMerge final : public MergePolicy {
  public:
-  TokenTree Merge(TokenId root, absl::Span<const DraftedTree> trees,
-                  int64_t max_nodes) const override {
-    TokenTrie trie(root);
-    for (const DraftedTree& drafted : trees) trie.Insert(drafted);
-    return trie.Likeliest(max_nodes);
+  TokenTree Merge(const MergeInput& input) const override {
+    return TokenTrie(input.root, input.trees).Likeliest(input.max_nodes);
   }
 };
 

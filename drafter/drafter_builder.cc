@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "common/base/core_site.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_identity.h"
@@ -39,7 +40,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                 .model = target.identity,
                 .max_nodes = engine.max_nodes,
                 .max_depth = engine.max_depth,
-                .features = engine.features};
+                .features = engine.features,
+                .site = CoreSite()};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

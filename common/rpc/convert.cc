@@ -323,6 +323,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   *message.mutable_model() = ToProto(info.model);
   message.set_max_nodes(ClampToUint32(info.max_nodes));
   message.set_max_depth(ClampToUint32(info.max_depth));
+  message.set_site(info.site);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -336,7 +337,8 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   DrafterInfo info{.name = message.name(),
                    .type = message.type(),
                    .max_nodes = message.max_nodes(),
-                   .max_depth = message.max_depth()};
+                   .max_depth = message.max_depth(),
+                   .site = message.site()};
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, FromProto(message.features()));

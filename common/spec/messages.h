@@ -106,6 +106,8 @@ struct DrafterInfo {
   int64_t max_nodes = 0;
   int64_t max_depth = 0;
   FeatureContract features;  // wanted with every commit
+  uint64_t site =
+      0;  // engines of one site share cores; 0: nobody's but its own
 };
 
 struct VerifierInfo {

@@ -47,6 +47,14 @@ int32_t TokenTree::Add(int32_t parent, TokenId token, float log_prob) {
   return static_cast<int32_t>(num_nodes() - 1);
 }
 
+void TokenTree::Cut(int64_t count) {
+  ESPALIER_CHECK(count >= 1 && count <= num_nodes());
+  tokens.resize(count);
+  parents.resize(count);
+  log_probs.resize(count);
+  if (!provenance.empty()) provenance.resize(count);
+}
+
 absl::Status TokenTree::Validate(const Limits& limits) const {
   RETURN_IF_ERROR(CheckSizes(*this, limits.max_nodes));
   if (parents[0] != kNoParent) {

@@ -42,6 +42,9 @@ struct TokenTree {
   // Appends a node and returns its index. REQUIRES: 0 <= parent < num_nodes().
   int32_t Add(int32_t parent, TokenId token, float log_prob);
 
+  // Keeps the first `count` nodes. REQUIRES: 1 <= count <= num_nodes().
+  void Cut(int64_t count);
+
   // The trust boundary for trees from elsewhere: nothing downstream re-checks.
   // O(n). INVALID_ARGUMENT names the column, the node and the limit.
   absl::Status Validate(const Limits& limits) const;

@@ -51,9 +51,8 @@ coordinator::Peers LocalServer::AsPeers() {
       .verifier_info = [this] { return verifier_->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (const drafter::BuiltDrafter& drafter : drafters_) {
-    peers.drafters.push_back(
-        {drafter.info.name, drafter.engine.get(),
-         [features = drafter.info.features] { return features; }});
+    peers.drafters.push_back({drafter.info.name, drafter.engine.get(),
+                              [info = drafter.info] { return info; }});
   }
   return peers;
 }

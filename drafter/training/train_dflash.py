@@ -133,7 +133,8 @@ def main(argv: list[str] | None = None, until: int | None = None) -> None:
         c.eps, c.rope_theta)).to(args.device)
     objective = BlockObjective(drafter, bench, args, mask)
     trainer = Trainer(drafter, args.out, recipe_of(args, bench),
-                      rhythm_of(args), objective.loss, objective.evaluate)
+                      rhythm_of(args), objective.loss, objective.evaluate,
+                      args.start_from)
     trainer.run(plan(bench.train, args.tokens, args.seed, args.epochs), until)
     export(drafter, bench, args, mask, trainer)
 

@@ -141,7 +141,8 @@ def main(argv: list[str] | None = None, until: int | None = None) -> None:
                               args.intermediate)).to(args.device)
     objective = EagleObjective(head, bench, args)
     trainer = Trainer(head, args.out, recipe_of(args, bench), rhythm_of(args),
-                      objective.loss, objective.evaluate)
+                      objective.loss, objective.evaluate,
+                      args.start_from)
     trainer.run(plan(bench.train, args.tokens, args.seed, args.epochs), until)
     export(head, bench, args, trainer)
 

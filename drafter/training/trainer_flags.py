@@ -28,6 +28,8 @@ def add_training(p: argparse.ArgumentParser, rate: float, clip: float) -> None:
                    help="width of the MLP (the target's)")
     p.add_argument("--tokens", type=int, default=2700,
                    help="tokens in a batch, with padding (2700; a GPU 16384)")
+    p.add_argument("--start-from", metavar="FILE",
+                   help="checkpoint.pt of an earlier run: begin with its weights")
     p.add_argument("--rate", type=float, default=rate)
     p.add_argument("--warmup", type=int, default=60, help="steps (60)")
     p.add_argument("--clip", type=float, default=clip)

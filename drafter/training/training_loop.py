@@ -52,10 +52,12 @@ def give_back_memory() -> None:
 
 class Trainer:
     def __init__(self, model: nn.Module, folder: str, recipe: Recipe,
-                 rhythm: Rhythm, loss: Loss, evaluate: Evaluate):
-        """Goes on from the checkpoint in `folder`, if there is one.
+                 rhythm: Rhythm, loss: Loss, evaluate: Evaluate,
+                 start_from: str | None = None):
+        """Goes on from the checkpoint in `folder`, if there is one; else begins
+        with the weights of the checkpoint `start_from`, if that is given.
 
-        Raises ValueError if that was made by another recipe.
+        Raises ValueError if the folder's was made by another recipe.
         """
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,11 @@ class Trainer:
              {"params": vectors, "weight_decay": 0.0}],
             lr=recipe.rate, betas=(0.9, 0.95), fused=True)
         self.step, self._tokens, self._seconds = 0, 0, 0.0
-        self._resume()
+        if self._checkpoint.exists():
+            self._resume()
+        elif start_from is not None:
+            state = torch.load(start_from, weights_only=True)
+            model.load_state_dict(state["model"])
 
     def run(self, batches: Iterator[list[Text]], until: int | None = None
             ) -> None:
@@ -134,8 +140,6 @@ class Trainer:
         partial.replace(self._checkpoint)
 
     def _resume(self) -> None:
-        if not self._checkpoint.exists():
-            return
         state = torch.load(self._checkpoint, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
             raise ValueError(f"{self._checkpoint} is of another recipe:\n"

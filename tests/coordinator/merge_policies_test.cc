@@ -1,6 +1,7 @@
 // Worked examples of each policy.
 #include "coordinator/merge_policies.h"
 
+#include "coordinator/calibration.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -30,12 +31,21 @@ TokenTree TreeB() {
   return tree;
 }
 
+TokenTree Merge(const MergePolicy& policy, absl::Span<const DraftedTree> trees,
+                int64_t max_nodes) {
+  const Calibration nothing_known;
+  return policy.Merge({.root = kRoot,
+                       .trees = trees,
+                       .max_nodes = max_nodes,
+                       .calibration = &nothing_known});
+}
+
 TokenTree Merge(const MergePolicy& policy, int64_t max_nodes) {
   const TokenTree a = TreeA();
   const TokenTree b = TreeB();
   const DraftedTree drafted[] = {{.drafter = 0, .tree = &a},
                                  {.drafter = 1, .tree = &b}};
-  return policy.Merge(kRoot, drafted, max_nodes);
+  return Merge(policy, drafted, max_nodes);
 }
 
 TEST(UnionMergeTest, KeepsEveryPathOnceLikeliestFirst) {
@@ -60,7 +70,7 @@ TEST(UnionMergeTest, TwinsOfOneTreeBecomeOneNodeWithBothSubtrees) {
   twins.Add(1, 2, -3.0f);
   twins.Add(2, 3, -4.0f);
   const DraftedTree drafted[] = {{.drafter = 5, .tree = &twins}};
-  const TokenTree merged = NewUnionMerge()->Merge(kRoot, drafted, 16);
+  const TokenTree merged = Merge(*NewUnionMerge(), drafted, 16);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
   EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 1, 1));
   EXPECT_THAT(merged.provenance, ElementsAre(32, 32, 32, 32));
@@ -73,7 +83,7 @@ TEST(UnionMergeTest, TiesGoToTheEarlierParentThenTheLowerToken) {
   tree.Add(1, 0, -1.0f);
   tree.Add(2, 8, -1.0f);
   const DraftedTree drafted[] = {{.drafter = 0, .tree = &tree}};
-  const TokenTree merged = NewUnionMerge()->Merge(kRoot, drafted, 16);
+  const TokenTree merged = Merge(*NewUnionMerge(), drafted, 16);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 2, 7, 8, 0));
 }
 
@@ -88,7 +98,7 @@ TEST(SingleMergeTest, PassesOverDraftersWithNothingToSay) {
   const TokenTree b = TreeB();
   const DraftedTree drafted[] = {{.drafter = 0, .tree = &empty},
                                  {.drafter = 1, .tree = &b}};
-  const TokenTree merged = NewSingleMerge()->Merge(kRoot, drafted, 2);
+  const TokenTree merged = Merge(*NewSingleMerge(), drafted, 2);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 3, 1));
   EXPECT_THAT(merged.provenance, ElementsAre(2, 2, 2));
 }
@@ -124,7 +134,7 @@ TEST(RouteMergeTest, TiesGoToTheFirstDrafter) {
   const TokenTree a = TreeA();
   const DraftedTree drafted[] = {{.drafter = 2, .tree = &a},
                                  {.drafter = 1, .tree = &a}};
-  EXPECT_EQ(NewRouteMerge()->Merge(kRoot, drafted, 9).provenance[1], 2u);
+  EXPECT_EQ(Merge(*NewRouteMerge(), drafted, 9).provenance[1], 2u);
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/calibration.h"
 #include "coordinator/merge_policies.h"
+#include "coordinator/token_trie.h"
 #include "gtest/gtest.h"
 
 namespace espalier::coordinator {
@@ -59,9 +61,25 @@ class MergePolicyContractTest : public testing::TestWithParam<std::string> {
   static std::vector<DraftedTree> Draft(const std::vector<TokenTree>& trees) {
     std::vector<DraftedTree> drafted;
     for (size_t i = 0; i < trees.size(); ++i) {
-      drafted.push_back({.drafter = static_cast<int>(i), .tree = &trees[i]});
+      const int drafter = static_cast<int>(i);
+      drafted.push_back(
+          {.drafter = drafter, .tree = &trees[i], .peer = drafter});
     }
     return drafted;
+  }
+
+  TokenTree Merge(const std::vector<DraftedTree>& trees, int64_t max_nodes) {
+    return policy_->Merge({.root = kRoot,
+                           .trees = trees,
+                           .max_nodes = max_nodes,
+                           .calibration = &calibration_});
+  }
+
+  // What the target went on to say after some of the trees.
+  void LearnFrom(const std::vector<TokenTree>& trees, std::mt19937_64& random) {
+    std::vector<TokenId> emitted(random() % 5);
+    for (TokenId& token : emitted) token = static_cast<TokenId>(random() % 4);
+    calibration_.Learn(TokenTrie(kRoot, Draft(trees)), emitted);
   }
 
   template <typename Check>
@@ -72,14 +90,16 @@ class MergePolicyContractTest : public testing::TestWithParam<std::string> {
       std::vector<TokenTree> trees(1 + random() % 4);
       for (TokenTree& tree : trees) tree = RandomTree(random);
       check(trees, static_cast<int64_t>(random() % 20));
+      LearnFrom(trees, random);
     }
   }
 
   std::unique_ptr<MergePolicy> policy_;
+  Calibration calibration_;
 };
 
 TEST_P(MergePolicyContractTest, NoTreesGiveTheRootAlone) {
-  const TokenTree merged = policy_->Merge(kRoot, {}, 16);
+  const TokenTree merged = Merge({}, 16);
   EXPECT_EQ(merged.num_nodes(), 1);
   EXPECT_EQ(merged.tokens[0], kRoot);
   EXPECT_TRUE(merged.Validate(kLimits).ok());
@@ -87,7 +107,7 @@ TEST_P(MergePolicyContractTest, NoTreesGiveTheRootAlone) {
 
 TEST_P(MergePolicyContractTest, ResultIsValidAndWithinBudget) {
   ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
-    const TokenTree merged = policy_->Merge(kRoot, Draft(trees), max_nodes);
+    const TokenTree merged = Merge(Draft(trees), max_nodes);
     TokenTree::Limits limits = kLimits;
     limits.max_nodes = max_nodes;
     EXPECT_TRUE(merged.Validate(limits).ok()) << merged.Validate(limits);
@@ -97,7 +117,7 @@ TEST_P(MergePolicyContractTest, ResultIsValidAndWithinBudget) {
 
 TEST_P(MergePolicyContractTest, EveryNodeIsOfThoseDraftersItIsSaidToBeOf) {
   ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
-    const TokenTree merged = policy_->Merge(kRoot, Draft(trees), max_nodes);
+    const TokenTree merged = Merge(Draft(trees), max_nodes);
     for (int32_t node = 1; node < merged.num_nodes(); ++node) {
       ASSERT_NE(merged.provenance[node], 0u);
       ASSERT_EQ(merged.provenance[node] >> trees.size(), 0u);
@@ -113,9 +133,9 @@ TEST_P(MergePolicyContractTest, EveryNodeIsOfThoseDraftersItIsSaidToBeOf) {
 TEST_P(MergePolicyContractTest, OrderOfArrivalDoesNotMatter) {
   ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
     std::vector<DraftedTree> drafted = Draft(trees);
-    const TokenTree merged = policy_->Merge(kRoot, drafted, max_nodes);
+    const TokenTree merged = Merge(drafted, max_nodes);
     std::reverse(drafted.begin(), drafted.end());
-    const TokenTree again = policy_->Merge(kRoot, drafted, max_nodes);
+    const TokenTree again = Merge(drafted, max_nodes);
     EXPECT_EQ(merged.tokens, again.tokens);
     EXPECT_EQ(merged.parents, again.parents);
     EXPECT_EQ(merged.log_probs, again.log_probs);
@@ -125,12 +145,11 @@ TEST_P(MergePolicyContractTest, OrderOfArrivalDoesNotMatter) {
 
 TEST_P(MergePolicyContractTest, DrafterThatAgreesWithAnotherAddsNoNode) {
   if (GetParam() == "disjoint") GTEST_SKIP() << "keeps twins by definition";
-  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t max_nodes) {
-    const TokenTree one = policy_->Merge(kRoot, Draft({trees[0]}), max_nodes);
-    const TokenTree two =
-        policy_->Merge(kRoot, Draft({trees[0], trees[0]}), max_nodes);
-    EXPECT_EQ(one.tokens, two.tokens);
-    EXPECT_EQ(one.parents, two.parents);
+  ForRandomTrees([&](const std::vector<TokenTree>& trees, int64_t) {
+    const TokenTree one = Merge(Draft({trees[0]}), 1000);
+    const TokenTree two = Merge(Draft({trees[0], trees[0]}), 1000);
+    EXPECT_EQ(one.num_nodes(), two.num_nodes());
+    EXPECT_EQ(PathsOf(one), PathsOf(two));
   });
 }
 

@@ -108,7 +108,9 @@ GenerationRequest RandomRequest(Dice& dice, absl::Time now) {
   request.speculation.enabled = !dice.OneIn(10);
   request.speculation.max_nodes = dice.Below(20);
   request.speculation.max_depth = dice.Below(8);
-  if (dice.OneIn(3)) request.speculation.strategy = "single";
+  const char* const strategies[] = {"single", "union", "route", "budgeted"};
+  request.speculation.strategy = strategies[dice.Below(4)];
+  if (dice.OneIn(2)) request.speculation.max_nodes.reset();
   return request;
 }
 

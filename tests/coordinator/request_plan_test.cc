@@ -18,6 +18,7 @@ using ::testing::HasSubstr;
 class RequestPlanTest : public testing::Test {
  protected:
   RequestPlanTest() {
+    policies_["budgeted"] = NewBudgetedMerge();
     policies_["single"] = NewSingleMerge();
     policies_["union"] = NewUnionMerge();
     request_.request_id = "r";
@@ -45,12 +46,29 @@ TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->session.max_tokens, 7);  // what the context holds
   EXPECT_THAT(plan->session.stop_token_ids, ElementsAre(0, 7));
-  EXPECT_EQ(plan->budget.max_nodes, 16);
+  EXPECT_EQ(plan->budget.max_nodes, 32);  // what the verifier takes, of 64
   EXPECT_EQ(plan->budget.max_depth, 8);
+  EXPECT_TRUE(plan->adaptive);
   EXPECT_THAT(plan->drafters, ElementsAre(0, 1));
-  EXPECT_EQ(plan->strategy, "union");
-  EXPECT_EQ(plan->policy, policies_["union"].get());
+  EXPECT_EQ(plan->strategy, "budgeted");
+  EXPECT_EQ(plan->policy, policies_["budgeted"].get());
   EXPECT_EQ(plan->rule, "auto");
+}
+
+TEST_F(RequestPlanTest, PolicyThatCannotPriceNodesTakesAFixedNumber) {
+  request_.speculation.strategy = "union";
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->budget.max_nodes, 16);
+  EXPECT_FALSE(plan->adaptive);
+}
+
+TEST_F(RequestPlanTest, NumberOfNodesInTheRequestIsKept) {
+  request_.speculation.max_nodes = 5;
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->budget.max_nodes, 5);
+  EXPECT_FALSE(plan->adaptive);
 }
 
 TEST_F(RequestPlanTest, TakesWhatTheRequestSays) {
@@ -145,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(
                    }},
         BadRequest{
             "Strategy", "speculation.strategy",
-            "unknown \"vote\"; known: auto, single, union",
+            "unknown \"vote\"; known: auto, budgeted, single, union",
             [](GenerationRequest& r) { r.speculation.strategy = "vote"; }},
         BadRequest{
             "Rule", "speculation.rule",

@@ -67,8 +67,9 @@ class ToyCluster {
           }));
       options.drafters.push_back({.name = absl::StrCat("d", i),
                                   .endpoint = drafters[i].get(),
-                                  .features = [drafter = drafters[i].get()] {
-                                    return drafter->wanted;
+                                  .info = [drafter = drafters[i].get()] {
+                                    return DrafterInfo{.features =
+                                                           drafter->wanted};
                                   }});
     }
     options.executor = &executor;
@@ -95,12 +96,14 @@ class ToyCluster {
     return info;
   }
 
+  // Asks every drafter in every round and waits for it.
   static GenerationRequest Request(int64_t max_tokens = 20) {
     GenerationRequest request;
     request.request_id = "r";
     request.prompt = {3, 1, 4, 1, 5};
     request.max_tokens = max_tokens;
     request.ignore_eos = true;
+    request.speculation.strategy = "union";
     return request;
   }
 

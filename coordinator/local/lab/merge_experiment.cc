@@ -5,6 +5,7 @@
 
 #include "common/base/registry.h"
 #include "common/base/status_macros.h"
+#include "coordinator/calibration.h"
 #include "coordinator/local/lab/experiments.h"
 #include "coordinator/local/lab/tree_json.h"
 #include "coordinator/merge_policies.h"
@@ -44,7 +45,11 @@ absl::StatusOr<TokenTree> Merge(const JsonField& input,
   for (size_t i = 0; i < trees.size(); ++i) {
     drafted.push_back({.drafter = static_cast<int>(i), .tree = &trees[i]});
   }
-  return policy->Merge(trees[0].tokens[0], drafted, max_nodes);
+  const coordinator::Calibration nothing_known;
+  return policy->Merge({.root = trees[0].tokens[0],
+                        .trees = drafted,
+                        .max_nodes = max_nodes,
+                        .calibration = &nothing_known});
 }
 
 std::vector<std::vector<int>> MaskOf(const TokenTree& tree) {

@@ -1,0 +1,71 @@
+#ifndef ESPALIER_COORDINATOR_CALIBRATION_H_
+#define ESPALIER_COORDINATOR_CALIBRATION_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "absl/types/span.h"
+#include "common/spec/types.h"
+#include "coordinator/token_trie.h"
+
+namespace espalier::coordinator {
+
+// How often what was foretold came true, as a factor on what is foretold now;
+// what is long past counts for little.
+class HitRatio {
+ public:
+  // `prior`: the factor as long as little is known.
+  double Factor(double prior) const;
+  void Observe(double foretold, bool came_true);
+
+ private:
+  double foretold_ = 0;  // expected number of hits
+  double hits_ = 0;
+};
+
+// What drafters' conditional probabilities are worth, learned from what the
+// target emitted where they had proposed something, chosen or not. In two
+// steps, because drafters err in their own ways and are wrong together:
+//   a drafter's word, by drafter, then by its depth and rank in its tree;
+//   the best of those words, by how many of the drafters that went on behind
+//   the parent proposed the token, then by how sure the best is.
+// Each step is a ratio of what happened to what was foretold. One for greedy
+// and one for sampled requests. Lives on the executor.
+class Calibration {
+ public:
+  // That the target emits the node's token if it emits the path to `parent`.
+  // Above 0, below 1.
+  double Chance(const TokenTrie& trie, int32_t node, int32_t parent) const;
+
+  // The target emitted this behind the trie's root.
+  void Learn(const TokenTrie& trie, absl::Span<const TokenId> emitted);
+
+ private:
+  static constexpr int kDepthBands = 6;
+  static constexpr int kRankBands = 4;
+  static constexpr int kSureBands = 5;
+  static constexpr int kMaxCount = 8;  // more drafters count as so many
+
+  struct Drafter {
+    HitRatio all;
+    std::array<std::array<HitRatio, kRankBands>, kDepthBands> by_place;
+  };
+  struct Agreement {
+    HitRatio all;
+    std::array<HitRatio, kSureBands> by_best;
+  };
+
+  double OwnChance(const TokenTrie::Opinion& opinion, int32_t depth) const;
+  double BestChance(const TokenTrie::Node& node) const;
+  void LearnNode(const TokenTrie& trie, int32_t node, int num_voices,
+                 bool came_true);
+
+  std::map<int, Drafter> drafters_;  // by peer
+  // [proposers][voices], both from 1.
+  std::array<std::array<Agreement, kMaxCount + 1>, kMaxCount + 1> agreement_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_CALIBRATION_H_

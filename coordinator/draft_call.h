@@ -1,0 +1,36 @@
+#ifndef ESPALIER_COORDINATOR_DRAFT_CALL_H_
+#define ESPALIER_COORDINATOR_DRAFT_CALL_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "absl/time/time.h"
+
+namespace espalier::coordinator {
+
+// What a drafter is to do in a round.
+struct DraftCall {
+  enum class Attention {
+    kNone,     // is not asked
+    kAsked,    // is asked; the round goes on without it
+    kAwaited,  // is asked; the round stands still for it
+  };
+  Attention attention = Attention::kAwaited;
+  // How long the round may stand still for this drafter alone.
+  absl::Duration patience = absl::InfiniteDuration();
+};
+
+// What one drafter did in a round.
+struct DrafterReturn {
+  // Tokens that it foretold in a row, where that helped or was a probe.
+  std::optional<int64_t> accepted;
+  // From the call to its answer, or for as long as the round stood still for
+  // it; zero: neither.
+  absl::Duration waited;
+  absl::Duration compute;  // inside the drafter, if it has answered
+  uint64_t site = 0;       // drafters of one site share cores; 0: its own
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DRAFT_CALL_H_

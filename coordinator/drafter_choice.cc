@@ -1,0 +1,120 @@
+#include "coordinator/drafter_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr int64_t kFirstProbe = 2;      // round
+constexpr int64_t kRarestProbe = 16;    // every so many rounds
+constexpr int64_t kDwell = 4;           // rounds between two changes
+constexpr double kWorthAChange = 0.02;  // tokens a round
+
+// Of the drafters that are asked, leaving one out (-1: none).
+int64_t Reach(absl::Span<const DrafterReturn> returns,
+              absl::Span<const DraftWorth> worth, int without) {
+  int64_t reach = 0;
+  for (int i = 0; i < static_cast<int>(returns.size()); ++i) {
+    if (i == without || !worth[i].asked) continue;
+    reach = std::max(reach, returns[i].accepted.value_or(0));
+  }
+  return reach;
+}
+
+}  // namespace
+
+DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
+    : worth_(std::move(prior)),
+      sites_(worth_.size(), 0),
+      next_probe_(kFirstProbe) {}
+
+absl::Duration DrafterChoice::Patience(int drafter,
+                                       double tokens_per_second) const {
+  if (tokens_per_second <= 0) return absl::InfiniteDuration();
+  return absl::Seconds(std::max(0.0, worth_[drafter].tokens.mean()) /
+                       tokens_per_second);
+}
+
+void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
+                          double tokens_per_second) {
+  LearnTokens(returns);
+  LearnSeconds(returns);
+  if (probes()) next_probe_ += std::min(round_, kRarestProbe);
+  ++round_;
+  if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
+}
+
+void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
+  const int64_t reach = Reach(returns, worth_, -1);
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (worth_[i].asked) {
+      worth_[i].tokens.Observe(
+          static_cast<double>(reach - Reach(returns, worth_, i)));
+    } else if (returns[i].accepted) {
+      worth_[i].tokens.Observe(static_cast<double>(
+          std::max<int64_t>(0, *returns[i].accepted - reach)));
+    }
+  }
+}
+
+// Drafters that share cores wait for each other, so each costs the part of
+// their wait that it computed.
+void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
+  struct Site {
+    absl::Duration waited;
+    absl::Duration compute;
+  };
+  std::map<uint64_t, Site> sites;
+  for (const DrafterReturn& r : returns) {
+    if (r.waited <= absl::ZeroDuration()) continue;
+    Site& site = sites[r.site];
+    site.waited = std::max(site.waited, r.waited);
+    site.compute += r.compute;
+  }
+  for (int i = 0; i < num_drafters(); ++i) {
+    const DrafterReturn& r = returns[i];
+    sites_[i] = r.site;
+    if (r.waited <= absl::ZeroDuration()) continue;
+    const Site& site = sites[r.site];
+    const bool alone = r.site == 0 || site.compute <= absl::ZeroDuration();
+    worth_[i].seconds.Observe(absl::ToDoubleSeconds(
+        alone ? r.waited
+              : site.waited * absl::FDivDuration(r.compute, site.compute)));
+  }
+}
+
+double DrafterChoice::SecondsWithChanged(int other) const {
+  std::map<uint64_t, double> by_site;
+  double longest = 0;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (worth_[i].asked == (i == other)) continue;
+    const double seconds = worth_[i].seconds.mean();
+    longest = std::max(
+        longest, sites_[i] == 0 ? seconds : by_site[sites_[i]] += seconds);
+  }
+  return longest;
+}
+
+// Makes the one change that gains most, if any does.
+void DrafterChoice::Reconsider(double tokens_per_second) {
+  const double now = SecondsWithChanged(-1);
+  int best = -1;
+  double best_gain = kWorthAChange;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const double seconds = SecondsWithChanged(i) - now;
+    const double tokens = worth_[i].tokens.mean();
+    const double gain =
+        (worth_[i].asked ? -tokens : tokens) - tokens_per_second * seconds;
+    if (gain > best_gain) {
+      best = i;
+      best_gain = gain;
+    }
+  }
+  if (best < 0) return;
+  worth_[best].asked = !worth_[best].asked;
+  last_change_ = round_;
+}
+
+}  // namespace espalier::coordinator

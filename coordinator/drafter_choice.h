@@ -1,0 +1,53 @@
+#ifndef ESPALIER_COORDINATOR_DRAFTER_CHOICE_H_
+#define ESPALIER_COORDINATOR_DRAFTER_CHOICE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "coordinator/draft_call.h"
+#include "coordinator/speculation_record.h"
+
+namespace espalier::coordinator {
+
+// Which drafters a session asks: those whose tokens are worth the time that
+// they take, at the price of what the session emits in that time. One change at
+// a time, because who is worth asking depends on who else is asked. The others
+// are probed now and then, without waiting for them, to see whether they would
+// be. Lives on the executor.
+class DrafterChoice {
+ public:
+  // `prior`: what other sessions found, by drafter of this one.
+  explicit DrafterChoice(std::vector<DraftWorth> prior);
+
+  // Of the round that begins.
+  bool asks(int drafter) const { return worth_[drafter].asked; }
+  bool probes() const { return round_ == next_probe_; }
+  // How long it may stand still for this drafter alone.
+  absl::Duration Patience(int drafter, double tokens_per_second) const;
+
+  // Ends the round. returns: by drafter.
+  void Learn(absl::Span<const DrafterReturn> returns, double tokens_per_second);
+
+  const std::vector<DraftWorth>& worth() const { return worth_; }
+
+ private:
+  void LearnTokens(absl::Span<const DrafterReturn> returns);
+  void LearnSeconds(absl::Span<const DrafterReturn> returns);
+  void Reconsider(double tokens_per_second);
+  // What the asked drafters cost a round, with `other` changed over.
+  double SecondsWithChanged(int other) const;
+
+  int num_drafters() const { return static_cast<int>(worth_.size()); }
+
+  std::vector<DraftWorth> worth_;
+  std::vector<uint64_t> sites_;
+  int64_t round_ = 0;
+  int64_t next_probe_;
+  int64_t last_change_ = 0;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DRAFTER_CHOICE_H_

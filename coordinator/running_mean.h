@@ -1,0 +1,31 @@
+#ifndef ESPALIER_COORDINATOR_RUNNING_MEAN_H_
+#define ESPALIER_COORDINATOR_RUNNING_MEAN_H_
+
+#include <algorithm>
+
+namespace espalier::coordinator {
+
+// The mean of what was observed: of all of it at first, then with the last
+// `memory` observations weighing most.
+class RunningMean {
+ public:
+  // As if `initial` had been observed `weight` times.
+  explicit RunningMean(double memory, double initial = 0, double weight = 0)
+      : memory_(memory), mean_(initial), weight_(weight) {}
+
+  void Observe(double value) {
+    weight_ = std::min(weight_ + 1, memory_);
+    mean_ += (value - mean_) / weight_;
+  }
+  double mean() const { return mean_; }
+  double weight() const { return weight_; }
+
+ private:
+  double memory_;
+  double mean_;
+  double weight_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_RUNNING_MEAN_H_

@@ -1,0 +1,59 @@
+#ifndef ESPALIER_COORDINATOR_SPECULATION_CONTROL_H_
+#define ESPALIER_COORDINATOR_SPECULATION_CONTROL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/spec/pass_cost.h"
+#include "common/spec/token_tree.h"
+#include "coordinator/draft_call.h"
+#include "coordinator/drafter_choice.h"
+#include "coordinator/speculation_record.h"
+
+namespace espalier::coordinator {
+
+// Spends a session's time where it brings most tokens: whom to ask, how long to
+// wait, how many nodes to verify. All three have one price: what the sessions
+// emit in the time. Nodes and time that do not pay are not spent, down to plain
+// decoding and back. Lives on the executor.
+class SpeculationControl {
+ public:
+  // `record` is shared by the sessions; peers: the session's drafters in it.
+  SpeculationControl(SpeculationRecord* record, bool greedy,
+                     std::vector<int> peers);
+  ~SpeculationControl();
+  SpeculationControl(const SpeculationControl&) = delete;
+  SpeculationControl& operator=(const SpeculationControl&) = delete;
+
+  // Of the round that begins, by drafter.
+  std::vector<DraftCall> Calls() const;
+  // Nodes that a drafter is to draft, of `limit` at most: what the last rounds
+  // paid for, with room to grow.
+  int64_t NodesToDraft(int64_t limit) const;
+
+  // Takes off the nodes that do not pay. REQUIRES: of a policy that foresees.
+  void Cut(absl::Span<const PassCost> costs, TokenTree& tree);
+
+  struct Round {
+    absl::Span<const DrafterReturn> returns;  // by drafter
+    int64_t num_tokens = 0;                   // emitted
+    absl::Duration duration;
+  };
+  void Learn(const Round& round);
+
+ private:
+  double tokens_per_second() const;
+
+  SpeculationRecord& record_;
+  SpeculationRecord::Kind& kind_;
+  const std::vector<int> peers_;
+  DrafterChoice choice_;
+  Pace pace_;
+  int64_t num_nodes_;  // of the last tree
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_SPECULATION_CONTROL_H_

@@ -1,0 +1,100 @@
+#include "coordinator/drafter_choice.h"
+
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr double kPrice = 100;  // tokens a second
+
+struct Habit {
+  int64_t accepted = 0;
+  absl::Duration takes;
+  uint64_t site = 0;
+};
+
+// Rounds in which drafters always do the same.
+class Rounds {
+ public:
+  explicit Rounds(std::vector<Habit> habits)
+      : habits(std::move(habits)),
+        choice(std::vector<DraftWorth>(this->habits.size(), DraftWorth(16))) {}
+
+  void Run(int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      std::vector<DrafterReturn> returns;
+      for (size_t d = 0; d < habits.size(); ++d) {
+        DrafterReturn& r = returns.emplace_back();
+        r.site = habits[d].site;
+        if (!choice.asks(d) && !choice.probes()) continue;
+        ++num_asked;
+        r.accepted = habits[d].accepted;
+        r.waited = habits[d].takes;
+        r.compute = habits[d].takes;
+      }
+      choice.Learn(returns, kPrice);
+    }
+  }
+
+  std::vector<Habit> habits;
+  DrafterChoice choice;
+  int num_asked = 0;
+};
+
+TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, DropsWhoBringsLessThanItsTime) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)},
+                 {.accepted = 2, .takes = absl::Milliseconds(30)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0));
+  EXPECT_FALSE(rounds.choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, KeepsOneOfTwoThatSayTheSame) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5), .site = 1},
+                 {.accepted = 2, .takes = absl::Milliseconds(5), .site = 1}});
+  rounds.Run(50);
+  EXPECT_NE(rounds.choice.asks(0), rounds.choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, OneThatDraftsBesideASlowerOneIsFree) {
+  Rounds rounds({{.accepted = 3, .takes = absl::Milliseconds(9)},
+                 {.accepted = 3, .takes = absl::Milliseconds(8)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0) || rounds.choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, SwitchesSpeculationOffAndOn) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(50);
+  EXPECT_FALSE(rounds.choice.asks(0));
+  rounds.habits[0].accepted = 3;
+  rounds.Run(100);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, ProbesRarely) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(50);
+  rounds.num_asked = 0;
+  rounds.Run(160);
+  EXPECT_EQ(rounds.num_asked, 10);
+}
+
+TEST(DrafterChoiceTest, PatienceIsWhatTheTokensAreWorth) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  EXPECT_NEAR(absl::ToDoubleSeconds(rounds.choice.Patience(0, kPrice)), 0.02,
+              0.001);
+  EXPECT_EQ(rounds.choice.Patience(0, 0), absl::InfiniteDuration());
+}
+
+}  // namespace
+}  // namespace espalier::coordinator
