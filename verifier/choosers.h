@@ -7,20 +7,24 @@
 
 namespace espalier::verifier {
 
-// The production Chooser: argmax over tokens of log-weight + GumbelNoise(seed,
-// position, token), ties to the lower id. An exact draw from the law, and one
-// that drafters can foresee. One per round; not thread-safe.
+// The production Chooser. A draw is the argmax over tokens of log-weight +
+// GumbelNoise(seed, position, token), ties to the lower id: exact, and one that
+// drafters can foresee. A choice is by inverse CDF, from Philox keyed by (seed,
+// round, number of the choice in it). One per round; not thread-safe.
 class GumbelChooser final : public Chooser {
  public:
   explicit GumbelChooser(uint64_t seed) : seed_(seed) {}
 
   TokenId Draw(int64_t position, const TargetLaw& law) override;
 
+  int64_t Choose(int64_t round, absl::Span<const double> weights) override;
+
   // Draws so far that rounding could have decided (near_tie.h).
   int32_t near_ties() const { return near_ties_; }
 
  private:
   uint64_t seed_;
+  uint32_t num_choices_ = 0;
   int32_t near_ties_ = 0;
 };
 

@@ -30,7 +30,7 @@ class TargetPass {
     absl::Span<const TokenId> prompt;  // directly behind what is cached
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
-    const VerificationRule* rule = nullptr;    // of the tree
+    VerificationRule* rule = nullptr;          // of the tree
     // Hidden states of the rows that are committed are added to `features`
     // from its end on. REQUIRES: that is not before the part's first position,
     // or there are no taps.

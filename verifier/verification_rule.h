@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
@@ -17,6 +18,9 @@ namespace espalier::verifier {
 struct TargetLaw {
   absl::Span<const TokenId> tokens;  // [n] ascending; empty: the ids 0 .. n-1
   absl::Span<const float> log_weights;  // [n] finite or -inf, not all -inf
+  // [n] or empty: the same law, not normalised, where the source has it to more
+  // digits than the log-weights hold. For rules that subtract laws.
+  absl::Span<const double> probabilities = {};
   // The law is that of a token which rounding could have decided: another came
   // close to its logit or its score. For statistics; no rule reads it.
   bool near_tie = false;
@@ -43,6 +47,11 @@ class Chooser {
   // Draws the token at an absolute position. The same position and law give
   // the same token; draws at different positions are independent.
   virtual TokenId Draw(int64_t position, const TargetLaw& law) = 0;
+
+  // Draws an index, with probability weights[i] over their sum. Every call is
+  // independent of all others and of Draw, also of other rounds' calls: `round`
+  // is the first position of the round. REQUIRES: weights >= 0, not all 0.
+  virtual int64_t Choose(int64_t round, absl::Span<const double> weights) = 0;
 };
 
 struct Acceptance {
@@ -51,8 +60,10 @@ struct Acceptance {
 };
 
 // Decides which drafted tokens stand. A rule in the product is lossless: what
-// it emits has the law of plain sampling from the target, whatever the tree.
-// Stateless; may be called from any thread.
+// it emits has the law of plain sampling from the target. The walk keeps that
+// whatever the tree, rules that read laws keep it if what the tree claims of
+// its slots is true. Remembers nothing from call to call but its buffers;
+// not thread-safe.
 class VerificationRule {
  public:
   virtual ~VerificationRule() = default;
@@ -62,13 +73,17 @@ class VerificationRule {
   // law of the drawn token alone.
   virtual bool only_draws() const { return false; }
 
+  // Why the rule is not for this tree, in a word; empty: it is. The walk takes
+  // what others refuse. Looks at no token, and at nothing random.
+  virtual absl::string_view Refusal(const TokenTree& /*tree*/) { return ""; }
+
   // `first_position`: absolute position of the first emitted token, which is
-  // the number of committed tokens. REQUIRES: tree is valid.
+  // the number of committed tokens. REQUIRES: tree is valid and not refused.
   // Errors are those of `laws`.
   virtual absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
                                             int64_t first_position,
                                             TargetLaws& laws,
-                                            Chooser& chooser) const = 0;
+                                            Chooser& chooser) = 0;
 };
 
 }  // namespace espalier::verifier

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "common/base/registry.h"
+#include "verifier/flow/tree_verifier.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
@@ -14,7 +15,11 @@ namespace espalier::verifier {
 // token. Daliri, Musco, Suresh, arXiv 2408.07978, for the coupling of chains.
 std::unique_ptr<VerificationRule> NewWalkRule();
 
-// The list of all rules.
+// The list of rules that read laws: each lifting of each single step as
+// "<lifting>-<step>", and the others.
+void RegisterTreeVerifiers(Registry<TreeVerifier>& registry);
+
+// All rules: the walk, and the above.
 void RegisterVerificationRules(Registry<VerificationRule>& registry);
 
 }  // namespace espalier::verifier

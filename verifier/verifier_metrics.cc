@@ -28,10 +28,11 @@ void ObserveSeconds(prometheus::Histogram& histogram, absl::Duration time) {
 
 }  // namespace
 
-VerifierMetrics::VerifierMetrics(prometheus::Registry& registry,
+VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
                                  const std::string& model,
                                  absl::Span<const PassCost> costs)
-    : queue_seconds(AddStage(registry, "verify_queue")),
+    : registry(made_from),
+      queue_seconds(AddStage(registry, "verify_queue")),
       prefill_seconds(AddStage(registry, "prefill")),
       forward_seconds(AddStage(registry, "verify_forward")),
       accept_seconds(AddStage(registry, "accept")),
@@ -81,6 +82,16 @@ void VerifierMetrics::ObserveRound(const Verdict& verdict) {
   ObserveSeconds(commit_seconds, timings.commit);
   near_ties.Increment(verdict.near_ties);
   feature_bytes.Increment(static_cast<double>(verdict.features.num_bytes()));
+}
+
+void VerifierMetrics::CountRefusal(const std::string& rule,
+                                   const std::string& reason) {
+  AddCounter(registry,
+             {.name = "espalier_verifier_rule_fallbacks_total",
+              .help = "Rounds that the walk decided in place of the rule that "
+                      "was asked for",
+              .labels = {{"rule", rule}, {"reason", reason}}})
+      .Increment();
 }
 
 void VerifierMetrics::ObservePass(int64_t sessions, int64_t rows) {

@@ -21,10 +21,13 @@ struct VerifierMetrics {
   // One observation of every stage that the round went through; a shared pass
   // is observed by each of its rounds, in full (see VerifyTimings).
   void ObserveRound(const Verdict& verdict);
+  // The walk stood in for a rule.
+  void CountRefusal(const std::string& rule, const std::string& reason);
   void ObservePass(int64_t sessions, int64_t rows);
   // REQUIRES: the row counts that it was made with.
   void SetPassCosts(absl::Span<const PassCost> costs);
 
+  prometheus::Registry& registry;
   prometheus::Histogram& queue_seconds;
   prometheus::Histogram& prefill_seconds;
   prometheus::Histogram& forward_seconds;

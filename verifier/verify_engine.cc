@@ -41,8 +41,10 @@ absl::Status CheckOptions(const VerifyEngine::Options& options,
   return absl::OkStatus();
 }
 
-// The first nodes are a tree too. REQUIRES: size >= 1.
+// The first nodes are a tree too. Its laws hold only for all of it, and whether
+// they stay must not depend on how many draws were alike. REQUIRES: size >= 1.
 void CutTree(TokenTree& tree, int64_t size) {
+  if (std::ssize(tree.slots) >= size) tree.DropLaws();
   if (tree.num_nodes() <= size) return;
   tree.tokens.resize(size);
   tree.parents.resize(size);
@@ -161,6 +163,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   // Near the end of the context the tree's last nodes may not fit.
   CutTree(job->request.tree,
           info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
+  ChooseRule(*job);
   session->job = std::move(job);
   session->job->ticket = next_ticket_++;
   PostTurn();
@@ -193,6 +196,17 @@ absl::Status VerifyEngine::CheckAdmission(const Job& job,
                      session->last_verdict->round, " was answered"));
   }
   return absl::OkStatus();
+}
+
+// The rule that was asked for, or the walk where that is not for this request:
+// settled before anything is computed or drawn.
+void VerifyEngine::ChooseRule(Job& job) const {
+  job.rule = &*rules_.find(RuleName(job.request));
+  if (job.rule->first == kDefaultRule) return;
+  job.refusal = job.request.update.sampling.greedy()
+                    ? "greedy"
+                    : job.rule->second->Refusal(job.request.tree);
+  if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
 }
 
 // Leaves the K/V of every token that stays the same, but not of the root.
@@ -290,7 +304,7 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   if (share.with_tree) {
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
-    part.rule = rules_.at(RuleName(request)).get();
+    part.rule = session.job->rule->second.get();
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
   if (!session.taps.empty() && end > session.features.end_position()) {
@@ -360,7 +374,7 @@ absl::StatusOr<Verdict> VerifyEngine::DecideRound(
   job.timings.queue += executor_->Now() - job.waiting_since;
   ASSIGN_OR_RETURN(Verdict verdict, target_pass_.CommitTree(output, part));
   verdict.round = job.request.update.round;
-  verdict.rule = RuleName(job.request);
+  verdict.rule = job.rule->first;
   verdict.timings.queue = job.timings.queue;
   verdict.timings.prefill = job.timings.prefill;
   verdict.timings.forward = job.timings.forward;
@@ -370,6 +384,9 @@ absl::StatusOr<Verdict> VerifyEngine::DecideRound(
                         verdict.tokens.end());
   session.last_verdict = verdict;
   metrics_.ObserveRound(verdict);
+  if (!job.refusal.empty()) {
+    metrics_.CountRefusal(job.request.rule, std::string(job.refusal));
+  }
   return verdict;
 }
 

@@ -83,6 +83,9 @@ class VerifyEngine final : public VerifyEndpoint {
     absl::Time waiting_since;
     VerifyTimings timings;  // of the turns it had
     uint64_t ticket = 0;    // its place in the queue: lowest first
+    const Rules::value_type* rule = nullptr;  // that is applied
+    // Why that is not the rule that was asked for; empty: it is.
+    absl::string_view refusal;
   };
   struct Session {
     CacheId cache = 0;            // K/V of tokens but the last, or fewer
@@ -107,6 +110,7 @@ class VerifyEngine final : public VerifyEndpoint {
   // Everything below runs on the executor.
   void Admit(std::unique_ptr<Job> job);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
+  void ChooseRule(Job& job) const;
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   void PostTurn();

@@ -31,7 +31,7 @@ class WalkRule final : public VerificationRule {
 
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
                                     int64_t first_position, TargetLaws& laws,
-                                    Chooser& chooser) const override {
+                                    Chooser& chooser) override {
     // All nodes that spell the emitted tokens. Siblings may repeat a token, and
     // any of the twins may be the one whose subtree goes on.
     std::vector<int32_t> twins = {0};

@@ -33,6 +33,35 @@ absl::Status CheckSizes(const TokenTree& tree, int64_t max_nodes) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSlots(const TokenTree& tree) {
+  const size_t most = TokenTree::kMaxFinds * tree.tokens.size();
+  if (tree.slots.size() > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "draft tree: ", tree.slots.size(), " slots, limit ", most));
+  }
+  std::vector<bool> is_found(tree.tokens.size(), false);
+  is_found[0] = true;
+  for (const DraftSlot& slot : tree.slots) {
+    if (slot.node < 1 || slot.node >= tree.num_nodes()) {
+      return NodeError(slot.node, "has a slot, but cannot have one");
+    }
+    is_found[slot.node] = true;
+    if (slot.law == DraftSlot::kChosen) continue;
+    if (slot.law < 0 || slot.law >= tree.laws.size()) {
+      return NodeError(slot.node, absl::StrCat("drawn from law ", slot.law,
+                                               " of ", tree.laws.size()));
+    }
+    const auto possible = tree.laws[slot.law].tokens;
+    if (!std::binary_search(possible.begin(), possible.end(),
+                            tree.tokens[slot.node])) {
+      return NodeError(slot.node, "drawn from a law that lacks its token");
+    }
+  }
+  const auto missing = std::find(is_found.begin(), is_found.end(), false);
+  if (missing == is_found.end()) return absl::OkStatus();
+  return NodeError(missing - is_found.begin(), "has no slot");
+}
+
 }  // namespace
 
 TokenTree TokenTree::RootOnly(TokenId root) {
@@ -53,6 +82,19 @@ void TokenTree::Cut(int64_t count) {
   parents.resize(count);
   log_probs.resize(count);
   if (!provenance.empty()) provenance.resize(count);
+  DropLaws();
+}
+
+int32_t TokenTree::ChildWith(int32_t parent, TokenId token) const {
+  for (int32_t i = parent + 1; i < num_nodes(); ++i) {
+    if (parents[i] == parent && tokens[i] == token) return i;
+  }
+  return kNoChild;
+}
+
+void TokenTree::DropLaws() {
+  slots.clear();
+  laws = {};
 }
 
 absl::Status TokenTree::Validate(const Limits& limits) const {
@@ -88,7 +130,8 @@ absl::Status TokenTree::Validate(const Limits& limits) const {
           i, absl::StrCat("depth ", depths[i], ", limit ", limits.max_depth));
     }
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(laws.Validate(limits.vocab_size));
+  return claims_laws() ? CheckSlots(*this) : absl::OkStatus();
 }
 
 std::vector<int32_t> TokenTree::Depths() const {

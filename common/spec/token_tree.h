@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/spec/draft_laws.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -35,6 +36,20 @@ struct TokenTree {
   // in the tree of a single drafter.
   std::vector<uint64_t> provenance;
 
+  // How the nodes were found, for rules that read laws. Empty: nothing is
+  // claimed, all nodes count as chosen. Else every node but the root has a slot
+  // or more, one for each time that it was found: two if two draws gave it, or
+  // a draw and a choice.
+  //
+  // Who fills this in vouches that each draw is from its law, given the tokens
+  // above, independent of the other draws and of the verifier's noise; that no
+  // draw is missing; that chosen nodes, the shape of the tree and the order of
+  // the slots do not depend on what was drawn for the same node or below. Who
+  // prunes, reorders or picks a tree by what it drew clears both.
+  static constexpr int64_t kMaxFinds = 64;  // slots per node, on average
+  std::vector<DraftSlot> slots;
+  DraftLaws laws;
+
   static TokenTree RootOnly(TokenId root);
 
   int64_t num_nodes() const { return static_cast<int64_t>(tokens.size()); }
@@ -42,8 +57,15 @@ struct TokenTree {
   // Appends a node and returns its index. REQUIRES: 0 <= parent < num_nodes().
   int32_t Add(int32_t parent, TokenId token, float log_prob);
 
-  // Keeps the first `count` nodes. REQUIRES: 1 <= count <= num_nodes().
+  // Keeps the first `count` nodes, without laws. REQUIRES: 1 <= count <= num_nodes().
   void Cut(int64_t count);
+
+  // The first child of a node with this token; kNoChild: there is none. O(n).
+  static constexpr int32_t kNoChild = -1;
+  int32_t ChildWith(int32_t parent, TokenId token) const;
+
+  bool claims_laws() const { return !slots.empty(); }
+  void DropLaws();
 
   // The trust boundary for trees from elsewhere: nothing downstream re-checks.
   // O(n). INVALID_ARGUMENT names the column, the node and the limit.

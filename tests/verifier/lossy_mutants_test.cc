@@ -4,9 +4,10 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "tests/verifier/exact_law.h"
+#include "tests/verifier/random_model.h"
 #include "tests/verifier/shared_noise.h"
 #include "tests/verifier/small_trees.h"
+#include "verifier/lab/exact_law.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -82,14 +83,14 @@ Tokens PublishedTreeRule(const TableModel& target, const TableModel& drafter,
 TEST(LossyMutants, PublishedTreeRuleOfIndependentRatiosIsCaught) {
   std::mt19937_64 random(3);
   for (int trial = 0; trial < 10; ++trial) {
-    const TableModel target(3, 2, /*zeros=*/0, random);
-    const TableModel drafter(3, 2, /*zeros=*/0, random);
+    const TableModel target = RandomModel(3, 2, /*zeros=*/0, random);
+    const TableModel drafter = RandomModel(3, 2, /*zeros=*/0, random);
     DraftedTree drafted;
     AddMostLikely(drafter, /*width=*/2, /*depth=*/2, /*parent=*/0, drafted);
     const ExactLaw law = EnumerateLaw(target, 3, [&](ChoiceTree& choices) {
       return PublishedTreeRule(target, drafter, drafted, choices);
     });
-    EXPECT_GT(MaxError(law.joint, target.JointLaw(3)), 1e-3);
+    EXPECT_GT(MaxError(law.joint, JointLaw(target, 3)), 1e-3);
   }
 }
 
@@ -99,8 +100,8 @@ TEST(LossyMutants, RatioTestOnTheVerifiersOwnNoiseIsCaught) {
   std::mt19937_64 random(4);
   double worst_error = 0;
   for (int trial = 0; trial < 10; ++trial) {
-    const TableModel target(5, 0, /*zeros=*/0, random);
-    const TableModel drafter(5, 0, /*zeros=*/0, random);
+    const TableModel target = RandomModel(5, 0, /*zeros=*/0, random);
+    const TableModel drafter = RandomModel(5, 0, /*zeros=*/0, random);
     const auto q = target.Law({});
     const auto p = drafter.Law({});
     const ExactLaw law = EnumerateLaw(target, 1, [&](ChoiceTree& choices) {
@@ -114,7 +115,7 @@ TEST(LossyMutants, RatioTestOnTheVerifiersOwnNoiseIsCaught) {
       return Tokens{accepted ? draft : noise.Draw(0, Residual(q, p))};
     });
     worst_error =
-        std::max(worst_error, MaxError(law.joint, target.JointLaw(1)));
+        std::max(worst_error, MaxError(law.joint, JointLaw(target, 1)));
   }
   EXPECT_GT(worst_error, 1e-2);
 }
@@ -125,7 +126,7 @@ class FirstMatchWalk final : public VerificationRule {
  public:
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
                                     int64_t first_position, TargetLaws& laws,
-                                    Chooser& chooser) const override {
+                                    Chooser& chooser) override {
     int32_t node = 0;
     for (int64_t position = first_position;; ++position) {
       const TokenId token = chooser.Draw(position, *laws.LawAt(node));
@@ -150,15 +151,15 @@ TEST(WalkVariants, FirstMatchIsExactButAcceptsLessOfRepeatedSiblings) {
   tree.Add(second, 2, 0.0f);
 
   std::mt19937_64 random(5);
-  const TableModel target(3, 2, /*zeros=*/0, random);
+  const TableModel target = RandomModel(3, 2, /*zeros=*/0, random);
   const auto walk = NewWalkRule();
-  const FirstMatchWalk first_match;
+  FirstMatchWalk first_match;
   const ExactLaw all = EnumerateLaw(target, 3, RuleRound(*walk, target, tree));
   const ExactLaw fewer =
       EnumerateLaw(target, 3, RuleRound(first_match, target, tree));
 
-  EXPECT_LT(MaxError(all.joint, target.JointLaw(3)), 1e-9);
-  EXPECT_LT(MaxError(fewer.joint, target.JointLaw(3)), 1e-9);
+  EXPECT_LT(MaxError(all.joint, JointLaw(target, 3)), 1e-9);
+  EXPECT_LT(MaxError(fewer.joint, JointLaw(target, 3)), 1e-9);
   // What it loses is the second subtree, of probability q(0) q(2 | 0).
   EXPECT_NEAR(all.expected_emitted - fewer.expected_emitted,
               target.Law({})[0] * target.Law({0})[2], 1e-9);

@@ -18,7 +18,7 @@ class LawReader final : public VerificationRule {
  public:
   absl::StatusOr<Acceptance> Accept(const TokenTree&, int64_t position,
                                     TargetLaws& laws,
-                                    Chooser& chooser) const override {
+                                    Chooser& chooser) override {
     auto law = laws.LawAt(0);
     if (!law.ok()) return law.status();
     return Acceptance{{}, chooser.Draw(position, *law)};

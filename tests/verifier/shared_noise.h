@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "tests/verifier/exact_law.h"
+#include "common/base/check.h"
+#include "verifier/lab/exact_law.h"
 
 namespace espalier::verifier {
 
@@ -55,7 +56,11 @@ class SharedNoiseChooser final : public Chooser {
  public:
   explicit SharedNoiseChooser(const SharedNoise& noise) : noise_(noise) {}
   TokenId Draw(int64_t position, const TargetLaw& law) override {
-    return law.token(noise_.Draw(position, Probabilities(law.log_weights)));
+    return law.token(noise_.Draw(position, Probabilities(law)));
+  }
+  int64_t Choose(int64_t, absl::Span<const double>) override {
+    ESPALIER_CHECK(false);  // the walk makes no choices
+    return 0;
   }
 
  private:

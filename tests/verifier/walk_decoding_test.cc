@@ -7,9 +7,10 @@
 #include <random>
 
 #include "gtest/gtest.h"
-#include "tests/verifier/exact_law.h"
+#include "tests/verifier/random_model.h"
 #include "tests/verifier/shared_noise.h"
 #include "tests/verifier/small_trees.h"
+#include "verifier/lab/exact_law.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -105,7 +106,8 @@ TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
   for (const auto& [vocab, length] : {std::pair{2, 4}, std::pair{3, 3}}) {
     for (int trial = 0; trial < 5; ++trial) {
       // The last round may look past `length`, by one tree.
-      const TableModel target(vocab, length, /*zeros=*/0.15, random);
+      const TableModel target =
+          RandomModel(vocab, length, /*zeros=*/0.15, random);
       const auto laws = LawsByPosition(target, length);
       const ExactLaw law = EnumerateLaw(
           target, length, [&, length = length](ChoiceTree& choices) {
@@ -116,7 +118,7 @@ TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
               const int64_t left = length - emitted.size();
               const TokenTree tree =
                   GetParam().adversary({target, noise, emitted, left - 1});
-              TableLaws tree_laws(target, emitted, tree);
+              ModelLaws tree_laws(target, emitted, tree);
               const auto acceptance =
                   rule->Accept(tree, emitted.size(), tree_laws, chooser);
               for (int32_t node : acceptance->path) {
@@ -127,7 +129,7 @@ TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
             EXPECT_EQ(static_cast<int64_t>(emitted.size()), length);
             return emitted;
           });
-      EXPECT_LT(MaxError(law.joint, target.JointLaw(length)), 1e-9);
+      EXPECT_LT(MaxError(law.joint, JointLaw(target, length)), 1e-9);
     }
   }
 }

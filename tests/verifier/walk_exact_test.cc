@@ -8,8 +8,9 @@
 #include <set>
 
 #include "gtest/gtest.h"
-#include "tests/verifier/exact_law.h"
+#include "tests/verifier/random_model.h"
 #include "tests/verifier/small_trees.h"
+#include "verifier/lab/exact_law.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -59,9 +60,9 @@ class LawChecker {
  private:
   int64_t length() const { return bounds_.depth + 1; }
   void NewTarget() {
-    target_ = std::make_unique<TableModel>(
-        bounds_.vocab, /*max_context=*/bounds_.depth, /*zeros=*/0.2, random_);
-    joint_ = target_->JointLaw(length());
+    target_ = std::make_unique<TableModel>(RandomModel(
+        bounds_.vocab, /*max_context=*/bounds_.depth, /*zeros=*/0.2, random_));
+    joint_ = JointLaw(*target_, length());
   }
 
   TreeBounds bounds_;

@@ -1,5 +1,5 @@
-#ifndef ESPALIER_TESTS_VERIFIER_CHOICE_TREE_H_
-#define ESPALIER_TESTS_VERIFIER_CHOICE_TREE_H_
+#ifndef ESPALIER_VERIFIER_LAB_CHOICE_TREE_H_
+#define ESPALIER_VERIFIER_LAB_CHOICE_TREE_H_
 
 #include <cstdint>
 #include <functional>
@@ -76,4 +76,4 @@ class ChoiceTree {
 
 }  // namespace espalier::verifier
 
-#endif  // ESPALIER_TESTS_VERIFIER_CHOICE_TREE_H_
+#endif  // ESPALIER_VERIFIER_LAB_CHOICE_TREE_H_

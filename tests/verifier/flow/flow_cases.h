@@ -1,0 +1,52 @@
+// What the exact tests of flow rules run over: models that are hard on them,
+// and ways to draft.
+#ifndef ESPALIER_TESTS_VERIFIER_FLOW_FLOW_CASES_H_
+#define ESPALIER_TESTS_VERIFIER_FLOW_FLOW_CASES_H_
+
+#include <cstdint>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "verifier/lab/draft_scheme.h"
+#include "verifier/lab/exact_law.h"
+#include "verifier/lab/sequence_model.h"
+#include "verifier/verification_rule.h"
+
+namespace espalier::verifier {
+
+// A scheme to draft by, over a vocabulary small enough to enumerate it.
+struct SchemeCase {
+  std::string name;
+  int64_t vocab;
+  int64_t depth;
+  DraftScheme scheme;
+};
+void PrintTo(const SchemeCase& scheme_case, std::ostream* out);
+
+// Each way to draft on each shape, and trees of several drafters.
+std::vector<SchemeCase> SchemeCases();
+
+// A target and two drafters.
+struct Models {
+  std::string name;
+  TableModel target;
+  std::vector<TableModel> drafters;
+};
+// Unlike, alike, with zeros, equal, without a common token.
+std::vector<Models> ModelCases(int64_t vocab, int64_t depth);
+
+// The exact law of `depth` + 1 tokens when the rule verifies what is drafted.
+ExactLaw LawOfRule(VerificationRule& rule, const Models& models,
+                   const SchemeCase& scheme_case);
+
+std::vector<std::string> AllRules();
+std::unique_ptr<VerificationRule> MakeRule(const std::string& name);
+
+// A rule's name, as a test's.
+std::string TestName(std::string name);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_TESTS_VERIFIER_FLOW_FLOW_CASES_H_

@@ -1,0 +1,182 @@
+// Single steps against their definition: what flows is the exact expectation
+// of what is accepted, fits the target, and for gr is the most possible.
+
+#include "verifier/flow/single_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numeric>
+#include <ostream>
+#include <random>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/verifier/flow/max_flow.h"
+
+namespace espalier::verifier {
+namespace {
+
+struct Problem {
+  std::vector<double> law;
+  std::vector<double> target;
+  int64_t num_draws;
+};
+
+std::vector<double> RandomLaw(size_t size, double spread, double zeros,
+                              std::mt19937_64& random) {
+  std::normal_distribution<double> logit(0, spread);
+  std::bernoulli_distribution is_zero(zeros);
+  std::vector<double> law(size);
+  for (double& p : law) p = is_zero(random) ? 0 : std::exp(logit(random));
+  if (std::all_of(law.begin(), law.end(), [](double p) { return p == 0; })) {
+    law[0] = 1;
+  }
+  const double sum = std::accumulate(law.begin(), law.end(), 0.0);
+  for (double& p : law) p /= sum;
+  return law;
+}
+
+// With targets of less than all mass, with zeros, equal to the law, and with
+// equal ratios.
+std::vector<Problem> Problems(size_t size, int64_t num_draws) {
+  std::mt19937_64 random(size * 10 + num_draws);
+  std::vector<Problem> problems;
+  for (double spread : {0.3, 1.5, 6.0}) {
+    for (double mass : {1.0, 0.6, 0.01}) {
+      for (double zeros : {0.0, 0.4}) {
+        Problem problem = {.law = RandomLaw(size, spread, 0, random),
+                           .target = RandomLaw(size, spread, zeros, random),
+                           .num_draws = num_draws};
+        for (double& wanted : problem.target) wanted *= mass;
+        problems.push_back(problem);
+        problem.target = problem.law;
+        for (double& wanted : problem.target) wanted *= mass;
+        problems.push_back(problem);
+        problem.target[0] = 0;
+        problems.push_back(problem);
+      }
+    }
+  }
+  return problems;
+}
+
+double Probability(const Problem& problem, const std::vector<int32_t>& draws) {
+  double probability = 1;
+  for (int32_t x : draws) probability *= problem.law[x];
+  return probability;
+}
+
+void ForEachDraws(const Problem& problem,
+                  const std::function<void(const std::vector<int32_t>&)>& see) {
+  std::vector<int32_t> draws(problem.num_draws, 0);
+  const auto size = static_cast<int32_t>(problem.law.size());
+  for (;;) {
+    see(draws);
+    size_t digit = draws.size();
+    while (digit > 0 && draws[digit - 1] == size - 1) draws[--digit] = 0;
+    if (digit == 0) return;
+    ++draws[digit - 1];
+  }
+}
+
+struct Named {
+  const char* name;
+  std::unique_ptr<SingleStep> (*make)();
+};
+void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
+
+class EveryStep : public ::testing::TestWithParam<Named> {
+ protected:
+  void Check(const Problem& problem) {
+    std::vector<double> expected(problem.law.size());
+    std::vector<double> flow;
+    ForEachDraws(problem, [&](const std::vector<int32_t>& draws) {
+      step_->Plan({problem.law, problem.target, draws}, plan_);
+      flow = plan_.flow;
+      double sum = 0;
+      for (size_t i = 0; i < draws.size(); ++i) {
+        ASSERT_GE(plan_.accept[i], 0);
+        sum += plan_.accept[i];
+        expected[draws[i]] += Probability(problem, draws) * plan_.accept[i];
+      }
+      ASSERT_LE(sum, 1 + 1e-12);
+    });
+    for (size_t x = 0; x < expected.size(); ++x) {
+      ASSERT_NEAR(flow[x], expected[x], 1e-12);
+      ASSERT_LE(flow[x], problem.target[x] + 1e-15);
+    }
+  }
+
+  std::unique_ptr<SingleStep> step_ = GetParam().make();
+  StepPlan plan_;
+};
+
+TEST_P(EveryStep, FlowIsTheExpectedAcceptanceAndFitsTheTarget) {
+  for (size_t size : {1, 2, 3, 6}) {
+    for (int64_t num_draws : {1, 2, 3, 4}) {
+      for (const Problem& problem : Problems(size, num_draws)) Check(problem);
+    }
+  }
+}
+
+TEST_P(EveryStep, OfTwentyTokens) {
+  for (const Problem& problem : Problems(20, 2)) Check(problem);
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, EveryStep,
+                         ::testing::Values(Named{"sps", NewSpsStep},
+                                           Named{"kseq", NewKseqStep},
+                                           Named{"rrs", NewRrsStep},
+                                           Named{"gr", NewGrStep}),
+                         [](const auto& named) { return named.param.name; });
+
+double TotalFlow(SingleStep& step, const Problem& problem) {
+  StepPlan plan;
+  const std::vector<int32_t> draws(problem.num_draws, 0);
+  step.Plan({problem.law, problem.target, draws}, plan);
+  return std::accumulate(plan.flow.begin(), plan.flow.end(), 0.0);
+}
+
+// The linear program: a node for every tuple of draws with its probability, one
+// for every token with its target, an edge where the tuple shows the token.
+double MostPossible(const Problem& problem) {
+  MaxFlow network;
+  const int source = network.AddNode(), sink = network.AddNode();
+  std::vector<int> tokens;
+  for (double wanted : problem.target) {
+    tokens.push_back(network.AddNode());
+    network.AddEdge(tokens.back(), sink, wanted);
+  }
+  ForEachDraws(problem, [&](const std::vector<int32_t>& draws) {
+    const int tuple = network.AddNode();
+    network.AddEdge(source, tuple, Probability(problem, draws));
+    for (int32_t x : draws) network.AddEdge(tuple, tokens[x], 1);
+  });
+  return network.Solve(source, sink);
+}
+
+TEST(GrStep, AcceptsWhatTheLinearProgramDoes) {
+  const auto step = NewGrStep();
+  for (size_t size : {2, 3, 4}) {
+    for (int64_t num_draws : {1, 2, 3}) {
+      for (const Problem& problem : Problems(size, num_draws)) {
+        ASSERT_NEAR(TotalFlow(*step, problem), MostPossible(problem), 1e-9);
+      }
+    }
+  }
+}
+
+TEST(GrStep, AcceptsMoreThanTheOthers) {
+  const auto gr = NewGrStep();
+  const auto rrs = NewRrsStep();
+  const auto kseq = NewKseqStep();
+  for (const Problem& problem : Problems(20, 3)) {
+    const double most = TotalFlow(*gr, problem) + 1e-12;
+    EXPECT_LE(TotalFlow(*rrs, problem), most);
+    EXPECT_LE(TotalFlow(*kseq, problem), most);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::verifier

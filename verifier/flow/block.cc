@@ -1,0 +1,26 @@
+#include "verifier/flow/block_chain.h"
+
+namespace espalier::verifier {
+namespace {
+
+class Block final : public TreeVerifier {
+ public:
+  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+    chain_.Begin(tree);
+    while (!tree.is_leaf(chain_.last_node())) {
+      const int32_t node = chain_.last_node();
+      const auto& attempt = tree.attempts(node)[0];
+      chain_.Append(attempt, tree.LawOf(node, attempt));
+    }
+    chain_.StopFromBelow(law);
+  }
+
+ private:
+  BlockChain chain_;
+};
+
+}  // namespace
+
+std::unique_ptr<TreeVerifier> NewBlock() { return std::make_unique<Block>(); }
+
+}  // namespace espalier::verifier

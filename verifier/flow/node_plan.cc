@@ -1,0 +1,100 @@
+#include "verifier/flow/node_plan.h"
+
+#include <algorithm>
+
+#include "verifier/flow/negligible.h"
+
+namespace espalier::verifier {
+namespace {
+
+// Probability that speculative sampling accepts a draw from the law.
+double Overlap(const FlowTree& tree, int32_t node, const FlowTree::Law& law,
+               double scale) {
+  const auto target = tree.target(node);
+  double overlap = 0;
+  for (size_t i = 0; i < law.entries.size(); ++i) {
+    overlap += std::min(law.probability[i], scale * target[law.entries[i]]);
+  }
+  return overlap;
+}
+
+}  // namespace
+
+void NodePlan::Begin(const FlowTree& tree, int32_t node, double scale) {
+  tree_ = &tree;
+  node_ = node;
+  free_ = 1;
+  unaccepted_ = 1;
+  const auto target = tree.target(node);
+  residual_.assign(target.begin(), target.end());
+  for (double& mass : residual_) mass *= scale;
+  flow_.assign(target.size(), 0);
+  is_chosen_.assign(target.size(), false);
+  for (const auto& child : tree.chosen(node)) is_chosen_[child.entry] = true;
+  accept_.clear();
+}
+
+void NodePlan::ServeDraws(const FlowTree::Law& law,
+                          absl::Span<const FlowTree::Attempt> draws,
+                          SingleStep& step) {
+  if (free_ <= kNegligible) return;
+  wanted_.clear();
+  for (int32_t entry : law.entries) {
+    wanted_.push_back(is_chosen_[entry] ? 0 : residual_[entry] / free_);
+  }
+  drawn_.clear();
+  for (const auto& draw : draws) drawn_.push_back(draw.law_entry);
+  step.Plan({.law = law.probability, .target = wanted_, .draws = drawn_},
+            step_plan_);
+
+  double accepted = 0;
+  for (size_t i = 0; i < draws.size(); ++i) {
+    accept_.push_back({draws[i].child, unaccepted_ * step_plan_.accept[i]});
+    accepted += step_plan_.accept[i];
+  }
+  unaccepted_ *= std::max(0.0, 1 - accepted);
+  const double share = free_;
+  for (size_t i = 0; i < law.entries.size(); ++i) {
+    const int32_t entry = law.entries[i];
+    const double taken = std::min(share * step_plan_.flow[i], residual_[entry]);
+    flow_[entry] += taken;
+    residual_[entry] -= taken;
+    free_ -= taken;
+  }
+}
+
+void NodePlan::ServeChosen() {
+  if (free_ <= kNegligible) return;
+  double accepted = 0;
+  for (const auto& child : tree_->chosen(node_)) {
+    const double wanted = residual_[child.entry] / free_;
+    accept_.push_back({child.child, unaccepted_ * wanted});
+    accepted += wanted;
+    flow_[child.entry] += residual_[child.entry];
+    residual_[child.entry] = 0;
+  }
+  unaccepted_ *= std::max(0.0, 1 - accepted);
+}
+
+const NodePlan& NodePlanner::Plan(const FlowTree& tree, int32_t node,
+                                  double scale) {
+  plan_.Begin(tree, node, scale);
+  RankGroups(tree, node, scale);
+  for (const auto& [overlap, index] : ranked_) {
+    const FlowTree::Group group = tree.group(node, index);
+    plan_.ServeDraws(group.law, group.draws, *step_);
+  }
+  plan_.ServeChosen();
+  return plan_;
+}
+
+void NodePlanner::RankGroups(const FlowTree& tree, int32_t node, double scale) {
+  ranked_.clear();
+  for (int32_t i = 0; i < tree.num_groups(node); ++i) {
+    ranked_.push_back(
+        {-Overlap(tree, node, tree.group(node, i).law, scale), i});
+  }
+  std::sort(ranked_.begin(), ranked_.end());
+}
+
+}  // namespace espalier::verifier

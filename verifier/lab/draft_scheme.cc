@@ -1,0 +1,191 @@
+#include "verifier/lab/draft_scheme.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "common/spec/draft_laws.h"
+
+namespace espalier::verifier {
+namespace {
+
+using Kind = DraftStep::Kind;
+
+// Tokens from the likeliest on, ties to the lower id.
+Tokens Ranked(absl::Span<const double> law) {
+  Tokens tokens(law.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [law](TokenId a, TokenId b) { return law[a] > law[b]; });
+  return tokens;
+}
+
+class Drafter {
+ public:
+  Drafter(const DraftScheme& scheme,
+          absl::Span<const SequenceModel* const> drafters,
+          const DrawIndex& draw)
+      : scheme_(scheme), drafters_(drafters), draw_(draw) {}
+
+  TokenTree Run() {
+    for (const DraftStep& step : scheme_.steps) nodes_.push_back(Take(step));
+    return std::move(tree_);
+  }
+
+ private:
+  static constexpr int32_t kMissing = -1;
+
+  // The step's node.
+  int32_t Take(const DraftStep& step) {
+    const int32_t parent = nodes_[step.parent];
+    if (parent == kMissing || Ends(parent)) return kMissing;
+    const auto law = drafters_[step.drafter]->Law(TextOf(tree_, parent));
+    if (step.kind == Kind::kTop) {
+      return AddNode(parent, Ranked(law)[step.rank], DraftSlot::kChosen);
+    }
+    const int32_t drawn_from = LawOf(step, parent, law);
+    if (drawn_from == kMissing) return kMissing;
+    return AddNode(parent, DrawFrom(drawn_from), drawn_from);
+  }
+
+  bool Ends(int32_t node) const {
+    return node != 0 && scheme_.end_token == tree_.tokens[node];
+  }
+
+  // The law's index in the tree. Steps that draw from the same law share it.
+  int32_t LawOf(const DraftStep& step, int32_t parent,
+                absl::Span<const double> law) {
+    const int64_t left_out = step.kind == Kind::kRest ? step.rank : 0;
+    const auto [known, is_new] =
+        laws_.try_emplace({parent, step.drafter, left_out}, kMissing);
+    if (is_new) known->second = AddLaw(law, left_out);
+    return known->second;
+  }
+
+  int32_t AddLaw(absl::Span<const double> law, int64_t left_out) {
+    std::vector<double> rest(law.begin(), law.end());
+    const Tokens ranked = Ranked(law);
+    for (int64_t i = 0; i < left_out && i < std::ssize(ranked); ++i) {
+      rest[ranked[i]] = 0;
+    }
+    const auto is_zero = [](double p) { return p == 0; };
+    if (std::all_of(rest.begin(), rest.end(), is_zero)) return kMissing;
+    const std::vector<uint32_t> weights = LawWeights(rest);
+    Tokens tokens;
+    std::vector<uint32_t> kept;
+    for (size_t token = 0; token < weights.size(); ++token) {
+      if (weights[token] == 0) continue;
+      tokens.push_back(static_cast<TokenId>(token));
+      kept.push_back(weights[token]);
+    }
+    return tree_.laws.Add(tokens, kept);
+  }
+
+  TokenId DrawFrom(int32_t index) {
+    const DraftLaw law = tree_.laws[index];
+    std::vector<double> probabilities;
+    for (uint32_t weight : law.weights) {
+      probabilities.push_back(weight * (1.0 / kLawTotal));
+    }
+    return law.tokens[draw_(probabilities)];
+  }
+
+  int32_t AddNode(int32_t parent, TokenId token, int32_t law) {
+    int32_t node = TokenTree::kNoChild;
+    if (scheme_.merge_duplicates) node = tree_.ChildWith(parent, token);
+    if (node == TokenTree::kNoChild) node = tree_.Add(parent, token, 0.0f);
+    tree_.slots.push_back({.node = node, .law = law});
+    return node;
+  }
+
+  const DraftScheme& scheme_;
+  const absl::Span<const SequenceModel* const> drafters_;
+  const DrawIndex& draw_;
+  TokenTree tree_ = TokenTree::RootOnly(0);
+  std::vector<int32_t> nodes_ = {0};  // [steps + 1]
+  // By node, drafter and number of tokens left out.
+  std::map<std::tuple<int32_t, int32_t, int64_t>, int32_t> laws_;
+};
+
+// Grows a shape: num_children(sibling index, siblings, depth) for every node,
+// the root being the only one of depth 0.
+template <typename NumChildren>
+Shape Grow(int64_t depth, NumChildren num_children) {
+  struct Node {
+    int32_t step;
+    int64_t index, siblings;
+  };
+  Shape shape;
+  std::vector<Node> layer = {{0, 0, 1}};
+  for (int64_t d = 0; d < depth; ++d) {
+    std::vector<Node> next;
+    for (const Node& node : layer) {
+      const int64_t children = num_children(node.index, node.siblings, d);
+      for (int64_t i = 0; i < children; ++i) {
+        shape.push_back(node.step);
+        next.push_back({static_cast<int32_t>(shape.size()), i, children});
+      }
+    }
+    layer = std::move(next);
+  }
+  return shape;
+}
+
+// `kind` and rank from a step's index among its siblings, and their number.
+template <typename Choose>
+DraftScheme SchemeOf(const Shape& shape, Choose choose) {
+  std::vector<int64_t> siblings(shape.size() + 1), index(shape.size() + 1);
+  for (int32_t parent : shape) ++siblings[parent];
+  DraftScheme scheme;
+  for (int32_t parent : shape) {
+    DraftStep step = choose(index[parent]++, siblings[parent]);
+    step.parent = parent;
+    scheme.steps.push_back(step);
+  }
+  return scheme;
+}
+
+}  // namespace
+
+TokenTree DraftTree(const DraftScheme& scheme,
+                    absl::Span<const SequenceModel* const> drafters,
+                    const DrawIndex& draw) {
+  return Drafter(scheme, drafters, draw).Run();
+}
+
+Shape MultiChain(int64_t branch, int64_t depth) {
+  return Grow(depth, [branch](int64_t, int64_t, int64_t d) {
+    return d == 0 ? branch : 1;
+  });
+}
+
+Shape Tapered(int64_t branch, int64_t depth) {
+  return Grow(depth, [branch](int64_t i, int64_t siblings, int64_t d) {
+    return d == 0 ? branch : std::max<int64_t>(siblings - i, 1);
+  });
+}
+
+Shape Branching(absl::Span<const int64_t> branches) {
+  return Grow(static_cast<int64_t>(branches.size()),
+              [branches](int64_t, int64_t, int64_t d) { return branches[d]; });
+}
+
+DraftScheme AllSampled(const Shape& shape) {
+  return SchemeOf(shape, [](int64_t, int64_t) { return DraftStep{}; });
+}
+
+DraftScheme AllTop(const Shape& shape) {
+  return SchemeOf(shape, [](int64_t i, int64_t) {
+    return DraftStep{.kind = Kind::kTop, .rank = i};
+  });
+}
+
+DraftScheme GreedyPlusOne(const Shape& shape) {
+  return SchemeOf(shape, [](int64_t i, int64_t siblings) {
+    const bool is_last = i + 1 == siblings;
+    return DraftStep{.kind = is_last ? Kind::kRest : Kind::kTop, .rank = i};
+  });
+}
+
+}  // namespace espalier::verifier

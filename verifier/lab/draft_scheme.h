@@ -1,0 +1,68 @@
+// Ways to draft a tree from the laws of models.
+#ifndef ESPALIER_VERIFIER_LAB_DRAFT_SCHEME_H_
+#define ESPALIER_VERIFIER_LAB_DRAFT_SCHEME_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/spec/token_tree.h"
+#include "verifier/lab/sequence_model.h"
+
+namespace espalier::verifier {
+
+// An attempt at a child, made from a drafter's law after its parent.
+struct DraftStep {
+  enum class Kind {
+    kSampled,  // an independent draw
+    kTop,      // the rank-th likeliest token, ties to the lower id: chosen
+    kRest,     // a draw from the law without its `rank` likeliest tokens
+  };
+  int32_t parent = 0;  // 0: the root; else the step before, plus one
+  int32_t drafter = 0;
+  Kind kind = Kind::kSampled;
+  int64_t rank = 0;
+};
+
+struct DraftScheme {
+  std::vector<DraftStep> steps;
+  // Siblings with the same token become one node with all the slots.
+  bool merge_duplicates = true;
+  // Nothing is drafted behind this token.
+  std::optional<TokenId> end_token = {};
+};
+
+// An index, with probability weights[index]. The weights sum to 1.
+using DrawIndex = std::function<int64_t(absl::Span<const double> weights)>;
+
+// The tree of a scheme, with true laws. Draws are from the laws as they are
+// shipped, rounded to integers. A step whose parent is missing, or whose law
+// has no token left, is left out. REQUIRES: rank < vocab of a kTop step.
+TokenTree DraftTree(const DraftScheme& scheme,
+                    absl::Span<const SequenceModel* const> drafters,
+                    const DrawIndex& draw);
+
+// ---- Shapes: the children of the k-th child of a node -----------------------
+
+// Parents as in DraftStep, breadth first.
+using Shape = std::vector<int32_t>;
+Shape MultiChain(int64_t branch, int64_t depth);
+// The i-th of s siblings has max(s - i, 1) children.
+Shape Tapered(int64_t branch, int64_t depth);
+// branches[t]: children of each node of depth t.
+Shape Branching(absl::Span<const int64_t> branches);
+
+// ---- Schemes over shapes, by one drafter
+// -------------------------------------
+
+DraftScheme AllSampled(const Shape& shape);
+DraftScheme AllTop(const Shape& shape);
+// All children but one are the likeliest, and one is drawn from the others. Hu
+// et al., "Towards Optimal Multi-Draft Speculative Decoding", 2502.18779.
+DraftScheme GreedyPlusOne(const Shape& shape);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_LAB_DRAFT_SCHEME_H_

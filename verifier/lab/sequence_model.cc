@@ -1,0 +1,105 @@
+#include "verifier/lab/sequence_model.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "common/base/check.h"
+
+namespace espalier::verifier {
+namespace {
+
+int64_t Power(int64_t base, int64_t exponent) {
+  int64_t power = 1;
+  for (; exponent > 0; --exponent) power *= base;
+  return power;
+}
+
+void Spread(const SequenceModel& model, int64_t length, Tokens& text,
+            double weight, std::vector<double>& joint) {
+  if (static_cast<int64_t>(text.size()) >= length) {
+    const auto cut = absl::MakeConstSpan(text).first(length);
+    joint[SequenceIndex(model.vocab(), cut)] += weight;
+    return;
+  }
+  const auto law = model.Law(text);
+  for (TokenId token = 0; token < model.vocab(); ++token) {
+    if (law[token] == 0) continue;
+    text.push_back(token);
+    Spread(model, length, text, weight * law[token], joint);
+    text.pop_back();
+  }
+}
+
+}  // namespace
+
+TableModel::TableModel(int64_t vocab, int64_t max_context) : vocab_(vocab) {
+  int64_t contexts = 0;
+  for (int64_t length = 0; length <= max_context; ++length) {
+    contexts += Power(vocab, length);
+  }
+  laws_.assign(contexts * vocab, 1.0 / static_cast<double>(vocab));
+}
+
+void TableModel::SetLaw(absl::Span<const TokenId> context,
+                        absl::Span<const double> weights) {
+  ESPALIER_CHECK(static_cast<int64_t>(weights.size()) == vocab_);
+  const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+  const size_t row = Row(context);
+  for (int64_t token = 0; token < vocab_; ++token) {
+    laws_[row + token] = weights[token] / sum;
+  }
+}
+
+int64_t TableModel::num_contexts() const {
+  return static_cast<int64_t>(laws_.size()) / vocab_;
+}
+
+absl::Span<const double> TableModel::Law(
+    absl::Span<const TokenId> context) const {
+  return absl::MakeSpan(laws_).subspan(Row(context), vocab_);
+}
+
+// In breadth-first order of all contexts.
+size_t TableModel::Row(absl::Span<const TokenId> context) const {
+  int64_t row = 0;
+  for (TokenId token : context) row = row * vocab_ + token + 1;
+  ESPALIER_CHECK(row < num_contexts());
+  return row * vocab_;
+}
+
+absl::StatusOr<TargetLaw> ModelLaws::LawAt(int32_t node) {
+  Tokens context = committed_;
+  for (TokenId token : TextOf(tree_, node)) context.push_back(token);
+  const auto law = model_.Law(context);
+  log_weights_.clear();
+  for (double probability : law) {
+    log_weights_.push_back(static_cast<float>(std::log(probability)));
+  }
+  return TargetLaw{.log_weights = log_weights_, .probabilities = law};
+}
+
+Tokens TextOf(const TokenTree& tree, int32_t node) {
+  Tokens text;
+  for (int32_t step : tree.PathTo(node)) text.push_back(tree.tokens[step]);
+  return text;
+}
+
+int64_t SequenceIndex(int64_t vocab, absl::Span<const TokenId> tokens) {
+  int64_t index = 0;
+  for (TokenId token : tokens) index = index * vocab + token;
+  return index;
+}
+
+std::vector<double> JointLaw(const SequenceModel& model, int64_t length) {
+  std::vector<double> joint(Power(model.vocab(), length), 0.0);
+  SpreadOverContinuations(model, length, {}, 1, joint);
+  return joint;
+}
+
+void SpreadOverContinuations(const SequenceModel& model, int64_t length,
+                             Tokens text, double weight,
+                             std::vector<double>& joint) {
+  Spread(model, length, text, weight, joint);
+}
+
+}  // namespace espalier::verifier

@@ -1,0 +1,81 @@
+// Small language models that say their laws outright.
+#ifndef ESPALIER_VERIFIER_LAB_SEQUENCE_MODEL_H_
+#define ESPALIER_VERIFIER_LAB_SEQUENCE_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/spec/token_tree.h"
+#include "verifier/verification_rule.h"
+
+namespace espalier::verifier {
+
+using Tokens = std::vector<TokenId>;
+
+class SequenceModel {
+ public:
+  virtual ~SequenceModel() = default;
+  virtual int64_t vocab() const = 0;
+  // [vocab] sum 1: the next token's law. Valid as long as the model.
+  virtual absl::Span<const double> Law(
+      absl::Span<const TokenId> context) const = 0;
+};
+
+// A law for every context up to a length. Uniform until set.
+class TableModel final : public SequenceModel {
+ public:
+  TableModel(int64_t vocab, int64_t max_context);
+
+  // `weights`: [vocab] >= 0, not all 0; need not be normalised.
+  void SetLaw(absl::Span<const TokenId> context,
+              absl::Span<const double> weights);
+
+  int64_t vocab() const override { return vocab_; }
+  int64_t num_contexts() const;
+  absl::Span<const double> Law(
+      absl::Span<const TokenId> context) const override;
+
+ private:
+  size_t Row(absl::Span<const TokenId> context) const;
+
+  int64_t vocab_;
+  std::vector<double> laws_;  // [contexts, vocab]
+};
+
+// A model's laws at the nodes of a tree that hangs below `committed`.
+class ModelLaws final : public TargetLaws {
+ public:
+  // Borrows all three.
+  ModelLaws(const SequenceModel& model, const Tokens& committed,
+            const TokenTree& tree)
+      : model_(model), committed_(committed), tree_(tree) {}
+
+  absl::StatusOr<TargetLaw> LawAt(int32_t node) override;
+
+ private:
+  const SequenceModel& model_;
+  const Tokens& committed_;
+  const TokenTree& tree_;
+  std::vector<float> log_weights_;
+};
+
+// Tokens from the root's child down to a node.
+Tokens TextOf(const TokenTree& tree, int32_t node);
+
+// Index of a sequence among all of its length.
+int64_t SequenceIndex(int64_t vocab, absl::Span<const TokenId> tokens);
+
+// Probability of every sequence of `length` tokens after the empty context, by
+// SequenceIndex.
+std::vector<double> JointLaw(const SequenceModel& model, int64_t length);
+
+// Adds weight * P(the model continues `text` so) to joint[SequenceIndex] of
+// every sequence of `length` tokens. What is longer is cut.
+void SpreadOverContinuations(const SequenceModel& model, int64_t length,
+                             Tokens text, double weight,
+                             std::vector<double>& joint);
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_LAB_SEQUENCE_MODEL_H_
