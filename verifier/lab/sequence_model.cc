@@ -44,7 +44,7 @@ void TableModel::SetLaw(absl::Span<const TokenId> context,
                         absl::Span<const double> weights) {
   ESPALIER_CHECK(static_cast<int64_t>(weights.size()) == vocab_);
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
-  const size_t row = Row(context);
+  const int64_t row = ContextIndex(context) * vocab_;
   for (int64_t token = 0; token < vocab_; ++token) {
     laws_[row + token] = weights[token] / sum;
   }
@@ -56,15 +56,14 @@ int64_t TableModel::num_contexts() const {
 
 absl::Span<const double> TableModel::Law(
     absl::Span<const TokenId> context) const {
-  return absl::MakeSpan(laws_).subspan(Row(context), vocab_);
+  return absl::MakeSpan(laws_).subspan(ContextIndex(context) * vocab_, vocab_);
 }
 
-// In breadth-first order of all contexts.
-size_t TableModel::Row(absl::Span<const TokenId> context) const {
-  int64_t row = 0;
-  for (TokenId token : context) row = row * vocab_ + token + 1;
-  ESPALIER_CHECK(row < num_contexts());
-  return row * vocab_;
+int64_t TableModel::ContextIndex(absl::Span<const TokenId> context) const {
+  int64_t index = 0;
+  for (TokenId token : context) index = index * vocab_ + token + 1;
+  ESPALIER_CHECK(index < num_contexts());
+  return index;
 }
 
 absl::StatusOr<TargetLaw> ModelLaws::LawAt(int32_t node) {

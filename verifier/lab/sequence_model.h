@@ -33,12 +33,12 @@ class TableModel final : public SequenceModel {
 
   int64_t vocab() const override { return vocab_; }
   int64_t num_contexts() const;
+  // In breadth-first order of all contexts. REQUIRES: not too long.
+  int64_t ContextIndex(absl::Span<const TokenId> context) const;
   absl::Span<const double> Law(
       absl::Span<const TokenId> context) const override;
 
  private:
-  size_t Row(absl::Span<const TokenId> context) const;
-
   int64_t vocab_;
   std::vector<double> laws_;  // [contexts, vocab]
 };

@@ -12,8 +12,10 @@
 namespace espalier::local {
 
 cli::Command DdtreeExperiment();
+cli::Command LawExperiment();
 cli::Command MergeExperiment();
 cli::Command RouteExperiment();
+cli::Command ToyExperiment();
 
 // An experiment that reads one JSON object from standard input and writes one.
 struct JsonExperiment {

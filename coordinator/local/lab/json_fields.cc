@@ -24,6 +24,17 @@ absl::StatusOr<JsonField> JsonField::Member(const std::string& name) const {
                    name_.empty() ? name : absl::StrCat(name_, ".", name));
 }
 
+bool JsonField::HasMember(const std::string& name) const {
+  return value_->contains(name);
+}
+
+absl::StatusOr<std::vector<std::string>> JsonField::MemberNames() const {
+  if (!value_->is_object()) return Error("must be an object");
+  std::vector<std::string> names;
+  for (const auto& [name, value] : value_->items()) names.push_back(name);
+  return names;
+}
+
 absl::StatusOr<size_t> JsonField::ListSize() const {
   if (!value_->is_array()) return Error("must be a list");
   return value_->size();
@@ -63,6 +74,11 @@ absl::StatusOr<double> JsonField::Number(double min, double max) const {
 absl::StatusOr<std::string> JsonField::Text() const {
   if (!value_->is_string()) return Error("must be a string");
   return value_->get<std::string>();
+}
+
+absl::StatusOr<bool> JsonField::Bool() const {
+  if (!value_->is_boolean()) return Error("must be true or false");
+  return value_->get<bool>();
 }
 
 absl::Status JsonField::Error(const std::string& problem) const {

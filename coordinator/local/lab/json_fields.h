@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -22,6 +23,8 @@ class JsonField {
   static absl::StatusOr<JsonField> Object(const Json& input);
 
   absl::StatusOr<JsonField> Member(const std::string& name) const;
+  bool HasMember(const std::string& name) const;
+  absl::StatusOr<std::vector<std::string>> MemberNames() const;
 
   // Of a list.
   absl::StatusOr<size_t> ListSize() const;
@@ -31,6 +34,7 @@ class JsonField {
   absl::StatusOr<int64_t> Integer(int64_t min, int64_t max) const;
   absl::StatusOr<double> Number(double min, double max) const;
   absl::StatusOr<std::string> Text() const;
+  absl::StatusOr<bool> Bool() const;
 
   absl::Status Error(const std::string& problem) const;
 

@@ -23,7 +23,8 @@ using cli::Context;
 
 // The list of experiments.
 std::vector<Command> Experiments() {
-  return {DdtreeExperiment(), MergeExperiment(), RouteExperiment()};
+  return {DdtreeExperiment(), LawExperiment(), MergeExperiment(),
+          RouteExperiment(), ToyExperiment()};
 }
 
 void PrintOverview(const std::vector<Command>& experiments, std::ostream& out) {

@@ -1,0 +1,96 @@
+// A warm rule decides a tree without allocating.
+
+#include <cstdlib>
+#include <new>
+#include <random>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/verifier/flow/flow_cases.h"
+#include "verifier/choosers.h"
+#include "verifier/flow/tree_verifier.h"
+#include "verifier/lab/toy.h"
+#include "verifier/verification_rules.h"
+
+namespace {
+
+int64_t allocations = 0;
+
+}  // namespace
+
+[[gnu::noinline]] void* operator new(size_t size) {
+  ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
+  std::free(memory);
+}
+
+namespace espalier::verifier {
+namespace {
+
+// Laws that are there already.
+class StoredLaws final : public TargetLaws {
+ public:
+  StoredLaws(const SequenceModel& model, const TokenTree& tree) {
+    for (int32_t node = 0; node < tree.num_nodes(); ++node) {
+      laws_.push_back(model.Law(TextOf(tree, node)));
+    }
+    log_weights_.assign(model.vocab(), 0);
+  }
+  absl::StatusOr<TargetLaw> LawAt(int32_t node) override {
+    return TargetLaw{.log_weights = log_weights_, .probabilities = laws_[node]};
+  }
+
+ private:
+  std::vector<absl::Span<const double>> laws_;
+  std::vector<float> log_weights_;
+};
+
+class WarmRule : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(WarmRule, DoesNotAllocate) {
+  Registry<TreeVerifier> registry("rule");
+  RegisterTreeVerifiers(registry);
+  const auto verifier = *registry.Create(GetParam());
+  const ToyModels models({.vocab = 20}, /*seed=*/1);
+  std::mt19937_64 random(1);
+  const TokenTree tree =
+      DraftTree(AllSampled(Branching({2, 2, 2, 2, 2})), {{&models.drafter()}},
+                [&random](absl::Span<const double> law) {
+                  return std::discrete_distribution<int64_t>(law.begin(),
+                                                             law.end())(random);
+                });
+  StoredLaws laws(models.target(), tree);
+  GumbelChooser chooser(1);
+  FlowTree flow_tree;
+  StopLaw law;
+  const auto decide = [&] {
+    flow_tree.Build(tree);
+    ASSERT_TRUE(flow_tree.GatherTarget(laws).ok());
+    verifier->Verify(flow_tree, /*round=*/1, chooser, law);
+  };
+  for (int i = 0; i < 4; ++i) decide();
+  const int64_t before = allocations;
+  decide();
+  EXPECT_EQ(allocations, before);
+}
+
+std::vector<std::string> Names() {
+  Registry<TreeVerifier> registry("rule");
+  RegisterTreeVerifiers(registry);
+  return registry.Names();
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, WarmRule, ::testing::ValuesIn(Names()),
+                         [](const auto& named) {
+                           return TestName(named.param);
+                         });
+
+}  // namespace
+}  // namespace espalier::verifier
