@@ -116,19 +116,19 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
 
 }  // namespace
 
-void SpecMetrics::CountStep(int64_t num_nodes, int64_t num_accepted,
-                            int64_t num_emitted) const {
+void SpecMetrics::Count(const Step& step) const {
   num_drafts.Increment();
-  num_draft_tokens.Increment(static_cast<double>(num_nodes));
-  num_accepted_tokens.Increment(static_cast<double>(num_accepted));
-  num_emitted_tokens.Increment(static_cast<double>(num_emitted));
+  num_budget_nodes.Increment(static_cast<double>(step.budget_nodes));
+  num_draft_tokens.Increment(static_cast<double>(step.num_nodes));
+  num_accepted_tokens.Increment(static_cast<double>(step.num_accepted));
+  num_emitted_tokens.Increment(static_cast<double>(step.num_emitted));
   const int64_t num_positions =
       static_cast<int64_t>(accepted_per_position.size());
-  for (int64_t i = 0; i < std::min(num_accepted, num_positions); ++i) {
+  for (int64_t i = 0; i < std::min(step.num_accepted, num_positions); ++i) {
     accepted_per_position[i]->Increment();
   }
-  accepted_tokens_per_step.Observe(static_cast<double>(num_accepted));
-  tree_nodes.Observe(static_cast<double>(num_nodes));
+  accepted_tokens_per_step.Observe(static_cast<double>(step.num_accepted));
+  tree_nodes.Observe(static_cast<double>(step.num_nodes));
 }
 
 CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
@@ -192,6 +192,13 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                                    .help = "From request to answer",
                                    .labels = labels},
                                   StageSecondsBuckets()),
+      .wire_seconds = AddHistogram(
+          registry_,
+          {.name = "espalier_drafter_wire_seconds",
+           .help = "From request to answer, without what the drafter says it "
+                   "computed",
+           .labels = labels},
+          StageSecondsBuckets()),
       .up = AddGauge(registry_, {.name = "espalier_drafter_up",
                                  .help = "1: its last request was answered",
                                  .labels = labels}),
@@ -229,6 +236,8 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
   for (int i = 0; i <= 16; ++i) accepted_buckets.push_back(i);
   return std::make_unique<SpecMetrics>(SpecMetrics{
       .num_drafts = counter("num_drafts", "Verifications"),
+      .num_budget_nodes = counter(
+          "num_budget_nodes", "Tree nodes allowed, root excluded, used or not"),
       .num_draft_tokens =
           counter("num_draft_tokens", "Verified tree nodes, root excluded"),
       .num_accepted_tokens = counter("num_accepted_tokens",

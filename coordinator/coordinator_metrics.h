@@ -52,6 +52,7 @@ struct DrafterMetrics {
   prometheus::Counter& uniquely_accepted_tokens;
   prometheus::Counter& feature_bytes;
   prometheus::Histogram& rtt_seconds;
+  prometheus::Histogram& wire_seconds;  // what of it is not drafting
   prometheus::Gauge& up;
   prometheus::Gauge& circuit_state;
   std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
@@ -64,6 +65,7 @@ struct DrafterMetrics {
 // By strategy and rule.
 struct SpecMetrics {
   prometheus::Counter& num_drafts;
+  prometheus::Counter& num_budget_nodes;
   prometheus::Counter& num_draft_tokens;
   prometheus::Counter& num_accepted_tokens;
   prometheus::Counter& num_emitted_tokens;
@@ -71,8 +73,13 @@ struct SpecMetrics {
   prometheus::Histogram& accepted_tokens_per_step;
   prometheus::Histogram& tree_nodes;
 
-  void CountStep(int64_t num_nodes, int64_t num_accepted,
-                 int64_t num_emitted) const;
+  struct Step {
+    int64_t budget_nodes = 0;  // that the tree might have had
+    int64_t num_nodes = 0;     // that it had; both without the root
+    int64_t num_accepted = 0;
+    int64_t num_emitted = 0;
+  };
+  void Count(const Step& step) const;
 };
 
 // Seconds of each stage of a step.

@@ -28,6 +28,7 @@ void DecodeRound::Run(const Session& session, Then then) {
   result_ = {};
   then_ = std::move(then);
   const DraftBudget budget = BudgetFor(session);
+  result_.budget_nodes = budget.max_nodes;
   if (budget.max_nodes == 0) {
     tree_ = TokenTree::RootOnly(session.last_token());
     Verify(session);

@@ -35,7 +35,8 @@ class DecodeRound {
   };
   struct Result {
     Verdict verdict;
-    const TokenTree* tree;  // that was verified; valid until the next round
+    const TokenTree* tree;     // that was verified; valid until the next round
+    int64_t budget_nodes = 0;  // that it might have had, root excluded
     std::optional<DegradedReason> degraded;
     absl::Duration draft_wait;
     absl::Duration merge;

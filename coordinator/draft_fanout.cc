@@ -26,7 +26,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
   for (int i = 0; i < num_drafters(); ++i) {
     branches_[i].used = false;
-    branches_[i].waited = absl::ZeroDuration();
+    branches_[i].waited = branches_[i].compute = absl::ZeroDuration();
     if (calls[i].attention == DraftCall::Attention::kNone) continue;
     wanted_ |= calls[i].attention == DraftCall::Attention::kAwaited;
     const DrafterLink& link = branches_[i].link;
@@ -103,9 +103,13 @@ void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
   branch.waited = now - branch.sent;
+  branch.compute = std::clamp(answer.compute_time, absl::ZeroDuration(),
+                              branch.waited);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
       absl::ToDoubleSeconds(branch.waited));
+  branch.peer->metrics->wire_seconds.Observe(
+      absl::ToDoubleSeconds(branch.waited - branch.compute));
   if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
     ++branch.troubles.errors;
   }
@@ -178,9 +182,9 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
   for (Branch& branch : branches_) {
     DrafterReturn& r = returns.emplace_back();
     r.waited = branch.waited;
+    r.compute = branch.compute;
     r.site = branch.site;
     const auto arrived = branch.link.TakeArrived();
-    if (arrived) r.compute = arrived->compute;
     const TokenTree* const used = branch.used ? TreeOf(branch) : nullptr;
     if (used != nullptr) {
       r.accepted = accepted(*used, committed_length_);

@@ -85,6 +85,7 @@ class DraftFanout {
     bool probed = false;    // asked, not awaited
     bool used = false;      // its tree went into the merge
     absl::Duration waited;  // from `sent` to the answer or to giving up
+    absl::Duration compute;
     Troubles troubles;
   };
 

@@ -40,6 +40,7 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
   pending_.reset();
   Answer answer = {.round = asked.round,
                    .unavailable = absl::IsUnavailable(reply.status())};
+  if (reply.ok()) answer.compute_time = reply->compute_time;
   answer.outcome = reply.ok()
                        ? ReceiveTree(*std::move(reply), asked, vocab_size)
                        : ReceiveError(reply.status(), asked);
@@ -49,12 +50,11 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
 
 DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
                                       int64_t vocab_size) {
-  const absl::Duration compute = proposal.compute_time;
   const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
   if (outcome != DraftOutcome::kMalformed) {
     held_length_ = asked.committed_length;
     features_end_ = asked.features_end;
-    arrived_ = {&tree_, asked.committed_length, compute};
+    arrived_ = {&tree_, asked.committed_length};
   }
   return outcome;
 }

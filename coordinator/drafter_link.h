@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
 #include "coordinator/coordinator_metrics.h"
@@ -35,6 +36,7 @@ class DrafterLink {
     uint64_t round = 0;    // of the request
     DraftOutcome outcome;  // kUsed, kEmpty, kStale, kMalformed or kError
     bool unavailable = false;
+    absl::Duration compute_time;  // that the drafter claims
   };
   // Takes a tree that comes before the answer to the unanswered request, and
   // that the answer's will replace. kUsed, kEmpty or kMalformed.
@@ -51,7 +53,6 @@ class DrafterLink {
   struct Arrived {
     const TokenTree* tree;     // valid until the next Ask
     int64_t committed_length;  // tokens before what it foretells
-    absl::Duration compute;
   };
   // What has arrived since this was last called.
   std::optional<Arrived> TakeArrived();

@@ -62,7 +62,10 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
     spec.rule = result.verdict.rule;
     spec_metrics_ = &metrics_.Spec(spec.strategy, spec.rule);
   }
-  spec_metrics_->CountStep(num_nodes, num_accepted, num_kept);
+  spec_metrics_->Count({.budget_nodes = result.budget_nodes,
+                        .num_nodes = num_nodes,
+                        .num_accepted = num_accepted,
+                        .num_emitted = num_kept});
   metrics_.requests.near_ties.Increment(result.verdict.near_ties);
   metrics_.requests.generation_tokens.Increment(static_cast<double>(num_kept));
 }

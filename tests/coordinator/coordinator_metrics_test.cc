@@ -60,6 +60,10 @@ TEST(CoordinatorMetricsTest, CountsWhatTheReportCounts) {
   EXPECT_EQ(Value(cluster, "espalier_drafter_requests_total",
                   {{"drafter", "d0"}, {"outcome", "used"}}),
             2);
+  EXPECT_EQ(Value(cluster, stem + "budget_nodes_total", by_rule), 32);
+  EXPECT_DOUBLE_EQ(
+      *Value(cluster, "espalier_drafter_wire_seconds", {{"drafter", "d0"}}),
+      0.008);
   EXPECT_EQ(Value(cluster, "espalier_prompt_tokens_total", kModel), 5);
   EXPECT_EQ(Value(cluster, "espalier_generation_tokens_total", kModel), 18);
   EXPECT_EQ(

@@ -290,7 +290,7 @@ TEST(VerifierMetrics, ObserveEveryStageOfARound) {
     }
   }
   EXPECT_THAT(counts, ::testing::ElementsAre(
-                          std::pair("accept", 2), std::pair("commit", 2),
+                          std::pair("accept", 2), std::pair("compact", 2),
                           std::pair("prefill", 1),  // rounds that had one
                           std::pair("verify_forward", 2),
                           std::pair("verify_queue", 2)));
