@@ -46,8 +46,8 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
       kv_tokens_used(
           AddGauge(registry, {.name = "espalier_kv_tokens_used",
                               .help = "Tokens of the K/V pool in use"})),
-      kv_tokens_total(AddGauge(
-          registry, {.name = "espalier_kv_tokens_total",
+      kv_tokens_capacity(AddGauge(
+          registry, {.name = "espalier_kv_tokens_capacity",
                      .help = "Tokens that the K/V pool has room for"})),
       near_ties(AddCounter(
           registry, {.name = "espalier_verifier_near_ties_total",

@@ -36,7 +36,7 @@ struct VerifierMetrics {
   prometheus::Gauge& sessions_open;
   prometheus::Gauge& kv_usage_ratio;
   prometheus::Gauge& kv_tokens_used;
-  prometheus::Gauge& kv_tokens_total;
+  prometheus::Gauge& kv_tokens_capacity;
   prometheus::Counter& near_ties;
   prometheus::Counter& feature_bytes;
   prometheus::Histogram& batch_size;

@@ -423,7 +423,7 @@ void VerifyEngine::UpdateGauges() {
   const KvUsage kv = model_->kv_usage();
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
-  metrics_.kv_tokens_total.Set(static_cast<double>(kv.total_tokens));
+  metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /
                                         static_cast<double>(kv.total_tokens)

@@ -8,6 +8,10 @@ build_packages=(
   python3 python3-venv
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev curl)
+# Tests of dashboards, pages and foreign clients skip without them.
+optional_test_packages=(
+  prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf
+)
 
 # missing_packages PACKAGE...: prints those that are not installed.
 missing_packages() {

@@ -145,7 +145,7 @@ TEST(VerifyEngineFaults, AnEndedSequenceGivesBackWhatItHeld) {
   EXPECT_EQ(GaugeValue(harness.metrics, "espalier_sessions_open"), 0);
   EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_cache_usage_ratio"), 0);
   EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_tokens_used"), 0);
-  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_tokens_total"), 1000);
+  EXPECT_EQ(GaugeValue(harness.metrics, "espalier_kv_tokens_capacity"), 1000);
 }
 
 TEST(VerifyEngineFaults, ASequenceEndedWhileItWaitsCostsNoPass) {

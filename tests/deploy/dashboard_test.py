@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The dashboard and the rules against a live cluster: every metric and label
+they name is exported, every panel's query answers, the viewer draws them.
+
+    dashboard_test.py [--screenshot FILE.png]
+"""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import live_cluster
+from live_cluster import REPO
+
+DASHBOARD = REPO / "deploy/grafana/dashboards/espalier.json"
+RULES = REPO / "deploy/prometheus/rules.yml"
+PROMPTS = ["To be, or not to be, that is the question:\n", "First Citizen:\nWe are all",
+           "the king the king the king the king"]
+# What Prometheus itself attaches.
+OWN_LABELS = {"job", "instance", "le"}
+GROUPING = r"\b(?:by|on|group_left) \(([^)]*)\)"
+
+
+def panel_queries():
+    """(panel, query) pairs as Grafana would send them."""
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], (target["expr"].replace("$__rate_interval", "30s")
+                                   .replace("$model", ".*"))
+
+
+def rule_queries():
+    text = RULES.read_text()
+    for name, body in re.findall(r"- (?:record|alert): (\S+)\n\s+expr: (.+?)(?=\n\s+(?:for|labels|- )|\n\n|\Z)",
+                                 text, re.S):
+        yield name, " ".join(body.removeprefix(">").split())
+
+
+def metrics_in(query):
+    """{metric: labels it is selected or grouped by} of a PromQL query."""
+    found = {}
+    query = re.sub(GROUPING, "", query)
+    # Behind a colon are names that rules give.
+    for name, selector in re.findall(
+            r"(?<![:\w])((?:espalier|process|grpc)_\w+)(?![:\w])(?:\{([^}]*)\})?", query):
+        labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector))
+        found.setdefault(name, set()).update(labels)
+    return found
+
+
+def grouping_labels(query):
+    return {label.strip() for names in re.findall(GROUPING, query) for label in names.split(",") if label.strip()}
+
+
+class Exported:
+    """Metrics and their labels in the scrapes of all services."""
+
+    def __init__(self, cluster):
+        self.labels = {}
+        for service in cluster.services:
+            for line in cluster.scrape(service).splitlines():
+                if match := re.match(r"(\w+)(?:\{(.*)\})? ", line):
+                    names = set(re.findall(r'(\w+)="', match[2] or ""))
+                    self.labels.setdefault(match[1], set()).update(names)
+
+
+class DashboardTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000"])
+        cls.addClassCleanup(cls.cluster.close)
+        cls.prometheus = live_cluster.Prometheus(cls.cluster, live_cluster.free_port())
+        # A rate needs two scrapes that differ.
+        cls.ask_for_text()
+        cls.await_samples("count(espalier_spec_decode_num_drafts_total) == 3")
+        cls.ask_for_text()
+        cls.await_samples("model:espalier_tau:rate5m > 1")
+        cls.exported = Exported(cls.cluster)
+
+    @classmethod
+    def ask_for_text(cls):
+        for i, prompt in enumerate(PROMPTS):
+            for flags in (["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"]):
+                cls.cluster.generate(prompt, "--max-tokens", "150", "--seed", str(i),
+                                     "--temperature", "0.8", *flags)
+
+    @classmethod
+    def await_samples(cls, query):
+        live_cluster.await_true(lambda: cls.prometheus.query(query), query)
+
+    def test_dashboard_is_what_its_generator_writes(self):
+        path = self.cluster.folder / "dashboard.json"
+        subprocess.run([REPO / "deploy/grafana/make_dashboard.py", path], check=True)
+        self.assertEqual(path.read_text(), DASHBOARD.read_text(),
+                         "run deploy/grafana/make_dashboard.py")
+
+    def test_every_metric_and_label_is_exported(self):
+        for name, query in [*panel_queries(), *rule_queries()]:
+            grouped = grouping_labels(query)
+            known = set(OWN_LABELS)
+            for metric, labels in metrics_in(query).items():
+                with self.subTest(name, metric=metric):
+                    self.assertTrue(metric in self.exported.labels, "not exported")
+                    self.assertLessEqual(labels, self.exported.labels[metric] | OWN_LABELS)
+                    known |= self.exported.labels[metric]
+            if metrics_in(query):
+                with self.subTest(name):
+                    self.assertLessEqual(grouped, known)
+
+    def test_every_panel_shows_something(self):
+        queries = list(panel_queries())
+        self.assertGreater(len(queries), 40)
+        for panel, query in queries:
+            with self.subTest(panel, query=query):
+                self.assertTrue(self.prometheus.query(query), "no data")
+
+    def test_recording_rules_give_values_and_no_alert_is_broken(self):
+        groups = self.prometheus.ask("rules")["groups"]
+        rules = [rule for group in groups for rule in group["rules"]]
+        self.assertEqual(len(rules), len(list(rule_queries())))
+        for rule in rules:
+            with self.subTest(rule["name"]):
+                self.assertEqual(rule["health"], "ok", rule.get("lastError"))
+                if rule["type"] == "recording":
+                    self.assertTrue(self.prometheus.query(rule["name"]), "no data")
+
+    def test_tau_of_the_dashboard_is_that_of_the_answers(self):
+        tau = next(query for panel, query in panel_queries() if panel == "tau")
+        value = float(self.prometheus.query(re.sub(r"\[30s\]", "[10m]", tau))[0]["value"][1])
+        self.assertGreater(value, 1.1)
+        self.assertLess(value, 8)
+
+    def test_rules_pass_their_unit_tests(self):
+        subprocess.run(["promtool", "test", "rules", "rules_test.yml"], check=True,
+                       cwd=RULES.parent, stdout=subprocess.DEVNULL)
+        subprocess.run(["promtool", "check", "config", "prometheus.yml"], check=True,
+                       cwd=RULES.parent, stdout=subprocess.DEVNULL)
+
+    def test_scrapes_are_well_formed(self):
+        for service in self.cluster.services:
+            with self.subTest(service):
+                done = subprocess.run(["promtool", "check", "metrics"], text=True, check=False,
+                                      input=self.cluster.scrape(service), capture_output=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
+    def test_viewer_draws_every_panel(self):
+        browser = live_cluster.Browser(self.cluster.folder)
+        url = f"{self.prometheus.url}/user/viewer/?range=60&rate=30s"
+        page = re.sub(r"<script>.*?</script>", "", browser.document(url), flags=re.S)
+        panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"]
+                  if panel["type"] != "row"]
+        self.assertIn(f'data-drawn="{len(panels)}"', page)
+        self.assertEqual(re.findall(r'class="problem">([^<]*)', page), [])
+        if SCREENSHOT:
+            browser.screenshot(url, SCREENSHOT, height=2150)
+
+
+SCREENSHOT = None
+
+if __name__ == "__main__":
+    if not shutil.which("prometheus") or not shutil.which("promtool"):
+        print("skipped: prometheus is not installed")
+        sys.exit(0)
+    if "--screenshot" in sys.argv:
+        at = sys.argv.index("--screenshot")
+        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
+        del sys.argv[at:at + 2]
+    unittest.main(verbosity=2)

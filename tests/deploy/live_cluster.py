@@ -1,0 +1,175 @@
+"""A cluster of real processes, Prometheus and a browser, for tests of what
+people look at. Standard library only."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+REPO = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
+CHAR_MODEL = REPO / "deploy/models/nanogpt-char"
+CHROMIUM = shutil.which("chromium")
+PATIENCE_S = 60
+
+
+def await_true(condition, what):
+    """Polls until `condition()` is true; its last value."""
+    end = time.monotonic() + PATIENCE_S
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise TimeoutError(f"{what} within {PATIENCE_S} s")
+        time.sleep(0.05)
+    return value
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=10) as response:
+        return response.read().decode()
+
+
+class Processes:
+    """A folder of its own and processes that end with it."""
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-", dir="/tmp"))
+        self._running = []
+
+    def start(self, name, *argv):
+        with open(self.folder / f"{name}.log", "wb") as log:
+            process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=subprocess.STDOUT)
+        self._running.append(process)
+        return process
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def close(self):
+        for process in self._running:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self.folder)
+
+
+class Cluster(Processes):
+    """Verifier, two drafters and a coordinator on the character model."""
+
+    def __init__(self, coordinator_settings=()):
+        super().__init__()
+        model = f'model: "{CHAR_MODEL}"'
+        self._start("verifier", f"engine {{ {model} threads: 1 }}")
+        self._start("lookup", f'engine {{ name: "lookup" type: "prompt_lookup" {model} }}')
+        self._start("bigram", f'engine {{ name: "bigram" type: "ngram" {model} options '
+                    f'{{ key: "table" value: "{CHAR_MODEL}/bigram.ngram" }} }}')
+        self._start("coordinator", f'{model} verifier: "{self.address("verifier")}"' + "".join(
+            f' drafters {{ name: "{name}" address: "{self.address(name)}" }}'
+            for name in ("lookup", "bigram")), coordinator_settings)
+        await_true(lambda: subprocess.run(
+            [BIN / "espalier", "check", self.address("coordinator")],
+            capture_output=True, check=False).returncode == 0, "the coordinator serves")
+
+    services = ("coordinator", "verifier", "lookup", "bigram")
+
+    def address(self, name):
+        return f"unix:{self.folder}/{name}.sock"
+
+    def _start(self, name, config, settings=()):
+        path = self.folder / f"{name}.textproto"
+        path.write_text(f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
+                        f'address_file: "{self.folder}/{name}.addresses" }}\n{config}\n')
+        program = name if name in ("verifier", "coordinator") else "drafter"
+        self.start(name, BIN / f"espalier-{program}", "--config", path,
+                   *(word for setting in settings for word in ("--set", setting)))
+
+    def http_address(self, name):
+        """HOST:PORT of the service's metrics."""
+        path = self.folder / f"{name}.addresses"
+        await_true(path.exists, f"{name} listens")
+        return next(line.split()[1] for line in path.read_text().splitlines()
+                    if line.startswith("metrics "))
+
+    def scrape(self, name):
+        return get(f"http://{self.http_address(name)}/metrics")
+
+    def generate(self, prompt, *flags):
+        """`espalier generate`: its JSON object."""
+        done = subprocess.run(
+            [BIN / "espalier", "generate", "--address", self.address("coordinator"), "--json",
+             "--prompt", prompt, "--ignore-eos", *flags],
+            capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        return json.loads(done.stdout)
+
+
+class Prometheus:
+    """Scrapes a cluster every second, with the rules of deploy/prometheus."""
+
+    def __init__(self, cluster, port):
+        self.url = f"http://127.0.0.1:{port}"
+        jobs = {"coordinator": ["coordinator"], "verifier": ["verifier"],
+                "drafter": ["lookup", "bigram"]}
+        config = cluster.folder / "prometheus.yml"
+        # JSON is YAML.
+        config.write_text(json.dumps({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(REPO / "deploy/prometheus/rules.yml")],
+            "scrape_configs": [
+                {"job_name": job, "static_configs": [
+                    {"targets": [cluster.http_address(name) for name in names]}]}
+                for job, names in jobs.items()]}))
+        cluster.start("prometheus", "prometheus", f"--config.file={config}",
+                      f"--storage.tsdb.path={cluster.folder}/tsdb",
+                      f"--web.listen-address=127.0.0.1:{port}",
+                      f"--web.user-assets={REPO}/deploy/grafana")
+        await_true(self._ready, "Prometheus is ready")
+
+    def _ready(self):
+        try:
+            return "Ready" in get(f"{self.url}/-/ready")
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def ask(self, path, **parameters):
+        """An API call's data."""
+        query = urllib.parse.urlencode(parameters)
+        try:
+            answer = json.loads(get(f"{self.url}/api/v1/{path}?{query}"))
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+        return answer["data"]
+
+    def query(self, expression):
+        return self.ask("query", query=expression)["result"]
+
+
+def free_port():
+    import socket
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Browser:
+    """Headless Chromium."""
+
+    def __init__(self, folder):
+        self._argv = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
+                      "--hide-scrollbars", f"--user-data-dir={folder}/chromium",
+                      "--virtual-time-budget=6000"]
+
+    def _run(self, *argv):
+        return subprocess.run([*self._argv, *argv], capture_output=True, text=True,
+                              timeout=2 * PATIENCE_S, check=True).stdout
+
+    def document(self, url):
+        """The page's elements after its scripts ran, as HTML."""
+        return self._run("--dump-dom", url)
+
+    def screenshot(self, url, path, width=1500, height=1000):
+        self._run(f"--window-size={width},{height}", f"--screenshot={path}", url)
