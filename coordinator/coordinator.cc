@@ -125,6 +125,8 @@ void Coordinator::Admit(Arrival arrival) {
           .retry_after = options_.retry_after,
           .record = &record_,
           .metrics = &metrics_,
+          .request_id = request_id,
+          .journal = &journal_,
           .sink = std::move(arrival.sink),
           .on_finished = [this, ticket] { OnFinished(ticket); }})};
   queue_.push_back(ticket);

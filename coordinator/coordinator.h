@@ -25,6 +25,7 @@
 #include "coordinator/merge_policy.h"
 #include "coordinator/request.h"
 #include "coordinator/request_plan.h"
+#include "coordinator/round_journal.h"
 #include "coordinator/speculation_record.h"
 #include "coordinator/verifier_link.h"
 
@@ -102,6 +103,9 @@ class Coordinator {
   };
   LoadInfo Load() const;
 
+  // The latest rounds, for people to look at. Thread-safe.
+  const RoundJournal& journal() const { return journal_; }
+
   struct DrafterStatus {
     std::string name;
     bool up = false;
@@ -143,6 +147,7 @@ class Coordinator {
   const Options options_;
   const Policies policies_;
   CoordinatorMetrics metrics_;
+  RoundJournal journal_;
   const VerifierPeer verifier_;
   std::atomic<Ticket> next_ticket_ = 1;
 

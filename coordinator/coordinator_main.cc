@@ -62,6 +62,7 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
           {.config = config.server(),
            .services = {{"espalier.v1.Inference", &server->service()}},
            .registry = metrics,
+           .pages = server->StatusPages(),
            .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
   std::jthread health(
       [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });

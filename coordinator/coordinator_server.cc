@@ -42,7 +42,24 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
                                 .describe_peers = peers.describe});
+  server->status_ = std::make_unique<StatusReport>(StatusReport::Options{
+      .coordinator = server->coordinator_.get(),
+      .metrics = options.metrics,
+      .describe_peers = peers.describe,
+      .model = target.identity.name,
+      .tokenizer = config.status_text() ? target.tokenizer.get() : nullptr});
   return server;
+}
+
+std::vector<HttpPage> CoordinatorServer::StatusPages() const {
+  return {{.path = "/",
+           .content_type = "text/html; charset=utf-8",
+           .body = [](absl::string_view) { return kStatusPageHtml; }},
+          {.path = "/status.json",
+           .content_type = "application/json",
+           .body = [status = status_.get()](absl::string_view query) {
+             return status->Json(query);
+           }}};
 }
 
 CoordinatorServer::~CoordinatorServer() {

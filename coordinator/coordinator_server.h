@@ -12,8 +12,10 @@
 #include "common/base/executor.h"
 #include "common/base/registry.h"
 #include "common/model/model_identity.h"
+#include "common/rpc/metrics_listener.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/inference_service.h"
+#include "coordinator/status_report.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
@@ -46,6 +48,9 @@ class CoordinatorServer {
 
   InferenceService& service() { return *service_; }
 
+  // The status page and what it shows, for ServerRunner. Valid while this is.
+  std::vector<HttpPage> StatusPages() const;
+
   // Refuses new requests; returns when the last of the others is finished, or
   // at the deadline.
   void Drain(absl::Time deadline);
@@ -57,6 +62,7 @@ class CoordinatorServer {
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<InferenceService> service_;
+  std::unique_ptr<StatusReport> status_;
 };
 
 }  // namespace espalier::coordinator

@@ -37,6 +37,12 @@ Generation::Generation(Options options)
 void Generation::Run() {
   running_ = true;
   recorder_.Start(scope_.Now(), round_.drafters());
+  JournalRequest request = {.id = options_.request_id,
+                            .strategy = options_.plan.strategy};
+  for (const DrafterPeer* drafter : options_.drafters) {
+    request.drafters.push_back(drafter->name);
+  }
+  options_.journal->Begin(session_.id().number, std::move(request));
   NextRound();
 }
 
@@ -55,6 +61,16 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
   const Session::Committed committed = session_.Commit(result->verdict.tokens);
   const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
   times.committed = scope_.Now();
+  options_.journal->Add(
+      session_.id().number,
+      {.step = info.step,
+       .tree = *result->tree,
+       .path = result->verdict.path,
+       .tokens = {result->verdict.tokens.begin(),
+                  result->verdict.tokens.begin() + committed.num_kept},
+       .budget_nodes = result->budget_nodes,
+       .draft_wait = result->draft_wait,
+       .round_trip = result->round_trip});
   options_.sink->OnTokens(
       session_.tokens().last(static_cast<size_t>(committed.num_kept)), info);
   times.emitted = scope_.Now();
@@ -87,6 +103,7 @@ void Generation::OnDeadline() {
 
 void Generation::Finish(const absl::Status& status, FinishReason reason) {
   scope_.Close();
+  if (running_) options_.journal->End(session_.id().number);
   round_.EndSequence(session_.id());
   options_.sink->OnFinish(status, recorder_.Finish(scope_.Now(), status, reason,
                                                    round_.drafters()));

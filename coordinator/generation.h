@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_GENERATION_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -13,6 +14,7 @@
 #include "coordinator/generation_recorder.h"
 #include "coordinator/request.h"
 #include "coordinator/request_plan.h"
+#include "coordinator/round_journal.h"
 #include "coordinator/session.h"
 
 namespace espalier::coordinator {
@@ -36,6 +38,8 @@ class Generation {
     absl::Duration retry_after;  // advice to a client that found no room
     SpeculationRecord* record;
     CoordinatorMetrics* metrics;
+    std::string request_id;
+    RoundJournal* journal;
     std::unique_ptr<TokenSink> sink;
     // Runs once, last; must not destroy the Generation before it returns.
     absl::AnyInvocable<void() &&> on_finished;

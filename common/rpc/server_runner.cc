@@ -75,8 +75,10 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
   std::unique_ptr<ServerRunner> runner(new ServerRunner(std::move(options)));
   const v1::ServerConfig& config = runner->options_.config;
   if (!config.metrics_listen().empty()) {
-    auto metrics = MetricsListener::Start(config.metrics_listen(),
-                                          runner->options_.registry);
+    auto metrics =
+        MetricsListener::Start({.address = config.metrics_listen(),
+                                .registry = runner->options_.registry,
+                                .pages = runner->options_.pages});
     if (!metrics.ok()) {
       return absl::Status(
           metrics.status().code(),

@@ -30,6 +30,7 @@ class ServerRunner {
     v1::ServerConfig config;
     std::vector<Service> services;
     std::shared_ptr<prometheus::Registry> registry;
+    std::vector<HttpPage> pages = {};  // beside /metrics
     // Finishes running work and refuses new; returns when it is done or the
     // deadline passed. What still runs is cancelled then.
     std::function<void(absl::Time deadline)> drain;

@@ -38,6 +38,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                            .services = {{"espalier.v1.Inference",
                                          &server->coordinator_->service()}},
                            .registry = server->metrics_,
+                           .pages = server->coordinator_->StatusPages(),
                            .drain = [coordinator = server->coordinator_.get()](
                                         absl::Time deadline) {
                              coordinator->Drain(deadline);

@@ -15,6 +15,9 @@ import urllib.request
 REPO = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
 CHAR_MODEL = REPO / "deploy/models/nanogpt-char"
+# Drafters of the character model: name -> (type, options).
+CHAR_DRAFTERS = {"lookup": ("prompt_lookup", {}),
+                 "bigram": ("ngram", {"table": CHAR_MODEL / "bigram.ngram"})}
 CHROMIUM = shutil.which("chromium")
 PATIENCE_S = 60
 
@@ -59,23 +62,23 @@ class Processes:
 
 
 class Cluster(Processes):
-    """Verifier, two drafters and a coordinator on the character model."""
+    """Verifier, drafters and a coordinator."""
 
-    def __init__(self, coordinator_settings=()):
+    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None):
         super().__init__()
-        model = f'model: "{CHAR_MODEL}"'
-        self._start("verifier", f"engine {{ {model} threads: 1 }}")
-        self._start("lookup", f'engine {{ name: "lookup" type: "prompt_lookup" {model} }}')
-        self._start("bigram", f'engine {{ name: "bigram" type: "ngram" {model} options '
-                    f'{{ key: "table" value: "{CHAR_MODEL}/bigram.ngram" }} }}')
-        self._start("coordinator", f'{model} verifier: "{self.address("verifier")}"' + "".join(
-            f' drafters {{ name: "{name}" address: "{self.address(name)}" }}'
-            for name in ("lookup", "bigram")), coordinator_settings)
+        drafters = drafters or CHAR_DRAFTERS
+        self.services = ("coordinator", "verifier", *drafters)
+        self._start("verifier", f'engine {{ model: "{model}" threads: 1 }}')
+        for name, (kind, options) in drafters.items():
+            pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
+                            for key, value in options.items())
+            self._start(name, f'engine {{ name: "{name}" type: "{kind}" model: "{model}"{pairs} }}')
+        self._start("coordinator", f'model: "{model}" verifier: "{self.address("verifier")}"' +
+                    "".join(f' drafters {{ name: "{name}" address: "{self.address(name)}" }}'
+                            for name in drafters), coordinator_settings)
         await_true(lambda: subprocess.run(
             [BIN / "espalier", "check", self.address("coordinator")],
             capture_output=True, check=False).returncode == 0, "the coordinator serves")
-
-    services = ("coordinator", "verifier", "lookup", "bigram")
 
     def address(self, name):
         return f"unix:{self.folder}/{name}.sock"

@@ -1,0 +1,68 @@
+#ifndef ESPALIER_COORDINATOR_ROUND_JOURNAL_H_
+#define ESPALIER_COORDINATOR_ROUND_JOURNAL_H_
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/spec/token_tree.h"
+
+namespace espalier::coordinator {
+
+// One verified round, as it was.
+struct JournalRound {
+  int64_t step = 0;             // of its request, from 1
+  TokenTree tree;               // provenance: bits of the request's drafters
+  std::vector<int32_t> path;    // accepted nodes, root excluded
+  std::vector<TokenId> tokens;  // that reached the text
+  int64_t budget_nodes = 0;     // that the tree might have had
+  absl::Duration draft_wait;
+  absl::Duration round_trip;  // to the verifier
+};
+
+struct JournalRequest {
+  std::string id;
+  std::string strategy;
+  std::vector<std::string> drafters;  // as chosen by the request
+  bool live = true;
+  int64_t num_rounds = 0;
+  int64_t num_tokens = 0;
+  std::deque<JournalRound> rounds = {};  // the latest, oldest first
+};
+
+// The latest rounds of the latest requests, for people who want to see what
+// speculation does. Bounded; what is old goes. Thread-safe: the executor
+// writes, anybody reads.
+class RoundJournal {
+ public:
+  static constexpr size_t kMaxRequests = 16;
+  static constexpr size_t kMaxRounds = 64;  // of a request
+
+  // `key` names the request in later calls; one that has gone is ignored.
+  void Begin(uint64_t key, JournalRequest request);
+  void Add(uint64_t key, JournalRound round);
+  void End(uint64_t key);
+
+  // All requests without their rounds, newest first.
+  std::vector<JournalRequest> Requests() const;
+  // The request with its rounds; an empty id: the one that began last.
+  std::optional<JournalRequest> Find(const std::string& id) const;
+
+ private:
+  struct Entry {
+    uint64_t key;
+    JournalRequest request;
+  };
+  JournalRequest* Get(uint64_t key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  std::deque<Entry> entries_ ABSL_GUARDED_BY(mutex_);  // oldest first
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_ROUND_JOURNAL_H_

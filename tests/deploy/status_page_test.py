@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""The coordinator's status page, against a live cluster, in a real browser.
+
+    status_page_test.py [--screenshot FILE.png]
+"""
+
+import json
+import pathlib
+import re
+import sys
+import unittest
+import urllib.error
+
+import live_cluster
+
+PROMPT = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
+
+
+class StatusPageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = live_cluster.Cluster(["core.status_text=true", "core.draft_timeout_ms=1000"])
+        cls.addClassCleanup(cls.cluster.close)
+        cls.plain = cls.cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
+        cls.answer = cls.cluster.generate(PROMPT, "--max-tokens", "60")
+        cls.url = f"http://{cls.cluster.http_address('coordinator')}"
+
+    def report(self, query=""):
+        return json.loads(live_cluster.get(f"{self.url}/status.json{query}"))
+
+    def test_rounds_are_those_of_the_answer(self):
+        request = self.report()["request"]
+        stats = self.answer["spec_stats"]
+        self.assertEqual(request["rounds"], stats["num_spec_steps"])
+        rounds = request["latest"]
+        self.assertEqual([r["step"] for r in rounds], list(range(1, len(rounds) + 1)))
+        self.assertEqual("".join("".join(r["emitted"]) for r in rounds), self.answer["text"])
+        self.assertEqual(sum(len(r["path"]) for r in rounds), stats["num_accepted_draft_tokens"])
+        for r in rounds:
+            # A path goes from parent to child and says what was emitted.
+            self.assertEqual([r["parent"][node] for node in r["path"]], [0, *r["path"]][:-1])
+            self.assertEqual([r["token"][node] for node in r["path"]], r["emitted"][:len(r["path"])])
+            self.assertEqual(len(r["owners"]), len(r["token"]))
+            self.assertTrue(all(r["owners"][1:]), "a node that nobody proposed")
+
+    def test_counters_leave_plain_decoding_out(self):
+        counters = self.report()["counters"]
+        self.assertEqual(counters["generated_tokens"], 80)
+        self.assertEqual(counters["emitted_tokens"], 60)
+        self.assertAlmostEqual(counters["emitted_tokens"] / counters["drafts"],
+                               self.answer["spec_stats"]["mean_acceptance_length"], places=3)
+
+    def test_a_request_is_found_by_its_id(self):
+        newest, oldest = (request["id"] for request in self.report()["requests"])
+        self.assertEqual(self.report()["request"]["id"], newest)
+        self.assertEqual(self.report(f"?request={oldest}")["request"]["id"], oldest)
+        self.assertIsNone(self.report("?request=%00no-such%22")["request"])
+
+    def test_without_leave_no_text_is_shown(self):
+        quiet = live_cluster.Cluster()
+        self.addCleanup(quiet.close)
+        quiet.generate(PROMPT, "--max-tokens", "20")
+        report = live_cluster.get(f"http://{quiet.http_address('coordinator')}/status.json")
+        rounds = json.loads(report)["request"]["latest"]
+        self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]}, {None})
+
+    def test_other_paths_are_refused_and_metrics_stay(self):
+        with self.assertRaises(urllib.error.HTTPError) as caught:
+            live_cluster.get(f"{self.url}/etc/passwd")
+        self.assertEqual(caught.exception.code, 404)
+        self.assertIn("espalier_drafter_up", live_cluster.get(f"{self.url}/metrics"))
+
+    def test_the_page_asks_nobody_else(self):
+        page = live_cluster.get(self.url)
+        self.assertEqual(re.findall(r"https?://(?!www\.w3\.org/2000/svg)\S+", page), [])
+
+    @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
+    def test_a_browser_shows_it(self):
+        browser = live_cluster.Browser(self.cluster.folder)
+        page = re.sub(r"<(script|style)>.*?</\1>", "", browser.document(self.url), flags=re.S)
+        self.assertRegex(page, r'data-polls="[1-9]')
+        self.assertNotIn('class="problem"', page)
+        tau = self.answer["spec_stats"]["mean_acceptance_length"]
+        self.assertIn(f">{tau:.2f} tokens per pass instead of 1<", page)
+        for drafter in live_cluster.CHAR_DRAFTERS:
+            self.assertIn(f'<span class="name">{drafter}</span>', page)
+        self.assertGreater(page.count("<rect"), 10, "nodes of trees")
+        self.assertIn('stroke="#7ee0a1" stroke-width="3"', page, "no confirmed path")
+        text = re.sub(r"<[^>]*>", "", re.search(r'<div id="text">(.*?)</div>', page, re.S)[1])
+        self.assertEqual(text.replace("&amp;", "&"), self.answer["text"])
+        if SCREENSHOT:
+            browser.screenshot(self.url, SCREENSHOT, 1480, 1150)
+
+
+SCREENSHOT = None
+
+if __name__ == "__main__":
+    if "--screenshot" in sys.argv:
+        at = sys.argv.index("--screenshot")
+        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
+        del sys.argv[at:at + 2]
+    unittest.main(verbosity=2)
