@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -11,8 +10,8 @@
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"
-#include "coordinator/cli/input_file.h"
 #include "coordinator/cli/prompt_suite.h"
+#include "coordinator/cli/suite_flags.h"
 
 namespace espalier::cli {
 namespace {
@@ -32,9 +31,7 @@ plain; others are named on standard error.)";
 
 struct BenchFlags {
   EndpointFlags endpoint;
-  std::vector<std::string> suites = {"chat", "math", "code", "summarise"};
-  std::optional<std::string> prompts_file;
-  std::optional<std::string> suite_dir;
+  SuiteFlags suites;
   std::vector<std::string> modes = {"plain", "union"};
   std::vector<float> temperatures = {0};
   std::optional<uint32_t> nodes;
@@ -48,13 +45,7 @@ struct BenchFlags {
 };
 
 void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
-  flags.Add({"--suite", "A,B", "default chat,math,code,summarise"}, &suites);
-  flags.Add({"--prompts", "FILE",
-             "prompts of your own, JSON lines, instead:\n"
-             "{\"id\": .., \"chat\": ..}, or \"prompt\" "
-             "or \"messages\""},
-            &prompts_file);
-  flags.Add({"--suite-dir", "DIR", "where the suites are"}, &suite_dir);
+  suites.AddTo(flags);
   flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
   flags.Add({"--temperature", "T,T", "default 0"}, &temperatures);
   flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
@@ -65,30 +56,6 @@ void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.Add({"--timeout", "SECONDS", "of one answer; default 600"}, &timeout);
   endpoint.AddTo(flags, places);
   flags.AddSwitch({"--json", "", "one JSON object for each row"}, &json);
-}
-
-absl::StatusOr<std::vector<PromptSuite>> LoadSuites(const BenchFlags& flags,
-                                                    Context& context) {
-  std::vector<PromptSuite> suites;
-  if (flags.prompts_file) {
-    ASSIGN_OR_RETURN(const std::string jsonl,
-                     ReadInput(*flags.prompts_file, context.in));
-    const std::string name =
-        std::filesystem::path(*flags.prompts_file).stem().string();
-    ASSIGN_OR_RETURN(suites.emplace_back(), ParsePromptSuite(name, jsonl));
-    return suites;
-  }
-  std::filesystem::path folder = flags.suite_dir.value_or("");
-  if (!flags.suite_dir) {
-    ASSIGN_OR_RETURN(folder, FindSuiteDir(context.places.executable_dir));
-  }
-  for (const std::string& name : flags.suites) {
-    const std::filesystem::path file = folder / (name + ".jsonl");
-    ASSIGN_OR_RETURN(const std::string jsonl,
-                     ReadInput(file.string(), context.in));
-    ASSIGN_OR_RETURN(suites.emplace_back(), ParsePromptSuite(name, jsonl));
-  }
-  return suites;
 }
 
 absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
@@ -117,7 +84,7 @@ absl::Status RunBench(const LocalClusterFactory& local_cluster,
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    flags.endpoint.Open(context.places, local_cluster));
   ASSIGN_OR_RETURN(const std::vector<PromptSuite> suites,
-                   LoadSuites(flags, context));
+                   flags.suites.Load(context));
   BenchRun run(plan, *endpoint.client, context);
   if (!flags.json) context.out << BenchTableHeader() << std::endl;
   for (const PromptSuite& suite : suites) {

@@ -6,8 +6,10 @@ std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster) {
   return {
       GenerateCommand(local_cluster),
       BenchCommand(local_cluster),
+      LoadCommand(local_cluster),
       InfoCommand(),
       CheckCommand(),
+      ConformanceCommand(),
       TokenizeCommand(),
       NgramCommand(),
   };

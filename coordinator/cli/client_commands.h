@@ -11,8 +11,10 @@ namespace espalier::cli {
 
 Command GenerateCommand(LocalClusterFactory local_cluster);
 Command BenchCommand(LocalClusterFactory local_cluster);
+Command LoadCommand(LocalClusterFactory local_cluster);
 Command InfoCommand();
 Command CheckCommand();
+Command ConformanceCommand();
 Command TokenizeCommand();
 Command NgramCommand();
 

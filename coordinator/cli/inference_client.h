@@ -18,7 +18,7 @@ struct CallOptions {
   std::stop_token interrupt = {};  // cancels the call
 };
 
-// Calls a coordinator; blocks. One thread. Errors carry the call's code; the
+// Calls a coordinator; blocks. Thread-safe. Errors carry the call's code; the
 // message begins with the code's name and names the field of a bad request.
 class InferenceClient {
  public:

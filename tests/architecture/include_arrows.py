@@ -31,10 +31,11 @@ ARROWS = {
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
                     "common/config", "common/tokenizer", "common/model"],
-    # The command line is a client; it builds n-gram tables as well.
+    # The command line is a client; it builds n-gram tables as well. Of a model
+    # it reads the identity.
     "coordinator/cli": ["common/base", "common/spec", "common/obs",
                         "common/rpc", "common/config", "common/tokenizer",
-                        "coordinator", "drafter"],
+                        "common/model", "coordinator", "drafter"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
                           "verifier"],

@@ -1,0 +1,85 @@
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_identity.h"
+#include "coordinator/cli/channel.h"
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/conformance_checks.h"
+#include "coordinator/cli/flag_set.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier conformance ADDRESS [--model FOLDER] [FLAGS]
+
+Checks a drafter service against the protocol (proto/espalier/v1/drafter.proto):
+what any drafter must do to work with a coordinator, whatever it drafts. One line
+for each check. Exit code 0 if all passed. Features are not sent; a drafter that
+wants them must manage without, as it does when they are gone.)";
+
+// Repeats itself, so that drafters of all kinds find something to say.
+constexpr char kText[] =
+    "The king and the queen and the king and the queen of the land and the "
+    "king and the queen of the land said: the king and the queen of the land.";
+
+absl::StatusOr<ConformanceSubject> MakeSubject(const std::string& folder,
+                                               absl::Duration timeout) {
+  ASSIGN_OR_RETURN(const TargetIdentity target, IdentifyTarget(folder, ""));
+  ConformanceSubject subject = {.stub = nullptr,
+                                .model = target.identity,
+                                .text = target.tokenizer->Encode(kText),
+                                .timeout = timeout};
+  if (subject.text.size() < 32) {
+    return absl::InvalidArgumentError(
+        "--model: its tokenizer makes less than 32 tokens of the test's text");
+  }
+  return subject;
+}
+
+absl::Status Conformance(Context& context, Args args) {
+  std::vector<std::string> addresses;
+  std::string model = context.places.model.string();
+  absl::Duration timeout = absl::Seconds(30);
+  FlagSet flags(kUsage);
+  flags.AddPositional(&addresses, /*limit=*/1);
+  flags.Add({"--model", "FOLDER",
+             "of the target that it drafts for;\ndefault " + model},
+            &model);
+  flags.Add({"--timeout", "SECONDS", "of one check; default 30"}, &timeout);
+  ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+  if (addresses.empty()) {
+    return absl::InvalidArgumentError("ADDRESS: of the drafter, is missing");
+  }
+
+  ASSIGN_OR_RETURN(ConformanceSubject subject, MakeSubject(model, timeout));
+  ASSIGN_OR_RETURN(const auto channel, OpenChannel(addresses[0]));
+  const auto stub = v1::Drafter::NewStub(channel);
+  subject.stub = stub.get();
+  size_t num_failed = 0;
+  for (const ConformanceCheck& check : ConformanceChecks()) {
+    const absl::Status status = check.run(subject);
+    num_failed += !status.ok();
+    context.out << (status.ok() ? "ok      " : "FAILED  ") << check.name;
+    if (!status.ok()) context.out << ": " << status.message();
+    context.out << std::endl;
+  }
+  if (num_failed == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      num_failed, " of ", ConformanceChecks().size(), " checks failed"));
+}
+
+}  // namespace
+
+Command ConformanceCommand() {
+  return {.name = "conformance",
+          .summary = "check a drafter service against the protocol",
+          .run = Conformance};
+}
+
+}  // namespace espalier::cli

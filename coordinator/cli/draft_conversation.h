@@ -1,0 +1,75 @@
+#ifndef ESPALIER_COORDINATOR_CLI_DRAFT_CONVERSATION_H_
+#define ESPALIER_COORDINATOR_CLI_DRAFT_CONVERSATION_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/spec/types.h"
+#include "espalier/v1/drafter.grpc.pb.h"
+
+namespace espalier::cli {
+
+// A committed text that grows, as a drafter is told of it.
+class DraftedText {
+ public:
+  DraftedText(uint64_t epoch, uint64_t session, std::vector<TokenId> tokens)
+      : epoch_(epoch), session_(session), tokens_(std::move(tokens)) {}
+
+  void Append(absl::Span<const TokenId> tokens) {
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+  }
+
+  // The next round's request, for a drafter that holds `held` tokens.
+  v1::Propose Next(int64_t held, uint32_t max_nodes, uint32_t max_depth);
+
+  int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+  TokenId last() const { return tokens_.back(); }
+  uint64_t round() const { return round_; }
+  uint64_t session() const { return session_; }
+
+  float temperature = 0;
+  uint64_t seed = 1;
+
+ private:
+  const uint64_t epoch_;
+  const uint64_t session_;
+  std::vector<TokenId> tokens_;
+  uint64_t round_ = 0;
+};
+
+// One stream to a drafter, message by message; blocks. One thread.
+class DraftConversation {
+ public:
+  DraftConversation(v1::Drafter::Stub& stub, absl::Duration timeout);
+  ~DraftConversation();
+
+  // Errors are the status that the drafter ended the stream with.
+  absl::StatusOr<v1::DrafterHello> Greet(const v1::CoordinatorHello& hello);
+  // The whole answer, proposal or failure; parts that come before are skipped.
+  absl::StatusOr<v1::DraftResponse> Ask(const v1::Propose& propose);
+  // Sends what is not answered.
+  void Tell(v1::DraftRequest request);
+  // Reads on to the end, which the drafter is told of.
+  absl::Status End();
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  absl::StatusOr<v1::DraftResponse> Read(uint64_t request_id);
+
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftResponse>>
+      stream_;
+  uint64_t next_id_ = 1;
+  bool finished_ = false;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_DRAFT_CONVERSATION_H_

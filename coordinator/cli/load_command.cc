@@ -1,0 +1,123 @@
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/endpoint_flags.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/load_run.h"
+#include "coordinator/cli/suite_flags.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr char kUsage[] =
+    R"(Usage: espalier load [--rate R] [--requests N] [--modes plain,union] [FLAGS]
+
+Sends requests at random moments, R a second on average, whether or not those
+before are answered (an open loop), in each mode (see `espalier bench`) with the
+same prompts, seeds and moments. The modes take turns.
+
+Times are p50 / p95 / p99 as the client saw them, from when a request was due:
+first token; gap between messages (a burst of tokens each); per token behind the
+first message; total. refused: the server was full. goodput: requests a second
+whose first token and time per token met --first-token-ms and --per-token-ms.)";
+
+struct LoadFlags {
+  EndpointFlags endpoint;
+  SuiteFlags suites;
+  std::vector<std::string> modes = {"plain", "union"};
+  float rate = 1;
+  uint32_t requests = 50;
+  uint32_t turns = 2;
+  uint32_t max_tokens = 128;
+  float temperature = 0;
+  uint64_t seed = 1;
+  uint32_t first_token_ms = 2000;
+  uint32_t per_token_ms = 100;
+  absl::Duration timeout = absl::Minutes(10);
+  bool json = false;
+
+  void AddTo(FlagSet& flags, const Places& places);
+};
+
+void LoadFlags::AddTo(FlagSet& flags, const Places& places) {
+  flags.Add({"--rate", "R", "arrivals a second; default 1"}, &rate);
+  flags.Add({"--requests", "N", "of each mode; default 50"}, &requests);
+  flags.Add({"--turns", "N", "of each mode; default 2"}, &turns);
+  flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
+  suites.AddTo(flags);
+  flags.Add({"--temperature", "T", "default 0"}, &temperature);
+  flags.Add({"--max-tokens", "N", "of an answer; default 128"}, &max_tokens);
+  flags.Add({"--seed", "S", "of arrivals and requests; default 1"}, &seed);
+  flags.Add({"--first-token-ms", "MS", "of a good answer; default 2000"},
+            &first_token_ms);
+  flags.Add({"--per-token-ms", "MS", "of a good answer; default 100"},
+            &per_token_ms);
+  flags.Add({"--timeout", "SECONDS", "of one answer; default 600"}, &timeout);
+  endpoint.AddTo(flags, places);
+  flags.AddSwitch({"--json", "", "one JSON object for each mode"}, &json);
+}
+
+absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
+  if (!(flags.rate > 0)) {
+    return absl::InvalidArgumentError("--rate: must be above 0");
+  }
+  if (flags.turns == 0 || flags.requests < flags.turns) {
+    return absl::InvalidArgumentError(
+        "--requests: at least one for each of --turns");
+  }
+  LoadPlan plan = {
+      .rate = flags.rate,
+      .requests = flags.requests,
+      .turns = flags.turns,
+      .max_tokens = flags.max_tokens,
+      .temperature = flags.temperature,
+      .seed = flags.seed,
+      .target = {.first_token = absl::Milliseconds(flags.first_token_ms),
+                 .per_token = absl::Milliseconds(flags.per_token_ms)},
+      .timeout = flags.timeout};
+  ASSIGN_OR_RETURN(plan.modes, ParseBenchModes(flags.modes));
+  ASSIGN_OR_RETURN(auto suites, flags.suites.Load(context));
+  for (PromptSuite& suite : suites) {
+    for (SuitePrompt& prompt : suite.prompts) {
+      plan.prompts.push_back(std::move(prompt));
+    }
+  }
+  return plan;
+}
+
+absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
+                  Args args) {
+  LoadFlags flags;
+  FlagSet flag_set(kUsage);
+  flags.AddTo(flag_set, context.places);
+  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+
+  ASSIGN_OR_RETURN(const LoadPlan plan, MakePlan(flags, context));
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   flags.endpoint.Open(context.places, local_cluster));
+  ASSIGN_OR_RETURN(const auto rows, RunLoad(plan, *endpoint.client, context));
+  if (!flags.json) context.out << LoadTableHeader() << "\n";
+  for (const LoadRow& row : rows) {
+    context.out << (flags.json ? ToJson(row) : ToTableLine(row)) << "\n";
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Command LoadCommand(LocalClusterFactory local_cluster) {
+  return {.name = "load",
+          .summary = "open-loop load: latencies, goodput, tau",
+          .run = [local_cluster = std::move(local_cluster)](
+                     Context& context,
+                     Args args) { return Load(local_cluster, context, args); },
+          .interruptible = true};
+}
+
+}  // namespace espalier::cli

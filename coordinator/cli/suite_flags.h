@@ -1,0 +1,31 @@
+#ifndef ESPALIER_COORDINATOR_CLI_SUITE_FLAGS_H_
+#define ESPALIER_COORDINATOR_CLI_SUITE_FLAGS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/context.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/prompt_suite.h"
+
+namespace espalier::cli {
+
+// The flags that say which prompts to ask, for every command that asks many.
+class SuiteFlags {
+ public:
+  void AddTo(FlagSet& flags);
+
+  // At least one. Errors name the file, the line and the field.
+  absl::StatusOr<std::vector<PromptSuite>> Load(Context& context) const;
+
+ private:
+  std::vector<std::string> suites_ = {"chat", "math", "code", "summarise"};
+  std::optional<std::string> prompts_file_;
+  std::optional<std::string> suite_dir_;
+};
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_SUITE_FLAGS_H_

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""`espalier conformance` against drafters of ours, one in Python, and liars."""
+
+import subprocess
+import sys
+import unittest
+
+import live_cluster
+import stubs
+from live_cluster import BIN, CHAR_MODEL, REPO
+
+
+def char_identity(cluster):
+    """What `espalier info` says of the character model: size and fingerprint."""
+    out = subprocess.run([BIN / "espalier", "info", "--address", cluster.address("coordinator")],
+                         capture_output=True, text=True, check=True).stdout
+    words = out.replace(",", " ").split()
+    return words[words.index("tokens") - 1], words[words.index("fingerprint") + 1]
+
+
+def conformance(address):
+    done = subprocess.run([BIN / "espalier", "conformance", address, "--model", CHAR_MODEL,
+                           "--timeout", "10"], capture_output=True, text=True, check=False)
+    failed = [line.removeprefix("FAILED").split(":")[0].strip()
+              for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    return done, failed
+
+
+class ConformanceTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = live_cluster.Cluster()
+        cls.addClassCleanup(cls.cluster.close)
+        cls.identity = char_identity(cls.cluster)
+        cls.stubs = stubs.make()
+
+    def start(self, script, name, *argv):
+        """A drafter in Python; its address."""
+        address = f"unix:{self.cluster.folder}/{name}.sock"
+        self.cluster.start(name, "env", f"PYTHONPATH={self.stubs}", sys.executable, script, *argv,
+                           address, *self.identity)
+        live_cluster.await_true((self.cluster.folder / f"{name}.sock").exists, f"{name} listens")
+        return address
+
+    def assert_conforms(self, address):
+        done, _ = conformance(address)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertGreaterEqual(done.stdout.count("ok  "), 16)
+
+    def test_our_drafters(self):
+        for name in live_cluster.CHAR_DRAFTERS:
+            with self.subTest(name):
+                self.assert_conforms(self.cluster.address(name))
+
+    def test_the_example_in_python(self):
+        self.assert_conforms(self.start(REPO / "deploy/examples/python_drafter/drafter.py",
+                                        "example"))
+
+    def test_liars_are_found(self):
+        script = REPO / "tests/deploy/scripted_drafter.py"
+        for fault in ("cycle", "wrong_token", "not_a_number", "ragged", "huge", "wrong_root",
+                      "wrong_round", "wrong_length", "end_stream"):
+            with self.subTest(fault):
+                done, failed = conformance(self.start(script, fault, fault))
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("proposes valid trees for a text that grows", failed)
+
+    def test_a_service_that_is_no_drafter_fails_every_check(self):
+        done, failed = conformance(self.cluster.address("verifier"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("says hello", failed)
+
+
+if __name__ == "__main__":
+    if why := stubs.missing():
+        print(f"skipped: {why}")
+        sys.exit(0)
+    unittest.main(verbosity=2)

@@ -1,0 +1,66 @@
+"""A relay between two services that delays, stalls and cuts what it carries."""
+
+import socket
+import threading
+import time
+
+
+class Relay:
+    """Listens on a Unix socket and connects to another for each peer."""
+
+    def __init__(self, listen, target):
+        self.latency_s = 0.0  # each way
+        self._target = target
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._pairs = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(listen)
+        self._server.listen()
+        self.address = f"unix:{listen}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def stall(self):
+        """Carries nothing more; connections stay open, as on a dead link."""
+        self._flowing.clear()
+
+    def go_on(self):
+        self._flowing.set()
+
+    def cut(self):
+        """Breaks all connections; new ones are taken."""
+        pairs, self._pairs = self._pairs, []
+        for pair in pairs:
+            for end in pair:
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass  # gone already
+
+    def _accept(self):
+        while True:
+            near, _ = self._server.accept()
+            far = socket.socket(socket.AF_UNIX)
+            try:
+                far.connect(self._target)
+            except OSError:
+                near.close()  # as nobody listens there
+                continue
+            self._pairs.append((near, far))
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=(source, sink), daemon=True).start()
+
+    def _carry(self, source, sink):
+        try:
+            while data := source.recv(1 << 16):
+                # Sums up, as pieces follow each other: a bound from above on what it emulates.
+                time.sleep(self.latency_s)
+                self._flowing.wait()
+                sink.sendall(data)
+        except OSError:
+            pass  # cut
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
