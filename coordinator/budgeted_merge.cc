@@ -17,7 +17,8 @@ class BudgetedMerge final : public MergePolicy {
     return trie.BestFirst(input.max_nodes, [&](int32_t node, int32_t parent,
                                                double parent_score) {
       return parent_score +
-             std::log(input.calibration->Chance(trie, node, parent));
+             std::log(trie.WeightOf(node) *
+                      input.calibration->Chance(trie, node, parent));
     });
   }
 

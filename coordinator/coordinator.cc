@@ -43,6 +43,11 @@ std::vector<std::string> NamesOf(const std::vector<DrafterHandle>& drafters) {
   return names;
 }
 
+void ShowDuty(const DrafterPeer& peer) {
+  peer.metrics->role.Set(static_cast<double>(peer.duty.role));
+  peer.metrics->weight.Set(peer.duty.weight);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(
@@ -73,7 +78,9 @@ Coordinator::Coordinator(Options options, Policies policies)
                     ? options_.drafters[i].info
                     : [] { return std::nullopt; },
         .metrics = &metrics,
-        .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics)}));
+        .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics),
+        .duty = {.role = options_.drafters[i].role}}));
+    ShowDuty(*drafters_.back());
   }
 }
 
@@ -280,6 +287,34 @@ Coordinator::LoadInfo Coordinator::Load() const {
           .max_queued = options_.max_queued};
 }
 
+void Coordinator::SetDuty(DutyChange change, Done<DrafterDuty> done) {
+  scope_.Post(
+      [this, change = std::move(change), done = std::move(done)]() mutable {
+        std::move(done)(Change(change));
+      });
+}
+
+absl::StatusOr<DrafterDuty> Coordinator::Change(const DutyChange& change) {
+  const auto peer =
+      std::find_if(drafters_.begin(), drafters_.end(),
+                   [&](const auto& d) { return d->name == change.drafter; });
+  if (peer == drafters_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("no drafter \"", change.drafter, "\""));
+  }
+  const double weight = change.weight.value_or((*peer)->duty.weight);
+  if (!(weight >= DrafterDuty::kLeastWeight &&
+        weight <= DrafterDuty::kMostWeight)) {
+    return FieldError(
+        "weight", absl::StrCat(weight, " is not in ", DrafterDuty::kLeastWeight,
+                               " .. ", DrafterDuty::kMostWeight));
+  }
+  (*peer)->duty = {.role = change.role.value_or((*peer)->duty.role),
+                   .weight = weight};
+  ShowDuty(**peer);
+  return (*peer)->duty;
+}
+
 std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
   std::vector<DrafterStatus> statuses;
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
@@ -293,7 +328,9 @@ std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
          .circuit_open = metrics.circuit_state.Value() != 0,
          .proposed_tokens = value(metrics.proposed_tokens),
          .accepted_tokens = value(metrics.accepted_tokens),
-         .uniquely_accepted_tokens = value(metrics.uniquely_accepted_tokens)});
+         .uniquely_accepted_tokens = value(metrics.uniquely_accepted_tokens),
+         .duty = {.role = static_cast<DrafterRole>(metrics.role.Value()),
+                  .weight = metrics.weight.Value()}});
   }
   return statuses;
 }

@@ -20,6 +20,7 @@
 #include "common/spec/endpoints.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/draft_fanout.h"
+#include "coordinator/drafter_duty.h"
 #include "coordinator/executor_scope.h"
 #include "coordinator/generation.h"
 #include "coordinator/merge_policy.h"
@@ -37,6 +38,7 @@ struct DrafterHandle {
   // What it says of itself; nullopt: not known yet; null: never. Called on the
   // executor.
   std::function<std::optional<DrafterInfo>()> info = nullptr;
+  DrafterRole role = DrafterRole::kActive;  // at first
 };
 
 // Admits requests and decodes them, several at a time. All state lives on the
@@ -113,8 +115,19 @@ class Coordinator {
     int64_t proposed_tokens = 0;
     int64_t accepted_tokens = 0;
     int64_t uniquely_accepted_tokens = 0;
+    DrafterDuty duty;
   };
   std::vector<DrafterStatus> Drafters() const;
+
+  // What is unset stays.
+  struct DutyChange {
+    std::string drafter;
+    std::optional<DrafterRole> role;
+    std::optional<double> weight;
+  };
+  // From the next round of every session on. `done` hears on the executor:
+  // NOT_FOUND, INVALID_ARGUMENT with the field, or the new duty.
+  void SetDuty(DutyChange change, Done<DrafterDuty> done);
 
  private:
   using Policies = std::map<std::string, std::unique_ptr<MergePolicy>>;
@@ -143,6 +156,7 @@ class Coordinator {
   void Settle();
   void TellIfIdle();
   void ShowLoad();
+  absl::StatusOr<DrafterDuty> Change(const DutyChange& change);
 
   const Options options_;
   const Policies policies_;

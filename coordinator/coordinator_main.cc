@@ -56,14 +56,14 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                                               .epoch = epoch,
                                               .executor = &executor,
                                               .metrics = metrics.get()}));
-  ASSIGN_OR_RETURN(
-      auto runner,
-      ServerRunner::Start(
-          {.config = config.server(),
-           .services = {{"espalier.v1.Inference", &server->service()}},
-           .registry = metrics,
-           .pages = server->StatusPages(),
-           .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
+  ASSIGN_OR_RETURN(auto runner,
+                   ServerRunner::Start({.config = config.server(),
+                                        .services = server->Services(),
+                                        .registry = metrics,
+                                        .pages = server->StatusPages(),
+                                        .drain = [&](absl::Time deadline) {
+                                          server->Drain(deadline);
+                                        }}));
   std::jthread health(
       [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });
   signals.Wait();

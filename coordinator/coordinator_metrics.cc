@@ -114,6 +114,12 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
                                 RequestSecondsBuckets())};
 }
 
+prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
+  prometheus::Histogram::BucketBoundaries buckets;
+  for (int i = 0; i <= 16; ++i) buckets.push_back(i);
+  return buckets;
+}
+
 }  // namespace
 
 void SpecMetrics::Count(const Step& step) const {
@@ -206,6 +212,20 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
           registry_, {.name = "espalier_drafter_circuit_state",
                       .help = "0: closed; 2: open, nobody waits for it",
                       .labels = labels}),
+      .accepted_length = AddHistogram(
+          registry_,
+          {.name = "espalier_drafter_accepted_length",
+           .help = "Tokens in a row that a tree of the drafter foretold, "
+                   "whether it was verified or not; shadows too",
+           .labels = labels},
+          AcceptedBuckets()),
+      .role = AddGauge(registry_, {.name = "espalier_drafter_role",
+                                   .help = "0: off; 1: shadow; 2: active",
+                                   .labels = labels}),
+      .weight = AddGauge(registry_, {.name = "espalier_drafter_weight",
+                                     .help = "Of its tokens, as the operator "
+                                             "has set it",
+                                     .labels = labels}),
       .requests = std::move(outcomes)});
 }
 
@@ -232,8 +252,6 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
          .help = "Accepted draft tokens by depth in the tree",
          .labels = labels}));
   }
-  prometheus::Histogram::BucketBoundaries accepted_buckets;
-  for (int i = 0; i <= 16; ++i) accepted_buckets.push_back(i);
   return std::make_unique<SpecMetrics>(SpecMetrics{
       .num_drafts = counter("num_drafts", "Verifications"),
       .num_budget_nodes = counter(
@@ -250,7 +268,7 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
                        {.name = "espalier_spec_decode_accepted_tokens_per_step",
                         .help = "Accepted draft tokens of a verification",
                         .labels = by_strategy},
-                       accepted_buckets),
+                       AcceptedBuckets()),
       .tree_nodes =
           AddHistogram(registry_,
                        {.name = "espalier_spec_decode_tree_nodes",

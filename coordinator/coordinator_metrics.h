@@ -55,6 +55,9 @@ struct DrafterMetrics {
   prometheus::Histogram& wire_seconds;  // what of it is not drafting
   prometheus::Gauge& up;
   prometheus::Gauge& circuit_state;
+  prometheus::Histogram& accepted_length;  // of its own tree, verified or not
+  prometheus::Gauge& role;                 // a DrafterRole
+  prometheus::Gauge& weight;
   std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
 
   void Count(DraftOutcome outcome) const {

@@ -1,7 +1,10 @@
 #include "coordinator/coordinator_server.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/chat_template.h"
@@ -9,6 +12,24 @@
 #include "coordinator/merge_policies.h"
 
 namespace espalier::coordinator {
+namespace {
+
+absl::Status MarkShadows(const v1::CoordinatorCoreConfig& config,
+                         std::vector<DrafterHandle>& drafters) {
+  for (const std::string& name : config.shadow_drafters()) {
+    const auto found =
+        std::find_if(drafters.begin(), drafters.end(),
+                     [&](const DrafterHandle& d) { return d.name == name; });
+    if (found == drafters.end()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "core.shadow_drafters: no drafter is named \"", name, "\""));
+    }
+    found->role = DrafterRole::kShadow;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 CoordinatorServer::CoordinatorServer(TargetIdentity target)
     : target_(std::move(target)), policies_("strategy") {
@@ -24,6 +45,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   ASSIGN_OR_RETURN(Coordinator::Options core, OptionsFromConfig(config));
   core.executor = options.executor;
   core.drafters = std::move(peers.drafters);
+  RETURN_IF_ERROR(MarkShadows(config, core.drafters));
   core.verifier = peers.verifier;
   core.verifier_info = peers.verifier_info;
   core.policies = &server->policies_;
@@ -36,7 +58,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                        .tokenizer = target.tokenizer.get()};
   auto chat_template = ChatTemplate::Create(target.tokenizer.get());
   if (chat_template.ok()) model.chat_template = *std::move(chat_template);
-  server->service_ = std::make_unique<InferenceService>(
+  server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
+  server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
                                 .model = std::move(model),
                                 .strategies = server->policies_.Names(),
@@ -60,6 +83,11 @@ std::vector<HttpPage> CoordinatorServer::StatusPages() const {
            .body = [status = status_.get()](absl::string_view query) {
              return status->Json(query);
            }}};
+}
+
+std::vector<ServerRunner::Service> CoordinatorServer::Services() {
+  return {{"espalier.v1.Inference", inference_.get()},
+          {"espalier.v1.Admin", admin_.get()}};
 }
 
 CoordinatorServer::~CoordinatorServer() {

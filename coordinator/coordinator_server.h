@@ -13,6 +13,8 @@
 #include "common/base/registry.h"
 #include "common/model/model_identity.h"
 #include "common/rpc/metrics_listener.h"
+#include "common/rpc/server_runner.h"
+#include "coordinator/admin_service.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/inference_service.h"
 #include "coordinator/status_report.h"
@@ -46,7 +48,8 @@ class CoordinatorServer {
   // Ends what is live as UNAVAILABLE. No peer is called afterwards.
   ~CoordinatorServer();
 
-  InferenceService& service() { return *service_; }
+  // For clients, and for operators.
+  std::vector<ServerRunner::Service> Services();
 
   // The status page and what it shows, for ServerRunner. Valid while this is.
   std::vector<HttpPage> StatusPages() const;
@@ -61,7 +64,8 @@ class CoordinatorServer {
   const TargetIdentity target_;
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<InferenceService> service_;
+  std::unique_ptr<InferenceService> inference_;
+  std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;
 };
 

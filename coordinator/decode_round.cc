@@ -61,8 +61,9 @@ void DecodeRound::Learn(const Session& session) {
     calibration_.Learn(trie, emitted);
     trees_.clear();
   }
+  const std::vector<DrafterReturn> returns = fanout_.Returns(session);
   if (!control_) return;
-  control_->Learn({.returns = fanout_.Returns(session),
+  control_->Learn({.returns = returns,
                    .num_tokens = static_cast<int64_t>(emitted.size()),
                    .duration = options_.scope->Now() - started_});
 }

@@ -12,6 +12,7 @@ namespace espalier::coordinator {
 struct DraftCall {
   enum class Attention {
     kNone,     // is not asked
+    kShadow,   // is asked and judged; its tree is not used
     kAsked,    // is asked; the round goes on without it
     kAwaited,  // is asked; the round stands still for it
   };
@@ -22,13 +23,15 @@ struct DraftCall {
 
 // What one drafter did in a round.
 struct DrafterReturn {
-  // Tokens that it foretold in a row, where that helped or was a probe.
+  // Tokens in a row that it foretold: in this round where its tree was used;
+  // else where the text has just settled an earlier one.
   std::optional<int64_t> accepted;
   // From the call to its answer, or for as long as the round stood still for
   // it; zero: neither.
   absl::Duration waited;
   absl::Duration compute;  // inside the drafter, if it has answered
   uint64_t site = 0;       // drafters of one site share cores; 0: its own
+  bool active = true;      // might have been chosen
 };
 
 }  // namespace espalier::coordinator

@@ -7,6 +7,23 @@
 #include "coordinator/accepted_length.h"
 
 namespace espalier::coordinator {
+namespace {
+
+// The operator's word comes first.
+DraftCall::Attention AttentionFor(const DrafterPeer& peer,
+                                  const DraftCall& call) {
+  switch (peer.duty.role) {
+    case DrafterRole::kOff:
+      return DraftCall::Attention::kNone;
+    case DrafterRole::kShadow:
+      return DraftCall::Attention::kShadow;
+    case DrafterRole::kActive:
+      return call.attention;
+  }
+  return call.attention;
+}
+
+}  // namespace
 
 DraftFanout::DraftFanout(const ExecutorScope* scope,
                          std::vector<DrafterPeer*> drafters, int64_t vocab_size,
@@ -27,8 +44,9 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   for (int i = 0; i < num_drafters(); ++i) {
     branches_[i].used = false;
     branches_[i].waited = branches_[i].compute = absl::ZeroDuration();
-    if (calls[i].attention == DraftCall::Attention::kNone) continue;
-    wanted_ |= calls[i].attention == DraftCall::Attention::kAwaited;
+    branches_[i].attention = AttentionFor(*branches_[i].peer, calls[i]);
+    if (branches_[i].attention == DraftCall::Attention::kNone) continue;
+    wanted_ |= branches_[i].attention == DraftCall::Attention::kAwaited;
     const DrafterLink& link = branches_[i].link;
     if (link.may_ask()) {
       Ask(i, session, budget, calls[i], deadline);
@@ -47,8 +65,8 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
                       const DraftCall& call, absl::Time deadline) {
   Branch& branch = branches_[index];
-  branch.probed = call.attention == DraftCall::Attention::kAsked;
-  branch.awaited = !branch.probed && branch.peer->health.worth_waiting_for();
+  branch.awaited = branch.attention == DraftCall::Attention::kAwaited &&
+                   branch.peer->health.worth_waiting_for();
   if (branch.awaited) ++num_awaited_;
   branch.patience = call.patience;
   branch.sent = scope_.Now();
@@ -103,8 +121,8 @@ void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
   branch.waited = now - branch.sent;
-  branch.compute = std::clamp(answer.compute_time, absl::ZeroDuration(),
-                              branch.waited);
+  branch.compute =
+      std::clamp(answer.compute_time, absl::ZeroDuration(), branch.waited);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
       absl::ToDoubleSeconds(branch.waited));
@@ -164,32 +182,43 @@ void DraftFanout::OnDeadline() {
 void DraftFanout::Finish() {
   Drafts drafts;
   for (int i = 0; i < num_drafters(); ++i) {
-    const TokenTree* tree = TreeOf(branches_[i]);
-    if (tree == nullptr) continue;
-    branches_[i].used = true;
-    drafts.trees.push_back(
-        {.drafter = i, .tree = tree, .peer = branches_[i].peer->index});
+    Branch& branch = branches_[i];
+    const TokenTree* tree = TreeOf(branch);
+    if (tree == nullptr || branch.attention == DraftCall::Attention::kShadow) {
+      continue;
+    }
+    branch.used = true;
+    drafts.trees.push_back({.drafter = i,
+                            .tree = tree,
+                            .peer = branch.peer->index,
+                            .weight = branch.peer->duty.weight});
   }
   if (drafts.trees.empty() && wanted_) drafts.degraded = WhyDegraded();
   std::exchange(then_, nullptr)(std::move(drafts));
 }
 
 std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
-  const auto accepted = [&session](const TokenTree& tree, int64_t length) {
-    return AcceptedLength(tree, session.tokens().subspan(length));
-  };
   std::vector<DrafterReturn> returns;
   for (Branch& branch : branches_) {
     DrafterReturn& r = returns.emplace_back();
     r.waited = branch.waited;
     r.compute = branch.compute;
     r.site = branch.site;
-    const auto arrived = branch.link.TakeArrived();
+    r.active = branch.peer->duty.role == DrafterRole::kActive;
+    if (const auto arrived = branch.link.TakeArrived()) {
+      branch.judge.Add(*arrived->tree, arrived->committed_length);
+    }
+    for (int64_t length : branch.judge.Settle(session.tokens())) {
+      branch.peer->metrics->accepted_length.Observe(
+          static_cast<double>(length));
+      if (branch.attention != DraftCall::Attention::kAwaited) {
+        r.accepted = length;
+      }
+    }
     const TokenTree* const used = branch.used ? TreeOf(branch) : nullptr;
     if (used != nullptr) {
-      r.accepted = accepted(*used, committed_length_);
-    } else if (branch.probed && arrived) {
-      r.accepted = accepted(*arrived->tree, arrived->committed_length);
+      r.accepted =
+          AcceptedLength(*used, session.tokens().subspan(committed_length_));
     }
   }
   return returns;

@@ -11,12 +11,14 @@
 #include "absl/types/span.h"
 #include "common/spec/endpoints.h"
 #include "coordinator/draft_call.h"
+#include "coordinator/drafter_duty.h"
 #include "coordinator/drafter_health.h"
 #include "coordinator/drafter_link.h"
 #include "coordinator/executor_scope.h"
 #include "coordinator/feature_log.h"
 #include "coordinator/merge_policy.h"
 #include "coordinator/session.h"
+#include "coordinator/tree_judge.h"
 
 namespace espalier::coordinator {
 
@@ -29,6 +31,7 @@ struct DrafterPeer {
   std::function<std::optional<DrafterInfo>()> info;
   const DrafterMetrics* metrics;
   DrafterHealth health;
+  DrafterDuty duty = {};
 };
 
 // Asks the drafters of one session for trees and collects those that come in
@@ -76,13 +79,14 @@ class DraftFanout {
   struct Branch {
     DrafterPeer* peer;
     DrafterLink link;
+    TreeJudge judge;
     bool awaited = false;  // the round stands still for it
     absl::Duration patience;
     absl::Time sent;
     absl::Time deadline;
     uint64_t site = 0;
     // Since the last Collect.
-    bool probed = false;    // asked, not awaited
+    DraftCall::Attention attention = DraftCall::Attention::kNone;
     bool used = false;      // its tree went into the merge
     absl::Duration waited;  // from `sent` to the answer or to giving up
     absl::Duration compute;

@@ -17,7 +17,7 @@ int64_t Reach(absl::Span<const DrafterReturn> returns,
               absl::Span<const DraftWorth> worth, int without) {
   int64_t reach = 0;
   for (int i = 0; i < static_cast<int>(returns.size()); ++i) {
-    if (i == without || !worth[i].asked) continue;
+    if (i == without || !worth[i].asked || !returns[i].active) continue;
     reach = std::max(reach, returns[i].accepted.value_or(0));
   }
   return reach;
@@ -28,6 +28,7 @@ int64_t Reach(absl::Span<const DrafterReturn> returns,
 DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
     : worth_(std::move(prior)),
       sites_(worth_.size(), 0),
+      active_(worth_.size(), true),
       next_probe_(kFirstProbe) {}
 
 absl::Duration DrafterChoice::Patience(int drafter,
@@ -49,6 +50,8 @@ void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
 void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
   const int64_t reach = Reach(returns, worth_, -1);
   for (int i = 0; i < num_drafters(); ++i) {
+    active_[i] = returns[i].active;
+    if (!active_[i]) continue;
     if (worth_[i].asked) {
       worth_[i].tokens.Observe(
           static_cast<double>(reach - Reach(returns, worth_, i)));
@@ -89,7 +92,7 @@ double DrafterChoice::SecondsWithChanged(int other) const {
   std::map<uint64_t, double> by_site;
   double longest = 0;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (worth_[i].asked == (i == other)) continue;
+    if (!active_[i] || worth_[i].asked == (i == other)) continue;
     const double seconds = worth_[i].seconds.mean();
     longest = std::max(
         longest, sites_[i] == 0 ? seconds : by_site[sites_[i]] += seconds);
@@ -103,6 +106,7 @@ void DrafterChoice::Reconsider(double tokens_per_second) {
   int best = -1;
   double best_gain = kWorthAChange;
   for (int i = 0; i < num_drafters(); ++i) {
+    if (!active_[i]) continue;
     const double seconds = SecondsWithChanged(i) - now;
     const double tokens = worth_[i].tokens.mean();
     const double gain =

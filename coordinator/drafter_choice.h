@@ -42,7 +42,9 @@ class DrafterChoice {
   int num_drafters() const { return static_cast<int>(worth_.size()); }
 
   std::vector<DraftWorth> worth_;
+  // As they last came back.
   std::vector<uint64_t> sites_;
+  std::vector<bool> active_;
   int64_t round_ = 0;
   int64_t next_probe_;
   int64_t last_change_ = 0;

@@ -15,6 +15,7 @@ struct DraftedTree {
   int drafter = 0;  // index of the drafter: its bit in `provenance`
   const TokenTree* tree = nullptr;
   int peer = 0;  // the drafter among all of the coordinator: see Calibration
+  double weight = 1;  // of its tokens, see DrafterDuty
 };
 
 struct MergeInput {

@@ -70,6 +70,7 @@ void TokenTrie::Insert(const DraftedTree& drafted) {
     const Opinion opinion = {
         .drafter = drafted.drafter,
         .peer = drafted.peer,
+        .weight = drafted.weight,
         .rank = ranks[i],
         .log_prob = tree.log_probs[i],
         .conditional = tree.log_probs[i] - tree.log_probs[parent]};
@@ -92,6 +93,14 @@ int TokenTrie::NumVoices(int32_t parent) const {
     }
   }
   return voices;
+}
+
+double TokenTrie::WeightOf(int32_t node) const {
+  double weight = 0;
+  for (const Opinion& opinion : nodes_[node].opinions) {
+    weight = std::max(weight, opinion.weight);
+  }
+  return weight;
 }
 
 TokenTree TokenTrie::BestFirst(int64_t max_nodes, Score score) const {

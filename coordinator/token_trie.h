@@ -21,8 +21,9 @@ class TokenTrie {
 
   // What one drafter says of a node.
   struct Opinion {
-    int drafter = 0;        // its bit in `provenance`
-    int peer = 0;           // see DraftedTree
+    int drafter = 0;  // its bit in `provenance`
+    int peer = 0;     // see DraftedTree
+    double weight = 1;
     int rank = 1;           // of the node among the drafter's for the parent
     float log_prob = 0;     // of the path to the node
     float conditional = 0;  // log-probability, given the path to the parent
@@ -44,6 +45,8 @@ class TokenTrie {
   int32_t ChildOf(int32_t parent, TokenId token) const;  // kNone: no such child
   // How many drafters go on behind the node.
   int NumVoices(int32_t parent) const;
+  // The largest of the opinions' weights. REQUIRES: not the root.
+  double WeightOf(int32_t node) const;
 
   // The max_nodes best nodes, root excluded, best first. `score` says what a
   // node is worth, given what its parent is; it is taken down to that if it is

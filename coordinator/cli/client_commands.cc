@@ -9,6 +9,7 @@ std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster) {
       LoadCommand(local_cluster),
       InfoCommand(),
       CheckCommand(),
+      DraftersCommand(),
       ConformanceCommand(),
       TokenizeCommand(),
       NgramCommand(),

@@ -14,6 +14,7 @@ Command BenchCommand(LocalClusterFactory local_cluster);
 Command LoadCommand(LocalClusterFactory local_cluster);
 Command InfoCommand();
 Command CheckCommand();
+Command DraftersCommand();
 Command ConformanceCommand();
 Command TokenizeCommand();
 Command NgramCommand();

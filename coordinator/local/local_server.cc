@@ -35,8 +35,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
   ASSIGN_OR_RETURN(
       server->runner_,
       ServerRunner::Start({.config = config.server(),
-                           .services = {{"espalier.v1.Inference",
-                                         &server->coordinator_->service()}},
+                           .services = server->coordinator_->Services(),
                            .registry = server->metrics_,
                            .pages = server->coordinator_->StatusPages(),
                            .drain = [coordinator = server->coordinator_.get()](

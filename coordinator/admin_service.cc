@@ -1,0 +1,79 @@
+#include "coordinator/admin_service.h"
+
+#include <optional>
+#include <string>
+
+#include "common/rpc/status_convert.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+namespace {
+
+v1::DrafterRole ToProto(DrafterRole role) {
+  switch (role) {
+    case DrafterRole::kOff:
+      return v1::DRAFTER_ROLE_OFF;
+    case DrafterRole::kShadow:
+      return v1::DRAFTER_ROLE_SHADOW;
+    case DrafterRole::kActive:
+      return v1::DRAFTER_ROLE_ACTIVE;
+  }
+  return v1::DRAFTER_ROLE_UNSPECIFIED;
+}
+
+absl::StatusOr<DrafterRole> FromProto(v1::DrafterRole role) {
+  switch (role) {
+    case v1::DRAFTER_ROLE_OFF:
+      return DrafterRole::kOff;
+    case v1::DRAFTER_ROLE_SHADOW:
+      return DrafterRole::kShadow;
+    case v1::DRAFTER_ROLE_ACTIVE:
+      return DrafterRole::kActive;
+    default:
+      return FieldError("role", "not ACTIVE, SHADOW or OFF");
+  }
+}
+
+void Fill(const std::string& name, const DrafterDuty& duty,
+          v1::DrafterDuty& out) {
+  out.set_name(name);
+  out.set_role(ToProto(duty.role));
+  out.set_weight(duty.weight);
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* AdminService::ListDrafters(
+    grpc::CallbackServerContext* context, const v1::ListDraftersRequest*,
+    v1::ListDraftersResponse* response) {
+  for (const Coordinator::DrafterStatus& drafter : coordinator_.Drafters()) {
+    Fill(drafter.name, drafter.duty, *response->add_drafters());
+  }
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* AdminService::SetDrafter(
+    grpc::CallbackServerContext* context, const v1::SetDrafterRequest* request,
+    v1::DrafterDuty* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Coordinator::DutyChange change = {.drafter = request->name()};
+  if (request->has_role()) {
+    const absl::StatusOr<DrafterRole> role = FromProto(request->role());
+    if (!role.ok()) {
+      reactor->Finish(ToGrpcStatus(role.status()));
+      return reactor;
+    }
+    change.role = *role;
+  }
+  if (request->has_weight()) change.weight = request->weight();
+  coordinator_.SetDuty(change, [reactor, response, name = request->name()](
+                                   const absl::StatusOr<DrafterDuty>& duty) {
+    if (duty.ok()) Fill(name, *duty, *response);
+    reactor->Finish(ToGrpcStatus(duty.status()));
+  });
+  return reactor;
+}
+
+}  // namespace espalier::coordinator
