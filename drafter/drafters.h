@@ -32,8 +32,9 @@ struct DrafterOptions {
 absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
     const DrafterOptions& options);
 
-// Looks up the last tokens in a table made beforehand (ngram_table.h). Option:
-// table (path of the file, required).
+// Looks up the last tokens in a table made beforehand (ngram_table.h). Options:
+// table (path of the file, required), and those of sampled_tree.h: it can draw
+// its trees, for rules that read laws.
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
     const DrafterOptions& options);
 

@@ -15,6 +15,7 @@
 #include "drafter/ngram_table.h"
 #include "drafter/ngram_table_file.h"
 #include "drafter/option_reader.h"
+#include "drafter/sampled_tree.h"
 #include "drafter/tree_builder.h"
 
 namespace espalier::drafter {
@@ -22,17 +23,20 @@ namespace {
 
 class NgramDrafter final : public Drafter {
  public:
-  NgramDrafter(NgramTable table, const TreeShape& shape)
-      : table_(std::move(table)), shape_(shape) {}
+  NgramDrafter(NgramTable table, const TreeShape& shape, SampledShape sampled)
+      : table_(std::move(table)), shape_(shape), sampled_(std::move(sampled)) {}
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
     std::vector<TokenTree> trees;
     for (const SequenceView& view : batch) {
-      trees.push_back(
-          BuildTree(view, shape_, [&](absl::Span<const TokenId> path) {
-            return NextTokenLaw(view.tokens, path);
-          }));
+      const auto law = [&](absl::Span<const TokenId> path) {
+        return NextTokenLaw(view.tokens, path);
+      };
+      const bool samples = !sampled_.branches.empty();
+      trees.push_back(samples && !view.sampling.greedy()
+                          ? BuildSampledTree(view, sampled_, law)
+                          : BuildTree(view, shape_, law));
     }
     return trees;
   }
@@ -55,6 +59,7 @@ class NgramDrafter final : public Drafter {
 
   const NgramTable table_;
   const TreeShape shape_;
+  const SampledShape sampled_;
 };
 
 absl::Status CheckFits(const NgramTable::Content& content,
@@ -81,6 +86,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
   OptionReader reader("ngram", options.options);
   const std::string path = reader.RequiredText("table");
   const TreeShape shape = ReadTreeShape(reader);
+  const SampledShape sampled = ReadSampledShape(reader);
   RETURN_IF_ERROR(reader.Finish());
   absl::StatusOr<NgramTable> table = ReadNgramTable(path);
   if (!table.ok()) {
@@ -88,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
         "drafter ngram: option table: ", table.status().message()));
   }
   RETURN_IF_ERROR(CheckFits(table->content(), options, path));
-  return std::make_unique<NgramDrafter>(*std::move(table), shape);
+  return std::make_unique<NgramDrafter>(*std::move(table), shape, sampled);
 }
 
 }  // namespace espalier::drafter

@@ -98,6 +98,42 @@ absl::StatusOr<FeatureContract> FromProto(const v1::FeatureContract& message) {
   return contract;
 }
 
+absl::Status ReadSlots(const v1::TokenTree& message, TokenTree& tree) {
+  const int n = message.slot_node_size();
+  if (message.slot_law_size() != n) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tree: columns of unequal length: ", n, " slot_nodes, ",
+                     message.slot_law_size(), " slot_laws"));
+  }
+  ASSIGN_OR_RETURN(const std::vector<int32_t> nodes,
+                   Int32Column("tree.slot_node", message.slot_node()));
+  for (int i = 0; i < n; ++i) {
+    tree.slots.push_back({.node = nodes[i], .law = message.slot_law(i)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadLaws(const v1::TokenTree& message, TokenTree& tree) {
+  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                   Int32Column("tree.law_token", message.law_token()));
+  const absl::Span<const uint32_t> weights(message.law_weight().data(),
+                                           message.law_weight_size());
+  uint64_t sizes = 0;
+  for (uint32_t size : message.law_size()) sizes += size;
+  if (sizes != tokens.size() || sizes != weights.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tree: laws of ", sizes, " tokens in all, but ", tokens.size(),
+        " law_tokens, ", weights.size(), " law_weights"));
+  }
+  size_t begin = 0;
+  for (uint32_t size : message.law_size()) {
+    tree.laws.Add(absl::MakeConstSpan(tokens).subspan(begin, size),
+                  weights.subspan(begin, size));
+    begin += size;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 v1::TokenTree ToProto(const TokenTree& tree) {
@@ -107,6 +143,16 @@ v1::TokenTree ToProto(const TokenTree& tree) {
   message.mutable_log_prob()->Add(tree.log_probs.begin(), tree.log_probs.end());
   message.mutable_provenance()->Add(tree.provenance.begin(),
                                     tree.provenance.end());
+  for (const DraftSlot& slot : tree.slots) {
+    message.add_slot_node(slot.node);
+    message.add_slot_law(slot.law);
+  }
+  for (int32_t i = 0; i < tree.laws.size(); ++i) {
+    const DraftLaw law = tree.laws[i];
+    message.add_law_size(static_cast<uint32_t>(law.tokens.size()));
+    message.mutable_law_token()->Add(law.tokens.begin(), law.tokens.end());
+    message.mutable_law_weight()->Add(law.weights.begin(), law.weights.end());
+  }
   return message;
 }
 
@@ -125,6 +171,8 @@ absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message) {
   tree.log_probs.assign(message.log_prob().begin(), message.log_prob().end());
   tree.provenance.assign(message.provenance().begin(),
                          message.provenance().end());
+  RETURN_IF_ERROR(ReadSlots(message, tree));
+  RETURN_IF_ERROR(ReadLaws(message, tree));
   return tree;
 }
 

@@ -20,6 +20,12 @@ TokenTree SmallTree() {
   tree.Add(0, 11, -1.5f);
   tree.Add(1, 999, -2.0f);
   tree.provenance = {0, 1, 2, uint64_t{1} << 63};
+  tree.slots = {{.node = 1, .law = 0},
+                {.node = 2},
+                {.node = 1, .law = 0},
+                {.node = 3, .law = 1}};
+  tree.laws.Add({10, 12}, {kLawTotal - 1, 1});
+  tree.laws.Add({999}, {kLawTotal});
   return tree;
 }
 
@@ -28,6 +34,12 @@ void ExpectEqual(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.parents, b.parents);
   EXPECT_EQ(a.log_probs, b.log_probs);
   EXPECT_EQ(a.provenance, b.provenance);
+  EXPECT_EQ(a.slots, b.slots);
+  ASSERT_EQ(a.laws.size(), b.laws.size());
+  for (int32_t i = 0; i < a.laws.size(); ++i) {
+    EXPECT_EQ(a.laws[i].tokens, b.laws[i].tokens);
+    EXPECT_EQ(a.laws[i].weights, b.laws[i].weights);
+  }
 }
 
 void ExpectEqual(const SequenceUpdate& a, const SequenceUpdate& b) {
@@ -185,6 +197,15 @@ TEST(Convert, RefusesColumnsOfUnequalLength) {
   tree = ToProto(SmallTree());
   tree.add_provenance(1);
   ExpectRefused(tree, "5 provenances");
+  tree = ToProto(SmallTree());
+  tree.add_slot_law(0);
+  ExpectRefused(tree, "4 slot_nodes, 5 slot_laws");
+  tree = ToProto(SmallTree());
+  tree.add_law_weight(1);
+  ExpectRefused(tree, "laws of 3 tokens in all, but 3 law_tokens, 4 law");
+  tree = ToProto(SmallTree());
+  tree.set_law_size(0, ~uint32_t{0});
+  ExpectRefused(tree, "laws of 4294967296 tokens in all");
 }
 
 TEST(Convert, RefusesNumbersThatDoNotFit) {

@@ -1,9 +1,12 @@
 #include "common/spec/token_tree.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -140,6 +143,87 @@ TEST(TokenTreeValidate, RefusesTreesDeeperThanTheLimit) {
   TokenTree tree = ValidTree();
   tree.Add(4, 1, -2.0f);
   EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: depth 4, limit 3"));
+}
+
+// Nodes 1 and 3 drawn, 1 twice; the others chosen.
+TokenTree TreeWithLaws() {
+  TokenTree tree = ValidTree();
+  const TokenId a = tree.tokens[1], b = tree.tokens[3];
+  const std::vector<TokenId> tokens = {std::min(a, b), std::max(a, b)};
+  tree.laws.Add(tokens, {kLawTotal / 4, kLawTotal / 4 * 3});
+  tree.slots = {{.node = 1, .law = 0},
+                {.node = 2},
+                {.node = 1, .law = 0},
+                {.node = 4},
+                {.node = 3, .law = 0}};
+  return tree;
+}
+
+TEST(TokenTreeValidate, TakesTreesWithLaws) {
+  EXPECT_TRUE(TreeWithLaws().Validate(kLimits).ok());
+}
+
+TEST(TokenTreeValidate, RefusesSlotsThatCannotBe) {
+  TokenTree tree = TreeWithLaws();
+  tree.slots[0].node = 0;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 0: has a slot"));
+  tree = TreeWithLaws();
+  tree.slots[0].node = 5;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: has a slot"));
+  for (int32_t law : {-2, 1}) {
+    tree = TreeWithLaws();
+    tree.slots[2].law = law;
+    EXPECT_THAT(ErrorOf(tree), HasSubstr("node 1: drawn from law"));
+  }
+  tree = TreeWithLaws();
+  tree.slots[1].law = 0;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 2: drawn from a law that lacks"));
+  tree = TreeWithLaws();
+  tree.slots.pop_back();
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 3: has no slot"));
+  tree = TreeWithLaws();
+  tree.slots.resize(TokenTree::kMaxFinds * 5 + 1, {.node = 2});
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("321 slots, limit 320"));
+}
+
+TEST(TokenTreeValidate, RefusesWhatIsNoLaw) {
+  const struct {
+    std::vector<TokenId> tokens;
+    std::vector<uint32_t> weights;
+    const char* problem;
+  } cases[] = {
+      {{}, {}, "the weights do not sum"},
+      {{1}, {kLawTotal - 1}, "the weights do not sum"},
+      {{1, 2}, {kLawTotal, kLawTotal}, "the weights do not sum"},
+      {{1, 2}, {kLawTotal, 0}, "a weight is 0"},
+      {{2, 1}, {kLawTotal - 1, 1}, "tokens do not ascend"},
+      {{1, 1}, {kLawTotal - 1, 1}, "tokens do not ascend"},
+      {{-1}, {kLawTotal}, "a token is no token"},
+      {{1 << 30}, {kLawTotal}, "a token is no token"},
+  };
+  for (const auto& test : cases) {
+    TokenTree tree = TreeWithLaws();
+    tree.laws.Add(test.tokens, test.weights);
+    EXPECT_THAT(ErrorOf(tree), HasSubstr("law 1: ")) << test.problem;
+    EXPECT_THAT(ErrorOf(tree), HasSubstr(test.problem));
+  }
+}
+
+TEST(LawWeights, SumUpAndAreWithinOneOfTheirShare) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<double> logit(0, 4);
+  for (size_t size : {1, 2, 7, 20, 1000}) {
+    std::vector<double> law(size);
+    double sum = 0;
+    for (double& p : law) sum += p = std::exp(logit(random));
+    const std::vector<uint32_t> weights = LawWeights(law);
+    EXPECT_EQ(std::accumulate(weights.begin(), weights.end(), uint64_t{0}),
+              kLawTotal);
+    for (size_t i = 0; i < size; ++i) {
+      EXPECT_NEAR(weights[i], law[i] / sum * kLawTotal, 1);
+    }
+  }
+  EXPECT_EQ(LawWeights({0, 1, 0}), (std::vector<uint32_t>{0, kLawTotal, 0}));
 }
 
 TokenTree RandomTree(int64_t nodes, std::mt19937_64& random) {

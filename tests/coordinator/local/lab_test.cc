@@ -2,6 +2,7 @@
 #include <cmath>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -176,6 +177,109 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
           absl::StrCat("{", kTwoTrees, R"(, "policy": "oak", "nodes": 2})"));
   EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("known: disjoint, route, single, union"));
+}
+
+// One draw, p against q: SpS accepts sum min(p, q) = 0.7.
+constexpr char kOneDraw[] = R"("vocab": 3, "depth": 1,
+    "target": {"": [0.2, 0.3, 0.5], "0": [0.1, 0.1, 0.8], "1": [0.6, 0.2, 0.2],
+               "2": [0.5, 0.5, 0]},
+    "drafters": [{"": [0.4, 0.4, 0.2]}],
+    "tree": [{"parent": 0, "drafter": 0, "kind": "sampled"}])";
+
+TEST(LabTest, LawIsTheTargetsAndSaysWhatIsAccepted) {
+  const Result result =
+      Lab({"law"}, absl::StrCat("{", kOneDraw, R"(, "rule": "tv-sps"})"));
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json out = json::parse(result.out);
+  EXPECT_LT(out["max_error"], 1e-12);
+  EXPECT_NEAR(out["expected_accepted"], 0.7, 1e-6);
+  EXPECT_EQ(out["law"].size(), 9u);
+  EXPECT_NEAR(out["law"]["1,0"], 0.18, 1e-12);
+  EXPECT_EQ(out["law"]["2,2"], 0.0);
+}
+
+TEST(LabTest, LawTakesChosenAndRestTokens) {
+  // The likeliest of 0.4, 0.4, 0.2 is 0; the rest is 2/3, 1/3.
+  const Result result = Lab({"law"}, R"({"vocab": 3, "depth": 0,
+      "target": {"": [0.2, 0.3, 0.5]}, "drafters": [], "tree": [],
+      "rule": "walk"})");
+  EXPECT_EQ(result.code, 0) << result.err;
+  const Result greedy_plus_one = Lab({"law"}, R"({"vocab": 3, "depth": 1,
+      "target": {"": [0.2, 0.3, 0.5], "0": [1, 0, 0], "1": [1, 0, 0],
+                 "2": [1, 0, 0]},
+      "drafters": [{"": [0.4, 0.4, 0.2]}],
+      "tree": [{"parent": 0, "drafter": 0, "kind": "top", "rank": 0},
+               {"parent": 0, "drafter": 0, "kind": "rest", "rank": 1}],
+      "rule": "lvseq-sps"})");
+  ASSERT_EQ(greedy_plus_one.code, 0) << greedy_plus_one.err;
+  const json out = json::parse(greedy_plus_one.out);
+  EXPECT_LT(out["max_error"], 1e-12);
+  EXPECT_NEAR(out["expected_accepted"], 0.2 + 0.3 + 1.0 / 3, 1e-6);
+}
+
+TEST(LabTest, LawNamesTheFieldThatIsWrong) {
+  const auto with = [](const std::string& from, const std::string& to) {
+    std::string input = absl::StrCat("{", kOneDraw, R"(, "rule": "tv-sps"})");
+    const size_t at = input.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return input.replace(at, from.size(), to);
+  };
+  const struct {
+    std::string in;
+    const char* problem;
+  } cases[] = {
+      {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
+      {with("sampled", "drawn"), "tree[0].kind: must be sampled, top or rest"},
+      {with("sampled", "top"), "tree[0]: needs \"rank\""},
+      {with("\"drafter\": 0", "\"drafter\": 1"), "tree[0].drafter: must be"},
+      {with("\"parent\": 0", "\"parent\": 1"), "tree[0].parent: must be"},
+      {with("0.4, 0.4, 0.2", "0.4, 0.4, 0.3"), "drafters[0].: sums to 1.1"},
+      {with("0.4, 0.4, 0.2", "0.4, 0.6"), "drafters[0].: must be a list of 3"},
+      {with("{\"\": [0.4, 0.4, 0.2]}", "{}"),
+       "drafters[0]: needs the law after \"\""},
+      {with("\"1\": [0.6, 0.2, 0.2],", ""), "target: needs the law after"},
+      {with("\"1\"", "\"7\""), "target: \"7\" is no context"},
+      {with("\"1\"", "\"1,1\""), "target: \"1,1\" is longer than depth"},
+      {with("\"vocab\": 3", "\"vocab\": 65"), "vocab: must be an integer"},
+  };
+  for (const auto& test : cases) {
+    const Result result = Lab({"law"}, test.in);
+    EXPECT_EQ(result.code, 2) << test.in;
+    EXPECT_THAT(result.err, HasSubstr(test.problem)) << test.in;
+  }
+}
+
+TEST(LabTest, ToyHasARowForEachRuleAndShape) {
+  const Result result =
+      Lab({"toy", "--seeds", "3", "--trees", "10", "--depth", "2", "--shapes",
+           "multichain,complete", "--rules", "tv-gr,lv-gr,lvseq-gr,walk"});
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json rows = json::parse(result.out);
+  ASSERT_EQ(rows.size(), 8u);
+  EXPECT_EQ(rows[0]["shape"], "multichain");
+  EXPECT_EQ(rows[0]["rule"], "tv-gr");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_LT(rows[i]["max_error"], 1e-9);
+    EXPECT_NEAR(rows[i]["block_efficiency"],
+                1 + rows[i]["accepted"].get<double>(), 1e-12);
+    if (i % 4 == 1 || i % 4 == 2) {
+      EXPECT_GT(rows[i]["accepted"], rows[i - 1]["accepted"]);
+    }
+  }
+  EXPECT_LT(rows[3]["accepted"], 1);
+}
+
+TEST(LabTest, ToyNamesTheFlagThatIsWrong) {
+  for (const auto& [flag, value, problem] :
+       {std::tuple{"--vocab", "1", "--vocab"},
+        {"--shapes", "oak", "--shapes: unknown shape \"oak\""},
+        {"--schemes", "oak", "--schemes: unknown scheme \"oak\""},
+        {"--rules", "oak", "unknown rule \"oak\"; known: bv"},
+        {"--rho", "1.5", "--rho"}}) {
+    const Result result = Lab({"toy", "--seeds", "1", flag, value});
+    EXPECT_EQ(result.code, 2) << flag;
+    EXPECT_THAT(result.err, HasSubstr(problem));
+  }
 }
 
 }  // namespace
