@@ -70,7 +70,7 @@ class SampledTreeBuilder {
   }
 
   // The likeliest tokens after a node, at the request's temperature; likeliest
-  // first, ties to the lower id; relative to the likeliest.
+  // first, ties to the lower id. Not normalised.
   std::vector<Candidate> Law(int32_t node) const {
     std::vector<TokenId> path;
     for (int32_t i : tree_.PathTo(node)) path.push_back(tree_.tokens[i]);
@@ -81,10 +81,8 @@ class SampledTreeBuilder {
                                                 : a.token < b.token;
               });
     if (std::ssize(law) > shape_.top) law.resize(shape_.top);
-    const double best = law.empty() ? 0 : law[0].log_prob;
     for (Candidate& candidate : law) {
-      candidate.log_prob =
-          (candidate.log_prob - best) / view_.sampling.temperature;
+      candidate.log_prob /= view_.sampling.temperature;
     }
     return law;
   }
@@ -102,7 +100,9 @@ class SampledTreeBuilder {
     }
   }
 
+  // `possible`: likeliest first.
   int32_t AddLaw(absl::Span<const Candidate> possible) {
+    const double largest = possible[0].log_prob;  // so that not all underflow
     std::vector<Candidate> by_token(possible.begin(), possible.end());
     std::sort(by_token.begin(), by_token.end(),
               [](const Candidate& a, const Candidate& b) {
@@ -110,7 +110,7 @@ class SampledTreeBuilder {
               });
     std::vector<double> probabilities;
     for (const Candidate& candidate : by_token) {
-      probabilities.push_back(std::exp(candidate.log_prob));
+      probabilities.push_back(std::exp(candidate.log_prob - largest));
     }
     const std::vector<uint32_t> weights = LawWeights(probabilities);
     std::vector<TokenId> tokens;

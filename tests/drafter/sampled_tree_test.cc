@@ -29,9 +29,10 @@ std::vector<Candidate> Law(absl::Span<const TokenId> path) {
 class SampledTreeTest : public ::testing::Test {
  protected:
   TokenTree Build(const SampledShape& shape) {
-    const SequenceView view = {.tokens = tokens_,
-                               .sampling = {.temperature = 1, .seed = seed_},
-                               .budget = budget_};
+    const SequenceView view = {
+        .tokens = tokens_,
+        .sampling = {.temperature = temperature_, .seed = seed_},
+        .budget = budget_};
     return BuildSampledTree(view, shape, Law);
   }
   static void ExpectValid(const TokenTree& tree) {
@@ -41,6 +42,7 @@ class SampledTreeTest : public ::testing::Test {
   }
 
   std::vector<TokenId> tokens_ = {1, 2, 3};
+  float temperature_ = 1;
   uint64_t seed_ = 5;
   DraftBudget budget_ = {.max_nodes = 64, .max_depth = 8};
 };
@@ -82,6 +84,14 @@ TEST_F(SampledTreeTest, GreedyPlusOneDrawsTheLastFromTheOthers) {
   EXPECT_EQ(tree.laws[0].tokens[0], 2);
   EXPECT_EQ(tree.slots, (std::vector<DraftSlot>{
                             {.node = 1}, {.node = 2}, {.node = 3, .law = 0}}));
+}
+
+TEST_F(SampledTreeTest, TemperatureSharpensLawsWithoutLosingThem) {
+  temperature_ = 0.01f;
+  const TokenTree tree = Build({.branches = {3}, .greedy_plus_one = true});
+  ExpectValid(tree);
+  ASSERT_EQ(tree.laws.size(), 1);
+  EXPECT_EQ(tree.laws[0].tokens, (std::vector<TokenId>{2}));
 }
 
 TEST_F(SampledTreeTest, CutsLawsToTheLikeliest) {
