@@ -12,6 +12,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+from relay import Relay
+
 REPO = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
 CHAR_MODEL = REPO / "deploy/models/nanogpt-char"
@@ -62,23 +64,29 @@ class Processes:
 
 
 class Cluster(Processes):
-    """Verifier, drafters and a coordinator."""
+    """Verifier, drafters and a coordinator. `relayed`: peers that the coordinator
+    reaches through `relays[name]`. `others`: more drafters, name -> address."""
 
-    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None):
+    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None, relayed=(),
+                 others=None):
         super().__init__()
         drafters = drafters or CHAR_DRAFTERS
         self.services = ("coordinator", "verifier", *drafters)
+        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
+                       for name in relayed}
+        self._argv = {}
+        self._processes = {}
+        reach = {name: self.relays[name].address if name in relayed else self.address(name)
+                 for name in ("verifier", *drafters)} | (others or {})
         self._start("verifier", f'engine {{ model: "{model}" threads: 1 }}')
         for name, (kind, options) in drafters.items():
             pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
                             for key, value in options.items())
             self._start(name, f'engine {{ name: "{name}" type: "{kind}" model: "{model}"{pairs} }}')
-        self._start("coordinator", f'model: "{model}" verifier: "{self.address("verifier")}"' +
-                    "".join(f' drafters {{ name: "{name}" address: "{self.address(name)}" }}'
-                            for name in drafters), coordinator_settings)
-        await_true(lambda: subprocess.run(
-            [BIN / "espalier", "check", self.address("coordinator")],
-            capture_output=True, check=False).returncode == 0, "the coordinator serves")
+        self._start("coordinator", f'model: "{model}" verifier: "{reach.pop("verifier")}"' +
+                    "".join(f' drafters {{ name: "{name}" address: "{address}" }}'
+                            for name, address in reach.items()), coordinator_settings)
+        self.await_serving("coordinator")
 
     def address(self, name):
         return f"unix:{self.folder}/{name}.sock"
@@ -88,8 +96,21 @@ class Cluster(Processes):
         path.write_text(f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
                         f'address_file: "{self.folder}/{name}.addresses" }}\n{config}\n')
         program = name if name in ("verifier", "coordinator") else "drafter"
-        self.start(name, BIN / f"espalier-{program}", "--config", path,
-                   *(word for setting in settings for word in ("--set", setting)))
+        self._argv[name] = [BIN / f"espalier-{program}", "--config", path,
+                            *(word for setting in settings for word in ("--set", setting))]
+        self.restart(name)
+
+    def restart(self, name):
+        """Starts a service that has ended, or was never started."""
+        self._processes[name] = self.start(name, *self._argv[name])
+
+    def process(self, name):
+        return self._processes[name]
+
+    def await_serving(self, name):
+        await_true(lambda: subprocess.run(
+            [BIN / "espalier", "check", self.address(name)],
+            capture_output=True, check=False).returncode == 0, f"{name} serves")
 
     def http_address(self, name):
         """HOST:PORT of the service's metrics."""

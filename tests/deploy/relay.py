@@ -44,7 +44,8 @@ class Relay:
             try:
                 far.connect(self._target)
             except OSError:
-                near.close()  # as nobody listens there
+                near.close()  # as where nobody listens
+                far.close()
                 continue
             self._pairs.append((near, far))
             for source, sink in ((near, far), (far, near)):
@@ -63,4 +64,5 @@ class Relay:
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
-                pass
+                pass  # gone already
+        source.close()  # the other thread closes the sink, its source

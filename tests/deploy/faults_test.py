@@ -1,0 +1,343 @@
+#!/usr/bin/env python3
+"""Faults between and inside real processes while texts are streamed. Every
+stream is recorded and checked: nothing lost, doubled or reordered, and the text
+is the one without the fault. deploy/FAULTS.md is the table.
+
+    faults_test.py [--long]    with a soak of 15 minutes
+"""
+
+import concurrent.futures
+import os
+import random
+import re
+import signal
+import sys
+import threading
+import time
+import unittest
+
+import live_cluster
+import stubs
+from conformance_test import char_identity
+from live_cluster import REPO
+
+PROMPT = "First of all, what is the matter with the king?\n"
+SERVICES_OF_A_TEXT = ("coordinator", "verifier", "lookup", "bigram")
+SOAK_S = 15 * 60
+
+
+class Recorded:
+    """One stream, message by message, and how it ended."""
+
+    def __init__(self):
+        self.messages, self.code, self.summary = [], None, None
+
+    @property
+    def tokens(self):
+        return [token for message in self.messages for token in message.token_ids]
+
+    def problems(self, expected):
+        """What is wrong with the record of a stream that ended well."""
+        if self.code is not None:
+            return [f"ended with {self.code}"]
+        steps = [m.step for m in self.messages if m.token_ids]
+        problems = []
+        if steps != sorted(set(steps)):
+            problems.append(f"steps doubled or reordered: {steps}")
+        if self.summary is None:
+            problems.append("no summary")
+        elif self.summary.usage.completion_tokens != len(self.tokens):
+            problems.append("tokens lost: fewer than the summary counts")
+        if self.tokens != expected:
+            problems.append(f"another text: {self.tokens} instead of {expected}")
+        return problems
+
+
+class Client:
+    """Streams texts from a coordinator and records them."""
+
+    def __init__(self, address):
+        import grpc
+        from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
+        self._grpc, self._pb = grpc, pb
+        self._channel = grpc.insecure_channel(address, options=[
+            ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)])
+        self._stub = inference_pb2_grpc.InferenceStub(self._channel)
+
+    def request(self, seed=5, tokens=160, speculate=True):
+        return self._pb.GenerateRequest(
+            prompt=PROMPT, temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True,
+            speculation=self._pb.SpeculationOptions(enabled=speculate))
+
+    def open(self, **options):
+        return self._stub.Generate(self.request(**options), timeout=60, wait_for_ready=True)
+
+    def generate(self, on_message=lambda number: None, **options):
+        record = Recorded()
+        try:
+            for number, message in enumerate(self.open(**options)):
+                record.messages.append(message)
+                if message.HasField("summary"):
+                    record.summary = message.summary
+                on_message(number)
+        except self._grpc.RpcError as error:
+            record.code = error.code().name
+        return record
+
+    def generate_retrying(self, **options):
+        """As a client with gRPC's retry policy: what was refused as UNAVAILABLE
+        before its first token is asked again."""
+        end = time.monotonic() + live_cluster.PATIENCE_S
+        while True:
+            record = self.generate(**options)
+            if record.code != "UNAVAILABLE" or record.messages or time.monotonic() > end:
+                return record
+            time.sleep(0.1)
+
+    def close(self):
+        self._channel.close()
+
+
+def gauges(cluster, service, name):
+    """Values of all series of a metric."""
+    return [float(value) for value in
+            re.findall(rf"^{name}(?:{{[^}}]*}})? (\S+)$", cluster.scrape(service), re.M)]
+
+
+def counter(cluster, name, **labels):
+    total = 0
+    for found, value in re.findall(rf"^{name}{{([^}}]*)}} (\S+)$",
+                                   cluster.scrape("coordinator"), re.M):
+        if all(f'{key}="{wanted}"' in found for key, wanted in labels.items()):
+            total += float(value)
+    return total
+
+
+def in_midstream(action):
+    """An on_message that does `action` once, behind the third message."""
+    return lambda number: action() if number == 3 else None
+
+
+class FaultsTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.stubs = stubs.make()
+        reference = live_cluster.Cluster()
+        cls.addClassCleanup(reference.close)
+        cls.identity = char_identity(reference)
+        cls.reference = reference
+        client = Client(reference.address("coordinator"))
+        cls.addClassCleanup(client.close)
+        cls.texts = {seed: client.generate(seed=seed, speculate=False).tokens
+                     for seed in range(5, 13)}
+
+    def cluster(self, *settings, **options):
+        cluster = live_cluster.Cluster(settings, **options)
+        self.addCleanup(cluster.close)
+        client = Client(cluster.address("coordinator"))
+        self.addCleanup(client.close)
+        return cluster, client
+
+    def assert_unharmed(self, record, seed=5):
+        self.assertEqual(record.problems(self.texts[seed]), [])
+
+    def await_idle(self, cluster):
+        """Every service has forgotten every session, and the pool is empty."""
+        def held():
+            return [(name, value) for name in SERVICES_OF_A_TEXT
+                    for value in gauges(cluster, name, "espalier_sessions_open")
+                    + gauges(cluster, name, "espalier_kv_tokens_used") if value]
+        live_cluster.await_true(lambda: not held(), "no session is left")
+
+    # ---- drafters that misbehave ----
+
+    def scripted(self, fault):
+        address = f"unix:{self.reference.folder}/{fault}.sock"
+        self.reference.start(fault, "env", f"PYTHONPATH={self.stubs}", sys.executable,
+                             REPO / "tests/deploy/scripted_drafter.py", fault, address,
+                             *self.identity)
+        return address
+
+    def test_a_drafter_that_lies_is_found_out_and_changes_nothing(self):
+        for fault in ("cycle", "wrong_token", "not_a_number", "ragged", "huge", "wrong_root",
+                      "wrong_round", "wrong_length", "end_stream", "slow"):
+            with self.subTest(fault):
+                cluster, client = self.cluster(others={"liar": self.scripted(fault)})
+
+                def is_counted():
+                    self.assert_unharmed(client.generate())
+                    return any(counter(cluster, "espalier_drafter_requests_total",
+                                       drafter="liar", outcome=outcome)
+                               for outcome in ("malformed", "error", "timeout"))
+                live_cluster.await_true(is_counted, f"{fault} is counted")
+
+    def test_a_drafter_of_another_vocabulary_is_refused_and_changes_nothing(self):
+        size, fingerprint = self.identity
+        address = f"unix:{self.reference.folder}/other.sock"
+        self.reference.start("other", "env", f"PYTHONPATH={self.stubs}", sys.executable,
+                             stubs.EXAMPLE / "drafter.py", address, int(size) + 1, fingerprint)
+        cluster, client = self.cluster(others={"other": address})
+        live_cluster.await_true(
+            lambda: '"state":"refused"' in live_cluster.get(
+                f"http://{cluster.http_address('coordinator')}/status.json"), "it is refused")
+        self.assert_unharmed(client.generate())
+
+    # ---- links ----
+
+    def test_latency_of_50_ms_on_every_link(self):
+        cluster, client = self.cluster("core.draft_timeout_ms=1000",
+                                       relayed=("verifier", "lookup", "bigram"))
+        for relay in cluster.relays.values():
+            relay.latency_s = 0.05
+        self.assert_unharmed(client.generate())
+
+    def test_a_stalled_link_to_a_drafter(self):
+        cluster, client = self.cluster(relayed=("bigram",))
+        relay = cluster.relays["bigram"]
+        self.assert_unharmed(client.generate(in_midstream(relay.stall)))
+        relay.go_on()
+        self.assert_unharmed(client.generate())
+
+    def test_a_stalled_link_to_the_verifier(self):
+        cluster, client = self.cluster(relayed=("verifier",))
+        relay = cluster.relays["verifier"]
+
+        def stall():
+            relay.stall()
+            threading.Timer(2, relay.go_on).start()
+        self.assert_unharmed(client.generate(in_midstream(stall)))
+
+    def test_links_that_are_cut_again_and_again(self):
+        cluster, client = self.cluster(relayed=("verifier", "lookup", "bigram"))
+
+        def cut(number):
+            if number % 10 == 3:
+                for relay in cluster.relays.values():
+                    relay.cut()
+        for seed in self.texts:
+            self.assert_unharmed(client.generate(cut, seed=seed), seed)
+        self.await_idle(cluster)
+
+    def test_a_half_open_connection_frees_what_it_held(self):
+        cluster, _ = self.cluster(relayed=("coordinator",))
+        relay = cluster.relays["coordinator"]
+        client = Client(relay.address)
+        self.addCleanup(client.close)
+        stream = client.open(tokens=2000)
+        next(stream)
+        relay.stall()  # the client's machine is gone, and says nothing
+        self.await_idle(cluster)
+
+    # ---- clients ----
+
+    def test_a_thousand_cancels_at_random_moments_leave_nothing(self):
+        cluster, client = self.cluster("core.max_queued_requests=1000")
+        dice = random.Random(1)
+
+        def ask_and_cancel(_):
+            stream = client.open(seed=dice.randrange(100), tokens=60)
+            try:
+                for _, _ in zip(range(dice.randrange(8)), stream):
+                    pass
+            finally:
+                stream.cancel()
+        before = gauges(cluster, "coordinator", "process_open_fds")
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(ask_and_cancel, range(1000)))
+        self.await_idle(cluster)
+        self.assertLessEqual(gauges(cluster, "coordinator", "process_open_fds")[0], before[0] + 8)
+        self.assert_unharmed(client.generate())
+
+    def test_a_slow_reader_holds_up_nobody(self):
+        _, client = self.cluster()
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(client.generate, lambda number: time.sleep(0.02))
+            for seed in self.texts:
+                self.assert_unharmed(client.generate(seed=seed), seed)
+            self.assert_unharmed(slow.result())
+
+    # ---- operations ----
+
+    def test_a_rolling_restart_fails_no_request(self):
+        cluster, client = self.cluster("server.drain_seconds=20")
+        stop = threading.Event()
+        failures, served = [], []
+
+        def ask(seed):
+            while not stop.is_set():
+                problems = client.generate_retrying(seed=seed).problems(self.texts[seed])
+                failures.extend(problems)
+                served.append(seed)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            askers = [pool.submit(ask, seed) for seed in range(5, 9)]
+            for name in ("lookup", "bigram", "verifier", "coordinator"):
+                so_far = len(served)
+                cluster.process(name).send_signal(signal.SIGTERM)
+                self.assertEqual(cluster.process(name).wait(timeout=60), 0, name)
+                cluster.restart(name)
+                cluster.await_serving(name)
+                live_cluster.await_true(lambda: len(served) > so_far + 4, "texts after a restart")
+            stop.set()
+            for asker in askers:
+                asker.result()
+        self.assertEqual(failures, [])
+
+    def test_overload_refuses_at_once_and_serves_whom_it_took(self):
+        _, client = self.cluster("core.max_running_requests=2", "core.max_queued_requests=4")
+        with concurrent.futures.ThreadPoolExecutor(60) as pool:
+            records = list(pool.map(lambda _: client.generate(), range(60)))
+        taken = [record for record in records if record.code is None]
+        refused = [record for record in records if record.code]
+        self.assertGreaterEqual(len(taken), 6)
+        self.assertGreater(len(refused), 0)
+        self.assertEqual({record.code for record in refused}, {"RESOURCE_EXHAUSTED"})
+        self.assertFalse(any(record.messages for record in refused))
+        for record in taken:
+            self.assert_unharmed(record)
+
+    def test_a_full_disk_for_logs_is_no_reason_to_stop(self):
+        cluster, client = self.cluster()
+        for name in ("verifier", "coordinator"):
+            cluster.process(name).kill()
+            cluster.process(name).wait()
+            argv = " ".join(str(word) for word in cluster.process(name).args)
+            cluster.start(name, "bash", "-c", f"exec {argv} >/dev/full 2>&1")
+            cluster.await_serving(name)
+        self.assert_unharmed(client.generate())
+
+    @unittest.skipUnless("--long" in sys.argv or os.environ.get("ESPALIER_SOAK_S"), "--long")
+    def test_a_soak_leaves_memory_descriptors_and_threads_flat(self):
+        cluster, client = self.cluster()
+        end = time.monotonic() + float(os.environ.get("ESPALIER_SOAK_S", SOAK_S))
+
+        def ask(seed):
+            while time.monotonic() < end:
+                self.assert_unharmed(client.generate(seed=seed), seed)
+
+        def sizes():
+            return {name: (gauges(cluster, name, "process_resident_memory_bytes")[0],
+                           gauges(cluster, name, "process_open_fds")[0],
+                           len(os.listdir(f"/proc/{cluster.process(name).pid}/task")))
+                    for name in SERVICES_OF_A_TEXT}
+        for seed in self.texts:  # warm
+            self.assert_unharmed(client.generate(seed=seed), seed)
+        time.sleep(10)
+        before = sizes()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(ask, range(5, 9)))
+        self.await_idle(cluster)
+        for name, (memory, descriptors, threads) in sizes().items():
+            with self.subTest(name, before=before[name], after=(memory, descriptors, threads)):
+                self.assertLess(memory, before[name][0] * 1.1 + (16 << 20))
+                self.assertLessEqual(descriptors, before[name][1] + 8)
+                self.assertLessEqual(threads, before[name][2] + 8)
+
+
+if __name__ == "__main__":
+    if why := stubs.missing():
+        print(f"skipped: {why}")
+        sys.exit(0)
+    sys.argv = [word for word in sys.argv if word != "--long"] + (
+        ["FaultsTest.test_a_soak_leaves_memory_descriptors_and_threads_flat"]
+        if "--long" in sys.argv else [])
+    unittest.main(verbosity=2)
