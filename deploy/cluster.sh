@@ -7,6 +7,7 @@
 #   deploy/cluster.sh status   exit status 0: every service is SERVING
 #   deploy/cluster.sh address  prints where clients connect
 #   deploy/cluster.sh metrics  prints where the metrics are
+#   deploy/cluster.sh page     prints where the coordinator's status page is
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -190,10 +191,15 @@ status() {
   return "$all"
 }
 
+# metrics_of SERVICE PATH: where that is served over HTTP.
+metrics_of() {
+  sed -nE "s|.*metrics_listen: \"(.*)\".*|http://\1$2|p" "$(config_of "$1")"
+}
+
 metrics() {
   local service
   for service in "${services[@]}"; do
-    sed -nE 's|.*metrics_listen: "(.*)".*|http://\1/metrics|p' "$(config_of "$service")"
+    metrics_of "$service" /metrics
   done
 }
 
@@ -208,8 +214,9 @@ case ${1:-} in
   status) status ;;
   address) address coordinator ;;
   metrics) metrics ;;
+  page) metrics_of coordinator '/' ;;
   *)
-    echo "usage: deploy/cluster.sh start|stop|status|address|metrics" >&2
+    echo "usage: deploy/cluster.sh start|stop|status|address|metrics|page" >&2
     exit 2
     ;;
 esac

@@ -66,10 +66,10 @@ ask() {
   [[ ! -t 1 ]] || printf '\r\e[K'
   speed=$(field speed <"$with")
   plain_speed=$(field speed <"$without")
-  printf '\ntau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); metrics: %s\n' \
+  printf '\ntau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); see it work: %s\n' \
     "$(field tau <"$with")" "$speed" "$plain_speed" \
     "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "?" }')" \
-    "$("$here/cluster.sh" metrics | paste -sd ' ')"
+    "$("$here/cluster.sh" page)"
   rm -f "$with" "$without"
 }
 

@@ -137,7 +137,7 @@ class Prometheus:
     def __init__(self, cluster, port):
         self.url = f"http://127.0.0.1:{port}"
         jobs = {"coordinator": ["coordinator"], "verifier": ["verifier"],
-                "drafter": ["lookup", "bigram"]}
+                "drafter": cluster.services[2:]}
         config = cluster.folder / "prometheus.yml"
         # JSON is YAML.
         config.write_text(json.dumps({
@@ -184,8 +184,7 @@ class Browser:
 
     def __init__(self, folder):
         self._argv = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
-                      "--hide-scrollbars", f"--user-data-dir={folder}/chromium",
-                      "--virtual-time-budget=6000"]
+                      "--hide-scrollbars", f"--user-data-dir={folder}/chromium"]
 
     def _run(self, *argv):
         return subprocess.run([*self._argv, *argv], capture_output=True, text=True,
@@ -193,7 +192,8 @@ class Browser:
 
     def document(self, url):
         """The page's elements after its scripts ran, as HTML."""
-        return self._run("--dump-dom", url)
+        return self._run("--virtual-time-budget=6000", "--dump-dom", url)
 
     def screenshot(self, url, path, width=1500, height=1000):
-        self._run(f"--window-size={width},{height}", f"--screenshot={path}", url)
+        self._run("--virtual-time-budget=6000", f"--window-size={width},{height}",
+                  f"--screenshot={path}", url)
