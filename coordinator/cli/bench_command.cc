@@ -19,9 +19,9 @@ namespace {
 constexpr char kUsage[] =
     R"(Usage: espalier bench [--suite A,B | --prompts FILE.jsonl] [FLAGS]
 
-Compares ways of decoding on prompt suites. A mode is "plain", a strategy, or a
-strategy with drafters: "single:lookup", "union:lookup+bigram". The modes take
-turns prompt by prompt, with the same seeds.
+Compares ways of decoding on prompt suites. A mode is "plain" or a strategy, which
+may name drafters and nodes: "single:lookup", "union:lookup+bigram@8". The modes
+take turns prompt by prompt, with the same seeds.
 
 tau: tokens per verification. tokens/s: behind the first message of a stream.
 speedup: against plain of this run. draft .. other: milliseconds of a round;
@@ -32,7 +32,7 @@ plain; others are named on standard error.)";
 struct BenchFlags {
   EndpointFlags endpoint;
   SuiteFlags suites;
-  std::vector<std::string> modes = {"plain", "union"};
+  std::vector<std::string> modes = {"plain", "budgeted"};
   std::vector<float> temperatures = {0};
   std::optional<uint32_t> nodes;
   uint32_t max_tokens = 128;
@@ -46,7 +46,7 @@ struct BenchFlags {
 
 void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
   suites.AddTo(flags);
-  flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
+  flags.Add({"--modes", "A,B", "default plain,budgeted"}, &modes);
   flags.Add({"--temperature", "T,T", "default 0"}, &temperatures);
   flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
             &nodes);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
@@ -13,18 +14,25 @@ namespace {
 absl::StatusOr<BenchMode> ParseBenchMode(const std::string& name) {
   BenchMode mode{.name = name};
   if (name == "plain") return mode;
-  const size_t colon = name.find(':');
-  mode.strategy = name.substr(0, colon);
+  const size_t at = name.find('@');
+  uint32_t nodes = 0;
+  const bool good_nodes =
+      at == std::string::npos || absl::SimpleAtoi(name.substr(at + 1), &nodes);
+  if (at != std::string::npos) mode.nodes = nodes;
+  const std::string who = name.substr(0, at);
+  const size_t colon = who.find(':');
+  mode.strategy = who.substr(0, colon);
   if (colon != std::string::npos) {
-    mode.drafters = absl::StrSplit(name.substr(colon + 1), '+');
+    mode.drafters = absl::StrSplit(who.substr(colon + 1), '+');
   }
   const bool empty_drafter =
       std::find(mode.drafters.begin(), mode.drafters.end(), "") !=
       mode.drafters.end();
-  if (mode.strategy.empty() || mode.strategy == "plain" || empty_drafter) {
+  if (mode.strategy.empty() || mode.strategy == "plain" || empty_drafter ||
+      !good_nodes) {
     return absl::InvalidArgumentError(
         absl::StrCat("--modes: \"", name,
-                     "\" is not plain, STRATEGY or STRATEGY:DRAFTER+DRAFTER"));
+                     "\" is not plain or STRATEGY[:DRAFTER+DRAFTER][@NODES]"));
   }
   return mode;
 }
@@ -35,6 +43,7 @@ void BenchMode::ApplyTo(v1::SpeculationOptions& options) const {
   options.set_enabled(!is_plain());
   if (is_plain()) return;
   options.set_strategy(strategy);
+  if (nodes) options.set_max_nodes(*nodes);
   options.mutable_drafters()->Assign(drafters.begin(), drafters.end());
 }
 

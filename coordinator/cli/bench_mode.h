@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COORDINATOR_CLI_BENCH_MODE_H_
 #define ESPALIER_COORDINATOR_CLI_BENCH_MODE_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,12 +11,14 @@
 
 namespace espalier::cli {
 
-// A way of decoding that a benchmark compares: "plain", a strategy ("union"),
-// or a strategy with its drafters ("single:lookup", "union:lookup+bigram").
+// A way of decoding that a benchmark compares: "plain", or a strategy
+// ("union"), which may name its drafters and its nodes ("single:lookup",
+// "union:lookup+bigram@8").
 struct BenchMode {
   std::string name;                   // as given
   std::string strategy;               // empty: plain decoding
   std::vector<std::string> drafters;  // empty: all
+  std::optional<uint32_t> nodes;      // unset: as the benchmark has it
 
   bool is_plain() const { return strategy.empty(); }
   void ApplyTo(v1::SpeculationOptions& options) const;

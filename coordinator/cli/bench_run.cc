@@ -37,11 +37,16 @@ absl::StatusOr<std::vector<BenchRow>> BenchRun::Run(const PromptSuite& suite) {
       row.suite = suite.name;
       row.mode = plan_.modes[m].name;
       row.temperature = plan_.temperatures[t];
-      row.nodes = plan_.modes[m].is_plain() ? 0 : plan_.nodes;
+      row.nodes = NodesOf(plan_.modes[m]);
       tallies[t][m].Fill(row, plain ? &tallies[t][*plain] : nullptr);
     }
   }
   return rows;
+}
+
+std::optional<uint32_t> BenchRun::NodesOf(const BenchMode& mode) const {
+  if (mode.is_plain()) return 0;
+  return mode.nodes ? mode.nodes : plan_.nodes;
 }
 
 absl::StatusOr<std::vector<Answer>> BenchRun::AskAll(const SuitePrompt& prompt,

@@ -47,6 +47,7 @@ class BenchRun {
   void ReportMismatches(const SuitePrompt& prompt, float temperature,
                         const std::vector<Answer>& answers);
   void ReportProgress(const PromptSuite& suite, size_t done, size_t of);
+  std::optional<uint32_t> NodesOf(const BenchMode& mode) const;
   std::optional<size_t> PlainIndex() const;
 
   const BenchPlan& plan_;

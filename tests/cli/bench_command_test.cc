@@ -217,9 +217,11 @@ TEST_F(BenchCommand, InterruptEndsTheRun) {
 TEST_F(BenchCommand, BadInputIsExit2) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--modes", "plain,plain"}, "--modes: \"plain\" is there twice"},
-      {{"--modes", "single:"}, "--modes: \"single:\" is not plain, STRATEGY"},
-      {{"--modes", ":lookup"}, "is not plain, STRATEGY"},
-      {{"--modes", "plain:lookup"}, "is not plain, STRATEGY"},
+      {{"--modes", "single:"}, "--modes: \"single:\" is not plain or STRATEGY"},
+      {{"--modes", ":lookup"}, "is not plain or STRATEGY"},
+      {{"--modes", "plain:lookup"}, "is not plain or STRATEGY"},
+      {{"--modes", "union@many"}, "is not plain or STRATEGY"},
+      {{"--modes", "plain@4"}, "is not plain or STRATEGY"},
       {{"--modes", ""}, "--modes: in \"\": an element is empty"},
       {{"--limit", "0"}, "--limit: must be above 0"},
       {{"--prompts", "/no/such.jsonl"}, "cannot open /no/such.jsonl"},

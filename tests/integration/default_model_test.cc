@@ -77,7 +77,7 @@ TEST_F(DefaultModelTest, SpeculationDoesNotChangeAChatAnswer) {
       const Generated plain =
           Ask(question, temperature, [](auto& s) { s.set_enabled(false); });
       EXPECT_FALSE(plain.text.empty());
-      for (const char* strategy : {"union", "disjoint", "route"}) {
+      for (const char* strategy : {"budgeted", "union", "disjoint", "route"}) {
         const Generated drafted = Ask(
             question, temperature, [&](auto& s) { s.set_strategy(strategy); });
         EXPECT_EQ(drafted.token_ids, plain.token_ids)
@@ -95,7 +95,10 @@ TEST_F(DefaultModelTest, EveryShippedDrafterIsOftenRight) {
     for (float temperature : {0.0f, 1.0f}) {
       const Generated drafted =
           Ask("What is 12 times 7? Explain it to me.", temperature,
-              [&](auto& s) { s.add_drafters(name); });
+              [&](auto& s) {
+                s.add_drafters(name);
+                s.set_max_nodes(16);
+              });
       const v1::SpecStats& stats = drafted.summary.spec_stats();
       EXPECT_GT(2 * stats.num_accepted_draft_tokens(), stats.num_spec_steps())
           << name << " at temperature " << temperature;

@@ -289,6 +289,7 @@ class FeaturesTest : public ::testing::Test {
   void Run(bool speculate, testing::FinishedGeneration& result,
            std::function<void()> pause = nullptr) {
     coordinator::GenerationRequest request;
+    request.speculation.max_nodes = 16;
     request.request_id = "r";
     for (TokenId i = 0; i < 50; ++i) request.prompt.push_back(i * 7 % 256);
     request.max_tokens = 150;

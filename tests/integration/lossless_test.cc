@@ -64,8 +64,11 @@ TEST_F(LosslessTest, FiltersNodeBudgetAndStrategyDoNotChangeTheText) {
   request.set_top_k(8);
   request.set_top_p(0.9f);
   const Generated plain = Run(Plain(request));
+  v1::GenerateRequest adaptive = request;
+  adaptive.clear_speculation();
+  EXPECT_EQ(Run(adaptive).token_ids, plain.token_ids) << "nodes that pay";
   for (uint32_t nodes : {1, 3, 14, 64}) {
-    for (const char* strategy : {"union", "single"}) {
+    for (const char* strategy : {"budgeted", "union", "single"}) {
       v1::GenerateRequest drafted = request;
       drafted.mutable_speculation()->set_max_nodes(nodes);
       drafted.mutable_speculation()->set_strategy(strategy);

@@ -105,6 +105,7 @@ class PartialTreeTest : public ::testing::Test {
 
   void Run(testing::FinishedGeneration& result) {
     coordinator::GenerationRequest request;
+    request.speculation.max_nodes = 16;
     request.request_id = "r";
     request.prompt = {3, 1, 4, 1, 5};
     request.max_tokens = 12;
