@@ -295,7 +295,7 @@ TEST(VerifyEngine, SaysWhatItIs) {
   EXPECT_EQ(info.epoch, 5u);
   EXPECT_EQ(info.max_context, 200);
   EXPECT_EQ(info.max_tree_nodes, 19);  // the root takes one of the rows
-  EXPECT_THAT(info.rules, ElementsAre("walk"));
+  EXPECT_THAT(info.rules, ::testing::Contains("walk"));
   EXPECT_THAT(info.eos_token_ids, ElementsAre(2));
   EXPECT_EQ(info.device, "script, float32, 1 threads, scripted");
   EXPECT_EQ(info.pass_costs, options.pass_costs);
