@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAre;
 using Json = nlohmann::json;
 using testing::FakeAnswer;
 
@@ -133,6 +134,19 @@ TEST_F(BenchCommand, RowsHoldEveryFieldOfTheContract) {
   EXPECT_EQ(rows[0]["rounds"], 18);
 }
 
+TEST_F(BenchCommand, ModeMayNameItsNodes) {
+  const std::vector<Json> rows = Rows({"--prompts", prompts_, "--nodes", "4",
+                                       "--modes", "union,single:lookup@7"});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0]["nodes"], 4);
+  EXPECT_EQ(rows[1]["nodes"], 7);
+  std::vector<uint32_t> asked;
+  for (const auto& request : server_.requests()) {
+    asked.push_back(request.speculation().max_nodes());
+  }
+  EXPECT_THAT(asked, UnorderedElementsAre(4, 7, 4, 7));
+}
+
 TEST_F(BenchCommand, SpeedupIsAgainstPlainOfTheSameRun) {
   const std::vector<Json> rows =
       Rows({"--prompts", prompts_, "--modes", "union,single:lookup,plain"});
@@ -160,8 +174,8 @@ TEST_F(BenchCommand, TextThatDiffersFromPlainIsCountedAndNamed) {
   const CliResult result = Run({"bench", "--json", "--prompts", prompts_});
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr(R"("same_text":1)"));
-  EXPECT_THAT(result.err, HasSubstr("prompt b, temperature 0: union differs "
-                                    "from plain at token 5"));
+  EXPECT_THAT(result.err, HasSubstr("prompt b, temperature 0: budgeted "
+                                    "differs from plain at token 5"));
 }
 
 TEST_F(BenchCommand, LimitCutsEverySuite) {
@@ -188,7 +202,7 @@ TEST_F(BenchCommand, TableHasOneLineForEachRow) {
       absl::StrSplit(result.out, '\n', absl::SkipEmpty());
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[0].size(), lines[1].size());
-  EXPECT_THAT(lines[2], HasSubstr("union"));
+  EXPECT_THAT(lines[2], HasSubstr("budgeted"));
   EXPECT_THAT(lines[2], HasSubstr("400.00"));
   EXPECT_THAT(lines[2], HasSubstr("2/2"));
 }

@@ -45,6 +45,31 @@ TEST(FeaturesTest, AreNotAskedForWhenNobodyWantsThem) {
   }
 }
 
+// Confidence routing (arXiv 2603.27027) may choose any of them in any round.
+TEST(FeaturesTest, DrafterThatIsNeverChosenIsKeptAsOneThatAlwaysIs) {
+  ToyCluster routed(2), alone(1);
+  // Both are right; the second is less sure, so the first is chosen.
+  routed.drafters[1]->Behave({.corrupt = [](Proposal& p) {
+    for (size_t i = 1; i < p.tree.log_probs.size(); ++i) {
+      p.tree.log_probs[i] -= 1;
+    }
+  }});
+  routed.drafters[1]->wanted = alone.drafters[0]->wanted = Taps({1, 5});
+  GenerationRequest request = ToyCluster::Request(9 * 21);
+  request.speculation.strategy = "route";
+  EXPECT_EQ(routed.Run(request).report.spec.drafters[1].proposed, 0);
+  alone.Run(request);
+  const auto& unchosen = routed.drafters[1]->requests();
+  const auto& chosen = alone.drafters[0]->requests();
+  ASSERT_EQ(unchosen.size(), chosen.size());
+  ASSERT_GE(chosen.size(), 21u);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    EXPECT_EQ(unchosen[i].update.prefix_hash, chosen[i].update.prefix_hash);
+    EXPECT_EQ(unchosen[i].update.new_tokens, chosen[i].update.new_tokens);
+    EXPECT_EQ(unchosen[i].features, chosen[i].features);
+  }
+}
+
 TEST(FeaturesTest, EachPositionIsSentOnce) {
   ToyCluster cluster(1);
   cluster.drafters[0]->wanted = Taps({3});

@@ -81,8 +81,8 @@ TEST_F(CommandTest, LabReadsAndWritesJson) {
 
 TEST_F(CommandTest, ServicesAndOneProcessSayTheSame) {
   for (const char* temperature : {"0", "1"}) {
-    const std::vector<std::string> sampling = {"--temperature", temperature,
-                                               "--seed", "9", "--nodes", "16"};
+    const std::vector<std::string> sampling = {
+        "--temperature", temperature, "--seed", "9", "--nodes", "16"};
     std::vector<std::string> remote = {"--address",
                                        cluster_.Address("coordinator")};
     remote.insert(remote.end(), sampling.begin(), sampling.end());

@@ -93,12 +93,11 @@ TEST_F(DefaultModelTest, SpeculationDoesNotChangeAChatAnswer) {
 TEST_F(DefaultModelTest, EveryShippedDrafterIsOftenRight) {
   for (const char* name : {"chat", "math", "block"}) {
     for (float temperature : {0.0f, 1.0f}) {
-      const Generated drafted =
-          Ask("What is 12 times 7? Explain it to me.", temperature,
-              [&](auto& s) {
-                s.add_drafters(name);
-                s.set_max_nodes(16);
-              });
+      const Generated drafted = Ask("What is 12 times 7? Explain it to me.",
+                                    temperature, [&](auto& s) {
+                                      s.add_drafters(name);
+                                      s.set_max_nodes(16);
+                                    });
       const v1::SpecStats& stats = drafted.summary.spec_stats();
       EXPECT_GT(2 * stats.num_accepted_draft_tokens(), stats.num_spec_steps())
           << name << " at temperature " << temperature;

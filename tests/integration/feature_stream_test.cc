@@ -263,8 +263,7 @@ class FeaturesTest : public ::testing::Test {
         {.executor = &executor_,
          .drafters = {{.name = "checking",
                        .endpoint = &skipping_,
-                       .features =
-                           [this] { return drafter_.info()->features; }}},
+                       .info = [this] { return drafter_.info(); }}},
          .verifier = &verifier_,
          .verifier_info = [this] { return verifier_.info(); },
          .policies = &policies_,

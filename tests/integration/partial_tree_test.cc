@@ -78,9 +78,7 @@ class PartialTreeTest : public ::testing::Test {
     coordinator::RegisterMergePolicies(policies_);
     auto made = coordinator::Coordinator::Create(
         {.executor = &executor_,
-         .drafters = {{.name = "hanging",
-                       .endpoint = &drafter_,
-                       .features = [] { return FeatureContract(); }}},
+         .drafters = {{.name = "hanging", .endpoint = &drafter_}},
          .verifier = &verifier_,
          .verifier_info = [] { return Info(); },
          .policies = &policies_,

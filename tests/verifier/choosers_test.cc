@@ -128,9 +128,12 @@ TEST(GumbelChooser, CountsTheNearTieOfAGreedyLaw) {
   const std::vector<TokenId> tokens = {4};
   const std::vector<float> weights = {0.0f};
   GumbelChooser chooser(1);
-  EXPECT_EQ(chooser.Draw(0, {tokens, weights, /*near_tie=*/false}), 4);
+  EXPECT_EQ(chooser.Draw(0, {.tokens = tokens, .log_weights = weights}), 4);
   EXPECT_EQ(chooser.near_ties(), 0);
-  EXPECT_EQ(chooser.Draw(1, {tokens, weights, /*near_tie=*/true}), 4);
+  EXPECT_EQ(
+      chooser.Draw(
+          1, {.tokens = tokens, .log_weights = weights, .near_tie = true}),
+      4);
   EXPECT_EQ(chooser.near_ties(), 1);
 }
 

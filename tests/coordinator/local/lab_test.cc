@@ -176,7 +176,7 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
       Lab({"merge"},
           absl::StrCat("{", kTwoTrees, R"(, "policy": "oak", "nodes": 2})"));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("known: disjoint, route, single, union"));
+  EXPECT_THAT(result.err, HasSubstr("known: budgeted, disjoint, route, single, union"));
 }
 
 // One draw, p against q: SpS accepts sum min(p, q) = 0.7.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kVocab = 3;
 constexpr int64_t kLength = 3;
-constexpr int kTexts = 1000000;
+constexpr int kTexts = ESPALIER_SAMPLED_TEXTS;
 constexpr double kSignificance = 1e-6;
 
 // A model after some tokens.
