@@ -58,7 +58,9 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
     ++spec.degraded_steps;
     metrics_.Count(*result.degraded);
   }
-  if (spec_metrics_ == nullptr || result.verdict.rule != spec.rule) {
+  // A root alone needs no rule, whatever was asked for.
+  const bool applied = num_nodes > 0 && result.verdict.rule != spec.rule;
+  if (spec_metrics_ == nullptr || applied) {
     spec.rule = result.verdict.rule;
     spec_metrics_ = &metrics_.Spec(spec.strategy, spec.rule);
   }
