@@ -23,7 +23,7 @@ TRAFFIC_S = 60
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else REPO / "deploy/pictures").absolute()
     cluster = live_cluster.Cluster(
-        ["core.status_text=true", "core.max_nodes=12", "core.draft_timeout_ms=200"], model=MODEL,
+        ["core.status_text=true", "core.draft_timeout_ms=200"], model=MODEL,
         drafters=DRAFTERS | {"lookup": ("prompt_lookup", {})})
     try:
         prometheus = live_cluster.Prometheus(cluster, live_cluster.free_port())
