@@ -86,11 +86,13 @@ class Client:
 
     def generate_retrying(self, **options):
         """As a client with gRPC's retry policy: what was refused as UNAVAILABLE
-        before its first token is asked again."""
+        before its first token is asked again. So is what reaches a server in the
+        moment in which it closes: gRPC ends such calls as CANCELLED."""
         end = time.monotonic() + live_cluster.PATIENCE_S
         while True:
             record = self.generate(**options)
-            if record.code != "UNAVAILABLE" or record.messages or time.monotonic() > end:
+            refused = record.code in ("UNAVAILABLE", "CANCELLED") and not record.messages
+            if not refused or time.monotonic() > end:
                 return record
             time.sleep(0.1)
 
