@@ -55,13 +55,18 @@ double Calibration::BestChance(const TokenTrie::Node& node) const {
   return best;
 }
 
+size_t Calibration::CellOf(const TokenTrie::Node& node, int num_voices) {
+  const size_t proposers = std::min<size_t>(node.opinions.size(), kMaxCount);
+  // Twins may hide whom a drafter ranked first.
+  const int voices = std::clamp(num_voices, 1, kMaxCount);
+  return (proposers - 1) * kMaxCount + voices - 1;
+}
+
 double Calibration::Chance(const TokenTrie& trie, int32_t node,
                            int32_t parent) const {
   const double best = BestChance(trie.node(node));
-  const size_t proposers =
-      std::min<size_t>(trie.node(node).opinions.size(), kMaxCount);
-  const int voices = std::min(trie.NumVoices(parent), kMaxCount);
-  const Agreement& agreement = agreement_[proposers][voices];
+  const Agreement& agreement =
+      agreement_[CellOf(trie.node(node), trie.NumVoices(parent))];
   return Clamp(
       best * agreement.by_best[SureBand(best)].Factor(agreement.all.Factor(1)));
 }
@@ -84,8 +89,7 @@ void Calibration::LearnNode(const TokenTrie& trie, int32_t index,
                             int num_voices, bool came_true) {
   const TokenTrie::Node& node = trie.node(index);
   const double best = BestChance(node);
-  Agreement& agreement = agreement_[std::min<size_t>(
-      node.opinions.size(), kMaxCount)][std::min(num_voices, kMaxCount)];
+  Agreement& agreement = agreement_[CellOf(node, num_voices)];
   agreement.all.Observe(best, came_true);
   agreement.by_best[SureBand(best)].Observe(best, came_true);
   for (const TokenTrie::Opinion& opinion : node.opinions) {

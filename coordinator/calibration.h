@@ -56,14 +56,15 @@ class Calibration {
     std::array<HitRatio, kSureBands> by_best;
   };
 
+  // Where in agreement_ a node is whose parent has so many voices.
+  static size_t CellOf(const TokenTrie::Node& node, int num_voices);
   double OwnChance(const TokenTrie::Opinion& opinion, int32_t depth) const;
   double BestChance(const TokenTrie::Node& node) const;
   void LearnNode(const TokenTrie& trie, int32_t node, int num_voices,
                  bool came_true);
 
-  std::map<int, Drafter> drafters_;  // by peer
-  // [proposers][voices], both from 1.
-  std::array<std::array<Agreement, kMaxCount + 1>, kMaxCount + 1> agreement_;
+  std::map<int, Drafter> drafters_;                         // by peer
+  std::array<Agreement, kMaxCount * kMaxCount> agreement_;  // see CellOf
 };
 
 }  // namespace espalier::coordinator

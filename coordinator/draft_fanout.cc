@@ -12,13 +12,9 @@ namespace {
 // The operator's word comes first.
 DraftCall::Attention AttentionFor(const DrafterPeer& peer,
                                   const DraftCall& call) {
-  switch (peer.duty.role) {
-    case DrafterRole::kOff:
-      return DraftCall::Attention::kNone;
-    case DrafterRole::kShadow:
-      return DraftCall::Attention::kShadow;
-    case DrafterRole::kActive:
-      return call.attention;
+  if (peer.duty.role == DrafterRole::kOff) return DraftCall::Attention::kNone;
+  if (peer.duty.role == DrafterRole::kShadow) {
+    return DraftCall::Attention::kShadow;
   }
   return call.attention;
 }
@@ -42,16 +38,16 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   then_ = std::move(then);
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
   for (int i = 0; i < num_drafters(); ++i) {
-    branches_[i].used = false;
-    branches_[i].waited = branches_[i].compute = absl::ZeroDuration();
-    branches_[i].attention = AttentionFor(*branches_[i].peer, calls[i]);
-    if (branches_[i].attention == DraftCall::Attention::kNone) continue;
-    wanted_ |= branches_[i].attention == DraftCall::Attention::kAwaited;
-    const DrafterLink& link = branches_[i].link;
-    if (link.may_ask()) {
+    Branch& branch = branches_[i];
+    branch.used = false;
+    branch.waited = branch.compute = absl::ZeroDuration();
+    branch.attention = AttentionFor(*branch.peer, calls[i]);
+    if (branch.attention == DraftCall::Attention::kNone) continue;
+    wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
+    if (branch.link.may_ask()) {
       Ask(i, session, budget, calls[i], deadline);
-    } else if (!link.quarantined()) {
-      branches_[i].peer->metrics->Count(DraftOutcome::kSkipped);
+    } else if (!branch.link.quarantined()) {
+      branch.peer->metrics->Count(DraftOutcome::kSkipped);
       saw_late_ = true;
     }
   }

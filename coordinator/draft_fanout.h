@@ -59,7 +59,8 @@ class DraftFanout {
                absl::Span<const DraftCall> calls, absl::Time deadline,
                Then then);
 
-  // By drafter, of the last Collect, held against what has been emitted since.
+  // By drafter, of the last Collect, held against what has been emitted since,
+  // which is also counted. Once after each Collect.
   std::vector<DrafterReturn> Returns(const Session& session);
 
   // Lets the drafters that know the sequence forget it.

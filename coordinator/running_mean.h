@@ -17,8 +17,12 @@ class RunningMean {
     weight_ = std::min(weight_ + 1, memory_);
     mean_ += (value - mean_) / weight_;
   }
+  // The same mean in a memory of its own, as if observed `most_weight` times at
+  // most.
+  RunningMean Recalled(double memory, double most_weight) const {
+    return RunningMean(memory, mean_, std::min(weight_, most_weight));
+  }
   double mean() const { return mean_; }
-  double weight() const { return weight_; }
 
  private:
   double memory_;

@@ -17,22 +17,16 @@ std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
                                absl::Span<const int> peers) {
   std::vector<DraftWorth> prior;
   for (int peer : peers) {
-    const DraftWorth& known = kind.worth[peer];
-    DraftWorth& worth = prior.emplace_back(kMemory);
-    worth.asked = known.asked;
-    worth.tokens = RunningMean(kMemory, known.tokens.mean(),
-                               std::min(known.tokens.weight(), kPriorRounds));
-    worth.seconds = RunningMean(kMemory, known.seconds.mean(),
-                                std::min(known.seconds.weight(), kPriorRounds));
+    DraftWorth& worth = prior.emplace_back(kind.worth[peer]);
+    worth.tokens = worth.tokens.Recalled(kMemory, kPriorRounds);
+    worth.seconds = worth.seconds.Recalled(kMemory, kPriorRounds);
   }
   return prior;
 }
 
-Pace Recall(const Pace& known) {
-  Pace pace(kMemory);
-  const double weight = std::min(known.tokens.weight(), kPriorRounds);
-  pace.tokens = RunningMean(kMemory, known.tokens.mean(), weight);
-  pace.seconds = RunningMean(kMemory, known.seconds.mean(), weight);
+Pace Recall(Pace pace) {
+  pace.tokens = pace.tokens.Recalled(kMemory, kPriorRounds);
+  pace.seconds = pace.seconds.Recalled(kMemory, kPriorRounds);
   return pace;
 }
 
