@@ -79,7 +79,8 @@ void GenerateReactor::End(const absl::Status& status,
     ended_ = true;
     action = Next();
   }
-  Do(action);
+  // Otherwise the end of a write finishes the call, and this may be gone now.
+  if (action != Action::kWait) Do(action);
 }
 
 GenerateReactor::Action GenerateReactor::Next() {

@@ -38,7 +38,8 @@ Cluster::Cluster(Options options)
 }
 
 Cluster::~Cluster() {
-  if (::testing::Test::HasFailure()) {
+  // Of any test so far: one cluster serves all tests of a suite.
+  if (::testing::UnitTest::GetInstance()->Failed()) {
     for (auto& [name, process] : processes_) {
       ADD_FAILURE() << "log of " << name << ":\n" << process->Log();
     }
