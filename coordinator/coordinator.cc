@@ -128,6 +128,7 @@ void Coordinator::Admit(Arrival arrival) {
           .verifier = &verifier_,
           .verifier_retry = options_.verifier_retry,
           .draft_timeout = options_.draft_timeout,
+          .draft_ahead = options_.draft_ahead,
           .max_feature_bytes = options_.max_feature_bytes,
           .retry_after = options_.retry_after,
           .record = &record_,

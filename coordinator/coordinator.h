@@ -63,6 +63,7 @@ class Coordinator {
     int64_t max_queued = 64;
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
+    bool draft_ahead = true;           // where drafters stand idle otherwise
     int drafter_timeouts_to_open = 3;  // see DrafterHealth
     // What a session keeps at most of features, see FeatureLog. Twice as much
     // for a moment, when a drafter takes all of it.

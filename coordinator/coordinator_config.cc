@@ -44,6 +44,7 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
         CheckLimit({"draft_timeout_ms", 1, 60000}, config.draft_timeout_ms()));
     options.draft_timeout = absl::Milliseconds(config.draft_timeout_ms());
   }
+  if (config.has_draft_ahead()) options.draft_ahead = config.draft_ahead();
   if (config.has_max_nodes()) {
     RETURN_IF_ERROR(CheckLimit({"max_nodes", 0, 1024}, config.max_nodes()));
     options.defaults.max_nodes = config.max_nodes();

@@ -14,6 +14,8 @@ constexpr int kNumPositions = 16;
 constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
     "used",    "empty",   "late",  "stale",  "malformed",
     "timeout", "partial", "error", "skipped"};
+constexpr const char* kForesightNames[kNumForesights] = {"hit", "miss",
+                                                         "wasted"};
 constexpr const char* kDegradedNames[kNumDegradedReasons] = {
     "no_drafter", "all_late", "malformed"};
 constexpr const char* kRejectNames[kNumRejectReasons] = {
@@ -185,6 +187,13 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                             "again as late if its answer comes",
                     .labels = {{"drafter", name}, {"outcome", outcome}}}));
   }
+  std::vector<prometheus::Counter*> ahead;
+  for (const char* result : kForesightNames) {
+    ahead.push_back(&AddCounter(
+        registry_, {.name = "espalier_draft_ahead_total",
+                    .help = "Trees drafted for a round before it began",
+                    .labels = {{"drafter", name}, {"result", result}}}));
+  }
   return std::make_unique<DrafterMetrics>(DrafterMetrics{
       .proposed_tokens = tokens("proposed"),
       .accepted_tokens = tokens("accepted"),
@@ -226,7 +235,8 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                                      .help = "Of its tokens, as the operator "
                                              "has set it",
                                      .labels = labels}),
-      .requests = std::move(outcomes)});
+      .requests = std::move(outcomes),
+      .ahead = std::move(ahead)});
 }
 
 std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(

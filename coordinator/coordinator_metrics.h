@@ -30,6 +30,14 @@ enum class DraftOutcome {
 };
 inline constexpr int kNumDraftOutcomes = 9;
 
+// What became of a tree that was drafted ahead of its round.
+enum class Foresight {
+  kHit,     // it is this round's
+  kMiss,    // the text has gone another way
+  kWasted,  // it was not there in time
+};
+inline constexpr int kNumForesights = 3;
+
 // Why a step decoded plainly although speculation was wanted.
 enum class DegradedReason { kNoDrafter, kAllLate, kMalformed };
 inline constexpr int kNumDegradedReasons = 3;
@@ -59,9 +67,13 @@ struct DrafterMetrics {
   prometheus::Gauge& role;                 // a DrafterRole
   prometheus::Gauge& weight;
   std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
+  std::vector<prometheus::Counter*> ahead;     // [kNumForesights]
 
   void Count(DraftOutcome outcome) const {
     requests[static_cast<int>(outcome)]->Increment();
+  }
+  void Count(Foresight foresight) const {
+    ahead[static_cast<int>(foresight)]->Increment();
   }
 };
 

@@ -27,31 +27,32 @@ void DecodeRound::Run(const Session& session, Then then) {
   committed_length_ = session.length();
   result_ = {};
   then_ = std::move(then);
-  const DraftBudget budget = BudgetFor(session);
-  result_.budget_nodes = budget.max_nodes;
-  if (budget.max_nodes == 0) {
+  budget_ = BudgetFor(session);
+  result_.budget_nodes = budget_.max_nodes;
+  if (budget_.max_nodes == 0) {
     tree_ = TokenTree::RootOnly(session.last_token());
     Verify(session);
     return;
   }
   fanout_.Collect(
-      session, round_, budget, Calls(),
+      session, round_, budget_, Calls(),
       std::min(now + options_.draft_timeout, options_.verifier.deadline),
-      [this, &session, budget, now](DraftFanout::Drafts drafts) {
-        OnDrafts(session, budget, now, std::move(drafts));
+      [this, &session, now](DraftFanout::Drafts drafts) {
+        OnDrafts(session, now, std::move(drafts));
       });
 }
 
 void DecodeRound::Begin() {
+  if (const auto verifier = options_.verifier.peer->info()) {
+    pass_costs_ = verifier->pass_costs;
+    verifier_site_ = verifier->site;
+  }
   if (!options_.adaptive) return;
   std::vector<int> peers;
   for (const DrafterPeer* drafter : options_.drafters) {
     peers.push_back(drafter->index);
   }
   control_.emplace(options_.record, options_.greedy, std::move(peers));
-  if (const auto verifier = options_.verifier.peer->info()) {
-    pass_costs_ = verifier->pass_costs;
-  }
 }
 
 void DecodeRound::Learn(const Session& session) {
@@ -83,13 +84,13 @@ std::vector<DraftCall> DecodeRound::Calls() const {
   return std::vector<DraftCall>(options_.drafters.size());
 }
 
-void DecodeRound::OnDrafts(const Session& session, DraftBudget budget,
-                           absl::Time asked, DraftFanout::Drafts drafts) {
+void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
+                           DraftFanout::Drafts drafts) {
   const absl::Time drafted = options_.scope->Now();
   trees_ = std::move(drafts.trees);
   tree_ = options_.policy->Merge({.root = session.last_token(),
                                   .trees = trees_,
-                                  .max_nodes = budget.max_nodes,
+                                  .max_nodes = budget_.max_nodes,
                                   .calibration = &calibration_});
   if (control_) control_->Cut(pass_costs_, tree_);
   result_.degraded = drafts.degraded;
@@ -99,11 +100,27 @@ void DecodeRound::OnDrafts(const Session& session, DraftBudget budget,
 }
 
 void DecodeRound::Verify(const Session& session) {
+  const uint64_t round = round_;
   verifier_.Verify(
       session, round_, tree_, features_.Request(),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });
+  if (options_.draft_ahead && then_ != nullptr && round_ == round) {
+    DraftAhead(session);
+  }
+}
+
+// For the tokens that are left behind the guess and a bonus token, of which the
+// tree has one more level.
+void DecodeRound::DraftAhead(const Session& session) {
+  const int64_t next_left = session.num_left() - 1;
+  const int64_t max_depth = std::min(options_.budget.max_depth + 1, next_left);
+  if (budget_.max_nodes == 0 || max_depth < 2) return;
+  fanout_.DraftAhead(
+      session, tree_,
+      {.max_nodes = 2 * budget_.max_nodes, .max_depth = max_depth},
+      {.time = last_round_trip_, .site = verifier_site_});
 }
 
 void DecodeRound::OnVerified(const Session& session,
@@ -114,7 +131,7 @@ void DecodeRound::OnVerified(const Session& session,
     return;
   }
   result_.verdict = std::move(verified->verdict);
-  result_.round_trip = verified->round_trip;
+  result_.round_trip = last_round_trip_ = verified->round_trip;
   result_.tree = &tree_;
   if (!result_.verdict.pass_costs.empty()) {
     pass_costs_ = result_.verdict.pass_costs;

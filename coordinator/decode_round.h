@@ -30,6 +30,7 @@ class DecodeRound {
     SpeculationRecord* record;
     bool greedy = true;
     absl::Duration draft_timeout;
+    bool draft_ahead = false;
     TargetShape target;
     int64_t max_feature_bytes = 0;  // that the session keeps
   };
@@ -62,11 +63,12 @@ class DecodeRound {
   void Begin();
   DraftBudget BudgetFor(const Session& session) const;
   std::vector<DraftCall> Calls() const;
-  void OnDrafts(const Session& session, DraftBudget budget, absl::Time asked,
+  void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);
   // From what has been emitted behind the last round's root.
   void Learn(const Session& session);
   void Verify(const Session& session);
+  void DraftAhead(const Session& session);
   void OnVerified(const Session& session,
                   absl::StatusOr<VerifierLink::Verified> verified);
 
@@ -78,11 +80,14 @@ class DecodeRound {
   // Set if adaptive, once the session runs.
   std::optional<SpeculationControl> control_;
   PassCosts pass_costs_;
+  uint64_t verifier_site_ = 0;
+  absl::Duration last_round_trip_;
 
   // Of the round in progress, or the last one.
   uint64_t round_ = 0;
   absl::Time started_;
   int64_t committed_length_ = 0;
+  DraftBudget budget_;
   std::vector<DraftedTree> trees_;
   TokenTree tree_;
   Result result_;

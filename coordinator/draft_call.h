@@ -27,8 +27,8 @@ struct DrafterReturn {
   // else where the text has just settled an earlier one.
   std::optional<int64_t> accepted;
   // From the call to its answer, or for as long as the round stood still for
-  // it; zero: neither.
-  absl::Duration waited;
+  // it; zero if the tree was there before the round. Unset: none of these.
+  std::optional<absl::Duration> waited;
   absl::Duration compute;  // inside the drafter, if it has answered
   uint64_t site = 0;       // drafters of one site share cores; 0: its own
   bool active = true;      // might have been chosen

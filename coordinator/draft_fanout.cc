@@ -5,6 +5,7 @@
 
 #include "common/base/check.h"
 #include "coordinator/accepted_length.h"
+#include "coordinator/likely_leaves.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -40,10 +41,13 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   for (int i = 0; i < num_drafters(); ++i) {
     Branch& branch = branches_[i];
     branch.used = false;
-    branch.waited = branch.compute = absl::ZeroDuration();
+    branch.waited.reset();
+    branch.compute = absl::ZeroDuration();
     branch.attention = AttentionFor(*branch.peer, calls[i]);
+    const bool foreseen = TakeForeseen(branch, session);
     if (branch.attention == DraftCall::Attention::kNone) continue;
     wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
+    if (foreseen) continue;
     if (branch.link.may_ask()) {
       Ask(i, session, budget, calls[i], deadline);
     } else if (!branch.link.quarantined()) {
@@ -58,6 +62,16 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   }
 }
 
+// Whether it need not be asked.
+bool DraftFanout::TakeForeseen(Branch& branch, const Session& session) {
+  const auto foresight = branch.link.Foresee(session, round_);
+  if (foresight) branch.peer->metrics->Count(*foresight);
+  if (foresight != Foresight::kHit) return false;
+  branch.waited = absl::ZeroDuration();
+  saw_answer_ = true;
+  return true;
+}
+
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
                       const DraftCall& call, absl::Time deadline) {
   Branch& branch = branches_[index];
@@ -68,20 +82,89 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.sent = scope_.Now();
   branch.deadline = deadline;
   const std::optional<DrafterInfo> info = branch.peer->info();
-  const FeatureContract wanted = info ? info->features : FeatureContract();
   branch.site = info ? info->site : 0;
+  ProposeRequest request =
+      branch.link.Ask(session, round_, budget, NewFeatures(branch));
+  const uint64_t ticket = branch.link.ticket();
+  branch.peer->endpoint->Propose(
+      std::move(request), deadline,
+      scope_.Listen<Proposal>([this, index, round = round_](Proposal proposal) {
+        OnPartial(index, round, std::move(proposal));
+      }),
+      scope_.Reply<Proposal>(
+          [this, index, ticket](absl::StatusOr<Proposal> reply) {
+            OnReply(index, ticket, std::move(reply));
+          }));
+}
+
+// Those that it may lack.
+FeatureRows DraftFanout::NewFeatures(Branch& branch) {
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  const FeatureContract wanted = info ? info->features : FeatureContract();
   features_.Want(wanted);
   FeatureRows features = features_.From(branch.link.features_end(), wanted);
   branch.peer->metrics->feature_bytes.Increment(
       static_cast<double>(features.num_bytes()));
+  return features;
+}
+
+void DraftFanout::DraftAhead(const Session& session, const TokenTree& tree,
+                             DraftBudget budget, const Spare& spare) {
+  guesses_.clear();
+  ahead_budget_ = budget;
+  spare_until_ = scope_.Now() + spare.time;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (!CanDraftAhead(branches_[i], spare.site)) continue;
+    if (guesses_.empty()) guesses_ = LikelyLeaves(tree);
+    branches_[i].num_guesses = 0;
+    AskAhead(i, session);
+  }
+}
+
+bool DraftFanout::CanDraftAhead(const Branch& branch,
+                                uint64_t verifier_site) const {
+  if (branch.attention != DraftCall::Attention::kAwaited ||
+      !branch.peer->health.worth_waiting_for()) {
+    return false;
+  }
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  return info && info->drafts_ahead &&
+         (info->site == 0 || info->site != verifier_site);
+}
+
+// For the next guess, if that will be done in time.
+void DraftFanout::AskAhead(int index, const Session& session) {
+  Branch& branch = branches_[index];
+  if (branch.num_guesses == guesses_.size() || !branch.link.may_ask() ||
+      scope_.Now() + branch.last_wait > spare_until_) {
+    return;
+  }
+  ProposeRequest request =
+      branch.link.AskAhead(session, round_ + 1, ahead_budget_,
+                           NewFeatures(branch), guesses_[branch.num_guesses++]);
+  const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
-      branch.link.Ask(session, round_, budget, std::move(features)), deadline,
-      scope_.Listen<Proposal>([this, index, round = round_](Proposal proposal) {
-        OnPartial(index, round, std::move(proposal));
-      }),
-      scope_.Reply<Proposal>([this, index](absl::StatusOr<Proposal> reply) {
-        OnReply(index, std::move(reply));
-      }));
+      std::move(request), spare_until_, /*on_partial=*/nullptr,
+      scope_.Reply<Proposal>(
+          [this, index, &session, ticket](absl::StatusOr<Proposal> reply) {
+            OnAhead(index, session, ticket, std::move(reply));
+          }));
+}
+
+void DraftFanout::OnAhead(int index, const Session& session, uint64_t ticket,
+                          absl::StatusOr<Proposal> reply) {
+  Branch& branch = branches_[index];
+  if (!branch.link.expects(ticket)) return;
+  const DrafterLink::Answer answer =
+      branch.link.Receive(std::move(reply), vocab_size_);
+  if (answer.outcome == DraftOutcome::kMalformed ||
+      answer.outcome == DraftOutcome::kError) {
+    branch.peer->metrics->Count(answer.outcome);
+    ++branch.troubles.errors;
+    if (answer.unavailable) branch.peer->health.OnUnavailable();
+    return;
+  }
+  AskAhead(index, session);
 }
 
 // For those that are left, as long as they may together be worth.
@@ -110,20 +193,23 @@ void DraftFanout::OnPartial(int index, uint64_t round, Proposal proposal) {
   }
 }
 
-void DraftFanout::OnReply(int index, absl::StatusOr<Proposal> reply) {
+void DraftFanout::OnReply(int index, uint64_t ticket,
+                          absl::StatusOr<Proposal> reply) {
   Branch& branch = branches_[index];
+  if (!branch.link.expects(ticket)) return;
   const absl::Time now = scope_.Now();
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
-  branch.waited = now - branch.sent;
+  branch.last_wait = now - branch.sent;
+  branch.waited = branch.last_wait;
   branch.compute =
-      std::clamp(answer.compute_time, absl::ZeroDuration(), branch.waited);
+      std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
-      absl::ToDoubleSeconds(branch.waited));
+      absl::ToDoubleSeconds(branch.last_wait));
   branch.peer->metrics->wire_seconds.Observe(
-      absl::ToDoubleSeconds(branch.waited - branch.compute));
+      absl::ToDoubleSeconds(branch.last_wait - branch.compute));
   if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
     ++branch.troubles.errors;
   }

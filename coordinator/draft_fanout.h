@@ -59,6 +59,18 @@ class DraftFanout {
                absl::Span<const DraftCall> calls, absl::Time deadline,
                Then then);
 
+  // What a verification that is on its way may leave time for.
+  struct Spare {
+    absl::Duration time;
+    uint64_t site;  // of the verifier, which computes meanwhile; 0: its own
+  };
+  // Lets drafters work on the round that follows this one, as if `tree`'s
+  // verification ended at its likeliest leaf, then at the next, as long as
+  // there is time: those that can, were awaited for this round, and do not take
+  // the verifier's cores. The next Collect uses what comes true.
+  void DraftAhead(const Session& session, const TokenTree& tree,
+                  DraftBudget budget, const Spare& spare);
+
   // By drafter, of the last Collect, held against what has been emitted since,
   // which is also counted. Once after each Collect.
   std::vector<DrafterReturn> Returns(const Session& session);
@@ -88,16 +100,25 @@ class DraftFanout {
     uint64_t site = 0;
     // Since the last Collect.
     DraftCall::Attention attention = DraftCall::Attention::kNone;
-    bool used = false;      // its tree went into the merge
-    absl::Duration waited;  // from `sent` to the answer or to giving up
+    bool used = false;  // its tree went into the merge
+    // From `sent` to the answer or to giving up; zero for a tree drafted ahead.
+    std::optional<absl::Duration> waited;
     absl::Duration compute;
+    absl::Duration last_wait;  // for a tree that was asked for in its round
+    size_t num_guesses = 0;    // of guesses_ that it was asked to draft for
     Troubles troubles;
   };
 
   void Ask(int index, const Session& session, DraftBudget budget,
            const DraftCall& call, absl::Time deadline);
+  bool TakeForeseen(Branch& branch, const Session& session);
+  bool CanDraftAhead(const Branch& branch, uint64_t verifier_site) const;
+  void AskAhead(int index, const Session& session);
+  FeatureRows NewFeatures(Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);
-  void OnReply(int index, absl::StatusOr<Proposal> reply);
+  void OnReply(int index, uint64_t ticket, absl::StatusOr<Proposal> reply);
+  void OnAhead(int index, const Session& session, uint64_t ticket,
+               absl::StatusOr<Proposal> reply);
   DraftOutcome Classify(const DrafterLink::Answer& answer) const;
   void StopWaiting(Branch& branch);
   void WaitFurther();
@@ -123,6 +144,11 @@ class DraftFanout {
   bool saw_answer_ = false;
   bool saw_malformed_ = false;
   bool saw_late_ = false;
+
+  // For the round behind it.
+  std::vector<std::vector<TokenId>> guesses_;  // the likeliest first
+  DraftBudget ahead_budget_;
+  absl::Time spare_until_;
 };
 
 }  // namespace espalier::coordinator

@@ -71,19 +71,19 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   };
   std::map<uint64_t, Site> sites;
   for (const DrafterReturn& r : returns) {
-    if (r.waited <= absl::ZeroDuration()) continue;
+    if (!r.waited) continue;
     Site& site = sites[r.site];
-    site.waited = std::max(site.waited, r.waited);
+    site.waited = std::max(site.waited, *r.waited);
     site.compute += r.compute;
   }
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
     sites_[i] = r.site;
-    if (r.waited <= absl::ZeroDuration()) continue;
+    if (!r.waited) continue;
     const Site& site = sites[r.site];
     const bool alone = r.site == 0 || site.compute <= absl::ZeroDuration();
     worth_[i].seconds.Observe(absl::ToDoubleSeconds(
-        alone ? r.waited
+        alone ? *r.waited
               : site.waited * absl::FDivDuration(r.compute, site.compute)));
   }
 }

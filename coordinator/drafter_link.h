@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -16,8 +17,8 @@ namespace espalier::coordinator {
 // What one session knows about one of its drafters: how many committed tokens
 // it holds, and whether a request is unanswered. There is never more than one:
 // a drafter that is late is left alone until it answers, then catches up in a
-// single update. A drafter that lies is not asked again. Pure state; lives on
-// the executor.
+// single update; only a draft for a guess is given up for another request. A
+// drafter that lies is not asked again. Pure state; lives on the executor.
 class DrafterLink {
  public:
   bool may_ask() const { return !quarantined_ && !pending_; }
@@ -32,6 +33,22 @@ class DrafterLink {
   ProposeRequest Ask(const Session& session, uint64_t round, DraftBudget budget,
                      FeatureRows features = {});
 
+  // The same ahead of time, for a round at the end of whose predecessor the
+  // session may have got these tokens and one more.
+  // REQUIRES: may_ask(), a guess.
+  ProposeRequest AskAhead(const Session& session, uint64_t round,
+                          DraftBudget budget, FeatureRows features,
+                          std::vector<TokenId> guess);
+  // Names the request that was made last.
+  uint64_t ticket() const { return ticket_; }
+  // Whether it is still to be answered. If not, its answer is for nobody.
+  bool expects(uint64_t ticket) const { return pending_ && ticket == ticket_; }
+
+  // What has become of the drafts for guesses, of which none is expected any
+  // more. A hit is the tree of this round; TreeOf gives it. nullopt: there were
+  // none. Once in a round.
+  std::optional<Foresight> Foresee(const Session& session, uint64_t round);
+
   struct Answer {
     uint64_t round = 0;    // of the request
     DraftOutcome outcome;  // kUsed, kEmpty, kStale, kMalformed or kError
@@ -41,7 +58,8 @@ class DrafterLink {
   // Takes a tree that comes before the answer to the unanswered request, and
   // that the answer's will replace. kUsed, kEmpty or kMalformed.
   DraftOutcome ReceivePartial(Proposal proposal, int64_t vocab_size);
-  // Takes the answer to the unanswered request.
+  // Takes the answer to the unanswered request, whatever it is for: a draft for
+  // a guess is kept for Foresee.
   Answer Receive(absl::StatusOr<Proposal> reply, int64_t vocab_size);
 
   // The valid tree of this round, whole or partial; null: none.
@@ -64,8 +82,23 @@ class DrafterLink {
     int64_t features_end;
     TokenId root;
     DraftBudget budget;
+    std::vector<TokenId> guess;
+
+    bool Fits(const Proposal& proposal, int64_t vocab_size) const;
+  };
+  // A tree that was drafted for a guess.
+  struct Ahead {
+    int64_t committed_length;
+    std::vector<TokenId> guess;
+    TokenTree tree;
+
+    // What is left of the tree if the session has got the guess and one more
+    // token; empty if it has not, or there is nothing behind that token.
+    std::optional<TokenTree> BehindGuess(const Session& session) const;
   };
 
+  ProposeRequest Request(const Session& session, Pending pending,
+                         FeatureRows features);
   DraftOutcome TakeTree(Proposal proposal, const Pending& asked,
                         int64_t vocab_size);
   DraftOutcome ReceiveTree(Proposal proposal, const Pending& asked,
@@ -77,7 +110,9 @@ class DrafterLink {
   int64_t features_end_ = 0;
   bool was_asked_ = false;
   bool quarantined_ = false;
+  uint64_t ticket_ = 0;
   std::optional<Pending> pending_;
+  std::vector<Ahead> ahead_;
   uint64_t tree_round_ = 0;  // rounds start at 1
   TokenTree tree_;
   std::optional<Arrived> arrived_;

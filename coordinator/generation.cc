@@ -24,6 +24,7 @@ Generation::Generation(Options options)
               .record = options_.record,
               .greedy = options_.plan.session.sampling.greedy(),
               .draft_timeout = options_.draft_timeout,
+              .draft_ahead = options_.draft_ahead,
               .target = options_.plan.target,
               .max_feature_bytes = options_.max_feature_bytes}),
       recorder_({.metrics = options_.metrics,

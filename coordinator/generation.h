@@ -34,6 +34,7 @@ class Generation {
     const VerifierPeer* verifier;
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
+    bool draft_ahead;
     int64_t max_feature_bytes;
     absl::Duration retry_after;  // advice to a client that found no room
     SpeculationRecord* record;

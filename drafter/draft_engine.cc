@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 
 namespace espalier::drafter {
@@ -27,14 +29,29 @@ absl::Status CheckFeatures(const ProposeRequest& request,
       ", the root is at ", request.update.committed_length() - 1));
 }
 
-absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
-  for (TokenId token : request.update.new_tokens) {
+absl::Status CheckTokens(absl::string_view field,
+                         absl::Span<const TokenId> tokens, int64_t vocab_size) {
+  for (TokenId token : tokens) {
     if (token < 0 || token >= vocab_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("new_tokens: token ", token,
-                       " outside the vocabulary of ", vocab_size));
+      return absl::InvalidArgumentError(absl::StrCat(
+          field, ": token ", token, " outside the vocabulary of ", vocab_size));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckGuess(absl::Span<const TokenId> guess, int64_t vocab_size,
+                        int64_t longest) {
+  if (static_cast<int64_t>(guess.size()) > longest) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "guessed_tokens: ", guess.size(), ", the drafter takes ", longest));
+  }
+  return CheckTokens("guessed_tokens", guess, vocab_size);
+}
+
+absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
+  RETURN_IF_ERROR(
+      CheckTokens("new_tokens", request.update.new_tokens, vocab_size));
   const float temperature = request.update.sampling.temperature;
   if (!(temperature >= 0 && temperature <= 100)) {  // NaN fails too
     return absl::InvalidArgumentError(absl::StrCat(
@@ -88,30 +105,39 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
                           OnPartial on_partial, Done<Proposal> done) {
   Work work = {std::move(request), deadline, std::move(on_partial),
                std::move(done)};
+  std::vector<Work> superseded;
+  bool has_room;
   {
     MutexLock lock(&mutex_);
+    superseded = TakeOut([&](const Work& waiting) {
+      return waiting.is_guess() &&
+             waiting.request.update.sequence == work.request.update.sequence;
+    });
     // More could not be held at once anyway.
-    if (static_cast<int64_t>(queue_.size()) < options_.store.max_sequences) {
+    has_room =
+        static_cast<int64_t>(queue_.size()) < options_.store.max_sequences;
+    if (has_room) {
       queue_.push_back(std::move(work));
       if (queue_.size() == 1) executor_.Post([this] { DraftBatch(); });
-      return;
     }
   }
-  std::move(work.done)(absl::ResourceExhaustedError(
-      absl::StrCat("drafter ", options_.name, ": ",
-                   options_.store.max_sequences, " requests are waiting")));
+  for (Work& guess : superseded) {
+    std::move(guess.done)(absl::CancelledError("the sequence has moved on"));
+  }
+  if (!has_room) {
+    std::move(work.done)(absl::ResourceExhaustedError(
+        absl::StrCat("drafter ", options_.name, ": ",
+                     options_.store.max_sequences, " requests are waiting")));
+  }
 }
 
 void DraftEngine::EndSequence(SequenceId sequence) {
   std::vector<Work> dropped;
   {
     MutexLock lock(&mutex_);
-    const auto ended = std::stable_partition(
-        queue_.begin(), queue_.end(), [&](const Work& work) {
-          return work.request.update.sequence != sequence;
-        });
-    std::move(ended, queue_.end(), std::back_inserter(dropped));
-    queue_.erase(ended, queue_.end());
+    dropped = TakeOut([&](const Work& work) {
+      return work.request.update.sequence == sequence;
+    });
   }
   for (Work& work : dropped) {
     std::move(work.done)(absl::CancelledError("the sequence was ended"));
@@ -122,13 +148,29 @@ void DraftEngine::EndSequence(SequenceId sequence) {
   });
 }
 
-// Everything that waits, up to the second request of a sequence.
+std::vector<DraftEngine::Work> DraftEngine::TakeOut(
+    std::function<bool(const Work&)> is_out) {
+  const auto out =
+      std::stable_partition(queue_.begin(), queue_.end(), std::not_fn(is_out));
+  std::vector<Work> taken(std::make_move_iterator(out),
+                          std::make_move_iterator(queue_.end()));
+  queue_.erase(out, queue_.end());
+  return taken;
+}
+
+// Everything that waits, up to the second request of a sequence, guesses only
+// if there is nothing else.
 std::vector<DraftEngine::Work> DraftEngine::TakeBatch() {
   MutexLock lock(&mutex_);
+  const auto guesses =
+      std::stable_partition(queue_.begin(), queue_.end(),
+                            [](const Work& work) { return !work.is_guess(); });
   absl::flat_hash_set<SequenceId> seen;
-  auto end = std::find_if(queue_.begin(), queue_.end(), [&](const Work& work) {
-    return !seen.insert(work.request.update.sequence).second;
-  });
+  const auto end = std::find_if(
+      queue_.begin(), guesses == queue_.begin() ? queue_.end() : guesses,
+      [&](const Work& work) {
+        return !seen.insert(work.request.update.sequence).second;
+      });
   std::vector<Work> batch(std::make_move_iterator(queue_.begin()),
                           std::make_move_iterator(end));
   queue_.erase(queue_.begin(), end);
@@ -162,6 +204,8 @@ void DraftEngine::DraftBatch() {
 
 absl::Status DraftEngine::Admit(const ProposeRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, options_.vocab_size));
+  RETURN_IF_ERROR(CheckGuess(request.guess, options_.vocab_size,
+                             options_.drafts_ahead ? options_.max_depth : 0));
   RETURN_IF_ERROR(CheckFeatures(request, options_.features));
   RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
   store_.AddFeatures(request.update.sequence, request.features);
@@ -195,6 +239,7 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
   SequenceView view = {
       .id = update.sequence,
       .tokens = *store_.Find(update.sequence),
+      .guess = work.request.guess,
       .sampling = update.sampling,
       .budget = {
           .max_nodes = work.deadline <= start

@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_DRAFT_ENGINE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,8 +20,10 @@
 namespace espalier::drafter {
 
 // The local DraftEndpoint: a Drafter, its copy of the sequences, and a queue.
-// Whatever waits when the executor gets to it is drafted as one batch. Propose
-// and EndSequence from any thread; Drafter and store live on the executor.
+// Whatever waits when the executor gets to it is drafted as one batch; guesses
+// when nothing else waits, and not at all once the sequence has moved on.
+// Propose and EndSequence from any thread; Drafter and store live on the
+// executor.
 class DraftEngine final : public DraftEndpoint {
  public:
   struct Options {
@@ -28,7 +31,8 @@ class DraftEngine final : public DraftEndpoint {
     int64_t vocab_size = 0;    // of the target
     int64_t max_nodes = 1024;  // larger budgets are cut down to these
     int64_t max_depth = 16;
-    FeatureContract features;  // the drafter's
+    FeatureContract features;   // the drafter's
+    bool drafts_ahead = false;  // the drafter does
     SequenceStore::Limits store;
     // A tree on its way is told of when it has taken so long. Most are whole
     // before; every message costs both ends.
@@ -43,7 +47,8 @@ class DraftEngine final : public DraftEndpoint {
 
   // A request whose deadline is past when its turn comes still commits, and
   // is answered with the root alone. Errors beside those of DraftEndpoint:
-  // CANCELLED: EndSequence came first; INTERNAL: the drafter failed.
+  // CANCELLED: EndSequence came first, or of a guess another request;
+  // INTERNAL: the drafter failed.
   void Propose(ProposeRequest request, absl::Time deadline,
                OnPartial on_partial, Done<Proposal> done) override;
   void EndSequence(SequenceId sequence) override;
@@ -54,8 +59,12 @@ class DraftEngine final : public DraftEndpoint {
     absl::Time deadline;
     OnPartial on_partial;
     Done<Proposal> done;
+
+    bool is_guess() const { return !request.guess.empty(); }
   };
 
+  std::vector<Work> TakeOut(std::function<bool(const Work&)> is_out)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Work> TakeBatch();
   void DraftBatch();
   absl::Status Admit(const ProposeRequest& request);

@@ -20,6 +20,9 @@ struct SequenceView {
   // All committed tokens, prompt included, at least one; the last is the root.
   // Only ever extended between calls, unless Forget(id) came first.
   absl::Span<const TokenId> tokens;
+  // Draft for what follows `tokens` and these, which then end in the root. They
+  // may come or not: nothing of them is kept. Empty unless drafts_ahead().
+  absl::Span<const TokenId> guess = {};
   SamplingParams sampling;
   DraftBudget budget;  // max_nodes 0: catch up with the tokens, draft nothing
   // Of the positions from first_position on, all but the root's when nothing is
@@ -30,6 +33,8 @@ struct SequenceView {
   // A round that cannot wait uses it, so call it before more work that takes
   // long. Null: nobody would see it.
   std::function<void(TokenTree)> report = nullptr;
+
+  TokenId root() const { return guess.empty() ? tokens.back() : guess.back(); }
 };
 
 // A drafting algorithm: prompt lookup, a draft head, a small model. Called from
@@ -42,8 +47,11 @@ class Drafter {
   // The hidden states of the target that it drafts from. Always the same.
   virtual FeatureContract wanted_features() const { return {}; }
 
+  // Whether views may have a guess. Always the same.
+  virtual bool drafts_ahead() const { return false; }
+
   // One tree for each view, in order, each within its budget. Node 0 is the
-  // view's last token. An empty prediction is TokenTree::RootOnly.
+  // view's root. An empty prediction is TokenTree::RootOnly.
   virtual absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) = 0;
 

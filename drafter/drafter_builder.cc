@@ -30,7 +30,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
 
   DraftEngine::Options engine = {.name = config.name(),
                                  .vocab_size = target.identity.vocab_size,
-                                 .features = drafter->wanted_features()};
+                                 .features = drafter->wanted_features(),
+                                 .drafts_ahead = drafter->drafts_ahead()};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
@@ -41,7 +42,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                 .max_nodes = engine.max_nodes,
                 .max_depth = engine.max_depth,
                 .features = engine.features,
-                .site = CoreSite()};
+                .site = CoreSite(),
+                .drafts_ahead = engine.drafts_ahead};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

@@ -23,6 +23,7 @@ absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
   ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
   ASSIGN_OR_RETURN(request.features, FromParts(parts));
   RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
+  RETURN_IF_ERROR(CheckTokens(request.guess, info.model));
   request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
   request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
   return request;

@@ -37,6 +37,15 @@ double OptionReader::Number(absl::string_view name,
   return value;
 }
 
+bool OptionReader::Flag(absl::string_view name, bool fallback) {
+  const std::string* text = Find(name);
+  if (text == nullptr) return fallback;
+  if (*text != "true" && *text != "false") {
+    Fail(name, absl::StrCat("\"", *text, "\" is not one of false, true"));
+  }
+  return *text == "true";
+}
+
 std::string OptionReader::Text(absl::string_view name,
                                absl::string_view fallback) {
   const std::string* text = Find(name);

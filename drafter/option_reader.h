@@ -31,6 +31,7 @@ class OptionReader {
 
   int64_t Integer(absl::string_view name, const Range<int64_t>& range);
   double Number(absl::string_view name, const Range<double>& range);
+  bool Flag(absl::string_view name, bool fallback);  // "true" or "false"
   std::string Text(absl::string_view name, absl::string_view fallback);
   // A text that must be there and not empty.
   std::string RequiredText(absl::string_view name);

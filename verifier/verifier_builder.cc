@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/core_site.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/base/serial_executor.h"
@@ -129,6 +130,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
       .identity = target.identity,
+      .site = IsCuda(config) ? 0 : CoreSite(),
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,

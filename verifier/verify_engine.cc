@@ -83,6 +83,7 @@ VerifyEngine::VerifyEngine(const Options& options,
   published_costs_ = costs_.points();
   info_.model = options.identity;
   info_.model.vocab_size = target.config.vocab_size;
+  info_.site = options.site;
   info_.epoch = options.epoch;
   info_.max_context = target.max_context;
   info_.max_tree_nodes = std::min(options.max_tree_nodes, target.max_rows - 1);

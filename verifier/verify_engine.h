@@ -43,6 +43,7 @@ class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
     ModelIdentity identity;  // vocab_size is taken from the model
+    uint64_t site = 0;       // see VerifierInfo
     uint64_t epoch = 0;      // random, drawn by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less

@@ -222,6 +222,8 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
   message.set_max_depth(ClampToUint32(request.budget.max_depth));
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
+  message.mutable_guessed_tokens()->Add(request.guess.begin(),
+                                        request.guess.end());
   return message;
 }
 
@@ -229,6 +231,8 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
                                     .max_depth = message.max_depth()}};
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
+  ASSIGN_OR_RETURN(request.guess,
+                   Int32Column("guessed_tokens", message.guessed_tokens()));
   return request;
 }
 
@@ -372,6 +376,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_max_nodes(ClampToUint32(info.max_nodes));
   message.set_max_depth(ClampToUint32(info.max_depth));
   message.set_site(info.site);
+  message.set_drafts_ahead(info.drafts_ahead);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -386,7 +391,8 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
                    .type = message.type(),
                    .max_nodes = message.max_nodes(),
                    .max_depth = message.max_depth(),
-                   .site = message.site()};
+                   .site = message.site(),
+                   .drafts_ahead = message.drafts_ahead()};
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, FromProto(message.features()));
@@ -408,6 +414,7 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
   ToProto(info.pass_costs, *message.mutable_pass_costs());
   message.set_num_layers(ClampToUint32(info.shape.num_layers));
   message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
+  message.set_site(info.site);
   return message;
 }
 
@@ -418,6 +425,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   info.shape = {.num_layers = message.num_layers(),
                 .hidden_size = message.hidden_size()};
   info.epoch = message.epoch();
+  info.site = message.site();
   info.max_context = static_cast<int64_t>(message.max_context());
   info.max_tree_nodes = message.max_tree_nodes();
   info.rules.assign(message.rules().begin(), message.rules().end());

@@ -33,7 +33,8 @@ class DraftEndpoint {
   // Applies the update and drafts a tree under the budget. `deadline` is when
   // the tree becomes useless, so a drafter may stop early; one that needs long
   // tells `on_partial` what it has.
-  // REQUIRES: no other Propose of the sequence is unanswered.
+  // REQUIRES: no other Propose of the sequence is unanswered, but one with a
+  // guess, whose answer nobody waits for.
   virtual void Propose(ProposeRequest request, absl::Time deadline,
                        OnPartial on_partial, Done<Proposal> done) = 0;
   // Forgets the sequence. Unknown sequences are ignored.

@@ -46,6 +46,9 @@ struct ProposeRequest {
   // those it holds, or overlaps them. Where they start behind a gap there are
   // no others any more.
   FeatureRows features = {};
+  // The tree is for what follows the committed tokens and these, which are a
+  // guess at what a verification will commit. Empty: for the committed tokens.
+  std::vector<TokenId> guess = {};
 };
 
 struct Proposal {
@@ -108,6 +111,7 @@ struct DrafterInfo {
   FeatureContract features;  // wanted with every commit
   uint64_t site =
       0;  // engines of one site share cores; 0: nobody's but its own
+  bool drafts_ahead = false;  // takes a guess
 };
 
 struct VerifierInfo {
@@ -120,6 +124,7 @@ struct VerifierInfo {
   std::string device;    // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;  // the latest known; empty: not measured
   TargetShape shape;     // zeros: gives no features
+  uint64_t site = 0;     // as a drafter's
 };
 
 }  // namespace espalier

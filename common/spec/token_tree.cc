@@ -92,6 +92,19 @@ int32_t TokenTree::ChildWith(int32_t parent, TokenId token) const {
   return kNoChild;
 }
 
+TokenTree TokenTree::Subtree(int32_t node) const {
+  TokenTree subtree = RootOnly(tokens[node]);
+  std::vector<int32_t> index_in_subtree(tokens.size(), kNoChild);
+  index_in_subtree[node] = 0;
+  for (int32_t i = node + 1; i < num_nodes(); ++i) {
+    const int32_t parent = index_in_subtree[parents[i]];
+    if (parent == kNoChild) continue;
+    index_in_subtree[i] =
+        subtree.Add(parent, tokens[i], log_probs[i] - log_probs[node]);
+  }
+  return subtree;
+}
+
 void TokenTree::DropLaws() {
   slots.clear();
   laws = {};

@@ -57,12 +57,17 @@ struct TokenTree {
   // Appends a node and returns its index. REQUIRES: 0 <= parent < num_nodes().
   int32_t Add(int32_t parent, TokenId token, float log_prob);
 
-  // Keeps the first `count` nodes, without laws. REQUIRES: 1 <= count <= num_nodes().
+  // Keeps the first `count` nodes, without laws. REQUIRES: 1 <= count <=
+  // num_nodes().
   void Cut(int64_t count);
 
   // The first child of a node with this token; kNoChild: there is none. O(n).
   static constexpr int32_t kNoChild = -1;
   int32_t ChildWith(int32_t parent, TokenId token) const;
+
+  // What hangs under a node, which becomes the root; chances are those once it
+  // is reached. Without laws and provenance. O(n).
+  TokenTree Subtree(int32_t node) const;
 
   bool claims_laws() const { return !slots.empty(); }
   void DropLaws();

@@ -48,12 +48,13 @@ struct Sequence {
   int64_t end() const { return first_position + cache.length(); }
 };
 
-// The growing tree of one view. What was expanded are rows behind the
-// sequence's own, in the order of expansion.
+// The growing tree of one view. A guess and what was expanded are rows behind
+// the sequence's own, in this order.
 struct Growth {
   const SequenceView& view;
   Sequence& sequence;
   DynamicTree tree;
+  int32_t root_row = kPrefixParent;  // or that of the guess's last token
   std::vector<int32_t> row_of_node;
   std::vector<int32_t> parents;  // [rows]
   std::vector<float> outputs;    // [rows, hidden]
@@ -62,10 +63,19 @@ struct Growth {
   std::vector<float> features;  // [tokens, hidden]
 
   absl::Status AddLevel(int64_t hidden);
+  absl::Status AddGuess(TokenId token, int64_t hidden);
+  // Of the level, or the guess, that was added last.
   EagleModel::Rows LevelRows(int64_t hidden);
   // What says which tokens follow the frontier's nodes.
   absl::Span<const float> FrontierOutputs(int64_t hidden) const;
+  int64_t root_position() const {
+    return static_cast<int64_t>(view.tokens.size() + view.guess.size()) - 1;
+  }
   void Remember(int32_t node, const std::vector<Candidate>& candidates);
+
+ private:
+  int32_t AddRow(TokenId token, int32_t parent, int64_t hidden);
+  absl::Status MakeRoom(int64_t hidden);
 };
 
 // The frontier's nodes become rows.
@@ -74,17 +84,34 @@ absl::Status Growth::AddLevel(int64_t hidden) {
   features.clear();
   for (int32_t index : tree.frontier()) {
     const DynamicTree::Node& node = tree.node(index);
-    const bool first_level = node.depth == 1;
-    const int32_t parent =
-        first_level ? kPrefixParent : row_of_node[node.parent];
-    const float* const feature =
-        first_level ? sequence.last_output.data() : &outputs[parent * hidden];
-    features.insert(features.end(), feature, feature + hidden);
-    tokens.push_back(node.token);
     row_of_node.resize(std::max<size_t>(row_of_node.size(), index + 1));
-    row_of_node[index] = static_cast<int32_t>(parents.size());
-    parents.push_back(parent);
+    row_of_node[index] =
+        AddRow(node.token,
+               node.depth == 1 ? root_row : row_of_node[node.parent], hidden);
   }
+  return MakeRoom(hidden);
+}
+
+// So does a token that is only guessed, with what the head expects in place of
+// the target's feature.
+absl::Status Growth::AddGuess(TokenId token, int64_t hidden) {
+  tokens.clear();
+  features.clear();
+  root_row = AddRow(token, root_row, hidden);
+  return MakeRoom(hidden);
+}
+
+int32_t Growth::AddRow(TokenId token, int32_t parent, int64_t hidden) {
+  const float* const feature = parent == kPrefixParent
+                                   ? sequence.last_output.data()
+                                   : &outputs[parent * hidden];
+  features.insert(features.end(), feature, feature + hidden);
+  tokens.push_back(token);
+  parents.push_back(parent);
+  return static_cast<int32_t>(parents.size()) - 1;
+}
+
+absl::Status Growth::MakeRoom(int64_t hidden) {
   outputs.resize(parents.size() * hidden);
   return sequence.cache.Reserve(sequence.cache.length() +
                                 static_cast<int64_t>(parents.size()));
@@ -106,7 +133,7 @@ absl::Span<const float> Growth::FrontierOutputs(int64_t hidden) const {
 }
 
 void Growth::Remember(int32_t node, const std::vector<Candidate>& candidates) {
-  if (view.sampling.greedy()) return;
+  if (view.sampling.greedy() || !view.guess.empty()) return;
   std::vector<TokenId> path;
   for (; node != 0; node = tree.node(node).parent) {
     path.push_back(tree.node(node).token);
@@ -120,16 +147,22 @@ class EagleDrafter final : public Drafter {
   struct Options {
     DynamicTree::Shape tree;
     std::optional<double> noise_scale;  // none: learned
+    // Whether to draft behind a guess, with the head's own states in place of
+    // the target's: such trees are poorer than those of the round itself.
+    bool drafts_ahead = false;
   };
 
   EagleDrafter(LoadedEagle head, HeadMachine machine, const Options& options)
       : model_(std::move(head), std::move(machine), kKvPoolTokens),
         shape_(options.tree),
+        drafts_ahead_(options.drafts_ahead),
         calibration_(options.noise_scale) {}
 
   FeatureContract wanted_features() const override {
     return model_.config().features();
   }
+
+  bool drafts_ahead() const override { return drafts_ahead_; }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -143,11 +176,13 @@ class EagleDrafter final : public Drafter {
   void Learn(const SequenceView& view, Sequence& sequence);
 
   absl::Status Grow(std::vector<Growth>& growths);
+  absl::Status FollowGuess(Growth& growth);
   absl::Status RunFrontiers(std::vector<Growth*>& growing);
   absl::Status ExpandFrontiers(absl::Span<Growth* const> growing);
 
   EagleModel model_;
   const DynamicTree::Shape shape_;
+  const bool drafts_ahead_;
   NoiseCalibration calibration_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 };
@@ -158,7 +193,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
   std::vector<Growth> growths;
   std::vector<size_t> grown;
   for (const SequenceView& view : batch) {
-    trees.push_back(TokenTree::RootOnly(view.tokens.back()));
+    trees.push_back(TokenTree::RootOnly(view.root()));
     Sequence& sequence = Get(view);
     Learn(view, sequence);
     const absl::Status caught_up = CatchUp(view, sequence);
@@ -170,10 +205,9 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
     const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
     if (sequence.end() != root || sequence.last_output.empty()) continue;
     grown.push_back(trees.size() - 1);
-    growths.push_back(
-        {.view = view,
-         .sequence = sequence,
-         .tree = DynamicTree(view.tokens.back(), view.budget, shape_)});
+    growths.push_back({.view = view,
+                       .sequence = sequence,
+                       .tree = DynamicTree(view.root(), view.budget, shape_)});
   }
   RETURN_IF_ERROR(Grow(growths));
   for (size_t i = 0; i < growths.size(); ++i) {
@@ -250,7 +284,11 @@ absl::Status EagleDrafter::Append(const SequenceView& view, int64_t rows,
 absl::Status EagleDrafter::Grow(std::vector<Growth>& growths) {
   std::vector<Growth*> growing;
   for (Growth& growth : growths) {
-    if (!growth.tree.frontier().empty()) growing.push_back(&growth);
+    if (growth.tree.frontier().empty()) continue;
+    const absl::Status followed = FollowGuess(growth);
+    if (absl::IsResourceExhausted(followed)) continue;
+    RETURN_IF_ERROR(followed);
+    growing.push_back(&growth);
   }
   RETURN_IF_ERROR(ExpandFrontiers(growing));
   while (true) {
@@ -266,6 +304,15 @@ absl::Status EagleDrafter::Grow(std::vector<Growth>& growths) {
     RETURN_IF_ERROR(RunFrontiers(growing));
     RETURN_IF_ERROR(ExpandFrontiers(growing));
   }
+}
+
+absl::Status EagleDrafter::FollowGuess(Growth& growth) {
+  const int64_t hidden = model_.hidden_size();
+  for (TokenId token : growth.view.guess) {
+    RETURN_IF_ERROR(growth.AddGuess(token, hidden));
+    model_.Run({growth.LevelRows(hidden)});
+  }
+  return absl::OkStatus();
 }
 
 // A tree that finds no more room for its rows ends here.
@@ -295,10 +342,8 @@ absl::Status EagleDrafter::ExpandFrontiers(absl::Span<Growth* const> growing) {
     for (int32_t index : growth->tree.frontier()) {
       const int64_t depth = growth->tree.node(index).depth;
       beliefs.push_back(calibration_.BeliefAt(growth->view.sampling, depth));
-      queries.push_back(
-          {.sampling = beliefs.back().sampling,
-           .position =
-               static_cast<int64_t>(growth->view.tokens.size()) + depth});
+      queries.push_back({.sampling = beliefs.back().sampling,
+                         .position = growth->root_position() + 1 + depth});
     }
   }
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> candidates,
@@ -327,7 +372,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
   const EagleDrafter::Options tree = {
       .tree = {.width = reader.Integer("width", {6, 1, 64}),
                .least_reach = reader.Number("least_reach", {0.1, 0.0, 1.0})},
-      .noise_scale = ReadNoiseScale(reader)};
+      .noise_scale = ReadNoiseScale(reader),
+      .drafts_ahead = reader.Flag("drafts_ahead", false)};
   HeadMachine machine = ReadHeadMachine(reader);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));

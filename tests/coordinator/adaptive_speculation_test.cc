@@ -1,6 +1,6 @@
 // Where the strategy "budgeted" is free to choose, it spends time where it
-// brings tokens. On a clock that stands still while code runs, so that the times
-// below are sums of the peers' delays.
+// brings tokens. On a clock that stands still while code runs, so that the
+// times below are sums of the peers' delays.
 #include "tests/coordinator/toy_cluster.h"
 
 namespace espalier::coordinator {

@@ -70,6 +70,93 @@ TEST_F(DrafterLinkTest, SendsAnUpdateAgainThatMayHaveBeenLost) {
   EXPECT_THAT(Ask(2).update.new_tokens, ElementsAre(10, 11, 12));
 }
 
+// A draft for what follows the committed tokens, 20, 21 and one more.
+class DrafterLinkAheadTest : public DrafterLinkTest {
+ protected:
+  static constexpr uint64_t kRound = 2;
+
+  DrafterLinkAheadTest() {
+    Ask(1);
+    link_.Receive(Good(1), kVocabSize);
+    request_ = link_.AskAhead(session_, kRound, kBudget, {}, {20, 21});
+  }
+
+  // 30 or 31 behind the guess, then 40.
+  Proposal Ahead() const {
+    Proposal proposal = {.round = kRound,
+                         .committed_length = session_.length(),
+                         .tree = TokenTree::RootOnly(21)};
+    proposal.tree.Add(0, 30, -1.0f);
+    proposal.tree.Add(0, 31, -2.0f);
+    proposal.tree.Add(2, 40, -2.5f);
+    return proposal;
+  }
+
+  std::optional<Foresight> AfterRound(const std::vector<TokenId>& tokens) {
+    session_.Commit(tokens);
+    return link_.Foresee(session_, kRound);
+  }
+
+  ProposeRequest request_;
+};
+
+TEST_F(DrafterLinkAheadTest, SendsTheGuessBesideTheCommittedTokens) {
+  EXPECT_THAT(request_.guess, ElementsAre(20, 21));
+  EXPECT_THAT(request_.update.new_tokens, ElementsAre());
+  EXPECT_EQ(request_.update.committed_length(), session_.length());
+  EXPECT_FALSE(link_.may_ask());
+}
+
+TEST_F(DrafterLinkAheadTest, WhatComesTrueIsTheRoundsTree) {
+  EXPECT_EQ(link_.Receive(Ahead(), kVocabSize).outcome, DraftOutcome::kUsed);
+  EXPECT_EQ(link_.TreeOf(kRound), nullptr) << "not before it is known to fit";
+  EXPECT_EQ(AfterRound({20, 21, 31}), Foresight::kHit);
+  const TokenTree* tree = link_.TreeOf(kRound);
+  ASSERT_NE(tree, nullptr);
+  EXPECT_THAT(tree->tokens, ElementsAre(31, 40));
+  EXPECT_THAT(tree->log_probs, ElementsAre(0.0f, -0.5f));
+  EXPECT_EQ(link_.TakeArrived()->committed_length, session_.length());
+}
+
+class DrafterLinkMissTest
+    : public DrafterLinkAheadTest,
+      public testing::WithParamInterface<std::vector<TokenId>> {};
+
+TEST_P(DrafterLinkMissTest, IsAskedForInItsRound) {
+  link_.Receive(Ahead(), kVocabSize);
+  EXPECT_EQ(AfterRound(GetParam()), Foresight::kMiss);
+  EXPECT_EQ(link_.TreeOf(kRound), nullptr);
+  EXPECT_EQ(link_.Foresee(session_, kRound), std::nullopt) << "told twice";
+  EXPECT_EQ(Ask(kRound).update.new_tokens, GetParam());
+}
+
+using Tokens = std::vector<TokenId>;
+INSTANTIATE_TEST_SUITE_P(
+    Rounds, DrafterLinkMissTest,
+    testing::Values(Tokens{20},          // ends before
+                    Tokens{20, 21},      // the last of the guess is the bonus
+                    Tokens{20, 22, 31},  // goes elsewhere
+                    Tokens{20, 21, 32},  // a bonus token that is not foreseen
+                    Tokens{20, 21, 30}   // nothing is foreseen behind it
+                    ));
+
+TEST_F(DrafterLinkAheadTest, WhatIsNotThereInTimeIsNoLongerExpected) {
+  const uint64_t ticket = link_.ticket();
+  EXPECT_TRUE(link_.expects(ticket));
+  EXPECT_EQ(AfterRound({20, 21, 31}), Foresight::kWasted);
+  EXPECT_FALSE(link_.expects(ticket));
+  EXPECT_THAT(Ask(kRound).update.new_tokens, ElementsAre(20, 21, 31));
+}
+
+TEST_F(DrafterLinkAheadTest, WhoLiesAheadOfTimeIsNotAskedAgain) {
+  Proposal proposal = Ahead();
+  proposal.tree.tokens[0] = session_.last_token();  // not the guess's
+  EXPECT_EQ(link_.Receive(proposal, kVocabSize).outcome,
+            DraftOutcome::kMalformed);
+  EXPECT_EQ(AfterRound({20, 21, 31}), std::nullopt);
+  EXPECT_TRUE(link_.quarantined());
+}
+
 TEST_F(DrafterLinkTest, RootAloneIsAnEmptyAnswer) {
   Ask(1);
   Proposal proposal = Good(1);

@@ -150,6 +150,7 @@ int RunSchedule(uint64_t seed) {
                      {.max_sessions = 1 + dice.Below(3), .max_queued = 10});
   for (auto& drafter : cluster.drafters) {
     drafter->Behave([&dice] { return RandomDrafter(dice); });
+    drafter->drafts_ahead = dice.OneIn(2);
   }
   cluster.verifier.Behave([&dice] { return RandomVerifier(dice); });
 

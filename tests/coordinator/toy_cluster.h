@@ -68,8 +68,10 @@ class ToyCluster {
       options.drafters.push_back({.name = absl::StrCat("d", i),
                                   .endpoint = drafters[i].get(),
                                   .info = [drafter = drafters[i].get()] {
-                                    return DrafterInfo{.features =
-                                                           drafter->wanted};
+                                    return DrafterInfo{
+                                        .features = drafter->wanted,
+                                        .site = drafter->site,
+                                        .drafts_ahead = drafter->drafts_ahead};
                                   }});
     }
     options.executor = &executor;

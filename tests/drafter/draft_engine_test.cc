@@ -50,7 +50,9 @@ class RecordingDrafter final : public Drafter {
     for (const SequenceView& view : batch) {
       seen.emplace_back(view.tokens.begin(), view.tokens.end());
       if (view.features != nullptr) notes_.features.push_back(*view.features);
-      TokenTree tree = TokenTree::RootOnly(view.tokens.back());
+      seen.back().insert(seen.back().end(), view.guess.begin(),
+                         view.guess.end());
+      TokenTree tree = TokenTree::RootOnly(view.root());
       const int64_t nodes =
           std::min(view.budget.max_nodes, view.budget.max_depth);
       for (int32_t i = 0; i < nodes; ++i) {
@@ -82,6 +84,7 @@ class DraftEngineTest : public ::testing::Test {
                              .max_nodes = 6,
                              .max_depth = 4,
                              .features = {.taps = {1, 3}, .hidden_size = 1},
+                             .drafts_ahead = true,
                              .store = {.max_sequences = 3,
                                        .max_tokens = 20,
                                        .max_idle = absl::Seconds(60)}},
@@ -97,6 +100,13 @@ class DraftEngineTest : public ::testing::Test {
                        .prefix_hash = PrefixHash(base),
                        .new_tokens = added},
             .budget = {.max_nodes = 3, .max_depth = 3}};
+  }
+
+  static ProposeRequest Guess(uint64_t number, const Tokens& base,
+                              const Tokens& guess) {
+    ProposeRequest request = Request(number, base, {});
+    request.guess = guess;
+    return request;
   }
 
   // Queues a request; the answer lands in the returned slot.
@@ -131,6 +141,52 @@ class DraftEngineTest : public ::testing::Test {
   FakeExecutor* executor_ = nullptr;
   std::unique_ptr<DraftEngine> engine_;
 };
+
+TEST_F(DraftEngineTest, DraftsBehindAGuessWithoutCommittingIt) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
+  const Answer ahead = ProposeNow(Guess(1, {2, 3}, {4, 5}));
+  ASSERT_TRUE(ahead.ok()) << ahead.status();
+  EXPECT_EQ(ahead->committed_length, 2);
+  EXPECT_THAT(ahead->tree.tokens, ElementsAre(5, 7, 7, 7));
+  const Answer next = ProposeNow(Request(1, {2, 3}, {6}));
+  ASSERT_TRUE(next.ok()) << next.status();
+  EXPECT_THAT(notes_.batches.back(), ElementsAre(Tokens{2, 3, 6}));
+  EXPECT_THAT(notes_.forgotten, IsEmpty());
+}
+
+TEST_F(DraftEngineTest, AGuessGivesWay) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
+  const auto guess = Propose(Guess(1, {2, 3}, {4}));
+  const auto other = Propose(Request(2, {}, {5}));
+  executor_->RunUntilIdle();
+  EXPECT_TRUE((*guess)->ok());
+  EXPECT_TRUE((*other)->ok());
+  ASSERT_EQ(notes_.batches.size(), 3u);
+  EXPECT_THAT(notes_.batches[1], ElementsAre(Tokens{5}));
+  EXPECT_THAT(notes_.batches[2], ElementsAre(Tokens{2, 3, 4}));
+}
+
+TEST_F(DraftEngineTest, AGuessIsDroppedOnceTheSequenceMovesOn) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
+  const auto guess = Propose(Guess(1, {2, 3}, {4}));
+  const Answer next = ProposeNow(Request(1, {2, 3}, {6}));
+  EXPECT_EQ((*guess)->status().code(), absl::StatusCode::kCancelled);
+  ASSERT_TRUE(next.ok());
+  EXPECT_EQ(next->committed_length, 3);
+  EXPECT_EQ(notes_.batches.size(), 2u);
+}
+
+TEST_F(DraftEngineTest, AGuessThatMakesNoSenseIsRefused) {
+  ASSERT_TRUE(ProposeNow(Request(1, {}, {2})).ok());
+  const Answer outside = ProposeNow(Guess(1, {2}, {4, 10}));
+  EXPECT_EQ(outside.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(outside.status().message()),
+              HasSubstr("guessed_tokens: token 10"));
+  const Answer longer = ProposeNow(Guess(1, {2}, {1, 1, 1, 1, 1}));
+  EXPECT_EQ(longer.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(longer.status().message()),
+              HasSubstr("guessed_tokens: 5, the drafter takes 4"));
+}
 
 TEST_F(DraftEngineTest, AnswersATreeForTheCommittedTokens) {
   const Answer first = ProposeNow(Request(1, {}, {2, 3}));

@@ -39,12 +39,14 @@ struct Subject {
 };
 
 // A head of the golden tests.
-Subject HeadSubject(const std::string& fixture, const std::string& target) {
+Subject HeadSubject(const std::string& fixture, const std::string& target,
+                    std::map<std::string, std::string> options = {}) {
   const std::string fixtures =
       ESPALIER_SOURCE_DIR "/tests/drafter/golden/fixtures/";
+  options["model"] = fixtures + fixture + "/head";
   // A scale that is learned would make trees depend on what came before.
-  return {.options = {{"model", fixtures + fixture + "/head"},
-                      {"noise_scale", "1"}},
+  options["noise_scale"] = "1";
+  return {.options = std::move(options),
           .target_folder = fixtures + "targets/" + target};
 }
 
@@ -69,7 +71,8 @@ class DrafterContractTest : public ::testing::TestWithParam<std::string> {
     const std::map<std::string, Subject> subjects = {
         {"prompt_lookup", {}},
         {"ngram", {.options = {{"table", TableFile(test)}}}},
-        {"eagle", HeadSubject("eagle31_midlayer", "tied")},
+        {"eagle",
+         HeadSubject("eagle31_midlayer", "tied", {{"drafts_ahead", "true"}})},
         {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")}};
     EXPECT_TRUE(subjects.count(GetParam())) << "add a subject for this type";
     const Subject& subject = subjects.at(GetParam());
@@ -213,6 +216,33 @@ TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
     ExpectSame(DraftOne(*stepwise, ViewOf(sequence, kBudget)),
                DraftOne(*at_once, ViewOf(sequence, kBudget)));
   }
+}
+
+// As the coordinator sends it: before the features of what it guesses exist.
+TEST_P(DrafterContractTest, ADraftForAGuessLeavesNothingBehind) {
+  auto drafter = Make();
+  if (!drafter->drafts_ahead()) GTEST_SKIP() << "does not draft ahead";
+  std::mt19937_64 random(23);
+  int64_t nodes = 0;
+  for (const Sequence& sequence : RandomSequences(10)) {
+    const std::vector<TokenId> guess =
+        RandomTokens(random, 1 + random() % 4, kVocab);
+    SequenceView ahead = ViewOf(sequence, kBudget);
+    ahead.guess = guess;
+    const TokenTree tree = DraftOne(*drafter, ahead);
+    const absl::Status valid = tree.Validate({.max_nodes = kBudget.max_nodes,
+                                              .max_depth = kBudget.max_depth,
+                                              .vocab_size = kVocab});
+    EXPECT_TRUE(valid.ok()) << valid;
+    EXPECT_EQ(tree.tokens[0], guess.back());
+    nodes += tree.num_nodes() - 1;
+    auto fresh = Make();
+    ExpectSame(tree, DraftOne(*fresh, ahead));
+    auto unaware = Make();
+    ExpectSame(DraftOne(*drafter, ViewOf(sequence, kBudget)),
+               DraftOne(*unaware, ViewOf(sequence, kBudget)));
+  }
+  EXPECT_GT(nodes, 20);
 }
 
 TEST_P(DrafterContractTest, AfterForgetTheSequenceMayBeAnother) {

@@ -128,6 +128,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   void Release() { desk_.Release(); }
   // Points of the toy target; what arrives is held against it.
   FeatureContract wanted = {};
+  bool drafts_ahead = false;
+  uint64_t site = 0;
   // Of the sequence that was drafted for last.
   const FeatureRows& last_features() const { return last_features_; }
 
@@ -136,15 +138,18 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     requests_.push_back(request);
     const uint64_t sequence = request.update.sequence.number;
     open_.insert(sequence);
-    EXPECT_TRUE(unanswered_.insert(sequence).second)
-        << "two unanswered requests for one sequence";
+    EXPECT_TRUE(request.guess.empty() || drafts_ahead);
+    if (request.guess.empty()) {
+      EXPECT_TRUE(unanswered_.insert(sequence).second)
+          << "two unanswered requests for one sequence";
+    }
     const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
     if (behaviour.lose_state) {
       copies_.Clear();
       features_.clear();
     }
     absl::StatusOr<Proposal> reply = Reply(request, behaviour);
-    if (reply.ok() && behaviour.part) {
+    if (reply.ok() && behaviour.part && on_partial) {
       Proposal part = *reply;
       behaviour.part(part);
       Tell(behaviour.part_delay, std::move(on_partial), std::move(part));
@@ -152,9 +157,9 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     if (reply.ok() && behaviour.corrupt) behaviour.corrupt(*reply);
     desk_.Answer(
         behaviour.delay,
-        [this, sequence,
+        [this, sequence, guessed = !request.guess.empty(),
          done = std::move(done)](absl::StatusOr<Proposal> proposal) mutable {
-          unanswered_.erase(sequence);
+          if (!guessed) unanswered_.erase(sequence);
           std::move(done)(std::move(proposal));
         },
         std::move(reply));
@@ -175,8 +180,10 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     auto text = copies_.Apply(request.update);
     if (!text.ok()) return text.status();
     TakeFeatures(request, *text);
+    const int64_t committed_length = static_cast<int64_t>(text->size());
+    text->insert(text->end(), request.guess.begin(), request.guess.end());
     return Proposal{.round = request.update.round,
-                    .committed_length = static_cast<int64_t>(text->size()),
+                    .committed_length = committed_length,
                     .tree = draft_(*text, request.budget)};
   }
 

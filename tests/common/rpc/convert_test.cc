@@ -60,13 +60,15 @@ void ExpectRefused(const Message& message, const char* what) {
 
 TEST(Convert, ProposeGoesThroughUnchanged) {
   const ProposeRequest request{.update = TestUpdate(3),
-                               .budget = {.max_nodes = 7, .max_depth = 4}};
+                               .budget = {.max_nodes = 7, .max_depth = 4},
+                               .guess = {999, 0}};
   const v1::Propose message = ToProto(request, absl::Milliseconds(2));
   auto back = FromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   EXPECT_EQ(back->budget.max_nodes, 7);
   EXPECT_EQ(back->budget.max_depth, 4);
+  EXPECT_EQ(back->guess, request.guess);
   EXPECT_EQ(TimeBudget(message), absl::Milliseconds(2));
 }
 
@@ -125,6 +127,8 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(drafter->max_depth, 64);
   EXPECT_EQ(drafter->model.tokenizer_fingerprint, 0xabcu);
   EXPECT_TRUE(drafter->features.taps.empty());
+  EXPECT_EQ(drafter->site, 12);
+  EXPECT_TRUE(drafter->drafts_ahead);
   DrafterInfo head = TestDrafterInfo();
   head.features = {.taps = {0, 3, 7}, .hidden_size = 64};
   EXPECT_EQ(FromProto(ToProto(head))->features, head.features);
@@ -132,6 +136,7 @@ TEST(Convert, HellosGoThroughUnchanged) {
   auto verifier = FromProto(ToProto(TestVerifierInfo()));
   ASSERT_TRUE(verifier.ok());
   EXPECT_EQ(verifier->epoch, 77);
+  EXPECT_EQ(verifier->site, 13);
   EXPECT_EQ(verifier->max_context, 200'000);
   EXPECT_EQ(verifier->rules, TestVerifierInfo().rules);
   EXPECT_EQ(verifier->eos_token_ids, TestVerifierInfo().eos_token_ids);

@@ -27,13 +27,16 @@ inline DrafterInfo TestDrafterInfo() {
           .type = "prompt_lookup",
           .model = TestModel(),
           .max_nodes = 2048,
-          .max_depth = 64};
+          .max_depth = 64,
+          .site = 12,
+          .drafts_ahead = true};
 }
 
 inline VerifierInfo TestVerifierInfo() {
   VerifierInfo info;
   info.model = TestModel();
   info.epoch = 77;
+  info.site = 13;
   info.max_context = 200'000;
   info.max_tree_nodes = 2048;
   info.rules = {"greedy", "walk"};
