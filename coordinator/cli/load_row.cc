@@ -48,11 +48,12 @@ Percentiles PercentilesOf(std::vector<absl::Duration> samples) {
 LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
                   const LoadTarget& target) {
   LoadRow row = {.requests = static_cast<int64_t>(samples.size())};
-  std::vector<absl::Duration> first, gaps, per_token, total;
+  std::vector<absl::Duration> first, gaps, per_token, total, refused;
   int64_t tokens = 0, rounds = 0, good = 0;
   for (const LoadSample& sample : samples) {
     if (!sample.status.ok()) {
       ++(IsRefusal(sample.status) ? row.refused : row.failed);
+      if (IsRefusal(sample.status)) refused.push_back(sample.total);
       continue;
     }
     first.push_back(sample.first_token);
@@ -73,6 +74,7 @@ LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
   row.gap_ms = PercentilesOf(std::move(gaps));
   row.per_token_ms = PercentilesOf(std::move(per_token));
   row.total_ms = PercentilesOf(std::move(total));
+  row.refused_ms = PercentilesOf(std::move(refused));
   return row;
 }
 
@@ -88,7 +90,8 @@ std::string ToJson(const LoadRow& row) {
                                 {"first_token_ms", ToJson(row.first_token_ms)},
                                 {"gap_ms", ToJson(row.gap_ms)},
                                 {"per_token_ms", ToJson(row.per_token_ms)},
-                                {"total_ms", ToJson(row.total_ms)}}
+                                {"total_ms", ToJson(row.total_ms)},
+                                {"refused_ms", ToJson(row.refused_ms)}}
       .dump();
 }
 

@@ -53,6 +53,7 @@ struct LoadRow {
   Percentiles gap_ms;        // between messages
   Percentiles per_token_ms;  // of a request, behind its first message
   Percentiles total_ms;
+  Percentiles refused_ms;  // until it was refused
 };
 // `span`: from the first arrival to the last end.
 LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,

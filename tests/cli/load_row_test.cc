@@ -30,8 +30,9 @@ LoadSample Answered(absl::Duration per_token) {
 }
 
 TEST(LoadRow, GoodputCountsWhatMetTheTarget) {
-  const LoadSample refused = {.status = absl::ResourceExhaustedError("full")};
   const LoadSample failed = {.status = absl::InternalError("bug")};
+  LoadSample refused = {.status = absl::ResourceExhaustedError("full")};
+  refused.total = kMs;
   const LoadRow row = Summarize(
       {Answered(4 * kMs), Answered(6 * kMs), refused, failed}, absl::Seconds(2),
       {.first_token = 10 * kMs, .per_token = 5 * kMs});
@@ -44,6 +45,7 @@ TEST(LoadRow, GoodputCountsWhatMetTheTarget) {
   EXPECT_DOUBLE_EQ(row.per_token_ms.p50, 4);
   EXPECT_DOUBLE_EQ(row.per_token_ms.p99, 6);
   EXPECT_DOUBLE_EQ(row.total_ms.p50, 50);
+  EXPECT_DOUBLE_EQ(row.refused_ms.p99, 1);
 }
 
 TEST(LoadRow, NothingAnsweredGivesZeros) {
