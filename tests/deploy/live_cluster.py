@@ -45,16 +45,27 @@ class Processes:
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-", dir="/tmp"))
         self._running = []
+        self._latest = {}
 
     def start(self, name, *argv):
         with open(self.folder / f"{name}.log", "wb") as log:
             process = subprocess.Popen([str(word) for word in argv], stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=subprocess.STDOUT)
         self._running.append(process)
+        self._latest[name] = process
         return process
+
+    def process(self, name):
+        """The latest of that name."""
+        return self._latest[name]
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def gone(self):
+        """{name: (exit status, end of the log)} of those that have ended."""
+        return {name: (process.returncode, self.log(name)[-500:])
+                for name, process in self._latest.items() if process.poll() is not None}
 
     def close(self):
         for process in self._running:
@@ -75,7 +86,6 @@ class Cluster(Processes):
         self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
                        for name in relayed}
         self._argv = {}
-        self._processes = {}
         reach = {name: self.relays[name].address if name in relayed else self.address(name)
                  for name in ("verifier", *drafters)} | (others or {})
         self._start("verifier", f'engine {{ model: "{model}" threads: 1 }}')
@@ -86,7 +96,11 @@ class Cluster(Processes):
         self._start("coordinator", f'model: "{model}" verifier: "{reach.pop("verifier")}"' +
                     "".join(f' drafters {{ name: "{name}" address: "{address}" }}'
                             for name, address in reach.items()), coordinator_settings)
-        self.await_serving("coordinator")
+        try:
+            self.await_serving("coordinator")
+        except TimeoutError:
+            self.close()
+            raise
 
     def address(self, name):
         return f"unix:{self.folder}/{name}.sock"
@@ -102,10 +116,7 @@ class Cluster(Processes):
 
     def restart(self, name):
         """Starts a service that has ended, or was never started."""
-        self._processes[name] = self.start(name, *self._argv[name])
-
-    def process(self, name):
-        return self._processes[name]
+        self.start(name, *self._argv[name])
 
     def await_serving(self, name):
         await_true(lambda: subprocess.run(
