@@ -70,6 +70,9 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   virtual bool OnRequest(Request request) = 0;
   // A request is dealt with: its answer is on the way, or none was needed.
   virtual void OnSettled() = 0;
+  // The peer has ended the stream, or it broke; the peer does not know yet that
+  // we do. Where it broke, OnRequest may run at the same time.
+  virtual void OnEnded() = 0;
   // Once, last of all: no other reaction runs or will run. The stream may drop
   // its ownership of itself.
   virtual void OnFinished() = 0;
@@ -119,9 +122,13 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
   // The peer ended the stream, or it broke.
   void End() {
+    {
+      MutexLock lock(&mutex_);
+      if (ended_) return;
+      ended_ = true;
+    }
+    OnEnded();
     MutexLock lock(&mutex_);
-    if (ended_) return;
-    ended_ = true;
     // What gRPC is writing must stay alive.
     if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
     if (!closing_) closing_ = grpc::Status::OK;

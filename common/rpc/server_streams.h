@@ -255,11 +255,18 @@ class ServerStreams<Wire>::Stream final
 
   void OnSettled() override { CloseIfDrained(); }
 
+  // Before the peer can open another stream for what it lost with this one.
+  void OnEnded() override { EndAll(); }
+
   void OnFinished() override {
+    EndAll();
+    host_.Remove(this->shared_from_this());
+  }
+
+  void EndAll() {
     for (SequenceId sequence : host_.owners_.ReleaseAll(this)) {
       host_.handler_.end_sequence(sequence);
     }
-    host_.Remove(this->shared_from_this());
   }
 
   ServerStreams& host_;
