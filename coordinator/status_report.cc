@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/version.h"
+#include "common/rpc/peer_state_name.h"
 #include "common/tokenizer/utf8.h"
 #include "nlohmann/json.hpp"
 
@@ -70,20 +71,9 @@ json Counters(const std::vector<prometheus::MetricFamily>& families) {
 
 // ---- peers ----
 
-std::string StateName(v1::PeerState state) {
-  switch (state) {
-    case v1::PEER_STATE_READY:
-      return "ready";
-    case v1::PEER_STATE_REFUSED:
-      return "refused";
-    default:
-      return "connecting";
-  }
-}
-
 json PeerJson(const v1::PeerInfo& peer) {
   return {{"address", peer.address()},
-          {"state", StateName(peer.state())},
+          {"state", PeerStateName(peer.state())},
           {"detail", peer.detail()}};
 }
 

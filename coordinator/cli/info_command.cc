@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/peer_state_name.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"
@@ -29,22 +30,9 @@ std::string Joined(const List& list) {
   return list.empty() ? "none" : absl::StrJoin(list, ", ");
 }
 
-std::string StateName(v1::PeerState state) {
-  switch (state) {
-    case v1::PEER_STATE_CONNECTING:
-      return "connecting";
-    case v1::PEER_STATE_READY:
-      return "ready";
-    case v1::PEER_STATE_REFUSED:
-      return "refused";
-    default:
-      return "unknown";
-  }
-}
-
 std::string PeerText(const v1::PeerInfo& peer) {
   return absl::StrCat(
-      peer.name(), peer.name().empty() ? "" : " ", StateName(peer.state()),
+      peer.name(), peer.name().empty() ? "" : " ", PeerStateName(peer.state()),
       peer.detail().empty() ? "" : absl::StrCat(" (", peer.detail(), ")"),
       peer.address().empty() ? "" : absl::StrCat(" at ", peer.address()));
 }
