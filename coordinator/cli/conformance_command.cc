@@ -19,8 +19,8 @@ constexpr char kUsage[] =
 
 Checks a drafter service against the protocol (proto/espalier/v1/drafter.proto):
 what any drafter must do to work with a coordinator, whatever it drafts. One line
-for each check. Exit code 0 if all passed. Features are not sent; a drafter that
-wants them must manage without, as it does when they are gone.)";
+for each check. Exit code 0 if all passed. A drafter that wants features of the
+target gets made-up ones.)";
 
 // Repeats itself, so that drafters of all kinds find something to say.
 constexpr char kText[] =

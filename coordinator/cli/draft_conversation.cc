@@ -1,12 +1,36 @@
 #include "coordinator/cli/draft_conversation.h"
 
+#include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/rpc/feature_chunks.h"
 #include "common/spec/prefix_hash.h"
 
 namespace espalier::cli {
+namespace {
+
+// Made up, from the last position that the drafter holds to the one before the
+// root; the same for the same position.
+FeatureRows FeaturesFor(const v1::SequenceUpdate& update, int64_t width) {
+  const int64_t base = static_cast<int64_t>(update.key().base_length());
+  const int64_t root = base + update.new_tokens_size() - 1;
+  FeatureRows rows = {.first_position = std::max<int64_t>(base - 1, 0),
+                      .width = width};
+  std::vector<float> row(static_cast<size_t>(width));
+  for (int64_t position = rows.first_position; position < root; ++position) {
+    std::minstd_rand random(static_cast<uint32_t>(position) + 1);
+    for (float& value : row) {
+      value = static_cast<float>(random()) * 0x1p-30f - 1;
+    }
+    rows.Append(row);
+  }
+  return rows;
+}
+
+}  // namespace
 
 v1::Propose DraftedText::Next(int64_t held, uint32_t max_nodes,
                               uint32_t max_depth) {
@@ -52,6 +76,8 @@ absl::StatusOr<v1::DrafterHello> DraftConversation::Greet(
   if (!answer->has_hello()) {
     return absl::InternalError("the first answer is no hello");
   }
+  const v1::FeatureContract& wanted = answer->hello().features();
+  feature_width_ = int64_t{wanted.hidden_size()} * wanted.after_layers_size();
   return answer->hello();
 }
 
@@ -60,6 +86,11 @@ absl::StatusOr<v1::DraftResponse> DraftConversation::Ask(
   v1::DraftRequest request;
   request.set_request_id(next_id_++);
   *request.mutable_propose() = propose;
+  for (v1::DraftRequest& part : ToParts<v1::DraftRequest>(
+           FeaturesFor(propose.update(), feature_width_))) {
+    part.set_request_id(request.request_id());
+    stream_->Write(part);
+  }
   stream_->Write(request);
   return Read(request.request_id());
 }

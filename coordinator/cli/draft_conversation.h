@@ -53,6 +53,8 @@ class DraftConversation {
   // Errors are the status that the drafter ended the stream with.
   absl::StatusOr<v1::DrafterHello> Greet(const v1::CoordinatorHello& hello);
   // The whole answer, proposal or failure; parts that come before are skipped.
+  // A drafter that wants features gets made-up ones of all that the update
+  // brings.
   absl::StatusOr<v1::DraftResponse> Ask(const v1::Propose& propose);
   // Sends what is not answered.
   void Tell(v1::DraftRequest request);
@@ -67,6 +69,7 @@ class DraftConversation {
   std::unique_ptr<grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftResponse>>
       stream_;
   uint64_t next_id_ = 1;
+  int64_t feature_width_ = 0;  // numbers per position; 0: none are wanted
   bool finished_ = false;
 };
 

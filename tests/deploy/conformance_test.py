@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
 """`espalier conformance` against drafters of ours, one in Python, and liars."""
 
+import json
+import os
+import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -8,6 +13,11 @@ import unittest
 import live_cluster
 import stubs
 from live_cluster import BIN, CHAR_MODEL, REPO
+
+FIXTURES = REPO / "tests/drafter/golden/fixtures"
+CACHE = os.environ.get("ESPALIER_CACHE") or os.path.join(
+    os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "espalier")
+DEFAULT_MODEL = pathlib.Path(CACHE) / "models/smollm2-135m-instruct"
 
 
 def char_identity(cluster):
@@ -18,9 +28,9 @@ def char_identity(cluster):
     return words[words.index("tokens") - 1], words[words.index("fingerprint") + 1]
 
 
-def conformance(address):
-    done = subprocess.run([BIN / "espalier", "conformance", address, "--model", CHAR_MODEL,
-                           "--timeout", "10"], capture_output=True, text=True, check=False)
+def conformance(address, model=CHAR_MODEL):
+    done = subprocess.run([BIN / "espalier", "conformance", address, "--model", model,
+                           "--timeout", "30"], capture_output=True, text=True, check=False)
     failed = [line.removeprefix("FAILED").split(":")[0].strip()
               for line in done.stdout.splitlines() if line.startswith("FAILED")]
     return done, failed
@@ -42,15 +52,50 @@ class ConformanceTest(unittest.TestCase):
         live_cluster.await_true((self.cluster.folder / f"{name}.sock").exists, f"{name} listens")
         return address
 
-    def assert_conforms(self, address):
-        done, _ = conformance(address)
+    def assert_conforms(self, address, model=CHAR_MODEL):
+        done, _ = conformance(address, model)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertGreaterEqual(done.stdout.count("ok  "), 16)
+
+    def assert_conforms_and_drafts(self, services, name, model):
+        self.assert_conforms(services.address(name), model)
+        drafted = re.search(r"^espalier_drafter_proposed_nodes_total\S* (\S+)$",
+                            services.scrape(name), re.M)
+        self.assertGreater(float(drafted[1]), 100)  # more than roots
+
+    def assert_drafters_conform(self, model, drafters):
+        """{name: (type, folder)} of drafters for the target `model`, one by one."""
+        for name, (kind, folder) in drafters.items():
+            with self.subTest(name):
+                services = live_cluster.Services()
+                self.addCleanup(services.close)
+                services.start_drafter(name, kind, {"model": folder}, model)
+                services.await_serving(name)
+                self.assert_conforms_and_drafts(services, name, model)
+                services.process(name).kill()
 
     def test_our_drafters(self):
         for name in live_cluster.CHAR_DRAFTERS:
             with self.subTest(name):
-                self.assert_conforms(self.cluster.address(name))
+                self.assert_conforms_and_drafts(self.cluster, name, CHAR_MODEL)
+
+    def test_our_draft_heads_and_block_drafters_of_random_weights(self):
+        for target in ("tied", "untied"):
+            model = self.cluster.folder / target
+            shutil.copytree(FIXTURES / "targets" / target, model)
+            shutil.copy(CHAR_MODEL / "tokenizer.json", model)
+            made = {path.parent: json.loads(path.read_text())
+                    for path in sorted(FIXTURES.glob("*/expected.json"))}
+            self.assert_drafters_conform(model, {
+                folder.name: (about["type"], folder / "head") for folder, about in made.items()
+                if about["target"] == target})
+
+    @unittest.skipUnless(DEFAULT_MODEL.exists(), "the default model is not there")
+    def test_the_drafters_of_the_default_model(self):
+        heads = REPO / "deploy/drafters"
+        self.assert_drafters_conform(DEFAULT_MODEL, {
+            "chat": ("eagle", heads / "chat"), "math": ("eagle", heads / "math"),
+            "block": ("dflash", heads / "block")})
 
     def test_the_example_in_python(self):
         self.assert_conforms(self.start(REPO / "deploy/examples/python_drafter/drafter.py",

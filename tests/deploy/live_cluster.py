@@ -74,38 +74,18 @@ class Processes:
         shutil.rmtree(self.folder)
 
 
-class Cluster(Processes):
-    """Verifier, drafters and a coordinator. `relayed`: peers that the coordinator
-    reaches through `relays[name]`. `others`: more drafters, name -> address."""
+class Services(Processes):
+    """Services of ours, each on a Unix socket."""
 
-    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None, relayed=(),
-                 others=None):
+    def __init__(self):
         super().__init__()
-        drafters = drafters or CHAR_DRAFTERS
-        self.services = ("coordinator", "verifier", *drafters)
-        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
-                       for name in relayed}
         self._argv = {}
-        reach = {name: self.relays[name].address if name in relayed else self.address(name)
-                 for name in ("verifier", *drafters)} | (others or {})
-        self._start("verifier", f'engine {{ model: "{model}" threads: 1 }}')
-        for name, (kind, options) in drafters.items():
-            pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
-                            for key, value in options.items())
-            self._start(name, f'engine {{ name: "{name}" type: "{kind}" model: "{model}"{pairs} }}')
-        self._start("coordinator", f'model: "{model}" verifier: "{reach.pop("verifier")}"' +
-                    "".join(f' drafters {{ name: "{name}" address: "{address}" }}'
-                            for name, address in reach.items()), coordinator_settings)
-        try:
-            self.await_serving("coordinator")
-        except TimeoutError:
-            self.close()
-            raise
 
     def address(self, name):
         return f"unix:{self.folder}/{name}.sock"
 
-    def _start(self, name, config, settings=()):
+    def start_service(self, name, config, settings=()):
+        """`name`: verifier, coordinator, or a drafter's."""
         path = self.folder / f"{name}.textproto"
         path.write_text(f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
                         f'address_file: "{self.folder}/{name}.addresses" }}\n{config}\n')
@@ -113,6 +93,12 @@ class Cluster(Processes):
         self._argv[name] = [BIN / f"espalier-{program}", "--config", path,
                             *(word for setting in settings for word in ("--set", setting))]
         self.restart(name)
+
+    def start_drafter(self, name, kind, options, model):
+        pairs = "".join(f' options {{ key: "{key}" value: "{value}" }}'
+                        for key, value in options.items())
+        self.start_service(
+            name, f'engine {{ name: "{name}" type: "{kind}" model: "{model}"{pairs} }}')
 
     def restart(self, name):
         """Starts a service that has ended, or was never started."""
@@ -132,6 +118,33 @@ class Cluster(Processes):
 
     def scrape(self, name):
         return get(f"http://{self.http_address(name)}/metrics")
+
+
+class Cluster(Services):
+    """Verifier, drafters and a coordinator. `relayed`: peers that the coordinator
+    reaches through `relays[name]`. `others`: more drafters, name -> address."""
+
+    def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None, relayed=(),
+                 others=None):
+        super().__init__()
+        drafters = drafters or CHAR_DRAFTERS
+        self.services = ("coordinator", "verifier", *drafters)
+        self.relays = {name: Relay(f"{self.folder}/{name}.relay", f"{self.folder}/{name}.sock")
+                       for name in relayed}
+        reach = {name: self.relays[name].address if name in relayed else self.address(name)
+                 for name in ("verifier", *drafters)} | (others or {})
+        self.start_service("verifier", f'engine {{ model: "{model}" threads: 1 }}')
+        for name, (kind, options) in drafters.items():
+            self.start_drafter(name, kind, options, model)
+        self.start_service(
+            "coordinator", f'model: "{model}" verifier: "{reach.pop("verifier")}"' +
+            "".join(f' drafters {{ name: "{name}" address: "{address}" }}'
+                    for name, address in reach.items()), coordinator_settings)
+        try:
+            self.await_serving("coordinator")
+        except TimeoutError:
+            self.close()
+            raise
 
     def generate(self, prompt, *flags):
         """`espalier generate`: its JSON object."""
