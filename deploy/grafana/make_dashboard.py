@@ -189,6 +189,19 @@ ROWS = [
         Panel("Features", "Hidden states of the target sent to drafters.",
               ("{{drafter}}", rate("espalier_drafter_feature_bytes_total", by="drafter")),
               ("from the verifier", rate("espalier_verifier_feature_bytes_total")), unit="Bps"),
+        Panel("Accepted of what was verified", "Part of a drafter's nodes in verified trees that "
+              "the target would have said too.",
+              ("{{drafter}}", rate("espalier_drafter_accepted_tokens_total",
+                                   'model=~"$model"', "drafter") + " / " +
+               rate("espalier_drafter_proposed_tokens_total", 'model=~"$model"', "drafter")),
+              unit="percentunit", maximum=1),
+        Panel("How far its trees reach", "Tokens in a row that a tree foretold, verified or not: "
+              "what to judge a shadow by.",
+              ("{{drafter}}", mean("espalier_drafter_accepted_length", "drafter")), decimals=2),
+        Panel("Duty", "2: active; 1: a shadow, asked and judged only; 0: off. The weight is the "
+              "operator's.",
+              ("{{drafter}}", "espalier_drafter_role"),
+              ("{{drafter}}, weight", "espalier_drafter_weight"), decimals=1),
     ]),
     ("Saturation", [
         Panel("Requests", "Running, and waiting for their turn.",
@@ -224,6 +237,13 @@ ROWS = [
                rate("grpc_server_handled_total", by="grpc_service, grpc_code")), unit="reqps"),
         Panel("Open descriptors", "By process.",
               ("{{job}} {{instance}}", "process_open_fds")),
+        Panel("Links lost", "Streams to peers that were opened again, per minute.",
+              ("{{peer}}", "60 * " + rate("espalier_stream_reconnects_total", by="peer")),
+              width=12),
+        Panel("Rules that fell back", "Rounds in which the walk verified, because the tree did "
+              "not suit the rule that was wanted.",
+              ("{{rule}} {{reason}}", rate("espalier_verifier_rule_fallbacks_total",
+                                           by="rule, reason")), unit="reqps", width=12),
     ]),
 ]
 

@@ -84,7 +84,8 @@ class DashboardTest(unittest.TestCase):
     @classmethod
     def ask_for_text(cls):
         for i, prompt in enumerate(PROMPTS):
-            for flags in (["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"]):
+            for flags in (["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"],
+                          ["--strategy", "union", "--rule", "tv-gr"]):  # falls back
                 cls.cluster.generate(prompt, "--max-tokens", "150", "--seed", str(i),
                                      "--temperature", "0.8", *flags)
 
