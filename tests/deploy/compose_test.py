@@ -8,17 +8,19 @@ Starts a container engine of its own where none answers and it may (root).
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
-import time
+import threading
 import unittest
 
 import live_cluster
-from live_cluster import BIN, REPO
+import stubs
+from live_cluster import REPO
+from recorded_client import Client, in_midstream
 
 ADDRESS = "127.0.0.1:50051"
 SERVICES = ["verifier", "chat", "math", "block", "lookup", "coordinator"]
-PROMPT = "What is a glacier?"
 
 
 def run(*argv, check=True, **options):
@@ -34,18 +36,18 @@ def container(service):
     return run(REPO / "deploy/containers.sh", "compose", "ps", "-q", service)
 
 
-def generate(*flags, meanwhile=lambda: None):
-    """An answer; `meanwhile` runs when the request has been sent."""
-    process = subprocess.Popen(
-        [BIN / "espalier", "generate", "--address", ADDRESS, "--chat", PROMPT, "--json",
-         "--max-tokens", "120", "--temperature", "1", "--seed", "7", "--ignore-eos", *flags],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.4)  # into the stream; the outcome may not depend on it
-    meanwhile()
-    out, err = process.communicate(timeout=120)
-    if process.returncode != 0:
-        raise AssertionError(err)
-    return json.loads(out)
+def process_id(service):
+    return run("docker", "inspect", "-f", "{{.State.Pid}}", container(service))
+
+
+def crash(service):
+    """Not by the engine, which would take it for a wish."""
+    os.kill(int(process_id(service)), signal.SIGKILL)
+
+
+def firewall(service, *rule):
+    """iptables, in the service's network."""
+    run("nsenter", "-t", process_id(service), "-n", "iptables", *rule)
 
 
 class ComposeTest(unittest.TestCase):
@@ -53,24 +55,31 @@ class ComposeTest(unittest.TestCase):
     def setUpClass(cls):
         run(REPO / "deploy/containers.sh", "up", timeout=1800)
         cls.addClassCleanup(run, REPO / "deploy/containers.sh", "down")
-        cls.plain = generate("--no-speculation")["token_ids"]
+        stubs.make()
+        cls.client = Client(ADDRESS)
+        cls.addClassCleanup(cls.client.close)
+        cls.plain = cls.client.generate(speculate=False).tokens
 
     def await_healthy(self, service):
         live_cluster.await_true(
             lambda: run("docker", "inspect", "-f", "{{.State.Health.Status}}",
                         container(service)) == "healthy", f"{service} is healthy")
 
+    def assert_streams(self, on_message=lambda number: None):
+        record = self.client.generate(on_message)
+        self.assertEqual(record.problems(self.plain), [])
+        return record
+
     def assert_text_survives(self, fault, repair, service):
         """The text during and after a fault is the text without it."""
-        self.assertEqual(generate(meanwhile=fault)["token_ids"], self.plain)
+        self.assert_streams(in_midstream(fault))
         repair()
         self.await_healthy(service)
-        self.assertEqual(generate()["token_ids"], self.plain)
+        self.assert_streams()
 
     def test_speculation_pays_and_changes_nothing(self):
-        answer = generate()
-        self.assertEqual(answer["token_ids"], self.plain)
-        self.assertGreater(answer["spec_stats"]["mean_acceptance_length"], 1.3)
+        statistics = self.assert_streams().summary.spec_stats
+        self.assertGreater(statistics.mean_acceptance_length, 1.3)
 
     def test_prometheus_scrapes_every_service(self):
         def states():
@@ -82,6 +91,22 @@ class ComposeTest(unittest.TestCase):
                                 "all targets are up")
         self.assertIn("espalier_spec_decode_num_drafts_total",
                       live_cluster.get("http://127.0.0.1:9464/metrics"))
+
+    def test_prometheus_has_the_rules(self):
+        def healths():
+            groups = json.loads(live_cluster.get("http://127.0.0.1:9090/api/v1/rules"))
+            return [rule["health"] for group in groups["data"]["groups"]
+                    for rule in group["rules"]]
+        live_cluster.await_true(lambda: set(healths()) == {"ok"}, "all rules are evaluated")
+        self.assertGreater(len(healths()), 10)
+
+    def test_the_status_page_shows_the_cluster(self):
+        self.assert_streams()
+        self.assertIn("<title>Espalier", live_cluster.get("http://127.0.0.1:9464/"))
+        status = json.loads(live_cluster.get("http://127.0.0.1:9464/status.json"))
+        self.assertEqual({drafter["name"]: drafter["state"] for drafter in status["drafters"]},
+                         {name: "ready" for name in SERVICES[1:-1]})
+        self.assertTrue(status["request"]["latest"])
 
     def test_services_are_locked_in(self):
         for service in SERVICES:
@@ -104,9 +129,7 @@ class ComposeTest(unittest.TestCase):
         self.assertNotIn("torch", libraries)
 
     def test_a_crashed_drafter_is_not_noticed_and_is_restarted(self):
-        def crash():
-            os.kill(int(run("docker", "inspect", "-f", "{{.State.Pid}}", container("math"))), 9)
-        self.assert_text_survives(crash, lambda: None, "math")
+        self.assert_text_survives(lambda: crash("math"), lambda: None, "math")
 
     def test_a_frozen_drafter_is_not_noticed(self):
         name = container("chat")
@@ -121,9 +144,30 @@ class ComposeTest(unittest.TestCase):
                         name), "block")
 
     def test_a_crashed_verifier_goes_on_in_mid_text(self):
-        def crash():
-            os.kill(int(run("docker", "inspect", "-f", "{{.State.Pid}}", container("verifier"))), 9)
-        self.assert_text_survives(crash, lambda: None, "coordinator")
+        self.assert_text_survives(lambda: crash("verifier"), lambda: None, "coordinator")
+
+    def test_a_drafter_whose_packets_are_dropped_is_not_noticed(self):
+        for chain in ("INPUT", "OUTPUT"):
+            with self.subTest(chain):
+                rule = (chain, "-p", "tcp", "-j", "DROP")
+                self.assert_text_survives(lambda: firewall("chat", "-A", *rule),
+                                          lambda: firewall("chat", "-D", *rule), "chat")
+
+    def test_a_verifier_whose_packets_are_dropped_delays_the_text(self):
+        for chain in ("INPUT", "OUTPUT"):
+            with self.subTest(chain):
+                rule = (chain, "-p", "tcp", "-j", "DROP")
+
+                def drop_for_a_while():
+                    firewall("verifier", "-A", *rule)
+                    threading.Timer(3, firewall, ("verifier", "-D", *rule)).start()
+                self.assert_text_survives(drop_for_a_while, lambda: None, "coordinator")
+
+    def test_every_tenth_packet_of_the_verifier_is_lost(self):
+        rule = ("INPUT", "-p", "tcp", "-m", "statistic", "--mode", "random", "--probability",
+                "0.1", "-j", "DROP")
+        self.assert_text_survives(lambda: firewall("verifier", "-A", *rule),
+                                  lambda: firewall("verifier", "-D", *rule), "coordinator")
 
     def test_services_end_by_themselves_when_told(self):
         for service in ("lookup", "coordinator"):
@@ -145,6 +189,9 @@ def start_engine():
 
 
 if __name__ == "__main__":
+    if why := stubs.missing():
+        print(f"skipped: {why}")
+        sys.exit(0)
     if not shutil.which("docker") or not (
             shutil.which("docker-compose") or
             subprocess.run(["docker", "compose", "version"], capture_output=True,

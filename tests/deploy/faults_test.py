@@ -14,12 +14,7 @@ import unittest
 import live_cluster
 import stubs
 from live_cluster import REPO
-from recorded_client import Client, RecordedTest, counter, gauges
-
-
-def in_midstream(action):
-    """An on_message that does `action` once, behind the third message."""
-    return lambda number: action() if number == 3 else None
+from recorded_client import Client, RecordedTest, counter, gauges, in_midstream
 
 
 class FaultsTest(RecordedTest):

@@ -102,6 +102,11 @@ def counter(cluster, name, **labels):
     return total
 
 
+def in_midstream(action):
+    """An on_message that does `action` once, behind the third message."""
+    return lambda number: action() if number == 3 else None
+
+
 class RecordedTest(unittest.TestCase):
     """Knows the texts of a cluster that nothing happens to: `texts[seed]`."""
 
