@@ -6,9 +6,9 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr double kMemory = 512;     // observations
-constexpr double kPriorWeight = 8;  // expected hits that the prior is worth
-constexpr double kLeast = 1e-6;     // of a chance
+constexpr double kSessionMemory = 128;  // observations
+constexpr double kPriorWeight = 8;      // expected hits that the prior is worth
+constexpr double kLeast = 1e-6;         // of a chance
 constexpr double kMost = 0.98;
 
 // The first band whose upper edge is not below x.
@@ -31,9 +31,8 @@ double HitRatio::Factor(double prior) const {
 }
 
 void HitRatio::Observe(double foretold, bool came_true) {
-  constexpr double kKept = 1 - 1 / kMemory;
-  foretold_ = kKept * foretold_ + foretold;
-  hits_ = kKept * hits_ + (came_true ? 1 : 0);
+  foretold_ = kept_ * foretold_ + foretold;
+  hits_ = kept_ * hits_ + (came_true ? 1 : 0);
 }
 
 double Calibration::OwnChance(const TokenTrie::Opinion& opinion,
@@ -47,14 +46,6 @@ double Calibration::OwnChance(const TokenTrie::Opinion& opinion,
   return Clamp(said * here.Factor(drafter.all.Factor(1)));
 }
 
-double Calibration::BestChance(const TokenTrie::Node& node) const {
-  double best = 0;
-  for (const TokenTrie::Opinion& opinion : node.opinions) {
-    best = std::max(best, OwnChance(opinion, node.depth));
-  }
-  return best;
-}
-
 size_t Calibration::CellOf(const TokenTrie::Node& node, int num_voices) {
   const size_t proposers = std::min<size_t>(node.opinions.size(), kMaxCount);
   // Twins may hide whom a drafter ranked first.
@@ -62,17 +53,38 @@ size_t Calibration::CellOf(const TokenTrie::Node& node, int num_voices) {
   return (proposers - 1) * kMaxCount + voices - 1;
 }
 
-double Calibration::Chance(const TokenTrie& trie, int32_t node,
-                           int32_t parent) const {
+void Calibration::LearnOpinion(const TokenTrie::Opinion& opinion, int32_t depth,
+                               bool came_true) {
+  Drafter& drafter = drafters_[opinion.peer];
+  const double said = std::exp(opinion.conditional);
+  drafter.all.Observe(said, came_true);
+  drafter.by_place[DepthBand(depth)][RankBand(opinion.rank)].Observe(said,
+                                                                     came_true);
+}
+
+double SessionCalibration::BestChance(const TokenTrie::Node& node) const {
+  double best = 0;
+  for (const TokenTrie::Opinion& opinion : node.opinions) {
+    const auto here = drafters_.find(opinion.peer);
+    const double factor = here == drafters_.end() ? 1 : here->second.Factor(1);
+    best =
+        std::max(best, Clamp(factor * shared_.OwnChance(opinion, node.depth)));
+  }
+  return best;
+}
+
+double SessionCalibration::Chance(const TokenTrie& trie, int32_t node,
+                                  int32_t parent) const {
   const double best = BestChance(trie.node(node));
-  const Agreement& agreement =
-      agreement_[CellOf(trie.node(node), trie.NumVoices(parent))];
+  const Calibration::Agreement& agreement =
+      shared_.agreement_[Calibration::CellOf(trie.node(node),
+                                             trie.NumVoices(parent))];
   return Clamp(
       best * agreement.by_best[SureBand(best)].Factor(agreement.all.Factor(1)));
 }
 
-void Calibration::Learn(const TokenTrie& trie,
-                        absl::Span<const TokenId> emitted) {
+void SessionCalibration::Learn(const TokenTrie& trie,
+                               absl::Span<const TokenId> emitted) {
   int32_t parent = 0;
   for (TokenId token : emitted) {
     const int voices = trie.NumVoices(parent);
@@ -85,19 +97,19 @@ void Calibration::Learn(const TokenTrie& trie,
   }
 }
 
-void Calibration::LearnNode(const TokenTrie& trie, int32_t index,
-                            int num_voices, bool came_true) {
+void SessionCalibration::LearnNode(const TokenTrie& trie, int32_t index,
+                                   int num_voices, bool came_true) {
   const TokenTrie::Node& node = trie.node(index);
   const double best = BestChance(node);
-  Agreement& agreement = agreement_[CellOf(node, num_voices)];
+  Calibration::Agreement& agreement =
+      shared_.agreement_[Calibration::CellOf(node, num_voices)];
   agreement.all.Observe(best, came_true);
   agreement.by_best[SureBand(best)].Observe(best, came_true);
   for (const TokenTrie::Opinion& opinion : node.opinions) {
-    Drafter& drafter = drafters_[opinion.peer];
-    const double said = std::exp(opinion.conditional);
-    drafter.all.Observe(said, came_true);
-    drafter.by_place[DepthBand(node.depth)][RankBand(opinion.rank)].Observe(
-        said, came_true);
+    drafters_.try_emplace(opinion.peer, kSessionMemory)
+        .first->second.Observe(shared_.OwnChance(opinion, node.depth),
+                               came_true);
+    shared_.LearnOpinion(opinion, node.depth, came_true);
   }
 }
 

@@ -15,11 +15,15 @@ namespace espalier::coordinator {
 // what is long past counts for little.
 class HitRatio {
  public:
+  // What is `memory` observations past counts for a third.
+  explicit HitRatio(double memory = 512) : kept_(1 - 1 / memory) {}
+
   // `prior`: the factor as long as little is known.
   double Factor(double prior) const;
   void Observe(double foretold, bool came_true);
 
  private:
+  double kept_;
   double foretold_ = 0;  // expected number of hits
   double hits_ = 0;
 };
@@ -31,17 +35,16 @@ class HitRatio {
 //   the best of those words, by how many of the drafters that went on behind
 //   the parent proposed the token, then by how sure the best is.
 // Each step is a ratio of what happened to what was foretold. One for greedy
-// and one for sampled requests. Lives on the executor.
+// and one for sampled requests; see SessionCalibration. Lives on the executor.
 class Calibration {
  public:
-  // That the target emits the node's token if it emits the path to `parent`.
-  // Above 0, below 1.
-  double Chance(const TokenTrie& trie, int32_t node, int32_t parent) const;
-
-  // The target emitted this behind the trie's root.
-  void Learn(const TokenTrie& trie, absl::Span<const TokenId> emitted);
+  Calibration() = default;
+  Calibration(const Calibration&) = delete;
+  Calibration& operator=(const Calibration&) = delete;
 
  private:
+  friend class SessionCalibration;
+
   static constexpr int kDepthBands = 6;
   static constexpr int kRankBands = 4;
   static constexpr int kSureBands = 5;
@@ -58,13 +61,36 @@ class Calibration {
 
   // Where in agreement_ a node is whose parent has so many voices.
   static size_t CellOf(const TokenTrie::Node& node, int num_voices);
+  // What a drafter's word has been worth to all sessions.
   double OwnChance(const TokenTrie::Opinion& opinion, int32_t depth) const;
+  void LearnOpinion(const TokenTrie::Opinion& opinion, int32_t depth,
+                    bool came_true);
+
+  std::map<int, Drafter> drafters_;                         // by peer
+  std::array<Agreement, kMaxCount * kMaxCount> agreement_;  // see CellOf
+};
+
+// The same for one session, whose text may be easier or harder for a drafter
+// than others' are. Lives on the executor.
+class SessionCalibration {
+ public:
+  // `shared` is learned from and taught; must outlive this.
+  explicit SessionCalibration(Calibration* shared) : shared_(*shared) {}
+
+  // That the target emits the node's token if it emits the path to `parent`.
+  // Above 0, below 1.
+  double Chance(const TokenTrie& trie, int32_t node, int32_t parent) const;
+
+  // The target emitted this behind the trie's root.
+  void Learn(const TokenTrie& trie, absl::Span<const TokenId> emitted);
+
+ private:
   double BestChance(const TokenTrie::Node& node) const;
   void LearnNode(const TokenTrie& trie, int32_t node, int num_voices,
                  bool came_true);
 
-  std::map<int, Drafter> drafters_;                         // by peer
-  std::array<Agreement, kMaxCount * kMaxCount> agreement_;  // see CellOf
+  Calibration& shared_;
+  std::map<int, HitRatio> drafters_;  // by peer, on top of what all know
 };
 
 }  // namespace espalier::coordinator

@@ -13,7 +13,7 @@ DecodeRound::DecodeRound(Options options)
       fanout_(options_.scope, options_.drafters,
               options_.verifier.model.vocab_size, &features_),
       verifier_(options_.verifier),
-      calibration_(options_.record->kind(options_.greedy).calibration) {}
+      calibration_(&options_.record->kind(options_.greedy).calibration) {}
 
 void DecodeRound::Run(const Session& session, Then then) {
   const absl::Time now = options_.scope->Now();

@@ -76,7 +76,7 @@ class DecodeRound {
   FeatureLog features_;
   DraftFanout fanout_;
   VerifierLink verifier_;
-  Calibration& calibration_;
+  SessionCalibration calibration_;
   // Set if adaptive, once the session runs.
   std::optional<SpeculationControl> control_;
   PassCosts pass_costs_;

@@ -8,7 +8,7 @@
 
 namespace espalier::coordinator {
 
-class Calibration;
+class SessionCalibration;
 
 // One drafter's valid tree of this round.
 struct DraftedTree {
@@ -24,7 +24,7 @@ struct MergeInput {
   absl::Span<const DraftedTree> trees;
   int64_t max_nodes = 0;  // of the result, root excluded
   // What the drafters' words have been worth so far.
-  const Calibration* calibration = nullptr;
+  const SessionCalibration* calibration = nullptr;
 };
 
 // How the trees of a round become the one tree that is verified. Stateless and

@@ -36,19 +36,22 @@ class Round {
   std::vector<DraftedTree> drafted_;
 };
 
-double ChanceOf(const Calibration& calibration, const TokenTrie& trie,
+double ChanceOf(const SessionCalibration& calibration, const TokenTrie& trie,
                 TokenId token) {
   return calibration.Chance(trie, trie.ChildOf(0, token), 0);
 }
 
 TEST(CalibrationTest, TakesDraftersAtTheirWordAtFirst) {
   const Round round({OneGuess(1, 0.75), OneGuess(1, 0.5)});
-  EXPECT_NEAR(ChanceOf(Calibration(), round.trie(), 1), 0.75, 1e-6);
+  Calibration shared;
+  const SessionCalibration calibration(&shared);
+  EXPECT_NEAR(ChanceOf(calibration, round.trie(), 1), 0.75, 1e-6);
 }
 
 TEST(CalibrationTest, LearnsWhatEachDraftersWordIsWorth) {
   std::mt19937_64 random(1);
-  Calibration calibration;
+  Calibration shared;
+  SessionCalibration calibration(&shared);
   for (int i = 0; i < 2000; ++i) {
     // Drafter 0 boasts: it is right 3 times in 10. Drafter 1 is honest.
     const double u = std::uniform_real_distribution<>(0, 1)(random);
@@ -61,8 +64,28 @@ TEST(CalibrationTest, LearnsWhatEachDraftersWordIsWorth) {
   EXPECT_NEAR(ChanceOf(calibration, trie, 2), 0.5, 0.08);
 }
 
+TEST(CalibrationTest, ASessionMayBeHarderThanTheOthers) {
+  std::mt19937_64 random(3);
+  const Round round({OneGuess(1, 0.7)});
+  const TokenTrie trie = round.trie();
+  const auto live = [&](SessionCalibration& session, double right, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      const double u = std::uniform_real_distribution<>(0, 1)(random);
+      session.Learn(trie, {{u < right ? 1 : 2}});
+    }
+  };
+  Calibration shared;
+  SessionCalibration easy(&shared), hard(&shared);
+  live(easy, 0.7, 1000);
+  EXPECT_NEAR(ChanceOf(hard, trie, 1), 0.7, 0.08);
+  live(hard, 0.2, 40);
+  EXPECT_LT(ChanceOf(hard, trie, 1), 0.5);
+  EXPECT_GT(ChanceOf(easy, trie, 1), 0.6);
+}
+
 TEST(CalibrationTest, BoasterCannotCrowdOutAnHonestDrafter) {
-  Calibration calibration;
+  Calibration shared;
+  SessionCalibration calibration(&shared);
   const auto budgeted = NewBudgetedMerge();
   const Round round({OneGuess(1, 0.9), OneGuess(2, 0.5)});
   const auto first_choice = [&] {
@@ -83,7 +106,8 @@ TEST(CalibrationTest, BoasterCannotCrowdOutAnHonestDrafter) {
 
 TEST(CalibrationTest, AgreementCountsForMore) {
   std::mt19937_64 random(2);
-  Calibration calibration;
+  Calibration shared;
+  SessionCalibration calibration(&shared);
   const Round agree({OneGuess(1, 0.5), OneGuess(1, 0.5)});
   const Round differ({OneGuess(1, 0.5), OneGuess(2, 0.5)});
   for (int i = 0; i < 2000; ++i) {
@@ -96,7 +120,8 @@ TEST(CalibrationTest, AgreementCountsForMore) {
 }
 
 TEST(CalibrationTest, ForgetsWhatIsLongPast) {
-  Calibration calibration;
+  Calibration shared;
+  SessionCalibration calibration(&shared);
   const Round round({OneGuess(1, 0.5)});
   for (int i = 0; i < 3000; ++i) calibration.Learn(round.trie(), {{1}});
   EXPECT_GT(ChanceOf(calibration, round.trie(), 1), 0.9);

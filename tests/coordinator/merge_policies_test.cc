@@ -33,11 +33,12 @@ TokenTree TreeB() {
 
 TokenTree Merge(const MergePolicy& policy, absl::Span<const DraftedTree> trees,
                 int64_t max_nodes) {
-  const Calibration nothing_known;
+  Calibration nothing_known;
+  const SessionCalibration calibration(&nothing_known);
   return policy.Merge({.root = kRoot,
                        .trees = trees,
                        .max_nodes = max_nodes,
-                       .calibration = &nothing_known});
+                       .calibration = &calibration});
 }
 
 TokenTree Merge(const MergePolicy& policy, int64_t max_nodes) {

@@ -95,7 +95,8 @@ class MergePolicyContractTest : public testing::TestWithParam<std::string> {
   }
 
   std::unique_ptr<MergePolicy> policy_;
-  Calibration calibration_;
+  Calibration shared_;
+  SessionCalibration calibration_{&shared_};
 };
 
 TEST_P(MergePolicyContractTest, NoTreesGiveTheRootAlone) {

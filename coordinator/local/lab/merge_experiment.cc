@@ -45,11 +45,12 @@ absl::StatusOr<TokenTree> Merge(const JsonField& input,
   for (size_t i = 0; i < trees.size(); ++i) {
     drafted.push_back({.drafter = static_cast<int>(i), .tree = &trees[i]});
   }
-  const coordinator::Calibration nothing_known;
+  coordinator::Calibration nothing_known;
+  const coordinator::SessionCalibration calibration(&nothing_known);
   return policy->Merge({.root = trees[0].tokens[0],
                         .trees = drafted,
                         .max_nodes = max_nodes,
-                        .calibration = &nothing_known});
+                        .calibration = &calibration});
 }
 
 std::vector<std::vector<int>> MaskOf(const TokenTree& tree) {
