@@ -41,6 +41,7 @@ std::string ToJson(const BenchRow& row) {
       {"speedup", OrNull(row.speedup)},
       {"rounds", row.rounds},
       {"nodes_per_round", row.nodes_per_round},
+      {"accepted_at_depth", row.accepted_at_depth},
       {"stage_ms",
        {{"draft", row.stage_ms.draft},
         {"merge", row.stage_ms.merge},

@@ -31,6 +31,8 @@ struct BenchRow {
   std::optional<double> speedup;  // against plain; unset: no plain in the run
   int64_t rounds = 0;             // verifications
   double nodes_per_round = 0;
+  // [d]: part of the verifications that accepted a token at depth d + 1.
+  std::vector<double> accepted_at_depth;
   StageMs stage_ms;       // of a round; the first one holds the prefill
   double repetition = 0;  // part of the 4-grams that came up before
   std::optional<int64_t> same_text;  // prompts answered exactly as by plain
@@ -58,6 +60,7 @@ class BenchTally {
   int64_t rounds_ = 0;
   int64_t nodes_ = 0;
   double emitted_ = 0;
+  std::vector<int64_t> accepted_;  // [j]: verifications that accepted j tokens
   DecodeSpeed speed_;
   StageMs stage_ms_;  // sums
   Repetition repetition_;

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 #include <set>
+#include <vector>
 
 #include "coordinator/cli/bench_row.h"
 
@@ -14,6 +16,19 @@ double Ratio(double sum, int64_t count) {
 double OtherMs(const v1::Timing& timing) {
   return timing.total_ms() - timing.queue_ms() - timing.draft_ms() -
          timing.merge_ms() - timing.verify_ms() - timing.wire_ms();
+}
+
+// accepted: [j] verifications that accepted j tokens.
+std::vector<double> AcceptedAtDepth(const std::vector<int64_t>& accepted,
+                                    int64_t rounds) {
+  std::vector<double> parts;
+  int64_t at_least = 0;
+  for (size_t j = accepted.size(); j-- > 1;) {
+    at_least += accepted[j];
+    parts.push_back(Ratio(static_cast<double>(at_least), rounds));
+  }
+  std::reverse(parts.begin(), parts.end());
+  return parts;
 }
 
 }  // namespace
@@ -38,6 +53,9 @@ void BenchTally::Add(const Answer& answer, const Answer* plain) {
   rounds_ += stats.num_spec_steps();
   nodes_ += stats.num_draft_tokens();
   emitted_ += stats.mean_acceptance_length() * stats.num_spec_steps();
+  const auto& histogram = stats.acceptance_histogram();
+  accepted_.resize(std::max<size_t>(accepted_.size(), histogram.size()));
+  for (int j = 0; j < histogram.size(); ++j) accepted_[j] += histogram[j];
   speed_.Add(DecodeSpeedOf(answer));
   stage_ms_.draft += timing.draft_ms();
   stage_ms_.merge += timing.merge_ms();
@@ -55,6 +73,7 @@ void BenchTally::Fill(BenchRow& row, const BenchTally* plain) const {
   row.rounds = rounds_;
   row.tau = Ratio(emitted_, rounds_);
   row.nodes_per_round = Ratio(static_cast<double>(nodes_), rounds_);
+  row.accepted_at_depth = AcceptedAtDepth(accepted_, rounds_);
   row.tokens_per_s = speed_.TokensPerSecond();
   row.stage_ms = {.draft = Ratio(stage_ms_.draft, rounds_),
                   .merge = Ratio(stage_ms_.merge, rounds_),

@@ -122,7 +122,7 @@ TEST_F(BenchCommand, RowsHoldEveryFieldOfTheContract) {
   EXPECT_EQ(rows[1], Json::parse(R"({
     "suite": "mine", "mode": "union", "temperature": 0.0, "nodes": 4,
     "tau": 3.0, "tokens_per_s": 400.0, "speedup": 4.0, "rounds": 6,
-    "nodes_per_round": 4.0,
+    "nodes_per_round": 4.0, "accepted_at_depth": [],
     "stage_ms": {"draft": 1.0, "merge": 0.5, "verify": 10.0, "wire": 2.0,
                  "other": -3.5},
     "prompts": 2, "same_text": 2, "repetition": 0.16666666666666666})"));

@@ -36,6 +36,21 @@ TEST(BenchTally, TauIsTokensPerVerificationOfAllPromptsTogether) {
   EXPECT_DOUBLE_EQ(row.tau, 2.5);  // not the mean of the means, 2
 }
 
+TEST(BenchTally, AcceptanceByDepthCountsWhatWentFurther) {
+  Answer one = MakeAnswer(/*rounds=*/6, /*tau=*/1);
+  for (uint32_t rounds : {3, 2, 1}) {
+    one.summary.mutable_spec_stats()->add_acceptance_histogram(rounds);
+  }
+  Answer other = MakeAnswer(/*rounds=*/4, /*tau=*/1);
+  other.summary.mutable_spec_stats()->add_acceptance_histogram(4);
+  BenchTally tally;
+  tally.Add(one, nullptr);
+  tally.Add(other, nullptr);
+  BenchRow row;
+  tally.Fill(row, nullptr);
+  EXPECT_EQ(row.accepted_at_depth, (std::vector<double>{0.3, 0.1}));
+}
+
 TEST(BenchTally, NothingAddedGivesZerosAndNoSpeed) {
   BenchRow row;
   BenchTally().Fill(row, nullptr);
