@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
 
 #include <utility>
 
@@ -18,14 +19,27 @@
 namespace espalier {
 namespace {
 
+// Opened where a GPU is asked for, and not linked: these libraries are large,
+// and their thread-local storage alone is more than the stacks that civetweb
+// gives its threads, so that no metrics would be served. They register
+// themselves.
+absl::Status OpenCuda() {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    return absl::FailedPreconditionError(dlerror());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<at::Device> FindDevice(const std::string& name) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
   if (!device.cuda) return at::Device(at::kCPU);
+  if (const absl::Status opened = OpenCuda(); !opened.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device \"", name, "\": ", opened.message()));
+  }
   if (!at::globalContext().hasCUDA()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("device \"", name,
-                     "\": this build has no CUDA (ESPALIER_CUDA), or no "
-                     "driver and GPU were found"));
+        absl::StrCat("device \"", name, "\": no driver and GPU were found"));
   }
   const int64_t count = static_cast<int64_t>(at::getNumGPUs());
   if (device.index < 0 || device.index >= count) {
