@@ -3,7 +3,8 @@
 #
 #   docker/build.sh          compiles in a container, from nothing but the sources
 #   docker/build.sh --dist   compiles outside, on Debian 12, and copies: the daily loop
-#   docker/build.sh --cuda   also espalier-verifier-cuda (several GB)
+#   docker/build.sh --cuda   also espalier-verifier-cuda (several GB); with --dist after
+#                            deploy/setup.sh --cuda
 #
 # Works where no image registry can be reached, and where TLS is looked into: the
 # certificates that pip uses here reach the build as a secret, not as a layer.
@@ -12,11 +13,12 @@ set -euo pipefail
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$repo"
 artifacts=build
+cuda=
 targets=(coordinator verifier drafter models)
 for flag in "$@"; do
   case $flag in
     --dist) artifacts=dist ;;
-    --cuda) targets+=(verifier-cuda) ;;
+    --cuda) cuda=yes targets+=(verifier-cuda) ;;
     *)
       sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}" >&2
       exit 2
@@ -41,6 +43,15 @@ build_dist() {
   done
 }
 
+# `dist/cuda`, as the stage `compile-cuda`.
+build_dist_cuda() {
+  local cache=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}
+  cmake --preset cuda -DESPALIER_TESTS=OFF -DESPALIER_LIBTORCH:PATH="$cache/libtorch"
+  cmake --build --preset cuda -j "$(nproc)" --target espalier-verifier
+  mkdir -p dist/cuda
+  strip -o dist/cuda/espalier-verifier build/cuda/bin/espalier-verifier
+}
+
 # image TARGET
 image() {
   local ca=${PIP_CERT:-${SSL_CERT_FILE:-}}
@@ -50,7 +61,10 @@ image() {
 }
 
 docker/base_image.sh
-[[ $artifacts == build ]] || build_dist
+if [[ $artifacts == dist ]]; then
+  build_dist
+  [[ -z $cuda ]] || build_dist_cuda
+fi
 for target in "${targets[@]}"; do
   image "$target"
 done

@@ -22,11 +22,10 @@ cp -r "$libtorch" "$1"
 
 # What the backend names as needed: cuBLAS, cuDNN, NCCL and so on, in the versions that
 # the wheel of torch asks for.
-all=$(mktemp -d)
-pip download --only-binary=:all: -d "$all" --python-version 3.11 \
-  --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-  --platform manylinux2014_x86_64 "torch==$ESPALIER_TORCH_VERSION"
+mapfile -t wanted < <(unzip -p "$(wheel_path torch "$ESPALIER_TORCH_VERSION")" '*/METADATA' |
+  sed -nE 's/^Requires-Dist: ((nvidia-|cuda-toolkit)[^;]*).*/\1/p')
+all=$cache/cuda-wheels
+pip download --only-binary=:all: -d "$all" "${wanted[@]}"
 for wheel in "$all"/nvidia_*.whl; do
   unzip -qoj "$wheel" 'nvidia/*/lib/*.so*' -d "$1/lib"
 done
-rm -rf "$all"
