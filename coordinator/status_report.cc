@@ -71,6 +71,18 @@ json Counters(const std::vector<prometheus::MetricFamily>& families) {
 
 // ---- peers ----
 
+const char* RoleName(DrafterRole role) {
+  switch (role) {
+    case DrafterRole::kOff:
+      return "off";
+    case DrafterRole::kShadow:
+      return "shadow";
+    case DrafterRole::kActive:
+      return "active";
+  }
+  return "";
+}
+
 json PeerJson(const v1::PeerInfo& peer) {
   return {{"address", peer.address()},
           {"state", PeerStateName(peer.state())},
@@ -93,6 +105,7 @@ json DraftersJson(const v1::GetServerInfoResponse& peers,
     json drafter = PeerJson(peers.drafters(i));
     const Coordinator::DrafterStatus& status = drafters[i];
     drafter["name"] = status.name;
+    drafter["role"] = RoleName(status.duty.role);
     drafter["circuit_open"] = status.circuit_open;
     drafter["proposed"] = status.proposed_tokens;
     drafter["accepted"] = status.accepted_tokens;

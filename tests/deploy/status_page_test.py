@@ -7,6 +7,7 @@
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import unittest
 import urllib.error
@@ -21,12 +22,17 @@ class StatusPageTest(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = live_cluster.Cluster(["core.status_text=true", "core.draft_timeout_ms=1000"])
         cls.addClassCleanup(cls.cluster.close)
-        cls.plain = cls.cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
-        cls.answer = cls.cluster.generate(PROMPT, "--max-tokens", "60")
         cls.url = f"http://{cls.cluster.http_address('coordinator')}"
+        live_cluster.await_true(
+            lambda: {drafter["state"] for drafter in cls.report()["drafters"]} == {"ready"},
+            "drafters are ready")
+        cls.plain = cls.cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
+        # Verifies trees in every round, whatever they cost on this machine.
+        cls.answer = cls.cluster.generate(PROMPT, "--max-tokens", "60", "--strategy", "union")
 
-    def report(self, query=""):
-        return json.loads(live_cluster.get(f"{self.url}/status.json{query}"))
+    @classmethod
+    def report(cls, query=""):
+        return json.loads(live_cluster.get(f"{cls.url}/status.json{query}"))
 
     def test_rounds_are_those_of_the_answer(self):
         request = self.report()["request"]
@@ -55,6 +61,16 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual(self.report()["request"]["id"], newest)
         self.assertEqual(self.report(f"?request={oldest}")["request"]["id"], oldest)
         self.assertIsNone(self.report("?request=%00no-such%22")["request"])
+
+    def test_a_shadow_is_called_one(self):
+        def role():
+            return {drafter["name"]: drafter["role"] for drafter in self.report()["drafters"]}
+        self.assertEqual(role(), {"lookup": "active", "bigram": "active"})
+        for wanted in ("shadow", "active"):
+            subprocess.run([live_cluster.BIN / "espalier", "drafters", "--address",
+                            self.cluster.address("coordinator"), "--set", "bigram", "--role",
+                            wanted], check=True, stdout=subprocess.DEVNULL)
+            self.assertEqual(role()["bigram"], wanted)
 
     def test_without_leave_no_text_is_shown(self):
         quiet = live_cluster.Cluster()
