@@ -57,7 +57,8 @@ class Client:
             speculation=self._pb.SpeculationOptions(enabled=speculate))
 
     def open(self, **options):
-        return self._stub.Generate(self.request(**options), timeout=60, wait_for_ready=True)
+        return self._stub.Generate(self.request(**options), timeout=live_cluster.PATIENCE_S,
+                                   wait_for_ready=True)
 
     def generate(self, on_message=lambda number: None, **options):
         record = Recorded()
