@@ -125,10 +125,19 @@ absl::Status ReadLaws(const v1::TokenTree& message, TokenTree& tree) {
         "tree: laws of ", sizes, " tokens in all, but ", tokens.size(),
         " law_tokens, ", weights.size(), " law_weights"));
   }
+  std::vector<LawDraws> draws(message.law_size_size(), LawDraws::kIndependent);
+  for (uint32_t law : message.law_without_replacement()) {
+    if (law >= draws.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tree.law_without_replacement: law ", law, " of ", draws.size()));
+    }
+    draws[law] = LawDraws::kWithoutReplacement;
+  }
   size_t begin = 0;
-  for (uint32_t size : message.law_size()) {
+  for (size_t i = 0; i < draws.size(); ++i) {
+    const size_t size = message.law_size(static_cast<int>(i));
     tree.laws.Add(absl::MakeConstSpan(tokens).subspan(begin, size),
-                  weights.subspan(begin, size));
+                  weights.subspan(begin, size), draws[i]);
     begin += size;
   }
   return absl::OkStatus();
@@ -152,6 +161,9 @@ v1::TokenTree ToProto(const TokenTree& tree) {
     message.add_law_size(static_cast<uint32_t>(law.tokens.size()));
     message.mutable_law_token()->Add(law.tokens.begin(), law.tokens.end());
     message.mutable_law_weight()->Add(law.weights.begin(), law.weights.end());
+    if (law.draws == LawDraws::kWithoutReplacement) {
+      message.add_law_without_replacement(i);
+    }
   }
   return message;
 }

@@ -27,11 +27,12 @@ absl::string_view Problem(const DraftLaw& law, int64_t vocab_size) {
 }  // namespace
 
 int32_t DraftLaws::Add(absl::Span<const TokenId> tokens,
-                       absl::Span<const uint32_t> weights) {
+                       absl::Span<const uint32_t> weights, LawDraws draws) {
   ESPALIER_CHECK(tokens.size() == weights.size());
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   weights_.insert(weights_.end(), weights.begin(), weights.end());
   ends_.push_back(static_cast<int64_t>(tokens_.size()));
+  draws_.push_back(draws);
   return size() - 1;
 }
 
@@ -39,7 +40,8 @@ DraftLaw DraftLaws::operator[](int32_t law) const {
   const int64_t begin = law == 0 ? 0 : ends_[law - 1];
   const int64_t length = ends_[law] - begin;
   return {.tokens = absl::MakeSpan(tokens_).subspan(begin, length),
-          .weights = absl::MakeSpan(weights_).subspan(begin, length)};
+          .weights = absl::MakeSpan(weights_).subspan(begin, length),
+          .draws = draws_[law]};
 }
 
 absl::Status DraftLaws::Validate(int64_t vocab_size) const {

@@ -62,6 +62,29 @@ absl::Status CheckSlots(const TokenTree& tree) {
   return NodeError(missing - is_found.begin(), "has no slot");
 }
 
+// Draws without replacement are of one parent and have different tokens.
+absl::Status CheckDistinct(const TokenTree& tree) {
+  std::vector<std::vector<int32_t>> drawn(tree.laws.size());  // [laws] nodes
+  for (const DraftSlot& slot : tree.slots) {
+    if (slot.law == DraftSlot::kChosen ||
+        tree.laws[slot.law].draws == LawDraws::kIndependent) {
+      continue;
+    }
+    for (int32_t other : drawn[slot.law]) {
+      if (tree.parents[other] != tree.parents[slot.node]) {
+        return NodeError(slot.node, absl::StrCat("drawn without replacement, "
+                                                 "as node ",
+                                                 other, " of another parent"));
+      }
+      if (tree.tokens[other] == tree.tokens[slot.node]) {
+        return NodeError(slot.node, "drawn twice without replacement");
+      }
+    }
+    drawn[slot.law].push_back(slot.node);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 TokenTree TokenTree::RootOnly(TokenId root) {
@@ -144,7 +167,9 @@ absl::Status TokenTree::Validate(const Limits& limits) const {
     }
   }
   RETURN_IF_ERROR(laws.Validate(limits.vocab_size));
-  return claims_laws() ? CheckSlots(*this) : absl::OkStatus();
+  if (!claims_laws()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSlots(*this));
+  return CheckDistinct(*this);
 }
 
 std::vector<int32_t> TokenTree::Depths() const {

@@ -25,7 +25,7 @@ TokenTree SmallTree() {
                 {.node = 1, .law = 0},
                 {.node = 3, .law = 1}};
   tree.laws.Add({10, 12}, {kLawTotal - 1, 1});
-  tree.laws.Add({999}, {kLawTotal});
+  tree.laws.Add({999}, {kLawTotal}, LawDraws::kWithoutReplacement);
   return tree;
 }
 
@@ -39,6 +39,7 @@ void ExpectEqual(const TokenTree& a, const TokenTree& b) {
   for (int32_t i = 0; i < a.laws.size(); ++i) {
     EXPECT_EQ(a.laws[i].tokens, b.laws[i].tokens);
     EXPECT_EQ(a.laws[i].weights, b.laws[i].weights);
+    EXPECT_EQ(a.laws[i].draws, b.laws[i].draws);
   }
 }
 
@@ -211,6 +212,9 @@ TEST(Convert, RefusesColumnsOfUnequalLength) {
   tree = ToProto(SmallTree());
   tree.set_law_size(0, ~uint32_t{0});
   ExpectRefused(tree, "laws of 4294967296 tokens in all");
+  tree = ToProto(SmallTree());
+  tree.add_law_without_replacement(2);
+  ExpectRefused(tree, "tree.law_without_replacement: law 2 of 2");
 }
 
 TEST(Convert, RefusesNumbersThatDoNotFit) {

@@ -186,6 +186,28 @@ TEST(TokenTreeValidate, RefusesSlotsThatCannotBe) {
   EXPECT_THAT(ErrorOf(tree), HasSubstr("321 slots, limit 320"));
 }
 
+TEST(TokenTreeValidate, RefusesDrawsWithoutReplacementThatCannotBe) {
+  const std::vector<TokenId> tokens = {3, 7};
+  const auto tree_of = [&tokens](std::vector<int32_t> parents) {
+    TokenTree tree = TokenTree::RootOnly(1);
+    for (size_t i = 0; i < parents.size(); ++i) {
+      tree.Add(parents[i], tokens[i % 2], -1);
+      tree.slots.push_back({.node = static_cast<int32_t>(i) + 1, .law = 0});
+    }
+    tree.laws.Add(tokens, {kLawTotal / 2, kLawTotal / 2},
+                  LawDraws::kWithoutReplacement);
+    return tree;
+  };
+  TokenTree tree = tree_of({0, 0});
+  EXPECT_TRUE(tree.Validate(kLimits).ok());
+  tree.slots.push_back({.node = 2, .law = 0});
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 2: drawn twice"));
+  EXPECT_THAT(ErrorOf(tree_of({0, 0, 0})), HasSubstr("node 3: drawn twice"));
+  EXPECT_THAT(ErrorOf(tree_of({0, 1})),
+              HasSubstr("node 2: drawn without replacement, as node 1 of "
+                        "another parent"));
+}
+
 TEST(TokenTreeValidate, RefusesWhatIsNoLaw) {
   const struct {
     std::vector<TokenId> tokens;
