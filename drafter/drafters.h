@@ -38,9 +38,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
     const DrafterOptions& options);
 
-// An EAGLE head. Options: model (the head's folder, required), width (nodes of
-// a level that are expanded, and children of each), least_reach (see
-// dynamic_tree.h; default 0.1), noise_scale, and those of heads/head_machine.h.
+// An EAGLE head. Options: model (the head's folder, required), and those of
+// heads/tree_grower.h and heads/head_machine.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 

@@ -33,8 +33,7 @@ class NgramDrafter final : public Drafter {
       const auto law = [&](absl::Span<const TokenId> path) {
         return NextTokenLaw(view.tokens, path);
       };
-      const bool samples = !sampled_.branches.empty();
-      trees.push_back(samples && !view.sampling.greedy()
+      trees.push_back(sampled_.Draws(view.sampling)
                           ? BuildSampledTree(view, sampled_, law)
                           : BuildTree(view, shape_, law));
     }

@@ -13,6 +13,7 @@
 #include "drafter/eagle/eagle_weights.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_machine.h"
+#include "drafter/heads/row_model.h"
 
 namespace espalier::drafter {
 
@@ -21,12 +22,12 @@ namespace espalier::drafter {
 // comes from the target where that has run, else it is the output of the row's
 // parent. Row p of a sequence, which pairs position p with the token at p + 1,
 // has the rotary position p. One thread.
-class EagleModel {
+class EagleModel final : public RowModel {
  public:
   EagleModel(LoadedEagle head, HeadMachine machine, int64_t kv_pool_tokens);
 
   const EagleConfig& config() const { return config_; }
-  int64_t hidden_size() const { return config_.layer.hidden_size; }
+  int64_t hidden_size() const override { return config_.layer.hidden_size; }
   // For PagedKvCache.
   KvPageStore& pages() { return pages_; }
 
@@ -34,26 +35,11 @@ class EagleModel {
   // [rows, hidden].
   void Fuse(absl::Span<const uint16_t> states, float* features);
 
-  // Rows of one sequence: a tree behind what its cache holds, of which
-  // `cached_rows` were computed before.
-  struct Rows {
-    PagedKvCache* cache = nullptr;  // with room for the whole tree
-    RowTree tree;
-    int64_t cached_rows = 0;
-    absl::Span<const TokenId> tokens;  // [rows]
-    absl::Span<const float> features;  // [rows, hidden]
-    absl::Span<float> outputs;         // [rows, hidden], written
-
-    int64_t rows() const { return tree.rows() - cached_rows; }
-  };
-  // Puts the K/V of the rows into the caches. The outputs are the features of
-  // the rows' children.
-  void Run(absl::Span<const Rows> batch);
-
-  // See CandidateHead. outputs: [queries, hidden], as Run writes them.
+  // The outputs are the features of the rows' children.
+  void Run(absl::Span<const Rows> batch) override;
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       const float* outputs, absl::Span<const CandidateHead::Query> queries,
-      int64_t width);
+      int64_t width) override;
 
  private:
   void Enter(const std::vector<TokenId>& tokens);

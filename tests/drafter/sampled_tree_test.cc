@@ -10,6 +10,9 @@ namespace espalier::drafter {
 namespace {
 
 constexpr int64_t kVocab = 8;
+constexpr DrawScheme kSchemes[] = {DrawScheme::kIndependent,
+                                   DrawScheme::kGreedyPlusOne,
+                                   DrawScheme::kWithoutReplacement};
 
 // A law that turns with the length of the path.
 std::vector<Candidate> Law(absl::Span<const TokenId> path) {
@@ -63,10 +66,9 @@ TEST_F(SampledTreeTest, HasAsManyAttemptsAsItsBranches) {
 TEST_F(SampledTreeTest, StaysWithinTheBudgetWhateverItDraws) {
   for (int64_t nodes : {0, 1, 3, 7, 20, 64}) {
     for (int64_t depth : {0, 1, 2, 8}) {
-      for (bool greedy_plus_one : {false, true}) {
+      for (DrawScheme scheme : kSchemes) {
         budget_ = {.max_nodes = nodes, .max_depth = depth};
-        const TokenTree tree =
-            Build({.branches = {4, 2, 3}, .greedy_plus_one = greedy_plus_one});
+        const TokenTree tree = Build({.branches = {4, 2, 3}, .scheme = scheme});
         ExpectValid(tree);
         EXPECT_LE(std::ssize(tree.slots), nodes);
         for (int32_t d : tree.Depths()) EXPECT_LE(d, depth);
@@ -76,7 +78,8 @@ TEST_F(SampledTreeTest, StaysWithinTheBudgetWhateverItDraws) {
 }
 
 TEST_F(SampledTreeTest, GreedyPlusOneDrawsTheLastFromTheOthers) {
-  const TokenTree tree = Build({.branches = {3}, .greedy_plus_one = true});
+  const TokenTree tree =
+      Build({.branches = {3}, .scheme = DrawScheme::kGreedyPlusOne});
   ExpectValid(tree);
   EXPECT_EQ(tree.tokens[1], 0);  // the likeliest two
   EXPECT_EQ(tree.tokens[2], 1);
@@ -88,7 +91,8 @@ TEST_F(SampledTreeTest, GreedyPlusOneDrawsTheLastFromTheOthers) {
 
 TEST_F(SampledTreeTest, TemperatureSharpensLawsWithoutLosingThem) {
   temperature_ = 0.01f;
-  const TokenTree tree = Build({.branches = {3}, .greedy_plus_one = true});
+  const TokenTree tree =
+      Build({.branches = {3}, .scheme = DrawScheme::kGreedyPlusOne});
   ExpectValid(tree);
   ASSERT_EQ(tree.laws.size(), 1);
   EXPECT_EQ(tree.laws[0].tokens, (std::vector<TokenId>{2}));
@@ -122,6 +126,40 @@ TEST_F(SampledTreeTest, DrawsFollowTheLawThatIsShipped) {
       EXPECT_NEAR(both[tokens], share(i) * share(j), 0.02);
     }
   }
+}
+
+TEST_F(SampledTreeTest, DrawsWithoutReplacementFollowWhatIsLeftOfTheLaw) {
+  constexpr int kRounds = 20000;
+  std::map<std::pair<TokenId, TokenId>, double> both;
+  TokenTree tree;
+  for (seed_ = 0; seed_ < kRounds; ++seed_) {
+    tree = Build({.branches = {2},
+                  .scheme = DrawScheme::kWithoutReplacement,
+                  .noise_key = 3});
+    both[{tree.tokens[1], tree.tokens[2]}] += 1.0 / kRounds;
+  }
+  const DraftLaw law = tree.laws[0];
+  EXPECT_EQ(law.draws, LawDraws::kWithoutReplacement);
+  const auto share = [&law](size_t i) {
+    return static_cast<double>(law.weights[i]) / kLawTotal;
+  };
+  for (size_t i = 0; i < law.tokens.size(); ++i) {
+    for (size_t j = 0; j < law.tokens.size(); ++j) {
+      const double wanted = i == j ? 0 : share(i) * share(j) / (1 - share(i));
+      const std::pair tokens = {law.tokens[i], law.tokens[j]};
+      EXPECT_NEAR(both[tokens], wanted, 0.02);
+    }
+  }
+}
+
+TEST_F(SampledTreeTest, WithoutReplacementNothingIsDrawnTwice) {
+  const TokenTree tree = Build({.branches = {6, 2},
+                                .scheme = DrawScheme::kWithoutReplacement,
+                                .top = 4});
+  ExpectValid(tree);
+  // The law has no more than four tokens.
+  EXPECT_EQ(std::ssize(tree.slots), 4 + 4 * 2);
+  EXPECT_EQ(tree.num_nodes(), 1 + 4 + 4 * 2);
 }
 
 TEST_F(SampledTreeTest, DependsOnKeySeedAndLength) {

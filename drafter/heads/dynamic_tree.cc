@@ -1,4 +1,4 @@
-#include "drafter/eagle/dynamic_tree.h"
+#include "drafter/heads/dynamic_tree.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@ namespace espalier::drafter {
 
 DynamicTree::DynamicTree(TokenId root, const DraftBudget& budget,
                          const Shape& shape)
-    : budget_(budget), shape_(shape), nodes_{{.token = root}} {
+    : budget_(budget), shape_(shape), nodes_{{{.token = root}}} {
   if (budget.max_nodes > 0 && budget.max_depth > 0) frontier_ = {0};
 }
 
@@ -20,10 +20,10 @@ void DynamicTree::Expand(absl::Span<const std::vector<Candidate>> children) {
   for (size_t i = 0; i < frontier_.size(); ++i) {
     const Node parent = nodes_[frontier_[i]];
     for (const Candidate& child : children[i]) {
-      nodes_.push_back({.token = child.token,
-                        .parent = frontier_[i],
-                        .depth = parent.depth + 1,
-                        .score = parent.score + child.log_prob});
+      nodes_.push_back({{.token = child.token,
+                         .parent = frontier_[i],
+                         .depth = parent.depth + 1},
+                        parent.score + child.log_prob});
     }
   }
   frontier_.clear();
@@ -51,7 +51,7 @@ double DynamicTree::Reach() const {
   return reach;
 }
 
-TokenTree DynamicTree::Best() const {
+TokenTree DynamicTree::Tree() const {
   TokenTree tree = TokenTree::RootOnly(nodes_[0].token);
   std::vector<int32_t> index_in_tree(nodes_.size());
   std::vector<int32_t> best = Ranked(1);

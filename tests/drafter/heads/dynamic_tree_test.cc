@@ -1,4 +1,4 @@
-#include "drafter/eagle/dynamic_tree.h"
+#include "drafter/heads/dynamic_tree.h"
 
 #include <algorithm>
 #include <cmath>
@@ -58,7 +58,7 @@ Grown Grow(uint64_t seed, const DraftBudget& budget, int64_t width) {
     }
     tree.Expand(children);
   }
-  grown.tree = tree.Best();
+  grown.tree = tree.Tree();
   return grown;
 }
 
@@ -139,8 +139,8 @@ TEST(DynamicTreeTest, TiesKeepParentsBeforeChildren) {
     tree.Expand(std::vector<std::vector<Candidate>>(
         tree.frontier().size(), {{token, 0.0}, {token + 10, -1.0}}));
   }
-  EXPECT_THAT(tree.Best().tokens, ElementsAre(7, 0, 1, 2));
-  EXPECT_THAT(tree.Best().parents, ElementsAre(kNoParent, 0, 1, 2));
+  EXPECT_THAT(tree.Tree().tokens, ElementsAre(7, 0, 1, 2));
+  EXPECT_THAT(tree.Tree().parents, ElementsAre(kNoParent, 0, 1, 2));
 }
 
 TEST(DynamicTreeTest, NothingToExpandWithoutABudget) {
@@ -151,7 +151,7 @@ TEST(DynamicTreeTest, NothingToExpandWithoutABudget) {
                   .frontier()
                   .empty());
   EXPECT_EQ(DynamicTree(7, {.max_nodes = 3, .max_depth = 0}, {.width = 2})
-                .Best()
+                .Tree()
                 .num_nodes(),
             1);
 }
@@ -162,7 +162,7 @@ TEST(DynamicTreeTest, NodesWithoutChildrenEndTheTree) {
   ASSERT_THAT(tree.frontier(), ElementsAre(1));
   tree.Expand(std::vector<std::vector<Candidate>>{{}});
   EXPECT_TRUE(tree.frontier().empty());
-  EXPECT_THAT(tree.Best().tokens, ElementsAre(7, 3));
+  EXPECT_THAT(tree.Tree().tokens, ElementsAre(7, 3));
 }
 
 TEST(DynamicTreeTest, ALevelThatTheTextHardlyReachesIsNotExpanded) {
@@ -175,7 +175,7 @@ TEST(DynamicTreeTest, ALevelThatTheTextHardlyReachesIsNotExpanded) {
   ASSERT_THAT(tree.frontier(), ElementsAre(3, 4));  // .3
   tree.Expand(std::vector<std::vector<Candidate>>{{{5, half}}, {{6, half}}});
   EXPECT_TRUE(tree.frontier().empty());   // .15
-  EXPECT_EQ(tree.Best().num_nodes(), 7);  // what was drafted is used
+  EXPECT_EQ(tree.Tree().num_nodes(), 7);  // what was drafted is used
 }
 
 }  // namespace

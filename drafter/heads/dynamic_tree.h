@@ -1,5 +1,5 @@
-#ifndef ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_
-#define ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_
+#ifndef ESPALIER_DRAFTER_HEADS_DYNAMIC_TREE_H_
+#define ESPALIER_DRAFTER_HEADS_DYNAMIC_TREE_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "common/spec/types.h"
 #include "drafter/drafter.h"
 #include "drafter/foresight.h"
+#include "drafter/level_tree.h"
 
 namespace espalier::drafter {
 
@@ -20,7 +21,7 @@ namespace espalier::drafter {
 // Scores are log-probabilities of paths, so no child beats its parent; equal
 // scores go by age, parents first. So the tree is closed under parents, and
 // deterministic.
-class DynamicTree {
+class DynamicTree final : public LevelTree {
  public:
   struct Shape {
     int64_t width = 0;  // nodes of a level that are expanded at most
@@ -31,25 +32,20 @@ class DynamicTree {
   };
   DynamicTree(TokenId root, const DraftBudget& budget, const Shape& shape);
 
-  // A node that the tree may end up with. 0 is the root.
-  struct Node {
-    TokenId token = 0;
-    int32_t parent = kNoParent;
-    int32_t depth = 0;
+  struct Node : LevelTree::Node {
     double score = 0;
   };
-  const Node& node(int32_t index) const { return nodes_[index]; }
+  const Node& node(int32_t index) const override { return nodes_[index]; }
 
-  // What is to be expanded next, best first, all of one depth: the root at
-  // first. Empty: the tree is done.
-  absl::Span<const int32_t> frontier() const { return frontier_; }
+  // Best first.
+  absl::Span<const int32_t> frontier() const override { return frontier_; }
 
-  // Children of the frontier's nodes, in its order; of each the best first.
-  void Expand(absl::Span<const std::vector<Candidate>> children);
+  // Of each node the best child first.
+  void Expand(absl::Span<const std::vector<Candidate>> children) override;
 
   // The best nodes so far, each behind its parent and no better than those
   // before it.
-  TokenTree Best() const;
+  TokenTree Tree() const override;
 
  private:
   // Indices by score, then by age.
@@ -64,4 +60,4 @@ class DynamicTree {
 
 }  // namespace espalier::drafter
 
-#endif  // ESPALIER_DRAFTER_EAGLE_DYNAMIC_TREE_H_
+#endif  // ESPALIER_DRAFTER_HEADS_DYNAMIC_TREE_H_
