@@ -7,6 +7,7 @@ void RegisterDrafters(DrafterRegistry& registry) {
   registry.Add("ngram", NewNgramDrafter);
   registry.Add("eagle", NewEagleDrafter);
   registry.Add("dflash", NewDflashDrafter);
+  registry.Add("lm", NewLmDrafter);
 }
 
 }  // namespace espalier::drafter

@@ -43,6 +43,14 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
+// A language model with the target's tokenizer, or the target's own first
+// layers. Options: model (its folder; absent: the target's), layers (only the
+// first so many, then the model's norm and output rows; required without
+// model), kv_tokens (that all sequences together may cache; default 32768), and
+// those of heads/tree_grower.h and heads/head_machine.h.
+absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
+    const DrafterOptions& options);
+
 // A DFlash block drafter. Options: model (the drafter's folder, required), mode
 // (ddtree, or chain: the likeliest path alone), width (candidates of a
 // position), noise_scale, and those of heads/head_machine.h.

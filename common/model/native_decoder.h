@@ -32,6 +32,8 @@ class NativeDecoder {
   // rows to the pass's reductions, and writes the features that are wanted.
   void Run(const NativePass& pass);
 
+  // For more to be computed from features.
+  NativeLayers& layers() { return layers_; }
   const nn::Kernels& kernels() const { return layers_.kernels(); }
   int64_t threads() const { return pool_->threads(); }
 

@@ -5,12 +5,15 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "drafter/ngram_table_builder.h"
 #include "drafter/ngram_table_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
+#include "tests/testing/tiny_model.h"
 
 namespace espalier::drafter {
 namespace {
@@ -35,7 +38,7 @@ std::string TableFile(const std::string& name) {
 // What a type is made from so that it drafts something on random text.
 struct Subject {
   std::map<std::string, std::string> options;
-  std::string target_folder;  // heads only
+  std::string target_folder = {};  // of those with weights
 };
 
 // A head of the golden tests.
@@ -50,6 +53,19 @@ Subject HeadSubject(const std::string& fixture, const std::string& target,
           .target_folder = fixtures + "targets/" + target};
 }
 
+// The first layer of a model, which is written once.
+Subject EarlyExitSubject(const std::string& test) {
+  static const std::string* const folder = [&test] {
+    const std::string path = ::testing::TempDir() + test + "_target";
+    testing::WriteTinyLlama(path);
+    return new std::string(path);
+  }();
+  return {.options = {{"layers", "1"},
+                      {"noise_scale", "1"},
+                      {"drafts_ahead", "true"}},
+          .target_folder = *folder};
+}
+
 struct Sequence {
   uint64_t number = 0;
   std::vector<TokenId> tokens;
@@ -62,7 +78,10 @@ struct Sequence {
   }
 };
 
-class DrafterContractTest : public ::testing::TestWithParam<std::string> {
+// A registered type, and the scheme that it draws by; empty: none.
+using TypeAndScheme = std::pair<std::string, std::string>;
+
+class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
  protected:
   std::unique_ptr<Drafter> Make() const {
     std::string test =
@@ -73,12 +92,22 @@ class DrafterContractTest : public ::testing::TestWithParam<std::string> {
         {"ngram", {.options = {{"table", TableFile(test)}}}},
         {"eagle",
          HeadSubject("eagle31_midlayer", "tied", {{"drafts_ahead", "true"}})},
-        {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")}};
-    EXPECT_TRUE(subjects.count(GetParam())) << "add a subject for this type";
-    const Subject& subject = subjects.at(GetParam());
-    return MakeDrafter(GetParam(), {.options = subject.options,
-                                    .target_folder = subject.target_folder,
-                                    .vocab_size = kVocab});
+        {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")},
+        {"lm", EarlyExitSubject(test)}};
+    const auto& [type, scheme] = GetParam();
+    EXPECT_TRUE(subjects.count(type)) << "add a subject for this type";
+    Subject subject = subjects.at(type);
+    if (!scheme.empty()) {
+      subject.options.insert({{"scheme", scheme}, {"noise_key", "3"}});
+    }
+    return MakeDrafter(type, {.options = subject.options,
+                              .target_folder = subject.target_folder,
+                              .vocab_size = VocabSize()});
+  }
+
+  // Of the target that the type is made for.
+  static int64_t VocabSize() {
+    return GetParam().first == "lm" ? testing::kTinyVocab : kVocab;
   }
 
   // With the features that the type wants.
@@ -116,6 +145,7 @@ void ExpectSame(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.tokens, b.tokens);
   EXPECT_EQ(a.parents, b.parents);
   EXPECT_EQ(a.log_probs, b.log_probs);
+  EXPECT_EQ(a.slots, b.slots);
 }
 
 constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
@@ -131,7 +161,7 @@ TEST_P(DrafterContractTest, TreesAreValidRootedAndWithinTheirBudget) {
             ViewOf(sequence, {.max_nodes = max_nodes, .max_depth = max_depth}));
         const absl::Status valid = tree.Validate({.max_nodes = max_nodes,
                                                   .max_depth = max_depth,
-                                                  .vocab_size = kVocab});
+                                                  .vocab_size = VocabSize()});
         EXPECT_TRUE(valid.ok()) << valid;
         EXPECT_EQ(tree.tokens[0], sequence.tokens.back());
         nodes += tree.num_nodes() - 1;
@@ -232,7 +262,7 @@ TEST_P(DrafterContractTest, ADraftForAGuessLeavesNothingBehind) {
     const TokenTree tree = DraftOne(*drafter, ahead);
     const absl::Status valid = tree.Validate({.max_nodes = kBudget.max_nodes,
                                               .max_depth = kBudget.max_depth,
-                                              .vocab_size = kVocab});
+                                              .vocab_size = VocabSize()});
     EXPECT_TRUE(valid.ok()) << valid;
     EXPECT_EQ(tree.tokens[0], guess.back());
     nodes += tree.num_nodes() - 1;
@@ -258,9 +288,29 @@ TEST_P(DrafterContractTest, AfterForgetTheSequenceMayBeAnother) {
   drafter->Forget({.coordinator_epoch = 5, .number = 999});  // never seen
 }
 
+// Each type by itself, and each way of those that can draw.
+std::vector<TypeAndScheme> Subjects() {
+  std::vector<TypeAndScheme> subjects;
+  for (const std::string& type : RegisteredNames())
+    subjects.push_back({type, ""});
+  for (const char* type : {"eagle", "lm", "ngram"}) {
+    for (const char* scheme : {"sampled", "greedy+1", "without-replacement"}) {
+      subjects.push_back({type, scheme});
+    }
+  }
+  return subjects;
+}
+
+std::string NameOf(const ::testing::TestParamInfo<TypeAndScheme>& subject) {
+  const auto& [type, scheme] = subject.param;
+  std::string name = scheme.empty() ? type : type + "_" + scheme;
+  std::replace(name.begin(), name.end(), '+', '_');
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(All, DrafterContractTest,
-                         ::testing::ValuesIn(RegisteredNames()),
-                         [](const auto& type) { return type.param; });
+                         ::testing::ValuesIn(Subjects()), NameOf);
 
 }  // namespace
 }  // namespace espalier::drafter

@@ -25,7 +25,7 @@ TEST(DraftersTest, TheListIsComplete) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
   EXPECT_THAT(registry.Names(),
-              ElementsAre("dflash", "eagle", "ngram", "prompt_lookup"));
+              ElementsAre("dflash", "eagle", "lm", "ngram", "prompt_lookup"));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

@@ -1,0 +1,143 @@
+// Drafts with a language model: a small one with the target's tokenizer, or the
+// first layers of the target itself.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_identity.h"
+#include "drafter/drafters.h"
+#include "drafter/heads/head_machine.h"
+#include "drafter/heads/tree_grower.h"
+#include "drafter/lm/lm_model.h"
+#include "drafter/option_reader.h"
+
+namespace espalier::drafter {
+namespace {
+
+constexpr int64_t kRowsPerPass = 256;  // of a long prompt
+
+class LmDrafter final : public Drafter {
+ public:
+  LmDrafter(LmModel::Parts model, const TreeGrower::Options& options)
+      : model_(std::move(model)), grower_(model_, options) {}
+
+  bool drafts_ahead() const override { return grower_.drafts_ahead(); }
+
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> batch) override;
+  void Forget(SequenceId id) override { sequences_.erase(id); }
+
+ private:
+  GrownSequence& Get(const SequenceView& view);
+  absl::Status CatchUp(const SequenceView& view, GrownSequence& sequence);
+
+  LmModel model_;
+  TreeGrower grower_;
+  absl::flat_hash_map<SequenceId, std::unique_ptr<GrownSequence>> sequences_;
+};
+
+absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
+    absl::Span<const SequenceView> batch) {
+  std::vector<TokenTree> trees;
+  std::vector<SequenceView> views(batch.begin(), batch.end());
+  std::vector<TreeGrower::Job> jobs;
+  std::vector<size_t> grown;
+  for (SequenceView& view : views) {
+    trees.push_back(TokenTree::RootOnly(view.root()));
+    const int64_t room = model_.max_positions() - std::ssize(view.tokens) -
+                         std::ssize(view.guess);
+    if (room < 0) continue;  // the text is longer than the model can read
+    view.budget.max_depth = std::min(view.budget.max_depth, room);
+    GrownSequence& sequence = Get(view);
+    grower_.Learn(view, sequence);
+    const absl::Status caught_up = CatchUp(view, sequence);
+    if (absl::IsResourceExhausted(caught_up)) {
+      Forget(view.id);  // others keep their room, this one starts again
+      continue;
+    }
+    RETURN_IF_ERROR(caught_up);
+    grown.push_back(trees.size() - 1);
+    jobs.push_back({.view = &view, .sequence = &sequence});
+  }
+  ASSIGN_OR_RETURN(std::vector<TokenTree> done, grower_.Grow(jobs));
+  for (size_t i = 0; i < done.size(); ++i) trees[grown[i]] = std::move(done[i]);
+  return trees;
+}
+
+GrownSequence& LmDrafter::Get(const SequenceView& view) {
+  std::unique_ptr<GrownSequence>& held = sequences_[view.id];
+  if (held == nullptr) held = std::make_unique<GrownSequence>(&model_.pages());
+  return *held;
+}
+
+// A row for every committed token, the root's too: it is settled.
+absl::Status LmDrafter::CatchUp(const SequenceView& view,
+                                GrownSequence& sequence) {
+  for (;;) {
+    const auto rest = view.tokens.subspan(sequence.cache.length());
+    if (rest.empty()) return absl::OkStatus();
+    RETURN_IF_ERROR(
+        grower_.Append(rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
+                       /*features=*/{}, sequence));
+  }
+}
+
+absl::Status CheckSpelling(const std::string& folder,
+                           const DrafterOptions& options) {
+  ASSIGN_OR_RETURN(const TargetIdentity own, IdentifyTarget(folder, ""));
+  if (own.identity.vocab_size != options.vocab_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " has a vocabulary of ", own.identity.vocab_size,
+                     " tokens, the target one of ", options.vocab_size));
+  }
+  if (options.tokenizer_fingerprint != 0 &&
+      own.identity.tokenizer_fingerprint != options.tokenizer_fingerprint) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, " has another tokenizer than the target"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LmModel::Parts> LoadChecked(const std::string& folder,
+                                           int64_t layers, HeadMachine machine,
+                                           const DrafterOptions& options) {
+  if (folder != options.target_folder) {
+    RETURN_IF_ERROR(CheckSpelling(folder, options));
+  }
+  return LoadLm(folder, layers, std::move(machine));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
+    const DrafterOptions& options) {
+  OptionReader reader("lm", options.options);
+  const std::string own_folder = reader.Text("model", "");
+  const int64_t layers = reader.Integer("layers", {0, 1, 1 << 10});
+  const int64_t kv_tokens = reader.Integer("kv_tokens", {32768, 1, 1 << 24});
+  const TreeGrower::Options grower = ReadGrowerOptions(reader);
+  HeadMachine machine = ReadHeadMachine(reader);
+  if (own_folder.empty() && layers == 0) {
+    reader.Fail("layers", "is required to draft with the target's own layers");
+  }
+  RETURN_IF_ERROR(reader.Finish());
+  const std::string& folder =
+      own_folder.empty() ? options.target_folder : own_folder;
+  absl::StatusOr<LmModel::Parts> model =
+      LoadChecked(folder, layers, std::move(machine), options);
+  if (!model.ok()) {
+    return absl::Status(model.status().code(),
+                        absl::StrCat("drafter lm: option ",
+                                     own_folder.empty() ? "layers" : "model",
+                                     ": ", model.status().message()));
+  }
+  model->kv_pool_tokens = kv_tokens;
+  return std::make_unique<LmDrafter>(*std::move(model), grower);
+}
+
+}  // namespace espalier::drafter

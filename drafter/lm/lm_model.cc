@@ -1,0 +1,74 @@
+#include "drafter/lm/lm_model.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/native_pass.h"
+#include "common/model/native_weights.h"
+#include "common/model/safetensors.h"
+#include "common/spec/features.h"
+#include "drafter/heads/draft_vocabulary.h"
+
+namespace espalier::drafter {
+
+LmModel::LmModel(Parts parts)
+    : config_(parts.config),
+      taps_{NormedTap(config_.num_layers)},
+      candidates_(DraftVocabulary::Full(config_.vocab_size),
+                  parts.weights->head),
+      decoder_({.config = config_,
+                .weights = std::move(parts.weights),
+                .kernels = parts.machine.kernels,
+                .operand = parts.machine.layers().operand,
+                .pool = std::move(parts.machine.pool)}),
+      pages_(KvPageShape::Of(config_), decoder_.kernels(),
+             parts.kv_pool_tokens) {}
+
+void LmModel::Run(absl::Span<const Rows> batch) {
+  NativePass pass;
+  for (const Rows& rows : batch) {
+    pass.sequences.push_back({.first_row = pass.rows(),
+                              .tree = rows.tree,
+                              .cached_rows = rows.cached_rows,
+                              .cache = rows.cache,
+                              .taps = taps_,
+                              .features = rows.outputs});
+    pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
+                       rows.tokens.end());
+    pass.positions.insert(pass.positions.end(),
+                          rows.tree.positions.begin() + rows.cached_rows,
+                          rows.tree.positions.end());
+  }
+  decoder_.Run(pass);
+}
+
+absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::Rank(
+    const float* outputs, absl::Span<const CandidateHead::Query> queries,
+    int64_t width) {
+  return candidates_.Rank(decoder_.layers(), outputs, queries, width);
+}
+
+absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
+                                      HeadMachine machine) {
+  ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(folder));
+  if (config.head_dim % nn::kHeadDimUnit != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat(folder, ": head_dim ", config.head_dim,
+                     " is not a multiple of ", nn::kHeadDimUnit));
+  }
+  if (layers > config.num_layers) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        layers, " layers are asked for: ", folder, " has ", config.num_layers));
+  }
+  if (layers > 0) config.num_layers = layers;
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<const NativeWeights> weights,
+      LoadNativeWeights(config, files, machine.dtype, *machine.pool));
+  return LmModel::Parts{.config = std::move(config),
+                        .weights = std::move(weights),
+                        .machine = std::move(machine)};
+}
+
+}  // namespace espalier::drafter

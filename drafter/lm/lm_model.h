@@ -1,0 +1,59 @@
+#ifndef ESPALIER_DRAFTER_LM_LM_MODEL_H_
+#define ESPALIER_DRAFTER_LM_LM_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/model/model_config.h"
+#include "common/model/native_decoder.h"
+#include "common/model/paged_kv_cache.h"
+#include "drafter/heads/candidate_head.h"
+#include "drafter/heads/head_machine.h"
+#include "drafter/heads/row_model.h"
+
+namespace espalier::drafter {
+
+// A whole language model, or its first layers under its own final norm and
+// output rows ("early exit"), as a model to draft with. Row p of a sequence is
+// its token p. One thread.
+class LmModel final : public RowModel {
+ public:
+  struct Parts {
+    ModelConfig config;  // with as many layers as there are weights for
+    std::unique_ptr<const NativeWeights> weights;
+    HeadMachine machine;
+    int64_t kv_pool_tokens = 0;
+  };
+  explicit LmModel(Parts parts);
+
+  // What a sequence and its tree may have of positions.
+  int64_t max_positions() const { return config_.max_positions; }
+  KvPageStore& pages() { return pages_; }  // for PagedKvCache
+
+  int64_t hidden_size() const override { return config_.hidden_size; }
+  // Reads no features.
+  void Run(absl::Span<const Rows> batch) override;
+  absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
+      const float* outputs, absl::Span<const CandidateHead::Query> queries,
+      int64_t width) override;
+
+ private:
+  const ModelConfig config_;
+  const std::vector<int32_t> taps_;  // the normed output
+  CandidateHead candidates_;
+  NativeDecoder decoder_;
+  KvPageStore pages_;
+};
+
+// Loads the first `layers` layers of a Hugging Face folder, 0: all.
+// INVALID_ARGUMENT: it has fewer. Errors name the file.
+absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
+                                      HeadMachine machine);
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_LM_LM_MODEL_H_

@@ -1,0 +1,256 @@
+// A language model as a drafter: its trees say what the model says.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/model/load_model.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/drafter/draft_testing.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier::drafter {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::kTinyVocab;
+
+using Options = std::map<std::string, std::string>;
+
+std::string Folder(const std::string& name,
+                   testing::TinyTensors (*write)(const std::string&, uint64_t),
+                   uint64_t seed) {
+  const std::string folder = ::testing::TempDir() + "lm_" + name;
+  write(folder, seed);
+  return folder;
+}
+
+const std::string& Target() {
+  static const std::string* const folder =
+      new std::string(Folder("target", testing::WriteTinyLlama, 1));
+  return *folder;
+}
+
+std::unique_ptr<Drafter> Make(Options options) {
+  options.insert({{"compute_type", "float32"}, {"noise_key", "5"}});
+  return MakeDrafter("lm", {.options = options,
+                            .target_folder = Target(),
+                            .vocab_size = kTinyVocab});
+}
+
+std::string ErrorOf(const Options& options, uint64_t fingerprint = 0) {
+  const auto drafter = NewLmDrafter({.options = options,
+                                     .target_folder = Target(),
+                                     .vocab_size = kTinyVocab,
+                                     .tokenizer_fingerprint = fingerprint});
+  EXPECT_FALSE(drafter.ok());
+  return std::string(drafter.status().message());
+}
+
+// Log-probabilities of all tokens after a text.
+std::vector<double> LawAfter(LanguageModel& model,
+                             const std::vector<TokenId>& text) {
+  const CacheId cache = model.NewSequence();
+  const auto rows = Prefill(model, cache, text, 64);
+  EXPECT_TRUE(rows.ok()) << rows.status();
+  const auto logits = (*rows)->Row(0);
+  std::vector<double> law(logits.begin(), logits.end());
+  const double largest = *std::max_element(law.begin(), law.end());
+  double sum = 0;
+  for (double logit : law) sum += std::exp(logit - largest);
+  for (double& logit : law) logit -= largest + std::log(sum);
+  model.Release(cache);
+  return law;
+}
+
+// The weights of a law's likeliest `top` tokens at a temperature.
+std::map<TokenId, double> Truncated(const std::vector<double>& law, size_t top,
+                                    double temperature) {
+  std::vector<TokenId> tokens(law.size());
+  for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int>(i);
+  std::stable_sort(tokens.begin(), tokens.end(),
+                   [&law](TokenId a, TokenId b) { return law[a] > law[b]; });
+  tokens.resize(top);
+  std::map<TokenId, double> weights;
+  double sum = 0;
+  for (TokenId token : tokens) {
+    sum += weights[token] = std::exp(law[token] / temperature);
+  }
+  for (auto& [token, weight] : weights) weight /= sum;
+  return weights;
+}
+
+TEST(LmDrafterTest, LawsAreTheModelsOwnTruncated) {
+  const auto model = LoadModel({.folder = Target()});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto drafter = Make({{"model", Target()},
+                             {"scheme", "sampled"},
+                             {"branches", "3,2,1"},
+                             {"top", "7"}});
+  std::mt19937_64 random(4);
+  const std::vector<TokenId> tokens = RandomTokens(random, 30, kTinyVocab);
+  const TokenTree tree =
+      DraftOne(*drafter, {.tokens = tokens,
+                          .sampling = {.temperature = 0.8f, .seed = 3},
+                          .budget = {.max_nodes = 30, .max_depth = 5}});
+  const auto paths = Paths(tree);
+  ASSERT_EQ(std::ssize(tree.slots), 3 + 6 + 6);
+  for (const DraftSlot& slot : tree.slots) {
+    std::vector<TokenId> text = tokens;
+    const auto& path = paths[tree.parents[slot.node]];
+    text.insert(text.end(), path.begin(), path.end());
+    const auto expected = Truncated(LawAfter(**model, text), 7, 0.8);
+    const DraftLaw law = tree.laws[slot.law];
+    ASSERT_EQ(law.tokens.size(), expected.size());
+    for (size_t i = 0; i < law.tokens.size(); ++i) {
+      ASSERT_TRUE(expected.contains(law.tokens[i]));
+      EXPECT_NEAR(law.weights[i] / double{kLawTotal},
+                  expected.at(law.tokens[i]), 1e-4);
+    }
+  }
+}
+
+TEST(LmDrafterTest, TheTargetItselfForeseesTheText) {
+  const auto model = LoadModel({.folder = Target()});
+  ASSERT_TRUE(model.ok()) << model.status();
+  const auto drafter = Make({{"model", Target()}, {"noise_scale", "0.35"}});
+  for (float temperature : {0.0f, 1.0f}) {
+    const SamplingParams sampling = {.temperature = temperature, .seed = 9};
+    const std::vector<TokenId> tokens = {72, 105};
+    const TokenTree tree =
+        DraftOne(*drafter, {.tokens = tokens,
+                            .sampling = sampling,
+                            .budget = {.max_nodes = 30, .max_depth = 4}});
+    const auto target = [&](const std::vector<TokenId>& text) {
+      std::vector<Candidate> law;
+      const std::vector<double> log_probs = LawAfter(**model, text);
+      for (TokenId token = 0; token < kTinyVocab; ++token) {
+        law.push_back({token, log_probs[token]});
+      }
+      return law;
+    };
+    EXPECT_EQ(AcceptedLength(tree, tokens, sampling, target), 4);
+  }
+}
+
+TEST(LmDrafterTest, EarlyExitIsTheModelOfItsFirstLayers) {
+  const auto first = Make({{"layers", "1"}});
+  const auto whole = Make({{"layers", "2"}});
+  const auto same = Make({{"model", Target()}});
+  const std::vector<TokenId> tokens = {1, 2, 3};
+  const SequenceView asked = {.tokens = tokens,
+                              .budget = {.max_nodes = 12, .max_depth = 3}};
+  EXPECT_NE(DraftOne(*first, asked).log_probs,
+            DraftOne(*whole, asked).log_probs);
+  EXPECT_EQ(DraftOne(*whole, asked).log_probs,
+            DraftOne(*same, asked).log_probs);
+}
+
+// Rounds in which some of a tree is accepted leave nothing of it behind.
+TEST(LmDrafterTest, AfterManyRoundsTheTreeIsThatOfAFreshSession) {
+  for (const char* scheme :
+       {"best_first", "sampled", "greedy+1", "without-replacement"}) {
+    for (const char* layers : {"1", "2"}) {
+      const Options options = {
+          {"layers", layers}, {"scheme", scheme}, {"noise_scale", "1"}};
+      const auto drafter = Make(options);
+      std::mt19937_64 random(6);
+      std::vector<TokenId> tokens = RandomTokens(random, 300, kTinyVocab);
+      const auto view = [&tokens] {
+        return SequenceView{.id = {1, 1},
+                            .tokens = tokens,
+                            .sampling = {.temperature = 0.7f, .seed = 2},
+                            .budget = {.max_nodes = 14, .max_depth = 3}};
+      };
+      for (int round = 0; round < 12; ++round) {
+        const TokenTree tree = DraftOne(*drafter, view());
+        ASSERT_GT(tree.num_nodes(), 1);
+        const std::vector<int32_t> path =
+            tree.PathTo(static_cast<int32_t>(random() % tree.num_nodes()));
+        for (int32_t node : path) tokens.push_back(tree.tokens[node]);
+        tokens.push_back(static_cast<TokenId>(random() % kTinyVocab));
+      }
+      const TokenTree tree = DraftOne(*drafter, view());
+      const TokenTree fresh = DraftOne(*Make(options), view());
+      EXPECT_EQ(tree.tokens, fresh.tokens) << scheme;
+      EXPECT_EQ(tree.parents, fresh.parents) << scheme;
+      EXPECT_EQ(tree.log_probs, fresh.log_probs) << scheme;
+      EXPECT_EQ(tree.slots, fresh.slots) << scheme;
+      EXPECT_EQ(tree.claims_laws(), scheme != std::string("best_first"));
+    }
+  }
+}
+
+TEST(LmDrafterTest, ReadsEveryArchitecture) {
+  const std::string folders[] = {
+      Folder("qwen", testing::WriteTinyQwen3, 2),
+      Folder("gpt2", testing::WriteTinyGpt2, 2),
+  };
+  for (const std::string& folder : folders) {
+    const auto drafter = Make({{"model", folder}});
+    const std::vector<TokenId> tokens = {65, 66};
+    const SequenceView view = {.tokens = tokens,
+                               .budget = {.max_nodes = 6, .max_depth = 3}};
+    EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 7) << folder;
+  }
+}
+
+TEST(LmDrafterTest, DraftsNothingBehindThePositionsThatItKnows) {
+  const auto drafter =
+      Make({{"model", Folder("short", testing::WriteTinyGpt2, 3)}});
+  std::mt19937_64 random(8);
+  std::vector<TokenId> tokens =
+      RandomTokens(random, testing::kTinyMaxPositions - 1, kTinyVocab);
+  const auto view = [&tokens] {
+    return SequenceView{.tokens = tokens,
+                        .budget = {.max_nodes = 9, .max_depth = 3}};
+  };
+  for (int32_t depth : DraftOne(*drafter, view()).Depths()) {
+    EXPECT_LE(depth, 1);
+  }
+  tokens.insert(tokens.end(), 2, 7);
+  EXPECT_EQ(DraftOne(*drafter, view()).num_nodes(), 1);
+}
+
+TEST(LmDrafterTest, WithoutRoomItStartsAgain) {
+  const auto drafter = Make({{"layers", "1"}, {"kv_tokens", "128"}});
+  std::mt19937_64 random(8);
+  std::vector<TokenId> tokens = RandomTokens(random, 200, kTinyVocab);
+  SequenceView view = {.id = {1, 1},
+                       .tokens = tokens,
+                       .budget = {.max_nodes = 9, .max_depth = 2}};
+  EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 1);
+  view.id = {1, 2};
+  view.tokens = absl::MakeConstSpan(tokens).first(20);
+  EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 10);
+}
+
+TEST(LmDrafterTest, RefusesWhatDoesNotFitTheTarget) {
+  EXPECT_THAT(ErrorOf({}), HasSubstr("option layers: is required"));
+  EXPECT_THAT(ErrorOf({{"layers", "0"}}), HasSubstr("option layers"));
+  EXPECT_THAT(ErrorOf({{"layers", "3"}}),
+              HasSubstr("option layers: 3 layers are asked for"));
+  EXPECT_THAT(ErrorOf({{"model", "/nonexistent"}}),
+              HasSubstr("option model: cannot read /nonexistent"));
+  EXPECT_THAT(ErrorOf({{"model", Folder("other", testing::WriteTinyLlama, 4)}},
+                      /*fingerprint=*/12345),
+              HasSubstr("another tokenizer than the target"));
+  EXPECT_THAT(ErrorOf({{"layers", "1"}, {"scheme", "best"}}),
+              HasSubstr("scheme"));
+  EXPECT_THAT(
+      ErrorOf({{"layers", "1"}, {"branches", "2,0"}, {"scheme", "sampled"}}),
+      HasSubstr("branches"));
+  const auto other_size = NewLmDrafter(
+      {.options = {{"model", Target()}},
+       .target_folder = Folder("bigger", testing::WriteTinyLlama, 5),
+       .vocab_size = kTinyVocab + 1});
+  EXPECT_THAT(std::string(other_size.status().message()),
+              HasSubstr("a vocabulary of 258 tokens, the target one of 259"));
+}
+
+}  // namespace
+}  // namespace espalier::drafter
