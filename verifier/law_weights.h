@@ -20,6 +20,13 @@ class LawWeights {
   int64_t size() const { return static_cast<int64_t>(law_.log_weights.size()); }
   TokenId token(int64_t i) const { return law_.token(i); }
 
+  // Of entry i of the law, not normalised.
+  static double WeightOf(const TargetLaw& law, int64_t i) {
+    return law.probabilities.empty()
+               ? std::exp(static_cast<double>(law.log_weights[i]))
+               : law.probabilities[i];
+  }
+
   // Of entry i of the law. Sums to 1 over all.
   double Probability(int64_t i) const { return Weight(i) / total_; }
 
@@ -33,11 +40,7 @@ class LawWeights {
   }
 
  private:
-  double Weight(int64_t i) const {
-    return law_.probabilities.empty()
-               ? std::exp(static_cast<double>(law_.log_weights[i]))
-               : law_.probabilities[i];
-  }
+  double Weight(int64_t i) const { return WeightOf(law_, i); }
 
   const TargetLaw& law_;
   double total_ = 0;

@@ -30,14 +30,6 @@ struct TargetLaw {
   }
 };
 
-// The target's laws at the nodes of a tree. Computed when asked, so that a rule
-// pays only for the nodes it visits.
-class TargetLaws {
- public:
-  virtual ~TargetLaws() = default;
-  virtual absl::StatusOr<TargetLaw> LawAt(int32_t node) = 0;
-};
-
 // The only source of randomness of a rule. Production draws from noise that is
 // a function of (seed, position, token); the exactness tests enumerate every
 // outcome with its probability and so get the law of the shipped code.
@@ -52,6 +44,26 @@ class Chooser {
   // independent of all others and of Draw, also of other rounds' calls: `round`
   // is the first position of the round. REQUIRES: weights >= 0, not all 0.
   virtual int64_t Choose(int64_t round, absl::Span<const double> weights) = 0;
+};
+
+// The target's laws at the nodes of a tree. Computed when asked, so that a rule
+// pays only for the nodes it visits.
+class TargetLaws {
+ public:
+  virtual ~TargetLaws() = default;
+  virtual absl::StatusOr<TargetLaw> LawAt(int32_t node) = 0;
+
+  // What rules that read laws of drafts need to know of the target: its
+  // probability of some tokens, ascending, which `inside` takes, and of all
+  // others together, which is returned (exactly 0: there are none); and a draw
+  // from the others. Where the law is far away only this has to travel. Here
+  // both are taken from LawAt. REQUIRES of DrawOutside: the others are not 0.
+  virtual absl::StatusOr<double> Gather(int32_t node,
+                                        absl::Span<const TokenId> support,
+                                        absl::Span<double> inside);
+  virtual absl::StatusOr<TokenId> DrawOutside(int32_t node,
+                                              absl::Span<const TokenId> support,
+                                              int64_t round, Chooser& chooser);
 };
 
 struct Acceptance {

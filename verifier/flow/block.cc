@@ -10,7 +10,7 @@ class Block final : public TreeVerifier {
     while (!tree.is_leaf(chain_.last_node())) {
       const int32_t node = chain_.last_node();
       const auto& attempt = tree.attempts(node)[0];
-      chain_.Append(attempt, tree.LawOf(node, attempt));
+      chain_.Append(attempt, tree.LawOf(attempt));
     }
     chain_.StopFromBelow(law);
   }

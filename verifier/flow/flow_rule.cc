@@ -7,24 +7,9 @@
 #include "common/base/status_macros.h"
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/merge_twins.h"
-#include "verifier/law_weights.h"
 
 namespace espalier::verifier {
 namespace {
-
-// A tree's laws, asked for by the nodes of the tree with its twins merged.
-class LawsOfFirsts final : public TargetLaws {
- public:
-  LawsOfFirsts(TargetLaws& laws, absl::Span<const int32_t> first)
-      : laws_(laws), first_(first) {}
-  absl::StatusOr<TargetLaw> LawAt(int32_t node) override {
-    return laws_.LawAt(first_[node]);
-  }
-
- private:
-  TargetLaws& laws_;
-  absl::Span<const int32_t> first_;
-};
 
 class FlowRule final : public VerificationRule {
  public:
@@ -44,7 +29,7 @@ class FlowRule final : public VerificationRule {
       return AcceptApart(tree, first_position, laws, chooser);
     }
     const MergedTwins merged = MergeTwins(tree);
-    LawsOfFirsts laws_of_firsts(laws, merged.first);
+    LawsOfFirsts laws_of_firsts(laws, merged);
     ASSIGN_OR_RETURN(
         Acceptance accepted,
         AcceptApart(merged.tree, first_position, laws_of_firsts, chooser));
@@ -62,40 +47,35 @@ class FlowRule final : public VerificationRule {
     verifier_->Verify(flow_tree_, round, chooser, stop_law_);
     const auto node =
         static_cast<int32_t>(chooser.Choose(round, stop_law_.stop));
-    ASSIGN_OR_RETURN(const TargetLaw law, laws.LawAt(node));
-    const LawWeights target(law);
-    WeighBonus(node, target);
-    return Acceptance{
-        .path = tree.PathTo(node),
-        .bonus_token = target.token(chooser.Choose(round, bonus_))};
+    ASSIGN_OR_RETURN(const TokenId bonus,
+                     DrawBonus(node, round, laws, chooser));
+    return Acceptance{.path = tree.PathTo(node), .bonus_token = bonus};
   }
 
-  // Weighs every token as bonus token behind the node.
-  void WeighBonus(int32_t node, const LawWeights& target) {
+  // One of the node's support, or some other token.
+  absl::StatusOr<TokenId> DrawBonus(int32_t node, int64_t round,
+                                    TargetLaws& laws, Chooser& chooser) {
     const auto support = flow_tree_.support(node);
-    const auto inside = flow_tree_.OfNode(stop_law_.inside, node);
-    const double outside = stop_law_.outside[node];
-    bonus_.resize(target.size());
-    size_t next = 0;  // of the support; both ascend
-    double sum = 0;
-    for (int64_t i = 0; i < target.size(); ++i) {
-      while (next < support.size() && support[next] < target.token(i)) ++next;
-      const bool is_inside =
-          next < support.size() && support[next] == target.token(i);
-      bonus_[i] = is_inside ? inside[next] : outside * target.Probability(i);
-      sum += bonus_[i];
+    const auto weigh = [&](absl::Span<const double> inside, double outside) {
+      bonus_.assign(inside.begin(), inside.end());
+      bonus_.push_back(outside * flow_tree_.target_outside(node));
+      return std::any_of(bonus_.begin(), bonus_.end(),
+                         [](double weight) { return weight > 0; });
+    };
+    if (!weigh(flow_tree_.OfNode(stop_law_.inside, node),
+               stop_law_.outside[node])) {
+      // By rounding alone: nothing was left here, so the node had no weight.
+      weigh(flow_tree_.target(node), 1);
     }
-    if (sum > 0) return;
-    // By rounding alone: nothing was left here, so the node had no weight.
-    for (int64_t i = 0; i < target.size(); ++i) {
-      bonus_[i] = target.Probability(i);
-    }
+    const auto drawn = static_cast<size_t>(chooser.Choose(round, bonus_));
+    if (drawn < support.size()) return support[drawn];
+    return laws.DrawOutside(node, support, round, chooser);
   }
 
   const std::unique_ptr<TreeVerifier> verifier_;
   FlowTree flow_tree_;
   StopLaw stop_law_;
-  std::vector<double> bonus_;  // [size of the target's law]
+  std::vector<double> bonus_;  // [support + 1], the last of all other tokens
 };
 
 }  // namespace

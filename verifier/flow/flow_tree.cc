@@ -4,7 +4,6 @@
 #include <numeric>
 
 #include "common/base/status_macros.h"
-#include "verifier/law_weights.h"
 
 namespace espalier::verifier {
 namespace {
@@ -34,6 +33,7 @@ void FlowTree::Build(const TokenTree& tree) {
   SortSlots(tree);
   attempts_.clear();
   groups_.clear();
+  laws_.clear();
   entries_.clear();
   probabilities_.clear();
   tokens_.clear();
@@ -108,30 +108,60 @@ void FlowTree::AddSupport(const TokenTree& tree,
 void FlowTree::AddGroup(const TokenTree& tree, int32_t node, int32_t law,
                         absl::Span<const DraftSlot> slots) {
   const DraftLaw drawn_from = tree.laws[law];
-  const auto law_begin = static_cast<int32_t>(entries_.size());
-  const auto draws_begin = static_cast<int32_t>(attempts_.size());
-  const auto index = static_cast<int32_t>(groups_.size()) - group_ends_[node];
+  const auto begin = static_cast<int32_t>(entries_.size());
   int32_t entry = 0;
   for (size_t i = 0; i < drawn_from.tokens.size(); ++i) {
     while (support(node)[entry] != drawn_from.tokens[i]) ++entry;
     entries_.push_back(entry);
     probabilities_.push_back(drawn_from.weights[i] * (1.0 / kLawTotal));
   }
-  const auto law_end = static_cast<int32_t>(entries_.size());
+  laws_.push_back({begin, static_cast<int32_t>(entries_.size())});
+  const auto group_law = static_cast<int32_t>(laws_.size()) - 1;
+  const auto draws_begin = static_cast<int32_t>(attempts_.size());
+  const auto index = static_cast<int32_t>(groups_.size()) - group_ends_[node];
+  int32_t next_law = group_law;
   for (const DraftSlot& slot : slots) {
     if (slot.law != law) continue;
     const int32_t drawn = EntryOf(node, tree.tokens[slot.node]);
-    const auto in_law =
-        std::lower_bound(entries_.begin() + law_begin, entries_.end(), drawn);
+    const bool is_first = static_cast<int32_t>(attempts_.size()) == draws_begin;
+    if (drawn_from.draws == LawDraws::kWithoutReplacement && !is_first) {
+      next_law = AddLawWithout(next_law, attempts_.back().entry);
+    }
+    const auto place = [drawn](const Law& where) {
+      return std::lower_bound(where.entries.begin(), where.entries.end(),
+                              drawn) -
+             where.entries.begin();
+    };
+    const Law given = LawAt(next_law);
     attempts_.push_back(
         {.child = slot.node,
          .entry = drawn,
-         .law_entry =
-             static_cast<int32_t>(in_law - entries_.begin()) - law_begin,
-         .group = index});
+         .law_entry = static_cast<int32_t>(place(LawAt(group_law))),
+         .group = index,
+         .law = next_law,
+         .drafted = given.probability[place(given)]});
   }
-  groups_.push_back({law_begin, law_end, draws_begin,
+  groups_.push_back({group_law, drawn_from.draws, draws_begin,
                      static_cast<int32_t>(attempts_.size())});
+}
+
+// A law without one of its tokens, of which it has more.
+int32_t FlowTree::AddLawWithout(int32_t law, int32_t entry) {
+  const LawRange range = laws_[law];
+  const auto begin = static_cast<int32_t>(entries_.size());
+  double rest = 0;
+  for (int32_t i = range.begin; i < range.end; ++i) {
+    if (entries_[i] == entry) continue;
+    const double probability = probabilities_[i];
+    rest += probability;
+    entries_.push_back(int32_t{entries_[i]});
+    probabilities_.push_back(probability);
+  }
+  laws_.push_back({begin, static_cast<int32_t>(entries_.size())});
+  for (size_t i = begin; i < probabilities_.size(); ++i) {
+    probabilities_[i] /= rest;
+  }
+  return static_cast<int32_t>(laws_.size()) - 1;
 }
 
 void FlowTree::AddChosen(const TokenTree& tree, int32_t node,
@@ -158,26 +188,23 @@ absl::Status FlowTree::GatherTarget(TargetLaws& laws) {
   outside_.assign(num_nodes(), 1);
   for (int32_t node = 0; node < num_nodes(); ++node) {
     if (is_leaf(node)) continue;
-    ASSIGN_OR_RETURN(const TargetLaw law, laws.LawAt(node));
-    const LawWeights weights(law);
-    const auto inside = OfNode(target_, node);
-    const auto tokens = support(node);
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      inside[i] = weights.ProbabilityOf(tokens[i]);
-      outside_[node] -= inside[i];
-    }
-    outside_[node] = std::max(outside_[node], 0.0);
+    ASSIGN_OR_RETURN(outside_[node],
+                     laws.Gather(node, support(node), OfNode(target_, node)));
   }
   return absl::OkStatus();
 }
 
+FlowTree::Law FlowTree::LawAt(int32_t law) const {
+  const auto [begin, end] = laws_[law];
+  return {.entries = absl::MakeConstSpan(entries_).subspan(begin, end - begin),
+          .probability =
+              absl::MakeConstSpan(probabilities_).subspan(begin, end - begin)};
+}
+
 FlowTree::Group FlowTree::group(int32_t node, int32_t index) const {
   const GroupRange& range = groups_[group_ends_[node] + index];
-  const auto law_size = range.law_end - range.law_begin;
-  return {.law = {.entries = absl::MakeConstSpan(entries_).subspan(
-                      range.law_begin, law_size),
-                  .probability = absl::MakeConstSpan(probabilities_)
-                                     .subspan(range.law_begin, law_size)},
+  return {.law = LawAt(range.law),
+          .how = range.how,
           .draws = absl::MakeConstSpan(attempts_).subspan(
               range.draws_begin, range.draws_end - range.draws_begin)};
 }
@@ -191,12 +218,12 @@ absl::Span<const FlowTree::Attempt> FlowTree::chosen(int32_t node) const {
   return absl::MakeConstSpan(attempts_).subspan(begin, end - begin);
 }
 
-FlowTree::Law FlowTree::LawOf(int32_t node, const Attempt& attempt) const {
+FlowTree::Law FlowTree::LawOf(const Attempt& attempt) const {
   static constexpr double kCertain = 1;
-  if (attempt.group == Attempt::kChosen) {
+  if (attempt.law == Attempt::kChosen) {
     return {.entries = {&attempt.entry, 1}, .probability = {&kCertain, 1}};
   }
-  return group(node, attempt.group).law;
+  return LawAt(attempt.law);
 }
 
 }  // namespace espalier::verifier

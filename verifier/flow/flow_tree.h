@@ -24,8 +24,10 @@ class FlowTree {
     static constexpr int32_t kChosen = -1;
     int32_t child = 0;
     int32_t entry = 0;        // its token in the node's support
-    int32_t law_entry = 0;    // its token in its law
+    int32_t law_entry = 0;    // its token in its group's law
     int32_t group = kChosen;  // index of the law's group in the node's
+    int32_t law = kChosen;    // see LawOf
+    double drafted = 1;       // its probability under that
   };
 
   // A law over a node's support.
@@ -34,9 +36,10 @@ class FlowTree {
     absl::Span<const double> probability;  // [n] > 0, sum 1
   };
 
-  // A node's independent draws from one law, in the order of the slots.
+  // A node's draws from one law, in the order of the slots.
   struct Group {
     Law law;
+    LawDraws how = LawDraws::kIndependent;
     absl::Span<const Attempt> draws;  // [1 ..]
   };
 
@@ -68,8 +71,9 @@ class FlowTree {
   }
   Group group(int32_t node, int32_t index) const;
   absl::Span<const Attempt> chosen(int32_t node) const;
-  // That an attempt of the node was drawn from; a chosen child's is certain.
-  Law LawOf(int32_t node, const Attempt& attempt) const;
+  // That an attempt was drawn from, given those before it: its group's, without
+  // their tokens if they are not replaced. A chosen child's is certain.
+  Law LawOf(const Attempt& attempt) const;
   // How often a node was found.
   int32_t num_finds(int32_t node) const { return finds_[node]; }
 
@@ -94,8 +98,12 @@ class FlowTree {
   double target_outside(int32_t node) const { return outside_[node]; }
 
  private:
+  struct LawRange {
+    int32_t begin, end;  // in entries_ and probabilities_
+  };
   struct GroupRange {
-    int32_t law_begin, law_end;      // in entries_ and probabilities_
+    int32_t law;  // in laws_
+    LawDraws how;
     int32_t draws_begin, draws_end;  // in attempts_
   };
 
@@ -112,6 +120,8 @@ class FlowTree {
   void AddSupport(const TokenTree& tree, absl::Span<const DraftSlot> slots);
   void AddGroup(const TokenTree& tree, int32_t node, int32_t law,
                 absl::Span<const DraftSlot> slots);
+  int32_t AddLawWithout(int32_t law, int32_t entry);
+  Law LawAt(int32_t law) const;
   void AddChosen(const TokenTree& tree, int32_t node,
                  absl::Span<const DraftSlot> slots);
   int32_t EntryOf(int32_t node, TokenId token) const;
@@ -128,7 +138,8 @@ class FlowTree {
   std::vector<Attempt> attempts_;
   std::vector<int32_t> attempt_ends_;  // [nodes + 1]
   std::vector<GroupRange> groups_;
-  std::vector<int32_t> group_ends_;    // [nodes + 1]
+  std::vector<int32_t> group_ends_;  // [nodes + 1]
+  std::vector<LawRange> laws_;
   std::vector<int32_t> entries_;       // of all laws
   std::vector<double> probabilities_;  // of all laws
 

@@ -12,7 +12,8 @@ class GreedyMultiPath final : public TreeVerifier {
   // Deeper down, what is there may depend on what was drawn, which must not
   // decide on the rule.
   bool Handles(const FlowTree& tree) const override {
-    return tree.num_groups(0) == 1 && tree.chosen(0).empty();
+    return tree.num_groups(0) == 1 && tree.chosen(0).empty() &&
+           tree.group(0, 0).how == LawDraws::kIndependent;
   }
 
   bool merges_twins() const override { return true; }
@@ -34,6 +35,7 @@ class GreedyMultiPath final : public TreeVerifier {
     if (tree.num_groups(node) == 0) return 0;
     const FlowTree::Group group = tree.group(node, 0);
     if (std::ssize(group.draws) < left) return 0;
+    if (group.how != LawDraws::kIndependent) return 0;
     const auto draws = group.draws.first(left);
     RankTokens(group.law, tree.target(node));
     const FlowTree::Attempt& best = *std::max_element(

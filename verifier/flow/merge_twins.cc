@@ -5,8 +5,11 @@
 namespace espalier::verifier {
 namespace {
 
+// Draws without replacement stay with those that they were made with.
 bool Same(const DraftLaw& a, const DraftLaw& b) {
-  return a.tokens == b.tokens && a.weights == b.weights;
+  return a.draws == LawDraws::kIndependent &&
+         b.draws == LawDraws::kIndependent && a.tokens == b.tokens &&
+         a.weights == b.weights;
 }
 
 // The law's index among `merged`, which gains it if it is new.
@@ -14,7 +17,7 @@ int32_t Merge(const DraftLaw& law, DraftLaws& merged) {
   for (int32_t i = 0; i < merged.size(); ++i) {
     if (Same(law, merged[i])) return i;
   }
-  return merged.Add(law.tokens, law.weights);
+  return merged.Add(law);
 }
 
 }  // namespace

@@ -34,10 +34,9 @@ void NodePlan::Begin(const FlowTree& tree, int32_t node, double scale) {
   accept_.clear();
 }
 
-void NodePlan::ServeDraws(const FlowTree::Law& law,
-                          absl::Span<const FlowTree::Attempt> draws,
-                          SingleStep& step) {
+void NodePlan::ServeDraws(const FlowTree::Group& group, SingleStep& step) {
   if (free_ <= kNegligible) return;
+  const auto& [law, how, draws] = group;
   wanted_.clear();
   for (int32_t entry : law.entries) {
     wanted_.push_back(is_chosen_[entry] ? 0 : residual_[entry] / free_);
@@ -82,7 +81,7 @@ const NodePlan& NodePlanner::Plan(const FlowTree& tree, int32_t node,
   RankGroups(tree, node, scale);
   for (const auto& [overlap, index] : ranked_) {
     const FlowTree::Group group = tree.group(node, index);
-    plan_.ServeDraws(group.law, group.draws, *step_);
+    plan_.ServeDraws(group, StepFor(group));
   }
   plan_.ServeChosen();
   return plan_;

@@ -23,10 +23,10 @@ class NodePlan {
   // A plan that serves nobody yet. The target is `scale` times the node's.
   // Borrows the tree. REQUIRES: 0 <= scale <= 1.
   void Begin(const FlowTree& tree, int32_t node, double scale);
-  // REQUIRES: the draws are from the law, given those served before, and
-  // nothing but laws (or other randomness) decided that they are the next.
-  void ServeDraws(const FlowTree::Law& law,
-                  absl::Span<const FlowTree::Attempt> draws, SingleStep& step);
+  // `step`: for draws that are made as the group's are. REQUIRES: the draws are
+  // from the law, given those served before, and nothing but laws (or other
+  // randomness) decided that they are the next.
+  void ServeDraws(const FlowTree::Group& group, SingleStep& step);
   void ServeChosen();
 
   // [children] a child and the probability that the draft goes there; a child
@@ -53,7 +53,8 @@ class NodePlan {
 };
 
 // Plans nodes with a single step for every law: those laws first that accept
-// most alone, which is decided by laws and not by draws.
+// most alone, which is decided by laws and not by draws. The step is one for
+// independent draws; those without replacement have their own.
 class NodePlanner {
  public:
   explicit NodePlanner(std::unique_ptr<SingleStep> step)
@@ -65,7 +66,12 @@ class NodePlanner {
  private:
   void RankGroups(const FlowTree& tree, int32_t node, double scale);
 
-  std::unique_ptr<SingleStep> step_;
+  SingleStep& StepFor(const FlowTree::Group& group) {
+    return group.how == LawDraws::kIndependent ? *step_ : *distinct_step_;
+  }
+
+  const std::unique_ptr<SingleStep> step_;
+  const std::unique_ptr<SingleStep> distinct_step_ = NewDistinctStep();
   NodePlan plan_;
   std::vector<std::pair<double, int32_t>> ranked_;  // (-overlap, group)
 };

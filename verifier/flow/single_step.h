@@ -9,8 +9,9 @@
 
 namespace espalier::verifier {
 
-// Independent draws of one token from a law p, and what the target may take of
-// it. p and target are over the same tokens; all others have no draft mass.
+// Draws of one token from a law p, independent ones if the step does not say
+// otherwise, and what the target may take of it. p and target are over the same
+// tokens; all others have no draft mass.
 struct StepInput {
   absl::Span<const double> law;     // [n] p > 0, sum 1
   absl::Span<const double> target;  // [n] mass of each token, sum <= 1
@@ -56,6 +57,12 @@ std::unique_ptr<SingleStep> NewRrsStep();
 // Optimal transport from independent draws to the target, in closed form: the
 // rule that Global Resolution (Thomas, Pal, arXiv 2511.15898) approaches.
 std::unique_ptr<SingleStep> NewGrStep();
+
+// For draws without replacement: recursive rejection sampling, each draw from
+// what those before it have left of the law. The flow is summed over all that
+// may have been drawn, so the last of many draws are not tested. Jeon et al.
+// 2024 ("RSD"), Chen et al. 2024 ("Sequoia").
+std::unique_ptr<SingleStep> NewDistinctStep();
 
 }  // namespace espalier::verifier
 

@@ -19,25 +19,42 @@ class SpecInfer final : public TreeVerifier {
   const NodePlan& Plan(const FlowTree& tree, int32_t node, int64_t round,
                        Chooser& chooser) {
     plan_.Begin(tree, node, /*scale=*/1);
-    const auto attempts = tree.attempts(node);
-    draws_.assign(attempts.begin(), attempts.end() - tree.chosen(node).size());
-    while (!draws_.empty()) {
-      equal_.assign(draws_.size(), 1);
+    FindUnits(tree, node);
+    while (!units_.empty()) {
+      equal_.assign(units_.size(), 1);
       const int64_t next =
-          draws_.size() == 1 ? 0 : chooser.Choose(round, equal_);
-      std::swap(draws_[next], draws_.back());
-      plan_.ServeDraws(tree.LawOf(node, draws_.back()), {&draws_.back(), 1},
-                       *step_);
-      draws_.pop_back();
+          units_.size() == 1 ? 0 : chooser.Choose(round, equal_);
+      std::swap(units_[next], units_.back());
+      const bool replaced = units_.back().how == LawDraws::kIndependent;
+      plan_.ServeDraws(units_.back(), replaced ? *step_ : *distinct_step_);
+      units_.pop_back();
     }
     plan_.ServeChosen();
     return plan_;
   }
 
+  // Each draw alone; those without replacement keep their order.
+  void FindUnits(const FlowTree& tree, int32_t node) {
+    units_.clear();
+    for (int32_t i = 0; i < tree.num_groups(node); ++i) {
+      FlowTree::Group group = tree.group(node, i);
+      if (group.how == LawDraws::kWithoutReplacement) {
+        units_.push_back(group);
+        continue;
+      }
+      const auto draws = group.draws;
+      for (size_t draw = 0; draw < draws.size(); ++draw) {
+        group.draws = draws.subspan(draw, 1);
+        units_.push_back(group);
+      }
+    }
+  }
+
   const std::unique_ptr<SingleStep> step_ = NewSpsStep();
+  const std::unique_ptr<SingleStep> distinct_step_ = NewDistinctStep();
   NodePlan plan_;
-  std::vector<FlowTree::Attempt> draws_;  // that were not served yet
-  std::vector<double> equal_;             // [draws]
+  std::vector<FlowTree::Group> units_;  // that were not served yet
+  std::vector<double> equal_;           // [units]
   std::vector<double> reach_;
 };
 

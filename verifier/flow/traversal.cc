@@ -24,12 +24,10 @@ class Traversal final : public TreeVerifier {
   void Visit(int32_t node) {
     is_visited_[node] = true;
     for (const auto& attempt : tree_->attempts(node)) {
-      const FlowTree::Law law = tree_->LawOf(node, attempt);
+      const FlowTree::Law law = tree_->LawOf(attempt);
       const double wanted = tree_->OfNode(law_->inside, node)[attempt.entry];
-      const double drafted = attempt.group == FlowTree::Attempt::kChosen
-                                 ? 1
-                                 : law.probability[attempt.law_entry];
-      const double accept = std::min(1.0, accept_[node] * wanted / drafted);
+      const double accept =
+          std::min(1.0, accept_[node] * wanted / attempt.drafted);
       if (is_visited_[attempt.child]) {
         StopAgain(attempt.child, accept);
       } else {

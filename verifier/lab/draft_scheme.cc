@@ -46,7 +46,10 @@ class Drafter {
     }
     const int32_t drawn_from = LawOf(step, parent, law);
     if (drawn_from == kMissing) return kMissing;
-    return AddNode(parent, DrawFrom(drawn_from), drawn_from);
+    const std::vector<double> law_left = WhatIsLeft(drawn_from);
+    if (law_left.empty()) return kMissing;
+    const TokenId token = tree_.laws[drawn_from].tokens[draw_(law_left)];
+    return AddNode(parent, token, drawn_from);
   }
 
   bool Ends(int32_t node) const {
@@ -57,13 +60,20 @@ class Drafter {
   int32_t LawOf(const DraftStep& step, int32_t parent,
                 absl::Span<const double> law) {
     const int64_t left_out = step.kind == Kind::kRest ? step.rank : 0;
-    const auto [known, is_new] =
-        laws_.try_emplace({parent, step.drafter, left_out}, kMissing);
-    if (is_new) known->second = AddLaw(law, left_out);
+    const auto [known, is_new] = laws_.try_emplace(
+        {parent, step.drafter, step.kind == Kind::kDistinct, left_out},
+        kMissing);
+    if (is_new) {
+      known->second =
+          AddLaw(law, left_out,
+                 step.kind == Kind::kDistinct ? LawDraws::kWithoutReplacement
+                                              : LawDraws::kIndependent);
+    }
     return known->second;
   }
 
-  int32_t AddLaw(absl::Span<const double> law, int64_t left_out) {
+  int32_t AddLaw(absl::Span<const double> law, int64_t left_out,
+                 LawDraws draws) {
     std::vector<double> rest(law.begin(), law.end());
     const Tokens ranked = Ranked(law);
     for (int64_t i = 0; i < left_out && i < std::ssize(ranked); ++i) {
@@ -79,16 +89,26 @@ class Drafter {
       tokens.push_back(static_cast<TokenId>(token));
       kept.push_back(weights[token]);
     }
-    return tree_.laws.Add(tokens, kept);
+    return tree_.laws.Add(tokens, kept, draws);
   }
 
-  TokenId DrawFrom(int32_t index) {
+  // What the next draw from a law is from, [tokens of the law]; empty: no token
+  // is left.
+  std::vector<double> WhatIsLeft(int32_t index) const {
     const DraftLaw law = tree_.laws[index];
-    std::vector<double> probabilities;
-    for (uint32_t weight : law.weights) {
-      probabilities.push_back(weight * (1.0 / kLawTotal));
+    std::vector<double> left(law.weights.begin(), law.weights.end());
+    if (law.draws == LawDraws::kWithoutReplacement) {
+      for (const DraftSlot& slot : tree_.slots) {
+        if (slot.law != index) continue;
+        const TokenId drawn = tree_.tokens[slot.node];
+        left[std::lower_bound(law.tokens.begin(), law.tokens.end(), drawn) -
+             law.tokens.begin()] = 0;
+      }
     }
-    return law.tokens[draw_(probabilities)];
+    const double sum = std::accumulate(left.begin(), left.end(), 0.0);
+    if (sum == 0) return {};
+    for (double& weight : left) weight /= sum;
+    return left;
   }
 
   int32_t AddNode(int32_t parent, TokenId token, int32_t law) {
@@ -104,8 +124,8 @@ class Drafter {
   const DrawIndex& draw_;
   TokenTree tree_ = TokenTree::RootOnly(0);
   std::vector<int32_t> nodes_ = {0};  // [steps + 1]
-  // By node, drafter and number of tokens left out.
-  std::map<std::tuple<int32_t, int32_t, int64_t>, int32_t> laws_;
+  // By node, drafter, whether draws differ, and number of tokens left out.
+  std::map<std::tuple<int32_t, int32_t, bool, int64_t>, int32_t> laws_;
 };
 
 // Grows a shape: num_children(sibling index, siblings, depth) for every node,
@@ -173,6 +193,12 @@ Shape Branching(absl::Span<const int64_t> branches) {
 
 DraftScheme AllSampled(const Shape& shape) {
   return SchemeOf(shape, [](int64_t, int64_t) { return DraftStep{}; });
+}
+
+DraftScheme WithoutReplacement(const Shape& shape) {
+  return SchemeOf(shape, [](int64_t, int64_t) {
+    return DraftStep{.kind = Kind::kDistinct};
+  });
 }
 
 DraftScheme AllTop(const Shape& shape) {

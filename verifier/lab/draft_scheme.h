@@ -16,9 +16,10 @@ namespace espalier::verifier {
 // An attempt at a child, made from a drafter's law after its parent.
 struct DraftStep {
   enum class Kind {
-    kSampled,  // an independent draw
-    kTop,      // the rank-th likeliest token, ties to the lower id: chosen
-    kRest,     // a draw from the law without its `rank` likeliest tokens
+    kSampled,   // an independent draw
+    kDistinct,  // a draw without the tokens that such steps drew there before
+    kTop,       // the rank-th likeliest token, ties to the lower id: chosen
+    kRest,      // a draw from the law without its `rank` likeliest tokens
   };
   int32_t parent = 0;  // 0: the root; else the step before, plus one
   int32_t drafter = 0;
@@ -58,6 +59,7 @@ Shape Branching(absl::Span<const int64_t> branches);
 // -------------------------------------
 
 DraftScheme AllSampled(const Shape& shape);
+DraftScheme WithoutReplacement(const Shape& shape);
 DraftScheme AllTop(const Shape& shape);
 // All children but one are the likeliest, and one is drawn from the others. Hu
 // et al., "Towards Optimal Multi-Draft Speculative Decoding", 2502.18779.

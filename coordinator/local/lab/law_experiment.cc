@@ -34,7 +34,8 @@ In:  {"vocab": 3, "depth": 2,
       "rule": "lvseq-gr", "merge_duplicates": true}
      Laws by context. Entry i of the tree is node i + 1, and 0 is the root. Its
      token: an independent draw from the drafter's law after its parent
-     ("sampled"); the rank-th likeliest token there, from 0, ties to the lower
+     ("sampled"); a draw without replacement, of all that are marked so
+     ("distinct"); the rank-th likeliest token there, from 0, ties to the lower
      id ("top"); a draw from that law without its `rank` likeliest tokens
      ("rest"). merge_duplicates (default true): siblings with one token are one.
 Out: {"max_error": .., "expected_accepted": .., "law": {"0,1,2": p, ..}}
@@ -157,8 +158,12 @@ absl::StatusOr<DraftStep> ReadStep(const JsonField& field, int64_t earlier,
   ASSIGN_OR_RETURN(const JsonField kind_field, field.Member("kind"));
   ASSIGN_OR_RETURN(const std::string kind, kind_field.Text());
   if (kind == "sampled") return step;
+  if (kind == "distinct") {
+    step.kind = DraftStep::Kind::kDistinct;
+    return step;
+  }
   if (kind != "top" && kind != "rest") {
-    return kind_field.Error("must be sampled, top or rest");
+    return kind_field.Error("must be sampled, distinct, top or rest");
   }
   step.kind = kind == "top" ? DraftStep::Kind::kTop : DraftStep::Kind::kRest;
   ASSIGN_OR_RETURN(const JsonField rank, field.Member("rank"));

@@ -69,7 +69,8 @@ void ToyFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--trees", "N", "drafts for each; default 60"}, &trees);
   flags.Add({"--shapes", "S,S", "default multichain,tapered,complete"},
             &shapes);
-  flags.Add({"--schemes", "S,S", "of sampled (default), greedy+1, top"},
+  flags.Add({"--schemes", "S,S",
+             "of sampled (default), without-replacement, greedy+1, top"},
             &schemes);
   flags.Add({"--rules", "R,R", "default Table 1's and lvseq-gr"}, &rules);
   flags.AddSwitch({"--merge-duplicates", "",
@@ -109,11 +110,14 @@ absl::StatusOr<Shape> MakeShape(const std::string& name, int64_t branch,
 absl::StatusOr<DraftScheme> MakeScheme(const std::string& name,
                                        const Shape& shape) {
   if (name == "sampled") return verifier::AllSampled(shape);
+  if (name == "without-replacement") {
+    return verifier::WithoutReplacement(shape);
+  }
   if (name == "greedy+1") return verifier::GreedyPlusOne(shape);
   if (name == "top") return verifier::AllTop(shape);
   return absl::InvalidArgumentError(
       absl::StrCat("--schemes: unknown scheme \"", name,
-                   "\"; known: sampled, greedy+1, top"));
+                   "\"; known: sampled, without-replacement, greedy+1, top"));
 }
 
 struct Row {

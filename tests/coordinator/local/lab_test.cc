@@ -229,7 +229,7 @@ TEST(LabTest, LawNamesTheFieldThatIsWrong) {
     const char* problem;
   } cases[] = {
       {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
-      {with("sampled", "drawn"), "tree[0].kind: must be sampled, top or rest"},
+      {with("sampled", "drawn"), "tree[0].kind: must be sampled, distinct, top or rest"},
       {with("sampled", "top"), "tree[0]: needs \"rank\""},
       {with("\"drafter\": 0", "\"drafter\": 1"), "tree[0].drafter: must be"},
       {with("\"parent\": 0", "\"parent\": 1"), "tree[0].parent: must be"},

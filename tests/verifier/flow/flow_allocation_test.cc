@@ -57,20 +57,22 @@ class StoredLaws final : public TargetLaws {
   std::vector<float> log_weights_;
 };
 
-class WarmRule : public ::testing::TestWithParam<std::string> {};
+class WarmRule : public ::testing::TestWithParam<std::string> {
+ protected:
+  void ExpectNoAllocation(const DraftScheme& scheme);
+};
 
-TEST_P(WarmRule, DoesNotAllocate) {
+void WarmRule::ExpectNoAllocation(const DraftScheme& scheme) {
   Registry<TreeVerifier> registry("rule");
   RegisterTreeVerifiers(registry);
   const auto verifier = *registry.Create(GetParam());
   const ToyModels models({.vocab = 20}, /*seed=*/1);
   std::mt19937_64 random(1);
-  const TokenTree tree =
-      DraftTree(AllSampled(Branching({2, 2, 2, 2, 2})), {{&models.drafter()}},
-                [&random](absl::Span<const double> law) {
-                  return std::discrete_distribution<int64_t>(law.begin(),
-                                                             law.end())(random);
-                });
+  const TokenTree tree = DraftTree(scheme, {{&models.drafter()}},
+                                   [&random](absl::Span<const double> law) {
+                                     return std::discrete_distribution<int64_t>(
+                                         law.begin(), law.end())(random);
+                                   });
   StoredLaws laws(models.target(), tree);
   GumbelChooser chooser(1);
   FlowTree flow_tree;
@@ -84,6 +86,12 @@ TEST_P(WarmRule, DoesNotAllocate) {
   const int64_t before = allocations;
   decide();
   EXPECT_EQ(allocations, before);
+}
+
+TEST_P(WarmRule, DoesNotAllocate) {
+  const Shape shape = Branching({2, 2, 2, 2, 2});
+  ExpectNoAllocation(AllSampled(shape));
+  ExpectNoAllocation(WithoutReplacement(shape));
 }
 
 std::vector<std::string> Names() {

@@ -43,6 +43,18 @@ DraftScheme Mixed() {
                     {.parent = 3, .drafter = 1}}};
 }
 
+// Two draws without replacement of each drafter under the root, the likeliest
+// token of one, and below the first two draws two more.
+DraftScheme MixedDistinct() {
+  return {.steps = {{.drafter = 0, .kind = Kind::kDistinct},
+                    {.drafter = 1, .kind = Kind::kDistinct},
+                    {.drafter = 1, .kind = Kind::kTop},
+                    {.drafter = 0, .kind = Kind::kDistinct},
+                    {.drafter = 1, .kind = Kind::kSampled},
+                    {.parent = 1, .drafter = 0, .kind = Kind::kDistinct},
+                    {.parent = 2, .drafter = 1, .kind = Kind::kDistinct}}};
+}
+
 // Three drafts side by side: two chains and the likeliest tokens.
 DraftScheme ThreeDrafts() {
   return {
@@ -125,6 +137,15 @@ std::vector<SchemeCase> SchemeCases() {
       {"GreedyPlusOne", 3, 2, GreedyPlusOne(complete)},
       {"GreedyPlusOneWide", 4, 2, GreedyPlusOne(Branching({3, 2}))},
       {"GreedyPlusOneDeep", 2, 3, GreedyPlusOne(Branching({2, 2, 1}))},
+      {"Distinct", 3, 2, WithoutReplacement(complete)},
+      {"DistinctBush", 4, 1, WithoutReplacement(bush)},
+      {"DistinctWide", 3, 2, WithoutReplacement(wide)},
+      {"DistinctDeep", 2, 3, WithoutReplacement(Branching({2, 1, 2}))},
+      {"DistinctWithEnd", 3, 2, WithEndToken(WithoutReplacement(complete), 1)},
+      {"DistinctByTwo", 3, 2, ByTwo(WithoutReplacement(complete))},
+      {"DistinctByTwoApart", 3, 2, WithTwins(ByTwo(WithoutReplacement(wide)))},
+      {"MixedDistinct", 3, 2, MixedDistinct()},
+      {"MixedDistinctApart", 3, 2, WithTwins(MixedDistinct())},
       {"TwoDrafters", 3, 2, ByTwo(AllSampled(MultiChain(2, 2)))},
       {"TwoDraftersApart", 3, 2, WithTwins(ByTwo(AllSampled(complete)))},
       {"TwoDraftersComplete", 3, 2, ByTwo(AllSampled(complete))},

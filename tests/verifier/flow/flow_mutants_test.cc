@@ -109,6 +109,35 @@ TEST_F(FlowMutants, MeanOfLawsForWhatBothProposed) {
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
 }
 
+TEST_F(FlowMutants, DrawsWithoutReplacementTakenForIndependentOnes) {
+  const DraftScheme scheme = WithoutReplacement(Branching({2}));
+  const auto draft = [&](ChoiceTree& choices) {
+    TokenTree tree = Draft(scheme, choices);
+    DraftLaws independent;
+    for (int32_t i = 0; i < tree.laws.size(); ++i) {
+      independent.Add(tree.laws[i].tokens, tree.laws[i].weights);
+    }
+    tree.laws = independent;
+    return tree;
+  };
+  EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
+  EXPECT_GT(ErrorOf("lvseq-gr", draft), kNoticed);
+  EXPECT_GT(ErrorOf("trv", draft), kNoticed);
+}
+
+TEST_F(FlowMutants, DrawsWithoutReplacementOutOfOrder) {
+  const DraftScheme scheme = WithoutReplacement(Branching({2}));
+  const auto draft = [&](ChoiceTree& choices) {
+    TokenTree tree = Draft(scheme, choices);
+    std::sort(tree.slots.begin(), tree.slots.end(),
+              [&](const DraftSlot& a, const DraftSlot& b) {
+                return tree.tokens[a.node] < tree.tokens[b.node];
+              });
+    return tree;
+  };
+  EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
+}
+
 TEST_F(FlowMutants, SlotsInTheOrderOfTheTargetsTaste) {
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(two_draws_, choices);
@@ -306,7 +335,7 @@ class MisnormalisedTraversal final : public TreeVerifier {
  private:
   static double Drawn(const FlowTree& tree, int32_t node) {
     const auto& draw = tree.attempts(node)[0];
-    return tree.LawOf(node, draw).probability[draw.law_entry];
+    return draw.drafted;
   }
 };
 

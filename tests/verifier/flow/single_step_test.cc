@@ -131,6 +131,58 @@ INSTANTIATE_TEST_SUITE_P(Steps, EveryStep,
                                            Named{"gr", NewGrStep}),
                          [](const auto& named) { return named.param.name; });
 
+// The chance of draws without replacement, in their order.
+double DistinctProbability(const Problem& problem,
+                           const std::vector<int32_t>& draws) {
+  double probability = 1, left = 1;
+  for (size_t i = 0; i < draws.size(); ++i) {
+    if (std::count(draws.begin(), draws.begin() + i, draws[i]) > 0) return 0;
+    probability *= problem.law[draws[i]] / left;
+    left -= problem.law[draws[i]];
+  }
+  return probability;
+}
+
+TEST(DistinctStep, FlowIsTheExpectedAcceptanceAndFitsTheTarget) {
+  const auto step = NewDistinctStep();
+  StepPlan plan;
+  for (int64_t num_draws : {1, 2, 3, 4}) {
+    for (const Problem& problem : Problems(5, num_draws)) {
+      std::vector<double> expected(problem.law.size());
+      std::vector<double> flow;
+      ForEachDraws(problem, [&](const std::vector<int32_t>& draws) {
+        const double probability = DistinctProbability(problem, draws);
+        if (probability == 0) return;
+        step->Plan({problem.law, problem.target, draws}, plan);
+        flow = plan.flow;
+        double sum = 0;
+        for (size_t i = 0; i < draws.size(); ++i) {
+          ASSERT_GE(plan.accept[i], 0);
+          sum += plan.accept[i];
+          expected[draws[i]] += probability * plan.accept[i];
+        }
+        ASSERT_LE(sum, 1 + 1e-12);
+      });
+      for (size_t x = 0; x < expected.size(); ++x) {
+        ASSERT_NEAR(flow[x], expected[x], 1e-11);
+        ASSERT_LE(flow[x], problem.target[x] + 1e-12);
+      }
+    }
+  }
+}
+
+TEST(DistinctStep, TestsAsManyDrawsAsCanBeSummedOver) {
+  const auto step = NewDistinctStep();
+  StepPlan plan;
+  const std::vector<double> law(20, 0.05);
+  std::vector<double> target(20, 0.0);
+  target[4] = 1;
+  step->Plan({law, target, std::vector<int32_t>{0, 1, 2, 3, 4}}, plan);
+  EXPECT_EQ(plan.accept, std::vector<double>(5, 0.0));  // the last is not
+  step->Plan({law, target, std::vector<int32_t>{0, 1, 4, 3, 2}}, plan);
+  EXPECT_GT(plan.accept[2], 0);
+}
+
 double TotalFlow(SingleStep& step, const Problem& problem) {
   StepPlan plan;
   const std::vector<int32_t> draws(problem.num_draws, 0);
