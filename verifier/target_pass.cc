@@ -22,7 +22,8 @@ struct Rows {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
-    use = UseOfLaws(*part.rule, *part.sampling);
+    use = part.compared ? LogitUse(AnyUse{})
+                        : UseOfLaws(*part.rule, *part.sampling);
     num_logit_rows = part.tree->num_nodes();
     tokens.insert(tokens.end(), part.tree->tokens.begin(),
                   part.tree->tokens.end());
@@ -124,19 +125,31 @@ absl::Status TargetPass::CommitPrompt(const Output& output, size_t part) {
   return Keep(output, part, Chain(output.parts[part].prompt_rows()));
 }
 
+PassLaws TargetPass::LawsOf(const Output& output, size_t index) {
+  const Part& part = output.parts[index];
+  const int64_t root_position = model_.Length(part.cache) + part.prompt_rows();
+  return PassLaws({.tree = *part.tree,
+                   .sampling = *part.sampling,
+                   .use = output.uses[index],
+                   .rows = *output.logits,
+                   .first_row = output.first_logit_row[index],
+                   .first_position = root_position + 1},
+                  transform_);
+}
+
+absl::StatusOr<std::vector<RuleLength>> TargetPass::Compare(
+    const Output& output, size_t part, RuleComparison& comparison) {
+  PassLaws laws = LawsOf(output, part);
+  return comparison.Compare(*output.parts[part].tree, laws);
+}
+
 absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
                                                size_t index) {
   const Part& part = output.parts[index];
   const absl::Time start = clock_.Now();
-  const int64_t root_position = model_.Length(part.cache) + part.prompt_rows();
-  const int64_t first_position = root_position + 1;
-  PassLaws laws({.tree = *part.tree,
-                 .sampling = *part.sampling,
-                 .use = output.uses[index],
-                 .rows = *output.logits,
-                 .first_row = output.first_logit_row[index],
-                 .first_position = first_position},
-                transform_);
+  PassLaws laws = LawsOf(output, index);
+  const int64_t first_position =
+      model_.Length(part.cache) + part.prompt_rows() + 1;
   GumbelChooser chooser(part.sampling->seed);
   auto accepted = part.rule->Accept(*part.tree, first_position, laws, chooser);
   if (!accepted.ok()) return TargetModelError(accepted.status());

@@ -12,7 +12,9 @@
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
 #include "common/spec/messages.h"
+#include "verifier/flow/rule_comparison.h"
 #include "verifier/law_transform.h"
+#include "verifier/pass_laws.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
@@ -31,6 +33,8 @@ class TargetPass {
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
     VerificationRule* rule = nullptr;          // of the tree
+    // Whether Compare will be asked for, which needs the logits themselves.
+    bool compared = false;
     // Hidden states of the rows that are committed are added to `features`
     // from its end on. REQUIRES: that is not before the part's first position,
     // or there are no taps.
@@ -72,11 +76,20 @@ class TargetPass {
   // this part alone, and leave its cache as it was.
   absl::Status CommitPrompt(const Output& output, size_t part);
 
+  // What the rules would accept of a part's tree. REQUIRES: it is `compared`,
+  // claims laws, and is not committed yet.
+  absl::StatusOr<std::vector<RuleLength>> Compare(const Output& output,
+                                                  size_t part,
+                                                  RuleComparison& comparison);
+
   // Caches prompt, root and accepted path. Fills path, tokens, near_ties and
   // the timings of its own two stages.
   absl::StatusOr<Verdict> CommitTree(const Output& output, size_t part);
 
  private:
+  // REQUIRES: the part has a tree and is not committed yet.
+  PassLaws LawsOf(const Output& output, size_t part);
+
   // Commits rows of a part, the path of one of its leaves.
   absl::Status Keep(const Output& output, size_t part,
                     absl::Span<const int32_t> rows);

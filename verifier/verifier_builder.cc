@@ -135,6 +135,9 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
       .pass_costs = std::move(pass_costs)};
+  if (config.has_compared_rounds()) {
+    options.compared_rounds = config.compared_rounds();
+  }
   if (config.has_max_sessions()) options.max_sessions = config.max_sessions();
   return VerifyEngine::Create(options, std::move(model), std::move(executor),
                               rules, metrics);

@@ -94,6 +94,23 @@ void VerifierMetrics::CountRefusal(const std::string& rule,
       .Increment();
 }
 
+void VerifierMetrics::ObserveRules(absl::Span<const RuleLength> lengths) {
+  for (const RuleLength& length : lengths) {
+    AddCounter(registry,
+               {.name = "espalier_verifier_rule_compared_rounds_total",
+                .help = "Rounds in which it was worked out what the "
+                        "rule would accept",
+                .labels = {{"rule", length.rule}}})
+        .Increment();
+    AddCounter(registry,
+               {.name = "espalier_verifier_rule_expected_tokens_total",
+                .help = "Tokens that the rule would have accepted of these "
+                        "rounds' trees, in expectation, bonus excluded",
+                .labels = {{"rule", length.rule}}})
+        .Increment(length.accepted);
+  }
+}
+
 void VerifierMetrics::ObservePass(int64_t sessions, int64_t rows) {
   batch_size.Observe(static_cast<double>(sessions));
   batch_tokens.Observe(static_cast<double>(rows));

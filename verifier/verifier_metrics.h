@@ -9,6 +9,7 @@
 #include "common/obs/metrics.h"
 #include "common/spec/messages.h"
 #include "common/spec/pass_cost.h"
+#include "verifier/flow/rule_comparison.h"
 
 namespace espalier::verifier {
 
@@ -23,6 +24,8 @@ struct VerifierMetrics {
   void ObserveRound(const Verdict& verdict);
   // The walk stood in for a rule.
   void CountRefusal(const std::string& rule, const std::string& reason);
+  // Of a round that rules were compared in.
+  void ObserveRules(absl::Span<const RuleLength> lengths);
   void ObservePass(int64_t sessions, int64_t rows);
   // REQUIRES: the row counts that it was made with.
   void SetPassCosts(absl::Span<const PassCost> costs);

@@ -32,6 +32,10 @@ absl::Status CheckOptions(const VerifyEngine::Options& options,
     return absl::InvalidArgumentError(
         absl::StrCat("max_batch_rows ", options.max_batch_rows, " is below 1"));
   }
+  if (!(options.compared_rounds >= 0 && options.compared_rounds <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "compared_rounds ", options.compared_rounds, " is not in 0 .. 1"));
+  }
   if (options.session_ttl <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError("session_ttl is not above 0");
   }
@@ -165,6 +169,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   CutTree(job->request.tree,
           info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
   ChooseRule(*job);
+  ChooseComparison(*job);
   session->job = std::move(job);
   session->job->ticket = next_ticket_++;
   PostTurn();
@@ -208,6 +213,16 @@ void VerifyEngine::ChooseRule(Job& job) const {
                     ? "greedy"
                     : job.rule->second->Refusal(job.request.tree);
   if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
+}
+
+// Every so many rounds, whatever was drawn in them.
+void VerifyEngine::ChooseComparison(Job& job) {
+  if (job.request.update.sampling.greedy() || !job.request.tree.claims_laws()) {
+    return;
+  }
+  comparisons_due_ += options_.compared_rounds;
+  job.compared = comparisons_due_ >= 1;
+  if (job.compared) comparisons_due_ -= 1;
 }
 
 // Leaves the K/V of every token that stays the same, but not of the root.
@@ -306,6 +321,7 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
+    part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
   if (!session.taps.empty() && end > session.features.end_position()) {
@@ -373,6 +389,7 @@ absl::StatusOr<Verdict> VerifyEngine::DecideRound(
     Session& session, const TargetPass::Output& output, size_t part) {
   Job& job = *session.job;
   job.timings.queue += executor_->Now() - job.waiting_since;
+  if (job.compared) CompareRules(output, part);
   ASSIGN_OR_RETURN(Verdict verdict, target_pass_.CommitTree(output, part));
   verdict.round = job.request.update.round;
   verdict.rule = job.rule->first;
@@ -389,6 +406,12 @@ absl::StatusOr<Verdict> VerifyEngine::DecideRound(
     metrics_.CountRefusal(job.request.rule, std::string(job.refusal));
   }
   return verdict;
+}
+
+// A failure shows when the round is decided.
+void VerifyEngine::CompareRules(const TargetPass::Output& output, size_t part) {
+  const auto lengths = target_pass_.Compare(output, part, comparison_);
+  if (lengths.ok()) metrics_.ObserveRules(*lengths);
 }
 
 // Answers the session's request, if there is one.

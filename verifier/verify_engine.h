@@ -52,6 +52,9 @@ class VerifyEngine final : public VerifyEndpoint {
     // After so long without a request its coordinator is taken for dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
+    // Share of the rounds with drawn trees, 0 to 1, in which it is worked out
+    // what other rules would accept. Changes no text.
+    double compared_rounds = 0;
   };
 
   // `rules` is only read here, `metrics` must outlive the engine.
@@ -87,6 +90,7 @@ class VerifyEngine final : public VerifyEndpoint {
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the rule that was asked for; empty: it is.
     absl::string_view refusal;
+    bool compared = false;  // see Options::compared_rounds
   };
   struct Session {
     CacheId cache = 0;            // K/V of tokens but the last, or fewer
@@ -112,6 +116,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void Admit(std::unique_ptr<Job> job);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
   void ChooseRule(Job& job) const;
+  void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   void PostTurn();
@@ -126,6 +131,7 @@ class VerifyEngine final : public VerifyEndpoint {
   absl::StatusOr<Verdict> DecideRound(Session& session,
                                       const TargetPass::Output& output,
                                       size_t part);
+  void CompareRules(const TargetPass::Output& output, size_t part);
   void Answer(Session& session, absl::StatusOr<Verdict> verdict);
   void Drop(SequenceId id, const absl::Status& reason);
   void DropIdleSessions();
@@ -147,6 +153,8 @@ class VerifyEngine final : public VerifyEndpoint {
   uint64_t next_ticket_ = 1;
   bool turn_is_posted_ = false;
   CostTable costs_;
+  RuleComparison comparison_;
+  double comparisons_due_ = 0;
 
   std::unique_ptr<Executor> executor_;  // last: dies first, its tasks use all
 };

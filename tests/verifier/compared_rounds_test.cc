@@ -1,0 +1,92 @@
+// Comparing rules while requests run.
+#include <map>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "prometheus/metric_family.h"
+#include "tests/verifier/engine_harness.h"
+
+namespace espalier::verifier {
+namespace {
+
+using Counts = std::map<std::string, double>;  // by rule
+
+Counts CountsOf(const prometheus::Registry& metrics, const std::string& name) {
+  Counts counts;
+  for (const prometheus::MetricFamily& family : metrics.Collect()) {
+    if (family.name != name) continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      counts[metric.label[0].value] = metric.counter.value;
+    }
+  }
+  return counts;
+}
+
+Counts Rounds(const EngineHarness& harness) {
+  return CountsOf(harness.metrics,
+                  "espalier_verifier_rule_compared_rounds_total");
+}
+Counts Tokens(const EngineHarness& harness) {
+  return CountsOf(harness.metrics,
+                  "espalier_verifier_rule_expected_tokens_total");
+}
+
+// Two draws of two tokens each.
+TokenTree DrawnTree(TokenId root) {
+  TokenTree tree = TokenTree::RootOnly(root);
+  tree.Add(0, 4, -0.7f);
+  tree.Add(0, 9, -0.7f);
+  tree.Add(1, 9, -1.4f);
+  tree.laws.Add({4, 9}, {kLawTotal / 2, kLawTotal / 2});
+  tree.laws.Add({9, 11}, {kLawTotal / 2, kLawTotal / 2});
+  tree.slots = {
+      {.node = 1, .law = 0}, {.node = 2, .law = 0}, {.node = 3, .law = 1}};
+  return tree;
+}
+
+// The text of some rounds by a rule.
+Text TextOf(EngineHarness& harness, const std::string& rule, float temperature,
+            bool with_laws = true) {
+  Client client = {.id = {1, 1},
+                   .text = {3, 1, 4},
+                   .sampling = {.temperature = temperature, .seed = 5}};
+  for (int i = 0; i < 8; ++i) {
+    TokenTree tree = DrawnTree(client.text.back());
+    if (!with_laws) tree.DropLaws();
+    VerifyRequest request = client.Request(std::move(tree));
+    request.rule = rule;
+    const auto verdict = harness.Ask(std::move(request));
+    EXPECT_TRUE(verdict.ok()) << verdict.status();
+    client.Commit(*verdict);
+  }
+  return client.text;
+}
+
+TEST(ComparedRounds, ChangeNoTextAndCountEveryRule) {
+  for (const char* rule : {"walk", "lvseq-gr", "tv-rrs"}) {
+    EngineHarness silent;
+    EngineHarness harness({}, {.compared_rounds = 1});
+    EXPECT_EQ(TextOf(harness, rule, 1), TextOf(silent, rule, 1));
+    EXPECT_TRUE(Rounds(silent).empty());
+    for (const char* compared : {"walk", "lvseq-gr", "tv-rrs", "trv"}) {
+      EXPECT_EQ(Rounds(harness)[compared], 8) << compared;
+      EXPECT_GT(Tokens(harness)[compared], 0) << compared;
+      EXPECT_LE(Tokens(harness)[compared], 16) << compared;
+    }
+  }
+}
+
+TEST(ComparedRounds, AreAShareOfThoseWithDraws) {
+  EngineHarness harness({}, {.compared_rounds = 0.25});
+  TextOf(harness, "walk", 1);
+  EXPECT_EQ(Rounds(harness)["lvseq-gr"], 2);
+  EngineHarness others({}, {.compared_rounds = 1});
+  TextOf(others, "walk", 0);
+  EXPECT_TRUE(Rounds(others).empty());
+  EngineHarness chosen({}, {.compared_rounds = 1});
+  TextOf(chosen, "walk", 1, /*with_laws=*/false);
+  EXPECT_TRUE(Rounds(chosen).empty());
+}
+
+}  // namespace
+}  // namespace espalier::verifier

@@ -1,0 +1,60 @@
+// What rules are said to accept is what they accept.
+#include "verifier/flow/rule_comparison.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/verifier/flow/flow_cases.h"
+
+namespace espalier::verifier {
+namespace {
+
+class RuleComparisonTest : public ::testing::TestWithParam<SchemeCase> {};
+
+TEST_P(RuleComparisonTest, LengthsAreThoseOfTheRulesThemselves) {
+  RuleComparison comparison;
+  const Tokens committed;
+  for (const Models& models : ModelCases(GetParam().vocab, GetParam().depth)) {
+    std::vector<const SequenceModel*> drafters;
+    for (const TableModel& drafter : models.drafters) {
+      drafters.push_back(&drafter);
+    }
+    GumbelChooser drafts(7);
+    const TokenTree tree = DraftTree(GetParam().scheme, drafters,
+                                     [&drafts](absl::Span<const double> law) {
+                                       return drafts.Choose(0, law);
+                                     });
+    ModelLaws laws(models.target, committed, tree);
+    const auto lengths = comparison.Compare(tree, laws);
+    ASSERT_TRUE(lengths.ok()) << lengths.status();
+    std::map<std::string, double> by_rule;
+    for (const RuleLength& length : *lengths) {
+      by_rule[length.rule] = length.accepted;
+    }
+    for (const std::string& name : AllRules()) {
+      const auto rule = MakeRule(name);
+      ASSERT_EQ(by_rule.contains(name), rule->Refusal(tree).empty()) << name;
+      // Of a random order of draws one is looked at.
+      if (!by_rule.contains(name) || name == "specinfer") continue;
+      const ExactLaw law = EnumerateLaw(models.target, GetParam().depth + 1,
+                                        RuleRound(*rule, models.target, tree));
+      // After unlikely draws little is left to divide by.
+      EXPECT_NEAR(by_rule[name], law.expected_emitted - 1, 1e-6) << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schemes, RuleComparisonTest,
+                         ::testing::ValuesIn(SchemeCases()),
+                         [](const auto& named) { return named.param.name; });
+
+TEST(RuleComparison, NamesAllRules) {
+  std::vector<std::string> names = RuleComparison().Rules();
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, AllRules());
+}
+
+}  // namespace
+}  // namespace espalier::verifier
