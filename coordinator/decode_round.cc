@@ -35,7 +35,7 @@ void DecodeRound::Run(const Session& session, Then then) {
     return;
   }
   fanout_.Collect(
-      session, round_, budget_, Calls(),
+      session, round_, ShareOf(budget_), Calls(),
       std::min(now + options_.draft_timeout, options_.verifier.deadline),
       [this, &session, now](DraftFanout::Drafts drafts) {
         OnDrafts(session, now, std::move(drafts));
@@ -77,6 +77,14 @@ DraftBudget DecodeRound::BudgetFor(const Session& session) const {
   const int64_t limit = options_.budget.max_nodes;
   return {.max_nodes = control_ ? control_->NodesToDraft(limit) : limit,
           .max_depth = max_depth};
+}
+
+DraftBudget DecodeRound::ShareOf(DraftBudget budget) const {
+  const int64_t drafters = std::ssize(options_.drafters);
+  if (options_.reads_laws && options_.policy->keeps_laws() && drafters > 1) {
+    budget.max_nodes = std::max<int64_t>(1, budget.max_nodes / drafters);
+  }
+  return budget;
 }
 
 std::vector<DraftCall> DecodeRound::Calls() const {

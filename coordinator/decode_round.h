@@ -29,6 +29,7 @@ class DecodeRound {
     bool adaptive = false;      // spends less than that where it does not pay
     SpeculationRecord* record;
     bool greedy = true;
+    bool reads_laws = false;  // the rule, of drafts
     absl::Duration draft_timeout;
     bool draft_ahead = false;
     TargetShape target;
@@ -62,6 +63,7 @@ class DecodeRound {
  private:
   void Begin();
   DraftBudget BudgetFor(const Session& session) const;
+  DraftBudget ShareOf(DraftBudget budget) const;  // of each drafter
   std::vector<DraftCall> Calls() const;
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);

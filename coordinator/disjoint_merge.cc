@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "coordinator/lawful_union.h"
 #include "coordinator/merge_policies.h"
 
 namespace espalier::coordinator {
@@ -39,6 +40,7 @@ std::vector<Entry> Likeliest(const std::vector<DraftedTree>& trees,
 class DisjointMerge final : public MergePolicy {
  public:
   TokenTree Merge(const MergeInput& input) const override {
+    if (auto lawful = LawfulUnion(input, Twins::kKeep)) return *lawful;
     std::vector<DraftedTree> sorted(input.trees.begin(), input.trees.end());
     std::sort(sorted.begin(), sorted.end(),
               [](const DraftedTree& a, const DraftedTree& b) {
@@ -66,6 +68,7 @@ class DisjointMerge final : public MergePolicy {
     }
     return merged;
   }
+  bool keeps_laws() const override { return true; }
 };
 
 }  // namespace

@@ -23,6 +23,7 @@ Generation::Generation(Options options)
               .adaptive = options_.plan.adaptive,
               .record = options_.record,
               .greedy = options_.plan.session.sampling.greedy(),
+              .reads_laws = options_.plan.reads_laws(),
               .draft_timeout = options_.draft_timeout,
               .draft_ahead = options_.draft_ahead,
               .target = options_.plan.target,

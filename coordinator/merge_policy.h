@@ -42,6 +42,11 @@ class MergePolicy {
   // calibrated chances of being emitted, so that a tree may be cut where
   // another node does not pay (see node_budget.h).
   virtual bool foresees() const { return false; }
+
+  // Whether trees of several drafters keep their laws as long as all of them
+  // fit. For a rule that reads laws each drafter is then asked for its share of
+  // the nodes, so that they do.
+  virtual bool keeps_laws() const { return false; }
 };
 
 }  // namespace espalier::coordinator

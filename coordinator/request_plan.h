@@ -42,6 +42,12 @@ struct RequestPlan {
   std::string rule;
   ModelIdentity model;
   TargetShape target;
+
+  // Whether the rule may read laws of drafts: the walk does not, and it stands
+  // in for the others where nothing is drawn.
+  bool reads_laws() const {
+    return rule != "auto" && rule != "walk" && !session.sampling.greedy();
+  }
 };
 
 // Errors are FieldErrors (request_errors.h).

@@ -88,6 +88,49 @@ TEST(UnionMergeTest, TiesGoToTheEarlierParentThenTheLowerToken) {
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 2, 7, 8, 0));
 }
 
+// 9 -> 1 drawn twice, and 9 -> 3 chosen.
+TokenTree TreeWithLaws() {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(0, 1, -0.25f);
+  tree.Add(0, 3, -2.0f);
+  tree.laws.Add({1, 4}, {kLawTotal / 2, kLawTotal / 2});
+  tree.slots = {{.node = 1, .law = 0}, {.node = 2}, {.node = 1, .law = 0}};
+  return tree;
+}
+
+TEST(UnionMergeTest, AttemptsKeepTheirLawsAndStayAsMany) {
+  const TokenTree a = TreeA(), drawn = TreeWithLaws();
+  const DraftedTree drafted[] = {{.drafter = 2, .tree = &drawn},
+                                 {.drafter = 1, .tree = &a},
+                                 {.drafter = 0, .tree = &drawn}};
+  const TokenTree merged = Merge(*NewUnionMerge(), drafted, 9);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 3, 2));
+  EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 0, 1));
+  EXPECT_THAT(merged.log_probs, ElementsAre(0.0f, -0.25f, -2.0f, -1.5f));
+  EXPECT_THAT(merged.provenance, ElementsAre(7, 7, 7, 2));
+  const std::vector<DraftSlot> slots = {
+      {.node = 1, .law = 0}, {.node = 2}, {.node = 1, .law = 0},
+      {.node = 1},           {.node = 3}, {.node = 2},
+      {.node = 1, .law = 1}, {.node = 2}, {.node = 1, .law = 1}};
+  EXPECT_EQ(merged.slots, slots);
+  EXPECT_EQ(merged.laws.size(), 2);
+  const TokenTree apart = Merge(*NewDisjointMerge(), drafted, 9);
+  EXPECT_THAT(apart.tokens, ElementsAre(kRoot, 1, 3, 1, 2, 3, 1, 3));
+  EXPECT_EQ(apart.slots.size(), slots.size());
+}
+
+// Whether they fit must not depend on how many draws were alike.
+TEST(UnionMergeTest, AttemptsThatMayNotFitHaveNoLaws) {
+  const TokenTree a = TreeA(), drawn = TreeWithLaws();
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &a},
+                                 {.drafter = 1, .tree = &drawn}};
+  EXPECT_TRUE(Merge(*NewUnionMerge(), drafted, 6).claims_laws());
+  const TokenTree cut = Merge(*NewUnionMerge(), drafted, 5);
+  EXPECT_EQ(cut.num_nodes(), 4);
+  EXPECT_FALSE(cut.claims_laws());
+  EXPECT_FALSE(Merge(*NewDisjointMerge(), drafted, 5).claims_laws());
+}
+
 TEST(SingleMergeTest, TakesTheFirstDrafterAlone) {
   const TokenTree merged = Merge(*NewSingleMerge(), 16);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
@@ -129,6 +172,14 @@ TEST(RouteMergeTest, TheSurestDrafterIsVerifiedAlone) {
   const TokenTree merged = Merge(*NewRouteMerge(), 16);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2, 3));
   EXPECT_THAT(merged.provenance, ElementsAre(1, 1, 1, 1));
+}
+
+TEST(MergePolicies, WhatSortsByWhatWasDrawnClaimsNoLaws) {
+  const TokenTree drawn = TreeWithLaws();
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &drawn}};
+  EXPECT_FALSE(Merge(*NewRouteMerge(), drafted, 9).claims_laws());
+  EXPECT_FALSE(Merge(*NewBudgetedMerge(), drafted, 9).claims_laws());
+  EXPECT_TRUE(Merge(*NewSingleMerge(), drafted, 9).claims_laws());
 }
 
 TEST(RouteMergeTest, TiesGoToTheFirstDrafter) {
