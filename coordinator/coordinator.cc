@@ -79,7 +79,8 @@ Coordinator::Coordinator(Options options, Policies policies)
                     : [] { return std::nullopt; },
         .metrics = &metrics,
         .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics),
-        .duty = {.role = options_.drafters[i].role}}));
+        .duty = {.role = options_.drafters[i].role},
+        .trusted = options_.drafters[i].trusted}));
     ShowDuty(*drafters_.back());
   }
 }

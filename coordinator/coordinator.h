@@ -39,6 +39,8 @@ struct DrafterHandle {
   // executor.
   std::function<std::optional<DrafterInfo>()> info = nullptr;
   DrafterRole role = DrafterRole::kActive;  // at first
+  // Whether the laws that it claims are believed, by rules that read them.
+  bool trusted = false;
 };
 
 // Admits requests and decodes them, several at a time. All state lives on the

@@ -202,6 +202,11 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
           registry_, {.name = "espalier_drafter_feature_bytes_total",
                       .help = "Hidden states of the target sent to drafters",
                       .labels = labels}),
+      .untrusted_laws = AddCounter(
+          registry_, {.name = "espalier_drafter_laws_ignored_total",
+                      .help = "Trees whose laws were dropped, so that no rule "
+                              "could read them",
+                      .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
       .rtt_seconds = AddHistogram(registry_,
                                   {.name = "espalier_drafter_rtt_seconds",
                                    .help = "From request to answer",

@@ -59,6 +59,7 @@ struct DrafterMetrics {
   prometheus::Counter& accepted_tokens;
   prometheus::Counter& uniquely_accepted_tokens;
   prometheus::Counter& feature_bytes;
+  prometheus::Counter& untrusted_laws;
   prometheus::Histogram& rtt_seconds;
   prometheus::Histogram& wire_seconds;  // what of it is not drafting
   prometheus::Gauge& up;

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/tokenizer/chat_template.h"
@@ -14,19 +15,33 @@
 namespace espalier::coordinator {
 namespace {
 
-absl::Status MarkShadows(const v1::CoordinatorCoreConfig& config,
-                         std::vector<DrafterHandle>& drafters) {
-  for (const std::string& name : config.shadow_drafters()) {
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+
+// `mark` those that are named in a field.
+template <typename Mark>
+absl::Status MarkNamed(absl::string_view field, const Names& names, Mark mark,
+                       std::vector<DrafterHandle>& drafters) {
+  for (const std::string& name : names) {
     const auto found =
         std::find_if(drafters.begin(), drafters.end(),
                      [&](const DrafterHandle& d) { return d.name == name; });
     if (found == drafters.end()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "core.shadow_drafters: no drafter is named \"", name, "\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat("core.", field, ": no drafter is named \"", name, "\""));
     }
-    found->role = DrafterRole::kShadow;
+    mark(*found);
   }
   return absl::OkStatus();
+}
+
+absl::Status MarkDrafters(const v1::CoordinatorCoreConfig& config,
+                          std::vector<DrafterHandle>& drafters) {
+  RETURN_IF_ERROR(MarkNamed(
+      "shadow_drafters", config.shadow_drafters(),
+      [](DrafterHandle& d) { d.role = DrafterRole::kShadow; }, drafters));
+  return MarkNamed(
+      "trusted_drafters", config.trusted_drafters(),
+      [](DrafterHandle& d) { d.trusted = true; }, drafters);
 }
 
 }  // namespace
@@ -45,7 +60,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   ASSIGN_OR_RETURN(Coordinator::Options core, OptionsFromConfig(config));
   core.executor = options.executor;
   core.drafters = std::move(peers.drafters);
-  RETURN_IF_ERROR(MarkShadows(config, core.drafters));
+  RETURN_IF_ERROR(MarkDrafters(config, core.drafters));
   core.verifier = peers.verifier;
   core.verifier_info = peers.verifier_info;
   core.policies = &server->policies_;

@@ -155,6 +155,7 @@ void DraftFanout::OnAhead(int index, const Session& session, uint64_t ticket,
                           absl::StatusOr<Proposal> reply) {
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
+  if (reply.ok()) DropUntrustedLaws(*branch.peer, *reply);
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   if (answer.outcome == DraftOutcome::kMalformed ||
@@ -183,6 +184,7 @@ void DraftFanout::WaitFurther() {
 void DraftFanout::OnPartial(int index, uint64_t round, Proposal proposal) {
   if (then_ == nullptr || round != round_) return;  // too late to be of use
   Branch& branch = branches_[index];
+  DropUntrustedLaws(*branch.peer, proposal);
   const DraftOutcome outcome =
       branch.link.ReceivePartial(std::move(proposal), vocab_size_);
   if (outcome == DraftOutcome::kMalformed) {
@@ -198,6 +200,7 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
   const absl::Time now = scope_.Now();
+  if (reply.ok()) DropUntrustedLaws(*branch.peer, *reply);
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
@@ -223,6 +226,14 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
       outcome == DraftOutcome::kUsed || outcome == DraftOutcome::kEmpty;
   saw_malformed_ |= outcome == DraftOutcome::kMalformed;
   StopWaiting(branch);
+}
+
+// A wrong law would change the text under a rule that reads it.
+void DraftFanout::DropUntrustedLaws(const DrafterPeer& peer,
+                                    Proposal& proposal) {
+  if (peer.trusted || !proposal.tree.claims_laws()) return;
+  proposal.tree.DropLaws();
+  peer.metrics->untrusted_laws.Increment();
 }
 
 void DraftFanout::StopWaiting(Branch& branch) {
@@ -273,7 +284,8 @@ void DraftFanout::Finish() {
     drafts.trees.push_back({.drafter = i,
                             .tree = tree,
                             .peer = branch.peer->index,
-                            .weight = branch.peer->duty.weight});
+                            .weight = branch.peer->duty.weight,
+                            .trusted = branch.peer->trusted});
   }
   if (drafts.trees.empty() && wanted_) drafts.degraded = WhyDegraded();
   std::exchange(then_, nullptr)(std::move(drafts));

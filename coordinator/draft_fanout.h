@@ -32,6 +32,7 @@ struct DrafterPeer {
   const DrafterMetrics* metrics;
   DrafterHealth health;
   DrafterDuty duty = {};
+  bool trusted = false;  // that its laws are what it drew from
 };
 
 // Asks the drafters of one session for trees and collects those that come in
@@ -120,6 +121,7 @@ class DraftFanout {
   void OnAhead(int index, const Session& session, uint64_t ticket,
                absl::StatusOr<Proposal> reply);
   DraftOutcome Classify(const DrafterLink::Answer& answer) const;
+  static void DropUntrustedLaws(const DrafterPeer& peer, Proposal& proposal);
   void StopWaiting(Branch& branch);
   void WaitFurther();
   void OnDeadline();

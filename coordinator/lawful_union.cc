@@ -50,12 +50,15 @@ std::optional<TokenTree> LawfulUnion(const MergeInput& input, Twins twins) {
               return a.drafter < b.drafter;
             });
   int64_t attempts = 0;
-  bool has_laws = false;
+  bool has_laws = false, all_trusted = true;
   for (const DraftedTree& drafted : sorted) {
     attempts += NumAttempts(*drafted.tree);
     has_laws |= drafted.tree->claims_laws();
+    all_trusted &= drafted.trusted;
   }
-  if (!has_laws || attempts > input.max_nodes) return std::nullopt;
+  if (!has_laws || !all_trusted || attempts > input.max_nodes) {
+    return std::nullopt;
+  }
   TokenTree merged = TokenTree::RootOnly(input.root);
   merged.provenance = {0};
   for (const DraftedTree& drafted : sorted) AddTree(drafted, twins, merged);

@@ -16,6 +16,9 @@ struct DraftedTree {
   const TokenTree* tree = nullptr;
   int peer = 0;  // the drafter among all of the coordinator: see Calibration
   double weight = 1;  // of its tokens, see DrafterDuty
+  // Whether it drafts by what it says, and without the verifier's choices in
+  // mind: see DrafterPeer.
+  bool trusted = false;
 };
 
 struct MergeInput {

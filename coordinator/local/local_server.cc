@@ -51,8 +51,10 @@ coordinator::Peers LocalServer::AsPeers() {
       .verifier_info = [this] { return verifier_->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (const drafter::BuiltDrafter& drafter : drafters_) {
-    peers.drafters.push_back({drafter.info.name, drafter.engine.get(),
-                              [info = drafter.info] { return info; }});
+    peers.drafters.push_back({.name = drafter.info.name,
+                              .endpoint = drafter.engine.get(),
+                              .info = [info = drafter.info] { return info; },
+                              .trusted = true});
   }
   return peers;
 }

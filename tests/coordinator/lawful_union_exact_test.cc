@@ -60,7 +60,8 @@ TokenTree Merged(const MergePolicy& policy, const Models& models,
   }
   std::vector<DraftedTree> drafted;
   for (size_t i = 0; i < trees.size(); ++i) {
-    drafted.push_back({.drafter = static_cast<int>(i), .tree = &trees[i]});
+    drafted.push_back(
+        {.drafter = static_cast<int>(i), .tree = &trees[i], .trusted = true});
   }
   TokenTree merged =
       policy.Merge({.root = 0, .trees = drafted, .max_nodes = 64});

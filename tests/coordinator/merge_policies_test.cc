@@ -100,9 +100,10 @@ TokenTree TreeWithLaws() {
 
 TEST(UnionMergeTest, AttemptsKeepTheirLawsAndStayAsMany) {
   const TokenTree a = TreeA(), drawn = TreeWithLaws();
-  const DraftedTree drafted[] = {{.drafter = 2, .tree = &drawn},
-                                 {.drafter = 1, .tree = &a},
-                                 {.drafter = 0, .tree = &drawn}};
+  const DraftedTree drafted[] = {
+      {.drafter = 2, .tree = &drawn, .trusted = true},
+      {.drafter = 1, .tree = &a, .trusted = true},
+      {.drafter = 0, .tree = &drawn, .trusted = true}};
   const TokenTree merged = Merge(*NewUnionMerge(), drafted, 9);
   EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 3, 2));
   EXPECT_THAT(merged.parents, ElementsAre(kNoParent, 0, 0, 1));
@@ -122,13 +123,15 @@ TEST(UnionMergeTest, AttemptsKeepTheirLawsAndStayAsMany) {
 // Whether they fit must not depend on how many draws were alike.
 TEST(UnionMergeTest, AttemptsThatMayNotFitHaveNoLaws) {
   const TokenTree a = TreeA(), drawn = TreeWithLaws();
-  const DraftedTree drafted[] = {{.drafter = 0, .tree = &a},
-                                 {.drafter = 1, .tree = &drawn}};
+  DraftedTree drafted[] = {{.drafter = 0, .tree = &a, .trusted = true},
+                           {.drafter = 1, .tree = &drawn, .trusted = true}};
   EXPECT_TRUE(Merge(*NewUnionMerge(), drafted, 6).claims_laws());
   const TokenTree cut = Merge(*NewUnionMerge(), drafted, 5);
   EXPECT_EQ(cut.num_nodes(), 4);
   EXPECT_FALSE(cut.claims_laws());
   EXPECT_FALSE(Merge(*NewDisjointMerge(), drafted, 5).claims_laws());
+  drafted[0].trusted = false;
+  EXPECT_FALSE(Merge(*NewUnionMerge(), drafted, 6).claims_laws());
 }
 
 TEST(SingleMergeTest, TakesTheFirstDrafterAlone) {

@@ -56,7 +56,8 @@ class ToyCluster {
  public:
   static constexpr absl::Duration kDraftTimeout = absl::Milliseconds(50);
 
-  explicit ToyCluster(int num_drafters, Coordinator::Options options = {})
+  explicit ToyCluster(int num_drafters, Coordinator::Options options = {},
+                      bool trusted = false)
       : verifier(&executor, target) {
     RegisterMergePolicies(policies_);
     for (int i = 0; i < num_drafters; ++i) {
@@ -65,14 +66,16 @@ class ToyCluster {
           [this](const std::vector<TokenId>& text, const DraftBudget& budget) {
             return target.PerfectChain(text, budget.max_depth);
           }));
-      options.drafters.push_back({.name = absl::StrCat("d", i),
-                                  .endpoint = drafters[i].get(),
-                                  .info = [drafter = drafters[i].get()] {
-                                    return DrafterInfo{
-                                        .features = drafter->wanted,
-                                        .site = drafter->site,
-                                        .drafts_ahead = drafter->drafts_ahead};
-                                  }});
+      options.drafters.push_back(
+          {.name = absl::StrCat("d", i),
+           .endpoint = drafters[i].get(),
+           .info =
+               [drafter = drafters[i].get()] {
+                 return DrafterInfo{.features = drafter->wanted,
+                                    .site = drafter->site,
+                                    .drafts_ahead = drafter->drafts_ahead};
+               },
+           .trusted = trusted});
     }
     options.executor = &executor;
     options.verifier = &verifier;

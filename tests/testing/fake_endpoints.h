@@ -125,6 +125,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   void Behave(Behaviour behaviour) {
     behave_ = [behaviour] { return behaviour; };
   }
+  // How the next trees are made.
+  void DraftBy(Draft draft) { draft_ = std::move(draft); }
   void Release() { desk_.Release(); }
   // Points of the toy target; what arrives is held against it.
   FeatureContract wanted = {};

@@ -1,0 +1,96 @@
+// Whose laws reach the verifier.
+#include <string>
+#include <utility>
+
+#include "prometheus/metric_family.h"
+#include "tests/coordinator/toy_cluster.h"
+
+namespace espalier::coordinator {
+namespace {
+
+// A chain whose every token was drawn from a law that has it and another.
+TokenTree DrawnChain(const ToyTarget& target, std::vector<TokenId> text,
+                     const DraftBudget& budget) {
+  TokenTree tree = TokenTree::RootOnly(text.back());
+  const int64_t depth = std::min(budget.max_depth, budget.max_nodes);
+  for (int32_t i = 0; i < depth; ++i) {
+    const TokenId token = target.Next(text);
+    const TokenId other = token == 0 ? 1 : token - 1;
+    const int32_t law =
+        tree.laws.Add({std::min(token, other), std::max(token, other)},
+                      {kLawTotal / 2, kLawTotal / 2});
+    text.push_back(token);
+    tree.slots.push_back(
+        {.node = tree.Add(i, token, -0.7f * (i + 1)), .law = law});
+  }
+  return tree;
+}
+
+double LawsIgnored(const ToyCluster& cluster, const std::string& drafter) {
+  for (const prometheus::MetricFamily& family : cluster.metrics.Collect()) {
+    if (family.name != "espalier_drafter_laws_ignored_total") continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      if (metric.label[0].value == drafter) return metric.counter.value;
+    }
+  }
+  return -1;
+}
+
+class TrustedDraftersTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  // Two drafters that draw.
+  Seen Run(ToyCluster& cluster) {
+    for (const auto& drafter : cluster.drafters) {
+      drafter->DraftBy([&cluster](const std::vector<TokenId>& text,
+                                  const DraftBudget& budget) {
+        return DrawnChain(cluster.target, text, budget);
+      });
+    }
+    cluster.info->rules.push_back("lvseq-gr");
+    GenerationRequest request = ToyCluster::Request(30);
+    request.sampling.temperature = 1;
+    request.speculation.strategy = GetParam();
+    request.speculation.rule = "lvseq-gr";
+    request.speculation.max_nodes = 9;
+    Seen seen = cluster.Run(request);
+    EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+    return seen;
+  }
+};
+
+TEST_P(TrustedDraftersTest, LawsOfOthersAreDroppedAndCounted) {
+  ToyCluster cluster(2);
+  Run(cluster);
+  for (const VerifyRequest& request : cluster.verifier.requests()) {
+    EXPECT_GT(request.tree.num_nodes(), 1);
+    EXPECT_FALSE(request.tree.claims_laws());
+  }
+  EXPECT_GT(LawsIgnored(cluster, "d0"), 0);
+  EXPECT_GT(LawsIgnored(cluster, "d1"), 0);
+}
+
+TEST_P(TrustedDraftersTest, LawsOfTheTrustedArriveWhole) {
+  ToyCluster cluster(2, {}, /*trusted=*/true);
+  Run(cluster);
+  const bool single = GetParam() == std::string("single");
+  for (const VerifyRequest& request : cluster.verifier.requests()) {
+    if (request.tree.num_nodes() == 1) continue;  // the last token
+    // Of nine nodes each of two drafters has four, all of them draws.
+    EXPECT_TRUE(request.tree.claims_laws());
+    EXPECT_EQ(request.tree.laws.size(), std::ssize(request.tree.slots));
+    EXPECT_EQ(std::ssize(request.tree.slots) <= 9, true);
+    if (!single) {
+      EXPECT_EQ(std::ssize(request.tree.slots) % 2, 0);
+    }
+  }
+  EXPECT_EQ(LawsIgnored(cluster, "d0"), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Strategies, TrustedDraftersTest,
+                         ::testing::Values("single", "union", "disjoint"),
+                         [](const auto& named) {
+                           return std::string(named.param);
+                         });
+
+}  // namespace
+}  // namespace espalier::coordinator
