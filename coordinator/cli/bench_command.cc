@@ -20,8 +20,9 @@ constexpr char kUsage[] =
     R"(Usage: espalier bench [--suite A,B | --prompts FILE.jsonl] [FLAGS]
 
 Compares ways of decoding on prompt suites. A mode is "plain" or a strategy, which
-may name drafters and nodes: "single:lookup", "union:lookup+bigram@8". The modes
-take turns prompt by prompt, with the same seeds.
+may name drafters, nodes and a verification rule: "single:lookup",
+"union:lookup+bigram@8", "single:draws@16/lvseq-gr". The modes take turns prompt by
+prompt, with the same seeds.
 
 tau: tokens per verification. tokens/s: behind the first message of a stream.
 speedup: against plain of this run. draft .. other: milliseconds of a round;

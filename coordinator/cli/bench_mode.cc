@@ -14,12 +14,15 @@ namespace {
 absl::StatusOr<BenchMode> ParseBenchMode(const std::string& name) {
   BenchMode mode{.name = name};
   if (name == "plain") return mode;
-  const size_t at = name.find('@');
+  const size_t slash = name.find('/');
+  if (slash != std::string::npos) mode.rule = name.substr(slash + 1);
+  const std::string how = name.substr(0, slash);
+  const size_t at = how.find('@');
   uint32_t nodes = 0;
   const bool good_nodes =
-      at == std::string::npos || absl::SimpleAtoi(name.substr(at + 1), &nodes);
+      at == std::string::npos || absl::SimpleAtoi(how.substr(at + 1), &nodes);
   if (at != std::string::npos) mode.nodes = nodes;
-  const std::string who = name.substr(0, at);
+  const std::string who = how.substr(0, at);
   const size_t colon = who.find(':');
   mode.strategy = who.substr(0, colon);
   if (colon != std::string::npos) {
@@ -29,10 +32,10 @@ absl::StatusOr<BenchMode> ParseBenchMode(const std::string& name) {
       std::find(mode.drafters.begin(), mode.drafters.end(), "") !=
       mode.drafters.end();
   if (mode.strategy.empty() || mode.strategy == "plain" || empty_drafter ||
-      !good_nodes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--modes: \"", name,
-                     "\" is not plain or STRATEGY[:DRAFTER+DRAFTER][@NODES]"));
+      !good_nodes || mode.rule == "") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--modes: \"", name,
+        "\" is not plain or STRATEGY[:DRAFTER+DRAFTER][@NODES][/RULE]"));
   }
   return mode;
 }
@@ -44,6 +47,7 @@ void BenchMode::ApplyTo(v1::SpeculationOptions& options) const {
   if (is_plain()) return;
   options.set_strategy(strategy);
   if (nodes) options.set_max_nodes(*nodes);
+  if (rule) options.set_rule(*rule);
   options.mutable_drafters()->Assign(drafters.begin(), drafters.end());
 }
 

@@ -12,13 +12,14 @@
 namespace espalier::cli {
 
 // A way of decoding that a benchmark compares: "plain", or a strategy
-// ("union"), which may name its drafters and its nodes ("single:lookup",
-// "union:lookup+bigram@8").
+// ("union"), which may name its drafters, its nodes and the verification rule
+// ("single:lookup", "union:lookup+bigram@8", "single:draws/lvseq-gr").
 struct BenchMode {
   std::string name;                   // as given
   std::string strategy;               // empty: plain decoding
   std::vector<std::string> drafters;  // empty: all
   std::optional<uint32_t> nodes;      // unset: as the benchmark has it
+  std::optional<std::string> rule;    // unset: auto
 
   bool is_plain() const { return strategy.empty(); }
   void ApplyTo(v1::SpeculationOptions& options) const;

@@ -134,6 +134,21 @@ TEST_F(BenchCommand, RowsHoldEveryFieldOfTheContract) {
   EXPECT_EQ(rows[0]["rounds"], 18);
 }
 
+TEST_F(BenchCommand, ModeMayNameItsRule) {
+  const std::vector<Json> rows =
+      Rows({"--prompts", prompts_, "--modes",
+            "union,single:lookup@7/lv-rrs,single/walk"});
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[1]["mode"], "single:lookup@7/lv-rrs");
+  EXPECT_EQ(rows[1]["nodes"], 7);
+  std::vector<std::string> asked;
+  for (const auto& request : server_.requests()) {
+    asked.push_back(request.speculation().rule());
+  }
+  EXPECT_THAT(asked,
+              UnorderedElementsAre("", "lv-rrs", "walk", "", "lv-rrs", "walk"));
+}
+
 TEST_F(BenchCommand, ModeMayNameItsNodes) {
   const std::vector<Json> rows = Rows({"--prompts", prompts_, "--nodes", "4",
                                        "--modes", "union,single:lookup@7"});
@@ -236,6 +251,8 @@ TEST_F(BenchCommand, BadInputIsExit2) {
       {{"--modes", "plain:lookup"}, "is not plain or STRATEGY"},
       {{"--modes", "union@many"}, "is not plain or STRATEGY"},
       {{"--modes", "plain@4"}, "is not plain or STRATEGY"},
+      {{"--modes", "plain/walk"}, "is not plain or STRATEGY"},
+      {{"--modes", "union/"}, "is not plain or STRATEGY"},
       {{"--modes", ""}, "--modes: in \"\": an element is empty"},
       {{"--limit", "0"}, "--limit: must be above 0"},
       {{"--prompts", "/no/such.jsonl"}, "cannot open /no/such.jsonl"},
