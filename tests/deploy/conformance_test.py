@@ -19,6 +19,10 @@ CACHE = os.environ.get("ESPALIER_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "espalier")
 DEFAULT_MODEL = pathlib.Path(CACHE) / "models/smollm2-135m-instruct"
 
+# And the model's first layer, as a drafter that draws.
+DRAFTERS = live_cluster.CHAR_DRAFTERS | {
+    "exit": ("lm", {"layers": 1, "scheme": "sampled"})}
+
 
 def char_identity(cluster):
     """What `espalier info` says of the character model: size and fingerprint."""
@@ -39,7 +43,7 @@ def conformance(address, model=CHAR_MODEL):
 class ConformanceTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = live_cluster.Cluster()
+        cls.cluster = live_cluster.Cluster(drafters=DRAFTERS)
         cls.addClassCleanup(cls.cluster.close)
         cls.identity = char_identity(cls.cluster)
         cls.stubs = stubs.make()
@@ -75,7 +79,7 @@ class ConformanceTest(unittest.TestCase):
                 services.process(name).kill()
 
     def test_our_drafters(self):
-        for name in live_cluster.CHAR_DRAFTERS:
+        for name in DRAFTERS:
             with self.subTest(name):
                 self.assert_conforms_and_drafts(self.cluster, name, CHAR_MODEL)
 

@@ -19,15 +19,23 @@ using ::testing::HasSubstr;
 class FlowRuleTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    cluster_ =
-        new Cluster({.model = CharModelFolder(),
-                     .drafters = {{.name = "draws",
-                                   .type = "ngram",
-                                   .options = {{"table", CharBigramTable()},
-                                               {"scheme", "sampled"},
-                                               {"branches", "2,2,1"},
-                                               {"noise_key", "77"}}}},
-                     .coordinator_sets = {kWaitForDrafters}});
+    cluster_ = new Cluster(
+        {.model = CharModelFolder(),
+         .drafters = {{.name = "draws",
+                       .type = "ngram",
+                       .options = {{"table", CharBigramTable()},
+                                   {"scheme", "sampled"},
+                                   {"branches", "2,2,1"},
+                                   {"noise_key", "77"}}},
+                      {.name = "exit",
+                       .type = "lm",
+                       .options = {{"layers", "1"},
+                                   {"scheme", "without-replacement"},
+                                   {"branches", "2,1"},
+                                   {"noise_key", "78"}}}},
+         .coordinator_sets = {kWaitForDrafters, "core.trusted_drafters.0=draws",
+                              "core.trusted_drafters.1=exit"},
+         .verifier_sets = {"engine.compared_rounds=1"}});
     cluster_->AwaitReady();
   }
   static void TearDownTestSuite() {
@@ -35,9 +43,13 @@ class FlowRuleTest : public ::testing::Test {
     cluster_ = nullptr;
   }
 
-  static Generated Run(v1::GenerateRequest request, const std::string& rule) {
-    request.mutable_speculation()->set_rule(rule);
-    request.mutable_speculation()->set_strategy("single");
+  // By a drafter alone, or with the strategy "union" by both.
+  static Generated Run(v1::GenerateRequest request, const std::string& rule,
+                       const std::string& drafter = "draws") {
+    v1::SpeculationOptions& speculation = *request.mutable_speculation();
+    speculation.set_rule(rule);
+    speculation.set_strategy(drafter.empty() ? "union" : "single");
+    if (!drafter.empty()) speculation.add_drafters(drafter);
     Generated out = Generate(cluster_->stub(), request);
     EXPECT_TRUE(out.status.ok()) << out.status.error_message();
     return out;
@@ -59,6 +71,22 @@ TEST_F(FlowRuleTest, RulesAreAppliedAndAcceptMoreThanTheWalk) {
   EXPECT_GT(
       Run(request, "lvseq-gr").summary.spec_stats().mean_acceptance_length(),
       walk);
+}
+
+TEST_F(FlowRuleTest, SeveralDraftersAreReadTogether) {
+  const v1::GenerateRequest request = CharRequest(1.0f, 4);
+  for (const char* rule :
+       {"lvseq-gr", "lv-sps", "tv-rrs", "specinfer", "trv"}) {
+    for (const char* drafter : {"exit", ""}) {
+      const v1::SpecStats stats =
+          Run(request, rule, drafter).summary.spec_stats();
+      EXPECT_EQ(stats.rule(), rule) << drafter;
+      EXPECT_GT(stats.mean_acceptance_length(), 1.1) << rule << drafter;
+    }
+  }
+  EXPECT_THAT(cluster_->Metrics("verifier"),
+              HasSubstr("espalier_verifier_rule_expected_tokens_total{"
+                        "rule=\"lv-gr\"}"));
 }
 
 TEST_F(FlowRuleTest, TheWalkStandsInWhereLawsDoNotHelp) {
@@ -93,7 +121,7 @@ double TwoSampleG(const std::vector<double>& a, const std::vector<double>& b) {
 TEST_F(FlowRuleTest, TextsAreDistributedAsWithoutSpeculation) {
   constexpr int kTexts = 600;
   constexpr size_t kBuckets = 8;
-  std::vector<double> plain(kBuckets), drafted(kBuckets);
+  std::vector<double> plain(kBuckets), drafted(kBuckets), merged(kBuckets);
   const auto bucket = [](const Generated& out) {
     uint64_t hash = 1469598103934665603u;
     for (uint32_t token : out.token_ids) hash = (hash ^ token) * 1099511628211u;
@@ -103,9 +131,12 @@ TEST_F(FlowRuleTest, TextsAreDistributedAsWithoutSpeculation) {
     const v1::GenerateRequest request = CharRequest(1.0f, seed, 4);
     ++plain[bucket(Run(Plain(request), "walk"))];
     ++drafted[bucket(Run(CharRequest(1.0f, seed + kTexts, 4), "lvseq-gr"))];
+    ++merged[bucket(
+        Run(CharRequest(1.0f, seed + 2 * kTexts, 4), "lvseq-gr", ""))];
   }
   // Seeds are fixed. For 7 degrees of freedom P(G / 7 > 5.5) is 1e-6.
   EXPECT_LT(TwoSampleG(plain, drafted), 5.5);
+  EXPECT_LT(TwoSampleG(plain, merged), 5.5);
 }
 
 }  // namespace
