@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every verification rule on every way to draft, on the default model: the table in
-# verifier/README.md. Further arguments go to `espalier bench`:
+# Tau and tokens/s of every verification rule, on trees that one network drafts in
+# every way, for the default model. Further arguments go to `espalier bench`:
 #
 #   deploy/measure_rules.sh --limit 3 --max-tokens 64 --json
 #
