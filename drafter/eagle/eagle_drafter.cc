@@ -128,7 +128,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options) {
   OptionReader reader("eagle", options.options);
   const std::string folder = reader.RequiredText("model");
-  const TreeGrower::Options grower = ReadGrowerOptions(reader);
+  const TreeGrower::Options grower =
+      ReadGrowerOptions(reader, /*drafts_ahead=*/false);
   HeadMachine machine = ReadHeadMachine(reader);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));

@@ -284,13 +284,13 @@ absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {
   return absl::OkStatus();
 }
 
-TreeGrower::Options ReadGrowerOptions(OptionReader& reader) {
+TreeGrower::Options ReadGrowerOptions(OptionReader& reader, bool drafts_ahead) {
   return {
       .tree = {.width = reader.Integer("width", {6, 1, 64}),
                .least_reach = reader.Number("least_reach", {0.1, 0.0, 1.0})},
       .sampled = ReadSampledShape(reader),
       .noise_scale = ReadNoiseScale(reader),
-      .drafts_ahead = reader.Flag("drafts_ahead", false)};
+      .drafts_ahead = reader.Flag("drafts_ahead", drafts_ahead)};
 }
 
 }  // namespace espalier::drafter

@@ -92,8 +92,9 @@ class TreeGrower {
 
 // The options of drafters that grow trees: width (nodes of a level that are
 // expanded, and children of each), least_reach (see dynamic_tree.h; default
-// 0.1), noise_scale, drafts_ahead, and those of sampled_tree.h.
-TreeGrower::Options ReadGrowerOptions(OptionReader& reader);
+// 0.1), noise_scale, drafts_ahead (default: the argument), and those of
+// sampled_tree.h.
+TreeGrower::Options ReadGrowerOptions(OptionReader& reader, bool drafts_ahead);
 
 }  // namespace espalier::drafter
 

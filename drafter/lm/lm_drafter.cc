@@ -120,7 +120,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   const std::string own_folder = reader.Text("model", "");
   const int64_t layers = reader.Integer("layers", {0, 1, 1 << 10});
   const int64_t kv_tokens = reader.Integer("kv_tokens", {32768, 1, 1 << 24});
-  const TreeGrower::Options grower = ReadGrowerOptions(reader);
+  const TreeGrower::Options grower =
+      ReadGrowerOptions(reader, /*drafts_ahead=*/true);
   HeadMachine machine = ReadHeadMachine(reader);
   if (own_folder.empty() && layers == 0) {
     reader.Fail("layers", "is required to draft with the target's own layers");
