@@ -79,6 +79,7 @@ class DashboardTest(unittest.TestCase):
         cls.await_samples("count(espalier_spec_decode_num_drafts_total) == 3")
         cls.ask_for_text()
         cls.await_samples("model:espalier_tau:rate5m > 1")
+        cls.await_samples("rate(espalier_verifier_rule_fallbacks_total[30s])")  # not of the same scrape
         cls.exported = Exported(cls.cluster)
 
     @classmethod
