@@ -50,6 +50,15 @@ class DistinctStep final : public SingleStep {
     return tested;
   }
 
+  // Summed anew, as a difference would lose the digits of what is rarely drawn.
+  double LawLeft() const {
+    double left = 0;
+    for (size_t x = 0; x < input_->law.size(); ++x) {
+      if (!is_drawn_[x]) left += input_->law[x];
+    }
+    return left;
+  }
+
   double Share(size_t x, const State& state) const {
     return is_drawn_[x] ? 0 : input_->law[x] / state.law_left;
   }
@@ -81,7 +90,7 @@ class DistinctStep final : public SingleStep {
       plan_->accept[i] = state.unaccepted * chance;
       const double left = Leave(i, state);
       is_drawn_[drawn] = true;
-      state = {.law_left = state.law_left - input_->law[drawn],
+      state = {.law_left = LawLeft(),
                .left = left,
                .unaccepted = state.unaccepted * (1 - chance)};
     }
@@ -98,7 +107,7 @@ class DistinctStep final : public SingleStep {
       plan_->flow[x] += state.unaccepted * accepted;
       if (level + 1 == num_tested_ || accepted >= share) continue;
       is_drawn_[x] = true;
-      SumFlow(level + 1, {.law_left = state.law_left - input_->law[x],
+      SumFlow(level + 1, {.law_left = LawLeft(),
                           .left = left,
                           .unaccepted = state.unaccepted * (share - accepted)});
       is_drawn_[x] = false;

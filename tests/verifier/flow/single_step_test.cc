@@ -134,11 +134,12 @@ INSTANTIATE_TEST_SUITE_P(Steps, EveryStep,
 // The chance of draws without replacement, in their order.
 double DistinctProbability(const Problem& problem,
                            const std::vector<int32_t>& draws) {
-  double probability = 1, left = 1;
-  for (size_t i = 0; i < draws.size(); ++i) {
-    if (std::count(draws.begin(), draws.begin() + i, draws[i]) > 0) return 0;
-    probability *= problem.law[draws[i]] / left;
-    left -= problem.law[draws[i]];
+  double probability = 1;
+  std::vector<double> law = problem.law;
+  for (int32_t draw : draws) {
+    if (law[draw] == 0) return 0;
+    probability *= law[draw] / std::accumulate(law.begin(), law.end(), 0.0);
+    law[draw] = 0;
   }
   return probability;
 }
@@ -164,7 +165,7 @@ TEST(DistinctStep, FlowIsTheExpectedAcceptanceAndFitsTheTarget) {
         ASSERT_LE(sum, 1 + 1e-12);
       });
       for (size_t x = 0; x < expected.size(); ++x) {
-        ASSERT_NEAR(flow[x], expected[x], 1e-10);
+        ASSERT_NEAR(flow[x], expected[x], 1e-11);
         ASSERT_LE(flow[x], problem.target[x] + 1e-12);
       }
     }
