@@ -47,8 +47,10 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     const bool foreseen = TakeForeseen(branch, session);
     if (branch.attention == DraftCall::Attention::kNone) continue;
     wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
-    if (foreseen) continue;
-    if (branch.link.may_ask()) {
+    if (foreseen) {
+      branch.waited = absl::ZeroDuration();
+      saw_answer_ = true;
+    } else if (branch.link.may_ask()) {
       Ask(i, session, budget, calls[i], deadline);
     } else if (!branch.link.quarantined()) {
       branch.peer->metrics->Count(DraftOutcome::kSkipped);
@@ -62,14 +64,11 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   }
 }
 
-// Whether it need not be asked.
+// Whether it need not be asked: its tree is there.
 bool DraftFanout::TakeForeseen(Branch& branch, const Session& session) {
   const auto foresight = branch.link.Foresee(session, round_);
   if (foresight) branch.peer->metrics->Count(*foresight);
-  if (foresight != Foresight::kHit) return false;
-  branch.waited = absl::ZeroDuration();
-  saw_answer_ = true;
-  return true;
+  return foresight == Foresight::kHit;
 }
 
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
@@ -277,9 +276,10 @@ void DraftFanout::Finish() {
   for (int i = 0; i < num_drafters(); ++i) {
     Branch& branch = branches_[i];
     const TokenTree* tree = TreeOf(branch);
-    if (tree == nullptr || branch.attention == DraftCall::Attention::kShadow) {
-      continue;
-    }
+    // Also one that was drafted ahead, before the operator's word.
+    const bool asked = branch.attention == DraftCall::Attention::kAsked ||
+                       branch.attention == DraftCall::Attention::kAwaited;
+    if (tree == nullptr || !asked) continue;
     branch.used = true;
     drafts.trees.push_back({.drafter = i,
                             .tree = tree,

@@ -93,6 +93,25 @@ TEST_F(DraftAheadTest, ALateAnswerIsForNobody) {
   EXPECT_GT(Count("wasted"), 0);
 }
 
+TEST_F(DraftAheadTest, WhoIsSwitchedOffIsOffInTheNextRound) {
+  GenerationRequest request = ToyCluster::Request(kTokens);
+  request.speculation.max_depth = kDepth;
+  Seen seen;
+  cluster_.Start(request, &seen);
+  // Into the fourth pass: a tree for the fifth round is there.
+  cluster_.executor.AdvanceBy(3 * kPass + 2 * kDraft + kPass * 0.9);
+  const size_t passes = cluster_.verifier.requests().size();
+  EXPECT_EQ(passes, 4u);
+  cluster_.coordinator->SetDuty(
+      {.drafter = "d0", .role = DrafterRole::kOff},
+      [](absl::StatusOr<DrafterDuty> duty) { EXPECT_TRUE(duty.ok()); });
+  cluster_.executor.AdvanceBy(absl::Hours(1));
+  EXPECT_EQ(seen.tokens, cluster_.PlainText(request));
+  for (size_t i = 0; i < cluster_.verifier.requests().size(); ++i) {
+    EXPECT_EQ(cluster_.verifier.requests()[i].tree.num_nodes() > 1, i < passes);
+  }
+}
+
 class NoDraftAheadTest : public DraftAheadTest {
  protected:
   NoDraftAheadTest() : DraftAheadTest({.draft_ahead = false}) {}
