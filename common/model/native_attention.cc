@@ -6,8 +6,9 @@
 namespace espalier {
 namespace {
 
-constexpr int64_t kTasksPerThread = 4;
-constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+// Few and large, for tiles that are full.
+constexpr int64_t kTasksPerThread = 2;
+constexpr int64_t kRowsWorthSharing = 8;  // fewer are not worth a wake-up
 
 }  // namespace
 
@@ -88,25 +89,39 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
   }
 }
 
+// Keys and values of neighbours share cache lines, so one thread writes all
+// those of a page.
 template <typename Body>
-void NativeAttention::ForEachRow(Body body) {
+void NativeAttention::ForEachHeadRow(Body body) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
-    pool_.ParallelFor(sequence.rows(), kRowsPerChunk,
-                      [&](const nn::ThreadPool::Chunk& chunk) {
-                        for (int64_t row = chunk.begin; row < chunk.end;
-                             ++row) {
-                          body(sequence, row);
-                        }
-                      });
+    const int64_t begin = sequence.cached_rows;
+    const int64_t first_page = begin / nn::kPageTokens;
+    const int64_t pages =
+        (begin + sequence.rows() - 1) / nn::kPageTokens - first_page + 1;
+    const auto row_at = [&](int64_t page) {
+      return std::clamp<int64_t>((first_page + page) * nn::kPageTokens - begin,
+                                 0, sequence.rows());
+    };
+    const int64_t parts = kv_heads_ * pages;
+    const int64_t grain = sequence.rows() < kRowsWorthSharing ? parts : 1;
+    pool_.ParallelFor(parts, grain, [&](const nn::ThreadPool::Chunk& chunk) {
+      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+        const int64_t end = row_at(i / kv_heads_ + 1);
+        for (int64_t row = row_at(i / kv_heads_); row < end; ++row) {
+          body(sequence, row, i % kv_heads_);
+        }
+      }
+    });
   }
 }
 
 void NativeAttention::Run(int64_t index, const NativeLayer& layer,
                           const float* qkv) {
-  ForEachRow([&](const NativePass::Sequence& sequence, int64_t row) {
-    CacheRow(index, layer, sequence, row, qkv);
-    PrepareQueries(layer, sequence, row, qkv);
-  });
+  ForEachHeadRow(
+      [&](const NativePass::Sequence& sequence, int64_t row, int64_t kv_head) {
+        CacheRow(index, layer, sequence, row, kv_head, qkv);
+        PrepareQueries(layer, sequence, row, kv_head, qkv);
+      });
   pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
@@ -119,9 +134,10 @@ void NativeAttention::Run(int64_t index, const NativeLayer& layer,
 
 void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
                                  const float* qkv) {
-  ForEachRow([&](const NativePass::Sequence& sequence, int64_t row) {
-    CacheRow(index, layer, sequence, row, qkv);
-  });
+  ForEachHeadRow(
+      [&](const NativePass::Sequence& sequence, int64_t row, int64_t kv_head) {
+        CacheRow(index, layer, sequence, row, kv_head, qkv);
+      });
 }
 
 nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
@@ -154,30 +170,30 @@ void NativeAttention::PrepareHead(const std::vector<float>& norm,
 
 void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
                                const NativePass::Sequence& sequence,
-                               int64_t row, const float* qkv) {
+                               int64_t row, int64_t kv_head, const float* qkv) {
   const int64_t pass_row = sequence.first_row + row;
-  const float* k = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_ +
-                   heads_ * head_dim_;
-  const float* v = k + kv_heads_ * head_dim_;
+  const float* k =
+      qkv +
+      (pass_row * (heads_ + 2 * kv_heads_) + heads_ + kv_head) * head_dim_;
   nn::RotateArgs rotation = Rotation(pass_row);
-  for (int64_t head = 0; head < kv_heads_; ++head) {
-    rotation.x = k + head * head_dim_;
-    rotation.out = &keys_[(pass_row * kv_heads_ + head) * head_dim_];
-    PrepareHead(layer.k_norm, rotation);
-    sequence.cache->WriteRow(
-        index, head, sequence.cached_rows + row,
-        {.key = rotation.out, .value = v + head * head_dim_});
-  }
+  rotation.x = k;
+  rotation.out = &keys_[(pass_row * kv_heads_ + kv_head) * head_dim_];
+  PrepareHead(layer.k_norm, rotation);
+  sequence.cache->WriteRow(
+      index, kv_head, sequence.cached_rows + row,
+      {.key = rotation.out, .value = k + kv_heads_ * head_dim_});
 }
 
 void NativeAttention::PrepareQueries(const NativeLayer& layer,
                                      const NativePass::Sequence& sequence,
-                                     int64_t row, const float* qkv) {
+                                     int64_t row, int64_t kv_head,
+                                     const float* qkv) {
   const int64_t pass_row = sequence.first_row + row;
   const float* q = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_;
+  const int64_t group = heads_ / kv_heads_;
   nn::RotateArgs rotation = Rotation(pass_row);
   rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
-  for (int64_t head = 0; head < heads_; ++head) {
+  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     rotation.x = q + head * head_dim_;
     rotation.out = &queries_[QueryIndex(sequence, row, head) * head_dim_];
     PrepareHead(layer.q_norm, rotation);

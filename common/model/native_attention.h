@@ -45,13 +45,14 @@ class NativeAttention {
   void AddSequence(const NativePass::Sequence& sequence, float* out);
   void MakeAngles(const NativePass& pass);
   template <typename Body>
-  void ForEachRow(Body body);
+  void ForEachHeadRow(Body body);
   void CacheRow(int64_t index, const NativeLayer& layer,
                 const NativePass::Sequence& sequence, int64_t row,
-                const float* qkv);
+                int64_t kv_head, const float* qkv);
+  // Of the heads that share a K/V head.
   void PrepareQueries(const NativeLayer& layer,
                       const NativePass::Sequence& sequence, int64_t row,
-                      const float* qkv);
+                      int64_t kv_head, const float* qkv);
   void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
   nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
   nn::RotateArgs Rotation(int64_t row) const;

@@ -7,7 +7,7 @@ namespace {
 
 // Enough for the threads to share the work evenly, few enough that claiming
 // them costs nothing.
-constexpr int64_t kChunksPerThread = 8;
+constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
 constexpr int64_t kOperandsPerChunk = 32;
 
@@ -135,8 +135,8 @@ nn::LinearArgs NativeLayers::ArgsOf(const Product& product) {
 void NativeLayers::Multiply(const Product& product) {
   const int64_t panels = product.linear.matrix.panels() - product.first_panel;
   const nn::LinearArgs args = ArgsOf(product);
-  const int64_t grain =
-      std::max<int64_t>(1, panels / (kChunksPerThread * threads()));
+  const int64_t chunks = kChunksPerThread * threads();
+  const int64_t grain = (panels + chunks - 1) / chunks;
   machine_.pool.ParallelFor(
       panels, grain, [&](const nn::ThreadPool::Chunk& chunk) {
         nn::LinearArgs part = args;

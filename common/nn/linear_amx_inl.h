@@ -35,9 +35,51 @@ struct AmxBlock {
   int64_t fetch_lines = 0;
 };
 
-// sums, loss_sums: [rows][kPanelOutputs].
-template <typename Tiles, bool split>
-void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
+// Sums of a block whose epilogue is still due. It is taken row by row in the
+// steps of the block that follows, so that the fetching never pauses.
+template <typename V>
+class AmxEpilogue {
+ public:
+  explicit AmxEpilogue(const LinearArgs& args) : a_(args) {}
+
+  // The sums of a panel and the rows `begin` .. `end` - 1, each a row of
+  // [kPanelOutputs]; loss_sums are null if there are none. They must stay until
+  // FinishAll.
+  void Begin(int64_t panel, int64_t begin, int64_t end, float* sums,
+             const float* loss_sums) {
+    panel_ = panel;
+    row_ = begin;
+    end_ = end;
+    sum_ = sums;
+    loss_sum_ = loss_sums;
+  }
+  void FinishRow() {
+    if (row_ == end_) return;
+    if (loss_sum_ != nullptr) {
+      Add<V>(kPanelOutputs, loss_sum_, sum_);
+      loss_sum_ += kPanelOutputs;
+    }
+    Finish<V>(a_, panel_, sum_, a_.out + row_ * a_.out_stride);
+    sum_ += kPanelOutputs;
+    ++row_;
+  }
+  void FinishAll() {
+    while (row_ < end_) FinishRow();
+  }
+
+ private:
+  const LinearArgs& a_;
+  int64_t panel_ = 0;
+  int64_t row_ = 0;
+  int64_t end_ = 0;
+  float* sum_ = nullptr;
+  const float* loss_sum_ = nullptr;
+};
+
+// sums, loss_sums: [rows][kPanelOutputs]. `due` is finished meanwhile.
+template <typename V, typename Tiles, bool split>
+void MultiplyBlock(const AmxBlock& block, AmxEpilogue<V>& due, float* sums,
+                   float* loss_sums) {
   constexpr int64_t kPairBytes = kPanelOutputs * 4;
   Tiles::template Zero<kSums>();
   Tiles::template Zero<kSums2>();
@@ -63,9 +105,11 @@ void MultiplyBlock(const AmxBlock& block, float* sums, float* loss_sums) {
       Tiles::template MultiplyAdd<kLossSums, kLossRows, kWeights>();
       Tiles::template MultiplyAdd<kLossSums2, kLossRows, kWeights2>();
     }
+    due.FinishRow();
     x += kAmxInputs * 2;
     weights += kAmxStepBytes;
   }
+  due.FinishAll();
   constexpr int64_t kSumBytes = kPanelOutputs * 4;
   Tiles::template Store<kSums>(sums, kSumBytes);
   Tiles::template Store<kSums2>(sums + kAmxColumns, kSumBytes);
@@ -90,16 +134,19 @@ inline void FetchDuring(int64_t index, int64_t blocks, int64_t panel_bytes,
 // Of bf16 operands, split or not.
 template <typename V, typename Tiles>
 void AmxLinear(const LinearArgs& a) {
-  alignas(64) float sums[kAmxRows * kPanelOutputs];
-  alignas(64) float loss_sums[kAmxRows * kPanelOutputs];
+  // Of the block at work, and of the one before it.
+  alignas(64) float sums[2][kAmxRows * kPanelOutputs];
+  alignas(64) float loss_sums[2][kAmxRows * kPanelOutputs];
   const bool split = a.operand == OperandType::kSplitBf16;
   const auto multiply =
-      split ? MultiplyBlock<Tiles, true> : MultiplyBlock<Tiles, false>;
+      split ? MultiplyBlock<V, Tiles, true> : MultiplyBlock<V, Tiles, false>;
   const AmxBlocks blocks(a.rows);
+  AmxEpilogue<V> due(a);
+  int64_t turn = 0;
   Tiles::Configure(AmxConfigFor(blocks.size, kWeights));
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
     const std::byte* const weights = ReadyPanel(a, panel);
-    for (int64_t index = 0; index < blocks.count; ++index) {
+    for (int64_t index = 0; index < blocks.count; ++index, turn ^= 1) {
       const int64_t begin = blocks.Begin(index);
       AmxBlock block = {
           .x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
@@ -109,15 +156,15 @@ void AmxLinear(const LinearArgs& a) {
       if (a.weights.type == WeightType::kBf16) {
         FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
       }
-      multiply(block, sums, loss_sums);
-      for (int64_t r = index * blocks.size - begin; r < blocks.size; ++r) {
-        float* const sum = sums + r * kPanelOutputs;
-        if (split) Add<V>(kPanelOutputs, loss_sums + r * kPanelOutputs, sum);
-        Finish<V>(a, panel, sum, a.out + (begin + r) * a.out_stride);
-      }
+      multiply(block, due, sums[turn], loss_sums[turn]);
+      const int64_t again = index * blocks.size - begin;  // rows done before
+      due.Begin(panel, begin + again, begin + blocks.size,
+                sums[turn] + again * kPanelOutputs,
+                split ? loss_sums[turn] + again * kPanelOutputs : nullptr);
     }
   }
   Tiles::Release();
+  due.FinishAll();
 }
 
 }  // namespace espalier::nn
