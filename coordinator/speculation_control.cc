@@ -62,7 +62,7 @@ std::vector<DraftCall> SpeculationControl::Calls() const {
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
-  return std::min(limit, std::max(kFewestNodes, 2 * num_nodes_));
+  return std::min(limit, std::max(kFewestNodes, num_nodes_ + num_nodes_ / 2));
 }
 
 void SpeculationControl::Cut(absl::Span<const PassCost> costs,

@@ -7,7 +7,7 @@ namespace espalier::verifier {
 namespace {
 
 constexpr double kStep = 0.1;        // of the moving average
-constexpr double kCommonPart = 0.5;  // of a difference: the machine's
+constexpr double kCommonPart = 0.8;  // of a difference: the machine's
 constexpr double kLargestFactor = 2;
 // Of a point; a clock may be too coarse for a toy model.
 constexpr absl::Duration kLeastTime = absl::Microseconds(1);

@@ -12,9 +12,9 @@ namespace espalier::verifier {
 // current by the passes that are run. One thread.
 //
 // An observation moves the points beside it by a tenth of what it differs from
-// them (a moving average), all others by half of that: when one row count gets
+// them (a moving average), all others by most of that: when one row count gets
 // slower the machine probably did, and a table whose points were taken at
-// different loads would mislead. More rows never cost less.
+// different loads would make some rows look free. More rows never cost less.
 class CostTable {
  public:
   // Without points: knows nothing, learns nothing.

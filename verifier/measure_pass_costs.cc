@@ -1,6 +1,7 @@
 #include "verifier/measure_pass_costs.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "common/base/status_macros.h"
@@ -8,10 +9,13 @@
 namespace espalier::verifier {
 namespace {
 
-constexpr int kSweeps = 3;
-// Edges of register tiles, and what lies between them.
-constexpr int64_t kRowCounts[] = {1,  2,  4,  8,  12,  16,  24,
-                                  32, 48, 64, 96, 128, 192, 256};
+// Edges of register tiles are among them, with the first row behind one. Few,
+// so that each is timed well: a point that is off makes rows look free that are
+// not.
+constexpr int64_t kRowCounts[] = {1, 2, 4, 8, 16, 17, 32, 64, 128, 256};
+// Rows attend to a text: as long as this part of the budget has time for.
+constexpr int64_t kPrefix = 256;
+constexpr double kPrefixShare = 0.25;
 
 // A sequence of the model's that is gone at the end of the scope.
 class ScratchSequence {
@@ -21,6 +25,19 @@ class ScratchSequence {
   ~ScratchSequence() { model_.Release(cache_); }
   ScratchSequence(const ScratchSequence&) = delete;
   ScratchSequence& operator=(const ScratchSequence&) = delete;
+
+  // Caches almost `length` tokens, or fewer: what fails, or would end too late
+  // at twice the time of half the rows, is left out. One row takes `time`.
+  void AddPrefix(int64_t length, absl::Duration time, const Executor& clock,
+                 absl::Time end) {
+    for (int64_t rows = 1; model_.Length(cache_) + rows <= length; rows *= 2) {
+      const absl::Time begin = clock.Now();
+      const std::vector<TokenId> chunk(rows, 0);
+      if (begin + 2 * time > end) return;
+      if (!Prefill(model_, cache_, chunk, rows).ok()) return;
+      time = clock.Now() - begin;
+    }
+  }
 
   // One pass over a root and its children, nothing kept.
   absl::StatusOr<absl::Duration> TimePass(int64_t rows, const Executor& clock) {
@@ -51,12 +68,65 @@ std::vector<int64_t> RowCounts(int64_t max_rows, const ModelInfo& model) {
   return counts;
 }
 
-// What the next pass may take: what it took, or at most its share of the rows.
-absl::Duration Expected(const PassCosts& measured, size_t index, int64_t rows) {
-  if (index < measured.size()) return measured[index].time;
-  const PassCost& last = measured.back();
-  return last.time * rows / last.rows;
+// Leaves room for the rows, in a small pool too.
+int64_t PrefixLength(const LanguageModel& model, int64_t max_rows) {
+  constexpr int64_t kPoolParts = 4;
+  return std::min({kPrefix, model.info().max_rows,
+                   model.info().max_context - max_rows,
+                   model.kv_usage().total_tokens / kPoolParts});
 }
+
+// Times of row counts, each the best of as many passes as its share of the
+// time allows.
+class Sweeps {
+ public:
+  Sweeps(ScratchSequence& scratch, const Executor& clock, absl::Time end)
+      : scratch_(scratch), clock_(clock), end_(end) {}
+
+  // Sweep after sweep, so that a disturbance does not hit all of one count.
+  // REQUIRES: the first of `counts` took `first`.
+  PassCosts Run(const std::vector<int64_t>& counts, absl::Duration first) {
+    best_ = {{counts[0], first}};
+    spent_.assign(counts.size(), absl::ZeroDuration());
+    spent_[0] = first;
+    const absl::Duration share =
+        (end_ - clock_.Now()) / static_cast<int64_t>(counts.size());
+    for (bool again = true; again;) {
+      again = false;
+      for (size_t i = 0; i < counts.size(); ++i) {
+        const bool is_new = i == best_.size();
+        const absl::Duration expected = Expected(i, counts[i]);
+        if (clock_.Now() + expected > end_) break;
+        if (!is_new && spent_[i] + expected > share) continue;
+        if (!Time(i, counts[i])) break;
+        again = true;
+      }
+    }
+    return std::move(best_);
+  }
+
+ private:
+  // What the next pass may take: what it took, or at most its part of the rows.
+  absl::Duration Expected(size_t index, int64_t rows) const {
+    if (index < best_.size()) return best_[index].time;
+    return best_.back().time * rows / best_.back().rows;
+  }
+
+  bool Time(size_t index, int64_t rows) {
+    const auto time = scratch_.TimePass(rows, clock_);
+    if (!time.ok()) return false;
+    if (index == best_.size()) best_.push_back({rows, *time});
+    best_[index].time = std::min(best_[index].time, *time);
+    spent_[index] += *time;
+    return true;
+  }
+
+  ScratchSequence& scratch_;
+  const Executor& clock_;
+  const absl::Time end_;
+  PassCosts best_;  // of the first row counts
+  std::vector<absl::Duration> spent_;
+};
 
 void RaiseFallingTimes(PassCosts& costs) {
   for (size_t i = 1; i < costs.size(); ++i) {
@@ -69,24 +139,19 @@ void RaiseFallingTimes(PassCosts& costs) {
 absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                                            const Executor& clock,
                                            const MeasureOptions& options) {
-  const absl::Time end = clock.Now() + options.time_budget;
+  const absl::Time begin = clock.Now();
+  const absl::Time end = begin + options.time_budget;
   const std::vector<int64_t> counts = RowCounts(options.max_rows, model.info());
   ScratchSequence scratch(model);
   // The first pass touches memory that later ones find warm.
   RETURN_IF_ERROR(scratch.TimePass(counts[0], clock).status());
+  ASSIGN_OR_RETURN(const absl::Duration cold,
+                   scratch.TimePass(counts[0], clock));
+  scratch.AddPrefix(PrefixLength(model, counts.back()), cold, clock,
+                    begin + kPrefixShare * options.time_budget);
   ASSIGN_OR_RETURN(const absl::Duration first,
                    scratch.TimePass(counts[0], clock));
-  PassCosts measured = {{counts[0], first}};
-  // Sweep after sweep, so that a disturbance does not hit all of one count.
-  for (int sweep = 0; sweep < kSweeps; ++sweep) {
-    for (size_t i = 0; i < counts.size(); ++i) {
-      if (clock.Now() + Expected(measured, i, counts[i]) > end) break;
-      const auto time = scratch.TimePass(counts[i], clock);
-      if (!time.ok()) break;
-      if (i == measured.size()) measured.push_back({counts[i], *time});
-      measured[i].time = std::min(measured[i].time, *time);
-    }
-  }
+  PassCosts measured = Sweeps(scratch, clock, end).Run(counts, first);
   RaiseFallingTimes(measured);
   PassCosts costs;
   for (int64_t rows : counts) {

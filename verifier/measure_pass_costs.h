@@ -13,16 +13,16 @@ namespace espalier::verifier {
 
 struct MeasureOptions {
   int64_t max_rows = 0;  // of the largest tree, root included
-  // Of the whole measurement; the two passes over one row may exceed it.
+  // Of the whole measurement; the passes over one row may exceed it.
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
-// Times passes over 1, 2, 4, 8, 12, 16, ... rows up to what options and model
-// allow, each up to three times, best of, on a scratch sequence without a
-// prefix that is released. Row counts that the budget has no time for, or that
-// the K/V pool has no room for, are extrapolated from the others. Call it on
-// the model's thread; `clock` times.
-// Errors are those of the first pass.
+// Times passes over 1, 2, 4, 8, 16, ... rows up to what options and model allow,
+// each the best of as many as its share of the budget has time for, on a scratch
+// sequence with a prefix of up to 256 tokens that is released. Row counts that
+// the budget has no time for, or that the K/V pool has no room for, are
+// extrapolated from the others. Call it on the model's thread; `clock` times.
+// Errors are those of the first pass over one row.
 absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                                            const Executor& clock,
                                            const MeasureOptions& options);
