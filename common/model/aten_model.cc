@@ -8,33 +8,12 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/catch_torch.h"
+#include "common/model/device_logit_rows.h"
 #include "common/model/ops.h"
 #include "common/spec/features.h"
 
 namespace espalier {
 namespace {
-
-// Rows on the device; each is copied to the host when it is first read.
-class DeviceLogitRows final : public LogitRows {
- public:
-  explicit DeviceLogitRows(at::Tensor logits)  // [rows, vocab] float32
-      : logits_(logits.contiguous()), rows_(logits.size(0)) {}
-
-  int64_t num_rows() const override { return logits_.size(0); }
-
-  absl::Span<const float> Row(int64_t row) const override {
-    ESPALIER_CHECK(0 <= row && row < num_rows());
-    if (!rows_[row].defined()) {
-      rows_[row] = logits_.select(/*dim=*/0, row).to(at::kCPU);  // sync
-    }
-    return {rows_[row].const_data_ptr<float>(),
-            static_cast<size_t>(logits_.size(1))};
-  }
-
- private:
-  const at::Tensor logits_;
-  mutable std::vector<at::Tensor> rows_;  // on the CPU: views of logits_
-};
 
 at::Tensor LongTensor(const std::vector<int64_t>& values,
                       const at::Device& device) {

@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/spec/gumbel_noise.h"
 #include "common/spec/near_tie.h"
@@ -19,11 +21,12 @@ using nn::kChunkColumns;
 using nn::kChunkPanels;
 
 // How far a score below the best may lie if DrawFrom is to see the two within
-// kNearTie, or in the other order. Only log-weights above -27 can matter there:
-// noise lies between -3.2 and 22.9, and the likeliest token's weight is 0. Of
-// these, float32 keeps all but 27 * 2^-23.
+// kNearTie, or in the other order. Only log-weights above -790 can matter
+// there: noise lies between -3.2 and 22.9, and where no token that may be drawn
+// weighs more than e^-760, nothing is drawn. Of these, float32 keeps all but
+// 790 * 2^-23.
 double Margin(const DrawRequest& request) {
-  constexpr double kRounding = 1e-5;
+  constexpr double kRounding = 2e-4;
   return (request.temperature == 0 ? 1 : request.temperature) *
          (kNearTie + kRounding);
 }
@@ -87,10 +90,12 @@ struct DrawnRows::Noise {
 
 DrawnRows::DrawnRows(const DrawRequest& request,
                      absl::Span<const int64_t> positions,
-                     const nn::Kernels& kernels, int64_t threads)
+                     const nn::Kernels& kernels, int64_t threads,
+                     std::shared_ptr<const RowSupports> without)
     : request_(request),
       positions_(positions.begin(), positions.end()),
       kernels_(kernels),
+      without_(std::move(without)),
       margin_(Margin(request)),
       by_position_(positions.size()),
       races_(threads, std::vector<Race>(positions.size())) {
@@ -103,7 +108,8 @@ DrawnRows::DrawnRows(const DrawRequest& request,
 void DrawnRows::Take(const nn::ProductChunk& chunk) {
   for (size_t i = 0; i < by_position_.size();) {
     const int64_t position = positions_[by_position_[i]];
-    Noise noise = {.gumbel = GumbelNoise(request_.seed, position)};
+    Noise noise = {.gumbel =
+                       GumbelNoise(request_.seed, position, request_.noise)};
     for (; i < by_position_.size() && positions_[by_position_[i]] == position;
          ++i) {
       TakeRow(chunk, by_position_[i], noise);
@@ -146,30 +152,54 @@ void DrawnRows::Scan(const nn::ProductChunk& chunk, int64_t row, int64_t panel,
     const float ceiling = scale > 0 ? noise.ceilings[i] : 0.0f;
     if (logits[i] + scale * ceiling < race.floor) continue;
     const auto token = static_cast<TokenId>(chunk.first_column() + i);
+    if (IsWithout(row, token)) continue;
     double score = logits[i];
     if (scale > 0) score += scale * noise.gumbel(token);
     race.Enter({token, logits[i]}, score, margin_);
   }
 }
 
-absl::StatusOr<DrawnToken> DrawnRows::Draw(int64_t row) const {
+bool DrawnRows::IsWithout(int64_t row, TokenId token) const {
+  if (without_ == nullptr) return false;
+  const absl::Span<const TokenId> tokens = without_->Of(row);
+  return std::binary_search(tokens.begin(), tokens.end(), token);
+}
+
+absl::StatusOr<float> DrawnRows::Largest(int64_t row) const {
   FiniteCheck finite;
-  std::vector<RankedToken> contenders;
   float largest = kLowest;
   for (const std::vector<Race>& races : races_) {
-    const Race& race = races[row];
-    finite.Merge(race.finite);
-    largest = std::max(largest, race.largest);
-    for (const Contender& c : race.contenders) contenders.push_back(c.token);
+    finite.Merge(races[row].finite);
+    largest = std::max(largest, races[row].largest);
   }
   RETURN_IF_ERROR(finite.status());
-  if (request_.temperature == 0) return GreedyDraw(contenders);
-  NoisyArgmax argmax(GumbelNoise(request_.seed, positions_[row]));
-  for (const RankedToken& token : contenders) {
-    argmax.Consider(token.token,
-                    LogWeight(token.logit, largest, request_.temperature));
+  return largest;
+}
+
+absl::StatusOr<DrawnToken> DrawnRows::Draw(int64_t row) const {
+  ASSIGN_OR_RETURN(const float largest, Largest(row));
+  std::vector<RankedToken> contenders;
+  for (const std::vector<Race>& races : races_) {
+    for (const Contender& c : races[row].contenders) {
+      contenders.push_back(c.token);
+    }
   }
-  return DrawnToken{.token = argmax.winner(), .near_tie = argmax.near_tie()};
+  ESPALIER_CHECK(!contenders.empty());
+  if (request_.temperature == 0) return GreedyDraw(contenders);
+  NoisyArgmax argmax(
+      GumbelNoise(request_.seed, positions_[row], request_.noise));
+  const auto weight = [&](const RankedToken& token) {
+    return LogWeight(token.logit, largest, request_.temperature);
+  };
+  for (const RankedToken& token : contenders) {
+    argmax.Consider(token.token, weight(token));
+  }
+  const auto winner = std::find_if(
+      contenders.begin(), contenders.end(),
+      [&](const RankedToken& c) { return c.token == argmax.winner(); });
+  return DrawnToken{.token = winner->token,
+                    .near_tie = argmax.near_tie(),
+                    .log_weight = weight(*winner)};
 }
 
 }  // namespace espalier

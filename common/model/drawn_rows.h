@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_DRAWN_ROWS_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -20,9 +21,11 @@ namespace espalier {
 class DrawnRows final : public RowReduction {
  public:
   // `positions`: [rows] of the drawn tokens. Rows of one position share their
-  // noise. `threads`: of the pool. Borrows the kernels.
+  // noise. `threads`: of the pool. `without`: [rows] null, or tokens that
+  // cannot be drawn, see DrawFrom. Borrows the kernels.
   DrawnRows(const DrawRequest& request, absl::Span<const int64_t> positions,
-            const nn::Kernels& kernels, int64_t threads);
+            const nn::Kernels& kernels, int64_t threads,
+            std::shared_ptr<const RowSupports> without = nullptr);
 
   void Take(const nn::ProductChunk& chunk) override;
 
@@ -31,6 +34,8 @@ class DrawnRows final : public RowReduction {
 
   // INTERNAL: as CheckFinite. REQUIRES: all chunks were taken.
   absl::StatusOr<DrawnToken> Draw(int64_t row) const;
+  // Of all logits. The same errors.
+  absl::StatusOr<float> Largest(int64_t row) const;
 
  private:
   struct Contender {
@@ -53,10 +58,12 @@ class DrawnRows final : public RowReduction {
   void TakeRow(const nn::ProductChunk& chunk, int64_t row, Noise& noise);
   void Scan(const nn::ProductChunk& chunk, int64_t row, int64_t panel,
             const Noise& noise);
+  bool IsWithout(int64_t row, TokenId token) const;
 
   const DrawRequest request_;
   const std::vector<int64_t> positions_;
   const nn::Kernels& kernels_;
+  const std::shared_ptr<const RowSupports> without_;
   const double margin_;                   // of scores that could be near ties
   std::vector<int64_t> by_position_;      // rows, those of a position together
   std::vector<std::vector<Race>> races_;  // by thread, by row

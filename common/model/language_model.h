@@ -24,7 +24,7 @@ inline constexpr int32_t kPrefixParent = -1;
 
 // The logits themselves, or whatever can be made of them.
 struct AnyUse {};
-using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest>;
+using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest, GatherRequest>;
 
 // One sequence's part of a forward pass: a tree of tokens that continues its
 // cached prefix. A row sees the prefix, its ancestors and itself; its position
@@ -68,6 +68,18 @@ class LogitRows {
   virtual absl::StatusOr<Ranking> Rank(int64_t row,
                                        const RankRequest& request) const {
     return RankFrom(Row(row), request);
+  }
+  // `index`: of the row among its sequence's, for which the request has a
+  // support each. DrawOutside REQUIRES: the row's weight outside is above 0.
+  virtual absl::StatusOr<GatheredRow> Gather(int64_t row,
+                                             const GatherRequest& request,
+                                             int64_t index) const {
+    return GatherFrom(Row(row), request, index);
+  }
+  virtual absl::StatusOr<DrawnToken> DrawOutside(int64_t row,
+                                                 const GatherRequest& request,
+                                                 int64_t index) const {
+    return DrawOutsideFrom(Row(row), request, index);
   }
 };
 

@@ -41,19 +41,25 @@ absl::Status NotFinite(TokenId token, float logit) {
 
 absl::StatusOr<DrawnToken> DrawFrom(absl::Span<const float> logits,
                                     const DrawRequest& request,
-                                    int64_t position) {
-  ESPALIER_CHECK(!logits.empty());
+                                    int64_t position,
+                                    absl::Span<const TokenId> without) {
+  ESPALIER_CHECK(without.size() < logits.size());
   RETURN_IF_ERROR(CheckFinite(logits));
   if (request.temperature == 0) return LargestLogit(logits);
   const auto likeliest = std::max_element(logits.begin(), logits.end());
-  NoisyArgmax argmax(GumbelNoise(request.seed, position));
-  argmax.ConsiderAll(
-      static_cast<int64_t>(logits.size()), likeliest - logits.begin(),
-      [](int64_t i) { return static_cast<TokenId>(i); },
-      [&](int64_t i) {
-        return LogWeight(logits[i], *likeliest, request.temperature);
-      });
-  return DrawnToken{.token = argmax.winner(), .near_tie = argmax.near_tie()};
+  const auto token = [](int64_t i) { return static_cast<TokenId>(i); };
+  const auto weight = [&](int64_t i) {
+    if (std::binary_search(without.begin(), without.end(), token(i))) {
+      return -std::numeric_limits<float>::infinity();
+    }
+    return LogWeight(logits[i], *likeliest, request.temperature);
+  };
+  NoisyArgmax argmax(GumbelNoise(request.seed, position, request.noise));
+  argmax.ConsiderAll(static_cast<int64_t>(logits.size()),
+                     likeliest - logits.begin(), token, weight);
+  return DrawnToken{.token = argmax.winner(),
+                    .near_tie = argmax.near_tie(),
+                    .log_weight = weight(argmax.winner())};
 }
 
 absl::StatusOr<Ranking> RankFrom(absl::Span<const float> logits,
@@ -73,6 +79,32 @@ absl::StatusOr<Ranking> RankFrom(absl::Span<const float> logits,
   double sum = 0;
   for (float logit : logits) sum += std::exp(logit - largest);
   return Ranking{.top = std::move(all), .log_sum_exp = largest + std::log(sum)};
+}
+
+absl::StatusOr<GatheredRow> GatherFrom(absl::Span<const float> logits,
+                                       const GatherRequest& request,
+                                       int64_t index) {
+  RETURN_IF_ERROR(CheckFinite(logits));
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  absl::Span<const TokenId> support = request.supports->Of(index);
+  GatheredRow row;
+  for (size_t i = 0; i < logits.size(); ++i) {
+    const float weight = LogWeight(logits[i], largest, request.temperature);
+    if (!support.empty() && support.front() == static_cast<TokenId>(i)) {
+      row.log_weights.push_back(weight);
+      support.remove_prefix(1);
+    } else {
+      row.outside += std::exp(static_cast<double>(weight));
+    }
+  }
+  return row;
+}
+
+absl::StatusOr<DrawnToken> DrawOutsideFrom(absl::Span<const float> logits,
+                                           const GatherRequest& request,
+                                           int64_t index) {
+  return DrawFrom(logits, request.OutsideDraw(), request.round,
+                  request.supports->Of(index));
 }
 
 }  // namespace espalier

@@ -4,11 +4,13 @@
 #define ESPALIER_COMMON_MODEL_LOGIT_ROW_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/spec/gumbel_noise.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -18,26 +20,31 @@ absl::Status CheckFinite(absl::Span<const float> logits);
 absl::Status NotFinite(TokenId token, float logit);
 
 // Draws from the law of all tokens at this temperature, with the noise of the
-// coupled walk; greedy (the largest logit, ties to the lower id) at 0.
+// coupled walk or another; greedy (the largest logit, ties to the lower id) at
+// 0.
 struct DrawRequest {
   float temperature = 0;
   uint64_t seed = 0;
+  NoisePurpose noise = NoisePurpose::kWalk;
 
   friend bool operator==(const DrawRequest&, const DrawRequest&) = default;
 };
 struct DrawnToken {
   TokenId token = 0;
   bool near_tie = false;  // rounding could have decided, see kNearTie
+  float log_weight = 0;   // relative to the row's largest, see LogWeight
 
   friend bool operator==(const DrawnToken&, const DrawnToken&) = default;
 };
 // The greedy draw. REQUIRES: finite logits, at least one.
 DrawnToken LargestLogit(absl::Span<const float> logits);
 
-// `position`: of the drawn token.
+// `position`: of the drawn token. `without`: ascending, tokens that cannot be
+// drawn. REQUIRES: there are others, and if not empty a temperature above 0.
 absl::StatusOr<DrawnToken> DrawFrom(absl::Span<const float> logits,
                                     const DrawRequest& request,
-                                    int64_t position);
+                                    int64_t position,
+                                    absl::Span<const TokenId> without = {});
 
 // The largest logits, and what turns logits into log-probabilities.
 struct RankRequest {
@@ -57,6 +64,54 @@ struct Ranking {
 };
 absl::StatusOr<Ranking> RankFrom(absl::Span<const float> logits,
                                  const RankRequest& request);
+
+// Some tokens for each of some rows.
+struct RowSupports {
+  std::vector<TokenId> tokens;      // row after row, ascending within one
+  std::vector<int64_t> ends = {0};  // [rows + 1]
+
+  void Add(absl::Span<const TokenId> support) {
+    tokens.insert(tokens.end(), support.begin(), support.end());
+    ends.push_back(static_cast<int64_t>(tokens.size()));
+  }
+  int64_t rows() const { return static_cast<int64_t>(ends.size()) - 1; }
+  absl::Span<const TokenId> Of(int64_t row) const {
+    return absl::MakeConstSpan(tokens).subspan(ends[row],
+                                               ends[row + 1] - ends[row]);
+  }
+};
+
+// The law of a row on a support of its own, the mass of all other tokens, and a
+// draw among these. Its noise is its own too, so that the walk's, which a
+// drafter may know, says nothing of it. All rows of a round share it: only one
+// of them is where the round ends.
+struct GatherRequest {
+  float temperature = 1;  // above 0
+  uint64_t seed = 0;
+  int64_t round = 0;  // a number for the noise: the round's first position
+  std::shared_ptr<const RowSupports> supports;  // not null
+
+  // The draw outside, at position `round`.
+  DrawRequest OutsideDraw() const {
+    return {.temperature = temperature,
+            .seed = seed,
+            .noise = NoisePurpose::kOutside};
+  }
+  friend bool operator==(const GatherRequest&, const GatherRequest&) = default;
+};
+// Relative to the weight of the largest logit, which is 1.
+struct GatheredRow {
+  std::vector<float> log_weights;  // [support] see LogWeight
+  double outside = 0;  // weight of all others; 0: none, or next to none
+};
+// `index`: of the row in the request.
+absl::StatusOr<GatheredRow> GatherFrom(absl::Span<const float> logits,
+                                       const GatherRequest& request,
+                                       int64_t index);
+// REQUIRES: the weight outside is above 0.
+absl::StatusOr<DrawnToken> DrawOutsideFrom(absl::Span<const float> logits,
+                                           const GatherRequest& request,
+                                           int64_t index);
 
 // The larger logit, then the lower id.
 inline bool IsAhead(const RankedToken& a, const RankedToken& b) {

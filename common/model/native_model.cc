@@ -10,13 +10,14 @@
 #include "common/base/status_macros.h"
 #include "common/model/dense_rows.h"
 #include "common/model/drawn_rows.h"
+#include "common/model/gathered_rows.h"
 #include "common/model/ranked_rows.h"
 #include "common/model/row_batch.h"
 
 namespace espalier {
 namespace {
 
-using Reduction = std::variant<DenseRows, DrawnRows, RankedRows>;
+using Reduction = std::variant<DenseRows, DrawnRows, RankedRows, GatheredRows>;
 
 // Makes the reduction that serves a sequence's use of its logits.
 struct ReductionFactory {
@@ -28,6 +29,10 @@ struct ReductionFactory {
     const int64_t rows = part.num_logit_rows;
     if (const auto* rank = std::get_if<RankRequest>(&use)) {
       return RankedRows(*rank, rows, vocab, kernels, threads);
+    }
+    if (const auto* gather = std::get_if<GatherRequest>(&use)) {
+      ESPALIER_CHECK(gather->supports->rows() == rows);
+      return GatheredRows(*gather, vocab, kernels, threads);
     }
     const auto* draw = std::get_if<DrawRequest>(&use);
     if (draw == nullptr) return DenseRows(rows, vocab);
@@ -79,6 +84,21 @@ class ReducedRows final : public LogitRows {
     return ranked->Rank(own_row);
   }
 
+  absl::StatusOr<GatheredRow> Gather(int64_t row, const GatherRequest& request,
+                                     int64_t index) const override {
+    const GatheredRows* gathered = GatheredAt(row, request, index);
+    if (gathered == nullptr) return LogitRows::Gather(row, request, index);
+    return gathered->Gather(index);
+  }
+
+  absl::StatusOr<DrawnToken> DrawOutside(int64_t row,
+                                         const GatherRequest& request,
+                                         int64_t index) const override {
+    const GatheredRows* gathered = GatheredAt(row, request, index);
+    if (gathered == nullptr) return LogitRows::DrawOutside(row, request, index);
+    return gathered->DrawOutside(index);
+  }
+
  private:
   struct Place {
     const Reduction* part = nullptr;
@@ -87,6 +107,15 @@ class ReducedRows final : public LogitRows {
   const Place& At(int64_t row) const {
     ESPALIER_CHECK(0 <= row && row < num_rows());
     return where_[row];
+  }
+  // Null: the logits were written down.
+  const GatheredRows* GatheredAt(int64_t row, const GatherRequest& request,
+                                 int64_t index) const {
+    const auto [part, own_row] = At(row);
+    const auto* gathered = std::get_if<GatheredRows>(part);
+    ESPALIER_CHECK(gathered == nullptr ||
+                   (gathered->request() == request && own_row == index));
+    return gathered;
   }
 
   std::deque<Reduction> parts_;  // by sequence

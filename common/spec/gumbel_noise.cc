@@ -5,12 +5,6 @@
 #include <numbers>
 
 namespace espalier {
-namespace {
-
-// Keeps the coupled noise apart from other uses of the same seed.
-constexpr uint32_t kPurposeCoupledWalk = 0x57414c4b;
-
-}  // namespace
 
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key) {
   uint32_t k0 = static_cast<uint32_t>(key);
@@ -31,9 +25,10 @@ std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key) {
 GumbelNoise::Stream GumbelNoise::StreamFrom(TokenId token) const {
   const uint64_t position = static_cast<uint64_t>(position_);
   return {.key = seed_,
-          .counter = {
-              static_cast<uint32_t>(token / 4), static_cast<uint32_t>(position),
-              static_cast<uint32_t>(position >> 32), kPurposeCoupledWalk}};
+          .counter = {static_cast<uint32_t>(token / 4),
+                      static_cast<uint32_t>(position),
+                      static_cast<uint32_t>(position >> 32),
+                      static_cast<uint32_t>(purpose_)}};
 }
 
 std::array<uint32_t, 4> GumbelNoise::BlockBits(int32_t block) const {

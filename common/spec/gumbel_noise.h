@@ -12,6 +12,13 @@ namespace espalier {
 // SC'11): four independent 32-bit words for a counter and a key.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key);
 
+// What noise is for. Noises of different purposes are independent, whatever
+// their seeds and positions.
+enum class NoisePurpose : uint32_t {
+  kWalk = 0x57414c4b,     // the coupled walk's, which drafters foresee
+  kOutside = 0x4f555453,  // of draws among tokens that no attempt could find
+};
+
 // The noise of the coupled walk, g(seed, position, token) = -log(-log(u)),
 // keyed by nothing else: not node, drafter, round, retry or batch row. Verifier
 // and drafters that agree on (seed, position) see the same draw, because
@@ -24,8 +31,9 @@ class GumbelNoise {
   // No token's noise exceeds this: u has 32 bits.
   static constexpr double kUpperBound = 22.9;
 
-  GumbelNoise(uint64_t seed, int64_t position)
-      : seed_(seed), position_(position) {}
+  GumbelNoise(uint64_t seed, int64_t position,
+              NoisePurpose purpose = NoisePurpose::kWalk)
+      : seed_(seed), position_(position), purpose_(purpose) {}
 
   double operator()(TokenId token) const;
 
@@ -47,6 +55,7 @@ class GumbelNoise {
  private:
   uint64_t seed_;
   int64_t position_;
+  NoisePurpose purpose_;
 };
 
 }  // namespace espalier

@@ -2,19 +2,22 @@
 // product with the vocabulary and what is made of its rows. "written": all
 // logits go to memory and are read again, for every row. "fused": each chunk of
 // logits is reduced where it was computed. With few hidden units the product is
-// nearly free, and what is left is the difference.
+// nearly free, and what is left is the difference. "bytes": of the logits, or
+// of what a rule that reads laws is given instead.
 
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "common/model/dense_rows.h"
 #include "common/model/drawn_rows.h"
+#include "common/model/gathered_rows.h"
 #include "common/model/ranked_rows.h"
 #include "common/nn/cpu_backend.h"
 #include "common/nn/huge_page_arena.h"
@@ -151,6 +154,46 @@ void FusedRank(benchmark::State& state, Head& head, const RankRequest& request,
   }
 }
 
+// Of every row 20 tokens, and one draw outside.
+GatherRequest Gathering(int64_t rows) {
+  RowSupports supports;
+  std::vector<TokenId> support;
+  for (TokenId i = 0; i < 20; ++i) support.push_back(2000 * i);
+  for (int64_t row = 0; row < rows; ++row) supports.Add(support);
+  return {.temperature = 0.7f,
+          .seed = 7,
+          .round = 100,
+          .supports = std::make_shared<RowSupports>(supports)};
+}
+
+void WrittenGather(benchmark::State& state, Head& head, int64_t rows) {
+  const GatherRequest request = Gathering(rows);
+  for (auto _ : state) {
+    const DenseRows logits = head.Written();
+    for (int64_t row = 0; row < rows; ++row) {
+      benchmark::DoNotOptimize(GatherFrom(logits.Row(row), request, row));
+    }
+    benchmark::DoNotOptimize(DrawOutsideFrom(logits.Row(0), request, 0));
+  }
+  state.counters["bytes"] = static_cast<double>(rows * kVocab * sizeof(float));
+}
+
+void FusedGather(benchmark::State& state, Head& head, int64_t rows) {
+  const GatherRequest request = Gathering(rows);
+  for (auto _ : state) {
+    GatheredRows gathered(request, kVocab, head.kernels(), head.threads());
+    head.Run(gathered);
+    for (int64_t row = 0; row < rows; ++row) {
+      benchmark::DoNotOptimize(gathered.Gather(row));
+    }
+    benchmark::DoNotOptimize(gathered.DrawOutside(0));
+  }
+  const auto support = static_cast<int64_t>(request.supports->tokens.size());
+  state.counters["bytes"] = static_cast<double>(
+      support * sizeof(float) + rows * sizeof(GatheredRow::outside) +
+      sizeof(DrawnToken));
+}
+
 void RegisterFor(const nn::Kernels& kernels, const Head::Shape& shape) {
   const std::string place = std::string("/") + kernels.name +
                             "/threads:" + std::to_string(shape.threads) +
@@ -189,6 +232,12 @@ void RegisterFor(const nn::Kernels& kernels, const Head::Shape& shape) {
   });
   add("Rank/fused", [rank, rows](benchmark::State& state, Head& head) {
     FusedRank(state, head, rank, rows);
+  });
+  add("Gather/written", [rows](benchmark::State& state, Head& head) {
+    WrittenGather(state, head, rows);
+  });
+  add("Gather/fused", [rows](benchmark::State& state, Head& head) {
+    FusedGather(state, head, rows);
   });
 }
 

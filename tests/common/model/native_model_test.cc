@@ -138,11 +138,18 @@ TEST_P(NativeModelTest, RequestedAnswersAreThoseOfTheLogits) {
   const DrawRequest greedy = {}, sampled = {.temperature = 1.3f, .seed = 99};
   const RankRequest ranked = {.top_k = 7};
   constexpr int64_t kLogitRows = 35;
+  RowSupports supports;
+  for (TokenId row = 0; row < kLogitRows; ++row) supports.Add({row, 200, 257});
+  const GatherRequest gathered = {
+      .temperature = 0.8f,
+      .seed = 98,
+      .round = 20,
+      .supports = std::make_shared<RowSupports>(supports)};
   for (int64_t threads : {1, 3}) {
     const auto model = Load(threads);
     std::vector<SequenceRows> batch;
     for (const auto& use :
-         {LogitUse(AnyUse{}), {greedy}, {sampled}, {ranked}}) {
+         {LogitUse(AnyUse{}), {greedy}, {sampled}, {ranked}, {gathered}}) {
       const CacheId cache = model->NewSequence();
       ASSERT_TRUE(Prefill(*model, cache, prompt, 256).ok());
       batch.push_back({.cache = cache,
@@ -154,7 +161,7 @@ TEST_P(NativeModelTest, RequestedAnswersAreThoseOfTheLogits) {
     const auto rows = model->Forward(batch);
     ASSERT_TRUE(rows.ok());
     const LogitRows& got = **rows;
-    ASSERT_EQ(got.num_rows(), 4 * kLogitRows);
+    ASSERT_EQ(got.num_rows(), 5 * kLogitRows);
     std::vector<int64_t> positions = {20};
     for (int32_t row = 1; row < 40; ++row) {
       positions.push_back(positions[parents[row]] + 1);
@@ -173,6 +180,17 @@ TEST_P(NativeModelTest, RequestedAnswersAreThoseOfTheLogits) {
       EXPECT_NEAR(got.Rank(3 * kLogitRows + i, ranked)->log_sum_exp,
                   ranking.log_sum_exp, 1e-5);
       EXPECT_EQ(got.Rank(i, ranked)->log_sum_exp, ranking.log_sum_exp);
+      const GatheredRow expected = *GatherFrom(logits, gathered, i);
+      const int64_t row = 4 * kLogitRows + i;
+      EXPECT_EQ(got.Gather(row, gathered, i)->log_weights,
+                expected.log_weights);
+      EXPECT_NEAR(got.Gather(row, gathered, i)->outside, expected.outside,
+                  1e-5 * expected.outside);
+      EXPECT_EQ(got.Gather(i, gathered, i)->outside, expected.outside);
+      EXPECT_EQ(*got.DrawOutside(row, gathered, i),
+                *DrawOutsideFrom(logits, gathered, i));
+      EXPECT_EQ(*got.DrawOutside(i, gathered, i),
+                *DrawOutsideFrom(logits, gathered, i));
     }
   }
 }

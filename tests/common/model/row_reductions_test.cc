@@ -2,6 +2,7 @@
 // order of the chunks, the threads that take them and the rows beside.
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -12,6 +13,7 @@
 
 #include "common/model/dense_rows.h"
 #include "common/model/drawn_rows.h"
+#include "common/model/gathered_rows.h"
 #include "common/model/ranked_rows.h"
 #include "common/spec/gumbel_noise.h"
 #include "gtest/gtest.h"
@@ -56,6 +58,37 @@ class RowReductionsTest : public nn::KernelTest {
       chunk.rows = logits.data();
       reduction.Take(chunk);
     }
+  }
+
+  // Supports that gathering might get wrong, among them all and nothing.
+  RowSupports NastySupports(int64_t rows, int64_t vocab) {
+    RowSupports supports;
+    std::vector<TokenId> all(vocab);
+    std::iota(all.begin(), all.end(), 0);
+    for (int64_t row = 0; row < rows; ++row) {
+      std::vector<TokenId> some = all;
+      switch (random_() % 6) {
+        case 0:
+          some.clear();
+          break;
+        case 1:  // first and last
+          some = {0};
+          if (vocab > 1) some.push_back(static_cast<TokenId>(vocab - 1));
+          break;
+        case 2:  // all
+          break;
+        case 3:  // all but one
+          some.erase(some.begin() + random_() % vocab);
+          break;
+        case 4:  // one whole chunk, or what there is of it
+          some.resize(std::min(vocab, nn::kChunkColumns));
+          break;
+        default:
+          std::erase_if(some, [this](TokenId) { return random_() % 20 != 0; });
+      }
+      supports.Add(some);
+    }
+    return supports;
   }
 
   // Rows that reductions might get wrong.
@@ -191,6 +224,111 @@ TEST_P(RowReductionsTest, MassDoesNotDependOnCompanyOrOrder) {
   }
 }
 
+// In float64.
+double WeightOutside(const std::vector<float>& row,
+                     const GatherRequest& request, int64_t index) {
+  const float largest = *std::max_element(row.begin(), row.end());
+  const auto support = request.supports->Of(index);
+  double sum = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto token = static_cast<TokenId>(i);
+    if (std::binary_search(support.begin(), support.end(), token)) continue;
+    sum += std::exp((double{row[i]} - largest) / request.temperature);
+  }
+  return sum;
+}
+
+TEST_P(RowReductionsTest, GatheredIsWhatTheWholeRowHas) {
+  int draws = 0;
+  for (const auto& [name, rows] : NastyRows()) {
+    const auto vocab = static_cast<int64_t>(rows[0].size());
+    for (float temperature : {0.01f, 0.3f, 1.0f, 100.0f}) {
+      const GatherRequest request = {
+          .temperature = temperature,
+          .seed = random_(),
+          .round = 1000,
+          .supports = std::make_shared<RowSupports>(
+              NastySupports(std::ssize(rows), vocab))};
+      GatheredRows gathered(request, vocab, kernels(), kThreads);
+      Feed(rows, gathered);
+      for (int64_t i = 0; i < std::ssize(rows); ++i) {
+        const GatheredRow got = *gathered.Gather(i);
+        const GatheredRow expected = *GatherFrom(rows[i], request, i);
+        ASSERT_EQ(got.log_weights, expected.log_weights) << name;
+        const double outside = WeightOutside(rows[i], request, i);
+        ASSERT_NEAR(got.outside, outside, 5e-6 * outside + 1e-300)
+            << name << " at temperature " << temperature;
+        if (got.outside < 1e-300) continue;
+        const DrawnToken drawn = *DrawOutsideFrom(rows[i], request, i);
+        ASSERT_EQ(*gathered.DrawOutside(i), drawn)
+            << name << " at temperature " << temperature;
+        ++draws;
+      }
+    }
+  }
+  EXPECT_GT(draws, 1000);
+}
+
+// Far below the likeliest token, which is not outside, weights have few digits.
+TEST_P(RowReductionsTest, DrawOutsideAgreesOnScoresThatDifferByRounding) {
+  RowSupports supports;
+  supports.Add({7});
+  for (int round = 0; round < 200; ++round) {
+    const GatherRequest request = {
+        .temperature = 0.01f + 0.01f * round,
+        .seed = random_(),
+        .round = 9,
+        .supports = std::make_shared<RowSupports>(supports)};
+    const GumbelNoise noise(request.seed, 9, NoisePurpose::kOutside);
+    std::vector<float> row(300);
+    std::uniform_real_distribution<double> jitter(-1e-4, 1e-4);
+    for (TokenId i = 0; i < 300; ++i) {
+      row[i] = static_cast<float>(request.temperature *
+                                  (jitter(random_) - noise(i)));
+    }
+    row[7] = 730 * request.temperature;
+    GatheredRows gathered(request, 300, kernels(), kThreads);
+    Feed({row}, gathered);
+    ASSERT_GT(gathered.Gather(0)->outside, 0);
+    const DrawnToken expected = *DrawOutsideFrom(row, request, 0);
+    ASSERT_TRUE(expected.near_tie);
+    ASSERT_EQ(*gathered.DrawOutside(0), expected) << request.temperature;
+  }
+}
+
+TEST_P(RowReductionsTest, NothingOutsideWeighsNothingToTheLastBit) {
+  std::vector<TokenId> all(700);
+  std::iota(all.begin(), all.end(), 0);
+  RowSupports supports;
+  supports.Add(all);
+  const GatherRequest request = {.supports =
+                                     std::make_shared<RowSupports>(supports)};
+  GatheredRows gathered(request, 700, kernels(), kThreads);
+  Feed({NormalRow(700, 3)}, gathered);
+  EXPECT_EQ(gathered.Gather(0)->outside, 0);
+}
+
+TEST_P(RowReductionsTest, GatheredDoesNotDependOnCompanyOrOrder) {
+  Rows rows;
+  for (int i = 0; i < 7; ++i) rows.push_back(NormalRow(3000, 3));
+  const RowSupports supports = NastySupports(7, 3000);
+  GatherRequest request = {.temperature = 0.7f,
+                           .seed = 3,
+                           .round = 9,
+                           .supports = std::make_shared<RowSupports>(supports)};
+  GatheredRows together(request, 3000, kernels(), kThreads);
+  Feed(rows, together);
+  for (int64_t row = 0; row < 7; ++row) {
+    RowSupports own;
+    own.Add(supports.Of(row));
+    request.supports = std::make_shared<RowSupports>(own);
+    GatheredRows alone(request, 3000, kernels(), kThreads);
+    Feed({rows[row]}, alone);
+    EXPECT_EQ(alone.Gather(0)->outside, together.Gather(row)->outside);
+    EXPECT_EQ(alone.Gather(0)->log_weights, together.Gather(row)->log_weights);
+  }
+}
+
 TEST_P(RowReductionsTest, FirstLogitThatIsNotFiniteIsNamedForItsRowOnly) {
   for (float bad : {kInf, -kInf, std::numeric_limits<float>::quiet_NaN()}) {
     Rows rows;
@@ -201,13 +339,23 @@ TEST_P(RowReductionsTest, FirstLogitThatIsNotFiniteIsNamedForItsRowOnly) {
     const RankRequest rank = {.top_k = 4};
     DrawnRows drawn(draw, {5, 5, 6}, kernels(), kThreads);
     RankedRows ranked(rank, 3, 2000, kernels(), kThreads);
+    RowSupports supports;
+    for (int i = 0; i < 3; ++i) supports.Add({1, 640, 1999});
+    const GatherRequest gather = {.supports =
+                                      std::make_shared<RowSupports>(supports)};
+    GatheredRows gathered(gather, 2000, kernels(), kThreads);
     Feed(rows, drawn);
     Feed(rows, ranked);
+    Feed(rows, gathered);
+    EXPECT_EQ(gathered.Gather(1).status(), CheckFinite(rows[1]));
+    EXPECT_EQ(gathered.DrawOutside(1).status(), CheckFinite(rows[1]));
     EXPECT_EQ(drawn.Draw(1).status(), CheckFinite(rows[1]));
     EXPECT_EQ(ranked.Rank(1).status(), CheckFinite(rows[1]));
     for (int64_t row : {0, 2}) {
       EXPECT_EQ(*drawn.Draw(row), *DrawFrom(clean[row], draw, 5 + row / 2));
       EXPECT_EQ(ranked.Rank(row)->top, RankFrom(clean[row], rank)->top);
+      EXPECT_EQ(gathered.Gather(row)->log_weights,
+                GatherFrom(clean[row], gather, row)->log_weights);
     }
   }
 }

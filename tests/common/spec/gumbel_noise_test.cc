@@ -32,6 +32,12 @@ TEST(GumbelNoise, IsPinned) {
             Philox({11, 5, 3, 0x57414c4b}, 7)[2]);
 }
 
+TEST(GumbelNoise, DiffersByPurpose) {
+  const GumbelNoise outside(7, 5, NoisePurpose::kOutside);
+  EXPECT_EQ(outside.Bits(4 * 11 + 2), Philox({11, 5, 0, 0x4f555453}, 7)[2]);
+  EXPECT_NE(outside.Bits(4 * 11 + 2), GumbelNoise(7, 5).Bits(4 * 11 + 2));
+}
+
 TEST(GumbelNoise, BlockBitsAreTheBitsOfFourTokens) {
   const GumbelNoise noise(12345, 678);
   for (int32_t block : {0, 1, 1000, (1 << 29) - 1}) {
