@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "common/spec/gumbel_noise.h"
 #include "common/spec/noisy_argmax.h"
 
 namespace espalier::verifier {
@@ -25,7 +24,15 @@ double Uniform(uint64_t seed, int64_t round, uint32_t number) {
 }  // namespace
 
 TokenId GumbelChooser::Draw(int64_t position, const TargetLaw& law) {
-  NoisyArgmax argmax(GumbelNoise(seed_, position));
+  return Argmax(GumbelNoise(seed_, position), law);
+}
+
+TokenId GumbelChooser::DrawOutside(int64_t round, const TargetLaw& law) {
+  return Argmax(GumbelNoise(seed_, round, NoisePurpose::kOutside), law);
+}
+
+TokenId GumbelChooser::Argmax(const GumbelNoise& noise, const TargetLaw& law) {
+  NoisyArgmax argmax(noise);
   const auto& weights = law.log_weights;
   argmax.ConsiderAll(
       static_cast<int64_t>(weights.size()),

@@ -5,9 +5,19 @@
 #include <cmath>
 #include <cstdint>
 
+#include "absl/types/span.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
+
+// Scales weights and what is outside of them so that they sum to 1. Returns the
+// latter.
+inline double Normalize(absl::Span<double> inside, double outside) {
+  double total = outside;
+  for (double weight : inside) total += weight;
+  for (double& weight : inside) weight /= total;
+  return outside / total;
+}
 
 // A target's law as weights in double, for sums and differences of laws. The
 // total is taken once, the weights are not stored. Borrows the law.

@@ -36,21 +36,27 @@ absl::StatusOr<double> TargetLaws::Gather(int32_t node,
     const double weight = LawWeights::WeightOf(law, i);
     (place == kOutside ? outside : inside[place]) += weight;
   });
-  double total = outside;
-  for (double weight : inside) total += weight;
-  for (double& weight : inside) weight /= total;
-  return outside / total;
+  return Normalize(inside, outside);
 }
 
 absl::StatusOr<TokenId> TargetLaws::DrawOutside(
     int32_t node, absl::Span<const TokenId> support, int64_t round,
     Chooser& chooser) {
   ASSIGN_OR_RETURN(const TargetLaw law, LawAt(node));
-  std::vector<double> outside(law.log_weights.size());
+  std::vector<TokenId> tokens;
+  std::vector<float> log_weights;
+  std::vector<double> probabilities;
   ForEachEntry(law, support, [&](int64_t i, int64_t place) {
-    if (place == kOutside) outside[i] = LawWeights::WeightOf(law, i);
+    if (place != kOutside) return;
+    tokens.push_back(law.token(i));
+    log_weights.push_back(law.log_weights[i]);
+    if (!law.probabilities.empty()) {
+      probabilities.push_back(law.probabilities[i]);
+    }
   });
-  return law.token(chooser.Choose(round, outside));
+  return chooser.DrawOutside(round, {.tokens = tokens,
+                                     .log_weights = log_weights,
+                                     .probabilities = probabilities});
 }
 
 }  // namespace espalier::verifier

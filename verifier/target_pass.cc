@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -14,7 +15,8 @@ namespace {
 
 // A part as the model wants it: a chain, and the tree at its end.
 struct Rows {
-  explicit Rows(const TargetPass::Part& part)
+  // `first_position`: of what the tree's round emits.
+  Rows(const TargetPass::Part& part, int64_t first_position)
       : cache(part.cache),
         tokens(part.prompt.begin(), part.prompt.end()),
         parents(tokens.size()),
@@ -22,8 +24,10 @@ struct Rows {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
-    use = part.compared ? LogitUse(AnyUse{})
-                        : UseOfLaws(*part.rule, *part.sampling);
+    use = UseOfLaws(*part.rule, *part.tree, *part.sampling, first_position);
+    if (part.compared && std::holds_alternative<DrawRequest>(use)) {
+      use = AnyUse{};
+    }
     num_logit_rows = part.tree->num_nodes();
     tokens.insert(tokens.end(), part.tree->tokens.begin(),
                   part.tree->tokens.end());
@@ -84,7 +88,10 @@ bool TargetPass::Output::is_trees_only() const {
 absl::StatusOr<TargetPass::Output> TargetPass::Forward(
     std::vector<Part> parts) {
   Output output = {.parts = std::move(parts)};
-  std::vector<Rows> rows(output.parts.begin(), output.parts.end());
+  std::vector<Rows> rows;
+  for (const Part& part : output.parts) {
+    rows.emplace_back(part, FirstPosition(part));
+  }
   std::vector<SequenceRows> batch;
   int64_t logit_rows = 0;
   const int64_t hidden = model_.info().config.hidden_size;
@@ -125,15 +132,18 @@ absl::Status TargetPass::CommitPrompt(const Output& output, size_t part) {
   return Keep(output, part, Chain(output.parts[part].prompt_rows()));
 }
 
+int64_t TargetPass::FirstPosition(const Part& part) const {
+  return model_.Length(part.cache) + part.prompt_rows() + 1;
+}
+
 PassLaws TargetPass::LawsOf(const Output& output, size_t index) {
   const Part& part = output.parts[index];
-  const int64_t root_position = model_.Length(part.cache) + part.prompt_rows();
   return PassLaws({.tree = *part.tree,
                    .sampling = *part.sampling,
                    .use = output.uses[index],
                    .rows = *output.logits,
                    .first_row = output.first_logit_row[index],
-                   .first_position = root_position + 1},
+                   .first_position = FirstPosition(part)},
                   transform_);
 }
 
@@ -148,10 +158,9 @@ absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
   const Part& part = output.parts[index];
   const absl::Time start = clock_.Now();
   PassLaws laws = LawsOf(output, index);
-  const int64_t first_position =
-      model_.Length(part.cache) + part.prompt_rows() + 1;
   GumbelChooser chooser(part.sampling->seed);
-  auto accepted = part.rule->Accept(*part.tree, first_position, laws, chooser);
+  auto accepted =
+      part.rule->Accept(*part.tree, FirstPosition(part), laws, chooser);
   if (!accepted.ok()) return TargetModelError(accepted.status());
   const absl::Time walked = clock_.Now();
 

@@ -33,7 +33,8 @@ class TargetPass {
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
     VerificationRule* rule = nullptr;          // of the tree
-    // Whether Compare will be asked for, which needs the logits themselves.
+    // Whether Compare will be asked for. It needs what a rule that reads laws
+    // has gathered; if the rule is one that only draws, the logits themselves.
     bool compared = false;
     // Hidden states of the rows that are committed are added to `features`
     // from its end on. REQUIRES: that is not before the part's first position,
@@ -87,6 +88,9 @@ class TargetPass {
   absl::StatusOr<Verdict> CommitTree(const Output& output, size_t part);
 
  private:
+  // Of what a part's round emits. REQUIRES: it is not committed yet.
+  int64_t FirstPosition(const Part& part) const;
+
   // REQUIRES: the part has a tree and is not committed yet.
   PassLaws LawsOf(const Output& output, size_t part);
 

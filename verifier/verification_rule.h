@@ -44,6 +44,12 @@ class Chooser {
   // independent of all others and of Draw, also of other rounds' calls: `round`
   // is the first position of the round. REQUIRES: weights >= 0, not all 0.
   virtual int64_t Choose(int64_t round, absl::Span<const double> weights) = 0;
+
+  // Draws the token of a round that is none of its tree's: `law` is what is
+  // left of the target's without them. A function of round and law, at most
+  // once per round, and independent of all Draws and Choices: drafts may have
+  // foreseen the one, and the others led here.
+  virtual TokenId DrawOutside(int64_t round, const TargetLaw& law) = 0;
 };
 
 // The target's laws at the nodes of a tree. Computed when asked, so that a rule
@@ -56,8 +62,9 @@ class TargetLaws {
   // What rules that read laws of drafts need to know of the target: its
   // probability of some tokens, ascending, which `inside` takes, and of all
   // others together, which is returned (exactly 0: there are none); and a draw
-  // from the others. Where the law is far away only this has to travel. Here
-  // both are taken from LawAt. REQUIRES of DrawOutside: the others are not 0.
+  // from the others, by the chooser's DrawOutside. Where the law is far away
+  // only this has to travel. Here both are taken from LawAt. REQUIRES of
+  // DrawOutside: the others are not 0.
   virtual absl::StatusOr<double> Gather(int32_t node,
                                         absl::Span<const TokenId> support,
                                         absl::Span<double> inside);
@@ -71,6 +78,15 @@ struct Acceptance {
   TokenId bonus_token = 0;    // emitted after them
 };
 
+// What a rule asks of the laws at a tree's nodes, so that a pass need not make
+// the rest.
+enum class LawUse {
+  kWhole,     // anything
+  kOneDraw,   // LawAt, for nothing but one draw at the node's own position
+  kGathered,  // Gather and DrawOutside, with no token that is not in the node's
+              // TreeSupports (verifier/flow/tree_supports.h)
+};
+
 // Decides which drafted tokens stand. A rule in the product is lossless: what
 // it emits has the law of plain sampling from the target. The walk keeps that
 // whatever the tree, rules that read laws keep it if what the tree claims of
@@ -80,10 +96,8 @@ class VerificationRule {
  public:
   virtual ~VerificationRule() = default;
 
-  // Whether Accept uses the law of a node for nothing but one draw, at the
-  // node's own position. Then a pass may draw there itself, and hand over the
-  // law of the drawn token alone.
-  virtual bool only_draws() const { return false; }
+  // What Accept does with the laws of trees that are not refused.
+  virtual LawUse law_use() const { return LawUse::kWhole; }
 
   // Why the rule is not for this tree, in a word; empty: it is. The walk takes
   // what others refuse. Looks at no token, and at nothing random.

@@ -27,7 +27,7 @@ std::vector<int32_t> ChildrenWith(const TokenTree& tree,
 
 class WalkRule final : public VerificationRule {
  public:
-  bool only_draws() const override { return true; }
+  LawUse law_use() const override { return LawUse::kOneDraw; }
 
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
                                     int64_t first_position, TargetLaws& laws,

@@ -197,6 +197,39 @@ TEST(GumbelChooserLaw, DrawsAtNeighbouringPositionsAreIndependent) {
   }
 }
 
+TEST(GumbelChooserLaw, DrawsOutsideFollowTheLaw) {
+  const Law law = TestLaw();
+  std::vector<int64_t> counts(law.probabilities.size());
+  GumbelChooser chooser(2024);
+  for (int64_t round = 0; round < 300000; ++round) {
+    ++counts[chooser.DrawOutside(round, {.log_weights = law.log_weights})];
+  }
+  EXPECT_GT(GTestPValue(counts, law.probabilities), kSignificance);
+}
+
+// The noise of the walk at the same number is known to drafters, and choices
+// decide where the draw is made.
+TEST(GumbelChooserLaw, DrawsOutsideAreIndependentOfDrawsAndChoices) {
+  const Law law = TestLaw();
+  const size_t n = law.probabilities.size();
+  std::vector<double> probabilities(n * n);
+  for (size_t i = 0; i < n * n; ++i) {
+    probabilities[i] = law.probabilities[i / n] * law.probabilities[i % n];
+  }
+  for (bool with_choices : {false, true}) {
+    std::vector<int64_t> counts(n * n);
+    for (uint64_t seed = 0; seed < 200000; ++seed) {
+      GumbelChooser chooser(seed);
+      const TargetLaw target = {.log_weights = law.log_weights};
+      const int64_t first = with_choices
+                                ? chooser.Choose(100, law.probabilities)
+                                : chooser.Draw(100, target);
+      ++counts[first * n + chooser.DrawOutside(100, target)];
+    }
+    EXPECT_GT(GTestPValue(counts, probabilities), kSignificance);
+  }
+}
+
 TEST(GumbelChooserLaw, GTestNoticesADistanceOfOnePercent) {
   const Law law = TestLaw();
   std::vector<double> skewed = law.probabilities;

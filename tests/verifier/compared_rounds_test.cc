@@ -1,6 +1,8 @@
 // Comparing rules while requests run.
 #include <map>
 #include <string>
+#include <utility>
+#include <variant>
 
 #include "gtest/gtest.h"
 #include "prometheus/metric_family.h"
@@ -73,6 +75,25 @@ TEST(ComparedRounds, ChangeNoTextAndCountEveryRule) {
       EXPECT_GT(Tokens(harness)[compared], 0) << compared;
       EXPECT_LE(Tokens(harness)[compared], 16) << compared;
     }
+  }
+}
+
+TEST(ComparedRounds, ReadWhatWasGathered) {
+  for (const auto& [rule, is_gathered] :
+       {std::pair("walk", false), std::pair("lvseq-gr", true)}) {
+    EngineHarness harness({}, {.compared_rounds = 1});
+    int trees = 0;
+    harness.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {
+      for (const SequenceRows& rows : batch) {
+        if (rows.num_logit_rows == 0) continue;
+        ++trees;
+        EXPECT_EQ(std::holds_alternative<GatherRequest>(rows.use), is_gathered);
+        EXPECT_EQ(std::holds_alternative<AnyUse>(rows.use), !is_gathered);
+      }
+      return absl::OkStatus();
+    });
+    TextOf(harness, rule, 1);
+    EXPECT_EQ(trees, 8);
   }
 }
 

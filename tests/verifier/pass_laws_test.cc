@@ -29,16 +29,21 @@ bool IsDraw(const LogitUse& use) {
   return std::holds_alternative<DrawRequest>(use);
 }
 
+LogitUse UseOf(const VerificationRule& rule, const SamplingParams& sampling) {
+  return UseOfLaws(rule, TokenTree::RootOnly(1), sampling,
+                   /*first_position=*/1);
+}
+
 TEST(UseOfLawsTest, IsDrawsWhereNothingElseIsWanted) {
   const auto walk = NewWalkRule();
-  EXPECT_TRUE(IsDraw(UseOfLaws(*walk, {})));
-  const LogitUse use = UseOfLaws(*walk, {.temperature = 0.7f, .seed = 9});
+  EXPECT_TRUE(IsDraw(UseOf(*walk, {})));
+  const LogitUse use = UseOf(*walk, {.temperature = 0.7f, .seed = 9});
   ASSERT_TRUE(IsDraw(use));
   EXPECT_EQ(std::get<DrawRequest>(use),
             (DrawRequest{.temperature = 0.7f, .seed = 9}));
-  EXPECT_FALSE(IsDraw(UseOfLaws(*walk, {.temperature = 1, .top_k = 5})));
-  EXPECT_FALSE(IsDraw(UseOfLaws(*walk, {.temperature = 1, .top_p = 0.9f})));
-  EXPECT_FALSE(IsDraw(UseOfLaws(LawReader(), {})));
+  EXPECT_FALSE(IsDraw(UseOf(*walk, {.temperature = 1, .top_k = 5})));
+  EXPECT_FALSE(IsDraw(UseOf(*walk, {.temperature = 1, .top_p = 0.9f})));
+  EXPECT_FALSE(IsDraw(UseOf(LawReader(), {})));
 }
 
 class PassLawsTest : public ::testing::Test {
@@ -92,7 +97,7 @@ TEST_F(PassLawsTest, WalkOverDrawsIsTheWalkOverLaws) {
     }
     const SamplingParams sampling = {.temperature = 0.5f * (round % 4),
                                      .seed = random()};
-    const LogitUse use = UseOfLaws(*NewWalkRule(), sampling);
+    const LogitUse use = UseOf(*NewWalkRule(), sampling);
     ASSERT_TRUE(IsDraw(use));
     const Walked walked = Walk(tree, sampling, use);
     EXPECT_EQ(walked, Walk(tree, sampling, AnyUse{}));

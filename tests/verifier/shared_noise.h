@@ -62,6 +62,10 @@ class SharedNoiseChooser final : public Chooser {
     ESPALIER_CHECK(false);  // the walk makes no choices
     return 0;
   }
+  TokenId DrawOutside(int64_t, const TargetLaw&) override {
+    ESPALIER_CHECK(false);  // nor such draws
+    return 0;
+  }
 
  private:
   const SharedNoise& noise_;

@@ -166,5 +166,60 @@ TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
   EXPECT_GT(log_.size(), decided_alone);  // wrong drafts were computed too
 }
 
+// Rules that read laws get them gathered in every other pass, and whole in the
+// rest, which must not show either.
+TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
+  const std::vector<std::string> rules = {"lvseq-gr", "tv-rrs", "trv", "walk"};
+  const auto request = [&](const Client& client, size_t number) {
+    TokenTree tree = TokenTree::RootOnly(client.text.back());
+    const auto first = static_cast<TokenId>(client.text.size() % 250);
+    tree.Add(0, first, -0.7f);
+    tree.Add(0, first + 5, -0.7f);
+    tree.Add(1, 9, -1.4f);
+    tree.laws.Add({first, first + 5}, {kLawTotal / 2, kLawTotal / 2});
+    tree.laws.Add({9, 11, 250}, {kLawTotal / 2, kLawTotal / 4, kLawTotal / 4});
+    tree.slots = {
+        {.node = 1, .law = 0}, {.node = 2, .law = 0}, {.node = 3, .law = 1}};
+    VerifyRequest made = client.Request(std::move(tree));
+    made.rule = rules[number % rules.size()];
+    return made;
+  };
+  const auto new_client = [this](uint64_t number) {
+    Client client = NewClient(number);
+    client.sampling.temperature = 0.8f;
+    return client;
+  };
+  constexpr int kRounds = 12;
+  std::vector<Text> alone;
+  for (uint64_t i = 0; i < 6; ++i) {
+    const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
+    Client client = new_client(i);
+    for (int round = 0; round < kRounds; ++round) {
+      client.Commit(*engine->Ask(request(client, i)));
+    }
+    alone.push_back(client.text);
+  }
+
+  const auto engine = Start(/*threads=*/2, /*batch_rows=*/40);
+  std::vector<Client> clients;
+  for (uint64_t i = 0; i < 6; ++i) clients.push_back(new_client(i));
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<std::shared_ptr<Reply>> replies;
+    for (size_t i = 0; i < clients.size(); ++i) {
+      replies.push_back(engine->Send(request(clients[i], i)));
+    }
+    engine->executor->RunUntilIdle();
+    for (size_t i = 0; i < clients.size(); ++i) {
+      ASSERT_TRUE(replies[i]->value->ok()) << replies[i]->value->status();
+      EXPECT_EQ((*replies[i]->value)->rule, rules[i % rules.size()]);
+      clients[i].Commit(**replies[i]->value);
+    }
+  }
+  for (size_t i = 0; i < clients.size(); ++i) {
+    EXPECT_EQ(clients[i].text, alone[i]) << "session " << i;
+  }
+  EXPECT_GE(most_sequences_, 4);
+}
+
 }  // namespace
 }  // namespace espalier::verifier

@@ -16,6 +16,8 @@ class FlowRule final : public VerificationRule {
   explicit FlowRule(std::unique_ptr<TreeVerifier> verifier)
       : verifier_(std::move(verifier)) {}
 
+  LawUse law_use() const override { return LawUse::kGathered; }
+
   absl::string_view Refusal(const TokenTree& tree) override {
     if (!tree.claims_laws()) return "no_laws";
     flow_tree_.Build(verifier_->merges_twins() ? MergeTwins(tree).tree : tree);

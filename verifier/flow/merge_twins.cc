@@ -23,11 +23,10 @@ int32_t Merge(const DraftLaw& law, DraftLaws& merged) {
 }  // namespace
 
 MergedTwins MergeTwins(const TokenTree& tree) {
-  MergedTwins merged = {.tree = TokenTree::RootOnly(tree.tokens[0]),
-                        .first = {0}};
-  std::vector<int32_t> merged_into = {0};  // [nodes]
+  MergedTwins merged = {
+      .tree = TokenTree::RootOnly(tree.tokens[0]), .first = {0}, .into = {0}};
   for (int32_t i = 1; i < tree.num_nodes(); ++i) {
-    const int32_t parent = merged_into[tree.parents[i]];
+    const int32_t parent = merged.into[tree.parents[i]];
     int32_t node = merged.tree.ChildWith(parent, tree.tokens[i]);
     if (node == TokenTree::kNoChild) {
       // Twins may disagree on their log-probability; it must not rise.
@@ -36,7 +35,7 @@ MergedTwins MergeTwins(const TokenTree& tree) {
           std::min(tree.log_probs[i], merged.tree.log_probs[parent]));
       merged.first.push_back(i);
     }
-    merged_into.push_back(node);
+    merged.into.push_back(node);
   }
   std::vector<int32_t> law_of;  // [laws]
   for (int32_t law = 0; law < tree.laws.size(); ++law) {
@@ -45,7 +44,7 @@ MergedTwins MergeTwins(const TokenTree& tree) {
   for (const DraftSlot& slot : tree.slots) {
     const bool is_drawn = slot.law != DraftSlot::kChosen;
     merged.tree.slots.push_back(
-        {.node = merged_into[slot.node],
+        {.node = merged.into[slot.node],
          .law = is_drawn ? law_of[slot.law] : DraftSlot::kChosen});
   }
   return merged;

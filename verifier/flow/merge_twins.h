@@ -13,6 +13,7 @@ namespace espalier::verifier {
 struct MergedTwins {
   TokenTree tree;              // no siblings with the same token
   std::vector<int32_t> first;  // [its nodes] the first of the twins
+  std::vector<int32_t> into;   // [nodes before] what they became
 };
 
 // Nodes that spell the same text become one, which keeps all their slots; laws

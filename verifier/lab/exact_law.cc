@@ -40,6 +40,10 @@ int64_t EnumeratingChooser::Choose(int64_t, absl::Span<const double> weights) {
   return choices_.Choose(probabilities);
 }
 
+TokenId EnumeratingChooser::DrawOutside(int64_t, const TargetLaw& law) {
+  return law.token(choices_.Choose(Probabilities(law)));
+}
+
 ExactLaw EnumerateLaw(const SequenceModel& target, int64_t length,
                       const Round& round) {
   ExactLaw law;

@@ -24,6 +24,7 @@ class EnumeratingChooser final : public Chooser {
   explicit EnumeratingChooser(ChoiceTree& choices) : choices_(choices) {}
   TokenId Draw(int64_t position, const TargetLaw& law) override;
   int64_t Choose(int64_t round, absl::Span<const double> weights) override;
+  TokenId DrawOutside(int64_t round, const TargetLaw& law) override;
 
  private:
   struct Drawn {

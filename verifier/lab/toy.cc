@@ -37,6 +37,9 @@ class RandomChooser final : public Chooser {
     return std::discrete_distribution<int64_t>(weights.begin(),
                                                weights.end())(random_);
   }
+  TokenId DrawOutside(int64_t round, const TargetLaw& law) override {
+    return Draw(round, law);
+  }
 
  private:
   std::mt19937_64 random_;
