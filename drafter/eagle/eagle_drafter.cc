@@ -62,27 +62,22 @@ class EagleDrafter final : public Drafter {
 
 absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
     absl::Span<const SequenceView> batch) {
-  std::vector<TokenTree> trees;
-  std::vector<TreeGrower::Job> jobs;
-  std::vector<size_t> grown;
-  for (const SequenceView& view : batch) {
-    trees.push_back(TokenTree::RootOnly(view.root()));
-    Sequence& sequence = Get(view);
-    grower_.Learn(view, sequence);
-    const absl::Status caught_up = CatchUp(view, sequence);
-    if (absl::IsResourceExhausted(caught_up)) {
-      Forget(view.id);  // others keep their room, this one starts again
-      continue;
-    }
-    RETURN_IF_ERROR(caught_up);
-    const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
-    if (sequence.end() != root || sequence.last_output.empty()) continue;
-    grown.push_back(trees.size() - 1);
-    jobs.push_back({.view = &view, .sequence = &sequence});
-  }
-  ASSIGN_OR_RETURN(std::vector<TokenTree> done, grower_.Grow(jobs));
-  for (size_t i = 0; i < done.size(); ++i) trees[grown[i]] = std::move(done[i]);
-  return trees;
+  return grower_.Draft(
+      batch,
+      [this](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
+        Sequence& sequence = Get(view);
+        grower_.Learn(view, sequence);
+        const absl::Status caught_up = CatchUp(view, sequence);
+        if (absl::IsResourceExhausted(caught_up)) {
+          Forget(view.id);  // others keep their room, this one starts again
+          return nullptr;
+        }
+        RETURN_IF_ERROR(caught_up);
+        const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
+        const bool predicts_on =
+            sequence.end() == root && !sequence.last_output.empty();
+        return predicts_on ? &sequence : nullptr;
+      });
 }
 
 Sequence& EagleDrafter::Get(const SequenceView& view) {

@@ -205,6 +205,23 @@ absl::Status TreeGrower::Append(absl::Span<const TokenId> tokens,
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<TokenTree>> TreeGrower::Draft(
+    absl::Span<const SequenceView> views, CatchUp catch_up) {
+  std::vector<TokenTree> trees;
+  std::vector<Job> jobs;
+  std::vector<size_t> grown;
+  for (const SequenceView& view : views) {
+    trees.push_back(TokenTree::RootOnly(view.root()));
+    ASSIGN_OR_RETURN(GrownSequence* const sequence, catch_up(view));
+    if (sequence == nullptr) continue;
+    grown.push_back(trees.size() - 1);
+    jobs.push_back({.view = &view, .sequence = sequence});
+  }
+  ASSIGN_OR_RETURN(std::vector<TokenTree> done, Grow(jobs));
+  for (size_t i = 0; i < done.size(); ++i) trees[grown[i]] = std::move(done[i]);
+  return trees;
+}
+
 absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
     absl::Span<const Job> jobs) {
   std::vector<Growth> growths;

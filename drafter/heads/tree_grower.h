@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -59,7 +60,7 @@ class TreeGrower {
   bool drafts_ahead() const { return options_.drafts_ahead; }
 
   // Compares the last tree's forecasts with what the target has emitted since.
-  // Once a round, before Grow.
+  // Once a round, before Draft grows on.
   void Learn(const SequenceView& view, GrownSequence& sequence);
 
   // Runs a chain of committed tokens, and keeps their K/V. features: [tokens,
@@ -69,18 +70,25 @@ class TreeGrower {
                       absl::Span<const float> features,
                       GrownSequence& sequence);
 
-  // A tree to grow from a sequence whose last row predicts what follows the
-  // view's root.
+  // Brings the sequence of a view up to its root, so that its last row predicts
+  // what follows; null: it cannot be now.
+  using CatchUp =
+      absl::FunctionRef<absl::StatusOr<GrownSequence*>(const SequenceView&)>;
+
+  // A tree for each view, its root alone for those that could not catch up. One
+  // that finds no room for its rows ends early. Errors are those of `catch_up`
+  // and of the model.
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> views, CatchUp catch_up);
+
+ private:
+  class Growth;
   struct Job {
     const SequenceView* view = nullptr;
     GrownSequence* sequence = nullptr;
   };
-  // The trees of the jobs. One that finds no room for its rows ends early.
+
   absl::StatusOr<std::vector<TokenTree>> Grow(absl::Span<const Job> jobs);
-
- private:
-  class Growth;
-
   absl::Status FollowGuess(Growth& growth);
   absl::Status RunFrontiers(std::vector<Growth*>& growing);
   absl::Status ExpandFrontiers(absl::Span<Growth* const> growing);

@@ -43,30 +43,28 @@ class LmDrafter final : public Drafter {
 
 absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
     absl::Span<const SequenceView> batch) {
-  std::vector<TokenTree> trees;
+  const auto room_for = [this](const SequenceView& view) {
+    return model_.max_positions() - std::ssize(view.tokens) -
+           std::ssize(view.guess);
+  };
   std::vector<SequenceView> views(batch.begin(), batch.end());
-  std::vector<TreeGrower::Job> jobs;
-  std::vector<size_t> grown;
   for (SequenceView& view : views) {
-    trees.push_back(TokenTree::RootOnly(view.root()));
-    const int64_t room = model_.max_positions() - std::ssize(view.tokens) -
-                         std::ssize(view.guess);
-    if (room < 0) continue;  // the text is longer than the model can read
-    view.budget.max_depth = std::min(view.budget.max_depth, room);
-    GrownSequence& sequence = Get(view);
-    grower_.Learn(view, sequence);
-    const absl::Status caught_up = CatchUp(view, sequence);
-    if (absl::IsResourceExhausted(caught_up)) {
-      Forget(view.id);  // others keep their room, this one starts again
-      continue;
-    }
-    RETURN_IF_ERROR(caught_up);
-    grown.push_back(trees.size() - 1);
-    jobs.push_back({.view = &view, .sequence = &sequence});
+    view.budget.max_depth = std::min(view.budget.max_depth, room_for(view));
   }
-  ASSIGN_OR_RETURN(std::vector<TokenTree> done, grower_.Grow(jobs));
-  for (size_t i = 0; i < done.size(); ++i) trees[grown[i]] = std::move(done[i]);
-  return trees;
+  return grower_.Draft(
+      views, [&](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
+        // The text may be longer than the model can read.
+        if (room_for(view) < 0) return nullptr;
+        GrownSequence& sequence = Get(view);
+        grower_.Learn(view, sequence);
+        const absl::Status caught_up = CatchUp(view, sequence);
+        if (absl::IsResourceExhausted(caught_up)) {
+          Forget(view.id);  // others keep their room, this one starts again
+          return nullptr;
+        }
+        RETURN_IF_ERROR(caught_up);
+        return &sequence;
+      });
 }
 
 GrownSequence& LmDrafter::Get(const SequenceView& view) {
