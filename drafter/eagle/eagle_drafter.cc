@@ -63,16 +63,11 @@ class EagleDrafter final : public Drafter {
 absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
     absl::Span<const SequenceView> batch) {
   return grower_.Draft(
-      batch,
+      batch, *this,
       [this](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
         Sequence& sequence = Get(view);
         grower_.Learn(view, sequence);
-        const absl::Status caught_up = CatchUp(view, sequence);
-        if (absl::IsResourceExhausted(caught_up)) {
-          Forget(view.id);  // others keep their room, this one starts again
-          return nullptr;
-        }
-        RETURN_IF_ERROR(caught_up);
+        RETURN_IF_ERROR(CatchUp(view, sequence));
         const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
         const bool predicts_on =
             sequence.end() == root && !sequence.last_output.empty();

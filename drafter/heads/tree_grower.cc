@@ -206,16 +206,21 @@ absl::Status TreeGrower::Append(absl::Span<const TokenId> tokens,
 }
 
 absl::StatusOr<std::vector<TokenTree>> TreeGrower::Draft(
-    absl::Span<const SequenceView> views, CatchUp catch_up) {
+    absl::Span<const SequenceView> views, Drafter& drafter, CatchUp catch_up) {
   std::vector<TokenTree> trees;
   std::vector<Job> jobs;
   std::vector<size_t> grown;
   for (const SequenceView& view : views) {
     trees.push_back(TokenTree::RootOnly(view.root()));
-    ASSIGN_OR_RETURN(GrownSequence* const sequence, catch_up(view));
-    if (sequence == nullptr) continue;
+    const absl::StatusOr<GrownSequence*> sequence = catch_up(view);
+    if (absl::IsResourceExhausted(sequence.status())) {
+      drafter.Forget(view.id);
+      continue;
+    }
+    RETURN_IF_ERROR(sequence.status());
+    if (*sequence == nullptr) continue;
     grown.push_back(trees.size() - 1);
-    jobs.push_back({.view = &view, .sequence = sequence});
+    jobs.push_back({.view = &view, .sequence = *sequence});
   }
   ASSIGN_OR_RETURN(std::vector<TokenTree> done, Grow(jobs));
   for (size_t i = 0; i < done.size(); ++i) trees[grown[i]] = std::move(done[i]);

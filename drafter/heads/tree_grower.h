@@ -75,11 +75,13 @@ class TreeGrower {
   using CatchUp =
       absl::FunctionRef<absl::StatusOr<GrownSequence*>(const SequenceView&)>;
 
-  // A tree for each view, its root alone for those that could not catch up. One
-  // that finds no room for its rows ends early. Errors are those of `catch_up`
-  // and of the model.
+  // A tree for each view, its root alone for those that could not catch up. A
+  // sequence that found no room for that (RESOURCE_EXHAUSTED) is forgotten by
+  // `drafter`: others keep their room, this one starts again. A tree that finds
+  // no room for its rows ends early. Other errors are those of `catch_up` and
+  // of the model.
   absl::StatusOr<std::vector<TokenTree>> Draft(
-      absl::Span<const SequenceView> views, CatchUp catch_up);
+      absl::Span<const SequenceView> views, Drafter& drafter, CatchUp catch_up);
 
  private:
   class Growth;

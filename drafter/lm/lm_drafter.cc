@@ -52,17 +52,13 @@ absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
     view.budget.max_depth = std::min(view.budget.max_depth, room_for(view));
   }
   return grower_.Draft(
-      views, [&](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
+      views, *this,
+      [&](const SequenceView& view) -> absl::StatusOr<GrownSequence*> {
         // The text may be longer than the model can read.
         if (room_for(view) < 0) return nullptr;
         GrownSequence& sequence = Get(view);
         grower_.Learn(view, sequence);
-        const absl::Status caught_up = CatchUp(view, sequence);
-        if (absl::IsResourceExhausted(caught_up)) {
-          Forget(view.id);  // others keep their room, this one starts again
-          return nullptr;
-        }
-        RETURN_IF_ERROR(caught_up);
+        RETURN_IF_ERROR(CatchUp(view, sequence));
         return &sequence;
       });
 }
