@@ -29,11 +29,9 @@ NativeAttention::NativeAttention(const ModelConfig& config,
 void NativeAttention::Begin(const NativePass& pass, float* out) {
   pass_ = &pass;
   const int64_t queries = pass.rows() * heads_;
-  // Whole rows: the heads of a row that share a K/V head see the same.
-  const int64_t group = heads_ / kv_heads_;
-  const int64_t wanted = std::min(queries / (kTasksPerThread * pool_.threads()),
-                                  kernels_.attend_queries);
-  queries_per_task_ = std::max<int64_t>(wanted / group, 1) * group;
+  const int64_t share = queries / (kTasksPerThread * pool_.threads());
+  queries_per_task_ =
+      std::max(std::min(share, kernels_.attend_queries), heads_ / kv_heads_);
   queries_.resize(queries * head_dim_);
   keys_.resize(pass.rows() * kv_heads_ * head_dim_);
   attend_queries_.clear();
@@ -67,13 +65,23 @@ void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
                out + ((sequence.first_row + row) * heads_ + head) * head_dim_});
     }
     const int64_t end = static_cast<int64_t>(attend_queries_.size());
-    for (int64_t i = first; i < end; i += queries_per_task_) {
+    const int64_t size = TaskSize(end - first, group);
+    for (int64_t i = first; i < end; i += size) {
       tasks_.push_back({.sequence = &sequence,
                         .kv_head = kv_head,
                         .first_query = i,
-                        .num_queries = std::min(queries_per_task_, end - i)});
+                        .num_queries = std::min(size, end - i)});
     }
   }
+}
+
+// Tasks of one size, and of whole rows where there is room: the heads of a row
+// that share a K/V head see the same.
+int64_t NativeAttention::TaskSize(int64_t queries, int64_t group) const {
+  const int64_t tasks = (queries + queries_per_task_ - 1) / queries_per_task_;
+  const int64_t size = (queries + tasks - 1) / tasks;
+  const int64_t whole_rows = (size + group - 1) / group * group;
+  return whole_rows <= queries_per_task_ ? whole_rows : size;
 }
 
 void NativeAttention::MakeAngles(const NativePass& pass) {

@@ -43,6 +43,7 @@ class NativeAttention {
   };
 
   void AddSequence(const NativePass::Sequence& sequence, float* out);
+  int64_t TaskSize(int64_t queries, int64_t group) const;
   void MakeAngles(const NativePass& pass);
   template <typename Body>
   void ForEachHeadRow(Body body);

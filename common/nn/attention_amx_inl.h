@@ -74,120 +74,158 @@ inline void CopySplitKv(const KvPanels& from, int64_t from_slot,
   }
 }
 
-// Columns come from the second-level cache, so two blocks of rows share them.
 enum AmxAttendTile {
-  kBlockSums,  // [rows][16] float32: first block
-  kBlockSums2,
-  kOtherSums,  // second block
-  kOtherSums2,
+  kAttendSums,  // [rows][16] float32: first half of a panel
+  kAttendSums2,
   kAttendRows,  // [rows][32] bf16
-  kAttendRows2,
+  kLossAttendRows,
   kColumns,  // [16 pairs][16][2] bf16
   kColumns2,
 };
 
-// One step of a split product; strides and offsets in bytes. Where the losses
-// lie is relative to what was rounded.
+// One step of a split product: 32 inputs of rows times two tiles of columns,
+// side by side. Strides and offsets in bytes; where the losses lie is relative
+// to what was rounded.
 struct AmxSplitStep {
   const std::byte* rows = nullptr;
-  const std::byte* other_rows = nullptr;  // null: one block
   int64_t row_stride = 0;
   int64_t row_loss = 0;
-  const std::byte* columns = nullptr;  // two tiles, side by side
+  const std::byte* columns = nullptr;
+  const std::byte* next_columns = nullptr;  // fetched meanwhile
   int64_t column_stride = 0;
   int64_t column_loss = 0;
 };
 
-template <typename Tiles, int sums, int rows>
-void MultiplyTiles(const std::byte* x, int64_t stride) {
-  Tiles::template Load<rows>(x, stride);
-  Tiles::template MultiplyAdd<sums, rows, kColumns>();
-  Tiles::template MultiplyAdd<sums + 1, rows, kColumns2>();
+inline void FetchColumns(const std::byte* columns, int64_t stride) {
+  for (int64_t i = 0; i < kAmxInputs / 2; ++i) {
+    __builtin_prefetch(columns + i * stride);
+    __builtin_prefetch(columns + i * stride + kAmxRowBytes);
+  }
+}
+
+template <typename Tiles, int rows>
+void MultiplyTiles() {
+  Tiles::template MultiplyAdd<kAttendSums, rows, kColumns>();
+  Tiles::template MultiplyAdd<kAttendSums2, rows, kColumns2>();
 }
 
 // Sums += rows * columns, without what the two losses give together: that is
 // below the rounding of the sums.
 template <typename Tiles>
 void MultiplySplit(const AmxSplitStep& s) {
-  const std::byte* columns = s.columns;
-  const int64_t stride = s.row_stride;
-  Tiles::template Load<kColumns>(columns, s.column_stride);
-  Tiles::template Load<kColumns2>(columns + kAmxRowBytes, s.column_stride);
-  MultiplyTiles<Tiles, kBlockSums, kAttendRows>(s.rows, stride);
-  MultiplyTiles<Tiles, kBlockSums, kAttendRows2>(s.rows + s.row_loss, stride);
-  if (s.other_rows != nullptr) {
-    const std::byte* const loss = s.other_rows + s.row_loss;
-    MultiplyTiles<Tiles, kOtherSums, kAttendRows>(s.other_rows, stride);
-    MultiplyTiles<Tiles, kOtherSums, kAttendRows2>(loss, stride);
+  const int64_t stride = s.column_stride;
+  Tiles::template Load<kAttendRows>(s.rows, s.row_stride);
+  Tiles::template Load<kLossAttendRows>(s.rows + s.row_loss, s.row_stride);
+  if (s.next_columns != nullptr) {
+    FetchColumns(s.next_columns, stride);
+    FetchColumns(s.next_columns + s.column_loss, stride);
   }
-  columns += s.column_loss;
-  Tiles::template Load<kColumns>(columns, s.column_stride);
-  Tiles::template Load<kColumns2>(columns + kAmxRowBytes, s.column_stride);
-  MultiplyTiles<Tiles, kBlockSums, kAttendRows>(s.rows, stride);
-  if (s.other_rows != nullptr) {
-    MultiplyTiles<Tiles, kOtherSums, kAttendRows2>(s.other_rows, stride);
-  }
+  Tiles::template Load<kColumns>(s.columns, stride);
+  Tiles::template Load<kColumns2>(s.columns + kAmxRowBytes, stride);
+  MultiplyTiles<Tiles, kAttendRows>();
+  MultiplyTiles<Tiles, kLossAttendRows>();
+  const std::byte* const losses = s.columns + s.column_loss;
+  Tiles::template Load<kColumns>(losses, stride);
+  Tiles::template Load<kColumns2>(losses + kAmxRowBytes, stride);
+  MultiplyTiles<Tiles, kAttendRows>();
 }
-
-// Where the sums of a step's blocks lie; `stride` in bytes.
-struct AmxSums {
-  float* block = nullptr;
-  float* other = nullptr;  // null: one block
-  int64_t stride = 0;
-};
 
 template <typename Tiles>
 void ClearSums() {
-  Tiles::template Zero<kBlockSums>();
-  Tiles::template Zero<kBlockSums2>();
-  Tiles::template Zero<kOtherSums>();
-  Tiles::template Zero<kOtherSums2>();
+  Tiles::template Zero<kAttendSums>();
+  Tiles::template Zero<kAttendSums2>();
+}
+
+// Sums of a panel; `stride` in floats.
+template <typename Tiles>
+void LoadSums(const float* sums, int64_t stride) {
+  Tiles::template Load<kAttendSums>(sums, stride * 4);
+  Tiles::template Load<kAttendSums2>(sums + kAmxColumns, stride * 4);
 }
 
 template <typename Tiles>
-void StoreSums(const AmxSums& sums) {
-  Tiles::template Store<kBlockSums>(sums.block, sums.stride);
-  Tiles::template Store<kBlockSums2>(sums.block + kAmxColumns, sums.stride);
-  if (sums.other == nullptr) return;
-  Tiles::template Store<kOtherSums>(sums.other, sums.stride);
-  Tiles::template Store<kOtherSums2>(sums.other + kAmxColumns, sums.stride);
+void StoreSums(float* sums, int64_t stride) {
+  Tiles::template Store<kAttendSums>(sums, stride * 4);
+  Tiles::template Store<kAttendSums2>(sums + kAmxColumns, stride * 4);
 }
 
+// Values by position instead of slot: what a query sees behind the pages that
+// the prefix fills. Queries see much of the same, so a value stays where it is
+// as long as nobody needs the place; what nobody put there is zero.
+class AmxOwnPages {
+ public:
+  AmxOwnPages(const AttendArgs& args, int64_t pages, float* memory)
+      : a_(args),
+        memory_(memory),
+        held_(reinterpret_cast<Slot*>(memory +
+                                      pages * kPageTokens * args.head_dim)) {
+    __builtin_memset(memory, 0, pages * kPageTokens * args.head_dim * 4);
+    for (int64_t i = 0; i < pages * kPageTokens; ++i) held_[i] = -1;
+  }
+
+  // The value of a slot at the index-th position.
+  void Hold(int64_t index, int64_t slot) {
+    if (held_[index] == slot) return;
+    held_[index] = static_cast<Slot>(slot);
+    const AmxPair* const from = reinterpret_cast<const AmxPair*>(
+        a_.pages[slot / kPageTokens] + a_.value_offset);
+    float* const to = memory_ + index / kPageTokens * kPageTokens * a_.head_dim;
+    Put(from, slot % kPageTokens, reinterpret_cast<AmxPair*>(to),
+        index % kPageTokens);
+  }
+  // The values of the page that the index-th position is in.
+  const float* page(int64_t index) const {
+    return memory_ + index / kPageTokens * kPageTokens * a_.head_dim;
+  }
+
+ private:
+  using Slot = int32_t __attribute__((may_alias));
+
+  void Put(const AmxPair* from, int64_t slot, AmxPair* to, int64_t to_slot) {
+    const int64_t dims = a_.head_dim;
+    const int shift = slot % 2 * 16, to_shift = to_slot % 2 * 16;
+    const AmxPair kept = AmxPair{0xFFFF0000} >> to_shift;
+    for (int64_t part = 0; part < 2; ++part) {
+      const int64_t half = part * kPageTokens / 2;
+      const AmxPair* const x = from + (half + slot / 2) * dims;
+      AmxPair* const y = to + (half + to_slot / 2) * dims;
+      for (int64_t i = 0; i < dims; ++i) {
+        y[i] = (y[i] & kept) | (x[i] >> shift & 0xFFFF) << to_shift;
+      }
+    }
+  }
+
+  const AttendArgs& a_;
+  float* memory_;  // pages, laid out as values of the cache
+  Slot* held_;     // by position; -1: none
+};
+
+// Of up to kAmxRows queries.
 template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
 class AmxAttention {
  public:
   explicit AmxAttention(const AttendArgs& args)
-      : a_(args), stride_(AttendScoreStride(args)) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(args.scratch);
-    float* free = args.scratch + (-address % kAmxRowBytes) / 4;
-    auto take = [&](int64_t floats) {
-      float* const taken = free;
-      free += floats;
-      return taken;
-    };
-    queries_ = Bytes(take(a_.num_queries * a_.head_dim));
-    scores_ = take(a_.num_queries * stride_);
-    weights_ = Bytes(take(a_.num_queries * stride_));
-    sums_ = take(a_.num_queries * a_.head_dim);
-    own_ = reinterpret_cast<AmxPair*>(take(kPageTokens * a_.head_dim));
-  }
+      : a_(args),
+        pages_(AttendPages(args)),
+        stride_(AttendScoreStride(args)),
+        first_own_(args.prefix / kPageTokens * kPageTokens),
+        scores_(Aligned(args.scratch)),
+        queries_(scores_ + a_.num_queries * stride_),
+        sums_(queries_ + a_.num_queries * a_.head_dim),
+        own_(args, pages_ - first_own_ / kPageTokens,
+             sums_ + a_.num_queries * a_.head_dim) {}
 
   void Run() {
     for (int64_t q = 0; q < a_.num_queries; ++q) {
       Prepare({.type = OperandType::kSplitBf16,
                .x = a_.queries + q * a_.head_dim,
                .inputs = a_.head_dim,
-               .out = queries_ + q * a_.head_dim * 4});
+               .out = queries_ + q * a_.head_dim});
     }
-    const AmxBlocks blocks(a_.num_queries);
-    Tiles::Configure(AmxConfigFor(blocks.size, kColumns));
-    auto pair = [&](int64_t i) {
-      return Pair{blocks.Begin(i),
-                  i + 1 < blocks.count ? blocks.Begin(i + 1) : kNone};
-    };
-    for (int64_t i = 0; i < blocks.count; i += 2) Score(pair(i));
+    SetTileRows(a_.num_queries);
+    Score();
     for (int64_t q = 0; q < a_.num_queries; ++q) Weigh(q);
-    for (int64_t i = 0; i < blocks.count; i += 2) MixPrefix(pair(i));
+    MixPrefix();
     for (int64_t q = 0; q < a_.num_queries;) q = MixOwn(q);
     Tiles::Release();
     for (int64_t q = 0; q < a_.num_queries; ++q) {
@@ -199,85 +237,85 @@ class AmxAttention {
   }
 
  private:
-  // The first queries of two blocks.
-  static constexpr int64_t kNone = -1;
-  struct Pair {
-    int64_t block = 0;
-    int64_t other = kNone;
-  };
-
-  static std::byte* Bytes(float* p) { return reinterpret_cast<std::byte*>(p); }
+  static float* Aligned(float* p) {
+    return p + (-reinterpret_cast<uintptr_t>(p) % kAmxRowBytes) / 4;
+  }
   static const std::byte* Bytes(const float* p) {
     return reinterpret_cast<const std::byte*>(p);
   }
-  int64_t whole_pages() const { return a_.prefix / kPageTokens; }
 
-  // Rows of `bytes` each from `first`, of a block's and the other block's
-  // queries.
-  void SetRows(const Pair& pair, const std::byte* first, int64_t bytes,
-               AmxSplitStep& step) const {
-    step.row_stride = bytes;
-    step.row_loss = bytes / 2;
-    step.rows = first + pair.block * bytes;
-    if (pair.other != kNone) step.other_rows = first + pair.other * bytes;
-  }
-  AmxSums SumsAt(const Pair& pair, float* first, int64_t stride) const {
-    return {
-        .block = first + pair.block * stride,
-        .other = pair.other == kNone ? nullptr : first + pair.other * stride,
-        .stride = stride * 4};
+  void SetTileRows(int64_t rows) {
+    if (rows == tile_rows_) return;
+    Tiles::Configure(AmxConfigFor(rows, kColumns));
+    tile_rows_ = rows;
   }
 
-  // Scores of queries with every slot in use. Rows that a query does not see
-  // get a score as well; nobody reads it.
-  void Score(const Pair& pair) {
-    AmxSplitStep step = {.column_stride = kPageTokens * 4,
+  // Scores with every slot in use. Rows that a query does not see get a score
+  // as well; nobody reads it.
+  void Score() {
+    AmxSplitStep step = {.row_stride = a_.head_dim * 4,
+                         .row_loss = a_.head_dim * 2,
+                         .columns = Keys(0),
+                         .column_stride = kPageTokens * 4,
                          .column_loss = kPageTokens * a_.head_dim * 2};
-    for (int64_t page = 0; page * kPageTokens < stride_; ++page) {
+    constexpr int64_t kStepBytes = kAmxInputs / 2 * kPageTokens * 4;
+    for (int64_t page = 0; page < pages_; ++page) {
       ClearSums<Tiles>();
-      const std::byte* const keys = Bytes(a_.pages[page] + a_.key_offset);
       for (int64_t dim = 0; dim < a_.head_dim; dim += kAmxInputs) {
-        SetRows(pair, queries_ + dim * 2, a_.head_dim * 4, step);
-        step.columns = keys + dim / 2 * kPageTokens * 4;
+        step.rows = Bytes(queries_ + dim / 2);
+        step.next_columns = dim + kAmxInputs < a_.head_dim
+                                ? step.columns + kStepBytes
+                            : page + 1 < pages_ ? Keys(page + 1)
+                                                : nullptr;
         MultiplySplit<Tiles>(step);
+        step.columns = step.next_columns;
       }
-      StoreSums<Tiles>(SumsAt(pair, scores_ + page * kPageTokens, stride_));
+      StoreSums<Tiles>(scores_ + page * kPageTokens, stride_);
     }
   }
+  const std::byte* Keys(int64_t page) const {
+    return Bytes(a_.pages[page] + a_.key_offset);
+  }
 
-  // The sum of a query's weights waits in `out`, where the result goes.
+  // Scores -> weights, every page in its place as one split operand. Their sum
+  // waits in `out`, where the result goes.
   void Weigh(int64_t q) {
-    const AttendQuery& query = a_.query[q];
     float* const scores = scores_ + q * stride_;
-    query.out[0] = WeightsOf<V>(a_, query, scores);
-    for (int64_t i = a_.prefix + query.num_ancestors; i < stride_; ++i) {
-      scores[i] = 0;
-    }
-    Prepare({.type = OperandType::kSplitBf16,
-             .x = scores,
-             .inputs = stride_,
-             .out = weights_ + q * stride_ * 4});
+    const int64_t seen = ByPosition(a_, a_.query[q], scores);
+    a_.query[q].out[0] =
+        Softmax<V>(seen, scores, [&](int64_t begin, const PageOf<V>& weights) {
+          V::StoreSplit(weights, scores + begin);
+        });
   }
 
-  // The weights of queries at a position and the 31 behind it.
-  AmxSplitStep MixStep(const Pair& pair, int64_t position) const {
-    AmxSplitStep step = {.column_stride = a_.head_dim * 4,
-                         .column_loss = kPageTokens * a_.head_dim * 2};
-    SetRows(pair, weights_ + position * 2, stride_ * 4, step);
-    return step;
+  // The weights of the queries from `first` at a position and the 31 behind it,
+  // times `values` of these.
+  AmxSplitStep MixStep(int64_t first, int64_t position,
+                       const float* values) const {
+    return {.rows = Bytes(scores_ + first * stride_ + position),
+            .row_stride = stride_ * 4,
+            .row_loss = kPageTokens * 2,
+            .columns = Bytes(values),
+            .column_stride = a_.head_dim * 4,
+            .column_loss = kPageTokens * a_.head_dim * 2};
   }
 
   // sums = weights * values, for the pages that the prefix fills.
-  void MixPrefix(const Pair& pair) {
+  void MixPrefix() {
+    const int64_t pages = first_own_ / kPageTokens;
     for (int64_t dim = 0; dim < a_.head_dim; dim += 2 * kAmxColumns) {
       ClearSums<Tiles>();
-      for (int64_t page = 0; page < whole_pages(); ++page) {
-        AmxSplitStep step = MixStep(pair, page * kPageTokens);
-        step.columns = Bytes(a_.pages[page] + a_.value_offset + dim);
+      for (int64_t page = 0; page < pages; ++page) {
+        AmxSplitStep step =
+            MixStep(/*first=*/0, page * kPageTokens, Values(page) + dim);
+        if (page + 1 < pages) step.next_columns = Bytes(Values(page + 1) + dim);
         MultiplySplit<Tiles>(step);
       }
-      StoreSums<Tiles>(SumsAt(pair, sums_ + dim, a_.head_dim));
+      StoreSums<Tiles>(sums_ + dim, a_.head_dim);
     }
+  }
+  const float* Values(int64_t page) const {
+    return a_.pages[page] + a_.value_offset;
   }
 
   // The positions behind these pages, for the queries from `first` that see the
@@ -285,69 +323,49 @@ class AmxAttention {
   int64_t MixOwn(int64_t first) {
     const AttendQuery& query = a_.query[first];
     int64_t end = first + 1;
-    while (end < a_.num_queries && end < first + kAmxRows &&
-           a_.query[end].ancestors == query.ancestors) {
+    while (end < a_.num_queries && a_.query[end].ancestors == query.ancestors) {
       ++end;
     }
-    Tiles::Configure(AmxConfigFor(end - first, kColumns));
+    SetTileRows(end - first);
     const int64_t seen = a_.prefix + query.num_ancestors;
-    for (int64_t position = whole_pages() * kPageTokens; position < seen;
-         position += kPageTokens) {
-      Collect(query, position,
-              position + kPageTokens < seen ? position + kPageTokens : seen);
-      AmxSplitStep step = MixStep({first}, position);
-      for (int64_t dim = 0; dim < a_.head_dim; dim += 2 * kAmxColumns) {
-        const AmxSums sums = SumsAt({first}, sums_ + dim, a_.head_dim);
-        Tiles::template Load<kBlockSums>(sums.block, sums.stride);
-        Tiles::template Load<kBlockSums2>(sums.block + kAmxColumns,
-                                          sums.stride);
-        step.columns = reinterpret_cast<const std::byte*>(own_ + dim);
-        MultiplySplit<Tiles>(step);
-        StoreSums<Tiles>(sums);
+    for (int64_t position = first_own_; position < seen; ++position) {
+      const int64_t behind = position - a_.prefix;
+      own_.Hold(position - first_own_,
+                behind < 0 ? position : a_.prefix + query.ancestors[behind]);
+    }
+    for (int64_t dim = 0; dim < a_.head_dim; dim += 2 * kAmxColumns) {
+      float* const sums = sums_ + first * a_.head_dim + dim;
+      LoadSums<Tiles>(sums, a_.head_dim);
+      for (int64_t position = first_own_; position < seen;
+           position += kPageTokens) {
+        const float* const values = own_.page(position - first_own_) + dim;
+        MultiplySplit<Tiles>(MixStep(first, position, values));
       }
+      StoreSums<Tiles>(sums, a_.head_dim);
     }
     return end;
   }
 
-  // The values of a query's positions begin .. end - 1 as a page of its own.
-  void Collect(const AttendQuery& query, int64_t begin, int64_t end) {
-    __builtin_memset(own_, 0, kPageTokens * a_.head_dim * sizeof(AmxPair));
-    for (int64_t position = begin; position < end; ++position) {
-      const int64_t behind = position - a_.prefix;
-      const int64_t slot =
-          behind < 0 ? position : a_.prefix + query.ancestors[behind];
-      const float* const page = a_.pages[slot / kPageTokens] + a_.value_offset;
-      AddValue(reinterpret_cast<const AmxPair*>(page), slot % kPageTokens,
-               position - begin);
-    }
-  }
-
-  // To the page of its own.
-  void AddValue(const AmxPair* page, int64_t slot, int64_t own_slot) {
-    const int64_t dims = a_.head_dim;
-    const int64_t shift = slot % 2 * 16, own_shift = own_slot % 2 * 16;
-    for (int64_t part = 0; part < 2; ++part) {
-      const int64_t half = part * kPageTokens / 2;
-      const AmxPair* const from = page + (half + slot / 2) * dims;
-      AmxPair* const to = own_ + (half + own_slot / 2) * dims;
-      for (int64_t i = 0; i < dims; ++i) {
-        to[i] |= (from[i] >> shift & 0xFFFF) << own_shift;
-      }
-    }
-  }
-
   const AttendArgs& a_;
-  const int64_t stride_;  // of scores, in positions
-  std::byte* queries_;    // [num_queries] split operands
-  float* scores_;         // [num_queries, stride]
-  std::byte* weights_;    // [num_queries] split operands, by position
-  float* sums_;           // [num_queries, head_dim]
-  AmxPair* own_;          // values of one page
+  const int64_t pages_;      // with slots in use
+  const int64_t stride_;     // of scores
+  const int64_t first_own_;  // position behind the pages that the prefix fills
+  float* const scores_;      // [num_queries, stride], then weights in place
+  float* const queries_;     // [num_queries] split operands of head_dim
+  float* const sums_;        // [num_queries, head_dim]
+  AmxOwnPages own_;
+  int64_t tile_rows_ = 0;
 };
 
 template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
 void AmxAttend(const AttendArgs& args) {
-  AmxAttention<V, Tiles, Prepare>(args).Run();
+  AttendArgs block = args;
+  for (int64_t left = args.num_queries; left > 0; left -= kAmxRows) {
+    block.num_queries = left < kAmxRows ? left : kAmxRows;
+    AmxAttention<V, Tiles, Prepare>(block).Run();
+    block.queries += kAmxRows * args.head_dim;
+    block.query += kAmxRows;
+  }
 }
 
 }  // namespace espalier::nn

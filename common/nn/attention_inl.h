@@ -87,46 +87,58 @@ float Largest(const float* x, int64_t size) {
     for (i = V::kLanes; i + V::kLanes <= size; i += V::kLanes) {
       lanes = V::Max(lanes, V::Load(x + i));
     }
-    float each[V::kLanes];
-    V::Store(each, lanes);
-    for (float lane : each) max = lane > max ? lane : max;
+    max = V::Largest(lanes);
   }
   for (; i < size; ++i) max = x[i] > max ? x[i] : max;
   return max;
 }
 
-// Scores of one query, by position -> weights, not yet divided by the returned
-// sum. The order of the sum follows from the positions alone.
-template <typename V>
-float Softmax(int64_t size, float* scores) {
-  using Reg = typename V::Reg;
-  const Reg top = V::Set(Largest<V>(scores, size));
-  Reg sum = V::Set(0.0f);
-  int64_t i = 0;
-  for (; i + V::kLanes <= size; i += V::kLanes) {
-    const Reg e = Exp<V>(V::Sub(V::Load(scores + i), top));
-    V::Store(scores + i, e);
-    sum = V::Add(sum, e);
-  }
-  float total = V::Total(sum);
-  if (i < size) {
-    // Scores are padded to whole pages, so a whole vector may be touched.
-    V::Store(scores + i, Exp<V>(V::Sub(V::Load(scores + i), top)));
-    for (; i < size; ++i) total += scores[i];
-  }
-  return total;
-}
-
-// Scores by slot -> weights by position, see Softmax.
-template <typename V>
-float WeightsOf(const AttendArgs& a, const AttendQuery& query, float* scores) {
+// Scores by slot -> by position. Returns how many positions the query sees.
+inline int64_t ByPosition(const AttendArgs& a, const AttendQuery& query,
+                          float* scores) {
   // An ancestor's row is at least its depth, so nothing is overwritten before
   // it is read.
   float* behind = scores + a.prefix;
   for (int64_t i = 0; i < query.num_ancestors; ++i) {
     behind[i] = behind[query.ancestors[i]];
   }
-  return Softmax<V>(a.prefix + query.num_ancestors, scores);
+  return a.prefix + query.num_ancestors;
+}
+
+// The vectors of a page's positions.
+template <typename V>
+using PageOf = typename V::Reg[kPageTokens / V::kLanes];
+
+// Scores of one query, by position and padded to whole pages -> weights, not
+// yet divided by the returned sum, and zero behind `size`: store(first
+// position of a page, its weights). The order of the sum follows from the
+// positions alone.
+template <typename V, typename Store>
+float Softmax(int64_t size, const float* scores, Store store) {
+  using Reg = typename V::Reg;
+  constexpr float kLog2E = 1.44269504088896341f;
+  const Reg scale = V::Set(kLog2E);
+  // What rounding does to it, it does to all weights alike.
+  const Reg shift = V::Set(-kLog2E * Largest<V>(scores, size));
+  Reg sum = V::Set(0.0f);
+  for (int64_t begin = 0; begin < size; begin += kPageTokens) {
+    PageOf<V> weights;
+    const float* next = scores + begin;
+    for (Reg& w : weights) {
+      w = Exp2<V>(V::MulAdd(V::Load(next), scale, shift));
+      next += V::kLanes;
+    }
+    if (size - begin < kPageTokens) {
+      int64_t left = size - begin;
+      for (Reg& w : weights) {
+        w = V::KeepFirst(w, left);
+        left -= V::kLanes;
+      }
+    }
+    for (const Reg& w : weights) sum = V::Add(sum, w);
+    store(begin, weights);
+  }
+  return V::Total(sum);
 }
 
 // Behind the prefix: the query's ancestors, one after another, on the same
@@ -164,7 +176,14 @@ void Attend(const AttendArgs& a) {
   for (int64_t q = 0; q < a.num_queries; ++q) {
     const AttendQuery& query = a.query[q];
     // The sum waits in `out`, where the result goes.
-    query.out[0] = WeightsOf<V>(a, query, state.scores + q * state.stride);
+    float* const scores = state.scores + q * state.stride;
+    query.out[0] =
+        Softmax<V>(ByPosition(a, query, scores), scores,
+                   [&](int64_t begin, const PageOf<V>& weights) {
+                     for (int64_t i = 0; i < kPageTokens; i += V::kLanes) {
+                       V::Store(scores + begin + i, weights[i / V::kLanes]);
+                     }
+                   });
     float* sums = state.sums + q * a.head_dim;
     for (int64_t i = 0; i < a.head_dim; ++i) sums[i] = 0;
   }

@@ -28,11 +28,20 @@ struct Avx2 {
   static Reg Round(Reg x) {
     return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
-  // 2^n of whole numbers -126 .. 127.
-  static Reg Pow2(Reg n) {
+  // x minus the whole number next to it.
+  static Reg Fraction(Reg x) { return Sub(x, Round(x)); }
+  // x 2^n for whole numbers n of -126 .. 127.
+  static Reg Scale(Reg x, Reg n) {
     const __m256i exponent =
         _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+    return Mul(x, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+  }
+  // Zero from lane n on.
+  static Reg KeepFirst(Reg x, int64_t n) {
+    const __m256i kept =
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)),
+                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_and_ps(x, _mm256_castsi256_ps(kept));
   }
   static float Total(Reg x) {
     const __m128 four =

@@ -13,6 +13,10 @@
 namespace espalier::nn {
 namespace {
 
+void StoreBf16(void* p, __m256bh x) {
+  _mm256_storeu_si256(static_cast<__m256i*>(p), reinterpret_cast<__m256i>(x));
+}
+
 struct Avx512 {
   using Reg = __m512;
   using Words = uint64_t __attribute__((vector_size(64)));
@@ -33,10 +37,32 @@ struct Avx512 {
     return _mm512_roundscale_ps(x,
                                 _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }
-  // 2^n of whole numbers -126 .. 127.
-  static Reg Pow2(Reg n) { return _mm512_scalef_ps(_mm512_set1_ps(1.0f), n); }
+  // x minus the whole number next to it.
+  static Reg Fraction(Reg x) {
+    return _mm512_reduce_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+  // x 2^n for whole numbers n of -126 .. 127.
+  static Reg Scale(Reg x, Reg n) { return _mm512_scalef_ps(x, n); }
+  // Zero from lane n on.
+  static Reg KeepFirst(Reg x, int64_t n) {
+    const uint32_t mask = n <= 0 ? 0 : n < kLanes ? (1u << n) - 1 : 0xFFFF;
+    return _mm512_maskz_mov_ps(static_cast<__mmask16>(mask), x);
+  }
   static float Total(Reg x) { return _mm512_reduce_add_ps(x); }
   static float Largest(Reg x) { return _mm512_reduce_max_ps(x); }
+  // 32 positive numbers -> [2][32] bf16, see OperandType::kSplitBf16.
+  static void StoreSplit(const Reg (&x)[2], void* out) {
+    __m512i rounded[2], loss[2];
+    for (int i = 0; i < 2; ++i) {
+      rounded[i] = RoundToHigh(x[i]);
+      const __m512i high =
+          _mm512_and_si512(rounded[i], _mm512_set1_epi32(-65536));
+      loss[i] = RoundToHigh(_mm512_sub_ps(x[i], _mm512_castsi512_ps(high)));
+    }
+    std::byte* const bytes = static_cast<std::byte*>(out);
+    _mm512_storeu_si512(bytes, HighHalves(rounded));
+    _mm512_storeu_si512(bytes + 64, HighHalves(loss));
+  }
   // The low halves, multiplied in full.
   static Words MulLow(Words a, Words b) {
     return reinterpret_cast<Words>(_mm512_mul_epu32(
@@ -51,13 +77,22 @@ struct Avx512 {
   }
 
  private:
+  // The upper 16 bits are x rounded to bf16, for finite x.
+  static __m512i RoundToHigh(Reg x) {
+    return _mm512_add_epi32(_mm512_castps_si512(x), _mm512_set1_epi32(0x8000));
+  }
+  // The upper 16 bits of each word, in order.
+  static __m512i HighHalves(const __m512i (&words)[2]) {
+    constexpr uint32_t kFirst = 1 | 3 << 16, kNext = 4 | 4 << 16;
+    const __m512i index = _mm512_add_epi32(
+        _mm512_set1_epi32(kFirst),
+        _mm512_mullo_epi32(_mm512_set1_epi32(kNext),
+                           _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                                             11, 12, 13, 14, 15)));
+    return _mm512_permutex2var_epi16(words[0], index, words[1]);
+  }
   static __m512i Pairs(const uint32_t* p) { return _mm512_loadu_si512(p); }
 };
-
-void StoreBf16(uint16_t* p, __m256bh x) {
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p),
-                      reinterpret_cast<__m256i>(x));
-}
 
 // What rounding to bf16 took off; 0 where nothing finite is left to take.
 __m512 RoundingLoss(__m512 x, __m256bh rounded) {

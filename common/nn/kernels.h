@@ -166,14 +166,17 @@ struct AttendArgs {
   float* scratch = nullptr;  // [AttendScratch(args)]
 };
 
+inline int64_t AttendPages(const AttendArgs& args) {
+  return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens;
+}
+// Of a query's scores, in floats.
 inline int64_t AttendScoreStride(const AttendArgs& args) {
-  return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens *
-         kPageTokens;
+  return AttendPages(args) * kPageTokens;
 }
 // In floats; enough for all backends, one cache line to align it included.
 inline int64_t AttendScratch(const AttendArgs& args) {
-  return args.num_queries * 2 * (AttendScoreStride(args) + args.head_dim) +
-         kPageTokens * args.head_dim + 16;
+  return args.num_queries * (AttendScoreStride(args) + 2 * args.head_dim) +
+         (args.rows + 2 * kPageTokens) * (args.head_dim + 1) + 16;
 }
 
 // The largest of every kPanelOutputs numbers of a row, so that a search passes

@@ -83,7 +83,7 @@ const Kernels& AmxBf16Kernels() {
                                        .write_kv = WriteKvOfAnyHead,
                                        .copy_kv = CopyKvOfAnyHead,
                                        .attend = AttendWithAnyHead,
-                                       .attend_queries = 2 * kAmxRows,
+                                       .attend_queries = kAmxRows,
                                        .peaks = Peaks<Avx512>,
                                        .sum_exp = SumExp<Avx512>,
                                        .noise_ceilings = NoiseCeilings<Avx512>};

@@ -36,11 +36,18 @@ struct Portable {
     const Reg magic = Set(0x1.8p23f);
     return (x + magic) - magic;
   }
-  // 2^n of whole numbers -126 .. 127.
-  static Reg Pow2(Reg n) {
+  // x minus the whole number next to it.
+  static Reg Fraction(Reg x) { return Sub(x, Round(x)); }
+  // x 2^n for whole numbers n of -126 .. 127.
+  static Reg Scale(Reg x, Reg n) {
     using Ints = int32_t __attribute__((vector_size(16)));
-    return reinterpret_cast<Reg>((__builtin_convertvector(n, Ints) + 127)
-                                 << 23);
+    return x * reinterpret_cast<Reg>((__builtin_convertvector(n, Ints) + 127)
+                                     << 23);
+  }
+  // Zero from lane n on.
+  static Reg KeepFirst(Reg x, int64_t n) {
+    for (int64_t lane = n < 0 ? 0 : n; lane < kLanes; ++lane) x[lane] = 0;
+    return x;
   }
   static float Total(Reg x) { return (x[0] + x[2]) + (x[1] + x[3]); }
   static float Largest(Reg x) {

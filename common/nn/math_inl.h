@@ -29,7 +29,23 @@ typename V::Reg Exp(typename V::Reg x) {
   p = V::MulAdd(p, f, V::Set(1.6666665459e-1f));
   p = V::MulAdd(p, f, V::Set(5.0000001201e-1f));
   p = V::MulAdd(V::Mul(f, f), p, V::Add(f, V::Set(1.0f)));
-  return V::Mul(p, V::Pow2(n));
+  return V::Scale(p, n);
+}
+
+// 2^x within 2 units in the last place for -126 <= x <= 127, and as at -126
+// below. A NaN stays one. The polynomial is a minimax fit.
+template <typename V>
+typename V::Reg Exp2(typename V::Reg x) {
+  using Reg = typename V::Reg;
+  x = V::Max(V::Set(-126.0f), x);
+  const Reg f = V::Fraction(x);
+  Reg p = V::Set(1.3264727e-3f);
+  p = V::MulAdd(p, f, V::Set(9.6715130e-3f));
+  p = V::MulAdd(p, f, V::Set(5.5507336e-2f));
+  p = V::MulAdd(p, f, V::Set(2.4022242e-1f));
+  p = V::MulAdd(p, f, V::Set(6.9314700e-1f));
+  p = V::MulAdd(p, f, V::Set(1.0f));
+  return V::Scale(p, V::Sub(x, f));
 }
 
 // x / (1 + e^-t): SiLU with t = x.

@@ -101,14 +101,13 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
     return;
   }
   const int64_t chunks = (size + grain - 1) / grain;
-  ESPALIER_CHECK(chunks <= UINT32_MAX);
+  ESPALIER_CHECK(chunks <= UINT16_MAX);
   body_.store(&body, std::memory_order_relaxed);
   size_.store(size, std::memory_order_relaxed);
   grain_.store(grain, std::memory_order_relaxed);
-  chunks_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
   unfinished_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
   const uint64_t loop = (unclaimed_.load(std::memory_order_relaxed) >> 32) + 1;
-  unclaimed_.store(loop << 32 | static_cast<uint64_t>(chunks),
+  unclaimed_.store(loop << 32 | static_cast<uint64_t>(chunks) << 16,
                    std::memory_order_release);
   wake_ups_.fetch_add(1, std::memory_order_release);
   wake_ups_.notify_all();
@@ -122,14 +121,17 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
 }
 
 void ThreadPool::RunChunks(int64_t thread) {
+  const bool from_end = thread % 2 != 0;
   uint64_t state = unclaimed_.load(std::memory_order_acquire);
-  while (const uint32_t left = static_cast<uint32_t>(state)) {
+  for (;;) {
+    const int64_t first = state & 0xFFFF, end = state >> 16 & 0xFFFF;
+    if (first == end) return;
     const Body* body = body_.load(std::memory_order_relaxed);
     const int64_t size = size_.load(std::memory_order_relaxed);
     const int64_t grain = grain_.load(std::memory_order_relaxed);
-    const int64_t chunk =
-        int64_t{chunks_.load(std::memory_order_relaxed)} - left;
-    if (!unclaimed_.compare_exchange_weak(state, state - 1,
+    const int64_t chunk = from_end ? end - 1 : first;
+    const uint64_t rest = from_end ? state - (1 << 16) : state + 1;
+    if (!unclaimed_.compare_exchange_weak(state, rest,
                                           std::memory_order_acq_rel,
                                           std::memory_order_acquire)) {
       continue;

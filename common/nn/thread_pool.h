@@ -62,9 +62,12 @@ class ThreadPool {
   int64_t threads() const { return static_cast<int64_t>(workers_.size()) + 1; }
 
   // Cuts 0 .. size - 1 into chunks of `grain` (without workers: one chunk) and
-  // runs them all, in any order and on any thread. What happened before the
+  // runs them all, in any order and on any thread. Every other thread claims
+  // from the far end, so that neighbours, which may read the same, mostly share
+  // a cache. What happened before the
   // call is visible to the body, what the body did is visible after it.
-  // REQUIRES: grain >= 1; not called from a body; the body does not throw.
+  // REQUIRES: grain >= 1; at most 65535 chunks; not called from a body; the
+  // body does not throw.
   void ParallelFor(int64_t size, int64_t grain, Body body);
 
  private:
@@ -77,9 +80,9 @@ class ThreadPool {
   std::atomic<const Body*> body_{nullptr};
   std::atomic<int64_t> size_{0};
   std::atomic<int64_t> grain_{1};
-  std::atomic<uint32_t> chunks_{0};
 
-  // Number of the loop << 32 | chunks that nobody has claimed.
+  // Number of the loop << 32 | end << 16 | begin of the chunks that nobody has
+  // claimed.
   alignas(64) std::atomic<uint64_t> unclaimed_{0};
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // chunks of the loop
   alignas(64) std::atomic<uint32_t> wake_ups_{0};    // workers wait for change

@@ -104,8 +104,12 @@ struct OneLane {
   static Reg Max(Reg a, Reg b) { return a > b ? a : b; }
   static Reg MulAdd(Reg a, Reg b, Reg c) { return a * b + c; }
   static Reg Round(Reg x) { return std::nearbyint(x); }
-  static Reg Pow2(Reg n) { return std::exp2(n); }
+  static Reg Fraction(Reg x) { return x - Round(x); }
+  static Reg Scale(Reg x, Reg n) { return x * std::exp2(n); }
+  static Reg KeepFirst(Reg x, int64_t n) { return n > 0 ? x : 0; }
   static float Total(Reg x) { return x; }
+  static float Largest(Reg x) { return x; }
+  static void StoreSplit(const Reg (&x)[kAmxInputs], void* out);
   static Reg LowBf16(const uint32_t* p) {
     return Bf16ToFloat(static_cast<uint16_t>(*p));
   }
@@ -125,6 +129,13 @@ inline void PrepareModel(const PrepareArgs& a) {
   }
 }
 
+inline void OneLane::StoreSplit(const Reg (&x)[kAmxInputs], void* out) {
+  PrepareModel({.type = OperandType::kSplitBf16,
+                .x = x,
+                .inputs = kAmxInputs,
+                .out = out});
+}
+
 inline void LinearOnModel(const LinearArgs& a) {
   (a.operand == OperandType::kFloat32 ? Linear<OneLane>
                                       : AmxLinear<OneLane, ModelTiles>)(a);
@@ -142,7 +153,7 @@ inline const Kernels& AmxModelKernels() {
       .write_kv = WriteSplitKv<PrepareModel>,
       .copy_kv = CopySplitKv,
       .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,
-      .attend_queries = 2 * kAmxRows};
+      .attend_queries = kAmxRows};
   return kKernels;
 }
 
