@@ -70,7 +70,8 @@ void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
       tasks_.push_back({.sequence = &sequence,
                         .kv_head = kv_head,
                         .first_query = i,
-                        .num_queries = std::min(size, end - i)});
+                        .num_queries = std::min(size, end - i),
+                        .first_of_head = first});
     }
   }
 }
@@ -97,10 +98,24 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
   }
 }
 
+void NativeAttention::Run(int64_t index, const NativeLayer& layer,
+                          const float* qkv) {
+  FillCaches(index, layer, qkv);
+  pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
+                    [&](const nn::ThreadPool::Chunk& chunk) {
+                      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                        PrepareQueries(layer, tasks_[i], qkv);
+                        nn::AttendArgs args = ArgsOf(index, tasks_[i]);
+                        args.scratch = scratch_[chunk.thread].data();
+                        kernels_.attend(args);
+                      }
+                    });
+}
+
 // Keys and values of neighbours share cache lines, so one thread writes all
 // those of a page.
-template <typename Body>
-void NativeAttention::ForEachHeadRow(Body body) {
+void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
+                                 const float* qkv) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
     const int64_t begin = sequence.cached_rows;
     const int64_t first_page = begin / nn::kPageTokens;
@@ -116,36 +131,11 @@ void NativeAttention::ForEachHeadRow(Body body) {
       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
         const int64_t end = row_at(i / kv_heads_ + 1);
         for (int64_t row = row_at(i / kv_heads_); row < end; ++row) {
-          body(sequence, row, i % kv_heads_);
+          CacheRow(index, layer, sequence, row, i % kv_heads_, qkv);
         }
       }
     });
   }
-}
-
-void NativeAttention::Run(int64_t index, const NativeLayer& layer,
-                          const float* qkv) {
-  ForEachHeadRow(
-      [&](const NativePass::Sequence& sequence, int64_t row, int64_t kv_head) {
-        CacheRow(index, layer, sequence, row, kv_head, qkv);
-        PrepareQueries(layer, sequence, row, kv_head, qkv);
-      });
-  pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
-                    [&](const nn::ThreadPool::Chunk& chunk) {
-                      for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                        nn::AttendArgs args = ArgsOf(index, tasks_[i]);
-                        args.scratch = scratch_[chunk.thread].data();
-                        kernels_.attend(args);
-                      }
-                    });
-}
-
-void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
-                                 const float* qkv) {
-  ForEachHeadRow(
-      [&](const NativePass::Sequence& sequence, int64_t row, int64_t kv_head) {
-        CacheRow(index, layer, sequence, row, kv_head, qkv);
-      });
 }
 
 nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
@@ -154,13 +144,6 @@ nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
   return {.head_dim = head_dim_,
           .cos = cos_.data() + row * half,
           .sin = sin_.data() + row * half};
-}
-
-int64_t NativeAttention::QueryIndex(const NativePass::Sequence& sequence,
-                                    int64_t row, int64_t head) const {
-  const int64_t group = heads_ / kv_heads_;
-  return sequence.first_row * heads_ +
-         (head / group * sequence.rows() + row) * group + head % group;
 }
 
 void NativeAttention::PrepareHead(const std::vector<float>& norm,
@@ -192,18 +175,18 @@ void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
       {.key = rotation.out, .value = k + kv_heads_ * head_dim_});
 }
 
-void NativeAttention::PrepareQueries(const NativeLayer& layer,
-                                     const NativePass::Sequence& sequence,
-                                     int64_t row, int64_t kv_head,
+void NativeAttention::PrepareQueries(const NativeLayer& layer, const Task& task,
                                      const float* qkv) {
-  const int64_t pass_row = sequence.first_row + row;
-  const float* q = qkv + pass_row * (heads_ + 2 * kv_heads_) * head_dim_;
   const int64_t group = heads_ / kv_heads_;
-  nn::RotateArgs rotation = Rotation(pass_row);
-  rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
-  for (int64_t head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    rotation.x = q + head * head_dim_;
-    rotation.out = &queries_[QueryIndex(sequence, row, head) * head_dim_];
+  for (int64_t i = task.first_query; i < task.first_query + task.num_queries;
+       ++i) {
+    const int64_t of_head = i - task.first_of_head;
+    const int64_t row = task.sequence->first_row + of_head / group;
+    const int64_t head = task.kv_head * group + of_head % group;
+    nn::RotateArgs rotation = Rotation(row);
+    rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
+    rotation.x = qkv + (row * (heads_ + 2 * kv_heads_) + head) * head_dim_;
+    rotation.out = &queries_[i * head_dim_];
     PrepareHead(layer.q_norm, rotation);
   }
 }

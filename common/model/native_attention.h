@@ -40,25 +40,20 @@ class NativeAttention {
     int64_t kv_head = 0;
     int64_t first_query = 0;  // of queries_ and attend_queries_
     int64_t num_queries = 0;
+    int64_t first_of_head = 0;  // query of the sequence and K/V head
   };
 
   void AddSequence(const NativePass::Sequence& sequence, float* out);
   int64_t TaskSize(int64_t queries, int64_t group) const;
   void MakeAngles(const NativePass& pass);
-  template <typename Body>
-  void ForEachHeadRow(Body body);
   void CacheRow(int64_t index, const NativeLayer& layer,
                 const NativePass::Sequence& sequence, int64_t row,
                 int64_t kv_head, const float* qkv);
-  // Of the heads that share a K/V head.
-  void PrepareQueries(const NativeLayer& layer,
-                      const NativePass::Sequence& sequence, int64_t row,
-                      int64_t kv_head, const float* qkv);
+  void PrepareQueries(const NativeLayer& layer, const Task& task,
+                      const float* qkv);
   void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
   nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
   nn::RotateArgs Rotation(int64_t row) const;
-  int64_t QueryIndex(const NativePass::Sequence& sequence, int64_t row,
-                     int64_t head) const;
 
   const int64_t heads_;
   const int64_t kv_heads_;

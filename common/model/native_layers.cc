@@ -9,7 +9,7 @@ namespace {
 // them costs nothing.
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
-constexpr int64_t kOperandsPerChunk = 32;
+constexpr int64_t kOperandsPerChunk = 8;
 
 }  // namespace
 

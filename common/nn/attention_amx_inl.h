@@ -24,33 +24,41 @@ static_assert(kPageTokens == kAmxInputs && kPageTokens == 2 * kAmxColumns);
 using AmxPair = uint32_t __attribute__((may_alias));
 using AmxHalf = uint16_t __attribute__((may_alias));
 
+// Into pairs whose other halves are another slot's.
+inline void PutHalves(const AmxHalf* halves, int64_t slot, AmxPair* pairs) {
+  const int shift = slot % 2 * 16;
+  const AmxPair kept = AmxPair{0xFFFF0000} >> shift;
+  for (int64_t i = 0; i < kAmxInputs; ++i) {
+    pairs[i] = (pairs[i] & kept) | AmxPair{halves[i]} << shift;
+  }
+}
+
 // Keys: [2: rounded, loss][head_dim / 2][kPageTokens][2].
 // Values: [2][kPageTokens / 2][head_dim][2]. REQUIRES: whole tiles of head_dim.
 template <void (*Prepare)(const PrepareArgs&)>
 void WriteSplitKv(const KvPanels& page, int64_t slot, const float* key,
                   const float* value) {
-  AmxPair* const keys = reinterpret_cast<AmxPair*>(page.keys);
-  AmxHalf* const values = reinterpret_cast<AmxHalf*>(page.values);
   const int64_t panel = kPageTokens / 2 * page.head_dim;  // pairs
+  AmxPair* keys = reinterpret_cast<AmxPair*>(page.keys) + slot;
+  AmxPair* values =
+      reinterpret_cast<AmxPair*>(page.values) + slot / 2 * page.head_dim;
   alignas(64) AmxPair split[kAmxInputs];  // [2][kAmxInputs] bf16
+  const AmxHalf* const halves = reinterpret_cast<const AmxHalf*>(split);
   for (int64_t begin = 0; begin < page.head_dim; begin += kAmxInputs) {
     PrepareArgs args = {.type = OperandType::kSplitBf16,
                         .x = key + begin,
                         .inputs = kAmxInputs,
                         .out = split};
     Prepare(args);
-    for (int64_t i = 0; i < kAmxInputs; ++i) {
-      const int64_t part = i / kAmxColumns, pair = i % kAmxColumns;
-      keys[part * panel + (begin / 2 + pair) * kPageTokens + slot] = split[i];
+    for (int64_t i = 0; i < kAmxInputs / 2; ++i, keys += kPageTokens) {
+      keys[0] = split[i];
+      keys[panel] = split[kAmxInputs / 2 + i];
     }
     args.x = value + begin;
     Prepare(args);
-    const AmxHalf* const halves = reinterpret_cast<const AmxHalf*>(split);
-    for (int64_t i = 0; i < 2 * kAmxInputs; ++i) {
-      const int64_t part = i / kAmxInputs, dim = begin + i % kAmxInputs;
-      values[(part * panel + slot / 2 * page.head_dim + dim) * 2 + slot % 2] =
-          halves[i];
-    }
+    PutHalves(halves, slot, values);
+    PutHalves(halves + kAmxInputs, slot, values + panel);
+    values += kAmxInputs;
   }
 }
 

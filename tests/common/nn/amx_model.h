@@ -120,8 +120,8 @@ struct OneLane {
 
 inline void PrepareModel(const PrepareArgs& a) {
   const int64_t padded = PaddedInputs(a.inputs);
-  uint16_t* const out = static_cast<uint16_t*>(a.out);
-  std::fill_n(out, OperandBytes(a.type, a.inputs) / 2, uint16_t{0});
+  AmxHalf* const out = static_cast<AmxHalf*>(a.out);
+  std::memset(out, 0, OperandBytes(a.type, a.inputs));
   for (int64_t i = 0; i < a.inputs; ++i) {
     out[i] = FloatToBf16(a.x[i]);
     if (a.type == OperandType::kBf16) continue;
