@@ -35,10 +35,14 @@ void DecodeRound::Run(const Session& session, Then then) {
     return;
   }
   fanout_.Collect(
-      session, round_, ShareOf(budget_), Calls(),
+      session, round_, ShareOf(budget_), FirstCalls(),
       std::min(now + options_.draft_timeout, options_.verifier.deadline),
       [this, &session, now](DraftFanout::Drafts drafts) {
-        OnDrafts(session, now, std::move(drafts));
+        if (control_) {
+          CallFurther(session, now, std::move(drafts));
+        } else {
+          OnDrafts(session, now, std::move(drafts));
+        }
       });
 }
 
@@ -87,19 +91,33 @@ DraftBudget DecodeRound::ShareOf(DraftBudget budget) const {
   return budget;
 }
 
-std::vector<DraftCall> DecodeRound::Calls() const {
-  if (control_) return control_->Calls();
+std::vector<DraftCall> DecodeRound::FirstCalls() const {
+  if (control_) return control_->QuickCalls();
   return std::vector<DraftCall>(options_.drafters.size());
+}
+
+void DecodeRound::CallFurther(const Session& session, absl::Time asked,
+                              DraftFanout::Drafts drafts) {
+  trees_ = std::move(drafts.trees);
+  fanout_.CollectMore(session, ShareOf(budget_),
+                      control_->FurtherCalls(Merge(session.last_token())),
+                      [this, &session, asked](DraftFanout::Drafts all) {
+                        OnDrafts(session, asked, std::move(all));
+                      });
+}
+
+TokenTree DecodeRound::Merge(TokenId root) const {
+  return options_.policy->Merge({.root = root,
+                                 .trees = trees_,
+                                 .max_nodes = budget_.max_nodes,
+                                 .calibration = &calibration_});
 }
 
 void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
                            DraftFanout::Drafts drafts) {
   const absl::Time drafted = options_.scope->Now();
   trees_ = std::move(drafts.trees);
-  tree_ = options_.policy->Merge({.root = session.last_token(),
-                                  .trees = trees_,
-                                  .max_nodes = budget_.max_nodes,
-                                  .calibration = &calibration_});
+  tree_ = Merge(session.last_token());
   if (control_) control_->Cut(pass_costs_, tree_);
   result_.degraded = drafts.degraded;
   result_.draft_wait = drafted - asked;

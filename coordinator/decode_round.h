@@ -64,7 +64,11 @@ class DecodeRound {
   void Begin();
   DraftBudget BudgetFor(const Session& session) const;
   DraftBudget ShareOf(DraftBudget budget) const;  // of each drafter
-  std::vector<DraftCall> Calls() const;
+  std::vector<DraftCall> FirstCalls() const;
+  // Those that are worth asking on top of the drafts that are there.
+  void CallFurther(const Session& session, absl::Time asked,
+                   DraftFanout::Drafts drafts);
+  TokenTree Merge(TokenId root) const;  // of trees_
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);
   // From what has been emitted behind the last round's root.

@@ -23,6 +23,7 @@ struct DraftCall {
 
 // What one drafter did in a round.
 struct DrafterReturn {
+  DraftCall::Attention attention = DraftCall::Attention::kNone;
   // Tokens in a row that it foretold: in this round where its tree was used;
   // else where the text has just settled an earlier one.
   std::optional<int64_t> accepted;

@@ -36,31 +36,47 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   round_ = round;
   deadline_ = deadline;
   committed_length_ = session.length();
-  then_ = std::move(then);
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
-  for (int i = 0; i < num_drafters(); ++i) {
-    Branch& branch = branches_[i];
+  for (Branch& branch : branches_) {
+    branch.attention = DraftCall::Attention::kNone;
+    branch.foreseen = TakeForeseen(branch, session);
     branch.used = false;
     branch.waited.reset();
     branch.compute = absl::ZeroDuration();
-    branch.attention = AttentionFor(*branch.peer, calls[i]);
-    const bool foreseen = TakeForeseen(branch, session);
-    if (branch.attention == DraftCall::Attention::kNone) continue;
-    wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
-    if (foreseen) {
-      branch.waited = absl::ZeroDuration();
-      saw_answer_ = true;
-    } else if (branch.link.may_ask()) {
-      Ask(i, session, budget, calls[i], deadline);
-    } else if (!branch.link.quarantined()) {
-      branch.peer->metrics->Count(DraftOutcome::kSkipped);
-      saw_late_ = true;
+  }
+  CollectMore(session, budget, calls, std::move(then));
+}
+
+void DraftFanout::CollectMore(const Session& session, DraftBudget budget,
+                              absl::Span<const DraftCall> calls, Then then) {
+  ESPALIER_CHECK(then_ == nullptr);
+  then_ = std::move(then);
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (branches_[i].attention == DraftCall::Attention::kNone) {
+      Call(i, session, budget, calls[i]);
     }
   }
   if (num_awaited_ == 0) {
     Finish();
   } else {
     WaitFurther();
+  }
+}
+
+void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
+                       const DraftCall& call) {
+  Branch& branch = branches_[index];
+  branch.attention = AttentionFor(*branch.peer, call);
+  if (branch.attention == DraftCall::Attention::kNone) return;
+  wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
+  if (branch.foreseen) {
+    branch.waited = absl::ZeroDuration();
+    saw_answer_ = true;
+  } else if (branch.link.may_ask()) {
+    Ask(index, session, budget, call);
+  } else if (!branch.link.quarantined()) {
+    branch.peer->metrics->Count(DraftOutcome::kSkipped);
+    saw_late_ = true;
   }
 }
 
@@ -72,21 +88,21 @@ bool DraftFanout::TakeForeseen(Branch& branch, const Session& session) {
 }
 
 void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
-                      const DraftCall& call, absl::Time deadline) {
+                      const DraftCall& call) {
   Branch& branch = branches_[index];
   branch.awaited = branch.attention == DraftCall::Attention::kAwaited &&
                    branch.peer->health.worth_waiting_for();
   if (branch.awaited) ++num_awaited_;
   branch.patience = call.patience;
   branch.sent = scope_.Now();
-  branch.deadline = deadline;
+  branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
   branch.site = info ? info->site : 0;
   ProposeRequest request =
       branch.link.Ask(session, round_, budget, NewFeatures(branch));
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
-      std::move(request), deadline,
+      std::move(request), deadline_,
       scope_.Listen<Proposal>([this, index, round = round_](Proposal proposal) {
         OnPartial(index, round, std::move(proposal));
       }),
@@ -295,6 +311,7 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
   std::vector<DrafterReturn> returns;
   for (Branch& branch : branches_) {
     DrafterReturn& r = returns.emplace_back();
+    r.attention = branch.attention;
     r.waited = branch.waited;
     r.compute = branch.compute;
     r.site = branch.site;

@@ -59,6 +59,10 @@ class DraftFanout {
   void Collect(const Session& session, uint64_t round, DraftBudget budget,
                absl::Span<const DraftCall> calls, absl::Time deadline,
                Then then);
+  // For the same round, from drafters that had nothing to do in it so far;
+  // `then` gets what has come from all. REQUIRES: the last `then` ran.
+  void CollectMore(const Session& session, DraftBudget budget,
+                   absl::Span<const DraftCall> calls, Then then);
 
   // What a verification that is on its way may leave time for.
   struct Spare {
@@ -101,7 +105,8 @@ class DraftFanout {
     uint64_t site = 0;
     // Since the last Collect.
     DraftCall::Attention attention = DraftCall::Attention::kNone;
-    bool used = false;  // its tree went into the merge
+    bool foreseen = false;  // its tree was there before the round
+    bool used = false;      // its tree went into the merge
     // From `sent` to the answer or to giving up; zero for a tree drafted ahead.
     std::optional<absl::Duration> waited;
     absl::Duration compute;
@@ -110,8 +115,10 @@ class DraftFanout {
     Troubles troubles;
   };
 
+  void Call(int index, const Session& session, DraftBudget budget,
+            const DraftCall& call);
   void Ask(int index, const Session& session, DraftBudget budget,
-           const DraftCall& call, absl::Time deadline);
+           const DraftCall& call);
   bool TakeForeseen(Branch& branch, const Session& session);
   bool CanDraftAhead(const Branch& branch, uint64_t verifier_site) const;
   void AskAhead(int index, const Session& session);

@@ -7,18 +7,24 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr int64_t kFirstProbe = 2;      // round
-constexpr int64_t kRarestProbe = 16;    // every so many rounds
-constexpr int64_t kDwell = 4;           // rounds between two changes
-constexpr double kWorthAChange = 0.02;  // tokens a round
+constexpr int64_t kFirstProbe = 2;       // round
+constexpr int64_t kProbeSpacing = 3;     // rounds to the next, for each past
+constexpr int64_t kRarestProbe = 32;     // every so many rounds
+constexpr int64_t kDwell = 4;            // rounds between two changes
+constexpr double kWorthAChange = 0.02;   // tokens a round
+constexpr double kNextToNothing = 0.05;  // tokens
 
-// Of the drafters that are asked, leaving one out (-1: none).
-int64_t Reach(absl::Span<const DrafterReturn> returns,
-              absl::Span<const DraftWorth> worth, int without) {
+using Attention = DraftCall::Attention;
+
+// Of the drafters that the round stood still for, leaving one out (-1: none).
+int64_t Reach(absl::Span<const DrafterReturn> returns, int without) {
   int64_t reach = 0;
   for (int i = 0; i < static_cast<int>(returns.size()); ++i) {
-    if (i == without || !worth[i].asked || !returns[i].active) continue;
-    reach = std::max(reach, returns[i].accepted.value_or(0));
+    const DrafterReturn& r = returns[i];
+    if (i == without || r.attention != Attention::kAwaited || !r.active) {
+      continue;
+    }
+    reach = std::max(reach, r.accepted.value_or(0));
   }
   return reach;
 }
@@ -31,6 +37,14 @@ DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
       active_(worth_.size(), true),
       next_probe_(kFirstProbe) {}
 
+bool DrafterChoice::IsQuick(int drafter, double tokens_per_second) const {
+  return worth_[drafter].seconds.mean() * tokens_per_second <= kNextToNothing;
+}
+
+bool DrafterChoice::Surpasses(int drafter, double foretold) const {
+  return worth_[drafter].foretold.mean() > foretold;
+}
+
 absl::Duration DrafterChoice::Patience(int drafter,
                                        double tokens_per_second) const {
   if (tokens_per_second <= 0) return absl::InfiniteDuration();
@@ -42,22 +56,25 @@ void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           double tokens_per_second) {
   LearnTokens(returns);
   LearnSeconds(returns);
-  if (probes()) next_probe_ += std::min(round_, kRarestProbe);
+  if (probes()) next_probe_ += std::min(kProbeSpacing * round_, kRarestProbe);
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
 }
 
 void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
-  const int64_t reach = Reach(returns, worth_, -1);
+  const int64_t reach = Reach(returns, -1);
   for (int i = 0; i < num_drafters(); ++i) {
-    active_[i] = returns[i].active;
-    if (!active_[i]) continue;
-    if (worth_[i].asked) {
+    const DrafterReturn& r = returns[i];
+    active_[i] = r.active;
+    if (!r.active) continue;
+    if (r.attention == Attention::kAwaited) {
+      worth_[i].tokens.Observe(static_cast<double>(reach - Reach(returns, i)));
+    } else if (r.accepted) {
       worth_[i].tokens.Observe(
-          static_cast<double>(reach - Reach(returns, worth_, i)));
-    } else if (returns[i].accepted) {
-      worth_[i].tokens.Observe(static_cast<double>(
-          std::max<int64_t>(0, *returns[i].accepted - reach)));
+          static_cast<double>(std::max<int64_t>(0, *r.accepted - reach)));
+    }
+    if (r.accepted) {
+      worth_[i].foretold.Observe(static_cast<double>(*r.accepted));
     }
   }
 }

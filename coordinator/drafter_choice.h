@@ -14,8 +14,10 @@ namespace espalier::coordinator {
 // Which drafters a session asks: those whose tokens are worth the time that
 // they take, at the price of what the session emits in that time. One change at
 // a time, because who is worth asking depends on who else is asked. The others
-// are probed now and then, without waiting for them, to see whether they would
-// be. Lives on the executor.
+// are probed now and then, ever more rarely and without waiting for them, to
+// see whether they would be. Whoever answers in next to no time is asked first;
+// where that foretells enough, as in copied text, nobody else is. Lives on the
+// executor.
 class DrafterChoice {
  public:
   // `prior`: what other sessions found, by drafter of this one.
@@ -23,6 +25,10 @@ class DrafterChoice {
 
   // Of the round that begins.
   bool asks(int drafter) const { return worth_[drafter].asked; }
+  // Whether its answer costs next to nothing, as far as is known.
+  bool IsQuick(int drafter, double tokens_per_second) const;
+  // Whether it usually foretells more than so many tokens.
+  bool Surpasses(int drafter, double foretold) const;
   bool probes() const { return round_ == next_probe_; }
   // How long it may stand still for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;

@@ -1,12 +1,15 @@
 #include "coordinator/speculation_control.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "coordinator/node_budget.h"
 
 namespace espalier::coordinator {
 namespace {
+
+using Attention = DraftCall::Attention;
 
 constexpr double kMemory = 16;       // rounds
 constexpr double kPriorRounds = 4;   // that other sessions' experience is worth
@@ -19,9 +22,19 @@ std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
   for (int peer : peers) {
     DraftWorth& worth = prior.emplace_back(kind.worth[peer]);
     worth.tokens = worth.tokens.Recalled(kMemory, kPriorRounds);
+    worth.foretold = worth.foretold.Recalled(kMemory, kPriorRounds);
     worth.seconds = worth.seconds.Recalled(kMemory, kPriorRounds);
   }
   return prior;
+}
+
+// Accepted of a tree whose log_probs are chances of being emitted.
+double ExpectedTokens(const TokenTree& tree) {
+  double tokens = 0;
+  for (float chance : absl::MakeConstSpan(tree.log_probs).subspan(1)) {
+    tokens += std::exp(static_cast<double>(chance));
+  }
+  return tokens;
 }
 
 Pace Recall(Pace pace) {
@@ -49,14 +62,30 @@ double SpeculationControl::tokens_per_second() const {
   return pace_.tokens_per_second();
 }
 
-std::vector<DraftCall> SpeculationControl::Calls() const {
-  using Attention = DraftCall::Attention;
-  std::vector<DraftCall> calls(peers_.size());
-  for (int i = 0; i < static_cast<int>(calls.size()); ++i) {
-    calls[i].attention = choice_.asks(i)    ? Attention::kAwaited
-                         : choice_.probes() ? Attention::kAsked
-                                            : Attention::kNone;
-    calls[i].patience = choice_.Patience(i, tokens_per_second());
+DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
+  return {.attention = attention,
+          .patience = choice_.Patience(drafter, tokens_per_second())};
+}
+
+std::vector<DraftCall> SpeculationControl::QuickCalls() const {
+  std::vector<DraftCall> calls;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const bool asked =
+        choice_.asks(i) && choice_.IsQuick(i, tokens_per_second());
+    calls.push_back(Call(i, asked ? Attention::kAwaited : Attention::kNone));
+  }
+  return calls;
+}
+
+std::vector<DraftCall> SpeculationControl::FurtherCalls(
+    const TokenTree& at_hand) const {
+  const double foretold = ExpectedTokens(at_hand);
+  std::vector<DraftCall> calls;
+  for (int i = 0; i < num_drafters(); ++i) {
+    calls.push_back(Call(i, !choice_.Surpasses(i, foretold) ? Attention::kNone
+                            : choice_.asks(i)  ? Attention::kAwaited
+                            : choice_.probes() ? Attention::kAsked
+                                               : Attention::kNone));
   }
   return calls;
 }
@@ -92,6 +121,7 @@ void SpeculationControl::Learn(const Round& round) {
     DraftWorth& known = kind_.worth[peers_[i]];
     known.asked = found.asked;
     known.tokens.Observe(found.tokens.mean());
+    known.foretold.Observe(found.foretold.mean());
     known.seconds.Observe(found.seconds.mean());
   }
 }

@@ -27,8 +27,12 @@ class SpeculationControl {
   SpeculationControl(const SpeculationControl&) = delete;
   SpeculationControl& operator=(const SpeculationControl&) = delete;
 
-  // Of the round that begins, by drafter.
-  std::vector<DraftCall> Calls() const;
+  // Of the round that begins, by drafter: first those whose answers cost next
+  // to nothing,
+  std::vector<DraftCall> QuickCalls() const;
+  // then those of the others that usually foretell more than what these did.
+  // at_hand: of a policy that foresees.
+  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
   // Nodes that a drafter is to draft, of `limit` at most: what the last rounds
   // paid for, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
@@ -45,6 +49,9 @@ class SpeculationControl {
 
  private:
   double tokens_per_second() const;
+  DraftCall Call(int drafter, DraftCall::Attention attention) const;
+
+  int num_drafters() const { return static_cast<int>(peers_.size()); }
 
   SpeculationRecord& record_;
   SpeculationRecord::Kind& kind_;

@@ -13,10 +13,13 @@ namespace espalier::coordinator {
 // What asking a drafter brings and costs a round.
 struct DraftWorth {
   explicit DraftWorth(double memory)
-      : tokens(memory, kHopefulTokens, 1), seconds(memory) {}
+      : tokens(memory, kHopefulTokens, 1),
+        foretold(memory, kHopefulTokens, 1),
+        seconds(memory) {}
 
-  RunningMean tokens;   // accepted that no other asked drafter foretold
-  RunningMean seconds;  // of the round's wait, as its share of it
+  RunningMean tokens;    // accepted that no other asked drafter foretold
+  RunningMean foretold;  // accepted, whoever else foretold them
+  RunningMean seconds;   // of the round's wait, as its share of it
   bool asked = true;
 
  private:

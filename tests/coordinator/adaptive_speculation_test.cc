@@ -1,6 +1,8 @@
 // Where the strategy "budgeted" is free to choose, it spends time where it
 // brings tokens. On a clock that stands still while code runs, so that the
 // times below are sums of the peers' delays.
+#include <algorithm>
+
 #include "tests/coordinator/toy_cluster.h"
 
 namespace espalier::coordinator {
@@ -80,6 +82,28 @@ TEST_F(AdaptiveSpeculationTest, RowsThatCostMuchAreNotSpent) {
                            {.rows = 64, .time = 64 * kPass}};
   EXPECT_GT(RunTwice(cheap).spec.mean_acceptance_length(), 6);
   EXPECT_LT(RunTwice(dear).spec.num_draft_tokens, kTokens / 10);
+}
+
+// As prompt lookup does where the text copies its prompt.
+TEST_F(AdaptiveSpeculationTest, WhatAQuickOneForetellsNobodyElseIsAsked) {
+  ToyCluster cluster(2);
+  const auto is_copied = [](const std::vector<TokenId>& text) {
+    return text.size() / 50 % 2 == 0;
+  };
+  cluster.drafters[0]->DraftBy([&](const auto& text, const auto& budget) {
+    return is_copied(text) ? cluster.target.PerfectChain(text, budget.max_depth)
+                           : TokenTree::RootOnly(text.back());
+  });
+  int asked_in_copies = 0, asked_elsewhere = 0;
+  cluster.drafters[1]->Behave({.delay = absl::Milliseconds(2)});
+  cluster.drafters[1]->DraftBy([&](const auto& text, const auto& budget) {
+    ++(is_copied(text) ? asked_in_copies : asked_elsewhere);
+    return cluster.target.PerfectChain(text,
+                                       std::min<int64_t>(3, budget.max_depth));
+  });
+  RunTwice(cluster);
+  EXPECT_LT(asked_in_copies, asked_elsewhere / 10);
+  EXPECT_GT(asked_elsewhere, kTokens / 5);
 }
 
 TEST_F(AdaptiveSpeculationTest, DrafterThatBecomesGoodIsFound) {

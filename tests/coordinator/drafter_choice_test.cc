@@ -30,6 +30,8 @@ class Rounds {
         r.site = habits[d].site;
         if (!choice.asks(d) && !choice.probes()) continue;
         ++num_asked;
+        r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
+                                     : DraftCall::Attention::kAsked;
         r.accepted = habits[d].accepted;
         r.waited = habits[d].takes;
         r.compute = habits[d].takes;
@@ -76,7 +78,7 @@ TEST(DrafterChoiceTest, SwitchesSpeculationOffAndOn) {
   rounds.Run(50);
   EXPECT_FALSE(rounds.choice.asks(0));
   rounds.habits[0].accepted = 3;
-  rounds.Run(100);
+  rounds.Run(150);
   EXPECT_TRUE(rounds.choice.asks(0));
 }
 
@@ -85,7 +87,35 @@ TEST(DrafterChoiceTest, ProbesRarely) {
   rounds.Run(50);
   rounds.num_asked = 0;
   rounds.Run(160);
-  EXPECT_EQ(rounds.num_asked, 10);
+  EXPECT_EQ(rounds.num_asked, 5);
+}
+
+TEST(DrafterChoiceTest, QuickIsWhoCostsNextToNothing) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Microseconds(300)},
+                 {.accepted = 3, .takes = absl::Milliseconds(5)}});
+  EXPECT_TRUE(rounds.choice.IsQuick(1, kPrice)) << "nothing is known yet";
+  rounds.Run(1);
+  EXPECT_TRUE(rounds.choice.IsQuick(0, kPrice));
+  EXPECT_FALSE(rounds.choice.IsQuick(1, kPrice));
+  EXPECT_FALSE(rounds.choice.IsQuick(0, 10 * kPrice)) << "time is dearer";
+}
+
+TEST(DrafterChoiceTest, SurpassesWhatItUsuallyForetells) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  EXPECT_TRUE(rounds.choice.Surpasses(0, 1.9));
+  EXPECT_FALSE(rounds.choice.Surpasses(0, 2.1));
+}
+
+// Where others sufficed it was not asked, which says nothing against it.
+TEST(DrafterChoiceTest, RoundsWithoutACallAreNotCounted) {
+  DrafterChoice choice({DraftWorth(16), DraftWorth(16)});
+  const DrafterReturn copied = {.attention = DraftCall::Attention::kAwaited,
+                                .accepted = 8};
+  const double tokens = choice.worth()[1].tokens.mean();
+  for (int i = 0; i < 50; ++i) choice.Learn({copied, {}}, kPrice);
+  EXPECT_EQ(choice.worth()[1].tokens.mean(), tokens);
+  EXPECT_TRUE(choice.asks(1));
 }
 
 TEST(DrafterChoiceTest, PatienceIsWhatTheTokensAreWorth) {
