@@ -46,11 +46,13 @@ double Calibration::OwnChance(const TokenTrie::Opinion& opinion,
   return Clamp(said * here.Factor(drafter.all.Factor(1)));
 }
 
-size_t Calibration::CellOf(const TokenTrie::Node& node, int num_voices) {
-  const size_t proposers = std::min<size_t>(node.opinions.size(), kMaxCount);
-  // Twins may hide whom a drafter ranked first.
-  const int voices = std::clamp(num_voices, 1, kMaxCount);
-  return (proposers - 1) * kMaxCount + voices - 1;
+Calibration::Agreement& Calibration::AgreementOn(const TokenTrie::Node& node,
+                                                 int num_voices) {
+  uint64_t proposers = 0;
+  for (const TokenTrie::Opinion& opinion : node.opinions) {
+    proposers |= uint64_t{1} << opinion.peer;
+  }
+  return agreement_[{proposers, num_voices}];
 }
 
 void Calibration::LearnOpinion(const TokenTrie::Opinion& opinion, int32_t depth,
@@ -77,8 +79,7 @@ double SessionCalibration::Chance(const TokenTrie& trie, int32_t node,
                                   int32_t parent) const {
   const double best = BestChance(trie.node(node));
   const Calibration::Agreement& agreement =
-      shared_.agreement_[Calibration::CellOf(trie.node(node),
-                                             trie.NumVoices(parent))];
+      shared_.AgreementOn(trie.node(node), trie.NumVoices(parent));
   return Clamp(
       best * agreement.by_best[SureBand(best)].Factor(agreement.all.Factor(1)));
 }
@@ -101,8 +102,7 @@ void SessionCalibration::LearnNode(const TokenTrie& trie, int32_t index,
                                    int num_voices, bool came_true) {
   const TokenTrie::Node& node = trie.node(index);
   const double best = BestChance(node);
-  Calibration::Agreement& agreement =
-      shared_.agreement_[Calibration::CellOf(node, num_voices)];
+  Calibration::Agreement& agreement = shared_.AgreementOn(node, num_voices);
   agreement.all.Observe(best, came_true);
   agreement.by_best[SureBand(best)].Observe(best, came_true);
   for (const TokenTrie::Opinion& opinion : node.opinions) {

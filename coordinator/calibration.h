@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
 
 #include "absl/types/span.h"
 #include "common/spec/types.h"
@@ -32,8 +33,9 @@ class HitRatio {
 // target emitted where they had proposed something, chosen or not. In two
 // steps, because drafters err in their own ways and are wrong together:
 //   a drafter's word, by drafter, then by its depth and rank in its tree;
-//   the best of those words, by how many of the drafters that went on behind
-//   the parent proposed the token, then by how sure the best is.
+//   the best of those words, by who proposed the token and how many drafters
+//   went on behind the parent, then by how sure the best is: that a good
+//   drafter is alone with a token says something else than that a poor one is.
 // Each step is a ratio of what happened to what was foretold. One for greedy
 // and one for sampled requests; see SessionCalibration. Lives on the executor.
 class Calibration {
@@ -48,7 +50,6 @@ class Calibration {
   static constexpr int kDepthBands = 6;
   static constexpr int kRankBands = 4;
   static constexpr int kSureBands = 5;
-  static constexpr int kMaxCount = 8;  // more drafters count as so many
 
   struct Drafter {
     HitRatio all;
@@ -59,15 +60,16 @@ class Calibration {
     std::array<HitRatio, kSureBands> by_best;
   };
 
-  // Where in agreement_ a node is whose parent has so many voices.
-  static size_t CellOf(const TokenTrie::Node& node, int num_voices);
+  // Of a node whose parent has so many voices.
+  Agreement& AgreementOn(const TokenTrie::Node& node, int num_voices);
   // What a drafter's word has been worth to all sessions.
   double OwnChance(const TokenTrie::Opinion& opinion, int32_t depth) const;
   void LearnOpinion(const TokenTrie::Opinion& opinion, int32_t depth,
                     bool came_true);
 
-  std::map<int, Drafter> drafters_;                         // by peer
-  std::array<Agreement, kMaxCount * kMaxCount> agreement_;  // see CellOf
+  std::map<int, Drafter> drafters_;  // by peer
+  // By the peers that proposed the node, a bit each, and the number of voices.
+  std::map<std::pair<uint64_t, int>, Agreement> agreement_;
 };
 
 // The same for one session, whose text may be easier or harder for a drafter

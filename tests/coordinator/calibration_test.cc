@@ -119,6 +119,22 @@ TEST(CalibrationTest, AgreementCountsForMore) {
   EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 1), 0.3, 0.1);
 }
 
+TEST(CalibrationTest, WhoIsAloneWithATokenCounts) {
+  std::mt19937_64 random(4);
+  Calibration shared;
+  SessionCalibration calibration(&shared);
+  // Both are right every other time; where they differ, drafter 0 is.
+  const Round agree({OneGuess(1, 0.5), OneGuess(1, 0.5)});
+  const Round differ({OneGuess(1, 0.5), OneGuess(2, 0.5)});
+  for (int i = 0; i < 2000; ++i) {
+    const double u = std::uniform_real_distribution<>(0, 1)(random);
+    calibration.Learn(agree.trie(), {{u < 0.5 ? 1 : 3}});
+    calibration.Learn(differ.trie(), {{u < 0.5 ? 1 : u < 0.55 ? 2 : 3}});
+  }
+  EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 1), 0.5, 0.1);
+  EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 2), 0.05, 0.05);
+}
+
 TEST(CalibrationTest, ForgetsWhatIsLongPast) {
   Calibration shared;
   SessionCalibration calibration(&shared);
