@@ -30,10 +30,18 @@ struct AmxBlock {
   int64_t x_stride = 0;          // bytes
   int64_t inputs = 0;            // padded
   const std::byte* panel = nullptr;
-  // Fetched meanwhile: so many lines in every step.
+  // Fetched meanwhile: so many lines in every step, into the first-level cache
+  // or the second.
   const std::byte* fetch = nullptr;
   int64_t fetch_lines = 0;
+  bool fetch_near = false;
 };
+
+inline void FetchStep(const AmxBlock& block, const std::byte*& line) {
+  for (int64_t i = 0; i < block.fetch_lines; ++i, line += kAmxRowBytes) {
+    block.fetch_near ? __builtin_prefetch(line) : Fetch(line);
+  }
+}
 
 // Sums of a block whose epilogue is still due. It is taken row by row in the
 // steps of the block that follows, so that the fetching never pauses.
@@ -91,10 +99,7 @@ void MultiplyBlock(const AmxBlock& block, AmxEpilogue<V>& due, float* sums,
   const std::byte* weights = block.panel;
   const std::byte* fetch = block.fetch;
   for (int64_t k = 0; k < block.inputs; k += kAmxInputs) {
-    for (int64_t line = 0; line < block.fetch_lines; ++line) {
-      Fetch(fetch);
-      fetch += kAmxRowBytes;
-    }
+    FetchStep(block, fetch);
     Tiles::template Load<kWeights>(weights, kPairBytes);
     Tiles::template Load<kWeights2>(weights + kAmxRowBytes, kPairBytes);
     Tiles::template Load<kRows>(x, block.x_stride);
@@ -120,13 +125,15 @@ void MultiplyBlock(const AmxBlock& block, AmxEpilogue<V>& due, float* sums,
 }
 
 // One block fetches shortly ahead of itself. Several share the next panel, so
-// that memory is as busy as the tiles.
+// that memory is as busy as the tiles; it is more than the first-level cache
+// has room for.
 inline void FetchDuring(int64_t index, int64_t blocks, int64_t panel_bytes,
                         AmxBlock& block) {
   const int64_t step_lines = kAmxStepBytes / kAmxRowBytes;
   block.fetch_lines = (step_lines + blocks - 1) / blocks;
   const int64_t share =
       block.inputs / kAmxInputs * block.fetch_lines * kAmxRowBytes;
+  block.fetch_near = blocks == 1;
   block.fetch =
       block.panel + (blocks == 1 ? kFetchAhead : panel_bytes + index * share);
 }

@@ -27,7 +27,9 @@ constexpr char kUsage[] =
 Loads the target and times its forward pass by rows (tree nodes) and threads,
 with the logits of all rows; then plain decoding and prefill. Peak memory is the
 process's, up to the end of loading. The floor is the machine's own: the time to
-read memory of the weights' size once.)";
+read memory of the weights' size once. Passes and reading take turns. ms: the
+fastest; x floor, x first: against the floor and the first pass of the same
+turn, the median.)";
 
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
@@ -99,8 +101,9 @@ void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
              static_cast<double>(load.weight_bytes) / 1e6, load.seconds,
              static_cast<double>(load.peak_bytes) / 1e6,
              static_cast<double>(load.base_bytes) / 1e6)
-      << absl::StrFormat("%6s %8s %10s %10s %12s\n", "rows", "threads", "ms",
-                         "GB/s", "GFLOP/s");
+      << absl::StrFormat("%6s %8s %10s %10s %12s %10s %10s\n", "rows",
+                         "threads", "ms", "GB/s", "GFLOP/s", "x floor",
+                         "x first");
 }
 
 void Print(const ForwardCost& cost, int64_t threads, bool json,
@@ -110,29 +113,28 @@ void Print(const ForwardCost& cost, int64_t threads, bool json,
                                   {"threads", threads},
                                   {"ms", cost.ms},
                                   {"gb_per_s", cost.gb_per_s},
-                                  {"gflop_per_s", cost.gflop_per_s}}
+                                  {"gflop_per_s", cost.gflop_per_s},
+                                  {"times_floor", cost.times_floor},
+                                  {"times_first", cost.times_first}}
         << std::endl;
   } else {
-    out << absl::StrFormat("%6d %8d %10.2f %10.1f %12.1f", cost.rows, threads,
-                           cost.ms, cost.gb_per_s, cost.gflop_per_s)
+    out << absl::StrFormat("%6d %8d %10.2f %10.1f %12.1f %10.2f %10.2f",
+                           cost.rows, threads, cost.ms, cost.gb_per_s,
+                           cost.gflop_per_s, cost.times_floor, cost.times_first)
         << std::endl;
   }
 }
 
-void PrintFloor(const ModelInfo& info, int64_t threads, bool json,
+void PrintFloor(const ForwardCosts& costs, int64_t threads, bool json,
                 std::ostream& out) {
-  const double gb_per_s = MeasureReadSpeed(info.weight_bytes, threads);
-  const double ms =
-      static_cast<double>(info.weight_bytes) / gb_per_s / 1e9 * 1e3;
   if (json) {
-    out << nlohmann::ordered_json{{"read_floor_ms", ms},
+    out << nlohmann::ordered_json{{"read_floor_ms", costs.floor_ms},
                                   {"threads", threads},
-                                  {"gb_per_s", gb_per_s},
-                                  {"weight_bytes", info.weight_bytes}}
+                                  {"gb_per_s", costs.floor_gb_per_s}}
         << std::endl;
   } else {
-    out << absl::StrFormat("%6s %8d %10.2f %10.1f", "floor", threads, ms,
-                           gb_per_s)
+    out << absl::StrFormat("%6s %8d %10.2f %10.1f", "floor", threads,
+                           costs.floor_ms, costs.floor_gb_per_s)
         << std::endl;
   }
 }
@@ -169,17 +171,22 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
   LoadCost load;
   ASSIGN_OR_RETURN(auto model, TimedLoad(options, load));
   const ModelInfo& info = model->info();
-  PrintHead(info, load, flags.context, flags.json, context.out);
   for (uint32_t rows : flags.rows) {
     if (rows < 1 || rows > info.max_rows) {
       return absl::InvalidArgumentError(
           absl::StrCat("--rows: ", rows, " is not in 1 .. ", info.max_rows));
     }
-    ASSIGN_OR_RETURN(const ForwardCost cost,
-                     MeasureForward(*model, rows, flags.context));
+  }
+  PrintHead(info, load, flags.context, flags.json, context.out);
+  ASSIGN_OR_RETURN(
+      const ForwardCosts costs,
+      MeasureForward(*model,
+                     std::vector<int64_t>(flags.rows.begin(), flags.rows.end()),
+                     flags.context));
+  for (const ForwardCost& cost : costs.passes) {
     Print(cost, info.threads, flags.json, context.out);
   }
-  PrintFloor(info, info.threads, flags.json, context.out);
+  PrintFloor(costs, info.threads, flags.json, context.out);
   ASSIGN_OR_RETURN(const DecodingSpeed speed,
                    MeasureDecoding(*model, flags.context));
   Print(speed, info.threads, flags.json, context.out);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iterator>
-#include <limits>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -20,7 +20,7 @@ namespace espalier::local {
 namespace {
 
 constexpr absl::Duration kMeasureFor = absl::Seconds(1);
-constexpr int kMinRepetitions = 5;
+constexpr int kMinTurns = 5;
 constexpr int64_t kPrefillChunk = 128;
 constexpr int64_t kDecodedTokens = 32;
 
@@ -46,17 +46,35 @@ double FlopPerRow(const ModelConfig& c, int64_t context) {
               hidden * static_cast<double>(c.vocab_size));
 }
 
-// The least time of a repeated action, in seconds.
-template <typename Action>
-absl::StatusOr<double> Fastest(Action action) {
-  double fastest = std::numeric_limits<double>::infinity();
-  const absl::Time end = absl::Now() + kMeasureFor;
-  for (int i = 0; i < kMinRepetitions || absl::Now() < end; ++i) {
-    const absl::Time start = absl::Now();
-    RETURN_IF_ERROR(action());
-    fastest = std::min(fastest, absl::ToDoubleSeconds(absl::Now() - start));
+// Seconds by action and turn.
+using Turns = std::vector<std::vector<double>>;
+using Action = std::function<absl::Status()>;
+
+// The actions one after another, again and again.
+absl::StatusOr<Turns> TakeTurns(absl::Span<const Action> actions) {
+  Turns turns(actions.size());
+  const absl::Time end =
+      absl::Now() + kMeasureFor * static_cast<double>(actions.size());
+  for (int turn = 0; turn < kMinTurns || absl::Now() < end; ++turn) {
+    for (size_t i = 0; i < actions.size(); ++i) {
+      const absl::Time start = absl::Now();
+      RETURN_IF_ERROR(actions[i]());
+      turns[i].push_back(absl::ToDoubleSeconds(absl::Now() - start));
+    }
   }
-  return fastest;
+  return turns;
+}
+
+double Fastest(const std::vector<double>& seconds) {
+  return *std::min_element(seconds.begin(), seconds.end());
+}
+
+double MedianRatio(absl::Span<const double> one, absl::Span<const double> by) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < one.size(); ++i) ratios.push_back(one[i] / by[i]);
+  const auto middle = ratios.begin() + std::ssize(ratios) / 2;
+  std::nth_element(ratios.begin(), middle, ratios.end());
+  return *middle;
 }
 
 // Commits `next` and replaces it with the token after it.
@@ -88,80 +106,113 @@ uint64_t ReadAll(absl::Span<const uint64_t> words) {
   return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
 }
 
-}  // namespace
+// Memory that some threads read together.
+class ReadAction {
+ public:
+  ReadAction(int64_t bytes, int64_t threads)
+      : block_(nn::AllocateHugePages(bytes)),
+        memory_(reinterpret_cast<uint64_t*>(block_.get()),
+                bytes / static_cast<int64_t>(sizeof(uint64_t))),
+        threads_(threads) {
+    std::fill(memory_.begin(), memory_.end(), 1);
+  }
 
-absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
-                                           int64_t context) {
-  const ModelConfig& config = model.info().config;
-  const CacheId cache = model.NewSequence();
-  const absl::Cleanup release = [&] { model.Release(cache); };
-  RETURN_IF_ERROR(Prefill(model, cache, SomeTokens(context, config.vocab_size),
-                          std::min(kPrefillChunk, model.info().max_rows))
-                      .status());
-  const std::vector<TokenId> tokens = SomeTokens(rows, config.vocab_size);
-  std::vector<int32_t> parents(rows, 0);  // children of the first row
-  parents[0] = kPrefixParent;
-  const SequenceRows batch[] = {{.cache = cache,
-                                 .tokens = tokens,
-                                 .parents = parents,
-                                 .num_logit_rows = rows}};
-  ASSIGN_OR_RETURN(const double seconds, Fastest([&]() -> absl::Status {
-                     return model.Forward(batch).status();
-                   }));
-  return ForwardCost{
-      .rows = rows,
-      .ms = seconds * 1e3,
-      .gb_per_s =
-          static_cast<double>(model.info().weight_bytes) / seconds / 1e9,
-      .gflop_per_s = FlopPerRow(config, context) * static_cast<double>(rows) /
-                     seconds / 1e9};
-}
-
-absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,
-                                              int64_t context) {
-  const int64_t vocab_size = model.info().config.vocab_size;
-  const std::vector<TokenId> prompt = SomeTokens(context, vocab_size);
-  const CacheId cache = model.NewSequence();
-  const absl::Cleanup release = [&] { model.Release(cache); };
-  ASSIGN_OR_RETURN(const double prefill, Fastest([&]() -> absl::Status {
-                     model.Truncate(cache, 0);
-                     return Prefill(
-                                model, cache, prompt,
-                                std::min(kPrefillChunk, model.info().max_rows))
-                         .status();
-                   }));
-  TokenId next = 0;
-  const DrawRequest greedy;
-  ASSIGN_OR_RETURN(const double decode, Fastest([&]() -> absl::Status {
-                     model.Truncate(cache, context);
-                     for (int64_t i = 0; i < kDecodedTokens; ++i) {
-                       RETURN_IF_ERROR(DecodeOne(model, cache, greedy, next));
-                     }
-                     return absl::OkStatus();
-                   }));
-  return DecodingSpeed{
-      .plain_tokens_per_s = static_cast<double>(kDecodedTokens) / decode,
-      .prefill_tokens_per_s = static_cast<double>(context) / prefill};
-}
-
-double MeasureReadSpeed(int64_t bytes, int64_t threads) {
-  const nn::HugePageBlock block = nn::AllocateHugePages(bytes);
-  const absl::Span<uint64_t> memory(reinterpret_cast<uint64_t*>(block.get()),
-                                    bytes / sizeof(uint64_t));
-  std::fill(memory.begin(), memory.end(), 1);
-  std::atomic<uint64_t> total = 0;  // keeps the reads from being dropped
-  const auto seconds = Fastest([&]() -> absl::Status {
+  absl::Status operator()() {
     std::vector<std::thread> readers;
-    const size_t share = memory.size() / threads;
-    for (int64_t i = 0; i < threads; ++i) {
-      readers.emplace_back([&, part = memory.subspan(i * share, share)] {
-        total += ReadAll(part);
+    const size_t share = memory_.size() / threads_;
+    for (int64_t i = 0; i < threads_; ++i) {
+      readers.emplace_back([&, part = memory_.subspan(i * share, share)] {
+        total_ += ReadAll(part);
       });
     }
     for (std::thread& reader : readers) reader.join();
     return absl::OkStatus();
-  });
-  return static_cast<double>(bytes) / *seconds / 1e9;
+  }
+
+ private:
+  const nn::HugePageBlock block_;
+  const absl::Span<uint64_t> memory_;
+  const int64_t threads_;
+  std::atomic<uint64_t> total_ = 0;  // keeps the reads from being dropped
+};
+
+// A pass over some rows behind the sequence, which stays as it is.
+Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows) {
+  std::vector<int32_t> parents(rows, 0);  // children of the first row
+  parents[0] = kPrefixParent;
+  return [&model, cache, rows, parents,
+          tokens = SomeTokens(rows, model.info().config.vocab_size)] {
+    const SequenceRows batch[] = {{.cache = cache,
+                                   .tokens = tokens,
+                                   .parents = parents,
+                                   .num_logit_rows = rows}};
+    return model.Forward(batch).status();
+  };
+}
+
+absl::Status PrefillSome(LanguageModel& model, CacheId cache, int64_t tokens) {
+  return Prefill(model, cache,
+                 SomeTokens(tokens, model.info().config.vocab_size),
+                 std::min(kPrefillChunk, model.info().max_rows))
+      .status();
+}
+
+}  // namespace
+
+absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
+                                            absl::Span<const int64_t> rows,
+                                            int64_t context) {
+  const ModelInfo& info = model.info();
+  const CacheId cache = model.NewSequence();
+  const absl::Cleanup release = [&] { model.Release(cache); };
+  RETURN_IF_ERROR(PrefillSome(model, cache, context));
+  ReadAction read(info.weight_bytes, info.threads);
+  std::vector<Action> actions = {[&read] { return read(); }};
+  for (int64_t some : rows) {
+    actions.push_back(ForwardAction(model, cache, some));
+  }
+  ASSIGN_OR_RETURN(const Turns turns, TakeTurns(actions));
+  const double bytes = static_cast<double>(info.weight_bytes);
+  ForwardCosts costs = {.floor_ms = Fastest(turns[0]) * 1e3,
+                        .floor_gb_per_s = bytes / Fastest(turns[0]) / 1e9};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<double>& mine = turns[1 + i];
+    const double seconds = Fastest(mine);
+    const double flop =
+        FlopPerRow(info.config, context) * static_cast<double>(rows[i]);
+    costs.passes.push_back({.rows = rows[i],
+                            .ms = seconds * 1e3,
+                            .gb_per_s = bytes / seconds / 1e9,
+                            .gflop_per_s = flop / seconds / 1e9,
+                            .times_floor = MedianRatio(mine, turns[0]),
+                            .times_first = MedianRatio(mine, turns[1])});
+  }
+  return costs;
+}
+
+absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,
+                                              int64_t context) {
+  const CacheId cache = model.NewSequence();
+  const absl::Cleanup release = [&] { model.Release(cache); };
+  TokenId next = 0;
+  const DrawRequest greedy;
+  const Action actions[] = {
+      [&] {
+        model.Truncate(cache, 0);
+        return PrefillSome(model, cache, context);
+      },
+      [&]() -> absl::Status {
+        model.Truncate(cache, context);
+        for (int64_t i = 0; i < kDecodedTokens; ++i) {
+          RETURN_IF_ERROR(DecodeOne(model, cache, greedy, next));
+        }
+        return absl::OkStatus();
+      }};
+  ASSIGN_OR_RETURN(const Turns turns, TakeTurns(actions));
+  return DecodingSpeed{
+      .plain_tokens_per_s =
+          static_cast<double>(kDecodedTokens) / Fastest(turns[1]),
+      .prefill_tokens_per_s = static_cast<double>(context) / Fastest(turns[0])};
 }
 
 }  // namespace espalier::local

@@ -2,8 +2,10 @@
 #define ESPALIER_COORDINATOR_LOCAL_FORWARD_COST_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/language_model.h"
 
 namespace espalier::local {
@@ -15,11 +17,25 @@ struct ForwardCost {
   double ms = 0;           // the fastest of many
   double gb_per_s = 0;     // weights read, once a pass
   double gflop_per_s = 0;  // of the matrix products and the attention
+  // Its time against that of others in the same turn, the median of all turns.
+  double times_floor = 0;
+  double times_first = 0;
 };
 
-// Times a loaded model. Errors are the model's.
-absl::StatusOr<ForwardCost> MeasureForward(LanguageModel& model, int64_t rows,
-                                           int64_t context);
+struct ForwardCosts {
+  std::vector<ForwardCost> passes;  // by entry of `rows`
+  // To read memory of the weights' size with the model's threads: no pass can
+  // be faster.
+  double floor_ms = 0;
+  double floor_gb_per_s = 0;
+};
+
+// Times a loaded model; passes and the reading of memory take turns, so that
+// all of them see the machine as it is. Errors are the model's.
+// REQUIRES: rows is not empty.
+absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
+                                            absl::Span<const int64_t> rows,
+                                            int64_t context);
 
 struct DecodingSpeed {
   double plain_tokens_per_s = 0;    // one row a pass, behind `context` tokens
@@ -29,10 +45,6 @@ struct DecodingSpeed {
 // The fastest of several runs. REQUIRES: context >= 1.
 absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,
                                               int64_t context);
-
-// GB/s at which `threads` threads together read `bytes` of memory: no pass over
-// weights of that size can be faster.
-double MeasureReadSpeed(int64_t bytes, int64_t threads);
 
 }  // namespace espalier::local
 

@@ -20,8 +20,8 @@ absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
                    ReadJsonObject(folder / "config.json"));
   const nlohmann::json names =
       config.value("architectures", nlohmann::json::array());
-  const bool block = std::find(names.begin(), names.end(),
-                               "DFlashDraftModel") != names.end();
+  const bool block =
+      std::find(names.begin(), names.end(), "DFlashDraftModel") != names.end();
   return block ? "dflash" : "eagle";
 }
 
