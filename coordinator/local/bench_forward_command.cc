@@ -27,9 +27,9 @@ constexpr char kUsage[] =
 Loads the target and times its forward pass by rows (tree nodes) and threads,
 with the logits of all rows; then plain decoding and prefill. Peak memory is the
 process's, up to the end of loading. The floor is the machine's own: the time to
-read memory of the weights' size once. Passes and reading take turns. ms: the
-fastest; x floor, x first: against the floor and the first pass of the same
-turn, the median.)";
+read as much memory as the weights and the cached keys and values are. Passes and
+reading take turns. ms: the fastest; x floor, x first: against the floor and the
+first pass of the same turn, the median.)";
 
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};

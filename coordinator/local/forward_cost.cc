@@ -166,13 +166,15 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
   const CacheId cache = model.NewSequence();
   const absl::Cleanup release = [&] { model.Release(cache); };
   RETURN_IF_ERROR(PrefillSome(model, cache, context));
-  ReadAction read(info.weight_bytes, info.threads);
+  const int64_t bytes_read =
+      info.weight_bytes + context * info.kv_bytes_per_token;
+  ReadAction read(bytes_read, info.threads);
   std::vector<Action> actions = {[&read] { return read(); }};
   for (int64_t some : rows) {
     actions.push_back(ForwardAction(model, cache, some));
   }
   ASSIGN_OR_RETURN(const Turns turns, TakeTurns(actions));
-  const double bytes = static_cast<double>(info.weight_bytes);
+  const double bytes = static_cast<double>(bytes_read);
   ForwardCosts costs = {.floor_ms = Fastest(turns[0]) * 1e3,
                         .floor_gb_per_s = bytes / Fastest(turns[0]) / 1e9};
   for (size_t i = 0; i < rows.size(); ++i) {

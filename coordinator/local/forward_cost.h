@@ -15,7 +15,7 @@ namespace espalier::local {
 struct ForwardCost {
   int64_t rows = 0;
   double ms = 0;           // the fastest of many
-  double gb_per_s = 0;     // weights read, once a pass
+  double gb_per_s = 0;     // weights and cached K/V read, once a pass
   double gflop_per_s = 0;  // of the matrix products and the attention
   // Its time against that of others in the same turn, the median of all turns.
   double times_floor = 0;
@@ -24,8 +24,7 @@ struct ForwardCost {
 
 struct ForwardCosts {
   std::vector<ForwardCost> passes;  // by entry of `rows`
-  // To read memory of the weights' size with the model's threads: no pass can
-  // be faster.
+  // To read so much memory with the model's threads: no pass can be faster.
   double floor_ms = 0;
   double floor_gb_per_s = 0;
 };

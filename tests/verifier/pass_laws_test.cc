@@ -4,7 +4,7 @@
 #include <random>
 
 #include "gmock/gmock.h"
-#include "tests/testing/scripted_language_model.h"
+#include "tests/verifier/tree_pass.h"
 #include "verifier/choosers.h"
 #include "verifier/verification_rules.h"
 
@@ -59,31 +59,21 @@ class PassLawsTest : public ::testing::Test {
 
   Walked Walk(const TokenTree& tree, const SamplingParams& sampling,
               const LogitUse& use) {
-    const SequenceRows rows = {.cache = cache_,
-                               .tokens = tree.tokens,
-                               .parents = tree.parents,
-                               .num_logit_rows = tree.num_nodes(),
-                               .use = use};
-    const auto logits = model_.Forward({&rows, 1});
-    EXPECT_TRUE(logits.ok());
-    PassLaws laws({.tree = tree,
-                   .sampling = sampling,
-                   .use = use,
-                   .rows = **logits,
-                   .first_position = 1},
-                  transform_);
-    GumbelChooser chooser(sampling.seed);
-    const auto accepted =
-        NewWalkRule()->Accept(tree, /*first_position=*/1, laws, chooser);
-    if (!accepted.ok()) return {.status = accepted.status()};
-    return {.path = accepted->path,
-            .bonus = accepted->bonus_token,
-            .near_ties = chooser.near_ties()};
+    Walked walked;
+    pass_.Run(tree, sampling, use, [&](PassLaws& laws) {
+      GumbelChooser chooser(sampling.seed);
+      const auto accepted =
+          NewWalkRule()->Accept(tree, /*first_position=*/1, laws, chooser);
+      walked.status = accepted.status();
+      if (!accepted.ok()) return;
+      walked = {.path = accepted->path,
+                .bonus = accepted->bonus_token,
+                .near_ties = chooser.near_ties()};
+    });
+    return walked;
   }
 
-  ScriptedLanguageModel model_{{.vocab_size = 6, .deviation = 1.0f}};
-  const CacheId cache_ = model_.NewSequence();
-  LawTransform transform_;
+  TreePass pass_{{.vocab_size = 6, .deviation = 1.0f}};
 };
 
 TEST_F(PassLawsTest, WalkOverDrawsIsTheWalkOverLaws) {
@@ -107,7 +97,7 @@ TEST_F(PassLawsTest, WalkOverDrawsIsTheWalkOverLaws) {
 }
 
 TEST_F(PassLawsTest, LogitThatIsNotFiniteIsNamedWithItsNode) {
-  model_.set_spoil([](std::vector<float>& row) {
+  pass_.model().set_spoil([](std::vector<float>& row) {
     row[2] = std::numeric_limits<float>::infinity();
   });
   for (const LogitUse& use : {LogitUse(DrawRequest{}), LogitUse(AnyUse{})}) {

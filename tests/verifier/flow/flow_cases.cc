@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "tests/verifier/random_model.h"
+#include "verifier/choosers.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -106,6 +107,14 @@ TableModel Stubborn(int64_t vocab, int64_t depth, TokenId token) {
   return model;
 }
 
+std::vector<const SequenceModel*> DraftersOf(const Models& models) {
+  std::vector<const SequenceModel*> drafters;
+  for (const TableModel& drafter : models.drafters) {
+    drafters.push_back(&drafter);
+  }
+  return drafters;
+}
+
 }  // namespace
 
 void PrintTo(const SchemeCase& scheme_case, std::ostream* out) {
@@ -177,12 +186,28 @@ std::vector<Models> ModelCases(int64_t vocab, int64_t depth) {
   return cases;
 }
 
+void ForEachDraftTree(
+    const SchemeCase& scheme_case,
+    absl::FunctionRef<void(const Models&, uint64_t seed, const TokenTree&)>
+        see) {
+  for (const Models& models :
+       ModelCases(scheme_case.vocab, scheme_case.depth)) {
+    const auto drafters = DraftersOf(models);
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      // Not the noise that a rule with this seed draws from.
+      GumbelChooser drafts(seed + 1000);
+      see(models, seed,
+          DraftTree(scheme_case.scheme, drafters,
+                    [&drafts](absl::Span<const double> law) {
+                      return drafts.Choose(0, law);
+                    }));
+    }
+  }
+}
+
 ExactLaw LawOfRule(VerificationRule& rule, const Models& models,
                    const SchemeCase& scheme_case) {
-  std::vector<const SequenceModel*> drafters;
-  for (const TableModel& drafter : models.drafters) {
-    drafters.push_back(&drafter);
-  }
+  const auto drafters = DraftersOf(models);
   const auto draft = [&](ChoiceTree& choices) {
     return DraftTree(
         scheme_case.scheme, drafters,

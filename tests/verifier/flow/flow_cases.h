@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/exact_law.h"
 #include "verifier/lab/sequence_model.h"
@@ -36,6 +37,12 @@ struct Models {
 };
 // Unlike, alike, with zeros, equal, without a common token.
 std::vector<Models> ModelCases(int64_t vocab, int64_t depth);
+
+// Trees that the scheme drafts over all models, with 20 seeds each.
+void ForEachDraftTree(
+    const SchemeCase& scheme_case,
+    absl::FunctionRef<void(const Models&, uint64_t seed, const TokenTree&)>
+        see);
 
 // The exact law of `depth` + 1 tokens when the rule verifies what is drafted.
 ExactLaw LawOfRule(VerificationRule& rule, const Models& models,

@@ -44,29 +44,18 @@ TEST_P(GatheredLaws, AreEnoughForEveryRule) {
   if (name == "walk") GTEST_SKIP() << "draws from whole laws";
   const auto rule = MakeRule(name);
   const Tokens committed;
-  for (const Models& models :
-       ModelCases(scheme_case.vocab, scheme_case.depth)) {
-    std::vector<const SequenceModel*> drafters;
-    for (const TableModel& drafter : models.drafters) {
-      drafters.push_back(&drafter);
-    }
-    for (uint64_t seed = 0; seed < 20; ++seed) {
-      GumbelChooser drafts(seed);
-      const TokenTree tree = DraftTree(scheme_case.scheme, drafters,
-                                       [&drafts](absl::Span<const double> law) {
-                                         return drafts.Choose(0, law);
-                                       });
-      if (!rule->Refusal(tree).empty()) continue;
-      ModelLaws near(models.target, committed, tree);
-      FarLaws far(near);
-      GumbelChooser one(seed + 100), other(seed + 100);
-      const auto expected = rule->Accept(tree, 1, near, one);
-      const auto accepted = rule->Accept(tree, 1, far, other);
-      ASSERT_TRUE(accepted.ok()) << accepted.status();
-      EXPECT_EQ(accepted->path, expected->path);
-      EXPECT_EQ(accepted->bonus_token, expected->bonus_token);
-    }
-  }
+  ForEachDraftTree(scheme_case, [&](const Models& models, uint64_t seed,
+                                    const TokenTree& tree) {
+    if (!rule->Refusal(tree).empty()) return;
+    ModelLaws near(models.target, committed, tree);
+    FarLaws far(near);
+    GumbelChooser one(seed), other(seed);
+    const auto expected = rule->Accept(tree, 1, near, one);
+    const auto accepted = rule->Accept(tree, 1, far, other);
+    ASSERT_TRUE(accepted.ok()) << accepted.status();
+    EXPECT_EQ(accepted->path, expected->path);
+    EXPECT_EQ(accepted->bonus_token, expected->bonus_token);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(RulesAndSchemes, GatheredLaws,

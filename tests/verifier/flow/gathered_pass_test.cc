@@ -4,86 +4,42 @@
 #include <tuple>
 
 #include "gtest/gtest.h"
-#include "tests/testing/scripted_language_model.h"
 #include "tests/verifier/flow/flow_cases.h"
+#include "tests/verifier/tree_pass.h"
 #include "verifier/choosers.h"
 #include "verifier/flow/rule_comparison.h"
 #include "verifier/flow/tree_supports.h"
-#include "verifier/pass_laws.h"
 
 namespace espalier::verifier {
 namespace {
 
 // A target that knows more tokens than the drafters, and may think little of
 // theirs.
-class Passes {
- public:
-  // Laws of the tree after the pass is told of `use`.
-  template <typename See>
-  void WithLaws(const TokenTree& tree, const SamplingParams& sampling,
-                const LogitUse& use, See see) {
-    const SequenceRows rows = {.cache = cache_,
-                               .tokens = tree.tokens,
-                               .parents = tree.parents,
-                               .num_logit_rows = tree.num_nodes(),
-                               .use = use};
-    const auto logits = model_.Forward({&rows, 1});
-    ASSERT_TRUE(logits.ok()) << logits.status();
-    PassLaws laws({.tree = tree,
-                   .sampling = sampling,
-                   .use = use,
-                   .rows = **logits,
-                   .first_position = 1},
-                  transform_);
-    see(laws);
-  }
+TreePass FarTarget() {
+  return TreePass({.vocab_size = 12, .max_rows = 200, .deviation = 1.5f});
+}
 
- private:
-  ScriptedLanguageModel model_{
-      {.vocab_size = 12, .max_rows = 200, .deviation = 1.5f}};
-  const CacheId cache_ = model_.NewSequence();
-  LawTransform transform_;
-};
+SamplingParams SamplingOf(uint64_t seed) {
+  return {.temperature = 0.3f * static_cast<float>(1 + seed % 4), .seed = seed};
+}
 
 class GatheredPass
-    : public ::testing::TestWithParam<std::tuple<std::string, SchemeCase>> {
- protected:
-  // Calls see(tree, sampling) for many trees.
-  template <typename See>
-  static void ForEachTree(const SchemeCase& scheme_case, See see) {
-    for (const Models& models :
-         ModelCases(scheme_case.vocab, scheme_case.depth)) {
-      std::vector<const SequenceModel*> drafters;
-      for (const TableModel& drafter : models.drafters) {
-        drafters.push_back(&drafter);
-      }
-      for (uint64_t seed = 0; seed < 20; ++seed) {
-        GumbelChooser drafts(seed + 1000);
-        const TokenTree tree =
-            DraftTree(scheme_case.scheme, drafters,
-                      [&drafts](absl::Span<const double> law) {
-                        return drafts.Choose(0, law);
-                      });
-        see(tree,
-            SamplingParams{.temperature = 0.3f * (1 + seed % 4), .seed = seed});
-      }
-    }
-  }
-};
+    : public ::testing::TestWithParam<std::tuple<std::string, SchemeCase>> {};
 
 TEST_P(GatheredPass, DecidesAsOneWithWholeLaws) {
   const auto& [name, scheme_case] = GetParam();
   if (name == "walk") GTEST_SKIP() << "draws";
   const auto rule = MakeRule(name);
-  Passes passes;
+  TreePass pass = FarTarget();
   int64_t rounds = 0, outside = 0;
-  ForEachTree(
-      scheme_case, [&](const TokenTree& tree, const SamplingParams& sampling) {
+  ForEachDraftTree(
+      scheme_case, [&](const Models&, uint64_t seed, const TokenTree& tree) {
         if (!rule->Refusal(tree).empty()) return;
+        const SamplingParams sampling = SamplingOf(seed);
         const LogitUse use = UseOfLaws(*rule, tree, sampling, 1);
         ASSERT_TRUE(std::holds_alternative<GatherRequest>(use));
         const auto accept = [&](const LogitUse& told, Acceptance& accepted) {
-          passes.WithLaws(tree, sampling, told, [&](PassLaws& laws) {
+          pass.Run(tree, sampling, told, [&](PassLaws& laws) {
             GumbelChooser chooser(sampling.seed);
             const auto result = rule->Accept(tree, 1, laws, chooser);
             ASSERT_TRUE(result.ok()) << result.status();
@@ -115,13 +71,14 @@ using GatheredComparison = GatheredPass;
 TEST_P(GatheredComparison, IsThatOfWholeLaws) {
   const auto& [name, scheme_case] = GetParam();
   const auto rule = MakeRule(name);
-  Passes passes;
-  ForEachTree(
-      scheme_case, [&](const TokenTree& tree, const SamplingParams& sampling) {
+  TreePass pass = FarTarget();
+  ForEachDraftTree(
+      scheme_case, [&](const Models&, uint64_t seed, const TokenTree& tree) {
+        const SamplingParams sampling = SamplingOf(seed);
         RuleComparison comparison;
         const auto compare = [&](const LogitUse& told,
                                  std::map<std::string, double>& lengths) {
-          passes.WithLaws(tree, sampling, told, [&](PassLaws& laws) {
+          pass.Run(tree, sampling, told, [&](PassLaws& laws) {
             const auto result = comparison.Compare(tree, laws);
             ASSERT_TRUE(result.ok()) << result.status();
             for (const RuleLength& length : *result) {
