@@ -27,8 +27,8 @@ void NativeDecoder::Run(const NativePass& pass) {
   Tap(pass, 0, x_.data());
   for (int64_t i = 0; i < config_.num_layers; ++i) {
     const NativeLayer& layer = weights_->layers[i];
-    layers_.Normalize(layer.attention_norm, rows_, x_.data(), normed_.data());
-    layers_.Run(i, layer, normed_.data(), weights_->activation, x_.data());
+    layers_.Run(i, layer, {x_.data(), &layer.attention_norm},
+                weights_->activation, x_.data());
     Tap(pass, i + 1, x_.data());
   }
   TapNormed(pass);
@@ -83,11 +83,10 @@ void NativeDecoder::Head(const NativePass& pass) {
     if (pass.logit_rows[i] == i) continue;
     std::copy_n(&x_[pass.logit_rows[i] * hidden], hidden, &x_[i * hidden]);
   }
-  layers_.Normalize(weights_->final_norm, pass.num_logit_rows(), x_.data(),
-                    normed_.data());
-  const NativeLayers::Product product = {.linear = weights_->head,
-                                         .x = normed_.data(),
-                                         .rows = pass.num_logit_rows()};
+  const NativeLayers::Product product = {
+      .linear = weights_->head,
+      .input = {x_.data(), &weights_->final_norm},
+      .rows = pass.num_logit_rows()};
   layers_.Stream(product, [&pass](const nn::ProductChunk& chunk) {
     nn::ProductChunk part = chunk;
     for (const NativePass::Sequence& sequence : pass.sequences) {

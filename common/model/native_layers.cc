@@ -9,7 +9,6 @@ namespace {
 // them costs nothing.
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
-constexpr int64_t kOperandsPerChunk = 8;
 
 }  // namespace
 
@@ -26,7 +25,6 @@ void NativeLayers::Begin(const NativePass& pass) {
   rows_ = pass.rows();
   const int64_t q_size = config_.num_heads * config_.head_dim;
   const int64_t kv_size = config_.num_kv_heads * config_.head_dim;
-  normed_.resize(rows_ * config_.hidden_size);
   qkv_.resize(rows_ * (q_size + 2 * kv_size));
   attended_.resize(rows_ * q_size);
   ffn_.resize(rows_ * config_.ffn_size);
@@ -34,24 +32,23 @@ void NativeLayers::Begin(const NativePass& pass) {
 }
 
 void NativeLayers::Run(int64_t index, const NativeLayer& layer,
-                       const float* input, nn::Activation activation,
+                       const Input& input, nn::Activation activation,
                        float* x) {
   Multiply(
-      {.linear = layer.qkv, .x = input, .rows = rows_, .out = qkv_.data()});
+      {.linear = layer.qkv, .input = input, .rows = rows_, .out = qkv_.data()});
   attention_.Run(index, layer, qkv_.data());
   Multiply({.linear = layer.attention_out,
-            .x = attended_.data(),
+            .input = {attended_.data()},
             .rows = rows_,
             .out = x,
             .accumulate = true});
-  Normalize(layer.ffn_norm, rows_, x, normed_.data());
   Multiply({.linear = layer.up,
-            .x = normed_.data(),
+            .input = {x, &layer.ffn_norm},
             .rows = rows_,
             .out = ffn_.data(),
             .activation = activation});
   Multiply({.linear = layer.down,
-            .x = ffn_.data(),
+            .input = {ffn_.data()},
             .rows = rows_,
             .out = x,
             .accumulate = true});
@@ -62,7 +59,7 @@ void NativeLayers::FillCaches(int64_t index, const NativeLayer& layer,
   // Whole panels, so the last queries may come along.
   const int64_t q_size = config_.num_heads * config_.head_dim;
   Multiply({.linear = layer.qkv,
-            .x = input,
+            .input = {input},
             .rows = rows_,
             .out = qkv_.data(),
             .first_panel = q_size / nn::kPanelOutputs});
@@ -75,40 +72,58 @@ void NativeLayers::Normalize(const NativeNorm& norm, int64_t rows,
   machine_.pool.ParallelFor(
       rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
         for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-          machine_.kernels.normalize(
-              {.x = x + row * size,
-               .size = size,
-               .weight = norm.weight.data(),
-               .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
-               .epsilon = static_cast<float>(config_.norm_epsilon),
-               .out = out + row * size});
+          NormalizeRow(norm, x + row * size, out + row * size);
         }
       });
+}
+
+void NativeLayers::NormalizeRow(const NativeNorm& norm, const float* x,
+                                float* out) const {
+  machine_.kernels.normalize(
+      {.x = x,
+       .size = static_cast<int64_t>(norm.weight.size()),
+       .weight = norm.weight.data(),
+       .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
+       .epsilon = static_cast<float>(config_.norm_epsilon),
+       .out = out});
 }
 
 NativeLayers::Operands NativeLayers::Prepare(const Product& product) {
   const nn::PanelView& weights = product.linear.matrix.view();
   const int64_t inputs = weights.inputs;
-  if (weights.type == nn::WeightType::kFloat32 ||
-      machine_.operand == nn::OperandType::kFloat32) {
-    return {.rows = product.x, .stride = inputs * 4};
+  const NativeNorm* const norm = product.input.norm;
+  const bool as_it_is = weights.type == nn::WeightType::kFloat32 ||
+                        machine_.operand == nn::OperandType::kFloat32;
+  if (as_it_is && norm == nullptr) {
+    return {.rows = product.input.x, .stride = inputs * 4};
   }
   // One line more than a row needs: a stride of whole pages would crowd the
   // rows of a tile into few sets of the cache.
   constexpr int64_t kLine = sizeof(CacheLine);
   const int64_t lines = nn::OperandBytes(machine_.operand, inputs) / kLine + 1;
-  if (static_cast<int64_t>(operands_.size()) < lines * product.rows) {
+  if (std::ssize(operands_) < lines * product.rows) {
     operands_.resize(lines * product.rows);
   }
+  if (std::ssize(normed_) < inputs * product.rows) {
+    normed_.resize(inputs * product.rows);
+  }
   machine_.pool.ParallelFor(
-      product.rows, kOperandsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
+      product.rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
         for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+          const float* x = product.input.x + i * inputs;
+          if (norm != nullptr) {
+            float* const normed = &normed_[i * inputs];
+            NormalizeRow(*norm, x, normed);
+            x = normed;
+          }
+          if (as_it_is) continue;
           machine_.kernels.prepare({.type = machine_.operand,
-                                    .x = product.x + i * inputs,
+                                    .x = x,
                                     .inputs = inputs,
                                     .out = &operands_[i * lines]});
         }
       });
+  if (as_it_is) return {.rows = normed_.data(), .stride = inputs * 4};
   return {.type = machine_.operand,
           .rows = operands_.data(),
           .stride = lines * kLine};

@@ -34,10 +34,14 @@ class NativeLayers {
   // Takes up a pass, which must stay as it is through its layers.
   void Begin(const NativePass& pass);
 
-  // One layer behind the norm of its input: x += attention(input), then
-  // x += ffn(norm(x)). input: [rows, inputs of layer.qkv]; x: [rows, hidden],
-  // the residual stream, which may not be `input`.
-  void Run(int64_t index, const NativeLayer& layer, const float* input,
+  struct Input {
+    const float* x = nullptr;          // [rows, inputs]
+    const NativeNorm* norm = nullptr;  // applied first, if not null
+  };
+
+  // One layer: x += attention(input), then x += ffn(norm(x)).
+  // input: of layer.qkv; x: [rows, hidden], the residual stream.
+  void Run(int64_t index, const NativeLayer& layer, const Input& input,
            nn::Activation activation, float* x);
 
   // Of the layer's attention only the keys and values of `input`: rows that are
@@ -50,7 +54,7 @@ class NativeLayers {
 
   struct Product {
     const NativeLinear& linear;
-    const float* x = nullptr;  // [rows, inputs]
+    Input input;
     int64_t rows = 0;
     float* out = nullptr;  // [rows, out_columns]
     nn::Activation activation = nn::Activation::kNone;
@@ -73,6 +77,7 @@ class NativeLayers {
     int64_t stride = 0;  // bytes
   };
   Operands Prepare(const Product& product);
+  void NormalizeRow(const NativeNorm& norm, const float* x, float* out) const;
   nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
 
   const ModelConfig& config_;
@@ -81,7 +86,7 @@ class NativeLayers {
   nn::ProductChunks chunks_;
 
   int64_t rows_ = 0;             // of the pass in progress
-  std::vector<float> normed_;    // [rows, hidden]
+  std::vector<float> normed_;    // [rows, inputs] of a product
   std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
   std::vector<float> attended_;  // [rows, heads * head_dim]
   std::vector<float> ffn_;       // [rows, ffn]

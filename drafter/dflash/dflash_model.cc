@@ -119,7 +119,7 @@ void DflashModel::ExtendBy(absl::Span<const Piece> pieces) {
   x_.resize(rows * config_.layers.hidden_size);
   normed_.resize(x_.size());
   layers_.Multiply({.linear = weights_->fc,
-                    .x = features_.data(),
+                    .input = {features_.data()},
                     .rows = rows,
                     .out = x_.data()});
   layers_.Normalize(weights_->context_norm, rows, x_.data(), normed_.data());
@@ -169,13 +169,11 @@ NativePass DflashModel::BlockPass(absl::Span<const Block> blocks) {
 }
 
 void DflashModel::RunLayers(const NativePass& pass) {
-  normed_.resize(x_.size());
   layers_.Begin(pass);
   for (int64_t i = 0; i < config_.layers.num_layers; ++i) {
     const NativeLayer& layer = weights_->layers[i];
-    layers_.Normalize(layer.attention_norm, pass.rows(), x_.data(),
-                      normed_.data());
-    layers_.Run(i, layer, normed_.data(), nn::Activation::kSilu, x_.data());
+    layers_.Run(i, layer, {x_.data(), &layer.attention_norm},
+                nn::Activation::kSilu, x_.data());
   }
 }
 
@@ -198,6 +196,7 @@ DflashModel::Predict(absl::Span<const Block> blocks, int64_t width) {
       queries.push_back({.sampling = sampling, .position = ++position});
     }
   }
+  normed_.resize(queries.size() * hidden);
   layers_.Normalize(weights_->final_norm, std::ssize(queries), x_.data(),
                     normed_.data());
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> ranked,

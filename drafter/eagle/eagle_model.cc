@@ -47,7 +47,7 @@ void EagleModel::Fuse(absl::Span<const uint16_t> states, float* features) {
     wide.swap(normed);
   }
   layers_.Multiply({.linear = weights_->fc,
-                    .x = wide.data(),
+                    .input = {wide.data()},
                     .rows = rows,
                     .out = features});
 }
@@ -84,7 +84,7 @@ void EagleModel::Run(absl::Span<const Rows> batch) {
   }
   layers_.Begin(pass);
   Enter(pass.tokens);
-  layers_.Run(0, weights_->layer, input_.data(), nn::Activation::kSilu,
+  layers_.Run(0, weights_->layer, {input_.data()}, nn::Activation::kSilu,
               x_.data());
   if (config_.norm_output) {
     normed_.resize(x_.size());
@@ -118,7 +118,7 @@ void EagleModel::Enter(const std::vector<TokenId>& tokens) {
 void EagleModel::EnterEagle1(int64_t rows) {
   JoinRows(embeddings_.data(), features_.data(), rows, hidden_size(), input_);
   layers_.Multiply({.linear = weights_->fc,
-                    .x = input_.data(),
+                    .input = {input_.data()},
                     .rows = rows,
                     .out = x_.data()});
   input_ = x_;

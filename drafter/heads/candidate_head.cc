@@ -38,7 +38,7 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> CandidateHead::Rank(
   RankedRows ranked({.top_k = static_cast<int32_t>(width)}, rows,
                     vocabulary_.size(), layers.kernels(), layers.threads(),
                     noise);
-  layers.Stream({.linear = rows_, .x = x, .rows = rows},
+  layers.Stream({.linear = rows_, .input = {x}, .rows = rows},
                 [&](const nn::ProductChunk& chunk) { ranked.Take(chunk); });
   DropOldCeilings(queries.size());
   for (int64_t row = 0; row < rows; ++row) {
