@@ -108,7 +108,10 @@ void SpeculationControl::Cut(absl::Span<const PassCost> costs,
   tree.Cut(num_nodes_ + 1);
 }
 
+// The first round holds the prompt's pass, which nobody's choice changes, and
+// drafters that wait for its features: it says nothing about those to come.
 void SpeculationControl::Learn(const Round& round) {
+  if (std::exchange(first_round_, false)) return;
   const double tokens = static_cast<double>(round.num_tokens);
   const double seconds = absl::ToDoubleSeconds(round.duration);
   for (Pace* pace : {&pace_, &kind_.pace}) {

@@ -59,6 +59,7 @@ class SpeculationControl {
   DrafterChoice choice_;
   Pace pace_;
   int64_t num_nodes_;  // of the last tree
+  bool first_round_ = true;
 };
 
 }  // namespace espalier::coordinator
