@@ -7,9 +7,8 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr int64_t kFirstProbe = 2;       // round
-constexpr int64_t kProbeSpacing = 3;     // rounds to the next, for each past
-constexpr int64_t kRarestProbe = 32;     // every so many rounds
+constexpr int64_t kFirstProbe = 16;      // round
+constexpr int64_t kProbeSpacing = 32;    // rounds to the next
 constexpr int64_t kDwell = 4;            // rounds between two changes
 constexpr double kWorthAChange = 0.02;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
@@ -56,7 +55,7 @@ void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           double tokens_per_second) {
   LearnTokens(returns);
   LearnSeconds(returns);
-  if (probes()) next_probe_ += std::min(kProbeSpacing * round_, kRarestProbe);
+  if (probes()) next_probe_ += kProbeSpacing;
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
 }

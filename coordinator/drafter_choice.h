@@ -14,10 +14,10 @@ namespace espalier::coordinator {
 // Which drafters a session asks: those whose tokens are worth the time that
 // they take, at the price of what the session emits in that time. One change at
 // a time, because who is worth asking depends on who else is asked. The others
-// are probed now and then, ever more rarely and without waiting for them, to
-// see whether they would be. Whoever answers in next to no time is asked first;
-// where that foretells enough, as in copied text, nobody else is. Lives on the
-// executor.
+// are probed now and then, without waiting for them, to see whether they would
+// be; rarely, as they then have all the text since to catch up with. Whoever
+// answers in next to no time is asked first; where that foretells enough, as in
+// copied text, nobody else is. Lives on the executor.
 class DrafterChoice {
  public:
   // `prior`: what other sessions found, by drafter of this one.
