@@ -11,9 +11,8 @@ TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
   SpeculationRecord record(/*num_peers=*/1);
   SpeculationControl control(&record, /*greedy=*/true, {0});
   const std::vector<DrafterReturn> returns(1);
-  control.Learn({.returns = returns,
-                 .num_tokens = 1,
-                 .duration = absl::Seconds(1)});
+  control.Learn(
+      {.returns = returns, .num_tokens = 1, .duration = absl::Seconds(1)});
   EXPECT_EQ(record.kind(true).pace.tokens_per_second(), 0);
   control.Learn({.returns = returns,
                  .num_tokens = 3,
