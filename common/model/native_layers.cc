@@ -101,10 +101,10 @@ NativeLayers::Operands NativeLayers::Prepare(const Product& product) {
   // rows of a tile into few sets of the cache.
   constexpr int64_t kLine = sizeof(CacheLine);
   const int64_t lines = nn::OperandBytes(machine_.operand, inputs) / kLine + 1;
-  if (std::ssize(operands_) < lines * product.rows) {
+  if (!as_it_is && std::ssize(operands_) < lines * product.rows) {
     operands_.resize(lines * product.rows);
   }
-  if (std::ssize(normed_) < inputs * product.rows) {
+  if (norm != nullptr && std::ssize(normed_) < inputs * product.rows) {
     normed_.resize(inputs * product.rows);
   }
   machine_.pool.ParallelFor(

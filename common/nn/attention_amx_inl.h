@@ -62,24 +62,30 @@ void WriteSplitKv(const KvPanels& page, int64_t slot, const float* key,
   }
 }
 
-inline void CopySplitKv(const KvPanels& from, int64_t from_slot,
-                        const KvPanels& to, int64_t to_slot) {
-  const int64_t dims = from.head_dim, panel = kPageTokens / 2 * dims;
-  const auto* from_keys = reinterpret_cast<const AmxPair*>(from.keys);
-  const auto* from_values = reinterpret_cast<const AmxHalf*>(from.values);
-  auto* to_keys = reinterpret_cast<AmxPair*>(to.keys);
-  auto* to_values = reinterpret_cast<AmxHalf*>(to.values);
-  for (int64_t i = 0; i < dims; ++i) {  // both parts
-    to_keys[i * kPageTokens + to_slot] = from_keys[i * kPageTokens + from_slot];
-  }
-  auto half = [&](int64_t slot, int64_t part, int64_t dim) {
-    return (part * panel + slot / 2 * dims + dim) * 2 + slot % 2;
-  };
+// The value of a slot to a slot of another page.
+inline void CopySplitValue(int64_t dims, const AmxPair* from, int64_t slot,
+                           AmxPair* to, int64_t to_slot) {
+  const int shift = slot % 2 * 16, to_shift = to_slot % 2 * 16;
+  const AmxPair kept = AmxPair{0xFFFF0000} >> to_shift;
   for (int64_t part = 0; part < 2; ++part) {
+    const int64_t half = part * kPageTokens / 2;
+    const AmxPair* const x = from + (half + slot / 2) * dims;
+    AmxPair* const y = to + (half + to_slot / 2) * dims;
     for (int64_t i = 0; i < dims; ++i) {
-      to_values[half(to_slot, part, i)] = from_values[half(from_slot, part, i)];
+      y[i] = (y[i] & kept) | (x[i] >> shift & 0xFFFF) << to_shift;
     }
   }
+}
+
+inline void CopySplitKv(const KvPanels& from, int64_t from_slot,
+                        const KvPanels& to, int64_t to_slot) {
+  const auto* from_keys = reinterpret_cast<const AmxPair*>(from.keys);
+  auto* to_keys = reinterpret_cast<AmxPair*>(to.keys);
+  for (int64_t i = 0; i < from.head_dim; ++i) {  // both parts
+    to_keys[i * kPageTokens + to_slot] = from_keys[i * kPageTokens + from_slot];
+  }
+  CopySplitValue(from.head_dim, reinterpret_cast<const AmxPair*>(from.values),
+                 from_slot, reinterpret_cast<AmxPair*>(to.values), to_slot);
 }
 
 enum AmxAttendTile {
@@ -178,8 +184,8 @@ class AmxOwnPages {
     const AmxPair* const from = reinterpret_cast<const AmxPair*>(
         a_.pages[slot / kPageTokens] + a_.value_offset);
     float* const to = memory_ + index / kPageTokens * kPageTokens * a_.head_dim;
-    Put(from, slot % kPageTokens, reinterpret_cast<AmxPair*>(to),
-        index % kPageTokens);
+    CopySplitValue(a_.head_dim, from, slot % kPageTokens,
+                   reinterpret_cast<AmxPair*>(to), index % kPageTokens);
   }
   // The values of the page that the index-th position is in.
   const float* page(int64_t index) const {
@@ -188,20 +194,6 @@ class AmxOwnPages {
 
  private:
   using Slot = int32_t __attribute__((may_alias));
-
-  void Put(const AmxPair* from, int64_t slot, AmxPair* to, int64_t to_slot) {
-    const int64_t dims = a_.head_dim;
-    const int shift = slot % 2 * 16, to_shift = to_slot % 2 * 16;
-    const AmxPair kept = AmxPair{0xFFFF0000} >> to_shift;
-    for (int64_t part = 0; part < 2; ++part) {
-      const int64_t half = part * kPageTokens / 2;
-      const AmxPair* const x = from + (half + slot / 2) * dims;
-      AmxPair* const y = to + (half + to_slot / 2) * dims;
-      for (int64_t i = 0; i < dims; ++i) {
-        y[i] = (y[i] & kept) | (x[i] >> shift & 0xFFFF) << to_shift;
-      }
-    }
-  }
 
   const AttendArgs& a_;
   float* memory_;  // pages, laid out as values of the cache

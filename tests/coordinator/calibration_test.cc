@@ -104,35 +104,45 @@ TEST(CalibrationTest, BoasterCannotCrowdOutAnHonestDrafter) {
   EXPECT_EQ(first_choice(), 2);
 }
 
-TEST(CalibrationTest, AgreementCountsForMore) {
-  std::mt19937_64 random(2);
-  Calibration shared;
-  SessionCalibration calibration(&shared);
-  const Round agree({OneGuess(1, 0.5), OneGuess(1, 0.5)});
-  const Round differ({OneGuess(1, 0.5), OneGuess(2, 0.5)});
-  for (int i = 0; i < 2000; ++i) {
-    const double u = std::uniform_real_distribution<>(0, 1)(random);
-    calibration.Learn(agree.trie(), {{u < 0.8 ? 1 : 3}});
-    calibration.Learn(differ.trie(), {{u < 0.3 ? 1 : u < 0.6 ? 2 : 3}});
+// Two drafters that agree in every other round. How often the token that they
+// agree on comes true, and where they differ that of drafter 0 and of 1:
+struct TwoMinds {
+  double agreed;
+  double first;
+  double second;
+};
+
+class TwoMindsTest : public testing::Test {
+ protected:
+  void Learn(uint64_t seed, const TwoMinds& right) {
+    std::mt19937_64 random(seed);
+    for (int i = 0; i < 2000; ++i) {
+      const double u = std::uniform_real_distribution<>(0, 1)(random);
+      const double either = right.first + right.second;
+      calibration_.Learn(agree_.trie(), {{u < right.agreed ? 1 : 3}});
+      calibration_.Learn(differ_.trie(), {{u < right.first ? 1
+                                           : u < either    ? 2
+                                                           : 3}});
+    }
   }
-  EXPECT_NEAR(ChanceOf(calibration, agree.trie(), 1), 0.8, 0.1);
-  EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 1), 0.3, 0.1);
+
+  const Round agree_{{OneGuess(1, 0.5), OneGuess(1, 0.5)}};
+  const Round differ_{{OneGuess(1, 0.5), OneGuess(2, 0.5)}};
+  Calibration shared_;
+  SessionCalibration calibration_{&shared_};
+};
+
+TEST_F(TwoMindsTest, AgreementCountsForMore) {
+  Learn(2, {.agreed = 0.8, .first = 0.3, .second = 0.3});
+  EXPECT_NEAR(ChanceOf(calibration_, agree_.trie(), 1), 0.8, 0.1);
+  EXPECT_NEAR(ChanceOf(calibration_, differ_.trie(), 1), 0.3, 0.1);
 }
 
-TEST(CalibrationTest, WhoIsAloneWithATokenCounts) {
-  std::mt19937_64 random(4);
-  Calibration shared;
-  SessionCalibration calibration(&shared);
+TEST_F(TwoMindsTest, WhoIsAloneWithATokenCounts) {
   // Both are right every other time; where they differ, drafter 0 is.
-  const Round agree({OneGuess(1, 0.5), OneGuess(1, 0.5)});
-  const Round differ({OneGuess(1, 0.5), OneGuess(2, 0.5)});
-  for (int i = 0; i < 2000; ++i) {
-    const double u = std::uniform_real_distribution<>(0, 1)(random);
-    calibration.Learn(agree.trie(), {{u < 0.5 ? 1 : 3}});
-    calibration.Learn(differ.trie(), {{u < 0.5 ? 1 : u < 0.55 ? 2 : 3}});
-  }
-  EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 1), 0.5, 0.1);
-  EXPECT_NEAR(ChanceOf(calibration, differ.trie(), 2), 0.05, 0.05);
+  Learn(4, {.agreed = 0.5, .first = 0.5, .second = 0.05});
+  EXPECT_NEAR(ChanceOf(calibration_, differ_.trie(), 1), 0.5, 0.1);
+  EXPECT_NEAR(ChanceOf(calibration_, differ_.trie(), 2), 0.05, 0.05);
 }
 
 TEST(CalibrationTest, ForgetsWhatIsLongPast) {
