@@ -7,8 +7,8 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr int64_t kFirstProbe = 16;      // round
-constexpr int64_t kProbeSpacing = 32;    // rounds to the next
+constexpr int64_t kProbeAfter = 8;       // rounds without a token
+constexpr int64_t kMostProbeAfter = 64;  // if no probe changes anything
 constexpr int64_t kDwell = 4;            // rounds between two changes
 constexpr double kWorthAChange = 0.02;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
@@ -34,14 +34,18 @@ DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
     : worth_(std::move(prior)),
       sites_(worth_.size(), 0),
       active_(worth_.size(), true),
-      next_probe_(kFirstProbe) {}
+      kept_up_(worth_.size(), false),
+      probe_after_(kProbeAfter) {}
 
 bool DrafterChoice::IsQuick(int drafter, double tokens_per_second) const {
   return worth_[drafter].seconds.mean() * tokens_per_second <= kNextToNothing;
 }
 
-bool DrafterChoice::Surpasses(int drafter, double foretold) const {
-  return worth_[drafter].foretold.mean() > foretold;
+bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
+                                 double tokens_per_second) const {
+  const DraftWorth& worth = worth_[drafter];
+  return worth.foretold.mean() * nothing_else >
+         worth.seconds.mean() * tokens_per_second;
 }
 
 absl::Duration DrafterChoice::Patience(int drafter,
@@ -53,19 +57,27 @@ absl::Duration DrafterChoice::Patience(int drafter,
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           double tokens_per_second) {
+  if (probes()) {
+    unforetold_ = 0;
+    probe_after_ = std::min(2 * probe_after_, kMostProbeAfter);
+  }
   LearnTokens(returns);
   LearnSeconds(returns);
-  if (probes()) next_probe_ += kProbeSpacing;
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
 }
 
 void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
   const int64_t reach = Reach(returns, -1);
+  if (reach == 0) ++unforetold_;
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
     active_[i] = r.active;
     if (!r.active) continue;
+    if (r.attention == Attention::kNone && !r.accepted) {
+      worth_[i].tokens.Fade();
+      worth_[i].foretold.Fade();
+    }
     if (r.attention == Attention::kAwaited) {
       worth_[i].tokens.Observe(static_cast<double>(reach - Reach(returns, i)));
     } else if (r.accepted) {
@@ -79,7 +91,8 @@ void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
 }
 
 // Drafters that share cores wait for each other, so each costs the part of
-// their wait that it computed.
+// their wait that it computed. One that was not asked in the round before also
+// catches up with the text, which it would not if it were.
 void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   struct Site {
     absl::Duration waited;
@@ -95,7 +108,9 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
     sites_[i] = r.site;
-    if (!r.waited) continue;
+    const bool kept_up = kept_up_[i];
+    kept_up_[i] = r.waited.has_value();
+    if (!r.waited || !kept_up) continue;
     const Site& site = sites[r.site];
     const bool alone = r.site == 0 || site.compute <= absl::ZeroDuration();
     worth_[i].seconds.Observe(absl::ToDoubleSeconds(
@@ -135,6 +150,7 @@ void DrafterChoice::Reconsider(double tokens_per_second) {
   if (best < 0) return;
   worth_[best].asked = !worth_[best].asked;
   last_change_ = round_;
+  probe_after_ = kProbeAfter;
 }
 
 }  // namespace espalier::coordinator

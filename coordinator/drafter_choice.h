@@ -14,10 +14,11 @@ namespace espalier::coordinator {
 // Which drafters a session asks: those whose tokens are worth the time that
 // they take, at the price of what the session emits in that time. One change at
 // a time, because who is worth asking depends on who else is asked. The others
-// are probed now and then, without waiting for them, to see whether they would
-// be; rarely, as they then have all the text since to catch up with. Whoever
-// answers in next to no time is asked first; where that foretells enough, as in
-// copied text, nobody else is. Lives on the executor.
+// are probed after some rounds in which nobody foretold anything, without
+// waiting for them, to see whether they would; less and less often while that
+// changes nothing, as they then have all the text since to catch up with.
+// Whoever answers in next to no time is asked first; where that foretells
+// enough, as in copied text, nobody else is. Lives on the executor.
 class DrafterChoice {
  public:
   // `prior`: what other sessions found, by drafter of this one.
@@ -27,9 +28,11 @@ class DrafterChoice {
   bool asks(int drafter) const { return worth_[drafter].asked; }
   // Whether its answer costs next to nothing, as far as is known.
   bool IsQuick(int drafter, double tokens_per_second) const;
-  // Whether it usually foretells more than so many tokens.
-  bool Surpasses(int drafter, double foretold) const;
-  bool probes() const { return round_ == next_probe_; }
+  // Whether what it usually foretells is worth its time where the others
+  // foretell nothing, if they do so with this chance.
+  bool IsWorthwhile(int drafter, double nothing_else,
+                    double tokens_per_second) const;
+  bool probes() const { return unforetold_ >= probe_after_; }
   // How long it may stand still for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;
 
@@ -51,8 +54,10 @@ class DrafterChoice {
   // As they last came back.
   std::vector<uint64_t> sites_;
   std::vector<bool> active_;
+  std::vector<bool> kept_up_;  // answered in the last round
   int64_t round_ = 0;
-  int64_t next_probe_;
+  int64_t unforetold_ = 0;  // rounds without a token, since the last probe
+  int64_t probe_after_;     // of these
   int64_t last_change_ = 0;
 };
 

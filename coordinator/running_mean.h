@@ -17,6 +17,8 @@ class RunningMean {
     weight_ = std::min(weight_ + 1, memory_);
     mean_ += (value - mean_) / weight_;
   }
+  // Nothing was observed: what was counts for less.
+  void Fade() { weight_ *= 1 - 1 / memory_; }
   // The same mean in a memory of its own, as if observed `most_weight` times at
   // most.
   RunningMean Recalled(double memory, double most_weight) const {

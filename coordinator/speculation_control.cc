@@ -28,13 +28,15 @@ std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
   return prior;
 }
 
-// Accepted of a tree whose log_probs are chances of being emitted.
-double ExpectedTokens(const TokenTree& tree) {
-  double tokens = 0;
-  for (float chance : absl::MakeConstSpan(tree.log_probs).subspan(1)) {
-    tokens += std::exp(static_cast<double>(chance));
+// That the target emits none of the root's children. log_probs: chances of
+// being emitted.
+double ChanceOfNothing(const TokenTree& tree) {
+  double nothing = 1;
+  for (int64_t i = 1; i < tree.num_nodes(); ++i) {
+    if (tree.parents[i] != 0) continue;
+    nothing -= std::exp(static_cast<double>(tree.log_probs[i]));
   }
-  return tokens;
+  return std::max(0.0, nothing);
 }
 
 Pace Recall(Pace pace) {
@@ -79,11 +81,12 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
     const TokenTree& at_hand) const {
-  const double foretold = ExpectedTokens(at_hand);
+  const double nothing = ChanceOfNothing(at_hand);
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
-    calls.push_back(Call(i, !choice_.Surpasses(i, foretold) ? Attention::kNone
-                            : choice_.asks(i)  ? Attention::kAwaited
+    const bool asked = choice_.asks(i) &&
+                       choice_.IsWorthwhile(i, nothing, tokens_per_second());
+    calls.push_back(Call(i, asked              ? Attention::kAwaited
                             : choice_.probes() ? Attention::kAsked
                                                : Attention::kNone));
   }
@@ -123,6 +126,7 @@ void SpeculationControl::Learn(const Round& round) {
     const DraftWorth& found = choice_.worth()[i];
     DraftWorth& known = kind_.worth[peers_[i]];
     known.asked = found.asked;
+    if (!round.returns[i].accepted) continue;
     known.tokens.Observe(found.tokens.mean());
     known.foretold.Observe(found.foretold.mean());
     known.seconds.Observe(found.seconds.mean());

@@ -30,7 +30,7 @@ class SpeculationControl {
   // Of the round that begins, by drafter: first those whose answers cost next
   // to nothing,
   std::vector<DraftCall> QuickCalls() const;
-  // then those of the others that usually foretell more than what these did.
+  // then those of the others that are worth their time for what these leave.
   // at_hand: of a policy that foresees.
   std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
   // Nodes that a drafter is to draft, of `limit` at most: what the last rounds

@@ -82,29 +82,70 @@ TEST(DrafterChoiceTest, SwitchesSpeculationOffAndOn) {
   EXPECT_TRUE(rounds.choice.asks(0));
 }
 
-TEST(DrafterChoiceTest, ProbesRarely) {
+TEST(DrafterChoiceTest, ProbesAreRareWhileTheyChangeNothing) {
   Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  rounds.num_asked = 0;
+  rounds.Run(64 * 10);
+  EXPECT_EQ(rounds.num_asked, 10);
+}
+
+TEST(DrafterChoiceTest, DoesNotProbeBesideWhoForetellsEnough) {
+  Rounds rounds({{.accepted = 3, .takes = absl::Milliseconds(5)},
+                 {.accepted = 3, .takes = absl::Milliseconds(30)}});
   rounds.Run(50);
   rounds.num_asked = 0;
   rounds.Run(160);
-  EXPECT_EQ(rounds.num_asked, 5);
+  EXPECT_EQ(rounds.num_asked, 160);
+}
+
+// What it was worth in other text fades, so one probe is enough.
+TEST(DrafterChoiceTest, ComesBackAfterAProbe) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  rounds.habits[0].accepted = 3;
+  rounds.num_asked = 0;
+  while (rounds.num_asked == 0) rounds.Run(1);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, CatchingUpIsNotHeldAgainstIt) {
+  DrafterChoice choice({DraftWorth(16)});
+  const auto answer = [&choice](absl::Duration waited) {
+    const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
+                             .accepted = 2,
+                             .waited = waited,
+                             .compute = waited};
+    choice.Learn({r}, kPrice);
+  };
+  answer(absl::Milliseconds(100));
+  EXPECT_EQ(choice.worth()[0].seconds.mean(), 0);
+  answer(absl::Milliseconds(5));
+  EXPECT_NEAR(choice.worth()[0].seconds.mean(), 0.005, 1e-9);
+  choice.Learn({DrafterReturn()}, kPrice);
+  answer(absl::Milliseconds(50));
+  EXPECT_NEAR(choice.worth()[0].seconds.mean(), 0.005, 1e-9);
 }
 
 TEST(DrafterChoiceTest, QuickIsWhoCostsNextToNothing) {
   Rounds rounds({{.accepted = 2, .takes = absl::Microseconds(300)},
                  {.accepted = 3, .takes = absl::Milliseconds(5)}});
   EXPECT_TRUE(rounds.choice.IsQuick(1, kPrice)) << "nothing is known yet";
-  rounds.Run(1);
+  rounds.Run(2);
   EXPECT_TRUE(rounds.choice.IsQuick(0, kPrice));
   EXPECT_FALSE(rounds.choice.IsQuick(1, kPrice));
   EXPECT_FALSE(rounds.choice.IsQuick(0, 10 * kPrice)) << "time is dearer";
 }
 
-TEST(DrafterChoiceTest, SurpassesWhatItUsuallyForetells) {
+// It foretells 2 and costs half a token.
+TEST(DrafterChoiceTest, IsWorthwhileWhereOthersForetellNothing) {
   Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
   rounds.Run(100);
-  EXPECT_TRUE(rounds.choice.Surpasses(0, 1.9));
-  EXPECT_FALSE(rounds.choice.Surpasses(0, 2.1));
+  EXPECT_TRUE(rounds.choice.IsWorthwhile(0, 1, kPrice));
+  EXPECT_TRUE(rounds.choice.IsWorthwhile(0, 0.26, kPrice));
+  EXPECT_FALSE(rounds.choice.IsWorthwhile(0, 0.24, kPrice));
 }
 
 // Where others sufficed it was not asked, which says nothing against it.
