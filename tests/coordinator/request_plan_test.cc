@@ -59,7 +59,7 @@ TEST_F(RequestPlanTest, PolicyThatCannotPriceNodesTakesAFixedNumber) {
   request_.speculation.strategy = "union";
   const auto plan = Plan();
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_EQ(plan->budget.max_nodes, 16);
+  EXPECT_EQ(plan->budget.max_nodes, 15);
   EXPECT_FALSE(plan->adaptive);
 }
 

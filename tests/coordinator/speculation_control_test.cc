@@ -1,5 +1,6 @@
 #include "coordinator/speculation_control.h"
 
+#include <cmath>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -19,6 +20,34 @@ TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
                  .duration = absl::Milliseconds(30)});
   EXPECT_NEAR(record.kind(true).pace.tokens_per_second(), 100, 1e-9);
   EXPECT_EQ(record.kind(false).pace.tokens_per_second(), 0);
+}
+
+// That of the slow drafter: 2 tokens for a token's time.
+TEST(SpeculationControlTest, AsksSlowDraftersForWhatQuickOnesLeave) {
+  SpeculationRecord record(/*num_peers=*/2);
+  SpeculationControl control(&record, /*greedy=*/true, {0, 1});
+  const std::vector<DrafterReturn> returns = {
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 0,
+       .waited = absl::Microseconds(1)},
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 2,
+       .waited = absl::Milliseconds(10)}};
+  for (int i = 0; i < 50; ++i) {
+    control.Learn({.returns = returns,
+                   .num_tokens = 3,
+                   .duration = absl::Milliseconds(30)});
+  }
+  const auto quick = control.QuickCalls();
+  EXPECT_EQ(quick[0].attention, DraftCall::Attention::kAwaited);
+  EXPECT_EQ(quick[1].attention, DraftCall::Attention::kNone);
+  const auto further = [&control](double chance) {
+    TokenTree at_hand = TokenTree::RootOnly(0);
+    at_hand.Add(0, 1, static_cast<float>(std::log(chance)));
+    return control.FurtherCalls(at_hand)[1].attention;
+  };
+  EXPECT_EQ(further(0.4), DraftCall::Attention::kAwaited);
+  EXPECT_EQ(further(0.6), DraftCall::Attention::kNone);
 }
 
 }  // namespace
