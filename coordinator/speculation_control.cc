@@ -14,7 +14,8 @@ using Attention = DraftCall::Attention;
 constexpr double kMemory = 16;       // rounds
 constexpr double kPriorRounds = 4;   // that other sessions' experience is worth
 constexpr int64_t kFewestNodes = 8;  // to draft
-constexpr int64_t kFirstNodes = 16;
+constexpr double kFirstNodes = 16;
+constexpr double kRoomToGrow = 1.5;
 
 std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
                                absl::Span<const int> peers) {
@@ -54,7 +55,7 @@ SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
       peers_(std::move(peers)),
       choice_(Recall(kind_, peers_)),
       pace_(Recall(kind_.pace)),
-      num_nodes_(kFirstNodes) {
+      nodes_(kMemory, kFirstNodes, 1) {
   ++record_.num_running;
 }
 
@@ -94,7 +95,9 @@ std::vector<DraftCall> SpeculationControl::FurtherCalls(
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
-  return std::min(limit, std::max(kFewestNodes, num_nodes_ + num_nodes_ / 2));
+  const int64_t usual =
+      static_cast<int64_t>(std::ceil(kRoomToGrow * nodes_.mean()));
+  return std::min(limit, std::max(kFewestNodes, usual));
 }
 
 void SpeculationControl::Cut(absl::Span<const PassCost> costs,
@@ -105,10 +108,11 @@ void SpeculationControl::Cut(absl::Span<const PassCost> costs,
       .other_rows =
           1 + static_cast<int64_t>(others * (1 + record_.nodes.mean())),
       .tokens_per_second = tokens_per_second() * (1 + others)};
-  num_nodes_ =
+  const int64_t nodes =
       NodesThatPay(absl::MakeConstSpan(tree.log_probs).subspan(1), price);
-  record_.nodes.Observe(static_cast<double>(num_nodes_));
-  tree.Cut(num_nodes_ + 1);
+  nodes_.Observe(static_cast<double>(nodes));
+  record_.nodes.Observe(static_cast<double>(nodes));
+  tree.Cut(nodes + 1);
 }
 
 // The first round holds the prompt's pass, which nobody's choice changes, and

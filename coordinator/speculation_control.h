@@ -10,6 +10,7 @@
 #include "common/spec/token_tree.h"
 #include "coordinator/draft_call.h"
 #include "coordinator/drafter_choice.h"
+#include "coordinator/running_mean.h"
 #include "coordinator/speculation_record.h"
 
 namespace espalier::coordinator {
@@ -58,7 +59,7 @@ class SpeculationControl {
   const std::vector<int> peers_;
   DrafterChoice choice_;
   Pace pace_;
-  int64_t num_nodes_;  // of the last tree
+  RunningMean nodes_;  // of a tree
   bool first_round_ = true;
 };
 

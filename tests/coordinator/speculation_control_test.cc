@@ -50,5 +50,23 @@ TEST(SpeculationControlTest, AsksSlowDraftersForWhatQuickOnesLeave) {
   EXPECT_EQ(further(0.6), DraftCall::Attention::kNone);
 }
 
+// One round of which little pays does not make the next one small.
+TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0});
+  const auto cut = [&control](int num_nodes) {
+    TokenTree tree = TokenTree::RootOnly(0);
+    for (int i = 0; i < num_nodes; ++i) tree.Add(i, 1, -0.01f * (i + 1));
+    control.Cut(/*costs=*/{}, tree);
+  };
+  for (int i = 0; i < 50; ++i) cut(20);
+  EXPECT_EQ(control.NodesToDraft(64), 30);
+  cut(0);
+  EXPECT_GE(control.NodesToDraft(64), 28);
+  EXPECT_EQ(control.NodesToDraft(10), 10);
+  for (int i = 0; i < 100; ++i) cut(0);
+  EXPECT_EQ(control.NodesToDraft(64), 8);
+}
+
 }  // namespace
 }  // namespace espalier::coordinator
