@@ -8,6 +8,7 @@
 #include <cstdint>
 
 namespace espalier::nn {
+namespace {
 
 // A tile has up to 16 rows of 64 bytes. A product takes 32 inputs of 16 rows
 // times 16 columns; a panel of kPanelOutputs is two tiles side by side.
@@ -53,6 +54,7 @@ struct AmxBlocks {
   int64_t size;
 };
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_AMX_INL_H_

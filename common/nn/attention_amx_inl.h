@@ -17,6 +17,7 @@
 #include "common/nn/kernels.h"
 
 namespace espalier::nn {
+namespace {
 
 static_assert(kPageTokens == kAmxInputs && kPageTokens == 2 * kAmxColumns);
 
@@ -368,6 +369,7 @@ void AmxAttend(const AttendArgs& args) {
   }
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_ATTENTION_AMX_INL_H_

@@ -9,6 +9,7 @@
 #include "common/nn/math_inl.h"
 
 namespace espalier::nn {
+namespace {
 
 // Pages of float32: keys [head_dim][kPageTokens], values
 // [kPageTokens][head_dim]. These are small panels: the products with them run
@@ -197,6 +198,7 @@ void Attend(const AttendArgs& a) {
   }
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_ATTENTION_INL_H_

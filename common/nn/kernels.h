@@ -1,7 +1,9 @@
 // The operators of a decoder as one table of functions per instruction set.
 // Plain pointers and sizes only: the files that implement it are compiled with
-// their own flags, and an inline function of a library that came along would be
-// compiled with them too and might be the copy that the linker keeps.
+// their own flags, and an inline function that came along would be compiled
+// with them too and might be the copy that the linker keeps. So functions here
+// are static, and all of the _inl.h is in anonymous namespaces
+// (`kernel_symbols` tests it).
 //
 // Every backend sums in float32 and keeps one promise: an output depends on its
 // own inputs only, to the bit. How many rows are in the call, how panels are
@@ -31,7 +33,9 @@ enum class WeightType {
 };
 
 // bf16 and int8 come in whole AMX tiles of 32 inputs.
-inline int64_t PaddedInputs(int64_t inputs) { return (inputs + 31) / 32 * 32; }
+static inline int64_t PaddedInputs(int64_t inputs) {
+  return (inputs + 31) / 32 * 32;
+}
 
 // Packed weights of y = W x (PackedMatrix owns them). What is missing to whole
 // panels and to PaddedInputs is zero.
@@ -53,7 +57,7 @@ enum class OperandType {
   kSplitBf16,
 };
 
-inline int64_t OperandBytes(OperandType type, int64_t inputs) {
+static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
   switch (type) {
     case OperandType::kFloat32:
       return inputs * 4;
@@ -98,7 +102,7 @@ struct LinearArgs {
 };
 
 // In floats: a widened panel, and a cache line to align it.
-inline int64_t LinearScratch(const PanelView& weights) {
+static inline int64_t LinearScratch(const PanelView& weights) {
   return weights.type == WeightType::kInt8
              ? PaddedInputs(weights.inputs) * kPanelOutputs / 2 + 16
              : 0;
@@ -166,15 +170,15 @@ struct AttendArgs {
   float* scratch = nullptr;  // [AttendScratch(args)]
 };
 
-inline int64_t AttendPages(const AttendArgs& args) {
+static inline int64_t AttendPages(const AttendArgs& args) {
   return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens;
 }
 // Of a query's scores, in floats.
-inline int64_t AttendScoreStride(const AttendArgs& args) {
+static inline int64_t AttendScoreStride(const AttendArgs& args) {
   return AttendPages(args) * kPageTokens;
 }
 // In floats; enough for all backends, one cache line to align it included.
-inline int64_t AttendScratch(const AttendArgs& args) {
+static inline int64_t AttendScratch(const AttendArgs& args) {
   return args.num_queries * (AttendScoreStride(args) + 2 * args.head_dim) +
          (args.rows + 2 * kPageTokens) * (args.head_dim + 1) + 16;
 }

@@ -10,6 +10,7 @@
 #include "common/nn/linear_inl.h"
 
 namespace espalier::nn {
+namespace {
 
 enum AmxLinearTile {
   kSums,      // [rows][16] float32: of the rounded rows, first half of a panel
@@ -174,6 +175,7 @@ void AmxLinear(const LinearArgs& a) {
   due.FinishAll();
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_LINEAR_AMX_INL_H_

@@ -8,6 +8,7 @@
 #include "common/nn/math_inl.h"
 
 namespace espalier::nn {
+namespace {
 
 // V::kTileRows: rows of a register tile. With two vectors of outputs for each
 // they leave registers for two weights and one activation.
@@ -273,6 +274,7 @@ void Linear(const LinearArgs& a) {
                           : ChooseTile<V, Bf16Tile>);
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_LINEAR_INL_H_

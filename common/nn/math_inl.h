@@ -1,8 +1,9 @@
 // Part of a backend: included by kernels_<backend>.cc only.
 //
 // V is the backend's vector of kLanes floats: a struct with static functions
-// that wrap one instruction each. It lives in the backend's anonymous
-// namespace, so that what is instantiated with it does too.
+// that wrap one instruction each. Everything is in anonymous namespaces, and
+// functions of libraries are those that compile to an instruction: see
+// kernels.h.
 #ifndef ESPALIER_COMMON_NN_MATH_INL_H_
 #define ESPALIER_COMMON_NN_MATH_INL_H_
 
@@ -11,6 +12,7 @@
 #include "common/nn/kernels.h"
 
 namespace espalier::nn {
+namespace {
 
 // e^x within 2 units in the last place for -87 <= x <= 88, and as at these ends
 // beyond. A NaN stays one (Min and Max return their second operand then). Range
@@ -89,6 +91,7 @@ void Activate(Activation activation, int64_t size, float* x) {
   }
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_MATH_INL_H_

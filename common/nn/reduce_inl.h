@@ -10,6 +10,7 @@
 #include "common/nn/math_inl.h"
 
 namespace espalier::nn {
+namespace {
 
 template <typename V>
 bool Peaks(const PeakArgs& a) {
@@ -132,6 +133,7 @@ void NoiseCeilings(const NoiseArgs& a) {
   }
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_REDUCE_INL_H_

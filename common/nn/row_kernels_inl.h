@@ -7,6 +7,7 @@
 #include "common/nn/kernels.h"
 
 namespace espalier::nn {
+namespace {
 
 // Sum of (x - center)^2, by lanes, then the rest one by one.
 template <typename V>
@@ -67,6 +68,7 @@ void Rotate(const RotateArgs& a) {
   }
 }
 
+}  // namespace
 }  // namespace espalier::nn
 
 #endif  // ESPALIER_COMMON_NN_ROW_KERNELS_INL_H_
