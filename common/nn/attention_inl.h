@@ -42,12 +42,14 @@ struct AttendState {
 template <typename V>
 void ScorePage(const AttendArgs& a, const AttendState& state, int64_t page,
                int64_t begin, int64_t rows) {
+  const float* const keys = a.pages[page] + a.key_offset;
   for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
-    TileFor<FloatTile<V, 2, false>, V::kTileRows>(rows)(
+    TileFor<FloatTile<V, 2>, V::kTileRows>(rows)(
         {.x = a.queries + begin * a.head_dim,
          .x_stride = a.head_dim,
-         .weights = a.pages[page] + a.key_offset + slot,
+         .weights = keys + slot,
          .weight_stride = kPageTokens,
+         .next = keys,
          .inputs = a.head_dim,
          .out = state.scores + begin * state.stride + page * kPageTokens + slot,
          .out_stride = state.stride});
@@ -59,21 +61,22 @@ template <typename V>
 void MixPage(const AttendArgs& a, const AttendState& state, int64_t page,
              int64_t begin, int64_t rows) {
   const int64_t left = a.prefix - page * kPageTokens;
+  const float* const values = a.pages[page] + a.value_offset;
   TileArgs tile = {
       .x = state.scores + begin * state.stride + page * kPageTokens,
       .x_stride = state.stride,
       .weight_stride = a.head_dim,
+      .next = values,
       .inputs = left < kPageTokens ? left : kPageTokens,
+      .resume = true,
       .out_stride = a.head_dim};
-  const float* values = a.pages[page] + a.value_offset;
   float* sums = state.sums + begin * a.head_dim;
   for (int64_t dim = 0; dim < a.head_dim;) {
     const bool two = dim + 2 * V::kLanes <= a.head_dim;
     tile.weights = values + dim;
     tile.out = sums + dim;
-    const Tile product =
-        two ? TileFor<FloatTile<V, 2, true>, V::kTileRows>(rows)
-            : TileFor<FloatTile<V, 1, true>, V::kTileRows>(rows);
+    const Tile product = two ? TileFor<FloatTile<V, 2>, V::kTileRows>(rows)
+                             : TileFor<FloatTile<V, 1>, V::kTileRows>(rows);
     product(tile);
     dim += (two ? 2 : 1) * V::kLanes;
   }

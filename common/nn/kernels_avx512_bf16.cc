@@ -14,12 +14,12 @@ struct PairTile {
 
   template <int R>
   static void Run(const TileArgs& t) {
-    Sums<Avx512, R, kVectors> sums;
-    sums.Clear();
+    Sums<Avx512, R, kVectors> sums(t);
     const uint32_t* x = static_cast<const uint32_t*>(t.x);
     const uint32_t* w = static_cast<const uint32_t*>(t.weights);
+    const void* next = t.next;
     for (int64_t pair = 0; pair < PaddedInputs(t.inputs) / 2; ++pair) {
-      Prefetch<Avx512, kVectors>(w, t.prefetch);
+      FetchStep<Avx512, kVectors>(next);
       ESPALIER_UNROLL
       for (int n = 0; n < kVectors; ++n) {
         const __m512bh weights = Load(w + n * Avx512::kLanes);
@@ -33,7 +33,7 @@ struct PairTile {
       }
       w += t.weight_stride;
     }
-    sums.Store(t.out, t.out_stride);
+    sums.Store(t);
   }
 
  private:

@@ -20,8 +20,11 @@ struct TileArgs {
   int64_t x_stride = 0;     // 4-byte units from row to row
   const void* weights = nullptr;
   int64_t weight_stride = 0;  // 4-byte units from k (or pair) to the next
-  int64_t prefetch = 0;       // bytes ahead
+  // What comes after these weights: fetched meanwhile, as many bytes as the
+  // tile reads.
+  const void* next = nullptr;
   int64_t inputs = 0;
+  bool resume = false;  // the chain goes on from what is in `out`
   float* out = nullptr;
   int64_t out_stride = 0;
 };
@@ -38,40 +41,35 @@ inline void Fetch(const void* line) {
   __builtin_prefetch(line, /*rw=*/0, /*locality=*/2);
 }
 
-// The cache lines of one step of a tile.
+// As many bytes as one step of a tile reads.
 template <typename V, int N>
-void Prefetch(const void* weights, int64_t ahead) {
-  const std::byte* line = static_cast<const std::byte*>(weights) + ahead;
+void FetchStep(const void*& next) {
+  const std::byte* const line = static_cast<const std::byte*>(next);
   Fetch(line);
   if constexpr (N * V::kLanes > 16) Fetch(line + 64);
+  next = line + N * V::kLanes * 4;
 }
 
 template <typename V, int R, int N>
 struct Sums {
   typename V::Reg sum[R][N];
 
-  void Clear() {
-    ESPALIER_UNROLL
-    for (int r = 0; r < R; ++r) {
-      ESPALIER_UNROLL
-      for (int n = 0; n < N; ++n) sum[r][n] = V::Set(0.0f);
-    }
-  }
-  void Load(const float* out, int64_t stride) {
+  explicit Sums(const TileArgs& t) {
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
       ESPALIER_UNROLL
       for (int n = 0; n < N; ++n) {
-        sum[r][n] = V::Load(out + r * stride + n * V::kLanes);
+        sum[r][n] = t.resume ? V::Load(t.out + r * t.out_stride + n * V::kLanes)
+                             : V::Set(0.0f);
       }
     }
   }
-  void Store(float* out, int64_t stride) const {
+  void Store(const TileArgs& t) const {
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
       ESPALIER_UNROLL
       for (int n = 0; n < N; ++n) {
-        V::Store(out + r * stride + n * V::kLanes, sum[r][n]);
+        V::Store(t.out + r * t.out_stride + n * V::kLanes, sum[r][n]);
       }
     }
   }
@@ -92,10 +90,10 @@ template <typename V, int N>
 struct Bf16Tile {
   template <int R>
   static void Run(const TileArgs& t) {
-    Sums<V, R, N> sums;
-    sums.Clear();
+    Sums<V, R, N> sums(t);
     const uint32_t* w = static_cast<const uint32_t*>(t.weights);
     const float* x = static_cast<const float*>(t.x);
+    const void* next = t.next;
     typename V::Reg wide[N];
     auto even = [&] {
       ESPALIER_UNROLL
@@ -103,7 +101,7 @@ struct Bf16Tile {
       sums.MulAdd(x, t.x_stride, wide);
     };
     for (int64_t pair = 0; pair < t.inputs / 2; ++pair) {
-      Prefetch<V, N>(w, t.prefetch);
+      FetchStep<V, N>(next);
       even();
       ESPALIER_UNROLL
       for (int n = 0; n < N; ++n) wide[n] = V::HighBf16(w + n * V::kLanes);
@@ -112,32 +110,27 @@ struct Bf16Tile {
       x += 2;
     }
     if (t.inputs % 2 != 0) even();
-    sums.Store(t.out, t.out_stride);
+    sums.Store(t);
   }
 };
 
-// Resume: the chain goes on from what is in `out`.
-template <typename V, int N, bool Resume>
+template <typename V, int N>
 struct FloatTile {
   template <int R>
   static void Run(const TileArgs& t) {
-    Sums<V, R, N> sums;
-    if constexpr (Resume) {
-      sums.Load(t.out, t.out_stride);
-    } else {
-      sums.Clear();
-    }
+    Sums<V, R, N> sums(t);
     const float* w = static_cast<const float*>(t.weights);
     const float* x = static_cast<const float*>(t.x);
+    const void* next = t.next;
     typename V::Reg wide[N];
     for (int64_t k = 0; k < t.inputs; ++k) {
-      Prefetch<V, N>(w, t.prefetch);
+      FetchStep<V, N>(next);
       ESPALIER_UNROLL
       for (int n = 0; n < N; ++n) wide[n] = V::Load(w + n * V::kLanes);
       sums.MulAdd(x + k, t.x_stride, wide);
       w += t.weight_stride;
     }
-    sums.Store(t.out, t.out_stride);
+    sums.Store(t);
   }
 };
 
@@ -235,6 +228,38 @@ TileChoice ChooseTile(int64_t rows) {
   return {TileFor<Kind<V, 2>, V::kTileRows>(rows), 2 * V::kLanes};
 }
 
+// The sums of some rows and one panel. Where tiles cover parts of a panel that
+// is not in the cache (`fetch`), they take turns in segments of the inputs, so
+// that memory is read in its order; each segment fetches the next one.
+inline void PanelSums(const LinearArgs& a, const TileChoice& choice,
+                      const std::byte* x, const std::byte* panel, bool fetch,
+                      float* sums) {
+  const int64_t input_bytes = a.weights.type == WeightType::kFloat32
+                                  ? kPanelOutputs * 4
+                                  : kPanelOutputs * 2;
+  const bool in_parts = fetch && choice.columns < kPanelOutputs;
+  const int64_t segment =
+      in_parts ? kFetchAhead / input_bytes : a.weights.inputs;
+  for (int64_t k = 0; k < a.weights.inputs; k += segment) {
+    const std::byte* const weights = panel + k * input_bytes;
+    const int64_t left = a.weights.inputs - k;
+    const int64_t inputs = left < segment ? left : segment;
+    const std::byte* next = weights + (fetch ? kFetchAhead : 0);
+    for (int64_t column = 0; column < kPanelOutputs; column += choice.columns) {
+      choice.tile({.x = x + k * 4,
+                   .x_stride = a.x_stride / 4,
+                   .weights = weights + column * 4,
+                   .weight_stride = kPanelOutputs,
+                   .next = next,
+                   .inputs = inputs,
+                   .resume = k > 0,
+                   .out = sums + column,
+                   .out_stride = kPanelOutputs});
+      next += inputs * input_bytes * choice.columns / kPanelOutputs;
+    }
+  }
+}
+
 template <typename V>
 void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
   alignas(64) float sums[V::kTileRows * kPanelOutputs];
@@ -244,17 +269,9 @@ void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = a.rows * block / blocks;
       const int64_t rows = a.rows * (block + 1) / blocks - begin;
-      const auto [tile, columns] = choose(rows);
-      for (int64_t column = 0; column < kPanelOutputs; column += columns) {
-        tile({.x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
-              .x_stride = a.x_stride / 4,
-              .weights = weights + column * 4,
-              .weight_stride = kPanelOutputs,
-              .prefetch = block == 0 ? kFetchAhead : 0,
-              .inputs = a.weights.inputs,
-              .out = sums + column,
-              .out_stride = kPanelOutputs});
-      }
+      PanelSums(a, choose(rows),
+                static_cast<const std::byte*>(a.x) + begin * a.x_stride,
+                weights, /*fetch=*/block == 0, sums);
       for (int64_t r = 0; r < rows; ++r) {
         Finish<V>(a, panel, sums + r * kPanelOutputs,
                   a.out + (begin + r) * a.out_stride);
@@ -263,14 +280,11 @@ void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
   }
 }
 
-template <typename V, int N>
-using NewFloatTile = FloatTile<V, N, false>;
-
 // Of float32 operands.
 template <typename V>
 void Linear(const LinearArgs& a) {
   LinearByTiles<V>(a, a.weights.type == WeightType::kFloat32
-                          ? ChooseTile<V, NewFloatTile>
+                          ? ChooseTile<V, FloatTile>
                           : ChooseTile<V, Bf16Tile>);
 }
 
