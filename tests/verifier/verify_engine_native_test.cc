@@ -80,7 +80,8 @@ class SharedPasses : public ::testing::Test {
   static constexpr size_t kLength = 130;
 
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/verify_engine_native_test";
+    folder_ = ::testing::TempDir() + "/verify_engine_native_test_" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
     testing::WriteTinyLlama(folder_);
   }
 
