@@ -9,10 +9,11 @@
 namespace espalier::verifier {
 namespace {
 
-// Edges of register tiles are among them, with the first row behind one. Few,
-// so that each is timed well: a point that is off makes rows look free that are
-// not.
-constexpr int64_t kRowCounts[] = {1, 2, 4, 8, 16, 17, 32, 64, 128, 256};
+// Edges of the backends' register tiles (6, 12 and 16 rows) are among them,
+// with a row behind them. Few, so that each is timed well: a point that is off
+// makes rows look free that are not.
+constexpr int64_t kRowCounts[] = {1,  2,  3,  4,  6,  8,   12,
+                                  16, 17, 24, 32, 64, 128, 256};
 // Rows attend to a text: as long as this part of the budget has time for.
 constexpr int64_t kPrefix = 256;
 constexpr double kPrefixShare = 0.25;
@@ -83,20 +84,23 @@ class Sweeps {
   Sweeps(ScratchSequence& scratch, const Executor& clock, absl::Time end)
       : scratch_(scratch), clock_(clock), end_(end) {}
 
-  // Sweep after sweep, so that a disturbance does not hit all of one count.
+  // Sweep after sweep, so that a disturbance does not hit all of one count. The
+  // first one leaves half of the time: counts that were timed once are worth
+  // less than those that follow from others that were timed well.
   // REQUIRES: the first of `counts` took `first`.
   PassCosts Run(const std::vector<int64_t>& counts, absl::Duration first) {
     best_ = {{counts[0], first}};
     spent_.assign(counts.size(), absl::ZeroDuration());
     spent_[0] = first;
-    const absl::Duration share =
-        (end_ - clock_.Now()) / static_cast<int64_t>(counts.size());
+    const absl::Duration time = end_ - clock_.Now();
+    const absl::Duration share = time / static_cast<int64_t>(counts.size());
+    const absl::Time new_until = clock_.Now() + time / 2;
     for (bool again = true; again;) {
       again = false;
       for (size_t i = 0; i < counts.size(); ++i) {
         const bool is_new = i == best_.size();
         const absl::Duration expected = Expected(i, counts[i]);
-        if (clock_.Now() + expected > end_) break;
+        if (clock_.Now() + expected > (is_new ? new_until : end_)) break;
         if (!is_new && spent_[i] + expected > share) continue;
         if (!Time(i, counts[i])) break;
         again = true;
