@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/accepted_length.h"
 #include "coordinator/token_trie.h"
 
 namespace espalier::coordinator {
@@ -56,17 +57,28 @@ void DecodeRound::Begin() {
   for (const DrafterPeer* drafter : options_.drafters) {
     peers.push_back(drafter->index);
   }
-  control_.emplace(options_.record, options_.greedy, std::move(peers));
+  control_.emplace(options_.record, options_.greedy, std::move(peers),
+                   &pass_costs_);
 }
 
 void DecodeRound::Learn(const Session& session) {
   const auto emitted = session.tokens().subspan(committed_length_);
-  if (!trees_.empty()) {
-    const TokenTrie trie(tree_.tokens[0], trees_);
-    calibration_.Learn(trie, emitted);
-    trees_.clear();
+  std::vector<DrafterReturn> returns = fanout_.Returns(session);
+  std::vector<DraftedTree> seen = trees_;
+  if (control_) {
+    // As the round saw it: before calibration learns from it.
+    const std::vector<TreeGain> gains = Gains(emitted);
+    for (int i = 0; i < fanout_.num_drafters(); ++i) {
+      returns[i].gain = gains[i];
+      if (returns[i].late == nullptr || !returns[i].active) continue;
+      returns[i].gain = GainOfLate(LateTree(i, returns[i]), emitted);
+      seen.push_back(LateTree(i, returns[i]));
+    }
   }
-  const std::vector<DrafterReturn> returns = fanout_.Returns(session);
+  trees_.clear();
+  if (!seen.empty()) {
+    calibration_.Learn(TokenTrie(tree_.tokens[0], seen), emitted);
+  }
   if (!control_) return;
   control_->Learn({.returns = returns,
                    .num_tokens = static_cast<int64_t>(emitted.size()),
@@ -99,26 +111,80 @@ std::vector<DraftCall> DecodeRound::FirstCalls() const {
 void DecodeRound::CallFurther(const Session& session, absl::Time asked,
                               DraftFanout::Drafts drafts) {
   trees_ = std::move(drafts.trees);
-  fanout_.CollectMore(session, ShareOf(budget_),
-                      control_->FurtherCalls(Merge(session.last_token())),
-                      [this, &session, asked](DraftFanout::Drafts all) {
-                        OnDrafts(session, asked, std::move(all));
-                      });
+  DraftBudget further = budget_;
+  further.max_nodes = control_->FurtherNodes(budget_.max_nodes);
+  fanout_.CollectMore(
+      session, ShareOf(further),
+      control_->FurtherCalls(Merge(session.last_token(), trees_)),
+      [this, &session, asked](DraftFanout::Drafts all) {
+        OnDrafts(session, asked, std::move(all));
+      });
 }
 
-TokenTree DecodeRound::Merge(TokenId root) const {
+TokenTree DecodeRound::Merge(TokenId root,
+                             std::vector<DraftedTree> trees) const {
   return options_.policy->Merge({.root = root,
-                                 .trees = trees_,
+                                 .trees = trees,
                                  .max_nodes = budget_.max_nodes,
                                  .calibration = &calibration_});
+}
+
+// Of what trees bring beside others too much is foretold, as each of them is
+// overrated where it is chosen: what came true is believed.
+std::vector<TreeGain> DecodeRound::Gains(
+    absl::Span<const TokenId> emitted) const {
+  std::vector<TreeGain> gains(options_.drafters.size());
+  if (trees_.empty()) return gains;
+  const TokenId root = tree_.tokens[0];
+  const double all = control_->GainIn(emitted, Merge(root, trees_));
+  for (size_t i = 0; i < trees_.size(); ++i) {
+    std::vector<DraftedTree> others = trees_;
+    others.erase(others.begin() + static_cast<int64_t>(i));
+    gains[trees_[i].drafter] = {
+        .alone = GainAlone(trees_[i], emitted),
+        .beside = all - control_->GainIn(emitted, Merge(root, others))};
+  }
+  return gains;
+}
+
+// As foretold, which varies less than what came true. Next to nothing is
+// foretold of a drafter that has long been wrong, so there the next token
+// counts.
+double DecodeRound::GainAlone(const DraftedTree& tree,
+                              absl::Span<const TokenId> emitted) const {
+  const double foretold = control_->Gain(Merge(tree_.tokens[0], {tree}));
+  constexpr double kNextToNothing = 0.1;
+  if (foretold > kNextToNothing) return foretold;
+  return control_->GainOfANode(AcceptedLength(*tree.tree, emitted) > 0);
+}
+
+DraftedTree DecodeRound::LateTree(int drafter, const DrafterReturn& r) const {
+  const DrafterPeer& peer = fanout_.drafter(drafter);
+  return {.drafter = drafter,
+          .tree = r.late,
+          .peer = peer.index,
+          .weight = peer.duty.weight,
+          .trusted = peer.trusted};
+}
+
+TreeGain DecodeRound::GainOfLate(const DraftedTree& late,
+                                 absl::Span<const TokenId> emitted) const {
+  const TokenId root = tree_.tokens[0];
+  const double alone = GainAlone(late, emitted);
+  if (trees_.empty()) return {.alone = alone, .beside = alone};
+  std::vector<DraftedTree> all = trees_;
+  all.push_back(late);
+  return {.alone = alone,
+          .beside = control_->Gain(Merge(root, std::move(all))) -
+                    control_->Gain(Merge(root, trees_))};
 }
 
 void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
                            DraftFanout::Drafts drafts) {
   const absl::Time drafted = options_.scope->Now();
   trees_ = std::move(drafts.trees);
-  tree_ = Merge(session.last_token());
-  if (control_) control_->Cut(pass_costs_, tree_);
+  tree_ = Merge(session.last_token(), trees_);
+  if (control_) control_->Cut(tree_);
   result_.degraded = drafts.degraded;
   result_.draft_wait = drafted - asked;
   result_.merge = options_.scope->Now() - drafted;

@@ -68,7 +68,14 @@ class DecodeRound {
   // Those that are worth asking on top of the drafts that are there.
   void CallFurther(const Session& session, absl::Time asked,
                    DraftFanout::Drafts drafts);
-  TokenTree Merge(TokenId root) const;  // of trees_
+  TokenTree Merge(TokenId root, std::vector<DraftedTree> trees) const;
+  // Of each drafter's tree of the round.
+  std::vector<TreeGain> Gains(absl::Span<const TokenId> emitted) const;
+  DraftedTree LateTree(int drafter, const DrafterReturn& r) const;
+  TreeGain GainOfLate(const DraftedTree& late,
+                      absl::Span<const TokenId> emitted) const;
+  double GainAlone(const DraftedTree& tree,
+                   absl::Span<const TokenId> emitted) const;
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);
   // From what has been emitted behind the last round's root.

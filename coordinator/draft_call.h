@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/time/time.h"
+#include "common/spec/token_tree.h"
 
 namespace espalier::coordinator {
 
@@ -21,6 +22,15 @@ struct DraftCall {
   absl::Duration patience = absl::InfiniteDuration();
 };
 
+// What a tree brings, in tokens: those that are accepted, less what the
+// sessions emit in the time that the pass takes longer for the nodes that pay.
+struct TreeGain {
+  double alone = 0;   // as the only tree of the round
+  double beside = 0;  // beside the round's other trees
+
+  friend bool operator==(const TreeGain&, const TreeGain&) = default;
+};
+
 // What one drafter did in a round.
 struct DrafterReturn {
   DraftCall::Attention attention = DraftCall::Attention::kNone;
@@ -31,8 +41,11 @@ struct DrafterReturn {
   // it; zero if the tree was there before the round. Unset: none of these.
   std::optional<absl::Duration> waited;
   absl::Duration compute;  // inside the drafter, if it has answered
-  uint64_t site = 0;       // drafters of one site share cores; 0: its own
-  bool active = true;      // might have been chosen
+  // A tree for this round that was not waited for; valid until the next call.
+  const TokenTree* late = nullptr;
+  TreeGain gain;       // of its tree, or the late one; zero: there is none
+  uint64_t site = 0;   // drafters of one site share cores; 0: its own
+  bool active = true;  // might have been chosen
 };
 
 }  // namespace espalier::coordinator

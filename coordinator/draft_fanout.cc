@@ -318,6 +318,9 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     r.active = branch.peer->duty.role == DrafterRole::kActive;
     if (const auto arrived = branch.link.TakeArrived()) {
       branch.judge.Add(*arrived->tree, arrived->committed_length);
+      if (!branch.used && arrived->committed_length == committed_length_) {
+        r.late = arrived->tree;
+      }
     }
     for (int64_t length : branch.judge.Settle(session.tokens())) {
       branch.peer->metrics->accepted_length.Observe(

@@ -10,22 +10,17 @@ namespace {
 constexpr int64_t kProbeAfter = 8;       // rounds without a token
 constexpr int64_t kMostProbeAfter = 64;  // if no probe changes anything
 constexpr int64_t kDwell = 4;            // rounds between two changes
-constexpr double kWorthAChange = 0.02;   // tokens a round
+constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
 
 using Attention = DraftCall::Attention;
 
-// Of the drafters that the round stood still for, leaving one out (-1: none).
-int64_t Reach(absl::Span<const DrafterReturn> returns, int without) {
-  int64_t reach = 0;
-  for (int i = 0; i < static_cast<int>(returns.size()); ++i) {
-    const DrafterReturn& r = returns[i];
-    if (i == without || r.attention != Attention::kAwaited || !r.active) {
-      continue;
-    }
-    reach = std::max(reach, r.accepted.value_or(0));
-  }
-  return reach;
+bool ForetoldAToken(absl::Span<const DrafterReturn> returns) {
+  return std::any_of(returns.begin(), returns.end(),
+                     [](const DrafterReturn& r) {
+                       return r.attention == Attention::kAwaited && r.active &&
+                              r.accepted.value_or(0) > 0;
+                     });
 }
 
 }  // namespace
@@ -44,15 +39,16 @@ bool DrafterChoice::IsQuick(int drafter, double tokens_per_second) const {
 bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
                                  double tokens_per_second) const {
   const DraftWorth& worth = worth_[drafter];
-  return worth.foretold.mean() * nothing_else >
+  return worth.alone.mean() * nothing_else >
          worth.seconds.mean() * tokens_per_second;
 }
 
 absl::Duration DrafterChoice::Patience(int drafter,
                                        double tokens_per_second) const {
   if (tokens_per_second <= 0) return absl::InfiniteDuration();
-  return absl::Seconds(std::max(0.0, worth_[drafter].tokens.mean()) /
-                       tokens_per_second);
+  const DraftWorth& worth = worth_[drafter];
+  const double most = std::max({0.0, worth.alone.mean(), worth.beside.mean()});
+  return absl::Seconds(most / tokens_per_second);
 }
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
@@ -61,31 +57,27 @@ void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
     unforetold_ = 0;
     probe_after_ = std::min(2 * probe_after_, kMostProbeAfter);
   }
-  LearnTokens(returns);
+  LearnGains(returns);
   LearnSeconds(returns);
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
 }
 
-void DrafterChoice::LearnTokens(absl::Span<const DrafterReturn> returns) {
-  const int64_t reach = Reach(returns, -1);
-  if (reach == 0) ++unforetold_;
+void DrafterChoice::LearnGains(absl::Span<const DrafterReturn> returns) {
+  if (!ForetoldAToken(returns)) ++unforetold_;
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
     active_[i] = r.active;
     if (!r.active) continue;
-    if (r.attention == Attention::kNone && !r.accepted) {
-      worth_[i].tokens.Fade();
-      worth_[i].foretold.Fade();
-    }
-    if (r.attention == Attention::kAwaited) {
-      worth_[i].tokens.Observe(static_cast<double>(reach - Reach(returns, i)));
-    } else if (r.accepted) {
-      worth_[i].tokens.Observe(
-          static_cast<double>(std::max<int64_t>(0, *r.accepted - reach)));
-    }
-    if (r.accepted) {
-      worth_[i].foretold.Observe(static_cast<double>(*r.accepted));
+    DraftWorth& worth = worth_[i];
+    // It may have had to catch up with the text.
+    const bool missing = r.gain == TreeGain() && !kept_up_[i];
+    if (r.late != nullptr || (r.attention == Attention::kAwaited && !missing)) {
+      worth.alone.Observe(r.gain.alone);
+      worth.beside.Observe(r.gain.beside);
+    } else {
+      worth.alone.Fade();
+      worth.beside.Fade();
     }
   }
 }
@@ -119,11 +111,11 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   }
 }
 
-double DrafterChoice::SecondsWithChanged(int other) const {
+double DrafterChoice::Seconds(const std::vector<bool>& asked) const {
   std::map<uint64_t, double> by_site;
   double longest = 0;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (!active_[i] || worth_[i].asked == (i == other)) continue;
+    if (!active_[i] || !asked[i]) continue;
     const double seconds = worth_[i].seconds.mean();
     longest = std::max(
         longest, sites_[i] == 0 ? seconds : by_site[sites_[i]] += seconds);
@@ -131,24 +123,63 @@ double DrafterChoice::SecondsWithChanged(int other) const {
   return longest;
 }
 
-// Makes the one change that gains most, if any does.
+double DrafterChoice::Lead(int drafter, int without) const {
+  double best = 0;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (i == drafter || i == without || !active_[i] || !worth_[i].asked) {
+      continue;
+    }
+    best = std::max(best, worth_[i].alone.mean());
+  }
+  return std::max(0.0, worth_[drafter].alone.mean() - best);
+}
+
+double DrafterChoice::TokensWithChanged(int i, int j) const {
+  if (i == j) {
+    const double tokens = worth_[i].beside.mean();
+    return worth_[i].asked ? -tokens : tokens;
+  }
+  if (!worth_[i].asked) std::swap(i, j);
+  return Lead(j, i) - std::max(Lead(i, i), worth_[i].beside.mean());
+}
+
+// Makes the one change that gains most, if any does: of i, or of i for j.
 void DrafterChoice::Reconsider(double tokens_per_second) {
-  const double now = SecondsWithChanged(-1);
-  int best = -1;
+  std::vector<bool> asked;
+  for (const DraftWorth& worth : worth_) asked.push_back(worth.asked);
+  const double seconds = Seconds(asked);
+  std::vector<bool> best = asked;
   double best_gain = kWorthAChange;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (!active_[i]) continue;
-    const double seconds = SecondsWithChanged(i) - now;
-    const double tokens = worth_[i].tokens.mean();
-    const double gain =
-        (worth_[i].asked ? -tokens : tokens) - tokens_per_second * seconds;
-    if (gain > best_gain) {
-      best = i;
+    for (int j = i; j < num_drafters(); ++j) {
+      if (!active_[i] || !active_[j]) continue;
+      if (i != j && asked[i] == asked[j]) continue;
+      std::vector<bool> changed = asked;
+      changed[i] = !asked[i];
+      changed[j] = i == j ? changed[i] : !asked[j];
+      const double gain = TokensWithChanged(i, j) -
+                          tokens_per_second * (Seconds(changed) - seconds);
+      if (gain <= best_gain) continue;
+      best = std::move(changed);
       best_gain = gain;
     }
   }
-  if (best < 0) return;
-  worth_[best].asked = !worth_[best].asked;
+  if (best != asked) Change(best);
+}
+
+// What a drafter brings beside others depends on who they are.
+void DrafterChoice::Change(const std::vector<bool>& asked) {
+  std::vector<bool> others_change(worth_.size(), false);
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (worth_[i].asked == asked[i]) continue;
+    worth_[i].asked = asked[i];
+    for (int j = 0; j < num_drafters(); ++j) {
+      if (j != i) others_change[j] = true;
+    }
+  }
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (others_change[i]) worth_[i].beside.Restart(Lead(i, i));
+  }
   last_change_ = round_;
   probe_after_ = kProbeAfter;
 }

@@ -13,12 +13,12 @@ namespace espalier::coordinator {
 
 // Which drafters a session asks: those whose tokens are worth the time that
 // they take, at the price of what the session emits in that time. One change at
-// a time, because who is worth asking depends on who else is asked. The others
-// are probed after some rounds in which nobody foretold anything, without
-// waiting for them, to see whether they would; less and less often while that
-// changes nothing, as they then have all the text since to catch up with.
-// Whoever answers in next to no time is asked first; where that foretells
-// enough, as in copied text, nobody else is. Lives on the executor.
+// a time, of one drafter or of one for another. The others are probed after
+// some rounds in which nobody foretold anything, without waiting for them, to
+// see whether they would; less and less often while that changes nothing, as
+// they then have all the text since to catch up with. Whoever answers in next
+// to no time is asked first; where that foretells enough, as in copied text,
+// nobody else is. Lives on the executor.
 class DrafterChoice {
  public:
   // `prior`: what other sessions found, by drafter of this one.
@@ -28,8 +28,8 @@ class DrafterChoice {
   bool asks(int drafter) const { return worth_[drafter].asked; }
   // Whether its answer costs next to nothing, as far as is known.
   bool IsQuick(int drafter, double tokens_per_second) const;
-  // Whether what it usually foretells is worth its time where the others
-  // foretell nothing, if they do so with this chance.
+  // Whether what it usually brings is worth its time where the others foretell
+  // nothing, if they do so with this chance.
   bool IsWorthwhile(int drafter, double nothing_else,
                     double tokens_per_second) const;
   bool probes() const { return unforetold_ >= probe_after_; }
@@ -42,11 +42,16 @@ class DrafterChoice {
   const std::vector<DraftWorth>& worth() const { return worth_; }
 
  private:
-  void LearnTokens(absl::Span<const DrafterReturn> returns);
+  void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
   void Reconsider(double tokens_per_second);
-  // What the asked drafters cost a round, with `other` changed over.
-  double SecondsWithChanged(int other) const;
+  // How much it alone is better than the best of the others that are asked.
+  double Lead(int drafter, int without) const;
+  // What a round would gain, without the time to draft.
+  double TokensWithChanged(int i, int j) const;
+  void Change(const std::vector<bool>& asked);
+  // What their drafting takes.
+  double Seconds(const std::vector<bool>& asked) const;
 
   int num_drafters() const { return static_cast<int>(worth_.size()); }
 

@@ -6,11 +6,11 @@
 
 namespace espalier::coordinator {
 
-int64_t NodesThatPay(absl::Span<const float> log_chances,
-                     const RowPrice& price) {
+PayingNodes NodesThatPay(absl::Span<const float> log_chances,
+                         const RowPrice& price) {
   const absl::Duration without = PassTime(price.costs, price.other_rows);
-  int64_t best = 0;
-  double best_gain = 0, tokens = 0;
+  PayingNodes best;
+  double tokens = 0;
   for (size_t i = 0; i < log_chances.size(); ++i) {
     const int64_t nodes = static_cast<int64_t>(i) + 1;
     const absl::Duration more =
@@ -18,10 +18,7 @@ int64_t NodesThatPay(absl::Span<const float> log_chances,
     tokens += std::exp(static_cast<double>(log_chances[i]));
     const double gain =
         tokens - price.tokens_per_second * absl::ToDoubleSeconds(more);
-    if (gain > best_gain) {
-      best = nodes;
-      best_gain = gain;
-    }
+    if (gain > best.gain) best = {nodes, gain};
   }
   return best;
 }

@@ -21,8 +21,12 @@ struct RowPrice {
 // equals. log_chances: of nodes 1, 2, .. of a tree, none above one before it.
 // That all sessions pay the same price makes one budget of the pass, spent
 // where it brings most.
-int64_t NodesThatPay(absl::Span<const float> log_chances,
-                     const RowPrice& price);
+struct PayingNodes {
+  int64_t nodes = 0;
+  double gain = 0;  // tokens
+};
+PayingNodes NodesThatPay(absl::Span<const float> log_chances,
+                         const RowPrice& price);
 
 }  // namespace espalier::coordinator
 

@@ -19,6 +19,12 @@ class RunningMean {
   }
   // Nothing was observed: what was counts for less.
   void Fade() { weight_ *= 1 - 1 / memory_; }
+  // Forgets all, as if `initial` had been observed some times.
+  void Restart(double initial) {
+    constexpr double kFew = 4;
+    mean_ = initial;
+    weight_ = std::min(kFew, memory_);
+  }
   // The same mean in a memory of its own, as if observed `most_weight` times at
   // most.
   RunningMean Recalled(double memory, double most_weight) const {

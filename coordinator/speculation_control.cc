@@ -4,26 +4,24 @@
 #include <cmath>
 #include <utility>
 
-#include "coordinator/node_budget.h"
+#include "coordinator/accepted_length.h"
 
 namespace espalier::coordinator {
 namespace {
 
 using Attention = DraftCall::Attention;
 
-constexpr double kMemory = 16;       // rounds
-constexpr double kPriorRounds = 4;   // that other sessions' experience is worth
-constexpr int64_t kFewestNodes = 8;  // to draft
+constexpr double kMemory = 32;       // rounds
+constexpr double kPriorRounds = 16;  // that other sessions' experience is worth
 constexpr double kFirstNodes = 16;
-constexpr double kRoomToGrow = 1.5;
 
 std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
                                absl::Span<const int> peers) {
   std::vector<DraftWorth> prior;
   for (int peer : peers) {
     DraftWorth& worth = prior.emplace_back(kind.worth[peer]);
-    worth.tokens = worth.tokens.Recalled(kMemory, kPriorRounds);
-    worth.foretold = worth.foretold.Recalled(kMemory, kPriorRounds);
+    worth.alone = worth.alone.Recalled(kMemory, kPriorRounds);
+    worth.beside = worth.beside.Recalled(kMemory, kPriorRounds);
     worth.seconds = worth.seconds.Recalled(kMemory, kPriorRounds);
   }
   return prior;
@@ -40,6 +38,24 @@ double ChanceOfNothing(const TokenTree& tree) {
   return std::max(0.0, nothing);
 }
 
+struct Room {
+  int64_t fewest;
+  double factor;
+};
+
+int64_t WithRoom(double usual, const Room& room, int64_t limit) {
+  const double nodes = std::ceil(room.factor * usual);
+  return std::min(limit, std::max(room.fewest, static_cast<int64_t>(nodes)));
+}
+
+PayingNodes NodesThatPay(const TokenTree& tree, const RowPrice& price) {
+  return NodesThatPay(absl::MakeConstSpan(tree.log_probs).subspan(1), price);
+}
+
+bool HasAnswered(const DrafterReturn& r) {
+  return r.attention == Attention::kAwaited || r.late != nullptr;
+}
+
 Pace Recall(Pace pace) {
   pace.tokens = pace.tokens.Recalled(kMemory, kPriorRounds);
   pace.seconds = pace.seconds.Recalled(kMemory, kPriorRounds);
@@ -49,10 +65,12 @@ Pace Recall(Pace pace) {
 }  // namespace
 
 SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
-                                       std::vector<int> peers)
+                                       std::vector<int> peers,
+                                       const PassCosts* costs)
     : record_(*record),
       kind_(record->kind(greedy)),
       peers_(std::move(peers)),
+      costs_(*costs),
       choice_(Recall(kind_, peers_)),
       pace_(Recall(kind_.pace)),
       nodes_(kMemory, kFirstNodes, 1) {
@@ -62,7 +80,10 @@ SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
 SpeculationControl::~SpeculationControl() { --record_.num_running; }
 
 double SpeculationControl::tokens_per_second() const {
-  return pace_.tokens_per_second();
+  const absl::Duration plain = PassTime(costs_, other_rows());
+  return std::max(
+      pace_.tokens_per_second(),
+      plain > absl::ZeroDuration() ? 1 / absl::ToDoubleSeconds(plain) : 0);
 }
 
 DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
@@ -95,21 +116,53 @@ std::vector<DraftCall> SpeculationControl::FurtherCalls(
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
-  const int64_t usual =
-      static_cast<int64_t>(std::ceil(kRoomToGrow * nodes_.mean()));
-  return std::min(limit, std::max(kFewestNodes, usual));
+  return WithRoom(nodes_.mean(), {.fewest = 8, .factor = 1.5}, limit);
 }
 
-void SpeculationControl::Cut(absl::Span<const PassCost> costs,
-                             TokenTree& tree) {
-  const double others = static_cast<double>(record_.num_running - 1);
-  const RowPrice price = {
-      .costs = costs,
-      .other_rows =
-          1 + static_cast<int64_t>(others * (1 + record_.nodes.mean())),
-      .tokens_per_second = tokens_per_second() * (1 + others)};
-  const int64_t nodes =
-      NodesThatPay(absl::MakeConstSpan(tree.log_probs).subspan(1), price);
+int64_t SpeculationControl::FurtherNodes(int64_t limit) const {
+  return WithRoom(nodes_.mean(), {.fewest = 4, .factor = 1.25}, limit);
+}
+
+double SpeculationControl::others() const {
+  return static_cast<double>(record_.num_running - 1);
+}
+
+int64_t SpeculationControl::other_rows() const {
+  return 1 + static_cast<int64_t>(others() * (1 + record_.nodes.mean()));
+}
+
+RowPrice SpeculationControl::price() const {
+  return {.costs = costs_,
+          .other_rows = other_rows(),
+          .tokens_per_second = tokens_per_second() * (1 + others())};
+}
+
+double SpeculationControl::Gain(const TokenTree& tree) const {
+  return NodesThatPay(tree, price()).gain;
+}
+
+double SpeculationControl::GainIn(absl::Span<const TokenId> emitted,
+                                  TokenTree tree) const {
+  const RowPrice price = this->price();
+  const int64_t nodes = NodesThatPay(tree, price).nodes;
+  tree.Cut(nodes + 1);
+  const absl::Duration more = PassTime(costs_, price.other_rows + nodes) -
+                              PassTime(costs_, price.other_rows);
+  return static_cast<double>(
+             AcceptedLength(tree, emitted.first(emitted.size() - 1))) -
+         price.tokens_per_second * absl::ToDoubleSeconds(more);
+}
+
+double SpeculationControl::GainOfANode(bool accepted) const {
+  const RowPrice price = this->price();
+  const absl::Duration more = PassTime(costs_, price.other_rows + 1) -
+                              PassTime(costs_, price.other_rows);
+  return (accepted ? 1 : 0) -
+         price.tokens_per_second * absl::ToDoubleSeconds(more);
+}
+
+void SpeculationControl::Cut(TokenTree& tree) {
+  const int64_t nodes = NodesThatPay(tree, price()).nodes;
   nodes_.Observe(static_cast<double>(nodes));
   record_.nodes.Observe(static_cast<double>(nodes));
   tree.Cut(nodes + 1);
@@ -130,9 +183,9 @@ void SpeculationControl::Learn(const Round& round) {
     const DraftWorth& found = choice_.worth()[i];
     DraftWorth& known = kind_.worth[peers_[i]];
     known.asked = found.asked;
-    if (!round.returns[i].accepted) continue;
-    known.tokens.Observe(found.tokens.mean());
-    known.foretold.Observe(found.foretold.mean());
+    if (!HasAnswered(round.returns[i])) continue;
+    known.alone.Observe(found.alone.mean());
+    known.beside.Observe(found.beside.mean());
     known.seconds.Observe(found.seconds.mean());
   }
 }

@@ -10,6 +10,7 @@
 #include "common/spec/token_tree.h"
 #include "coordinator/draft_call.h"
 #include "coordinator/drafter_choice.h"
+#include "coordinator/node_budget.h"
 #include "coordinator/running_mean.h"
 #include "coordinator/speculation_record.h"
 
@@ -22,8 +23,9 @@ namespace espalier::coordinator {
 class SpeculationControl {
  public:
   // `record` is shared by the sessions; peers: the session's drafters in it.
+  // costs: the verifier's, as they are known at the time.
   SpeculationControl(SpeculationRecord* record, bool greedy,
-                     std::vector<int> peers);
+                     std::vector<int> peers, const PassCosts* costs);
   ~SpeculationControl();
   SpeculationControl(const SpeculationControl&) = delete;
   SpeculationControl& operator=(const SpeculationControl&) = delete;
@@ -34,12 +36,22 @@ class SpeculationControl {
   // then those of the others that are worth their time for what these leave.
   // at_hand: of a policy that foresees.
   std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
-  // Nodes that a drafter is to draft, of `limit` at most: what the last rounds
-  // paid for, with room to grow.
+  // Nodes that a quick drafter is to draft, of `limit` at most: what the last
+  // rounds paid for, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
+  // And one that takes time for them.
+  int64_t FurtherNodes(int64_t limit) const;
 
   // Takes off the nodes that do not pay. REQUIRES: of a policy that foresees.
-  void Cut(absl::Span<const PassCost> costs, TokenTree& tree);
+  void Cut(TokenTree& tree);
+  // What the nodes of a tree that pay should bring, see TreeGain. REQUIRES: of
+  // a policy that foresees.
+  double Gain(const TokenTree& tree) const;
+  // What they have brought where these tokens, the last of them the verifier's
+  // own, were emitted.
+  double GainIn(absl::Span<const TokenId> emitted, TokenTree tree) const;
+  // What one node would have brought.
+  double GainOfANode(bool accepted) const;
 
   struct Round {
     absl::Span<const DrafterReturn> returns;  // by drafter
@@ -49,7 +61,11 @@ class SpeculationControl {
   void Learn(const Round& round);
 
  private:
+  // What time is worth: what the session emits in it, or would without trees.
   double tokens_per_second() const;
+  double others() const;       // sessions
+  int64_t other_rows() const;  // of a pass: theirs and the root
+  RowPrice price() const;
   DraftCall Call(int drafter, DraftCall::Attention attention) const;
 
   int num_drafters() const { return static_cast<int>(peers_.size()); }
@@ -57,6 +73,7 @@ class SpeculationControl {
   SpeculationRecord& record_;
   SpeculationRecord::Kind& kind_;
   const std::vector<int> peers_;
+  const PassCosts& costs_;
   DrafterChoice choice_;
   Pace pace_;
   RunningMean nodes_;  // of a tree

@@ -10,16 +10,16 @@
 
 namespace espalier::coordinator {
 
-// What asking a drafter brings and costs a round.
+// What asking a drafter brings and costs a round. Tokens: see TreeGain.
 struct DraftWorth {
   explicit DraftWorth(double memory)
-      : tokens(memory, kHopefulTokens, 1),
-        foretold(memory, kHopefulTokens, 1),
+      : alone(memory, kHopefulTokens, 1),
+        beside(memory, kHopefulTokens, 1),
         seconds(memory) {}
 
-  RunningMean tokens;    // accepted that no other asked drafter foretold
-  RunningMean foretold;  // accepted, whoever else foretold them
-  RunningMean seconds;   // of the round's wait, as its share of it
+  RunningMean alone;    // tokens, if nobody else is asked
+  RunningMean beside;   // tokens, beside the others that were asked
+  RunningMean seconds;  // of the round's wait, as its share of it
   bool asked = true;
 
  private:

@@ -91,8 +91,10 @@ TEST_F(AdaptiveSpeculationTest, WhatAQuickOneForetellsNobodyElseIsAsked) {
     return text.size() / 50 % 2 == 0;
   };
   cluster.drafters[0]->DraftBy([&](const auto& text, const auto& budget) {
-    return is_copied(text) ? cluster.target.PerfectChain(text, budget.max_depth)
-                           : TokenTree::RootOnly(text.back());
+    return is_copied(text)
+               ? cluster.target.PerfectChain(
+                     text, std::min(budget.max_depth, budget.max_nodes))
+               : TokenTree::RootOnly(text.back());
   });
   int asked_in_copies = 0, asked_elsewhere = 0;
   cluster.drafters[1]->Behave({.delay = absl::Milliseconds(2)});

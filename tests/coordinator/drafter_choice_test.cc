@@ -1,5 +1,6 @@
 #include "coordinator/drafter_choice.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -18,31 +19,52 @@ struct Habit {
 // Rounds in which drafters always do the same.
 class Rounds {
  public:
-  explicit Rounds(std::vector<Habit> habits)
-      : habits(std::move(habits)),
-        choice(std::vector<DraftWorth>(this->habits.size(), DraftWorth(16))) {}
+  explicit Rounds(std::vector<Habit> all)
+      : habits(std::move(all)),
+        choice(std::vector<DraftWorth>(habits.size(), DraftWorth(16))) {}
 
   void Run(int rounds) {
-    for (int i = 0; i < rounds; ++i) {
-      std::vector<DrafterReturn> returns;
-      for (size_t d = 0; d < habits.size(); ++d) {
-        DrafterReturn& r = returns.emplace_back();
-        r.site = habits[d].site;
-        if (!choice.asks(d) && !choice.probes()) continue;
-        ++num_asked;
-        r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
-                                     : DraftCall::Attention::kAsked;
-        r.accepted = habits[d].accepted;
-        r.waited = habits[d].takes;
-        r.compute = habits[d].takes;
-      }
-      choice.Learn(returns, kPrice);
-    }
+    for (int i = 0; i < rounds; ++i) RunOne(choice.probes());
   }
+  // A round in which all answer.
+  void Probe() { RunOne(/*probes=*/true); }
 
   std::vector<Habit> habits;
   DrafterChoice choice;
   int num_asked = 0;
+
+ private:
+  void RunOne(bool probes) {
+    std::vector<DrafterReturn> returns;
+    for (size_t d = 0; d < habits.size(); ++d) {
+      DrafterReturn& r = returns.emplace_back();
+      r.site = habits[d].site;
+      if (!choice.asks(d) && !probes) continue;
+      ++num_asked;
+      r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
+                                   : DraftCall::Attention::kAsked;
+      r.accepted = habits[d].accepted;
+      if (!choice.asks(d)) r.late = &late;
+      r.gain = GainOf(d);
+      r.waited = habits[d].takes;
+      r.compute = habits[d].takes;
+    }
+    choice.Learn(returns, kPrice);
+  }
+
+  // Of verification that costs nothing.
+  TreeGain GainOf(size_t drafter) const {
+    int64_t others = 0;
+    for (size_t d = 0; d < habits.size(); ++d) {
+      if (d == drafter || !choice.asks(d)) continue;
+      others = std::max(others, habits[d].accepted);
+    }
+    const int64_t own = habits[drafter].accepted;
+    return {.alone = static_cast<double>(own),
+            .beside = static_cast<double>(std::max<int64_t>(0, own - others))};
+  }
+
+  const TokenTree late = TokenTree::RootOnly(0);
 };
 
 TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
@@ -64,6 +86,20 @@ TEST(DrafterChoiceTest, KeepsOneOfTwoThatSayTheSame) {
                  {.accepted = 2, .takes = absl::Milliseconds(5), .site = 1}});
   rounds.Run(50);
   EXPECT_NE(rounds.choice.asks(0), rounds.choice.asks(1));
+}
+
+// What it brings beside others, or late, says that it is the better one.
+TEST(DrafterChoiceTest, TakesABetterOneInsteadOfAGoodOne) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5), .site = 1},
+                 {.accepted = 0, .takes = absl::Milliseconds(5), .site = 1}});
+  rounds.Run(50);
+  ASSERT_TRUE(rounds.choice.asks(0));
+  ASSERT_FALSE(rounds.choice.asks(1));
+  rounds.habits[1].accepted = 4;
+  rounds.Probe();
+  rounds.Run(50);
+  EXPECT_FALSE(rounds.choice.asks(0));
+  EXPECT_TRUE(rounds.choice.asks(1));
 }
 
 TEST(DrafterChoiceTest, OneThatDraftsBesideASlowerOneIsFree) {
@@ -152,10 +188,11 @@ TEST(DrafterChoiceTest, IsWorthwhileWhereOthersForetellNothing) {
 TEST(DrafterChoiceTest, RoundsWithoutACallAreNotCounted) {
   DrafterChoice choice({DraftWorth(16), DraftWorth(16)});
   const DrafterReturn copied = {.attention = DraftCall::Attention::kAwaited,
-                                .accepted = 8};
-  const double tokens = choice.worth()[1].tokens.mean();
+                                .accepted = 8,
+                                .gain = {.alone = 8, .beside = 8}};
+  const double gain = choice.worth()[1].alone.mean();
   for (int i = 0; i < 50; ++i) choice.Learn({copied, {}}, kPrice);
-  EXPECT_EQ(choice.worth()[1].tokens.mean(), tokens);
+  EXPECT_EQ(choice.worth()[1].alone.mean(), gain);
   EXPECT_TRUE(choice.asks(1));
 }
 

@@ -27,16 +27,18 @@ TEST(NodeBudgetTest, TakesTheNodesWhoseChanceExceedsTheirPrice) {
   const PassCosts costs = Rising();
   const RowPrice price = {
       .costs = costs, .other_rows = 1, .tokens_per_second = 250};  // 0.25 a row
-  EXPECT_EQ(NodesThatPay(Logs({0.9, 0.5, 0.3, 0.2, 0.1}), price), 3);
-  EXPECT_EQ(NodesThatPay(Logs({0.2, 0.1}), price), 0);
-  EXPECT_EQ(NodesThatPay({}, price), 0);
+  EXPECT_EQ(NodesThatPay(Logs({0.9, 0.5, 0.3, 0.2, 0.1}), price).nodes, 3);
+  EXPECT_EQ(NodesThatPay(Logs({0.2, 0.1}), price).nodes, 0);
+  EXPECT_EQ(NodesThatPay({}, price).nodes, 0);
 }
 
 TEST(NodeBudgetTest, TakesAllWhereRowsAreFreeOrOfUnknownPrice) {
-  EXPECT_EQ(NodesThatPay(Logs({0.5, 0.01}), {.tokens_per_second = 1000}), 2);
-  const PassCosts costs = Rising();
-  EXPECT_EQ(NodesThatPay(Logs({0.5, 0.01}), {.costs = costs, .other_rows = 1}),
+  EXPECT_EQ(NodesThatPay(Logs({0.5, 0.01}), {.tokens_per_second = 1000}).nodes,
             2);
+  const PassCosts costs = Rising();
+  EXPECT_EQ(
+      NodesThatPay(Logs({0.5, 0.01}), {.costs = costs, .other_rows = 1}).nodes,
+      2);
 }
 
 TEST(NodeBudgetTest, PassesAStepThatAllBehindItPayFor) {
@@ -45,8 +47,8 @@ TEST(NodeBudgetTest, PassesAStepThatAllBehindItPayFor) {
                            {.rows = 9, .time = absl::Milliseconds(16)}};
   const RowPrice price = {
       .costs = costs, .other_rows = 1, .tokens_per_second = 100};
-  EXPECT_EQ(NodesThatPay(Logs({0.5}), price), 0);  // costs 0.6
-  EXPECT_EQ(NodesThatPay(Logs({0.5, 0.4}), price), 2);
+  EXPECT_EQ(NodesThatPay(Logs({0.5}), price).nodes, 0);  // costs 0.6
+  EXPECT_EQ(NodesThatPay(Logs({0.5, 0.4}), price).nodes, 2);
 }
 
 TEST(NodeBudgetTest, LoadMakesItFewer) {
@@ -60,9 +62,11 @@ TEST(NodeBudgetTest, LoadMakesItFewer) {
     const PassCosts costs = Rising();
     int64_t last = 1000;
     for (double load : {0.0, 10.0, 50.0, 200.0, 1000.0}) {
-      const int64_t nodes = NodesThatPay(
-          Logs(chances),
-          {.costs = costs, .other_rows = 1, .tokens_per_second = load});
+      const int64_t nodes =
+          NodesThatPay(
+              Logs(chances),
+              {.costs = costs, .other_rows = 1, .tokens_per_second = load})
+              .nodes;
       EXPECT_LE(nodes, last);
       last = nodes;
     }

@@ -8,9 +8,11 @@
 namespace espalier::coordinator {
 namespace {
 
+const PassCosts kUnknown;
+
 TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
   SpeculationRecord record(/*num_peers=*/1);
-  SpeculationControl control(&record, /*greedy=*/true, {0});
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
   const std::vector<DrafterReturn> returns(1);
   control.Learn(
       {.returns = returns, .num_tokens = 1, .duration = absl::Seconds(1)});
@@ -25,14 +27,15 @@ TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
 // That of the slow drafter: 2 tokens for a token's time.
 TEST(SpeculationControlTest, AsksSlowDraftersForWhatQuickOnesLeave) {
   SpeculationRecord record(/*num_peers=*/2);
-  SpeculationControl control(&record, /*greedy=*/true, {0, 1});
+  SpeculationControl control(&record, /*greedy=*/true, {0, 1}, &kUnknown);
   const std::vector<DrafterReturn> returns = {
       {.attention = DraftCall::Attention::kAwaited,
        .accepted = 0,
        .waited = absl::Microseconds(1)},
       {.attention = DraftCall::Attention::kAwaited,
        .accepted = 2,
-       .waited = absl::Milliseconds(10)}};
+       .waited = absl::Milliseconds(10),
+       .gain = {.alone = 2, .beside = 2}}};
   for (int i = 0; i < 50; ++i) {
     control.Learn({.returns = returns,
                    .num_tokens = 3,
@@ -53,19 +56,38 @@ TEST(SpeculationControlTest, AsksSlowDraftersForWhatQuickOnesLeave) {
 // One round of which little pays does not make the next one small.
 TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
   SpeculationRecord record(/*num_peers=*/1);
-  SpeculationControl control(&record, /*greedy=*/true, {0});
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
   const auto cut = [&control](int num_nodes) {
     TokenTree tree = TokenTree::RootOnly(0);
     for (int i = 0; i < num_nodes; ++i) tree.Add(i, 1, -0.01f * (i + 1));
-    control.Cut(/*costs=*/{}, tree);
+    control.Cut(tree);
   };
   for (int i = 0; i < 50; ++i) cut(20);
   EXPECT_EQ(control.NodesToDraft(64), 30);
+  EXPECT_EQ(control.FurtherNodes(64), 25);
   cut(0);
   EXPECT_GE(control.NodesToDraft(64), 28);
   EXPECT_EQ(control.NodesToDraft(10), 10);
-  for (int i = 0; i < 100; ++i) cut(0);
+  for (int i = 0; i < 200; ++i) cut(0);
   EXPECT_EQ(control.NodesToDraft(64), 8);
+  EXPECT_EQ(control.FurtherNodes(64), 4);
+}
+
+// Whatever a session's rounds bring, it could have done without trees.
+TEST(SpeculationControlTest, TimeIsWorthWhatPlainDecodingWouldEmitInIt) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 11, .time = absl::Milliseconds(60)}};
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+  // A row costs half a token.
+  TokenTree tree = TokenTree::RootOnly(0);
+  tree.Add(0, 1, std::log(0.7f));
+  tree.Add(1, 2, std::log(0.4f));
+  EXPECT_NEAR(control.Gain(tree), 0.2, 1e-6);
+  EXPECT_NEAR(control.GainIn({1, 2, 3}, tree), 0.5, 1e-6);
+  EXPECT_NEAR(control.GainIn({3}, tree), -0.5, 1e-6);
+  control.Cut(tree);
+  EXPECT_EQ(tree.num_nodes(), 2);
 }
 
 }  // namespace

@@ -64,7 +64,8 @@ class ToyCluster {
       drafters.push_back(std::make_unique<FakeDraftEndpoint>(
           &executor,
           [this](const std::vector<TokenId>& text, const DraftBudget& budget) {
-            return target.PerfectChain(text, budget.max_depth);
+            return target.PerfectChain(
+                text, std::min(budget.max_depth, budget.max_nodes));
           }));
       options.drafters.push_back(
           {.name = absl::StrCat("d", i),
