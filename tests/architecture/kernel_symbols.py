@@ -15,17 +15,18 @@ import sys
 TABLE = re.compile(r"espalier::nn::\w+Kernels\(\)$")
 
 
-def defined(nm, path):
+def functions(nm, path):
     lines = subprocess.run([nm, "-C", "--extern-only", "--defined-only", path],
                            check=True, capture_output=True, text=True).stdout
-    return [line.split(maxsplit=2)[2] for line in lines.splitlines()]
+    symbols = [line.split(maxsplit=2) for line in lines.splitlines()]
+    return [name for _, kind, name in symbols if kind in "TW"]
 
 
 def main():
     nm, *objects = sys.argv[1:]
     failed = not objects
     for path in objects:
-        names = defined(nm, path)
+        names = functions(nm, path)
         tables = [name for name in names if TABLE.match(name)]
         for name in sorted(set(names) - set(tables)):
             print(f"{path} shares {name}")

@@ -32,8 +32,8 @@ TEST(FeaturesTest, GoToThoseWhoWantThem) {
     EXPECT_EQ(drafter.last_features().first_position, 0);
     EXPECT_EQ(drafter.last_features().end_position(), RootOf(drafter));
   }
-  for (const ProposeRequest& request : cluster.drafters[1]->requests()) {
-    EXPECT_TRUE(request.features.empty());
+  for (const ProposeRequest& asked : cluster.drafters[1]->requests()) {
+    EXPECT_TRUE(asked.features.empty());
   }
 }
 
