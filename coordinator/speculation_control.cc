@@ -148,8 +148,8 @@ double SpeculationControl::GainIn(absl::Span<const TokenId> emitted,
   tree.Cut(nodes + 1);
   const absl::Duration more = PassTime(costs_, price.other_rows + nodes) -
                               PassTime(costs_, price.other_rows);
-  return static_cast<double>(
-             AcceptedLength(tree, emitted.first(emitted.size() - 1))) -
+  if (!emitted.empty()) emitted.remove_suffix(1);
+  return static_cast<double>(AcceptedLength(tree, emitted)) -
          price.tokens_per_second * absl::ToDoubleSeconds(more);
 }
 

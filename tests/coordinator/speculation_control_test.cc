@@ -86,6 +86,7 @@ TEST(SpeculationControlTest, TimeIsWorthWhatPlainDecodingWouldEmitInIt) {
   EXPECT_NEAR(control.Gain(tree), 0.2, 1e-6);
   EXPECT_NEAR(control.GainIn({1, 2, 3}, tree), 0.5, 1e-6);
   EXPECT_NEAR(control.GainIn({3}, tree), -0.5, 1e-6);
+  EXPECT_NEAR(control.GainIn({}, tree), -0.5, 1e-6);
   control.Cut(tree);
   EXPECT_EQ(tree.num_nodes(), 2);
 }
