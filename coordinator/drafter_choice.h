@@ -45,9 +45,11 @@ class DrafterChoice {
   void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
   void Reconsider(double tokens_per_second);
-  // How much it alone is better than the best of the others that are asked.
+  // How much better it is alone than the best of the others that are asked,
+  // leaving one out.
   double Lead(int drafter, int without) const;
-  // What a round would gain, without the time to draft.
+  // What a round would gain if i changed over, or was changed for j (where they
+  // differ), not counting the time to draft.
   double TokensWithChanged(int i, int j) const;
   void Change(const std::vector<bool>& asked);
   // What their drafting takes.
