@@ -136,12 +136,15 @@ std::vector<TreeGain> DecodeRound::Gains(
   std::vector<TreeGain> gains(options_.drafters.size());
   if (trees_.empty()) return gains;
   const TokenId root = tree_.tokens[0];
-  const double all = control_->GainIn(emitted, Merge(root, trees_));
+  const TokenTree merged = Merge(root, trees_);
+  const double all = control_->GainIn(emitted, merged);
   for (size_t i = 0; i < trees_.size(); ++i) {
     std::vector<DraftedTree> others = trees_;
     others.erase(others.begin() + static_cast<int64_t>(i));
     gains[trees_[i].drafter] = {
-        .alone = GainAlone(trees_[i], emitted),
+        .alone = GainAlone(trees_[i],
+                           others.empty() ? merged : Merge(root, {trees_[i]}),
+                           emitted),
         .beside = all - control_->GainIn(emitted, Merge(root, others))};
   }
   return gains;
@@ -150,9 +153,9 @@ std::vector<TreeGain> DecodeRound::Gains(
 // As foretold, which varies less than what came true. Next to nothing is
 // foretold of a drafter that has long been wrong, so there the next token
 // counts.
-double DecodeRound::GainAlone(const DraftedTree& tree,
+double DecodeRound::GainAlone(const DraftedTree& tree, const TokenTree& merged,
                               absl::Span<const TokenId> emitted) const {
-  const double foretold = control_->Gain(Merge(tree_.tokens[0], {tree}));
+  const double foretold = control_->Gain(merged);
   constexpr double kNextToNothing = 0.1;
   if (foretold > kNextToNothing) return foretold;
   return control_->GainOfANode(AcceptedLength(*tree.tree, emitted) > 0);
@@ -170,7 +173,7 @@ DraftedTree DecodeRound::LateTree(int drafter, const DrafterReturn& r) const {
 TreeGain DecodeRound::GainOfLate(const DraftedTree& late,
                                  absl::Span<const TokenId> emitted) const {
   const TokenId root = tree_.tokens[0];
-  const double alone = GainAlone(late, emitted);
+  const double alone = GainAlone(late, Merge(root, {late}), emitted);
   if (trees_.empty()) return {.alone = alone, .beside = alone};
   std::vector<DraftedTree> all = trees_;
   all.push_back(late);

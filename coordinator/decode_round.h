@@ -74,7 +74,8 @@ class DecodeRound {
   DraftedTree LateTree(int drafter, const DrafterReturn& r) const;
   TreeGain GainOfLate(const DraftedTree& late,
                       absl::Span<const TokenId> emitted) const;
-  double GainAlone(const DraftedTree& tree,
+  // merged: as if the tree was the only one of the round.
+  double GainAlone(const DraftedTree& tree, const TokenTree& merged,
                    absl::Span<const TokenId> emitted) const;
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);

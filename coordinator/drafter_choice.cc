@@ -169,16 +169,16 @@ void DrafterChoice::Reconsider(double tokens_per_second) {
 
 // What a drafter brings beside others depends on who they are.
 void DrafterChoice::Change(const std::vector<bool>& asked) {
-  std::vector<bool> others_change(worth_.size(), false);
+  std::vector<bool> changed(worth_.size());
+  int num_changed = 0;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (worth_[i].asked == asked[i]) continue;
+    changed[i] = worth_[i].asked != asked[i];
+    num_changed += changed[i] ? 1 : 0;
     worth_[i].asked = asked[i];
-    for (int j = 0; j < num_drafters(); ++j) {
-      if (j != i) others_change[j] = true;
-    }
   }
   for (int i = 0; i < num_drafters(); ++i) {
-    if (others_change[i]) worth_[i].beside.Restart(Lead(i, i));
+    const bool others_changed = num_changed > (changed[i] ? 1 : 0);
+    if (others_changed) worth_[i].beside.Restart(Lead(i, i));
   }
   last_change_ = round_;
   probe_after_ = kProbeAfter;

@@ -52,7 +52,15 @@ PayingNodes NodesThatPay(const TokenTree& tree, const RowPrice& price) {
   return NodesThatPay(absl::MakeConstSpan(tree.log_probs).subspan(1), price);
 }
 
-bool HasAnswered(const DrafterReturn& r) {
+// In tokens.
+double CostOf(int64_t nodes, const RowPrice& price) {
+  const absl::Duration more = PassTime(price.costs, price.other_rows + nodes) -
+                              PassTime(price.costs, price.other_rows);
+  return price.tokens_per_second * absl::ToDoubleSeconds(more);
+}
+
+// Whether the round said something of what the drafter is worth.
+bool SaysSomething(const DrafterReturn& r) {
   return r.attention == Attention::kAwaited || r.late != nullptr;
 }
 
@@ -146,19 +154,13 @@ double SpeculationControl::GainIn(absl::Span<const TokenId> emitted,
   const RowPrice price = this->price();
   const int64_t nodes = NodesThatPay(tree, price).nodes;
   tree.Cut(nodes + 1);
-  const absl::Duration more = PassTime(costs_, price.other_rows + nodes) -
-                              PassTime(costs_, price.other_rows);
   if (!emitted.empty()) emitted.remove_suffix(1);
   return static_cast<double>(AcceptedLength(tree, emitted)) -
-         price.tokens_per_second * absl::ToDoubleSeconds(more);
+         CostOf(nodes, price);
 }
 
 double SpeculationControl::GainOfANode(bool accepted) const {
-  const RowPrice price = this->price();
-  const absl::Duration more = PassTime(costs_, price.other_rows + 1) -
-                              PassTime(costs_, price.other_rows);
-  return (accepted ? 1 : 0) -
-         price.tokens_per_second * absl::ToDoubleSeconds(more);
+  return (accepted ? 1 : 0) - CostOf(/*nodes=*/1, price());
 }
 
 void SpeculationControl::Cut(TokenTree& tree) {
@@ -183,7 +185,7 @@ void SpeculationControl::Learn(const Round& round) {
     const DraftWorth& found = choice_.worth()[i];
     DraftWorth& known = kind_.worth[peers_[i]];
     known.asked = found.asked;
-    if (!HasAnswered(round.returns[i])) continue;
+    if (!SaysSomething(round.returns[i])) continue;
     known.alone.Observe(found.alone.mean());
     known.beside.Observe(found.beside.mean());
     known.seconds.Observe(found.seconds.mean());
