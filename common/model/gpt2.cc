@@ -112,14 +112,6 @@ absl::StatusOr<Gpt2Layer> LoadLayer(const ModelConfig& config,
                    .down = std::move(down)};
 }
 
-absl::StatusOr<Linear> LoadHead(const ModelConfig& config,
-                                const at::Tensor& tokens,
-                                WeightLoader& weights) {
-  if (config.tied_head) return weights.TiedHead(tokens);
-  return weights.LoadLinear({{"lm_head", config.vocab_size}},
-                            {.in = config.hidden_size});
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Decoder>> LoadGpt2(const ModelConfig& config,
@@ -141,7 +133,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadGpt2(const ModelConfig& config,
   }
   ASSIGN_OR_RETURN(LayerNormWeights final_norm,
                    LoadNorm(model + "ln_f", config.hidden_size, weights));
-  ASSIGN_OR_RETURN(Linear head, LoadHead(config, tokens, weights));
+  ASSIGN_OR_RETURN(Linear head, weights.LoadHead(config, tokens));
   return std::make_unique<Gpt2Decoder>(
       config, Gpt2Weights{.tokens = std::move(tokens),
                           .positions = std::move(positions),

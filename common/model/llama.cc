@@ -140,14 +140,6 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                     .down = std::move(down)};
 }
 
-absl::StatusOr<Linear> LoadHead(const ModelConfig& config,
-                                const at::Tensor& embedding,
-                                WeightLoader& weights) {
-  if (config.tied_head) return weights.TiedHead(embedding);
-  return weights.LoadLinear({{"lm_head", config.vocab_size}},
-                            {.in = config.hidden_size});
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Decoder>> LoadLlama(const ModelConfig& config,
@@ -162,7 +154,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadLlama(const ModelConfig& config,
   }
   ASSIGN_OR_RETURN(at::Tensor final_norm,
                    weights.Vector("model.norm.weight", config.hidden_size));
-  ASSIGN_OR_RETURN(Linear head, LoadHead(config, embedding, weights));
+  ASSIGN_OR_RETURN(Linear head, weights.LoadHead(config, embedding));
   const at::Tensor frequencies =
       at::tensor(RotaryFrequencies(config), at::kDouble).to(embedding.device());
   return std::make_unique<LlamaDecoder>(

@@ -80,8 +80,13 @@ absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
   return Linear(Place(at::cat(weights), target_.compute_dtype), bias);
 }
 
-Linear WeightLoader::TiedHead(const at::Tensor& table) {
-  return Linear(Place(table, target_.compute_dtype), /*bias=*/{});
+absl::StatusOr<Linear> WeightLoader::LoadHead(const ModelConfig& config,
+                                              const at::Tensor& embedding) {
+  if (config.tied_head) {
+    return Linear(Place(embedding, target_.compute_dtype), /*bias=*/{});
+  }
+  return LoadLinear({{"lm_head", config.vocab_size}},
+                    {.in = config.hidden_size});
 }
 
 }  // namespace espalier

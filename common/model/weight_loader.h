@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/model/linear.h"
+#include "common/model/model_config.h"
 #include "common/model/safetensors.h"
 
 namespace espalier {
@@ -51,8 +52,9 @@ class WeightLoader {
   absl::StatusOr<Linear> LoadLinear(const std::vector<Part>& parts,
                                     const LinearShape& shape);
 
-  // A head that shares its weight with the token table.
-  Linear TiedHead(const at::Tensor& table);
+  // The output projection, of its own or tied to `embedding` [vocab, hidden].
+  absl::StatusOr<Linear> LoadHead(const ModelConfig& config,
+                                  const at::Tensor& embedding);
 
   int64_t weight_bytes() const { return weight_bytes_; }
 

@@ -44,7 +44,8 @@ uint32_t ClampedMicroseconds(absl::Duration duration) {
   return ClampToUint32(absl::ToInt64Microseconds(duration));
 }
 
-absl::StatusOr<SamplingParams> FromProto(const v1::SamplingParams& message) {
+absl::StatusOr<SamplingParams> SamplingFromProto(
+    const v1::SamplingParams& message) {
   RETURN_IF_ERROR(CheckAtMost("top_k", message.top_k(), kMaxInt32));
   const SamplingParams sampling = {
       .temperature = message.temperature(),
@@ -64,7 +65,7 @@ void ToProto(const PassCosts& costs,
   }
 }
 
-absl::StatusOr<PassCosts> FromProto(
+absl::StatusOr<PassCosts> CostsFromProto(
     const google::protobuf::RepeatedPtrField<v1::PassCost>& messages) {
   PassCosts costs;
   for (const v1::PassCost& message : messages) {
@@ -87,7 +88,8 @@ void ToProto(const std::vector<int32_t>& taps,
   after_layers.Add(taps.begin(), taps.end());
 }
 
-absl::StatusOr<FeatureContract> FromProto(const v1::FeatureContract& message) {
+absl::StatusOr<FeatureContract> ContractFromProto(
+    const v1::FeatureContract& message) {
   if (message.type() != v1::FEATURE_TYPE_BF16) {
     return absl::InvalidArgumentError(
         absl::StrCat("features: type ", message.type(), " is not known"));
@@ -224,7 +226,7 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
                         .prefix_hash = key.prefix_hash()};
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
-  ASSIGN_OR_RETURN(update.sampling, FromProto(message.sampling()));
+  ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
   return update;
 }
 
@@ -347,7 +349,7 @@ absl::StatusOr<Verdict> FromProto(const v1::Verdict& message) {
                   .commit = absl::Microseconds(message.commit_us())}};
   ASSIGN_OR_RETURN(verdict.path, Int32Column("path", message.path()));
   ASSIGN_OR_RETURN(verdict.tokens, Int32Column("token", message.token()));
-  ASSIGN_OR_RETURN(verdict.pass_costs, FromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(verdict.pass_costs, CostsFromProto(message.pass_costs()));
   return verdict;
 }
 
@@ -407,7 +409,7 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
                    .drafts_ahead = message.drafts_ahead()};
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   if (message.has_features()) {
-    ASSIGN_OR_RETURN(info.features, FromProto(message.features()));
+    ASSIGN_OR_RETURN(info.features, ContractFromProto(message.features()));
   }
   return info;
 }
@@ -445,7 +447,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   ASSIGN_OR_RETURN(info.eos_token_ids,
                    Int32Column("eos_token_ids", message.eos_token_ids()));
-  ASSIGN_OR_RETURN(info.pass_costs, FromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(info.pass_costs, CostsFromProto(message.pass_costs()));
   return info;
 }
 

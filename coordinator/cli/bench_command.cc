@@ -16,7 +16,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kBenchUsage[] =
     R"(Usage: espalier bench [--suite A,B | --prompts FILE.jsonl] [FLAGS]
 
 Compares ways of decoding on prompt suites. A mode is "plain" or a strategy, which
@@ -76,7 +76,7 @@ absl::StatusOr<BenchPlan> MakePlan(const BenchFlags& flags) {
 absl::Status RunBench(const LocalClusterFactory& local_cluster,
                       Context& context, Args args) {
   BenchFlags flags;
-  FlagSet flag_set(kUsage);
+  FlagSet flag_set(kBenchUsage);
   flags.AddTo(flag_set, context.places);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

@@ -18,7 +18,7 @@ namespace {
 
 namespace health = grpc::health::v1;
 
-constexpr char kUsage[] =
+constexpr char kCheckUsage[] =
     R"(Usage: espalier check [ADDRESS] [FLAGS]
 
 Asks a service of the cluster for its health (grpc.health.v1). Exit code 0 and
@@ -53,7 +53,7 @@ absl::Status Check(const std::string& address, const CheckOptions& options) {
 absl::Status RunCheck(Context& context, Args args) {
   CheckOptions options;
   std::vector<std::string> addresses;
-  FlagSet flags(kUsage);
+  FlagSet flags(kCheckUsage);
   flags.AddPositional(&addresses, /*limit=*/1);
   flags.Add({"--service", "NAME",
              "e.g. espalier.v1.Verifier; default: the server as a whole"},

@@ -14,7 +14,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kConformanceUsage[] =
     R"(Usage: espalier conformance ADDRESS [--model FOLDER] [FLAGS]
 
 Checks a drafter service against the protocol (proto/espalier/v1/drafter.proto):
@@ -45,7 +45,7 @@ absl::Status Conformance(Context& context, Args args) {
   std::vector<std::string> addresses;
   std::string model = context.places.model.string();
   absl::Duration timeout = absl::Seconds(30);
-  FlagSet flags(kUsage);
+  FlagSet flags(kConformanceUsage);
   flags.AddPositional(&addresses, /*limit=*/1);
   flags.Add({"--model", "FOLDER",
              "of the target that it drafts for;\ndefault " + model},

@@ -17,7 +17,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kDraftersUsage[] =
     R"(Usage: espalier drafters [--set NAME [--role ROLE] [--weight W]] [FLAGS]
 
 Prints the drafters' duties, or changes one from the next round on.
@@ -62,7 +62,7 @@ absl::StatusOr<v1::SetDrafterRequest> ChangeOf(const DraftersFlags& flags) {
 
 absl::Status RunDrafters(Context& context, Args args) {
   DraftersFlags flags = {.address = context.places.address};
-  FlagSet flag_set(kUsage);
+  FlagSet flag_set(kDraftersUsage);
   flag_set.Add({"--set", "NAME", "the drafter to change"}, &flags.name);
   flag_set.Add({"--role", "ROLE", "active, shadow or off"}, &flags.role);
   flag_set.Add({"--weight", "W",

@@ -12,7 +12,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kGenerateUsage[] =
     R"(Usage: espalier generate (--prompt TEXT | --chat TEXT | --prompt-file FILE |
                           --token-ids 1,2,3) [FLAGS]
 
@@ -59,7 +59,7 @@ absl::Status RunGenerate(const LocalClusterFactory& local_cluster,
   CallOptions call = {.timeout = absl::Minutes(10),
                       .interrupt = context.interrupt};
   bool json = false;
-  FlagSet flags(kUsage);
+  FlagSet flags(kGenerateUsage);
   generate_flags.AddTo(flags);
   endpoint_flags.AddTo(flags, context.places);
   flags.Add({"--timeout", "SECONDS", "of the whole call; default 600"},

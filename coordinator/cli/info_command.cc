@@ -15,7 +15,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kInfoUsage[] =
     R"(Usage: espalier info [FLAGS]
 
 Prints what a coordinator serves, its peers, and how busy it is.)";
@@ -87,7 +87,7 @@ void PrintModel(const v1::GetModelInfoResponse& info, std::ostream& out) {
 absl::Status RunInfo(Context& context, Args args) {
   std::string address = context.places.address;
   CallOptions call = {.timeout = absl::Seconds(5)};
-  FlagSet flags(kUsage);
+  FlagSet flags(kInfoUsage);
   flags.Add({"--address", "ADDRESS",
              "HOST:PORT or unix:PATH of the coordinator;\n"
              "default the quick start's: " +

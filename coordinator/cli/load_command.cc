@@ -14,7 +14,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kLoadUsage[] =
     R"(Usage: espalier load [--rate R] [--requests N] [--modes plain,union] [FLAGS]
 
 Sends requests at random moments, R a second on average, whether or not those
@@ -93,7 +93,7 @@ absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
 absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
                   Args args) {
   LoadFlags flags;
-  FlagSet flag_set(kUsage);
+  FlagSet flag_set(kLoadUsage);
   flags.AddTo(flag_set, context.places);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

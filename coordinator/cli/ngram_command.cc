@@ -14,7 +14,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kNgramUsage[] =
     R"(Usage: espalier ngram --text FILE [--text FILE ...] --out TABLE [FLAGS]
 
 Counts which tokens follow which in the texts, for a drafter of type "ngram".
@@ -45,7 +45,7 @@ void NgramFlags::AddTo(FlagSet& flags) {
 
 absl::Status RunNgram(Context& context, Args args) {
   NgramFlags flags = {.model = context.places.model.string()};
-  FlagSet flag_set(kUsage);
+  FlagSet flag_set(kNgramUsage);
   flags.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

@@ -17,7 +17,7 @@
 namespace espalier::cli {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kTokenizeUsage[] =
     R"(Usage: espalier tokenize [FLAGS] < LINES
 
 Prints the token ids of each line of standard input, joined by commas as
@@ -84,7 +84,7 @@ absl::Status TokenizeLines(const Tokenizer& tokenizer,
 
 absl::Status RunTokenize(Context& context, Args args) {
   TokenizeOptions options = {.model = context.places.model.string()};
-  FlagSet flags(kUsage);
+  FlagSet flags(kTokenizeUsage);
   flags.Add({"--model", "DIR",
              "a model's folder, or a tokenizer.json;\n"
              "default " +

@@ -21,7 +21,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kBenchForwardUsage[] =
     R"(Usage: espalier bench forward [FLAGS]
 
 Loads the target and times its forward pass by rows (tree nodes) and threads,
@@ -195,7 +195,7 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
 
 absl::Status BenchForward(cli::Context& context, cli::Args args) {
   ForwardFlags flags;
-  cli::FlagSet flag_set(kUsage);
+  cli::FlagSet flag_set(kBenchForwardUsage);
   flags.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();

@@ -12,7 +12,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kServeUsage[] =
     R"(Usage: espalier serve [--config FILE] [--set path=value]...
 
 Verifier, drafters and coordinator in one process. Without a configuration: the
@@ -27,7 +27,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
       const ServiceFlags flags,
       ParseServiceFlags(static_cast<int>(argv.size()), argv.data()));
   if (flags.help) {
-    context.out << kUsage;
+    context.out << kServeUsage;
     return absl::OkStatus();
   }
   ShutdownSignals signals;  // before any thread starts

@@ -15,7 +15,7 @@ namespace {
 
 using drafter::Candidate;
 
-constexpr char kUsage[] =
+constexpr char kDdtreeUsage[] =
     R"(Usage: espalier lab ddtree < INPUT
 
 The best draft tree under a node budget, from one list of candidates for each
@@ -29,14 +29,13 @@ Out: {"tokens": [..], "parents": [..], "log_probs": [..],
      of the path. expected_accepted: the sum of e^log_prob of all but the root.)";
 
 constexpr TokenId kUnknownRoot = -1;
-constexpr double kLowestLogProb = -1e30;  // sums of it stay finite
 
 absl::StatusOr<Candidate> ReadCandidate(const JsonField& field) {
   RETURN_IF_ERROR(field.ExpectListOf(2));
   Candidate candidate;
   ASSIGN_OR_RETURN(candidate.token,
                    field.At(0).Integer(0, std::numeric_limits<TokenId>::max()));
-  ASSIGN_OR_RETURN(candidate.log_prob, field.At(1).Number(kLowestLogProb, 0));
+  ASSIGN_OR_RETURN(candidate.log_prob, field.At(1).LogProb());
   return candidate;
 }
 
@@ -88,7 +87,7 @@ absl::StatusOr<Json> RunDdtree(const JsonField& input) {
 cli::Command DdtreeExperiment() {
   return AsCommand({.name = "ddtree",
                     .summary = "the best tree of block drafting's marginals",
-                    .usage = kUsage,
+                    .usage = kDdtreeUsage,
                     .run = RunDdtree});
 }
 

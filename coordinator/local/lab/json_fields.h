@@ -33,6 +33,8 @@ class JsonField {
 
   absl::StatusOr<int64_t> Integer(int64_t min, int64_t max) const;
   absl::StatusOr<double> Number(double min, double max) const;
+  // -1e30 .. 0: sums of a tree's stay finite.
+  absl::StatusOr<double> LogProb() const { return Number(-1e30, 0); }
   absl::StatusOr<std::string> Text() const;
   absl::StatusOr<bool> Bool() const;
 

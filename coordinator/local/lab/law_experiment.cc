@@ -20,7 +20,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kLawUsage[] =
     R"(Usage: espalier lab law < INPUT
 
 The exact law of what a rule emits, by enumeration of every draft and of every
@@ -287,7 +287,7 @@ absl::StatusOr<Json> RunLaw(const JsonField& input) {
 cli::Command LawExperiment() {
   return AsCommand({.name = "law",
                     .summary = "the exact law of what a rule emits",
-                    .usage = kUsage,
+                    .usage = kLawUsage,
                     .run = RunLaw});
 }
 

@@ -13,7 +13,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kMergeUsage[] =
     R"(Usage: espalier lab merge < INPUT
 
 The trees of several drafters as the one tree that is verified.
@@ -130,7 +130,7 @@ absl::StatusOr<Json> RunMerge(const JsonField& input) {
 cli::Command MergeExperiment() {
   return AsCommand({.name = "merge",
                     .summary = "the trees of several drafters as one",
-                    .usage = kUsage,
+                    .usage = kMergeUsage,
                     .run = RunMerge});
 }
 

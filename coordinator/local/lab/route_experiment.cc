@@ -9,7 +9,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kRouteUsage[] =
     R"(Usage: espalier lab route < INPUT
 
 Which of several drafters' trees the strategy "route" verifies.
@@ -33,7 +33,7 @@ absl::StatusOr<Json> RunRoute(const JsonField& input) {
 cli::Command RouteExperiment() {
   return AsCommand({.name = "route",
                     .summary = "which drafter is surest of its tree",
-                    .usage = kUsage,
+                    .usage = kRouteUsage,
                     .run = RunRoute});
 }
 

@@ -16,7 +16,7 @@
 namespace espalier::local {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kToyUsage[] =
     R"(Usage: espalier lab toy [FLAGS]
 
 How many tokens rules accept on random models ("Layer Verification Accelerates
@@ -176,7 +176,7 @@ absl::Status AddRow(const ToyFlags& flags, const Row& row, Json& rows) {
 }
 
 absl::Status RunToyExperiment(cli::Context& context, cli::Args args) {
-  cli::FlagSet flag_set(kUsage);
+  cli::FlagSet flag_set(kToyUsage);
   ToyFlags flags;
   flags.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));

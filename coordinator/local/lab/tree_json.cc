@@ -14,7 +14,6 @@ constexpr TokenTree::Limits kLimits = {
     .max_nodes = 1024,
     .max_depth = 1024,
     .vocab_size = std::numeric_limits<TokenId>::max()};
-constexpr double kLowestLogProb = -1e30;
 
 template <typename T, typename Read>
 absl::StatusOr<std::vector<T>> ReadColumn(const JsonField& tree,
@@ -36,9 +35,7 @@ absl::StatusOr<TokenTree> ReadTree(const JsonField& field) {
   const auto parent = [](const JsonField& entry) {
     return entry.Integer(kNoParent, kLimits.max_nodes);
   };
-  const auto log_prob = [](const JsonField& entry) {
-    return entry.Number(kLowestLogProb, 0);
-  };
+  const auto log_prob = [](const JsonField& entry) { return entry.LogProb(); };
   TokenTree tree;
   ASSIGN_OR_RETURN(tree.tokens, ReadColumn<TokenId>(field, "tokens", token));
   ASSIGN_OR_RETURN(tree.parents, ReadColumn<int32_t>(field, "parents", parent));

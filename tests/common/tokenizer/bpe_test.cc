@@ -15,7 +15,7 @@ using testing::ElementsAre;
 constexpr TokenId kA = 0, kB = 1, kC = 2, kAb = 3, kBc = 4, kAa = 5, kAbc = 6;
 
 // Single letters a, b, c; "bc" is more urgent than "ab".
-TokenizerFile Letters() {
+TokenizerFile LettersAndMerges() {
   return {.vocabulary = {{"a", kA},
                          {"b", kB},
                          {"c", kC},
@@ -34,27 +34,27 @@ std::vector<TokenId> Encode(const Bpe& bpe, std::string_view word) {
 }
 
 TEST(BpeTest, MergesTheMostUrgentPairFirst) {
-  const auto bpe = Bpe::Create(Letters());
+  const auto bpe = Bpe::Create(LettersAndMerges());
   ASSERT_TRUE(bpe.ok());
   EXPECT_THAT(Encode(*bpe, "abb"), ElementsAre(kAb, kB));
   EXPECT_THAT(Encode(*bpe, "abc"), ElementsAre(kAbc));
 }
 
 TEST(BpeTest, MergesTheLeftmostOfEqualPairs) {
-  const auto bpe = Bpe::Create(Letters());
+  const auto bpe = Bpe::Create(LettersAndMerges());
   ASSERT_TRUE(bpe.ok());
   EXPECT_THAT(Encode(*bpe, "aaaaa"), ElementsAre(kAa, kAa, kA));
 }
 
 TEST(BpeTest, DropsBytesWithoutATokenAndMergesAcrossThem) {
-  const auto bpe = Bpe::Create(Letters());
+  const auto bpe = Bpe::Create(LettersAndMerges());
   ASSERT_TRUE(bpe.ok());
   EXPECT_THAT(Encode(*bpe, "axb"), ElementsAre(kAb));
   EXPECT_THAT(Encode(*bpe, "xyz"), ElementsAre());
 }
 
 TEST(BpeTest, RefusesAMergeOfUnknownTokens) {
-  TokenizerFile file = Letters();
+  TokenizerFile file = LettersAndMerges();
   file.merges.push_back({"c", "a"});
   const absl::Status status = Bpe::Create(file).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -64,7 +64,7 @@ TEST(BpeTest, RefusesAMergeOfUnknownTokens) {
 }
 
 TEST(BpeTest, RefusesAnUnknownTokenThatWouldBeNeeded) {
-  TokenizerFile file = Letters();
+  TokenizerFile file = LettersAndMerges();
   file.unknown_token = "a";
   const absl::Status status = Bpe::Create(file).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
