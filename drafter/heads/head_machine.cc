@@ -16,7 +16,7 @@ NativeLayers::Machine HeadMachine::layers() const {
 
 HeadMachine ReadHeadMachine(OptionReader& reader) {
   HeadMachine machine;
-  const int64_t threads = reader.Integer("threads", {1, 1, 256});
+  const int64_t threads = reader.Integer("threads", {2, 1, 256});
   const std::string type = reader.Text("compute_type", "bfloat16");
   bool known = false;
   for (ComputeDType dtype :

@@ -20,10 +20,10 @@ struct HeadMachine {
   NativeLayers::Machine layers() const;
 };
 
-// Options of every head: threads (default 1, as several drafters and the
-// verifier share a machine), compute_type (float32, bfloat16, the default, or
-// int8 weights: a head's rounding costs a little acceptance, never the text),
-// cpu_kernels.
+// Options of every head: threads (default 2: one core reads a head's weights at
+// half of the memory's speed; more would crowd the machine's other drafters),
+// compute_type (float32, bfloat16, the default, or int8 weights: a head's
+// rounding costs a little acceptance, never the text), cpu_kernels.
 // Null kernels after a mistake, which is in the reader.
 HeadMachine ReadHeadMachine(OptionReader& reader);
 
