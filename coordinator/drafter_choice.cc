@@ -32,6 +32,11 @@ DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
       kept_up_(worth_.size(), false),
       probe_after_(kProbeAfter) {}
 
+bool DrafterChoice::asks_nobody() const {
+  return std::none_of(worth_.begin(), worth_.end(),
+                      [](const DraftWorth& worth) { return worth.asked; });
+}
+
 bool DrafterChoice::IsQuick(int drafter, double tokens_per_second) const {
   return worth_[drafter].seconds.mean() * tokens_per_second <= kNextToNothing;
 }

@@ -32,6 +32,7 @@ class DrafterChoice {
   // nothing, if they do so with this chance.
   bool IsWorthwhile(int drafter, double nothing_else,
                     double tokens_per_second) const;
+  bool asks_nobody() const;
   bool probes() const { return unforetold_ >= probe_after_; }
   // How long it may stand still for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;

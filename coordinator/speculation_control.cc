@@ -14,6 +14,7 @@ using Attention = DraftCall::Attention;
 constexpr double kMemory = 32;       // rounds
 constexpr double kPriorRounds = 16;  // that other sessions' experience is worth
 constexpr double kFirstNodes = 16;
+constexpr int64_t kTrialNodes = 5;
 
 std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
                                absl::Span<const int> peers) {
@@ -110,7 +111,9 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
 }
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
-    const TokenTree& at_hand) const {
+    const TokenTree& at_hand) {
+  trial_ = choice_.probes() && choice_.asks_nobody();
+  if (trial_) return TrialCalls();
   const double nothing = ChanceOfNothing(at_hand);
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
@@ -121,6 +124,13 @@ std::vector<DraftCall> SpeculationControl::FurtherCalls(
                                                : Attention::kNone));
   }
   return calls;
+}
+
+// All are awaited, no longer than plain decoding takes for a token.
+std::vector<DraftCall> SpeculationControl::TrialCalls() const {
+  const DraftCall call = {.attention = Attention::kAwaited,
+                          .patience = absl::Seconds(1 / tokens_per_second())};
+  return std::vector<DraftCall>(peers_.size(), call);
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
@@ -164,7 +174,8 @@ double SpeculationControl::GainOfANode(bool accepted) const {
 }
 
 void SpeculationControl::Cut(TokenTree& tree) {
-  const int64_t nodes = NodesThatPay(tree, price()).nodes;
+  const int64_t nodes = trial_ ? std::min(kTrialNodes, tree.num_nodes() - 1)
+                               : NodesThatPay(tree, price()).nodes;
   nodes_.Observe(static_cast<double>(nodes));
   record_.nodes.Observe(static_cast<double>(nodes));
   tree.Cut(nodes + 1);
@@ -186,9 +197,7 @@ void SpeculationControl::Learn(const Round& round) {
     DraftWorth& known = kind_.worth[peers_[i]];
     known.asked = found.asked;
     if (!SaysSomething(round.returns[i])) continue;
-    known.alone.Observe(found.alone.mean());
-    known.beside.Observe(found.beside.mean());
-    known.seconds.Observe(found.seconds.mean());
+    known = found;
   }
 }
 

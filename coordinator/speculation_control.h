@@ -33,16 +33,19 @@ class SpeculationControl {
   // Of the round that begins, by drafter: first those whose answers cost next
   // to nothing,
   std::vector<DraftCall> QuickCalls() const;
-  // then those of the others that are worth their time for what these leave.
-  // at_hand: of a policy that foresees.
-  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
+  // then those of the others that are worth their time for what these leave;
+  // now and then all of them, if speculation is off: a trial. at_hand: of a
+  // policy that foresees.
+  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
   // Nodes that a quick drafter is to draft, of `limit` at most: what the last
   // rounds paid for, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
   // And one that takes time for them.
   int64_t FurtherNodes(int64_t limit) const;
 
-  // Takes off the nodes that do not pay. REQUIRES: of a policy that foresees.
+  // Takes off the nodes that do not pay, unless the round is a trial: without
+  // one, a cost of rows that was found too high would never be found wrong, as
+  // no pass would have more than one. REQUIRES: of a policy that foresees.
   void Cut(TokenTree& tree);
   // What the nodes of a tree that pay should bring, see TreeGain. REQUIRES: of
   // a policy that foresees.
@@ -66,6 +69,7 @@ class SpeculationControl {
   double others() const;       // sessions
   int64_t other_rows() const;  // of a pass: theirs and the root
   RowPrice price() const;
+  std::vector<DraftCall> TrialCalls() const;
   DraftCall Call(int drafter, DraftCall::Attention attention) const;
 
   int num_drafters() const { return static_cast<int>(peers_.size()); }
@@ -78,6 +82,7 @@ class SpeculationControl {
   Pace pace_;
   RunningMean nodes_;  // of a tree
   bool first_round_ = true;
+  bool trial_ = false;  // the round in progress
 };
 
 }  // namespace espalier::coordinator

@@ -50,7 +50,8 @@ class SpeculationRecord {
         : worth(num_peers, DraftWorth(kMemory)), pace(kMemory) {}
 
     Calibration calibration;
-    std::vector<DraftWorth> worth;  // by peer
+    // By peer: as the session found it that heard of the peer last.
+    std::vector<DraftWorth> worth;
     Pace pace;
   };
 

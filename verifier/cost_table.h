@@ -2,6 +2,7 @@
 #define ESPALIER_VERIFIER_COST_TABLE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/spec/pass_cost.h"
@@ -15,6 +16,10 @@ namespace espalier::verifier {
 // them (a moving average), all others by most of that: when one row count gets
 // slower the machine probably did, and a table whose points were taken at
 // different loads would make some rows look free. More rows never cost less.
+//
+// A machine that was busy at start spoils what was measured there, maybe at
+// some of the points: the first observations of a point move it alone, at once
+// where they are faster, else to the mean of all.
 class CostTable {
  public:
   // Without points: knows nothing, learns nothing.
@@ -29,7 +34,11 @@ class CostTable {
   void Observe(int64_t rows, absl::Duration time);
 
  private:
+  // Whether the points beside `rows` have been observed often.
+  bool Settled(int64_t rows) const;
+
   PassCosts points_;
+  std::vector<double> seen_;  // observations beside each point
 };
 
 }  // namespace espalier::verifier

@@ -73,6 +73,41 @@ TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
   EXPECT_EQ(control.FurtherNodes(64), 4);
 }
 
+// A cost of rows that is wrong would else never be found wrong.
+TEST(SpeculationControlTest, TriesAgainWhereNothingPays) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 2, .time = absl::Milliseconds(100)}};
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+  const TokenTree root = TokenTree::RootOnly(0);
+  const std::vector<DrafterReturn> nothing(1);
+  const std::vector<DrafterReturn> too_dear = {
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 0,
+       .gain = {.alone = -8, .beside = -8}}};
+  int trials = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool asked =
+        control.QuickCalls()[0].attention == DraftCall::Attention::kAwaited;
+    const DraftCall further = control.FurtherCalls(root)[0];
+    const bool is_trial =
+        !asked && further.attention == DraftCall::Attention::kAwaited;
+    TokenTree tree = root;
+    for (int node = 0; node < 8; ++node) tree.Add(node, 1, -0.01f);
+    control.Cut(tree);
+    EXPECT_EQ(tree.num_nodes(), is_trial ? 6 : 1);
+    if (is_trial) {
+      ++trials;
+      EXPECT_EQ(further.patience, absl::Milliseconds(10));
+    }
+    control.Learn({.returns = asked || is_trial ? too_dear : nothing,
+                   .num_tokens = 1,
+                   .duration = absl::Milliseconds(10)});
+  }
+  EXPECT_GE(trials, 14);
+  EXPECT_LE(trials, 18);
+}
+
 // Whatever a session's rounds bring, it could have done without trees.
 TEST(SpeculationControlTest, TimeIsWorthWhatPlainDecodingWouldEmitInIt) {
   SpeculationRecord record(/*num_peers=*/1);

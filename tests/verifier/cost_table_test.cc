@@ -38,16 +38,29 @@ TEST(CostTable, FollowsWhatPassesTake) {
 }
 
 TEST(CostTable, OneOddPassMovesItLittle) {
-  CostTable table = SomeTable();
-  table.Observe(8, absl::Seconds(1));
-  EXPECT_LE(Ms(table, 8), 6.4 * 1.101);
-  table = SomeTable();
-  table.Observe(8, absl::Nanoseconds(1));
-  EXPECT_GE(Ms(table, 8), 6.4 * 0.949);
+  for (absl::Duration odd : {absl::Seconds(1), absl::Nanoseconds(1)}) {
+    CostTable table = SomeTable();
+    for (int i = 0; i < 20; ++i) table.Observe(8, Milliseconds(6.4));
+    table.Observe(8, odd);
+    EXPECT_LE(Ms(table, 8), 6.4 * 1.101);
+    EXPECT_GE(Ms(table, 8), 6.4 * 0.949);
+  }
+}
+
+// As if the machine had been busy just then.
+TEST(CostTable, AFewPassesCorrectWhatWasMeasuredAtStart) {
+  CostTable table(
+      {{1, Milliseconds(6)}, {8, Milliseconds(12)}, {16, Milliseconds(12)}});
+  table.Observe(8, Milliseconds(6.5));
+  EXPECT_NEAR(Ms(table, 8), 6.5, 0.01);
+  EXPECT_EQ(Ms(table, 1), 6);
+  for (int i = 0; i < 8; ++i) table.Observe(16, Milliseconds(20));
+  EXPECT_NEAR(Ms(table, 16), 20, 2);
 }
 
 TEST(CostTable, ASlowMachineMovesRowCountsThatWereNotRunToo) {
   CostTable table = SomeTable();
+  for (int i = 0; i < 10; ++i) table.Observe(16, Milliseconds(7.2));
   for (int i = 0; i < 200; ++i) table.Observe(16, Milliseconds(14.4));
   EXPECT_NEAR(Ms(table, 16), 14.4, 0.01);
   EXPECT_GT(Ms(table, 1), 6 * 1.3);
