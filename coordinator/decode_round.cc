@@ -130,21 +130,25 @@ TokenTree DecodeRound::Merge(TokenId root,
 }
 
 // Of what trees bring beside others too much is foretold, as each of them is
-// overrated where it is chosen: what came true is believed.
+// overrated where it is chosen: what came true is believed. Where there are no
+// others, what was foretold, which varies less.
 std::vector<TreeGain> DecodeRound::Gains(
     absl::Span<const TokenId> emitted) const {
   std::vector<TreeGain> gains(options_.drafters.size());
   if (trees_.empty()) return gains;
   const TokenId root = tree_.tokens[0];
   const TokenTree merged = Merge(root, trees_);
+  if (trees_.size() == 1) {
+    const double alone = GainAlone(trees_[0], merged, emitted);
+    gains[trees_[0].drafter] = {.alone = alone, .beside = alone};
+    return gains;
+  }
   const double all = control_->GainIn(emitted, merged);
   for (size_t i = 0; i < trees_.size(); ++i) {
     std::vector<DraftedTree> others = trees_;
     others.erase(others.begin() + static_cast<int64_t>(i));
     gains[trees_[i].drafter] = {
-        .alone = GainAlone(trees_[i],
-                           others.empty() ? merged : Merge(root, {trees_[i]}),
-                           emitted),
+        .alone = GainAlone(trees_[i], Merge(root, {trees_[i]}), emitted),
         .beside = all - control_->GainIn(emitted, Merge(root, others))};
   }
   return gains;

@@ -7,8 +7,6 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr int64_t kProbeAfter = 8;       // rounds without a token
-constexpr int64_t kMostProbeAfter = 64;  // if no probe changes anything
 constexpr int64_t kDwell = 4;            // rounds between two changes
 constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
@@ -29,13 +27,7 @@ DrafterChoice::DrafterChoice(std::vector<DraftWorth> prior)
     : worth_(std::move(prior)),
       sites_(worth_.size(), 0),
       active_(worth_.size(), true),
-      kept_up_(worth_.size(), false),
-      probe_after_(kProbeAfter) {}
-
-bool DrafterChoice::asks_nobody() const {
-  return std::none_of(worth_.begin(), worth_.end(),
-                      [](const DraftWorth& worth) { return worth.asked; });
-}
+      kept_up_(worth_.size(), false) {}
 
 bool DrafterChoice::IsQuick(int drafter, double tokens_per_second) const {
   return worth_[drafter].seconds.mean() * tokens_per_second <= kNextToNothing;
@@ -58,10 +50,7 @@ absl::Duration DrafterChoice::Patience(int drafter,
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           double tokens_per_second) {
-  if (probes()) {
-    unforetold_ = 0;
-    probe_after_ = std::min(2 * probe_after_, kMostProbeAfter);
-  }
+  if (probes()) unforetold_ = 0;
   LearnGains(returns);
   LearnSeconds(returns);
   ++round_;
@@ -148,16 +137,22 @@ double DrafterChoice::TokensWithChanged(int i, int j) const {
   return Lead(j, i) - std::max(Lead(i, i), worth_[i].beside.mean());
 }
 
-// Makes the one change that gains most, if any does: of i, or of i for j.
+// Makes the one change that gains most, if any does: of i, or of i for j. The
+// quick ones cost nothing to ask: their nodes that do not pay are taken off.
 void DrafterChoice::Reconsider(double tokens_per_second) {
   std::vector<bool> asked;
-  for (const DraftWorth& worth : worth_) asked.push_back(worth.asked);
+  std::vector<bool> quick;
+  for (int i = 0; i < num_drafters(); ++i) {
+    quick.push_back(IsQuick(i, tokens_per_second));
+    worth_[i].asked |= quick[i];
+    asked.push_back(worth_[i].asked);
+  }
   const double seconds = Seconds(asked);
   std::vector<bool> best = asked;
   double best_gain = kWorthAChange;
   for (int i = 0; i < num_drafters(); ++i) {
     for (int j = i; j < num_drafters(); ++j) {
-      if (!active_[i] || !active_[j]) continue;
+      if (!active_[i] || !active_[j] || quick[i] || quick[j]) continue;
       if (i != j && asked[i] == asked[j]) continue;
       std::vector<bool> changed = asked;
       changed[i] = !asked[i];
@@ -186,7 +181,6 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
     if (others_changed) worth_[i].beside.Restart(Lead(i, i));
   }
   last_change_ = round_;
-  probe_after_ = kProbeAfter;
 }
 
 }  // namespace espalier::coordinator

@@ -32,8 +32,7 @@ class DrafterChoice {
   // nothing, if they do so with this chance.
   bool IsWorthwhile(int drafter, double nothing_else,
                     double tokens_per_second) const;
-  bool asks_nobody() const;
-  bool probes() const { return unforetold_ >= probe_after_; }
+  bool probes() const { return unforetold_ >= kProbeAfter; }
   // How long it may stand still for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;
 
@@ -43,6 +42,8 @@ class DrafterChoice {
   const std::vector<DraftWorth>& worth() const { return worth_; }
 
  private:
+  static constexpr int64_t kProbeAfter = 32;  // rounds without a token
+
   void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
   void Reconsider(double tokens_per_second);
@@ -65,7 +66,6 @@ class DrafterChoice {
   std::vector<bool> kept_up_;  // answered in the last round
   int64_t round_ = 0;
   int64_t unforetold_ = 0;  // rounds without a token, since the last probe
-  int64_t probe_after_;     // of these
   int64_t last_change_ = 0;
 };
 

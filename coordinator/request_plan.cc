@@ -157,6 +157,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
   RETURN_IF_ERROR(PlanBudget(speculation, scope, plan));
   if (plan.budget.max_nodes == 0) {
     plan.drafters.clear();
+    plan.adaptive = false;
     plan.policy = nullptr;
     plan.strategy = "none";
   }

@@ -11,7 +11,7 @@ namespace {
 
 using Attention = DraftCall::Attention;
 
-constexpr double kMemory = 32;       // rounds
+constexpr double kMemory = 64;       // rounds
 constexpr double kPriorRounds = 16;  // that other sessions' experience is worth
 constexpr double kFirstNodes = 16;
 constexpr int64_t kTrialNodes = 5;
@@ -112,7 +112,8 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
     const TokenTree& at_hand) {
-  trial_ = choice_.probes() && choice_.asks_nobody();
+  trial_ = choice_.probes() && !spent_nodes_;
+  if (choice_.probes()) spent_nodes_ = false;
   if (trial_) return TrialCalls();
   const double nothing = ChanceOfNothing(at_hand);
   std::vector<DraftCall> calls;
@@ -176,6 +177,7 @@ double SpeculationControl::GainOfANode(bool accepted) const {
 void SpeculationControl::Cut(TokenTree& tree) {
   const int64_t nodes = trial_ ? std::min(kTrialNodes, tree.num_nodes() - 1)
                                : NodesThatPay(tree, price()).nodes;
+  spent_nodes_ |= nodes > 0 && !trial_;
   nodes_.Observe(static_cast<double>(nodes));
   record_.nodes.Observe(static_cast<double>(nodes));
   tree.Cut(nodes + 1);
@@ -195,9 +197,8 @@ void SpeculationControl::Learn(const Round& round) {
   for (size_t i = 0; i < peers_.size(); ++i) {
     const DraftWorth& found = choice_.worth()[i];
     DraftWorth& known = kind_.worth[peers_[i]];
+    if (SaysSomething(round.returns[i])) known = found;
     known.asked = found.asked;
-    if (!SaysSomething(round.returns[i])) continue;
-    known = found;
   }
 }
 

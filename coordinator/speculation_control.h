@@ -34,7 +34,7 @@ class SpeculationControl {
   // to nothing,
   std::vector<DraftCall> QuickCalls() const;
   // then those of the others that are worth their time for what these leave;
-  // now and then all of them, if speculation is off: a trial. at_hand: of a
+  // now and then all of them, if no node seems to pay: a trial. at_hand: of a
   // policy that foresees.
   std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
   // Nodes that a quick drafter is to draft, of `limit` at most: what the last
@@ -82,7 +82,8 @@ class SpeculationControl {
   Pace pace_;
   RunningMean nodes_;  // of a tree
   bool first_round_ = true;
-  bool trial_ = false;  // the round in progress
+  bool spent_nodes_ = false;  // since the last probe
+  bool trial_ = false;        // the round in progress
 };
 
 }  // namespace espalier::coordinator
