@@ -38,6 +38,11 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   committed_length_ = session.length();
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
   for (Branch& branch : branches_) {
+    // Also of those that are not asked yet: without the prompt's features a
+    // head would have nothing to show when it is.
+    if (branch.peer->duty.role != DrafterRole::kOff) {
+      features_.Want(WantedBy(branch));
+    }
     branch.attention = DraftCall::Attention::kNone;
     branch.foreseen = TakeForeseen(branch, session);
     branch.used = false;
@@ -112,12 +117,15 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
           }));
 }
 
+FeatureContract DraftFanout::WantedBy(const Branch& branch) {
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  return info ? info->features : FeatureContract();
+}
+
 // Those that it may lack.
 FeatureRows DraftFanout::NewFeatures(Branch& branch) {
-  const std::optional<DrafterInfo> info = branch.peer->info();
-  const FeatureContract wanted = info ? info->features : FeatureContract();
-  features_.Want(wanted);
-  FeatureRows features = features_.From(branch.link.features_end(), wanted);
+  FeatureRows features =
+      features_.From(branch.link.features_end(), WantedBy(branch));
   branch.peer->metrics->feature_bytes.Increment(
       static_cast<double>(features.num_bytes()));
   return features;
@@ -318,7 +326,8 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     r.active = branch.peer->duty.role == DrafterRole::kActive;
     if (const auto arrived = branch.link.TakeArrived()) {
       branch.judge.Add(*arrived->tree, arrived->committed_length);
-      if (!branch.used && arrived->committed_length == committed_length_) {
+      if (!branch.used && arrived->tree->num_nodes() > 1 &&
+          arrived->committed_length == committed_length_) {
         r.late = arrived->tree;
       }
     }

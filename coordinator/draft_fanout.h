@@ -122,6 +122,7 @@ class DraftFanout {
   bool TakeForeseen(Branch& branch, const Session& session);
   bool CanDraftAhead(const Branch& branch, uint64_t verifier_site) const;
   void AskAhead(int index, const Session& session);
+  static FeatureContract WantedBy(const Branch& branch);
   FeatureRows NewFeatures(Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, uint64_t ticket, absl::StatusOr<Proposal> reply);

@@ -37,6 +37,29 @@ TEST(FeaturesTest, GoToThoseWhoWantThem) {
   }
 }
 
+// One that has been wrong is asked again in the middle of the next text.
+TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
+  ToyCluster cluster(1);
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  drafter.wanted = Taps({1, 5});
+  drafter.Behave({.delay = absl::Milliseconds(5), .corrupt = [](Proposal& p) {
+                    for (size_t i = 1; i < p.tree.tokens.size(); ++i) {
+                      p.tree.tokens[i] = (p.tree.tokens[i] + 1) % 50;
+                    }
+                  }});
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
+  GenerationRequest request = ToyCluster::Request(200);
+  request.speculation.strategy = "budgeted";
+  cluster.Run(request);
+  const size_t asked_before = drafter.requests().size();
+  cluster.Run(request);
+  ASSERT_GT(drafter.requests().size(), asked_before);
+  const ProposeRequest& first = drafter.requests()[asked_before];
+  EXPECT_GT(first.update.committed_length(), 20);
+  EXPECT_EQ(first.features.first_position, 0);
+  EXPECT_EQ(first.features.end_position(), first.update.committed_length() - 1);
+}
+
 TEST(FeaturesTest, AreNotAskedForWhenNobodyWantsThem) {
   ToyCluster cluster(2);
   cluster.Run(ToyCluster::Request());
