@@ -50,11 +50,18 @@ absl::Duration DrafterChoice::Patience(int drafter,
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           double tokens_per_second) {
-  if (probes()) unforetold_ = 0;
+  if (probes()) {
+    unforetold_ = 0;
+    probe_after_ = std::min(2 * probe_after_, kProbeLate);
+  }
   LearnGains(returns);
   LearnSeconds(returns);
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(tokens_per_second);
+  only_quick_ = true;
+  for (int i = 0; i < num_drafters(); ++i) {
+    only_quick_ &= !worth_[i].asked || IsQuick(i, tokens_per_second);
+  }
 }
 
 void DrafterChoice::LearnGains(absl::Span<const DrafterReturn> returns) {
@@ -181,6 +188,7 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
     if (others_changed) worth_[i].beside.Restart(Lead(i, i));
   }
   last_change_ = round_;
+  probe_after_ = kProbeSoon;
 }
 
 }  // namespace espalier::coordinator

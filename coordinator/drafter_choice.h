@@ -32,7 +32,9 @@ class DrafterChoice {
   // nothing, if they do so with this chance.
   bool IsWorthwhile(int drafter, double nothing_else,
                     double tokens_per_second) const;
-  bool probes() const { return unforetold_ >= kProbeAfter; }
+  bool probes() const {
+    return unforetold_ >= (only_quick_ ? probe_after_ : kProbeLate);
+  }
   // How long it may stand still for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;
 
@@ -42,7 +44,10 @@ class DrafterChoice {
   const std::vector<DraftWorth>& worth() const { return worth_; }
 
  private:
-  static constexpr int64_t kProbeAfter = 32;  // rounds without a token
+  // Rounds without a token: where only quick ones are asked, twice as many
+  // after each probe in vain, and else.
+  static constexpr int64_t kProbeSoon = 8;
+  static constexpr int64_t kProbeLate = 32;
 
   void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
@@ -64,8 +69,10 @@ class DrafterChoice {
   std::vector<uint64_t> sites_;
   std::vector<bool> active_;
   std::vector<bool> kept_up_;  // answered in the last round
+  bool only_quick_ = false;    // are asked
   int64_t round_ = 0;
   int64_t unforetold_ = 0;  // rounds without a token, since the last probe
+  int64_t probe_after_ = kProbeSoon;
   int64_t last_change_ = 0;
 };
 

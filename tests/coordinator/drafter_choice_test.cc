@@ -128,6 +128,21 @@ TEST(DrafterChoiceTest, ProbesAreRare) {
   EXPECT_GE(rounds.num_asked, 9);
 }
 
+TEST(DrafterChoiceTest, ProbesAreRarerBesideOneThatTakesTime) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5), .site = 1},
+                 {.accepted = 3, .takes = absl::Milliseconds(5), .site = 1}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  ASSERT_TRUE(rounds.choice.asks(1));
+  rounds.habits[1].accepted = 0;
+  int until_probe = 0;
+  while (!rounds.choice.probes() && rounds.choice.asks(1)) {
+    rounds.Run(1);
+    ++until_probe;
+  }
+  EXPECT_GT(until_probe, 8);
+}
+
 // What they seldom foretell may be much.
 TEST(DrafterChoiceTest, QuickOnesAreAlwaysAsked) {
   Rounds rounds({{.accepted = 0, .takes = absl::Microseconds(100)},
