@@ -55,7 +55,8 @@ TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   cluster.Run(request);
   ASSERT_GT(drafter.requests().size(), asked_before);
   const ProposeRequest& first = drafter.requests()[asked_before];
-  EXPECT_GT(first.update.committed_length(), 20);
+  // At least one round was without it.
+  EXPECT_GT(first.update.committed_length(), std::ssize(request.prompt) + 1);
   EXPECT_EQ(first.features.first_position, 0);
   EXPECT_EQ(first.features.end_position(), first.update.committed_length() - 1);
 }
