@@ -34,8 +34,8 @@ class ExecutorScope {
   Done<T> Reply(Then then) const {
     return [executor = executor_, alive = std::weak_ptr<const bool>(alive_),
             then = std::move(then)](absl::StatusOr<T> reply) mutable {
-      executor->Post([alive = std::move(alive), then = std::move(then),
-                      reply = std::move(reply)]() mutable {
+      executor->Dispatch([alive = std::move(alive), then = std::move(then),
+                          reply = std::move(reply)]() mutable {
         if (!alive.expired()) then(std::move(reply));
       });
     };
@@ -46,7 +46,7 @@ class ExecutorScope {
   absl::AnyInvocable<void(T)> Listen(Then then) const {
     return [executor = executor_, alive = std::weak_ptr<const bool>(alive_),
             then = std::move(then)](T value) {
-      executor->Post([alive, then, value = std::move(value)]() mutable {
+      executor->Dispatch([alive, then, value = std::move(value)]() mutable {
         if (!alive.expired()) then(std::move(value));
       });
     };

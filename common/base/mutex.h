@@ -2,20 +2,24 @@
 #define ESPALIER_COMMON_BASE_MUTEX_H_
 
 #include <condition_variable>
-#include <cstdint>
+#include <list>
+#include <memory>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 
 namespace espalier {
 
 // A lock that one can also wait under until a condition on what it guards
-// holds. Whoever unlocks wakes those who wait, so there is nothing to signal
-// and nothing to forget. Shaped like Mutex but made of the standard
-// library: ThreadSanitizer knows pthread's locks, and cannot look into an
-// Abseil that the system built without it. May be destroyed by whoever locked
-// it last, even while the one before is still inside Unlock.
+// holds. Whoever unlocks wakes those whose condition holds now, so there is
+// nothing to signal and nothing to forget, and nobody wakes in vain. Shaped
+// like Abseil's Mutex but made of the standard library: ThreadSanitizer knows
+// pthread's locks, and cannot look into an Abseil that the system built without
+// it. May be destroyed by whoever locked it last, even while the one before is
+// still inside Unlock.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -25,13 +29,14 @@ class ABSL_LOCKABLE Mutex {
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
 
   void Unlock() ABSL_UNLOCK_FUNCTION() {
-    // Before the unlock: after it, this may be gone.
-    if (waiting_ > 0) unlocked_.notify_all();
-    mutex_.unlock();
+    const Wakes wakes = DueWakes();
+    mutex_.unlock();  // after it, this may be gone
+    for (const auto& wake : wakes) wake->notify_one();
   }
 
   // Blocks, with the lock released meanwhile, until `condition()`, which is
-  // evaluated under the lock and depends on nothing but what it guards.
+  // evaluated under the lock, by any thread, and depends on nothing but what it
+  // guards.
   template <typename Condition>
   void Await(Condition condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     AwaitUntil(condition, absl::InfiniteFuture());
@@ -41,21 +46,39 @@ class ABSL_LOCKABLE Mutex {
   template <typename Condition>
   bool AwaitUntil(Condition condition, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
+    if (condition()) return true;
+    // This thread may have changed what others wait for.
+    for (const auto& wake : DueWakes()) wake->notify_one();
+    const auto wake = std::make_shared<std::condition_variable>();
+    const auto waiter =
+        waiters_.insert(waiters_.end(), Waiter{condition, wake});
     std::unique_lock<std::mutex> held(mutex_, std::adopt_lock);
-    // For the same reason: this thread may have changed what others wait for.
-    if (waiting_ > 0) unlocked_.notify_all();
-    ++waiting_;
     const bool holds =
-        unlocked_.wait_until(held, absl::ToChronoTime(deadline), condition);
-    --waiting_;
+        wake->wait_until(held, absl::ToChronoTime(deadline), condition);
     held.release();
+    waiters_.erase(waiter);
     return holds;
   }
 
  private:
+  // Shared with whoever is about to notify it.
+  using Wake = std::shared_ptr<std::condition_variable>;
+  using Wakes = absl::InlinedVector<Wake, 2>;
+  struct Waiter {
+    absl::FunctionRef<bool()> condition;  // the waiting thread's
+    Wake wake;
+  };
+
+  Wakes DueWakes() const {
+    Wakes wakes;
+    for (const Waiter& waiter : waiters_) {
+      if (waiter.condition()) wakes.push_back(waiter.wake);
+    }
+    return wakes;
+  }
+
   std::mutex mutex_;
-  std::condition_variable unlocked_;
-  int64_t waiting_ = 0;  // guarded by mutex_
+  std::list<Waiter> waiters_;  // guarded by mutex_
 };
 
 // Holds a Mutex for as long as it lives.

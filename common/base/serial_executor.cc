@@ -33,28 +33,52 @@ void SerialExecutor::Post(Task task) {
 
 void SerialExecutor::PostAt(absl::Time when, Task task) {
   MutexLock lock(&mutex_);
+  Push(when, std::move(task));
+}
+
+void SerialExecutor::Dispatch(Task task) {
+  MutexLock lock(&mutex_);
+  if (running_ || stopping_ || AnyDue()) {
+    Push(absl::InfinitePast(), std::move(task));
+  } else {
+    RunTask(std::move(task));
+  }
+}
+
+void SerialExecutor::Push(absl::Time when, Task task) {
   heap_.push_back({when, next_order_++, std::move(task)});
   std::push_heap(heap_.begin(), heap_.end(), Later);
 }
 
-void SerialExecutor::Run() {
+bool SerialExecutor::AnyDue() const {
+  return !heap_.empty() && heap_.front().when <= Now();
+}
+
+void SerialExecutor::RunTask(Task task) {
+  running_ = true;
+  mutex_.Unlock();
+  std::move(task)();
+  task = nullptr;  // what it holds dies outside the lock
   mutex_.Lock();
+  running_ = false;
+}
+
+void SerialExecutor::Run() {
+  MutexLock lock(&mutex_);
   while (true) {
-    if (!heap_.empty() && heap_.front().when <= Now()) {
+    if (running_) {
+      mutex_.Await([&] { return !running_; });
+    } else if (AnyDue()) {
       std::pop_heap(heap_.begin(), heap_.end(), Later);
       Task task = std::move(heap_.back().task);
       heap_.pop_back();
-      mutex_.Unlock();
-      std::move(task)();
-      task = nullptr;  // what it holds dies outside the lock
-      mutex_.Lock();
+      RunTask(std::move(task));
     } else if (stopping_) {
       break;
     } else {
       Sleep();
     }
   }
-  mutex_.Unlock();
 }
 
 void SerialExecutor::Sleep() {
@@ -62,7 +86,8 @@ void SerialExecutor::Sleep() {
       heap_.empty() ? absl::InfiniteFuture() : heap_.front().when;
   mutex_.AwaitUntil(
       [&] {
-        return stopping_ || (!heap_.empty() && heap_.front().when < wake);
+        return !running_ &&
+               (stopping_ || (!heap_.empty() && heap_.front().when < wake));
       },
       wake);
 }

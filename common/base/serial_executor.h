@@ -14,7 +14,8 @@
 
 namespace espalier {
 
-// An Executor with a thread of its own. Sleeps while nothing is due.
+// An Executor with a thread of its own, which sleeps while nothing is due and
+// while a task runs on the thread of a Dispatch.
 class SerialExecutor final : public Executor {
  public:
   // `name` is what a debugger and top(1) show for the thread (15 characters).
@@ -23,6 +24,7 @@ class SerialExecutor final : public Executor {
   ~SerialExecutor() override;
 
   void Post(Task task) override;
+  void Dispatch(Task task) override;
   void PostAt(absl::Time when, Task task) override;
   absl::Time Now() const override { return absl::Now(); }
 
@@ -35,12 +37,18 @@ class SerialExecutor final : public Executor {
   static bool Later(const Entry& a, const Entry& b);
 
   void Run();
-  // Until the first task is due, another comes first, or it is time to stop.
+  // One task, unlocked.
+  void RunTask(Task task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Push(absl::Time when, Task task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool AnyDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Until no task runs and the first is due, another comes first, or it is time
+  // to stop.
   void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
   std::vector<Entry> heap_ ABSL_GUARDED_BY(mutex_);  // earliest on top
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a task, on any thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last: starts when all else is there
 };

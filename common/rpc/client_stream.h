@@ -45,15 +45,23 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   // Dropped if the stream is over: on_closed will tell.
   void Send(Request request) {
-    MutexLock lock(&mutex_);
-    if (over_) return;
-    if (queue_.size() >= kMaxQueued) {
-      over_ = true;
-      context_.TryCancel();
-      return;
+    const Request* first;
+    {
+      MutexLock lock(&mutex_);
+      if (over_) return;
+      if (queue_.size() >= kMaxQueued) {
+        over_ = true;
+        context_.TryCancel();
+        return;
+      }
+      queue_.push_back(std::move(request));
+      if (queue_.size() > 1) return;
+      first = &queue_.front();
+      this->AddHold();
     }
-    queue_.push_back(std::move(request));
-    if (queue_.size() == 1) this->StartWrite(&queue_.front());
+    // Unlocked: its end comes on another thread, maybe before it returns.
+    this->StartWrite(first);
+    this->RemoveHold();
   }
 
   void Cancel() { context_.TryCancel(); }

@@ -1,8 +1,10 @@
 #ifndef ESPALIER_COMMON_RPC_SERVER_STREAM_H_
 #define ESPALIER_COMMON_RPC_SERVER_STREAM_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -28,23 +30,19 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
   // Answers one request; `parts` go before. Thread-safe.
   void Answer(Response response, std::vector<Response> parts = {}) {
-    MutexLock lock(&mutex_);
-    if (closing_) return;
-    const bool idle = queue_.empty();
+    std::vector<Outgoing> all;
     for (Response& part : parts) {
-      queue_.push_back({.response = std::move(part), .is_part = true});
+      all.push_back({.response = std::move(part), .is_part = true});
     }
-    queue_.push_back({.response = std::move(response)});
-    if (idle) WriteFront();
+    all.push_back({.response = std::move(response)});
+    Send(std::move(all));
   }
 
   // Sends a part of an answer that will follow. Thread-safe.
   void SendPart(Response part) {
-    MutexLock lock(&mutex_);
-    if (closing_) return;
-    const bool idle = queue_.empty();
-    queue_.push_back({.response = std::move(part), .is_part = true});
-    if (idle) WriteFront();
+    std::vector<Outgoing> all;
+    all.push_back({.response = std::move(part), .is_part = true});
+    Send(std::move(all));
   }
 
   // Ends the stream with `status` when the queued answers are written; takes
@@ -78,6 +76,26 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   virtual void OnFinished() = 0;
 
  private:
+  struct Outgoing {
+    Response response;
+    bool is_part = false;  // of the answer behind it
+  };
+
+  void Send(std::vector<Outgoing> all) {
+    const Response* first;
+    {
+      MutexLock lock(&mutex_);
+      if (closing_) return;
+      const bool idle = queue_.empty();
+      std::move(all.begin(), all.end(), std::back_inserter(queue_));
+      if (!idle) return;
+      first = &queue_.front().response;
+    }
+    // Unlocked: its end comes on another thread, maybe before it returns. Until
+    // then the stream is not finished.
+    this->StartWrite(first);
+  }
+
   void OnReadDone(bool ok) final {
     if (!ok) {
       End();
@@ -105,7 +123,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
       if (!queue_.front().is_part) --unanswered_;
       queue_.pop_front();
       if (!ok || ended_) queue_.clear();
-      if (!queue_.empty()) WriteFront();
+      if (!queue_.empty()) this->StartWrite(&queue_.front().response);
       FinishIfWritten();
       if (paused_ && !closing_ && unanswered_ < kMaxUnanswered) {
         paused_ = false;
@@ -135,20 +153,11 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     FinishIfWritten();
   }
 
-  void WriteFront() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    this->StartWrite(&queue_.front().response);
-  }
-
   void FinishIfWritten() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (!closing_ || finished_ || !queue_.empty()) return;
     finished_ = true;
     this->Finish(*closing_);
   }
-
-  struct Outgoing {
-    Response response;
-    bool is_part = false;  // of the answer behind it
-  };
 
   mutable Mutex mutex_;
   Request request_;  // gRPC's while a read is outstanding

@@ -45,6 +45,28 @@ TEST(Mutex, AnUnlockWakesWhoWaitsForItsChange) {
   EXPECT_EQ(turn, 5);
 }
 
+TEST(Mutex, AnUnlockThatChangesNothingWakesNobody) {
+  Mutex mutex;
+  bool waiting = false;
+  int turns = 0;
+  int looks = 0;  // of the thread that waits
+  std::thread waiter([&] {
+    const auto self = std::this_thread::get_id();
+    MutexLock lock(&mutex);
+    waiting = true;
+    mutex.Await([&] {
+      if (std::this_thread::get_id() == self) ++looks;
+      return turns == 1000;
+    });
+  });
+  for (bool over = false; !over;) {
+    MutexLock lock(&mutex);
+    if (waiting) over = ++turns == 1000;
+  }
+  waiter.join();
+  EXPECT_LT(looks, 10);
+}
+
 // The one that waits last has made the change that the other waits for.
 TEST(Mutex, WaitingWakesOthersAsUnlockingDoes) {
   Mutex mutex;

@@ -109,15 +109,94 @@ TEST(SerialExecutor, DestroysATaskAfterItRanAndBeforeTheNext) {
   auto held = std::make_shared<int>(0);
   std::weak_ptr<int> alive = held;
   bool gone_before_next = false;
+  Notification posted;
   {
     SerialExecutor executor("test");
-    Notification posted;
     executor.Post([&posted] { posted.Wait(); });
     executor.Post([held = std::move(held)] {});
     executor.Post([&] { gone_before_next = alive.expired(); });
     posted.Notify();
   }
   EXPECT_TRUE(gone_before_next);
+}
+
+TEST(SerialExecutor, DispatchRunsOnTheCallersThreadWhereNothingIsDue) {
+  SerialExecutor executor("test");
+  executor.PostAt(executor.Now() + absl::Hours(1), [] { FAIL(); });
+  std::thread::id ran_on;
+  executor.Dispatch([&] { ran_on = std::this_thread::get_id(); });
+  EXPECT_EQ(ran_on, std::this_thread::get_id());
+}
+
+TEST(SerialExecutor, DispatchTakesItsTurnBehindWhatRunsAndIsDue) {
+  std::vector<int> ran;
+  Notification running, go;
+  {
+    SerialExecutor executor("test");
+    executor.Post([&] {
+      running.Notify();
+      go.Wait();
+      executor.Dispatch([&ran] { ran.push_back(3); });
+      ran.push_back(1);
+    });
+    running.Wait();
+    executor.Dispatch([&ran] { ran.push_back(2); });
+    go.Notify();
+  }
+  EXPECT_THAT(ran, ElementsAre(1, 2, 3));
+}
+
+TEST(SerialExecutor, OneTaskAtATimeWhoeverRunsIt) {
+  int count = 0;  // unguarded
+  {
+    SerialExecutor executor("test");
+    std::vector<std::thread> callers;
+    for (int t = 0; t < 4; ++t) {
+      callers.emplace_back([&] {
+        for (int i = 0; i < 1000; ++i) {
+          executor.Dispatch([&count] { ++count; });
+          executor.Post([&count] { ++count; });
+        }
+      });
+    }
+    for (std::thread& caller : callers) caller.join();
+  }
+  EXPECT_EQ(count, 8000);
+}
+
+TEST(SerialExecutor, WhatADispatchedTaskPostsRunsAfterIt) {
+  SerialExecutor executor("test");
+  Notification done;
+  bool over = false;
+  executor.Dispatch([&] {
+    executor.Post([&] {
+      EXPECT_TRUE(over);
+      done.Notify();
+    });
+    over = true;
+  });
+  done.Wait();
+}
+
+TEST(SerialExecutor, DestructorWaitsForATaskOnAnotherThread) {
+  Notification running, go;
+  bool over = false;
+  std::thread caller;
+  {
+    auto executor = std::make_unique<SerialExecutor>("test");
+    caller = std::thread([&, executor = executor.get()] {
+      executor->Dispatch([&] {
+        running.Notify();
+        go.Wait();
+        over = true;
+      });
+    });
+    running.Wait();
+    executor->Post([&] { EXPECT_TRUE(over); });
+    go.Notify();
+  }
+  EXPECT_TRUE(over);
+  caller.join();
 }
 
 }  // namespace
