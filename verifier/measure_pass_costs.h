@@ -17,7 +17,7 @@ struct MeasureOptions {
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
-// Times passes over 1, 2, 4, 8, 16, ... rows up to what options and model allow,
+// Times passes over 1, 2, 4, 6, 7, ... rows up to what options and model allow,
 // each the best of as many as its share of the budget has time for, on a scratch
 // sequence with a prefix of up to 256 tokens that is released. Row counts that
 // the budget has no time for, or that the K/V pool has no room for, are
