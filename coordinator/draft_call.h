@@ -40,6 +40,7 @@ struct DrafterReturn {
   // From the call to its answer, or for as long as the round stood still for
   // it; zero if the tree was there before the round. Unset: none of these.
   std::optional<absl::Duration> waited;
+  bool in_vain = false;    // `waited` ended without an answer
   absl::Duration compute;  // inside the drafter, if it has answered
   // A tree for this round that was not waited for; valid until the next call.
   const TokenTree* late = nullptr;

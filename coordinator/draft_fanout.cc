@@ -47,6 +47,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     branch.foreseen = TakeForeseen(branch, session);
     branch.used = false;
     branch.waited.reset();
+    branch.in_vain = false;
     branch.compute = absl::ZeroDuration();
   }
   CollectMore(session, budget, calls, std::move(then));
@@ -229,6 +230,7 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   const DraftOutcome outcome = Classify(answer);
   branch.last_wait = now - branch.sent;
   branch.waited = branch.last_wait;
+  branch.in_vain = false;
   branch.compute =
       std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
   branch.peer->metrics->Count(outcome);
@@ -283,6 +285,7 @@ void DraftFanout::OnDeadline() {
     if (!branch.awaited) continue;
     branch.awaited = false;
     branch.waited = scope_.Now() - branch.sent;
+    branch.in_vain = true;
     if (TreeOf(branch) != nullptr) {
       branch.peer->metrics->Count(DraftOutcome::kPartial);
       continue;
@@ -321,6 +324,7 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     DrafterReturn& r = returns.emplace_back();
     r.attention = branch.attention;
     r.waited = branch.waited;
+    r.in_vain = branch.in_vain;
     r.compute = branch.compute;
     r.site = branch.site;
     r.active = branch.peer->duty.role == DrafterRole::kActive;

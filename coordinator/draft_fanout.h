@@ -109,6 +109,7 @@ class DraftFanout {
     bool used = false;      // its tree went into the merge
     // From `sent` to the answer or to giving up; zero for a tree drafted ahead.
     std::optional<absl::Duration> waited;
+    bool in_vain = false;  // `waited` ended without an answer
     absl::Duration compute;
     absl::Duration last_wait;  // for a tree that was asked for in its round
     size_t num_guesses = 0;    // of guesses_ that it was asked to draft for

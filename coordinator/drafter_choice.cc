@@ -102,7 +102,8 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     const DrafterReturn& r = returns[i];
     sites_[i] = r.site;
     const bool kept_up = kept_up_[i];
-    kept_up_[i] = r.waited.has_value();
+    // What was waited for in vain still has to come.
+    if (!r.in_vain) kept_up_[i] = r.waited.has_value();
     if (!r.waited || !kept_up) continue;
     const Site& site = sites[r.site];
     const bool alone = r.site == 0 || site.compute <= absl::ZeroDuration();

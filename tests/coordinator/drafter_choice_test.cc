@@ -190,6 +190,23 @@ TEST(DrafterChoiceTest, CatchingUpIsNotHeldAgainstIt) {
   EXPECT_NEAR(choice.worth()[0].seconds.mean(), 0.005, 1e-9);
 }
 
+// The round gave up waiting while it caught up.
+TEST(DrafterChoiceTest, CatchingUpInVainIsNotHeldAgainstItEither) {
+  DrafterChoice choice({DraftWorth(16)});
+  const auto round = [&choice](absl::Duration waited, bool in_vain) {
+    const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
+                             .waited = waited,
+                             .in_vain = in_vain};
+    choice.Learn({r}, kPrice);
+    return choice.worth()[0].seconds.mean();
+  };
+  EXPECT_EQ(round(absl::Milliseconds(6), /*in_vain=*/true), 0);
+  EXPECT_EQ(round(absl::Milliseconds(56), false), 0) << "the same call";
+  EXPECT_NEAR(round(absl::Milliseconds(5), false), 0.005, 1e-9);
+  EXPECT_NEAR(round(absl::Milliseconds(9), true), 0.007, 1e-9)
+      << "it had kept up";
+}
+
 TEST(DrafterChoiceTest, QuickIsWhoCostsNextToNothing) {
   Rounds rounds({{.accepted = 2, .takes = absl::Microseconds(300)},
                  {.accepted = 3, .takes = absl::Milliseconds(5)}});
