@@ -13,7 +13,6 @@ using Attention = DraftCall::Attention;
 
 constexpr double kMemory = 64;       // rounds
 constexpr double kPriorRounds = 16;  // that other sessions' experience is worth
-constexpr double kFirstNodes = 16;
 constexpr int64_t kTrialNodes = 5;
 
 std::vector<DraftWorth> Recall(const SpeculationRecord::Kind& kind,
@@ -82,7 +81,7 @@ SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
       costs_(*costs),
       choice_(Recall(kind_, peers_)),
       pace_(Recall(kind_.pace)),
-      nodes_(kMemory, kFirstNodes, 1) {
+      nodes_(kind_.nodes.Recalled(kMemory, kPriorRounds)) {
   ++record_.num_running;
 }
 
@@ -179,6 +178,7 @@ void SpeculationControl::Cut(TokenTree& tree) {
                                : NodesThatPay(tree, price()).nodes;
   spent_nodes_ |= nodes > 0 && !trial_;
   nodes_.Observe(static_cast<double>(nodes));
+  kind_.nodes.Observe(static_cast<double>(nodes));
   record_.nodes.Observe(static_cast<double>(nodes));
   tree.Cut(nodes + 1);
 }

@@ -44,6 +44,7 @@ struct Pace {
 class SpeculationRecord {
  public:
   static constexpr double kMemory = 128;  // rounds
+  static constexpr double kFirstNodes = 16;
 
   struct Kind {
     explicit Kind(int num_peers)
@@ -53,6 +54,7 @@ class SpeculationRecord {
     // By peer: as the session found it that heard of the peer last.
     std::vector<DraftWorth> worth;
     Pace pace;
+    RunningMean nodes{kMemory, kFirstNodes, 1};  // that paid, of a round's tree
   };
 
   explicit SpeculationRecord(int num_peers)

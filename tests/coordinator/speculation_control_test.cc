@@ -73,6 +73,23 @@ TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
   EXPECT_EQ(control.FurtherNodes(64), 4);
 }
 
+// Of its kind: a sampled text pays for other trees than a greedy one.
+TEST(SpeculationControlTest, BeginsToDraftWhatTheLastSessionPaidFor) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const auto nodes_at_first = [&record](bool greedy) {
+    return SpeculationControl(&record, greedy, {0}, &kUnknown).NodesToDraft(64);
+  };
+  EXPECT_EQ(nodes_at_first(true), 24) << "half as many again as are usual";
+  {
+    SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+    TokenTree tree = TokenTree::RootOnly(0);
+    for (int node = 0; node < 6; ++node) tree.Add(node, 1, -0.01f);
+    for (int i = 0; i < 500; ++i) control.Cut(tree);
+  }
+  EXPECT_NEAR(static_cast<double>(nodes_at_first(true)), 9.5, 0.5);
+  EXPECT_EQ(nodes_at_first(false), 24);
+}
+
 // A cost of rows that is wrong would else never be found wrong.
 TEST(SpeculationControlTest, TriesAgainWhereNothingPays) {
   SpeculationRecord record(/*num_peers=*/1);
