@@ -1,7 +1,9 @@
 # espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base)
 # espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ...)
-# espalier_test(NAME token_tree_test SRCS a_test.cc DEPS ... [LABELS integration])
+# espalier_test(NAME token_tree_test SRCS a_test.cc DEPS ... [DEFINES A="b"]
+#               [LABELS integration] [TIMEOUT seconds] [SEQUENTIAL])
 #
+# SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
 
@@ -47,7 +49,14 @@ endfunction()
 
 include(GoogleTest)
 function(espalier_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SEQUENTIAL" "NAME;TIMEOUT" "SRCS;DEPS;DEFINES;LABELS"
+                        ${ARGN})
+  if(ARG_SEQUENTIAL)
+    if(ESPALIER_SANITIZE STREQUAL "thread")
+      return()
+    endif()
+    set_property(GLOBAL APPEND PROPERTY ESPALIER_SEQUENTIAL_TESTS ${ARG_NAME})
+  endif()
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
@@ -58,7 +67,8 @@ function(espalier_test)
     endif()
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
-  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gmock_main)
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} espalier::test_main)
+  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINES})
   _espalier_settings(${ARG_NAME})
   # Half of the time of a build went into optimising what runs once, and into
   # looking for undefined behaviour in the macros of GoogleTest.

@@ -7,7 +7,6 @@
 #include <functional>
 #include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -94,25 +93,6 @@ TEST(TokenizerTest, EncodesAMegabyteOfAnything) {
                                 /*skip_special=*/false),
               RepairUtf8(text));
   }
-}
-
-TEST(TokenizerTest, ServesManyThreads) {
-  const auto tokenizer = LoadOrDie(Testdata("small"));
-  const std::vector<std::string> texts = GoldenTexts();
-  const auto encode_all = [&] {
-    std::vector<std::vector<TokenId>> all;
-    for (const std::string& text : texts)
-      all.push_back(tokenizer->Encode(text));
-    return all;
-  };
-  const auto expected = encode_all();
-  std::vector<std::vector<std::vector<TokenId>>> results(4);
-  std::vector<std::thread> threads;
-  for (auto& result : results) {
-    threads.emplace_back([&] { result = encode_all(); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& result : results) EXPECT_EQ(result, expected);
 }
 
 TEST(FingerprintTest, IsTheSameForTheSameTokenizer) {
