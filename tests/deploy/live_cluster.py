@@ -146,6 +146,14 @@ class Cluster(Services):
             self.close()
             raise
 
+    def report(self, query=""):
+        """What the status page shows."""
+        return json.loads(get(f"http://{self.http_address('coordinator')}/status.json{query}"))
+
+    def await_drafters(self):
+        await_true(lambda: {drafter["state"] for drafter in self.report()["drafters"]} == {"ready"},
+                   "drafters are ready")
+
     def generate(self, prompt, *flags):
         """`espalier generate`: its JSON object."""
         done = subprocess.run(

@@ -17,6 +17,7 @@ class LoadTest(unittest.TestCase):
         """{mode: row} of a run of `espalier load`."""
         cluster = live_cluster.Cluster(settings)
         self.addCleanup(cluster.close)
+        cluster.await_drafters()  # or plain decoding would be all that there is
         prompts = cluster.folder / "prompts.jsonl"
         prompts.write_text("".join(json.dumps({"prompt": text}) + "\n" for text in PROMPTS))
         done = subprocess.run(

@@ -4,7 +4,6 @@
     status_page_test.py [--screenshot FILE.png]
 """
 
-import json
 import pathlib
 import re
 import subprocess
@@ -23,16 +22,14 @@ class StatusPageTest(unittest.TestCase):
         cls.cluster = live_cluster.Cluster(["core.status_text=true", "core.draft_timeout_ms=1000"])
         cls.addClassCleanup(cls.cluster.close)
         cls.url = f"http://{cls.cluster.http_address('coordinator')}"
-        live_cluster.await_true(
-            lambda: {drafter["state"] for drafter in cls.report()["drafters"]} == {"ready"},
-            "drafters are ready")
+        cls.cluster.await_drafters()
         cls.plain = cls.cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
         # Verifies trees in every round, whatever they cost on this machine.
         cls.answer = cls.cluster.generate(PROMPT, "--max-tokens", "60", "--strategy", "union")
 
     @classmethod
     def report(cls, query=""):
-        return json.loads(live_cluster.get(f"{cls.url}/status.json{query}"))
+        return cls.cluster.report(query)
 
     def test_rounds_are_those_of_the_answer(self):
         request = self.report()["request"]
@@ -76,8 +73,7 @@ class StatusPageTest(unittest.TestCase):
         quiet = live_cluster.Cluster()
         self.addCleanup(quiet.close)
         quiet.generate(PROMPT, "--max-tokens", "20")
-        report = live_cluster.get(f"http://{quiet.http_address('coordinator')}/status.json")
-        rounds = json.loads(report)["request"]["latest"]
+        rounds = quiet.report()["request"]["latest"]
         self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]}, {None})
 
     def test_other_paths_are_refused_and_metrics_stay(self):
