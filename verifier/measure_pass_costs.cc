@@ -17,6 +17,8 @@ constexpr int64_t kRowCounts[] = {1,  2,  4,  6,  7,  12,  13,
 // Rows attend to a text: as long as this part of the budget has time for.
 constexpr int64_t kPrefix = 256;
 constexpr double kPrefixShare = 0.25;
+// Row counts are timed for the first time in this part of it.
+constexpr double kNewShare = 0.5;
 
 // A sequence of the model's that is gone at the end of the scope.
 class ScratchSequence {
@@ -77,66 +79,71 @@ int64_t PrefixLength(const LanguageModel& model, int64_t max_rows) {
                    model.kv_usage().total_tokens / kPoolParts});
 }
 
-// Times of row counts, each the best of as many passes as its share of the
-// time allows.
-class Sweeps {
+// Times of row counts, each the best of as many passes as there is time for.
+class Timings {
  public:
-  Sweeps(ScratchSequence& scratch, const Executor& clock, absl::Time end)
-      : scratch_(scratch), clock_(clock), end_(end) {}
+  // `first`: of one row, the first of `counts`.
+  Timings(ScratchSequence& scratch, const Executor& clock,
+          const std::vector<int64_t>& counts, absl::Duration first)
+      : scratch_(scratch),
+        clock_(clock),
+        counts_(counts),
+        best_{{counts[0], first}},
+        spent_{first} {}
 
-  // Sweep after sweep, so that a disturbance does not hit all of one count. The
-  // first one leaves half of the time: counts that were timed once are worth
-  // less than those that follow from others that were timed well.
-  // REQUIRES: the first of `counts` took `first`.
-  PassCosts Run(const std::vector<int64_t>& counts, absl::Duration first) {
-    best_ = {{counts[0], first}};
-    spent_.assign(counts.size(), absl::ZeroDuration());
-    spent_[0] = first;
-    const absl::Duration time = end_ - clock_.Now();
-    const absl::Duration share = time / static_cast<int64_t>(counts.size());
-    const absl::Time new_until = clock_.Now() + time / 2;
-    for (bool again = true; again;) {
-      again = false;
-      for (size_t i = 0; i < counts.size(); ++i) {
-        const bool is_new = i == best_.size();
-        const absl::Duration expected = Expected(i, counts[i]);
-        if (clock_.Now() + expected > (is_new ? new_until : end_)) break;
-        if (!is_new && spent_[i] + expected > share) continue;
-        if (!Time(i, counts[i])) break;
-        again = true;
-      }
+  // Of the first counts, as many as begin by `new_until`, which leaves time: a
+  // count that was timed once is worth less than one that follows from others
+  // that were timed well.
+  PassCosts Take(absl::Time new_until, absl::Time end) {
+    while (best_.size() < counts_.size() && clock_.Now() < new_until) {
+      const int64_t rows = counts_[best_.size()];
+      if (clock_.Now() + PassTime(best_, rows) > end || !TimeNext()) break;
     }
+    // In turn, so that a disturbance does not hit all passes of one count.
+    while (clock_.Now() + best_[LeastTimed()].time <= end) {
+      if (!TimeAgain(LeastTimed())) break;
+    }
+    LowerToLater();
     return std::move(best_);
   }
 
  private:
-  // What the next pass may take: what it took, or at most its part of the rows.
-  absl::Duration Expected(size_t index, int64_t rows) const {
-    if (index < best_.size()) return best_[index].time;
-    return best_.back().time * rows / best_.back().rows;
+  size_t LeastTimed() const {
+    return std::min_element(spent_.begin(), spent_.end()) - spent_.begin();
   }
 
-  bool Time(size_t index, int64_t rows) {
+  bool TimeNext() {
+    const int64_t rows = counts_[best_.size()];
     const auto time = scratch_.TimePass(rows, clock_);
     if (!time.ok()) return false;
-    if (index == best_.size()) best_.push_back({rows, *time});
-    best_[index].time = std::min(best_[index].time, *time);
+    best_.push_back({rows, *time});
+    spent_.push_back(*time);
+    return true;
+  }
+
+  bool TimeAgain(size_t index) {
+    PassCost& best = best_[index];
+    const auto time = scratch_.TimePass(best.rows, clock_);
+    if (!time.ok()) return false;
+    best.time = std::min(best.time, *time);
     spent_[index] += *time;
     return true;
   }
 
+  // A disturbed pass takes longer, none takes less than it must: what more rows
+  // took is enough for fewer.
+  void LowerToLater() {
+    for (size_t i = best_.size() - 1; i > 0; --i) {
+      best_[i - 1].time = std::min(best_[i - 1].time, best_[i].time);
+    }
+  }
+
   ScratchSequence& scratch_;
   const Executor& clock_;
-  const absl::Time end_;
-  PassCosts best_;  // of the first row counts
-  std::vector<absl::Duration> spent_;
+  const std::vector<int64_t>& counts_;
+  PassCosts best_;                     // of the first of them
+  std::vector<absl::Duration> spent_;  // on each of those
 };
-
-void RaiseFallingTimes(PassCosts& costs) {
-  for (size_t i = 1; i < costs.size(); ++i) {
-    costs[i].time = std::max(costs[i].time, costs[i - 1].time);
-  }
-}
 
 }  // namespace
 
@@ -144,7 +151,6 @@ absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                                            const Executor& clock,
                                            const MeasureOptions& options) {
   const absl::Time begin = clock.Now();
-  const absl::Time end = begin + options.time_budget;
   const std::vector<int64_t> counts = RowCounts(options.max_rows, model.info());
   ScratchSequence scratch(model);
   // The first pass touches memory that later ones find warm.
@@ -155,8 +161,9 @@ absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                     begin + kPrefixShare * options.time_budget);
   ASSIGN_OR_RETURN(const absl::Duration first,
                    scratch.TimePass(counts[0], clock));
-  PassCosts measured = Sweeps(scratch, clock, end).Run(counts, first);
-  RaiseFallingTimes(measured);
+  const PassCosts measured = Timings(scratch, clock, counts, first)
+                                 .Take(begin + kNewShare * options.time_budget,
+                                       begin + options.time_budget);
   PassCosts costs;
   for (int64_t rows : counts) {
     costs.push_back({rows, PassTime(measured, rows)});

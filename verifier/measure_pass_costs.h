@@ -18,9 +18,9 @@ struct MeasureOptions {
 };
 
 // Times passes over 1, 2, 4, 6, 7, ... rows up to what options and model allow,
-// each the best of as many as its share of the budget has time for, on a scratch
-// sequence with a prefix of up to 256 tokens that is released. Row counts that
-// the budget has no time for, or that the K/V pool has no room for, are
+// each the best of as many as the budget has time for, on a scratch sequence
+// with a prefix of up to 256 tokens that is released. Row counts that the
+// budget has no time for, or that the K/V pool has no room for, are
 // extrapolated from the others. Call it on the model's thread; `clock` times.
 // Errors are those of the first pass over one row.
 absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,

@@ -3,16 +3,33 @@
 #include <algorithm>
 
 namespace espalier {
+namespace {
+
+// Behind the last point. A pair of times that one disturbance has spoiled makes
+// rows neither free nor dearer than the first ones, which read the weights.
+absl::Duration Extrapolated(absl::Span<const PassCost> costs, int64_t rows) {
+  const PassCost& last = costs.back();
+  const auto along = [&](const PassCost& from) {
+    return (last.time - from.time) * (rows - last.rows) /
+           (last.rows - from.rows);
+  };
+  absl::Duration more = last.time * (rows - last.rows) / last.rows;
+  if (costs.size() > 1) {
+    more = std::min(
+        more, std::max(along(costs.front()), along(costs[costs.size() - 2])));
+  }
+  return last.time + more;
+}
+
+}  // namespace
 
 absl::Duration PassTime(absl::Span<const PassCost> costs, int64_t rows) {
   if (costs.empty()) return absl::ZeroDuration();
   if (rows <= costs.front().rows) return costs.front().time;
-  if (costs.size() == 1) {
-    return costs[0].time * rows / costs[0].rows;
-  }
-  // The first point at or behind `rows`, or the last.
+  if (rows > costs.back().rows) return Extrapolated(costs, rows);
+  // The first point at or behind `rows`.
   const auto above =
-      std::find_if(costs.begin() + 1, costs.end() - 1,
+      std::find_if(costs.begin() + 1, costs.end(),
                    [rows](const PassCost& cost) { return cost.rows >= rows; });
   const PassCost& low = *(above - 1);
   return low.time + (above->time - low.time) * (rows - low.rows) /

@@ -21,8 +21,9 @@ struct PassCost {
 using PassCosts = std::vector<PassCost>;
 
 // Of a pass over `rows` rows: linear between the points; before the first as
-// there; behind the last along the last two, or in proportion to the rows if
-// there is but one. Zero if there is none.
+// there; behind the last along the last two, but no less than along the first
+// and the last, and no more than in proportion to the rows. Zero without
+// points.
 absl::Duration PassTime(absl::Span<const PassCost> costs, int64_t rows);
 
 }  // namespace espalier

@@ -19,6 +19,15 @@ TEST(PassTime, IsLinearBetweenThePointsAndAlongTheLastTwoBehindThem) {
   EXPECT_EQ(PassTime(costs, 12), Milliseconds(27));
 }
 
+TEST(PassTime, BehindTheLastPointRowsAreNeitherFreeNorDearerThanTheFirst) {
+  const PassCosts flat = {
+      {1, Milliseconds(10)}, {5, Milliseconds(18)}, {6, Milliseconds(18)}};
+  EXPECT_EQ(PassTime(flat, 11), Milliseconds(18 + 8));
+  const PassCosts steep = {
+      {1, Milliseconds(10)}, {4, Milliseconds(12)}, {5, Milliseconds(50)}};
+  EXPECT_EQ(PassTime(steep, 10), Milliseconds(100));
+}
+
 TEST(PassTime, OfOnePointIsInProportionToTheRows) {
   EXPECT_EQ(PassTime({{1, Milliseconds(7)}}, 3), Milliseconds(21));
 }
