@@ -26,8 +26,9 @@ absl::Status EngineSibling::Exec() const {
 }
 
 LocalClusterFactory EngineSibling::AsLocalClusterFactory() const {
-  return [self = *this](const LocalClusterOptions&, const Places&)
-             -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
+  return [self = *this](
+             const LocalClusterOptions&,
+             const Places&) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
     return self.Exec();
   };
 }

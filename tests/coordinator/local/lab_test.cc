@@ -176,7 +176,8 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
       Lab({"merge"},
           absl::StrCat("{", kTwoTrees, R"(, "policy": "oak", "nodes": 2})"));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("known: budgeted, disjoint, route, single, union"));
+  EXPECT_THAT(result.err,
+              HasSubstr("known: budgeted, disjoint, route, single, union"));
 }
 
 // One draw, p against q: SpS accepts sum min(p, q) = 0.7.
@@ -229,7 +230,8 @@ TEST(LabTest, LawNamesTheFieldThatIsWrong) {
     const char* problem;
   } cases[] = {
       {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
-      {with("sampled", "drawn"), "tree[0].kind: must be sampled, distinct, top or rest"},
+      {with("sampled", "drawn"),
+       "tree[0].kind: must be sampled, distinct, top or rest"},
       {with("sampled", "top"), "tree[0]: needs \"rank\""},
       {with("\"drafter\": 0", "\"drafter\": 1"), "tree[0].drafter: must be"},
       {with("\"parent\": 0", "\"parent\": 1"), "tree[0].parent: must be"},
