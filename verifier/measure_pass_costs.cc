@@ -96,12 +96,10 @@ class Timings {
   // that were timed well.
   PassCosts Take(absl::Time new_until, absl::Time end) {
     while (best_.size() < counts_.size() && clock_.Now() < new_until) {
-      const int64_t rows = counts_[best_.size()];
-      if (clock_.Now() + PassTime(best_, rows) > end || !TimeNext()) break;
+      if (!TimeUntil(end, best_.size())) break;
     }
     // In turn, so that a disturbance does not hit all passes of one count.
-    while (clock_.Now() + best_[LeastTimed()].time <= end) {
-      if (!TimeAgain(LeastTimed())) break;
+    while (TimeUntil(end, LeastTimed())) {
     }
     LowerToLater();
     return std::move(best_);
@@ -112,20 +110,17 @@ class Timings {
     return std::min_element(spent_.begin(), spent_.end()) - spent_.begin();
   }
 
-  bool TimeNext() {
-    const int64_t rows = counts_[best_.size()];
+  // Whether there was time for a pass, and it succeeded.
+  bool TimeUntil(absl::Time end, size_t index) {
+    const int64_t rows = counts_[index];
+    if (clock_.Now() + PassTime(best_, rows) > end) return false;
     const auto time = scratch_.TimePass(rows, clock_);
     if (!time.ok()) return false;
-    best_.push_back({rows, *time});
-    spent_.push_back(*time);
-    return true;
-  }
-
-  bool TimeAgain(size_t index) {
-    PassCost& best = best_[index];
-    const auto time = scratch_.TimePass(best.rows, clock_);
-    if (!time.ok()) return false;
-    best.time = std::min(best.time, *time);
+    if (index == best_.size()) {
+      best_.push_back({rows, *time});
+      spent_.emplace_back();
+    }
+    best_[index].time = std::min(best_[index].time, *time);
     spent_[index] += *time;
     return true;
   }
