@@ -43,9 +43,9 @@ std::vector<std::string> NamesOf(const std::vector<DrafterHandle>& drafters) {
   return names;
 }
 
-void ShowDuty(const DrafterPeer& peer) {
-  peer.metrics->role.Set(static_cast<double>(peer.duty.role));
-  peer.metrics->weight.Set(peer.duty.weight);
+void ShowSettings(const DrafterPeer& peer) {
+  peer.metrics->role.Set(static_cast<double>(peer.settings.role.load()));
+  peer.metrics->weight.Set(peer.settings.weight);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ Coordinator::Coordinator(Options options, Policies policies)
       scope_(options_.executor) {
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
-    drafters_.push_back(std::make_unique<DrafterPeer>(DrafterPeer{
+    drafters_.emplace_back(new DrafterPeer{
         .name = options_.drafters[i].name,
         .endpoint = options_.drafters[i].endpoint,
         .index = static_cast<int>(i),
@@ -79,9 +79,9 @@ Coordinator::Coordinator(Options options, Policies policies)
                     : [] { return std::nullopt; },
         .metrics = &metrics,
         .health = DrafterHealth(options_.drafter_timeouts_to_open, metrics),
-        .duty = {.role = options_.drafters[i].role},
-        .trusted = options_.drafters[i].trusted}));
-    ShowDuty(*drafters_.back());
+        .settings = {.role = options_.drafters[i].role},
+        .trusted = options_.drafters[i].trusted});
+    ShowSettings(*drafters_.back());
   }
 }
 
@@ -99,9 +99,26 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
   return ticket;
 }
 
+absl::Status Coordinator::CheckOpen() {
+  absl::Status status = CheckRoom(Load());
+  if (status.ok()) status = CheckVerifier(verifier_.info());
+  if (!status.ok()) {
+    metrics_.CountRequest(status.code(), FinishReason::kError);
+  }
+  return status;
+}
+
 void Coordinator::Admit(Arrival arrival) {
-  if (const absl::Status room = CheckRoom(arrival.request.request_id);
-      !room.ok()) {
+  absl::Status room = CheckRoom({.running = num_running_,
+                                 .queued = static_cast<int64_t>(queue_.size()),
+                                 .max_sessions = options_.max_sessions,
+                                 .max_queued = options_.max_queued});
+  if (room.ok() && tickets_.contains(arrival.request.request_id)) {
+    metrics_.Count(RejectReason::kDuplicate);
+    room = absl::AlreadyExistsError(absl::StrCat(
+        "request_id \"", arrival.request.request_id, "\" is live"));
+  }
+  if (!room.ok()) {
     Refuse(room, arrival);
     return;
   }
@@ -134,7 +151,6 @@ void Coordinator::Admit(Arrival arrival) {
           .retry_after = options_.retry_after,
           .record = &record_,
           .metrics = &metrics_,
-          .request_id = request_id,
           .journal = &journal_,
           .sink = std::move(arrival.sink),
           .on_finished = [this, ticket] { OnFinished(ticket); }})};
@@ -142,36 +158,33 @@ void Coordinator::Admit(Arrival arrival) {
   StartNext();
 }
 
-absl::Status Coordinator::CheckRoom(const std::string& request_id) {
+absl::Status Coordinator::CheckRoom(const LoadInfo& load) {
   if (draining_) {
     metrics_.Count(RejectReason::kDraining);
     return WithRetryAfter(absl::UnavailableError("draining"),
                           options_.retry_after);
   }
-  if (tickets_.contains(request_id)) {
-    metrics_.Count(RejectReason::kDuplicate);
-    return absl::AlreadyExistsError(
-        absl::StrCat("request_id \"", request_id, "\" is live"));
-  }
-  const int64_t num_queued = static_cast<int64_t>(queue_.size());
-  if (num_running_ >= options_.max_sessions &&
-      num_queued >= options_.max_queued) {
+  if (load.running >= load.max_sessions && load.queued >= load.max_queued) {
     metrics_.Count(RejectReason::kQueueFull);
     return WithRetryAfter(
         absl::ResourceExhaustedError(absl::StrCat(
-            num_running_, " requests run, ", num_queued, " wait: full")),
+            load.running, " requests run, ", load.queued, " wait: full")),
         options_.retry_after);
   }
   return absl::OkStatus();
 }
 
+absl::Status Coordinator::CheckVerifier(
+    const std::optional<VerifierInfo>& verifier) {
+  if (verifier) return absl::OkStatus();
+  metrics_.Count(RejectReason::kVerifierDown);
+  return WithRetryAfter(absl::UnavailableError("verifier not connected"),
+                        options_.retry_after);
+}
+
 absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
   std::optional<VerifierInfo> verifier = verifier_.info();
-  if (!verifier) {
-    metrics_.Count(RejectReason::kVerifierDown);
-    return WithRetryAfter(absl::UnavailableError("verifier not connected"),
-                          options_.retry_after);
-  }
+  RETURN_IF_ERROR(CheckVerifier(verifier));
   absl::StatusOr<RequestPlan> plan =
       PlanRequest(std::move(request), {.verifier = *std::move(verifier),
                                        .drafters = NamesOf(options_.drafters),
@@ -223,7 +236,7 @@ void Coordinator::FinishLive(Ticket ticket, const absl::Status& status,
   if (found != live_.end()) found->second.generation->Finish(status, reason);
 }
 
-// The Generation is still on the stack, so it is kept until Settle.
+// The Generation is still on the stack, so it is kept until Settle runs.
 void Coordinator::OnFinished(Ticket ticket) {
   const auto found = live_.find(ticket);
   tickets_.erase(found->second.request_id);
@@ -269,7 +282,7 @@ void Coordinator::Shutdown(absl::AnyInvocable<void() &&> done) {
   });
 }
 
-// Must be the last thing a task does: whoever hears it may destroy this.
+// Must be the last call of a task: a callback may destroy this object.
 void Coordinator::TellIfIdle() {
   if (!live_.empty() || settling_) return;
   for (auto& idle : std::exchange(when_idle_, {})) std::move(idle)();
@@ -279,24 +292,26 @@ void Coordinator::ShowLoad() {
   metrics_.requests.in_flight.Set(static_cast<double>(num_running_));
   metrics_.requests.sessions_open.Set(static_cast<double>(num_running_));
   metrics_.requests.queued.Set(static_cast<double>(queue_.size()));
+  num_queued_ = static_cast<int64_t>(queue_.size());
 }
 
-// The gauges are the copy of the load that any thread may read.
 Coordinator::LoadInfo Coordinator::Load() const {
-  return {.running = static_cast<int64_t>(metrics_.requests.in_flight.Value()),
-          .queued = static_cast<int64_t>(metrics_.requests.queued.Value()),
+  return {.running = num_running_,
+          .queued = num_queued_,
           .max_sessions = options_.max_sessions,
           .max_queued = options_.max_queued};
 }
 
-void Coordinator::SetDuty(DutyChange change, Done<DrafterDuty> done) {
+void Coordinator::SetSettings(SettingsChange change,
+                              Done<DrafterSettings> done) {
   scope_.Post(
       [this, change = std::move(change), done = std::move(done)]() mutable {
         std::move(done)(Change(change));
       });
 }
 
-absl::StatusOr<DrafterDuty> Coordinator::Change(const DutyChange& change) {
+absl::StatusOr<DrafterSettings> Coordinator::Change(
+    const SettingsChange& change) {
   const auto peer =
       std::find_if(drafters_.begin(), drafters_.end(),
                    [&](const auto& d) { return d->name == change.drafter; });
@@ -304,35 +319,32 @@ absl::StatusOr<DrafterDuty> Coordinator::Change(const DutyChange& change) {
     return absl::NotFoundError(
         absl::StrCat("no drafter \"", change.drafter, "\""));
   }
-  const double weight = change.weight.value_or((*peer)->duty.weight);
-  if (!(weight >= DrafterDuty::kLeastWeight &&
-        weight <= DrafterDuty::kMostWeight)) {
+  const DrafterSettings before = (*peer)->settings.Get();
+  const double weight = change.weight.value_or(before.weight);
+  if (!(weight >= DrafterSettings::kLeastWeight &&
+        weight <= DrafterSettings::kMostWeight)) {
     return FieldError(
-        "weight", absl::StrCat(weight, " is not in ", DrafterDuty::kLeastWeight,
-                               " .. ", DrafterDuty::kMostWeight));
+        "weight",
+        absl::StrCat(weight, " is not in ", DrafterSettings::kLeastWeight,
+                     " .. ", DrafterSettings::kMostWeight));
   }
-  (*peer)->duty = {.role = change.role.value_or((*peer)->duty.role),
-                   .weight = weight};
-  ShowDuty(**peer);
-  return (*peer)->duty;
+  (*peer)->settings.Set(
+      {.role = change.role.value_or(before.role), .weight = weight});
+  ShowSettings(**peer);
+  return (*peer)->settings.Get();
 }
 
 std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
   std::vector<DrafterStatus> statuses;
-  for (size_t i = 0; i < options_.drafters.size(); ++i) {
-    const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
-    auto value = [](const prometheus::Counter& counter) {
-      return static_cast<int64_t>(counter.Value());
-    };
-    statuses.push_back(
-        {.name = options_.drafters[i].name,
-         .up = metrics.up.Value() != 0,
-         .circuit_open = metrics.circuit_state.Value() != 0,
-         .proposed_tokens = value(metrics.proposed_tokens),
-         .accepted_tokens = value(metrics.accepted_tokens),
-         .uniquely_accepted_tokens = value(metrics.uniquely_accepted_tokens),
-         .duty = {.role = static_cast<DrafterRole>(metrics.role.Value()),
-                  .weight = metrics.weight.Value()}});
+  for (const auto& drafter : drafters_) {
+    const DrafterCounts& counts = drafter->counts;
+    statuses.push_back({.name = drafter->name,
+                        .up = drafter->health.up(),
+                        .circuit_open = !drafter->health.worth_waiting_for(),
+                        .proposed_tokens = counts.proposed,
+                        .accepted_tokens = counts.accepted,
+                        .uniquely_accepted_tokens = counts.uniquely_accepted,
+                        .settings = drafter->settings.Get()});
   }
   return statuses;
 }

@@ -18,28 +18,29 @@
 #include "common/base/executor.h"
 #include "common/base/registry.h"
 #include "common/spec/endpoints.h"
+#include "coordinator/control/speculation_record.h"
 #include "coordinator/coordinator_metrics.h"
-#include "coordinator/draft_fanout.h"
-#include "coordinator/drafter_duty.h"
-#include "coordinator/executor_scope.h"
 #include "coordinator/generation.h"
-#include "coordinator/merge_policy.h"
-#include "coordinator/request.h"
-#include "coordinator/request_plan.h"
+#include "coordinator/merge/merge_policy.h"
+#include "coordinator/peers/draft_fanout.h"
+#include "coordinator/peers/drafter_settings.h"
+#include "coordinator/peers/executor_scope.h"
+#include "coordinator/peers/verifier_link.h"
 #include "coordinator/round_journal.h"
-#include "coordinator/speculation_record.h"
-#include "coordinator/verifier_link.h"
+#include "coordinator/session/request.h"
+#include "coordinator/session/request_plan.h"
 
 namespace espalier::coordinator {
 
 struct DrafterHandle {
   std::string name;
   DraftEndpoint* endpoint = nullptr;
-  // What it says of itself; nullopt: not known yet; null: never. Called on the
-  // executor.
+  // The drafter's self-description. nullopt: not known yet. A null function:
+  // never known. Called on the executor.
   std::function<std::optional<DrafterInfo>()> info = nullptr;
-  DrafterRole role = DrafterRole::kActive;  // at first
-  // Whether the laws that it claims are believed, by rules that read them.
+  DrafterRole role = DrafterRole::kActive;  // the initial role
+  // Whether rules that read draft distributions may believe those that it
+  // claims.
   bool trusted = false;
 };
 
@@ -53,22 +54,22 @@ class Coordinator {
     Executor* executor = nullptr;
     std::vector<DrafterHandle> drafters;  // at most 64, names differ
     VerifyEndpoint* verifier = nullptr;
-    // What the connected verifier says of itself; nullopt: not connected.
-    // Called on the executor.
+    // Description of the connected verifier; nullopt: not connected. Called on
+    // any thread.
     std::function<std::optional<VerifierInfo>()> verifier_info;
     const Registry<MergePolicy>* policies = nullptr;
     prometheus::Registry* metrics = nullptr;
 
-    uint64_t epoch = 0;  // drawn at random by the caller
+    uint64_t epoch = 0;  // sampled at random by the caller
     std::string model;   // label of the metrics
     int64_t max_sessions = 8;
     int64_t max_queued = 64;
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
-    bool draft_ahead = true;           // where drafters stand idle otherwise
+    bool draft_ahead = true;           // where drafters would be idle
     int drafter_timeouts_to_open = 3;  // see DrafterHealth
-    // What a session keeps at most of features, see FeatureLog. Twice as much
-    // for a moment, when a drafter takes all of it.
+    // The most features that a session keeps, see FeatureLog. Twice as much for
+    // a moment, when a drafter takes all of it.
     int64_t max_feature_bytes = int64_t{64} << 20;
     VerifierRetry verifier_retry;
     absl::Duration max_request_duration = absl::Minutes(10);
@@ -79,25 +80,31 @@ class Coordinator {
   // REQUIRES: no request is live (see Shutdown), or the executor has stopped.
   ~Coordinator();
 
+  // OK, or the error of Start that every request would get now, whatever it
+  // asks for. Called before anything is spent on a request. Thread-safe.
+  absl::Status CheckOpen();
+
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
 
-  // The sink hears of everything, a refusal included:
-  //   INVALID_ARGUMENT with the field, ALREADY_EXISTS: request_id is live,
-  //   RESOURCE_EXHAUSTED with a delay: full, UNAVAILABLE: draining, or the
-  //   verifier is not connected.
+  // The sink is told everything, also a refusal:
+  //   INVALID_ARGUMENT with the field
+  //   ALREADY_EXISTS: request_id is live
+  //   RESOURCE_EXHAUSTED with a delay: full
+  //   UNAVAILABLE: draining, or the verifier is not connected
   Ticket Start(GenerationRequest request, std::unique_ptr<TokenSink> sink);
 
   // Ends a request as CANCELLED. Does nothing if it has finished.
   void Cancel(Ticket ticket);
-  // The same by name. `done` hears on the executor whether it was live.
+  // Cancels by name. `done` is told on the executor whether the request was
+  // live.
   void Abort(std::string request_id,
              absl::AnyInvocable<void(bool was_live) &&> done);
 
-  // Refuses new requests; `idle` runs when the last of the others is finished.
+  // Refuses new requests. `idle` runs when the last of the others has finished.
   void Drain(absl::AnyInvocable<void() &&> idle);
-  // Drains, and ends what is live as UNAVAILABLE. No peer is called after
-  // `done`, and the coordinator may be destroyed.
+  // Drains, and ends live requests as UNAVAILABLE. After `done` no peer is
+  // called, and the coordinator may be destroyed.
   void Shutdown(absl::AnyInvocable<void() &&> done);
 
   struct LoadInfo {
@@ -108,7 +115,7 @@ class Coordinator {
   };
   LoadInfo Load() const;
 
-  // The latest rounds, for people to look at. Thread-safe.
+  // The latest rounds, for the status page. Thread-safe.
   const RoundJournal& journal() const { return journal_; }
 
   struct DrafterStatus {
@@ -118,19 +125,19 @@ class Coordinator {
     int64_t proposed_tokens = 0;
     int64_t accepted_tokens = 0;
     int64_t uniquely_accepted_tokens = 0;
-    DrafterDuty duty;
+    DrafterSettings settings;
   };
-  std::vector<DrafterStatus> Drafters() const;
+  std::vector<DrafterStatus> Drafters() const;  // thread-safe, as Load
 
-  // What is unset stays.
-  struct DutyChange {
+  // Unset fields stay as they are.
+  struct SettingsChange {
     std::string drafter;
     std::optional<DrafterRole> role;
     std::optional<double> weight;
   };
-  // From the next round of every session on. `done` hears on the executor:
-  // NOT_FOUND, INVALID_ARGUMENT with the field, or the new duty.
-  void SetDuty(DutyChange change, Done<DrafterDuty> done);
+  // Takes effect with the next round of every session. `done` gets, on the
+  // executor, NOT_FOUND, INVALID_ARGUMENT with the field, or the new settings.
+  void SetSettings(SettingsChange change, Done<DrafterSettings> done);
 
  private:
   using Policies = std::map<std::string, std::unique_ptr<MergePolicy>>;
@@ -150,7 +157,8 @@ class Coordinator {
 
   void Admit(Arrival arrival);
   absl::StatusOr<RequestPlan> Plan(GenerationRequest request);
-  absl::Status CheckRoom(const std::string& request_id);
+  absl::Status CheckRoom(const LoadInfo& load);
+  absl::Status CheckVerifier(const std::optional<VerifierInfo>& verifier);
   void Refuse(const absl::Status& status, const Arrival& arrival);
   void StartNext();
   void FinishLive(Ticket ticket, const absl::Status& status,
@@ -159,7 +167,7 @@ class Coordinator {
   void Settle();
   void TellIfIdle();
   void ShowLoad();
-  absl::StatusOr<DrafterDuty> Change(const DutyChange& change);
+  absl::StatusOr<DrafterSettings> Change(const SettingsChange& change);
 
   const Options options_;
   const Policies policies_;
@@ -167,17 +175,21 @@ class Coordinator {
   RoundJournal journal_;
   const VerifierPeer verifier_;
   std::atomic<Ticket> next_ticket_ = 1;
+  std::atomic<bool> draining_ = false;  // written on the executor
+
+  // Constant after construction.
+  std::vector<std::unique_ptr<DrafterPeer>> drafters_;
+  // Set on the executor, read by any thread.
+  std::atomic<int64_t> num_running_ = 0;
+  std::atomic<int64_t> num_queued_ = 0;
 
   // On the executor.
-  std::vector<std::unique_ptr<DrafterPeer>> drafters_;
   SpeculationRecord record_;
   absl::flat_hash_map<Ticket, Live> live_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
   std::deque<Ticket> queue_;
-  int64_t num_running_ = 0;
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle
   bool settling_ = false;                              // Settle is posted
-  bool draining_ = false;
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;
   ExecutorScope scope_;  // last: goes first
 };

@@ -26,6 +26,14 @@ absl::Status CheckLimit(const Limit& limit, uint32_t value) {
 
 }  // namespace
 
+absl::StatusOr<int64_t> MaxPromptBytes(
+    const v1::CoordinatorCoreConfig& config) {
+  if (!config.has_max_prompt_kib()) return int64_t{4} << 20;
+  RETURN_IF_ERROR(
+      CheckLimit({"max_prompt_kib", 1, 1 << 20}, config.max_prompt_kib()));
+  return int64_t{config.max_prompt_kib()} << 10;
+}
+
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     const v1::CoordinatorCoreConfig& config) {
   Coordinator::Options options;

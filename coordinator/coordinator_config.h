@@ -1,16 +1,21 @@
 #ifndef ESPALIER_COORDINATOR_COORDINATOR_CONFIG_H_
 #define ESPALIER_COORDINATOR_COORDINATOR_CONFIG_H_
 
+#include <cstdint>
+
 #include "absl/status/statusor.h"
 #include "coordinator/coordinator.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
 
-// The limits and defaults that a configuration sets; peers and plumbing are
-// the caller's. INVALID_ARGUMENT names the field.
+// The limits and defaults of a configuration. The caller adds peers, executor
+// and metrics. INVALID_ARGUMENT names the field.
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     const v1::CoordinatorCoreConfig& config);
+
+// The largest prompt that is read, in bytes. INVALID_ARGUMENT names the field.
+absl::StatusOr<int64_t> MaxPromptBytes(const v1::CoordinatorCoreConfig& config);
 
 }  // namespace espalier::coordinator
 

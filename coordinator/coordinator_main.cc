@@ -1,16 +1,18 @@
-// espalier-coordinator: the client API; drafters and the verifier are services
-// of their own.
+// espalier-coordinator: serves the client API. Drafters and the verifier are
+// services of their own.
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/random/random.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/secret_number.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
-#include "common/model/model_identity.h"
+#include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
@@ -23,8 +25,8 @@ using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
 using espalier::coordinator::RemotePeers;
 
-// Health follows the verifier: without one there is nothing to serve. Looks up
-// once a second to see whether it has to end.
+// The service is healthy while the verifier is connected. Checks once a second
+// whether it has to end.
 void ReportHealth(std::stop_token stop, const RemotePeers& peers,
                   ServerRunner& runner) {
   bool serving = false;
@@ -44,26 +46,30 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));
-  const uint64_t epoch = absl::Uniform<uint64_t>(absl::BitGen());
   espalier::SerialExecutor executor("coordinator");
-  ASSIGN_OR_RETURN(auto peers,
-                   RemotePeers::Create(config, {.model = target.identity,
-                                                .epoch = epoch,
-                                                .metrics = *metrics}));
+  ASSIGN_OR_RETURN(
+      auto peers, RemotePeers::Create(
+                      config, {.model = target.identity, .metrics = *metrics}));
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),
-                                              .epoch = epoch,
+                                              .epoch = espalier::SecretNumber(),
                                               .executor = &executor,
                                               .metrics = metrics.get()}));
-  ASSIGN_OR_RETURN(auto runner,
-                   ServerRunner::Start({.config = config.server(),
-                                        .services = server->Services(),
-                                        .registry = metrics,
-                                        .pages = server->StatusPages(),
-                                        .drain = [&](absl::Time deadline) {
-                                          server->Drain(deadline);
-                                        }}));
+  ASSIGN_OR_RETURN(
+      auto runner,
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = server->Services(),
+           .registry = metrics,
+           .pages = server->StatusPages(),
+           .max_message_bytes = server->max_message_bytes(),
+           .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
+  ASSIGN_OR_RETURN(
+      const auto admin,
+      server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
+                                                  config.admin_listen().end()),
+                         metrics));
   std::jthread health(
       [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });
   signals.Wait();

@@ -7,15 +7,15 @@
 namespace espalier::coordinator {
 namespace {
 
-// Positions of accepted tokens that are told apart.
+// Positions of accepted tokens with a counter of their own.
 constexpr int kNumPositions = 16;
 
 // In the order of their enums.
 constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
     "used",    "empty",   "late",  "stale",  "malformed",
     "timeout", "partial", "error", "skipped"};
-constexpr const char* kForesightNames[kNumForesights] = {"hit", "miss",
-                                                         "wasted"};
+constexpr const char* kLookaheadOutcomeNames[kNumLookaheadOutcomes] = {
+    "hit", "miss", "wasted"};
 constexpr const char* kDegradedNames[kNumDegradedReasons] = {
     "no_drafter", "all_late", "malformed"};
 constexpr const char* kRejectNames[kNumRejectReasons] = {
@@ -48,6 +48,11 @@ prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
 prometheus::Histogram::BucketBoundaries TokenSecondsBuckets() {
   return {.001, .002, .004, .006, .008, .01, .015, .02, .03, .04,
           .06,  .08,  .1,   .2,   .4,   .8,  1,    2,   5};
+}
+
+prometheus::Histogram::BucketBoundaries TokensBuckets() {
+  return {1,   2,    5,    10,   20,    50,    100,   200,
+          500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
 }
 
 prometheus::Histogram& AddStage(prometheus::Registry& registry,
@@ -86,6 +91,14 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
                          .labels = labels},
                         buckets);
   };
+  auto length = [&](const char* what, const char* help) -> auto& {
+    return AddHistogram(
+        registry,
+        {.name = absl::StrCat("espalier_request_", what, "_tokens"),
+         .help = help,
+         .labels = labels},
+        TokensBuckets());
+  };
   return {.in_flight = gauge("espalier_requests_in_flight",
                              "Requests that are being decoded"),
           .queued = gauge("espalier_requests_queued", "Requests that wait"),
@@ -113,7 +126,10 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
                               "From arrival to the end of the answer",
                               RequestSecondsBuckets()),
           .queue_time = seconds("queue_time", "From arrival to the first step",
-                                RequestSecondsBuckets())};
+                                RequestSecondsBuckets()),
+          .prompt_length = length("prompt", "Tokens of a started prompt"),
+          .generation_length =
+              length("generation", "Tokens emitted for a request")};
 }
 
 prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
@@ -126,7 +142,7 @@ prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
 
 void SpecMetrics::Count(const Step& step) const {
   num_drafts.Increment();
-  num_budget_nodes.Increment(static_cast<double>(step.budget_nodes));
+  num_max_nodes.Increment(static_cast<double>(step.max_nodes));
   num_draft_tokens.Increment(static_cast<double>(step.num_nodes));
   num_accepted_tokens.Increment(static_cast<double>(step.num_accepted));
   num_emitted_tokens.Increment(static_cast<double>(step.num_emitted));
@@ -188,9 +204,9 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
                     .labels = {{"drafter", name}, {"outcome", outcome}}}));
   }
   std::vector<prometheus::Counter*> ahead;
-  for (const char* result : kForesightNames) {
+  for (const char* result : kLookaheadOutcomeNames) {
     ahead.push_back(&AddCounter(
-        registry_, {.name = "espalier_draft_ahead_total",
+        registry_, {.name = "espalier_lookahead_total",
                     .help = "Trees drafted for a round before it began",
                     .labels = {{"drafter", name}, {"result", result}}}));
   }
@@ -198,15 +214,21 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
       .proposed_tokens = tokens("proposed"),
       .accepted_tokens = tokens("accepted"),
       .uniquely_accepted_tokens = tokens("uniquely_accepted"),
+      .asked_rounds = AddCounter(
+          registry_, {.name = "espalier_drafter_asked_rounds_total",
+                      .help = "Rounds that asked the drafter, or had its tree "
+                              "from before they began",
+                      .labels = labels}),
       .feature_bytes = AddCounter(
           registry_, {.name = "espalier_drafter_feature_bytes_total",
                       .help = "Hidden states of the target sent to drafters",
                       .labels = labels}),
-      .untrusted_laws = AddCounter(
-          registry_, {.name = "espalier_drafter_laws_ignored_total",
-                      .help = "Trees whose laws were dropped, so that no rule "
-                              "could read them",
-                      .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
+      .untrusted_distributions = AddCounter(
+          registry_,
+          {.name = "espalier_drafter_distributions_ignored_total",
+           .help = "Trees whose distributions were dropped, so that no rule "
+                   "could read them",
+           .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
       .rtt_seconds = AddHistogram(registry_,
                                   {.name = "espalier_drafter_rtt_seconds",
                                    .help = "From request to answer",
@@ -229,7 +251,7 @@ std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
       .accepted_length = AddHistogram(
           registry_,
           {.name = "espalier_drafter_accepted_length",
-           .help = "Tokens in a row that a tree of the drafter foretold, "
+           .help = "Tokens in a row that a tree of the drafter predicted, "
                    "whether it was verified or not; shadows too",
            .labels = labels},
           AcceptedBuckets()),
@@ -269,8 +291,8 @@ std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
   }
   return std::make_unique<SpecMetrics>(SpecMetrics{
       .num_drafts = counter("num_drafts", "Verifications"),
-      .num_budget_nodes = counter(
-          "num_budget_nodes", "Tree nodes allowed, root excluded, used or not"),
+      .num_max_nodes = counter(
+          "num_max_nodes", "Tree nodes allowed, root excluded, used or not"),
       .num_draft_tokens =
           counter("num_draft_tokens", "Verified tree nodes, root excluded"),
       .num_accepted_tokens = counter("num_accepted_tokens",

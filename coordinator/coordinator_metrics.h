@@ -1,5 +1,5 @@
-// The coordinator's part of the metrics catalogue. Handles are made at start,
-// or at the first request of their kind, never in a round.
+// The coordinator's metrics. Handles are made at start, or at the first request
+// of their kind, never in a round.
 #ifndef ESPALIER_COORDINATOR_COORDINATOR_METRICS_H_
 #define ESPALIER_COORDINATOR_COORDINATOR_METRICS_H_
 
@@ -12,33 +12,33 @@
 
 #include "absl/status/status.h"
 #include "common/obs/metrics.h"
-#include "coordinator/request.h"
+#include "coordinator/session/request.h"
 
 namespace espalier::coordinator {
 
-// What became of a request to a drafter.
+// The outcome of a request to a drafter.
 enum class DraftOutcome {
   kUsed,       // its tree went into the merge
-  kEmpty,      // in time, nothing to propose
-  kLate,       // answered after its round had gone on
+  kEmpty,      // answered in time without a proposal
+  kLate,       // answered after its round went on without it
   kStale,      // its copy of the sequence was out of step
-  kMalformed,  // lied; not asked again in this session
-  kTimeout,    // the round waited for it in vain
-  kPartial,    // the round waited and then used the part that had come
+  kMalformed,  // invalid; not asked again in this session
+  kTimeout,    // the round waited, and no answer came
+  kPartial,    // no answer came in time; the partial tree was used
   kError,      // the call failed
   kSkipped,    // not asked: an old request is still unanswered
 };
 inline constexpr int kNumDraftOutcomes = 9;
 
-// What became of a tree that was drafted ahead of its round.
-enum class Foresight {
-  kHit,     // it is this round's
-  kMiss,    // the text has gone another way
-  kWasted,  // it was not there in time
+// The outcome of a tree that was drafted ahead of its round.
+enum class LookaheadOutcome {
+  kHit,     // the tree of this round
+  kMiss,    // the text took another path
+  kWasted,  // not there in time
 };
-inline constexpr int kNumForesights = 3;
+inline constexpr int kNumLookaheadOutcomes = 3;
 
-// Why a step decoded plainly although speculation was wanted.
+// Why a step was plain decoding although speculation was requested.
 enum class DegradedReason { kNoDrafter, kAllLate, kMalformed };
 inline constexpr int kNumDegradedReasons = 3;
 
@@ -58,30 +58,31 @@ struct DrafterMetrics {
   prometheus::Counter& proposed_tokens;
   prometheus::Counter& accepted_tokens;
   prometheus::Counter& uniquely_accepted_tokens;
+  prometheus::Counter& asked_rounds;  // rounds that asked it
   prometheus::Counter& feature_bytes;
-  prometheus::Counter& untrusted_laws;
+  prometheus::Counter& untrusted_distributions;
   prometheus::Histogram& rtt_seconds;
-  prometheus::Histogram& wire_seconds;  // what of it is not drafting
+  prometheus::Histogram& wire_seconds;  // rtt_seconds minus drafting
   prometheus::Gauge& up;
   prometheus::Gauge& circuit_state;
-  prometheus::Histogram& accepted_length;  // of its own tree, verified or not
+  prometheus::Histogram& accepted_length;  // of its tree, verified or not
   prometheus::Gauge& role;                 // a DrafterRole
   prometheus::Gauge& weight;
   std::vector<prometheus::Counter*> requests;  // [kNumDraftOutcomes]
-  std::vector<prometheus::Counter*> ahead;     // [kNumForesights]
+  std::vector<prometheus::Counter*> ahead;     // [kNumLookaheadOutcomes]
 
   void Count(DraftOutcome outcome) const {
     requests[static_cast<int>(outcome)]->Increment();
   }
-  void Count(Foresight foresight) const {
-    ahead[static_cast<int>(foresight)]->Increment();
+  void Count(LookaheadOutcome outcome) const {
+    ahead[static_cast<int>(outcome)]->Increment();
   }
 };
 
 // By strategy and rule.
 struct SpecMetrics {
   prometheus::Counter& num_drafts;
-  prometheus::Counter& num_budget_nodes;
+  prometheus::Counter& num_max_nodes;
   prometheus::Counter& num_draft_tokens;
   prometheus::Counter& num_accepted_tokens;
   prometheus::Counter& num_emitted_tokens;
@@ -90,8 +91,8 @@ struct SpecMetrics {
   prometheus::Histogram& tree_nodes;
 
   struct Step {
-    int64_t budget_nodes = 0;  // that the tree might have had
-    int64_t num_nodes = 0;     // that it had; both without the root
+    int64_t max_nodes = 0;  // budget of the tree
+    int64_t num_nodes = 0;  // of the tree; both exclude the root
     int64_t num_accepted = 0;
     int64_t num_emitted = 0;
   };
@@ -121,6 +122,8 @@ struct RequestMetrics {
   prometheus::Histogram& time_per_output_token;
   prometheus::Histogram& duration;
   prometheus::Histogram& queue_time;
+  prometheus::Histogram& prompt_length;      // tokens, of started requests
+  prometheus::Histogram& generation_length;  // tokens, of ended requests
 };
 
 // Owned by the Coordinator. Handles are thread-safe; Spec and CountRequest
@@ -130,7 +133,7 @@ class CoordinatorMetrics {
   CoordinatorMetrics(prometheus::Registry& registry, std::string model,
                      const std::vector<std::string>& drafters);
 
-  // Once per request, not per step: looks names up.
+  // Looks names up: call it once per request, not per step.
   const SpecMetrics& Spec(const std::string& strategy, const std::string& rule);
   void CountRequest(absl::StatusCode code, FinishReason reason);
 

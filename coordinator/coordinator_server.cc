@@ -1,6 +1,8 @@
 #include "coordinator/coordinator_server.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -10,14 +12,14 @@
 #include "common/base/status_macros.h"
 #include "common/tokenizer/chat_template.h"
 #include "coordinator/coordinator_config.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/merge_policies.h"
 
 namespace espalier::coordinator {
 namespace {
 
 using Names = google::protobuf::RepeatedPtrField<std::string>;
 
-// `mark` those that are named in a field.
+// Calls `mark` for the drafters that a field names.
 template <typename Mark>
 absl::Status MarkNamed(absl::string_view field, const Names& names, Mark mark,
                        std::vector<DrafterHandle>& drafters) {
@@ -42,6 +44,14 @@ absl::Status MarkDrafters(const v1::CoordinatorCoreConfig& config,
   return MarkNamed(
       "trusted_drafters", config.trusted_drafters(),
       [](DrafterHandle& d) { d.trusted = true; }, drafters);
+}
+
+// Room for a request with the largest prompt and a margin, so that a slightly
+// larger one still gets an error that names the field.
+int MessageBytesFor(int64_t max_prompt_bytes) {
+  constexpr int64_t kRest = int64_t{4} << 20;
+  return static_cast<int>(std::min<int64_t>(max_prompt_bytes + kRest,
+                                            std::numeric_limits<int>::max()));
 }
 
 }  // namespace
@@ -73,6 +83,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                        .tokenizer = target.tokenizer.get()};
   auto chat_template = ChatTemplate::Create(target.tokenizer.get());
   if (chat_template.ok()) model.chat_template = *std::move(chat_template);
+  ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
+  server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
@@ -80,12 +92,15 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
                                 .describe_peers = peers.describe});
-  server->status_ = std::make_unique<StatusReport>(StatusReport::Options{
-      .coordinator = server->coordinator_.get(),
-      .metrics = options.metrics,
-      .describe_peers = peers.describe,
-      .model = target.identity.name,
-      .tokenizer = config.status_text() ? target.tokenizer.get() : nullptr});
+  ASSIGN_OR_RETURN(AccessToken status_key,
+                   AccessToken::ReadFile(config.status_key_file()));
+  server->status_ = std::make_unique<StatusReport>(
+      StatusReport::Options{.coordinator = server->coordinator_.get(),
+                            .metrics = options.metrics,
+                            .describe_peers = peers.describe,
+                            .model = target.identity.name,
+                            .text_key = std::move(status_key),
+                            .tokenizer = target.tokenizer.get()});
   return server;
 }
 
@@ -101,8 +116,26 @@ std::vector<HttpPage> CoordinatorServer::StatusPages() const {
 }
 
 std::vector<ServerRunner::Service> CoordinatorServer::Services() {
-  return {{"espalier.v1.Inference", inference_.get()},
-          {"espalier.v1.Admin", admin_.get()}};
+  return {{"espalier.v1.Inference", inference_.get()}};
+}
+
+absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
+    absl::Span<const std::string> addresses,
+    std::shared_ptr<prometheus::Registry> metrics) {
+  if (addresses.empty()) return nullptr;
+  v1::ServerConfig config;
+  config.mutable_listen()->Add(addresses.begin(), addresses.end());
+  auto runner =
+      ServerRunner::Start({.config = std::move(config),
+                           .services = {{"espalier.v1.Admin", admin_.get()}},
+                           .registry = std::move(metrics)});
+  if (!runner.ok()) {
+    return absl::Status(
+        runner.status().code(),
+        absl::StrCat("admin_listen: ", runner.status().message()));
+  }
+  (*runner)->SetServing(true);
+  return runner;
 }
 
 CoordinatorServer::~CoordinatorServer() {

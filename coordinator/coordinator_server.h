@@ -9,35 +9,37 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/executor.h"
 #include "common/base/registry.h"
-#include "common/model/model_identity.h"
+#include "common/model/files/model_identity.h"
 #include "common/rpc/metrics_listener.h"
 #include "common/rpc/server_runner.h"
-#include "coordinator/admin_service.h"
+#include "coordinator/api/admin_service.h"
+#include "coordinator/api/inference_service.h"
+#include "coordinator/api/status_report.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/inference_service.h"
-#include "coordinator/status_report.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
 
-// Whom the coordinator works with, local or remote. Borrowed: outlives it.
+// The services that the coordinator works with, local or remote. Borrowed: must
+// outlive it.
 struct Peers {
   std::vector<DrafterHandle> drafters;
   VerifyEndpoint* verifier = nullptr;
-  // What the verifier says of itself, once one has been connected.
+  // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
   // Fills in the state of verifier and drafters.
   std::function<void(v1::GetServerInfoResponse&)> describe;
 };
 
-// A Coordinator with its policies and the client API in front of it.
+// A Coordinator with its merge policies, behind the client API.
 class CoordinatorServer {
  public:
   struct Options {
     TargetIdentity target;
-    uint64_t epoch = 0;            // random, drawn by the caller
+    uint64_t epoch = 0;            // random, sampled by the caller
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
   };
@@ -45,16 +47,25 @@ class CoordinatorServer {
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Create(
       const v1::CoordinatorCoreConfig& config, Peers peers, Options options);
 
-  // Ends what is live as UNAVAILABLE. No peer is called afterwards.
+  // Ends live requests as UNAVAILABLE. No peer is called afterwards.
   ~CoordinatorServer();
 
-  // For clients, and for operators.
+  // For clients.
   std::vector<ServerRunner::Service> Services();
 
-  // The status page and what it shows, for ServerRunner. Valid while this is.
+  // A separate server for operators; null if no address is given. This object
+  // and `metrics` must outlive it.
+  absl::StatusOr<std::unique_ptr<ServerRunner>> StartAdmin(
+      absl::Span<const std::string> addresses,
+      std::shared_ptr<prometheus::Registry> metrics);
+  // For ServerRunner: size of the largest request.
+  int max_message_bytes() const { return max_message_bytes_; }
+
+  // The status page and its data, for ServerRunner. Valid while this object
+  // lives.
   std::vector<HttpPage> StatusPages() const;
 
-  // Refuses new requests; returns when the last of the others is finished, or
+  // Refuses new requests. Returns when the last of the others has finished, or
   // at the deadline.
   void Drain(absl::Time deadline);
 
@@ -62,6 +73,7 @@ class CoordinatorServer {
   CoordinatorServer(TargetIdentity target);
 
   const TargetIdentity target_;
+  int max_message_bytes_ = 0;  // constant after Create
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<InferenceService> inference_;

@@ -7,17 +7,18 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "coordinator/draft_fanout.h"
-#include "coordinator/feature_log.h"
-#include "coordinator/merge_policy.h"
-#include "coordinator/speculation_control.h"
-#include "coordinator/speculation_record.h"
-#include "coordinator/verifier_link.h"
+#include "coordinator/control/speculation_control.h"
+#include "coordinator/control/speculation_record.h"
+#include "coordinator/merge/merge_policy.h"
+#include "coordinator/peers/draft_fanout.h"
+#include "coordinator/peers/feature_log.h"
+#include "coordinator/peers/verifier_link.h"
 
 namespace espalier::coordinator {
 
-// The rounds of one session, one at a time: trees from the drafters, merged
-// into one, verified in one pass. Lives on the executor.
+// The rounds of one session, one at a time: drafters propose trees, these are
+// merged into one, and the verifier checks it in one pass. Lives on the
+// executor.
 class DecodeRound {
  public:
   struct Options {
@@ -26,19 +27,19 @@ class DecodeRound {
     VerifierLink::Options verifier;
     const MergePolicy* policy;  // null for plain decoding
     DraftBudget budget;         // max_nodes 0: plain decoding
-    bool adaptive = false;      // spends less than that where it does not pay
+    bool adaptive = false;      // fewer nodes if not all pay
     SpeculationRecord* record;
     bool greedy = true;
-    bool reads_laws = false;  // the rule, of drafts
+    bool reads_draft_distributions = false;  // of the rule
     absl::Duration draft_timeout;
     bool draft_ahead = false;
     TargetShape target;
-    int64_t max_feature_bytes = 0;  // that the session keeps
+    int64_t max_feature_bytes = 0;  // kept by the session
   };
   struct Result {
-    Verdict verdict;
-    const TokenTree* tree;     // that was verified; valid until the next round
-    int64_t budget_nodes = 0;  // that it might have had, root excluded
+    VerifyResult verify_result;
+    const TokenTree* tree;  // as verified; valid until the next round
+    int64_t max_nodes = 0;  // budget of the tree, root excluded
     std::optional<DegradedReason> degraded;
     absl::Duration draft_wait;
     absl::Duration merge;
@@ -48,41 +49,39 @@ class DecodeRound {
 
   explicit DecodeRound(Options options);
 
-  // One round. Borrows the session until `then` has run. Errors are those of
-  // VerifierLink::Verify; a drafter's failure is none.
-  // REQUIRES: the last round's `then` ran.
+  // Runs one round. Borrows the session until `then` has run. Errors are those
+  // of VerifierLink::Verify; a drafter's failure is not an error. REQUIRES:
+  // `then` of the last round ran.
   void Run(const Session& session, Then then);
 
-  // Lets every peer that knows the sequence forget it.
+  // Tells every peer that knows the sequence to forget it.
   void EndSequence(SequenceId sequence);
 
   const DraftFanout& drafters() const { return fanout_; }
-  // Why the verifier does not answer; OK if nothing is known to be wrong.
+  // Why the verifier does not answer; OK if no problem is known.
   const absl::Status& verifier_trouble() const { return verifier_.trouble(); }
 
  private:
   void Begin();
   DraftBudget BudgetFor(const Session& session) const;
-  DraftBudget ShareOf(DraftBudget budget) const;  // of each drafter
+  DraftBudget ShareOf(DraftBudget budget) const;  // for each drafter
   std::vector<DraftCall> FirstCalls() const;
-  // Those that are worth asking on top of the drafts that are there.
+  // Asks the drafters that are worth asking, given the trees that are there.
   void CallFurther(const Session& session, absl::Time asked,
                    DraftFanout::Drafts drafts);
-  TokenTree Merge(TokenId root, std::vector<DraftedTree> trees) const;
-  // Of each drafter's tree of the round.
-  std::vector<TreeGain> Gains(absl::Span<const TokenId> emitted) const;
-  DraftedTree LateTree(int drafter, const DrafterReturn& r) const;
-  TreeGain GainOfLate(const DraftedTree& late,
-                      absl::Span<const TokenId> emitted) const;
-  // merged: as if the tree was the only one of the round.
-  double GainAlone(const DraftedTree& tree, const TokenTree& merged,
-                   absl::Span<const TokenId> emitted) const;
+  // Merge input of this round with the given trees.
+  MergeInput InputOf(absl::Span<const DraftedTree> trees) const;
+  // Sets the gain of the round's trees and of late trees; late trees are added
+  // to `seen`.
+  void AssignCredit(absl::Span<const TokenId> emitted,
+                    std::vector<DrafterReturn>& returns,
+                    std::vector<DraftedTree>& seen) const;
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);
-  // From what has been emitted behind the last round's root.
+  // Learns from the tokens emitted after the last round's root.
   void Learn(const Session& session);
   void Verify(const Session& session);
-  void DraftAhead(const Session& session);
+  void DraftLookahead(const Session& session);
   void OnVerified(const Session& session,
                   absl::StatusOr<VerifierLink::Verified> verified);
 
@@ -94,16 +93,18 @@ class DecodeRound {
   // Set if adaptive, once the session runs.
   std::optional<SpeculationControl> control_;
   PassCosts pass_costs_;
-  uint64_t verifier_site_ = 0;
+  uint64_t verifier_cpu_group_ = 0;
   absl::Duration last_round_trip_;
 
-  // Of the round in progress, or the last one.
+  // State of the round in progress, or of the last one.
   uint64_t round_ = 0;
   absl::Time started_;
   int64_t committed_length_ = 0;
+  TokenId root_ = 0;
   DraftBudget budget_;
   std::vector<DraftedTree> trees_;
-  TokenTree tree_;
+  TokenTree merged_;  // from trees_
+  TokenTree tree_;    // the part of merged_ that is verified
   Result result_;
   Then then_;
 };

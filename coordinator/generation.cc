@@ -1,45 +1,74 @@
 #include "coordinator/generation.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier::coordinator {
+namespace {
+
+// Why the verifier may apply the walk instead of the rule that was asked for.
+std::string RuleObstacle(const Generation::Options& options) {
+  if (options.plan.session.sampling.greedy()) {
+    return "at temperature 0 there is nothing to draw";
+  }
+  const bool any_trusted =
+      std::any_of(options.drafters.begin(), options.drafters.end(),
+                  [](const DrafterPeer* drafter) { return drafter->trusted; });
+  if (!any_trusted) {
+    return "no drafter that was asked is in core.trusted_drafters, and others' "
+           "distributions are not believed";
+  }
+  if (options.plan.policy != nullptr &&
+      !options.plan.policy->keeps_distributions()) {
+    return absl::StrCat("the strategy \"", options.plan.strategy,
+                        "\" does not keep the drafters' distributions");
+  }
+  return "the drafters' trees were not sampled as the rule needs them";
+}
+
+}  // namespace
 
 Generation::Generation(Options options)
     : options_(std::move(options)),
       scope_(options_.executor),
       session_(options_.sequence, options_.plan.session),
-      round_({.scope = &scope_,
-              .drafters = options_.drafters,
-              .verifier = {.scope = &scope_,
-                           .peer = options_.verifier,
-                           .model = options_.plan.model,
-                           .rule = options_.plan.rule,
-                           .deadline = options_.deadline,
-                           .retry = options_.verifier_retry},
-              .policy = options_.plan.policy,
-              .budget = options_.plan.budget,
-              .adaptive = options_.plan.adaptive,
-              .record = options_.record,
-              .greedy = options_.plan.session.sampling.greedy(),
-              .reads_laws = options_.plan.reads_laws(),
-              .draft_timeout = options_.draft_timeout,
-              .draft_ahead = options_.draft_ahead,
-              .target = options_.plan.target,
-              .max_feature_bytes = options_.max_feature_bytes}),
+      round_(
+          {.scope = &scope_,
+           .drafters = options_.drafters,
+           .verifier = {.scope = &scope_,
+                        .peer = options_.verifier,
+                        .model = options_.plan.model,
+                        .rule = options_.plan.rule,
+                        .deadline = options_.deadline,
+                        .retry = options_.verifier_retry},
+           .policy = options_.plan.policy,
+           .budget = options_.plan.budget,
+           .adaptive = options_.plan.adaptive,
+           .record = options_.record,
+           .greedy = options_.plan.session.sampling.greedy(),
+           .reads_draft_distributions = options_.plan.reads_draft_distributions,
+           .draft_timeout = options_.draft_timeout,
+           .draft_ahead = options_.draft_ahead,
+           .target = options_.plan.target,
+           .max_feature_bytes = options_.max_feature_bytes}),
       recorder_({.metrics = options_.metrics,
                  .arrival = options_.arrival,
                  .num_prompt_tokens = session_.prompt_length(),
                  .strategy = options_.plan.strategy,
-                 .rule = options_.plan.rule}) {
+                 .rule = options_.plan.rule,
+                 .rule_obstacle = RuleObstacle(options_),
+                 .warnings = options_.plan.warnings}) {
   scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
 }
 
 void Generation::Run() {
   running_ = true;
   recorder_.Start(scope_.Now(), round_.drafters());
-  JournalRequest request = {.id = options_.request_id,
+  JournalRequest request = {.id = absl::StrCat(session_.id().number),
                             .strategy = options_.plan.strategy};
   for (const DrafterPeer* drafter : options_.drafters) {
     request.drafters.push_back(drafter->name);
@@ -60,17 +89,18 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
     return;
   }
   GenerationRecorder::StepTimes times = {.verified = scope_.Now()};
-  const Session::Committed committed = session_.Commit(result->verdict.tokens);
+  const Session::Committed committed =
+      session_.Commit(result->verify_result.tokens);
   const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
   times.committed = scope_.Now();
   options_.journal->Add(
       session_.id().number,
       {.step = info.step,
        .tree = *result->tree,
-       .path = result->verdict.path,
-       .tokens = {result->verdict.tokens.begin(),
-                  result->verdict.tokens.begin() + committed.num_kept},
-       .budget_nodes = result->budget_nodes,
+       .path = result->verify_result.path,
+       .tokens = {result->verify_result.tokens.begin(),
+                  result->verify_result.tokens.begin() + committed.num_kept},
+       .max_nodes = result->max_nodes,
        .draft_wait = result->draft_wait,
        .round_trip = result->round_trip});
   options_.sink->OnTokens(
@@ -85,12 +115,25 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
 }
 
 void Generation::OnError(const absl::Status& status) {
+  if (absl::IsOutOfRange(status)) {
+    OnNoLongerFits(status);
+    return;
+  }
   if (!absl::IsResourceExhausted(status)) {
     Finish(status, FinishReason::kError);
     return;
   }
   options_.metrics->Count(RejectReason::kKvFull);
   Finish(WithRetryAfter(status, options_.retry_after), FinishReason::kError);
+}
+
+// The verifier was restarted with less K/V room than the plan assumes.
+void Generation::OnNoLongerFits(const absl::Status& status) {
+  if (session_.num_emitted() > 0) {
+    Finish(absl::OkStatus(), FinishReason::kLength);
+  } else {
+    Finish(FieldError("prompt", status.message()), FinishReason::kError);
+  }
 }
 
 void Generation::OnDeadline() {

@@ -10,17 +10,17 @@
 #include "absl/time/time.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/decode_round.h"
-#include "coordinator/executor_scope.h"
 #include "coordinator/generation_recorder.h"
-#include "coordinator/request.h"
-#include "coordinator/request_plan.h"
+#include "coordinator/peers/executor_scope.h"
 #include "coordinator/round_journal.h"
-#include "coordinator/session.h"
+#include "coordinator/session/request.h"
+#include "coordinator/session/request_plan.h"
+#include "coordinator/session/session.h"
 
 namespace espalier::coordinator {
 
-// One admitted request: round after round until it is finished, by whatever
-// comes first of a stop token, its length, its deadline, a cancel or an error.
+// One admitted request. Runs round after round until it is finished by a stop
+// token, its length, its deadline, a cancel or an error, whichever comes first.
 // Owned by the Coordinator; lives on the executor.
 class Generation {
  public:
@@ -36,24 +36,23 @@ class Generation {
     absl::Duration draft_timeout;
     bool draft_ahead;
     int64_t max_feature_bytes;
-    absl::Duration retry_after;  // advice to a client that found no room
+    absl::Duration retry_after;  // advice to a client if there is no room
     SpeculationRecord* record;
     CoordinatorMetrics* metrics;
-    std::string request_id;
     RoundJournal* journal;
     std::unique_ptr<TokenSink> sink;
     // Runs once, last; must not destroy the Generation before it returns.
     absl::AnyInvocable<void() &&> on_finished;
   };
-  // Waits, under its deadline, for Run.
+  // Waits in the queue for Run; the deadline applies while it waits.
   explicit Generation(Options options);
 
   // Leaves the queue. REQUIRES: called once at most, not finished.
   void Run();
 
-  // Ends the request at once, also while peers are at work on it: the sink is
-  // told, every peer forgets the sequence, late answers come to nothing.
-  // REQUIRES: not finished.
+  // Ends the request at once, also while peers work on it: the sink is told,
+  // every peer forgets the sequence, and late answers are ignored. REQUIRES:
+  // not finished.
   void Finish(const absl::Status& status, FinishReason reason);
 
   bool running() const { return running_; }
@@ -62,6 +61,7 @@ class Generation {
   void NextRound();
   void OnRound(absl::StatusOr<DecodeRound::Result> result);
   void OnError(const absl::Status& status);
+  void OnNoLongerFits(const absl::Status& status);
   void OnDeadline();
 
   Options options_;

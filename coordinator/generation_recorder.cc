@@ -2,11 +2,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace espalier::coordinator {
 
 GenerationRecorder::GenerationRecorder(Options options)
-    : metrics_(*options.metrics), arrival_(options.arrival) {
+    : metrics_(*options.metrics),
+      arrival_(options.arrival),
+      wanted_rule_(options.rule),
+      rule_obstacle_(std::move(options.rule_obstacle)) {
+  report_.warnings = std::move(options.warnings);
   report_.usage.prompt_tokens = options.num_prompt_tokens;
   report_.spec.strategy = std::move(options.strategy);
   report_.spec.rule = std::move(options.rule);
@@ -22,14 +29,17 @@ void GenerationRecorder::Start(absl::Time now, const DraftFanout& drafters) {
       absl::ToDoubleSeconds(report_.timing.queue));
   metrics_.requests.prompt_tokens.Increment(
       static_cast<double>(report_.usage.prompt_tokens));
+  metrics_.requests.prompt_length.Observe(
+      static_cast<double>(report_.usage.prompt_tokens));
 }
 
 StepInfo GenerationRecorder::Commit(const DecodeRound::Result& result,
                                     const Session::Committed& committed,
                                     const DraftFanout& drafters) {
-  // Accepted tokens behind a stop token never reach the text.
-  const int64_t num_accepted = std::min(
-      static_cast<int64_t>(result.verdict.path.size()), committed.num_kept);
+  // Accepted tokens after a stop token never reach the text.
+  const int64_t num_accepted =
+      std::min(static_cast<int64_t>(result.verify_result.path.size()),
+               committed.num_kept);
   if (committed.matched_stop_token) {
     report_.matched_stop_token = committed.matched_stop_token;
   }
@@ -49,7 +59,7 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
   spec.num_draft_tokens += num_nodes;
   spec.num_accepted_draft_tokens += num_accepted;
   spec.num_emitted += num_kept;
-  spec.near_ties += result.verdict.near_ties;
+  spec.near_ties += result.verify_result.near_ties;
   if (static_cast<int64_t>(spec.acceptance_histogram.size()) <= num_accepted) {
     spec.acceptance_histogram.resize(num_accepted + 1);
   }
@@ -58,17 +68,21 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
     ++spec.degraded_steps;
     metrics_.Count(*result.degraded);
   }
-  // A root alone needs no rule, whatever was asked for.
-  const bool applied = num_nodes > 0 && result.verdict.rule != spec.rule;
+  if (num_nodes > 0) {
+    ++num_trees_;
+    num_other_rules_ += result.verify_result.rule != wanted_rule_;
+  }
+  // A root alone needs no rule, so no other rule was applied.
+  const bool applied = num_nodes > 0 && result.verify_result.rule != spec.rule;
   if (spec_metrics_ == nullptr || applied) {
-    spec.rule = result.verdict.rule;
+    spec.rule = result.verify_result.rule;
     spec_metrics_ = &metrics_.Spec(spec.strategy, spec.rule);
   }
-  spec_metrics_->Count({.budget_nodes = result.budget_nodes,
+  spec_metrics_->Count({.max_nodes = result.max_nodes,
                         .num_nodes = num_nodes,
                         .num_accepted = num_accepted,
                         .num_emitted = num_kept});
-  metrics_.requests.near_ties.Increment(result.verdict.near_ties);
+  metrics_.requests.near_ties.Increment(result.verify_result.near_ties);
   metrics_.requests.generation_tokens.Increment(static_cast<double>(num_kept));
 }
 
@@ -84,7 +98,7 @@ void GenerationRecorder::CountDrafters(const DecodeRound::Result& result,
     }
   }
   for (int64_t i = 0; i < num_accepted; ++i) {
-    const uint64_t all = tree.provenance[result.verdict.path[i]];
+    const uint64_t all = tree.provenance[result.verify_result.path[i]];
     for (uint64_t bits = all; bits != 0; bits &= bits - 1) {
       ++step[std::countr_zero(bits)].accepted;
     }
@@ -93,7 +107,11 @@ void GenerationRecorder::CountDrafters(const DecodeRound::Result& result,
     }
   }
   for (size_t i = 0; i < step.size(); ++i) {
-    const DrafterMetrics& metrics = *drafters.drafter(i).metrics;
+    DrafterPeer& drafter = drafters.drafter(static_cast<int>(i));
+    drafter.counts.proposed += step[i].proposed;
+    drafter.counts.accepted += step[i].accepted;
+    drafter.counts.uniquely_accepted += step[i].uniquely_accepted;
+    const DrafterMetrics& metrics = *drafter.metrics;
     metrics.proposed_tokens.Increment(step[i].proposed);
     metrics.accepted_tokens.Increment(step[i].accepted);
     metrics.uniquely_accepted_tokens.Increment(step[i].uniquely_accepted);
@@ -105,9 +123,10 @@ void GenerationRecorder::CountDrafters(const DecodeRound::Result& result,
 }
 
 void GenerationRecorder::CountTimes(const DecodeRound::Result& result) {
-  // The verifier's clock is its own: it may claim more than the whole trip.
+  // The verifier measures with its own clock, so it may report more than the
+  // whole round trip.
   const absl::Duration verify =
-      std::clamp(result.verdict.timings.total(), absl::ZeroDuration(),
+      std::clamp(result.verify_result.timings.total(), absl::ZeroDuration(),
                  std::max(result.round_trip, absl::ZeroDuration()));
   const absl::Duration wire = result.round_trip - verify;
   Timing& timing = report_.timing;
@@ -140,10 +159,20 @@ void GenerationRecorder::Emit(const StepTimes& times, int64_t num_tokens) {
   last_emit_ = times.emitted;
 }
 
+void GenerationRecorder::WarnOfOtherRule() {
+  if (wanted_rule_ == "auto" || num_other_rules_ == 0) return;
+  report_.warnings.push_back(
+      absl::StrCat("speculation.rule: \"", wanted_rule_, "\" was asked for; \"",
+                   report_.spec.rule, "\" was applied in ", num_other_rules_,
+                   " of ", num_trees_, " verifications of trees",
+                   rule_obstacle_.empty() ? "" : ": ", rule_obstacle_));
+}
+
 const GenerationReport& GenerationRecorder::Finish(
     absl::Time now, const absl::Status& status, FinishReason reason,
     const DraftFanout& drafters) {
   report_.finish_reason = reason;
+  WarnOfOtherRule();
   report_.usage.completion_tokens = report_.spec.num_emitted;
   report_.timing.total = now - arrival_;
   if (!started_) report_.timing.queue = now - arrival_;
@@ -158,6 +187,8 @@ const GenerationReport& GenerationRecorder::Finish(
   }
   metrics_.requests.duration.Observe(
       absl::ToDoubleSeconds(report_.timing.total));
+  metrics_.requests.generation_length.Observe(
+      static_cast<double>(report_.spec.num_emitted));
   metrics_.CountRequest(status.code(), reason);
   return report_;
 }

@@ -10,13 +10,13 @@
 #include "absl/time/time.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/decode_round.h"
-#include "coordinator/request.h"
-#include "coordinator/session.h"
+#include "coordinator/session/request.h"
+#include "coordinator/session/session.h"
 
 namespace espalier::coordinator {
 
-// Counts what a request does, for its report and for the metrics, so that both
-// always say the same. Lives on the executor.
+// Counts the steps of a request for its report and for the metrics, so that
+// both always agree. Lives on the executor.
 class GenerationRecorder {
  public:
   struct Options {
@@ -25,14 +25,17 @@ class GenerationRecorder {
     int64_t num_prompt_tokens = 0;
     std::string strategy;
     std::string rule;  // as asked for
+    // Why another rule may be applied; empty: no known reason.
+    std::string rule_obstacle;
+    std::vector<std::string> warnings;  // for the report
   };
   explicit GenerationRecorder(Options options);
 
   // The request leaves the queue. REQUIRES: called once at most.
   void Start(absl::Time now, const DraftFanout& drafters);
 
-  // A step's tokens are committed, and then delivered. Returns what the sink
-  // is told of the step.
+  // Records a step when its tokens are committed and before they are delivered.
+  // Returns the sink's information about the step.
   StepInfo Commit(const DecodeRound::Result& result,
                   const Session::Committed& committed,
                   const DraftFanout& drafters);
@@ -55,8 +58,14 @@ class GenerationRecorder {
                      const DraftFanout& drafters);
   void CountTimes(const DecodeRound::Result& result);
 
+  void WarnOfOtherRule();
+
   CoordinatorMetrics& metrics_;
   const absl::Time arrival_;
+  const std::string wanted_rule_;
+  const std::string rule_obstacle_;
+  int64_t num_trees_ = 0;        // steps with more than a root
+  int64_t num_other_rules_ = 0;  // of num_trees_: verified by another rule
   const SpecMetrics* spec_metrics_ = nullptr;  // of strategy and applied rule
   GenerationReport report_;
   bool started_ = false;

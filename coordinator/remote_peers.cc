@@ -6,7 +6,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/describe_verifier.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/access_token.h"
+#include "coordinator/api/describe_verifier.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -23,7 +25,7 @@ v1::PeerState ToProto(PeerState state) {
   return v1::PEER_STATE_UNSPECIFIED;
 }
 
-// `about`: what a ready peer is.
+// `about` describes the peer; it is shown if the peer is ready.
 void DescribePeer(const PeerStatus& status, const std::string& about,
                   v1::PeerInfo& out) {
   out.set_state(ToProto(status.state));
@@ -46,6 +48,14 @@ absl::Status CheckFeatures(const FeatureContract& wanted,
       " layers of ", verifier->shape.hidden_size));
 }
 
+absl::StatusOr<AccessToken> ReadToken(absl::string_view field,
+                                      const std::string& path) {
+  auto token = AccessToken::ReadFile(path);
+  if (token.ok()) return token;
+  return absl::Status(token.status().code(),
+                      absl::StrCat(field, ": ", token.status().message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
@@ -53,17 +63,26 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   if (config.verifier().empty()) {
     return absl::InvalidArgumentError("verifier: no address is given");
   }
-  const auto peer = [&options](std::string name, std::string address) {
+  const auto peer = [&options](std::string name, std::string address,
+                               AccessToken token) {
     return PeerOptions{.name = std::move(name),
                        .address = std::move(address),
                        .model = options.model,
-                       .epoch = options.epoch,
+                       .token = std::move(token),
                        .registry = options.metrics};
   };
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
   peers->verifier_address_ = config.verifier();
-  peers->verifier_ = std::make_unique<RemoteVerifyEndpoint>(
-      peer("verifier", config.verifier()));
+  ASSIGN_OR_RETURN(
+      AccessToken verifier_token,
+      ReadToken("verifier_token_file", config.verifier_token_file()));
+  PeerOptions verifier_options =
+      peer("verifier", config.verifier(), std::move(verifier_token));
+  // The coordinator's health depends on this connection, so a short keepalive
+  // finds a stopped verifier soon.
+  verifier_options.keepalive = absl::Seconds(3);
+  peers->verifier_ =
+      std::make_unique<RemoteVerifyEndpoint>(std::move(verifier_options));
   const RemoteVerifyEndpoint* const verifier = peers->verifier_.get();
   for (int i = 0; i < config.drafters_size(); ++i) {
     const v1::DrafterAddress& drafter = config.drafters(i);
@@ -71,13 +90,16 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
       return absl::InvalidArgumentError(
           absl::StrCat("drafters.", i, ": name and address are both needed"));
     }
-    peers->drafters_.push_back({drafter.name(), drafter.address(),
-                                std::make_unique<RemoteDraftEndpoint>(
-                                    peer(drafter.name(), drafter.address()),
-                                    [verifier](const DrafterInfo& info) {
-                                      return CheckFeatures(info.features,
-                                                           verifier->info());
-                                    })});
+    ASSIGN_OR_RETURN(AccessToken token,
+                     ReadToken(absl::StrCat("drafters.", i, ".token_file"),
+                               drafter.token_file()));
+    peers->drafters_.push_back(
+        {drafter.name(), drafter.address(),
+         std::make_unique<RemoteDraftEndpoint>(
+             peer(drafter.name(), drafter.address(), std::move(token)),
+             [verifier](const DrafterInfo& info) {
+               return CheckFeatures(info.features, verifier->info());
+             })});
   }
   return peers;
 }

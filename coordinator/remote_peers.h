@@ -15,13 +15,12 @@
 
 namespace espalier::coordinator {
 
-// The verifier and the drafters of a coordinator's configuration, on the other
-// side of a wire. Connect by themselves, at any time.
+// The remote verifier and drafters of a coordinator's configuration. They
+// connect by themselves, at any time.
 class RemotePeers {
  public:
   struct Options {
     ModelIdentity model;
-    uint64_t epoch = 0;
     prometheus::Registry& metrics;
   };
   // INVALID_ARGUMENT names the field.

@@ -13,19 +13,20 @@
 
 namespace espalier::coordinator {
 
-// One verified round, as it was.
+// One verified round.
 struct JournalRound {
   int64_t step = 0;             // of its request, from 1
   TokenTree tree;               // provenance: bits of the request's drafters
   std::vector<int32_t> path;    // accepted nodes, root excluded
-  std::vector<TokenId> tokens;  // that reached the text
-  int64_t budget_nodes = 0;     // that the tree might have had
+  std::vector<TokenId> tokens;  // appended to the text
+  int64_t max_nodes = 0;        // budget of the tree
   absl::Duration draft_wait;
   absl::Duration round_trip;  // to the verifier
 };
 
 struct JournalRequest {
-  std::string id;
+  std::string
+      id;  // for people; not its request_id, which lets who has it abort
   std::string strategy;
   std::vector<std::string> drafters;  // as chosen by the request
   bool live = true;
@@ -34,22 +35,22 @@ struct JournalRequest {
   std::deque<JournalRound> rounds = {};  // the latest, oldest first
 };
 
-// The latest rounds of the latest requests, for people who want to see what
-// speculation does. Bounded; what is old goes. Thread-safe: the executor
-// writes, anybody reads.
+// The latest rounds of the latest requests, for the status page. Bounded: the
+// oldest are dropped. Thread-safe: the executor writes, any thread reads.
 class RoundJournal {
  public:
   static constexpr size_t kMaxRequests = 16;
   static constexpr size_t kMaxRounds = 64;  // of a request
 
-  // `key` names the request in later calls; one that has gone is ignored.
+  // `key` names the request in later calls; calls for a dropped one are
+  // ignored.
   void Begin(uint64_t key, JournalRequest request);
   void Add(uint64_t key, JournalRound round);
   void End(uint64_t key);
 
-  // All requests without their rounds, newest first.
+  // All requests, newest first, without their rounds.
   std::vector<JournalRequest> Requests() const;
-  // The request with its rounds; an empty id: the one that began last.
+  // The request with its rounds. Empty id: the request that began last.
   std::optional<JournalRequest> Find(const std::string& id) const;
 
  private:

@@ -1,20 +1,21 @@
 #!/usr/bin/env bash
-# The local cluster: a process for each service, which talk over Unix sockets.
+# The local cluster: one process per service, connected by Unix sockets.
 #
-#   deploy/cluster.sh start    starts what does not run; restarts all after a
-#                              new build; returns when every service is SERVING
+#   deploy/cluster.sh start    starts the services that do not run; restarts all
+#                              after a new build; returns when all are SERVING
 #   deploy/cluster.sh stop
 #   deploy/cluster.sh status   exit status 0: every service is SERVING
-#   deploy/cluster.sh address  prints where clients connect
-#   deploy/cluster.sh metrics  prints where the metrics are
-#   deploy/cluster.sh page     prints where the coordinator's status page is
+#   deploy/cluster.sh address  prints the address for clients
+#   deploy/cluster.sh metrics  prints the addresses of the metrics
+#   deploy/cluster.sh page     prints the address of the coordinator's status page; its
+#                              key lets the page show the text of answers
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/lib/paths.sh
 source "$here/lib/paths.sh"
 
-# In the order of starting: the coordinator finds its peers ready.
+# In the order of starting, so that the coordinator finds its peers ready.
 # Prompt lookup, and the drafters of the default model that are part of the
 # repository.
 drafters=(lookup)
@@ -27,6 +28,9 @@ readonly start_timeout_s=120 stop_timeout_s=8
 
 address() { echo "unix:$run_dir/$1.sock"; }
 
+# The token that the coordinator presents to a peer, so that no other peer can act as it.
+token_of() { echo "$run_dir/$1.token"; }
+
 config_of() { echo "$here/config/$1.textproto"; }
 
 binary_of() {
@@ -36,21 +40,26 @@ binary_of() {
   esac
 }
 
-# What depends on the machine and so is not in the configuration file.
+# Settings that depend on the machine and so are not in the configuration file.
 settings_of() {
   local i
   printf '%s\n' --set "server.listen=$(address "$1")"
   case $1 in
     coordinator)
-      printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)"
+      printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
+        --set "verifier_token_file=$(token_of verifier)" --set "admin_listen=$(address admin)" \
+        --set "core.status_key_file=$(token_of page)"
       for i in "${!drafters[@]}"; do
         printf '%s\n' --set "drafters.$i.name=${drafters[i]}" \
-          --set "drafters.$i.address=$(address "${drafters[i]}")"
+          --set "drafters.$i.address=$(address "${drafters[i]}")" \
+          --set "drafters.$i.token_file=$(token_of "${drafters[i]}")"
       done
+      return
       ;;
-    verifier | lookup) printf '%s\n' --set "engine.model=$model" ;;
-    *) printf '%s\n' --set "engine.model=$model" --set "engine.options.model=$model/drafters/$1" ;;
+    verifier | lookup) ;;
+    *) printf '%s\n' --set "engine.options.model=$model/drafters/$1" ;;
   esac
+  printf '%s\n' --set "engine.model=$model" --set "token_file=$(token_of "$1")"
 }
 
 fail() {
@@ -63,8 +72,8 @@ show_log() {
   tail -n 12 "$run_dir/$1.log" | sed 's/^/    /' >&2
 }
 
-# Prints the process id if the service runs. A process that got the id of a
-# dead service does not name its socket.
+# Prints the process id if the service runs. A process that reuses the id of a
+# dead service does not have its socket in the command line.
 pid_of() {
   local pid
   pid=$(cat "$run_dir/$1.pid" 2>/dev/null) || return 1
@@ -72,12 +81,12 @@ pid_of() {
   echo "$pid"
 }
 
-# Disturbs nobody who has no socket yet.
+# Does not call a service that has no socket yet.
 is_serving() {
   [[ -S $run_dir/$1.sock ]] && timeout 3 "$bin/espalier" check "$(address "$1")" >/dev/null 2>&1
 }
 
-# Changes when the running services no longer are what would be started.
+# Changes when the running services differ from those that would be started.
 build_id() {
   stat -c '%n %s %y' "$bin"/espalier-{coordinator,drafter,verifier}
   cksum "$here"/config/*.textproto "$here/cluster.sh" "$model/.stamp" "$model/drafters/.stamp"
@@ -87,13 +96,13 @@ launch() {
   local settings
   mapfile -t settings < <(settings_of "$1")
   rm -f "$run_dir/$1.pid" "$run_dir/$1.sock"
-  # In a session of its own: Ctrl-C in the terminal is not for the service.
-  # 8 is the cluster's lock.
+  # In its own session, so that Ctrl-C in the terminal does not stop the service.
+  # Descriptor 8 is the cluster's lock.
   # shellcheck disable=SC2016  # expanded by the inner shell
   setsid bash -c 'echo $$ >"$0"; exec "$@"' "$run_dir/$1.pid" \
     "$(binary_of "$1")" --config "$(config_of "$1")" "${settings[@]}" \
     >"$run_dir/$1.log" 2>&1 </dev/null 8>&- &
-  # Until the id is written the service would count as dead.
+  # The service would count as dead until the id is written.
   wait_until 5 test -s "$run_dir/$1.pid" || fail "the $1 cannot be started"
 }
 
@@ -134,6 +143,14 @@ prepare_run_dir() {
   flock 8
 }
 
+# New secrets whenever the whole cluster starts, readable by its user only.
+make_tokens() {
+  local name
+  for name in verifier "${drafters[@]}" page; do
+    (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$(token_of "$name")")
+  done
+}
+
 start() {
   local service id
   for service in "${services[@]}"; do
@@ -143,9 +160,10 @@ start() {
   prepare_run_dir
   if [[ $(cat "$run_dir/build-id" 2>/dev/null) != "$id" ]]; then
     stop_services
+    make_tokens
     echo "$id" >"$run_dir/build-id"
   fi
-  # Measures what its passes cost: with the machine to itself.
+  # The verifier measures its pass costs, so it starts alone.
   pid_of verifier >/dev/null || launch verifier
   wait_for verifier
   for service in "${drafters[@]}"; do
@@ -158,24 +176,32 @@ start() {
   wait_for coordinator
 }
 
-stop_service() {
-  local pid
-  if pid=$(pid_of "$1"); then
+# stop_together SERVICE...
+stop_together() {
+  local service pid
+  local -A pids=()
+  for service in "$@"; do
+    pid=$(pid_of "$service") || continue
+    pids[$service]=$pid
     kill -TERM "$pid" 2>/dev/null || true
-    wait_until "$stop_timeout_s" has_ended "$1" || kill -KILL "$pid" 2>/dev/null || true
-    echo "stopped the $1"
-  fi
-  rm -f "$run_dir/$1.pid" "$run_dir/$1.sock"
+  done
+  for service in "${!pids[@]}"; do
+    wait_until "$stop_timeout_s" has_ended "$service" || kill -KILL "${pids[$service]}" 2>/dev/null || true
+    echo "stopped the $service"
+  done
+  for service in "$@"; do
+    rm -f "$run_dir/$service.pid" "$run_dir/$service.sock"
+  done
 }
 
 has_ended() { ! pid_of "$1" >/dev/null; }
 
+# The coordinator stops first: it finishes its requests, and needs its peers for
+# that. Without requests, the peers have nothing to wait for.
 stop_services() {
-  local i
-  for ((i = ${#services[@]} - 1; i >= 0; i--)); do
-    stop_service "${services[i]}"
-  done
-  rm -f "$run_dir/build-id"
+  stop_together coordinator
+  stop_together "${drafters[@]}" verifier
+  rm -f "$run_dir/build-id" "$run_dir/admin.sock" "$run_dir"/*.token
 }
 
 status() {
@@ -194,7 +220,7 @@ status() {
   return "$all"
 }
 
-# metrics_of SERVICE PATH: where that is served over HTTP.
+# metrics_of SERVICE PATH: the HTTP address of the path.
 metrics_of() {
   sed -nE "s|.*metrics_listen: \"(.*)\".*|http://\1$2|p" "$(config_of "$1")"
 }
@@ -217,7 +243,7 @@ case ${1:-} in
   status) status ;;
   address) address coordinator ;;
   metrics) metrics ;;
-  page) metrics_of coordinator '/' ;;
+  page) metrics_of coordinator "/?key=$(cat "$(token_of page)" 2>/dev/null)" ;;
   *)
     echo "usage: deploy/cluster.sh start|stop|status|address|metrics|page" >&2
     exit 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The local cluster of docker-compose.yml, also where images cannot be pulled.
+# The local cluster of docker-compose.yml. Works where images cannot be pulled.
 #
-#   deploy/containers.sh up [--build]   builds what is missing (--build: all), starts,
+#   deploy/containers.sh up [--build]   builds missing images (--build: all), starts,
 #                                       returns when the coordinator serves
 #   deploy/containers.sh down           stops and removes; keeps the model's volume
 #   deploy/containers.sh compose ...    docker-compose with the same settings
@@ -29,7 +29,7 @@ compose() {
     "${command[@]}" "$@"
 }
 
-# docker/build.sh makes the second where the first cannot be had.
+# docker/build.sh makes the second image where the first cannot be pulled.
 prometheus_image() {
   if ! have_image "$PROMETHEUS_IMAGE" && have_image espalier-prometheus:local; then
     echo espalier-prometheus:local
@@ -45,7 +45,7 @@ build() {
   done
 }
 
-# Grafana has no Debian package: without an image registry there is none.
+# Grafana has no Debian package, so it needs an image registry.
 leave_out_missing_grafana() {
   have_image "$GRAFANA_IMAGE" || docker pull -q "$GRAFANA_IMAGE" >/dev/null 2>&1 || {
     echo "containers: $GRAFANA_IMAGE cannot be pulled; going on without Grafana" >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tau and tokens/s of every verification rule, on trees that one network drafts in
-# every way, for the default model. Further arguments go to `espalier bench`:
+# Tau and tokens/s of every verification rule for the default model, on trees that one
+# network drafts with every scheme. Further arguments go to `espalier bench`:
 #
 #   deploy/measure_rules.sh --limit 3 --max-tokens 64 --json
 #
@@ -12,13 +12,13 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/lib/paths.sh
 source "$here/lib/paths.sh"
 drafter=${DRAFTER:-chat}
-branches=${BRANCHES:-2,2,1,1}  # 2 + 4 + 4 + 4 attempts
+branches=${BRANCHES:-2,2,1,1}  # 2 + 4 + 4 + 4 draft samples
 readonly nodes=14
 
 config=$(mktemp)
 trap 'rm -f "$config"' EXIT
 
-# drafter NAME OPTION=VALUE...: the same network, drafting in one way.
+# drafter NAME OPTION=VALUE...: the same network with one scheme.
 add_drafter() {
   local type=eagle options=("model=$model/drafters/$drafter") option
   if [[ $drafter == lm ]]; then

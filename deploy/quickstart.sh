@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh clone to a streamed answer.
 #
-#   deploy/quickstart.sh [PROMPT]   sets up, builds, starts the local cluster, asks
+#   deploy/quickstart.sh [PROMPT]   sets up, builds, starts the local cluster, generates
 #   deploy/quickstart.sh --stop     stops the cluster
 #
 # Can be interrupted and run again. The cluster keeps running; the next call
@@ -15,10 +15,12 @@ source "$here/lib/paths.sh"
 source "$here/lib/steps.sh"
 
 readonly default_prompt="Write a short letter to a friend about a walk in the mountains."
+# Enough for most answers, and at most a minute where decoding is slow.
+readonly max_tokens=400
 readonly binaries=(espalier espalier-coordinator espalier-drafter espalier-verifier)
 
-# Ninja itself sees changed sources and CMake files. The tests stay on where
-# tests/run.sh has switched them on.
+# Ninja detects changed sources and CMake files. The tests stay on if tests/run.sh
+# has switched them on.
 build() {
   local tree=$repo/build/release
   cd "$repo"
@@ -36,18 +38,18 @@ prepare() {
     "$here/cluster.sh" start
 }
 
-# generate STATISTICS OPTION...: the answer; the line of statistics goes to a file.
+# generate STATISTICS OPTION...: prints the answer; the statistics go to the file.
 generate() {
   local statistics=$1
   shift
   "$bin/espalier" generate --address "$("$here/cluster.sh" address)" \
-    --chat "$prompt" --temperature 0 --max-tokens 200 "$@" 2>"$statistics" || {
+    --chat "$prompt" --temperature 0 --max-tokens "$max_tokens" "$@" 2>"$statistics" || {
     cat "$statistics" >&2
     exit 1
   }
 }
 
-# field NAME: a number out of the line of statistics on stdin.
+# field NAME: a number from the line of statistics on stdin.
 field() {
   case $1 in
     tau) sed -nE 's/^tau ([0-9.]+) .*/\1/p' ;;
@@ -61,6 +63,7 @@ ask() {
   without=$(mktemp "$run_dir/without.XXXXXX")
   printf '\n> %s\n\n' "$prompt"
   generate "$with"
+  ! grep -q '(length)' "$with" || printf '\n(cut here, at %s tokens)\n' "$max_tokens"
   printf '\nNow without speculation, to compare ...'
   generate "$without" --no-speculation >/dev/null
   [[ ! -t 1 ]] || printf '\r\e[K'

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Brings a Debian 12 or Ubuntu 24.04 machine to where Espalier builds and runs.
+# Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--cuda]
+#   deploy/setup.sh [--tests] [--cuda] [--nvcc]
 #
 #   --tests  also what the tests need
 #   --cuda   also libtorch's CUDA backend, to link the `cuda` preset
+#   --nvcc   also what compiles kernels for GPUs, where there is no CUDA toolkit
 #
-# Everything but the system packages goes to $ESPALIER_CACHE (default:
-# ~/.cache/espalier). Can be interrupted and run again; what is done is not
-# done twice. Wheels in $ESPALIER_CACHE/wheels are used instead of downloaded,
-# and deleted at the end unless ESPALIER_KEEP_WHEELS is set.
+# Everything except system packages goes to $ESPALIER_CACHE (default:
+# ~/.cache/espalier). Can be interrupted and run again; finished steps are not
+# repeated. Wheels in $ESPALIER_CACHE/wheels are not downloaded again; they are
+# deleted at the end unless ESPALIER_KEEP_WHEELS is set.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,6 +26,8 @@ source "$here/lib/apt.sh"
 source "$here/lib/wheels.sh"
 # shellcheck source=deploy/lib/libtorch.sh
 source "$here/lib/libtorch.sh"
+# shellcheck source=deploy/lib/nvcc.sh
+source "$here/lib/nvcc.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
 
@@ -49,8 +52,18 @@ set_up_packages() {
     install_packages "${missing[@]}"
 }
 
-# ensure NAME HINT READY COMMAND: runs COMMAND as a step unless READY says that
-# it is done.
+# Some tests skip without these packages; without them the other tests still run.
+set_up_optional_packages() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  ((${#missing[@]} > 0)) || return 0
+  command -v apt-get >/dev/null || return 0
+  require_root "${missing[@]}"
+  install_packages "${missing[@]}" >"$logs/optional-packages" 2>&1 ||
+    echo "Not installed, some tests will be skipped: ${missing[*]}"
+}
+
+# ensure NAME HINT READY COMMAND: runs COMMAND as a step unless READY succeeds.
 ensure() {
   if "$3"; then step_done "$1"; else step "$1" "$2" "$4"; fi
 }
@@ -71,25 +84,27 @@ check_disk() {
     "Free some, or set ESPALIER_CACHE to a folder on another disk."
 }
 
-# Two set-ups at once would undo each other's work.
+# Two concurrent set-ups would interfere with each other.
 take_turn() {
   exec 9>"$cache/.lock"
   flock -n 9 || { echo "Waiting for another set-up to end"; flock 9; }
 }
 
 main() {
-  local packages=("${build_packages[@]}") cuda=
+  local packages=("${build_packages[@]}") optional=() cuda='' nvcc=
   while (($# > 0)); do
     case $1 in
-      --tests) packages+=("${test_packages[@]}") ;;
+      --tests) packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}") ;;
       --cuda) cuda=1 ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--cuda]" >&2; exit 2 ;;
+      --nvcc) nvcc=1 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--cuda] [--nvcc]" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#cuda}))" "$logs"
+  steps_begin set-up "$((5 + ${#cuda} + ${#nvcc}))" "$logs"
   set_up_packages "${packages[@]}"
+  set_up_optional_packages "${optional[@]}"
   check_architecture
   if ! libtorch_is_ready || ! default_model_is_ready; then
     check_disk
@@ -98,6 +113,9 @@ main() {
   ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
   if [[ $cuda ]]; then
     ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
+  fi
+  if [[ $nvcc ]]; then
+    ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
   fi
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters

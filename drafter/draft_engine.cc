@@ -10,11 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
 
 namespace espalier::drafter {
 namespace {
 
-// They fit the contract, and the root has none yet.
+// Features must fit the contract and end before the root, which has none yet.
 absl::Status CheckFeatures(const ProposeRequest& request,
                            const FeatureContract& contract) {
   const FeatureRows& rows = request.features;
@@ -29,24 +30,14 @@ absl::Status CheckFeatures(const ProposeRequest& request,
       ", the root is at ", request.update.committed_length() - 1));
 }
 
-absl::Status CheckTokens(absl::string_view field,
-                         absl::Span<const TokenId> tokens, int64_t vocab_size) {
-  for (TokenId token : tokens) {
-    if (token < 0 || token >= vocab_size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          field, ": token ", token, " outside the vocabulary of ", vocab_size));
-    }
+absl::Status CheckLookahead(absl::Span<const TokenId> lookahead,
+                            int64_t vocab_size, int64_t longest) {
+  if (static_cast<int64_t>(lookahead.size()) > longest) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("lookahead_tokens: ", lookahead.size(),
+                     ", the drafter takes ", longest));
   }
-  return absl::OkStatus();
-}
-
-absl::Status CheckGuess(absl::Span<const TokenId> guess, int64_t vocab_size,
-                        int64_t longest) {
-  if (static_cast<int64_t>(guess.size()) > longest) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "guessed_tokens: ", guess.size(), ", the drafter takes ", longest));
-  }
-  return CheckTokens("guessed_tokens", guess, vocab_size);
+  return CheckTokens("lookahead_tokens", lookahead, vocab_size);
 }
 
 absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
@@ -110,10 +101,10 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
   {
     MutexLock lock(&mutex_);
     superseded = TakeOut([&](const Work& waiting) {
-      return waiting.is_guess() &&
+      return waiting.is_lookahead() &&
              waiting.request.update.sequence == work.request.update.sequence;
     });
-    // More could not be held at once anyway.
+    // The store could not hold more sequences at once.
     has_room =
         static_cast<int64_t>(queue_.size()) < options_.store.max_sequences;
     if (has_room) {
@@ -121,8 +112,9 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
       if (queue_.size() == 1) executor_.Post([this] { DraftBatch(); });
     }
   }
-  for (Work& guess : superseded) {
-    std::move(guess.done)(absl::CancelledError("the sequence has moved on"));
+  for (Work& lookahead : superseded) {
+    std::move(lookahead.done)(
+        absl::CancelledError("the sequence has moved on"));
   }
   if (!has_room) {
     std::move(work.done)(absl::ResourceExhaustedError(
@@ -158,16 +150,16 @@ std::vector<DraftEngine::Work> DraftEngine::TakeOut(
   return taken;
 }
 
-// Everything that waits, up to the second request of a sequence, guesses only
-// if there is nothing else.
+// Takes all waiting requests, up to the second one of a sequence; lookaheads
+// only if there is nothing else.
 std::vector<DraftEngine::Work> DraftEngine::TakeBatch() {
   MutexLock lock(&mutex_);
-  const auto guesses =
-      std::stable_partition(queue_.begin(), queue_.end(),
-                            [](const Work& work) { return !work.is_guess(); });
+  const auto lookaheads = std::stable_partition(
+      queue_.begin(), queue_.end(),
+      [](const Work& work) { return !work.is_lookahead(); });
   absl::flat_hash_set<SequenceId> seen;
   const auto end = std::find_if(
-      queue_.begin(), guesses == queue_.begin() ? queue_.end() : guesses,
+      queue_.begin(), lookaheads == queue_.begin() ? queue_.end() : lookaheads,
       [&](const Work& work) {
         return !seen.insert(work.request.update.sequence).second;
       });
@@ -204,8 +196,9 @@ void DraftEngine::DraftBatch() {
 
 absl::Status DraftEngine::Admit(const ProposeRequest& request) {
   RETURN_IF_ERROR(CheckRequest(request, options_.vocab_size));
-  RETURN_IF_ERROR(CheckGuess(request.guess, options_.vocab_size,
-                             options_.drafts_ahead ? options_.max_depth : 0));
+  RETURN_IF_ERROR(
+      CheckLookahead(request.lookahead, options_.vocab_size,
+                     options_.supports_lookahead ? options_.max_depth : 0));
   RETURN_IF_ERROR(CheckFeatures(request, options_.features));
   RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
   store_.AddFeatures(request.update.sequence, request.features);
@@ -239,13 +232,14 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
   SequenceView view = {
       .id = update.sequence,
       .tokens = *store_.Find(update.sequence),
-      .guess = work.request.guess,
+      .lookahead = work.request.lookahead,
       .sampling = update.sampling,
-      .budget = {
-          .max_nodes = work.deadline <= start
-                           ? 0
-                           : std::min(wanted.max_nodes, options_.max_nodes),
-          .max_depth = std::min(wanted.max_depth, options_.max_depth)}};
+      .budget =
+          wanted
+              .WithNodes(work.deadline <= start
+                             ? 0
+                             : std::min(wanted.max_nodes, options_.max_nodes))
+              .WithDepth(std::min(wanted.max_depth, options_.max_depth))};
   if (!options_.features.taps.empty()) {
     view.features = store_.FindFeatures(update.sequence);
   }
@@ -259,8 +253,7 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
   return view;
 }
 
-// The request is not to blame for what the drafter says, so every error of its
-// becomes INTERNAL.
+// A request is not to blame for the drafter's errors, so they become INTERNAL.
 absl::StatusOr<std::vector<TokenTree>> DraftEngine::Draft(
     absl::Span<const SequenceView> views) {
   absl::StatusOr<std::vector<TokenTree>> trees = drafter_->Draft(views);

@@ -20,35 +20,35 @@
 namespace espalier::drafter {
 
 // The local DraftEndpoint: a Drafter, its copy of the sequences, and a queue.
-// Whatever waits when the executor gets to it is drafted as one batch; guesses
-// when nothing else waits, and not at all once the sequence has moved on.
-// Propose and EndSequence from any thread; Drafter and store live on the
-// executor.
+// All requests that wait when the executor gets to them are drafted as one
+// batch. Lookahead requests run only when nothing else waits, and are cancelled
+// by the next request of their sequence. Propose and EndSequence may be called
+// from any thread; the Drafter and the store are used on the executor only.
 class DraftEngine final : public DraftEndpoint {
  public:
   struct Options {
     std::string name;          // the drafter's, for messages
     int64_t vocab_size = 0;    // of the target
-    int64_t max_nodes = 1024;  // larger budgets are cut down to these
+    int64_t max_nodes = 1024;  // larger budgets are reduced to this
     int64_t max_depth = 16;
-    FeatureContract features;   // the drafter's
-    bool drafts_ahead = false;  // the drafter does
+    FeatureContract features;         // the drafter's
+    bool supports_lookahead = false;  // the drafter does
     SequenceStore::Limits store;
-    // A tree on its way is told of when it has taken so long. Most are whole
-    // before; every message costs both ends.
+    // Partial trees are reported once the batch has taken this long. Most trees
+    // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);
   };
 
   DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
               std::unique_ptr<Executor> executor,
               const DrafterMetrics& metrics);
-  // Answers what waits, with UNAVAILABLE where the executor no longer runs it.
+  // Requests that the executor no longer runs are answered with UNAVAILABLE.
   ~DraftEngine() override;
 
-  // A request whose deadline is past when its turn comes still commits, and
-  // is answered with the root alone. Errors beside those of DraftEndpoint:
-  // CANCELLED: EndSequence came first, or of a guess another request;
-  // INTERNAL: the drafter failed.
+  // A request whose deadline has passed when its turn comes still commits its
+  // tokens, and is answered with the root alone. Errors in addition to those of
+  // DraftEndpoint: CANCELLED: EndSequence came first, or, for a lookahead,
+  // another request of the sequence; INTERNAL: the drafter failed.
   void Propose(ProposeRequest request, absl::Time deadline,
                OnPartial on_partial, Done<Proposal> done) override;
   void EndSequence(SequenceId sequence) override;
@@ -60,7 +60,7 @@ class DraftEngine final : public DraftEndpoint {
     OnPartial on_partial;
     Done<Proposal> done;
 
-    bool is_guess() const { return !request.guess.empty(); }
+    bool is_lookahead() const { return !request.lookahead.empty(); }
   };
 
   std::vector<Work> TakeOut(std::function<bool(const Work&)> is_out)

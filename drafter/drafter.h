@@ -20,38 +20,42 @@ struct SequenceView {
   // All committed tokens, prompt included, at least one; the last is the root.
   // Only ever extended between calls, unless Forget(id) came first.
   absl::Span<const TokenId> tokens;
-  // Draft for what follows `tokens` and these, which then end in the root. They
-  // may come or not: nothing of them is kept. Empty unless drafts_ahead().
-  absl::Span<const TokenId> guess = {};
+  // Predicted tokens after `tokens`; the last of them is then the root. They
+  // may turn out wrong, so nothing computed for them is kept. Empty unless
+  // supports_lookahead().
+  absl::Span<const TokenId> lookahead = {};
   SamplingParams sampling;
-  DraftBudget budget;  // max_nodes 0: catch up with the tokens, draft nothing
-  // Of the positions from first_position on, all but the root's when nothing is
-  // late or lost. What was lost stays lost: first_position may then be above 0,
-  // and grow. Null if wanted_features() is empty.
+  DraftBudget budget;  // max_nodes 0: process the tokens, draft nothing
+  // The target's features from first_position on: for all positions but the
+  // root's when nothing is late or lost. Lost features are not sent again:
+  // first_position may then be above 0, and grow. Null if wanted_features() is
+  // empty.
   const FeatureRows* features = nullptr;
-  // Takes the best tree so far, within the budget; it replaces the one before.
-  // A round that cannot wait uses it, so call it before more work that takes
-  // long. Null: nobody would see it.
+  // Reports the best tree so far, within the budget; it replaces the previous
+  // report. A round that cannot wait uses it, so call it before each long step.
+  // Null: reports are not wanted.
   std::function<void(TokenTree)> report = nullptr;
 
-  TokenId root() const { return guess.empty() ? tokens.back() : guess.back(); }
+  TokenId root() const {
+    return lookahead.empty() ? tokens.back() : lookahead.back();
+  }
 };
 
 // A drafting algorithm: prompt lookup, a draft head, a small model. Called from
-// one thread, never concurrently. What it answers can only make decoding
-// faster or slower, never wrong.
+// one thread, never concurrently. Its trees can only make decoding faster or
+// slower, never wrong.
 class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // The hidden states of the target that it drafts from. Always the same.
+  // The hidden states of the target that it drafts from. Constant.
   virtual FeatureContract wanted_features() const { return {}; }
 
-  // Whether views may have a guess. Always the same.
-  virtual bool drafts_ahead() const { return false; }
+  // Whether views may have a lookahead. Constant.
+  virtual bool supports_lookahead() const { return false; }
 
   // One tree for each view, in order, each within its budget. Node 0 is the
-  // view's root. An empty prediction is TokenTree::RootOnly.
+  // view's root. A drafter without a prediction returns TokenTree::RootOnly.
   virtual absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) = 0;
 

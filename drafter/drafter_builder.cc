@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "common/base/core_site.h"
+#include "common/base/cpu_group.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
-#include "common/model/model_identity.h"
+#include "common/model/files/model_identity.h"
 #include "drafter/drafters.h"
 
 namespace espalier::drafter {
@@ -28,10 +28,11 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
   ASSIGN_OR_RETURN(std::unique_ptr<Drafter> drafter,
                    registry.Create(config.type(), options));
 
-  DraftEngine::Options engine = {.name = config.name(),
-                                 .vocab_size = target.identity.vocab_size,
-                                 .features = drafter->wanted_features(),
-                                 .drafts_ahead = drafter->drafts_ahead()};
+  DraftEngine::Options engine = {
+      .name = config.name(),
+      .vocab_size = target.identity.vocab_size,
+      .features = drafter->wanted_features(),
+      .supports_lookahead = drafter->supports_lookahead()};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
@@ -42,8 +43,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                 .max_nodes = engine.max_nodes,
                 .max_depth = engine.max_depth,
                 .features = engine.features,
-                .site = CoreSite(),
-                .drafts_ahead = engine.drafts_ahead};
+                .cpu_group = CpuGroup(),
+                .supports_lookahead = engine.supports_lookahead};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

@@ -1,4 +1,4 @@
-// espalier-drafter: one drafter behind the Drafter service.
+// espalier-drafter: serves one drafter as the Drafter service.
 #include <memory>
 #include <utility>
 
@@ -6,6 +6,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
+#include "common/rpc/access_token.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_builder.h"
 #include "drafter/drafter_service.h"
@@ -16,13 +17,16 @@ using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
+  ASSIGN_OR_RETURN(auto token,
+                   espalier::AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto drafter,
                    espalier::drafter::BuildDrafter(config.engine(), *metrics));
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
-  espalier::drafter::DrafterService service(*drafter.engine, drafter.info);
+  espalier::drafter::DrafterService service(*drafter.engine, drafter.info,
+                                            std::move(token));
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start(

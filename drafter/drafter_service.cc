@@ -9,21 +9,25 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/spec/request_errors.h"
 
 namespace espalier::drafter {
 namespace {
 
 using Streams = ServerStreams<DraftWire>;
 
-// The request, if the model can make sense of it, within what the drafter's
-// hello promised.
+// Converts a request, checks its tokens and reduces its budget to the drafter's
+// limits.
 absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
                                     const std::vector<v1::DraftRequest>& parts,
                                     const DrafterInfo& info) {
   ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
   ASSIGN_OR_RETURN(request.features, FromParts(parts));
-  RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
-  RETURN_IF_ERROR(CheckTokens(request.guess, info.model));
+  const int64_t vocab_size = info.model.vocab_size;
+  RETURN_IF_ERROR(
+      CheckTokens("new_tokens", request.update.new_tokens, vocab_size));
+  RETURN_IF_ERROR(
+      CheckTokens("lookahead_tokens", request.lookahead, vocab_size));
   request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
   request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
   return request;
@@ -62,9 +66,11 @@ void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
 
 }  // namespace
 
-DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info)
+DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
+                               AccessToken token)
     : streams_(
-          {.model = info.model,
+          {.token = std::move(token),
+           .model = info.model,
            .hello = ToProto(info),
            .handle =
                [&endpoint, info](const v1::DraftRequest& message,
@@ -78,8 +84,8 @@ DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info)
                }}) {}
 
 grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>*
-DrafterService::Draft(grpc::CallbackServerContext* /*context*/) {
-  return streams_.Open();
+DrafterService::Draft(grpc::CallbackServerContext* context) {
+  return streams_.Open(*context);
 }
 
 }  // namespace espalier::drafter

@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
 
 #include "absl/time/time.h"
+#include "common/rpc/access_token.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
@@ -10,11 +11,12 @@
 namespace espalier::drafter {
 
 // Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
-// before the endpoint sees it. Thread-safe. Outlives the grpc::Server; the
-// endpoint outlives the service.
+// before the endpoint sees it; serves only clients that present `token`.
+// Thread-safe. Outlives the grpc::Server; the endpoint outlives the service.
 class DrafterService final : public v1::Drafter::CallbackService {
  public:
-  DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info);
+  DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
+                 AccessToken token = {});
 
   grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>* Draft(
       grpc::CallbackServerContext* context) override;

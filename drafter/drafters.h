@@ -12,48 +12,49 @@
 
 namespace espalier::drafter {
 
-// What a drafter is made from.
+// The arguments of a drafter's factory.
 struct DrafterOptions {
-  std::map<std::string, std::string> options;  // as they stand in the config
-  std::string target_folder;  // a head reads its rows of the vocabulary there
+  std::map<std::string, std::string> options;  // as written in the config
+  std::string target_folder;  // heads read embedding and output rows there
   int64_t vocab_size = 0;     // of the target
-  // Of the target; 0: not known, so a drafter's own is not compared with it.
+  // Of the target. 0: not known; it is then not compared with the drafter's
+  // own.
   uint64_t tokenizer_fingerprint = 0;
 };
 
-// Options of those that count tokens: width (most children of a node, 0: no
-// limit) and noise_scale (how much the drafter's log-probabilities err, see
-// foresight.h).
+// Options of the drafters that count tokens: width (most children of a node, 0:
+// no limit) and noise_scale (how much the drafter's log-probabilities err, see
+// gumbel_coupling.h).
 
-// Looks up the text's ending in the text itself. Options: min_match and
-// max_match (tokens of the ending that must recur), max_matches (occurrences
+// Looks up the end of the text in the text itself. Options: min_match and
+// max_match (tokens of the end that must recur), max_matches (occurrences
 // counted), window (recent tokens that are indexed, rounded up to a power of
 // 2).
 absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
     const DrafterOptions& options);
 
 // Looks up the last tokens in a table made beforehand (ngram_table.h). Options:
-// table (path of the file, required), and those of sampled_tree.h: it can draw
-// its trees, for rules that read laws.
+// table (path of the file, required), and those of sampled_tree.h: it can
+// sample its trees, for rules that read draft distributions.
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
     const DrafterOptions& options);
 
 // An EAGLE head. Options: model (the head's folder, required), and those of
-// heads/tree_grower.h and heads/head_machine.h.
+// heads/tree_grower.h and heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
 // A language model with the target's tokenizer, or the target's own first
-// layers. Options: model (its folder; absent: the target's), layers (only the
-// first so many, then the model's norm and output rows; required without
-// model), kv_tokens (that all sequences together may cache; default 32768), and
-// those of heads/tree_grower.h and heads/head_machine.h.
+// layers. Options: model (its folder; absent: the target's), layers (use only
+// this many first layers, then the model's norm and output rows; required
+// without model), kv_tokens (K/V cache of all sequences together, in tokens;
+// default 32768), and those of heads/tree_grower.h and heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
     const DrafterOptions& options);
 
 // A DFlash block drafter. Options: model (the drafter's folder, required), mode
-// (ddtree, or chain: the likeliest path alone), width (candidates of a
-// position), noise_scale, and those of heads/head_machine.h.
+// (ddtree, or chain: the likeliest path alone), width (candidates per
+// position), noise_scale, and those of heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 

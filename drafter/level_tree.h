@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 
 namespace espalier::drafter {
 
@@ -17,7 +17,7 @@ class LevelTree {
  public:
   virtual ~LevelTree() = default;
 
-  // A node that the tree may end up with. 0 is the root.
+  // A node that may be in the final tree. Node 0 is the root.
   struct Node {
     TokenId token = 0;
     int32_t parent = kNoParent;
@@ -25,14 +25,14 @@ class LevelTree {
   };
   virtual const Node& node(int32_t index) const = 0;
 
-  // What is to be expanded next, all of one depth: the root at first. Empty:
-  // the tree is done.
+  // The nodes to expand next, all of one depth: the root at first. Empty: the
+  // tree is done.
   virtual absl::Span<const int32_t> frontier() const = 0;
 
-  // What may follow the frontier's nodes, in its order.
+  // Adds candidate children: one list per frontier node, in frontier order.
   virtual void Expand(absl::Span<const std::vector<Candidate>> children) = 0;
 
-  // The tree so far: whole levels.
+  // The tree so far, made of complete levels.
   virtual TokenTree Tree() const = 0;
 };
 

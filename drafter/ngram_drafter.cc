@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "drafter/backoff_law.h"
+#include "drafter/backoff_distribution.h"
 #include "drafter/drafters.h"
 #include "drafter/ngram_table.h"
 #include "drafter/ngram_table_file.h"
@@ -30,12 +30,12 @@ class NgramDrafter final : public Drafter {
       absl::Span<const SequenceView> batch) override {
     std::vector<TokenTree> trees;
     for (const SequenceView& view : batch) {
-      const auto law = [&](absl::Span<const TokenId> path) {
-        return NextTokenLaw(view.tokens, path);
+      const auto distribution = [&](absl::Span<const TokenId> path) {
+        return NextTokenDistribution(view.tokens, path);
       };
       trees.push_back(sampled_.Draws(view.sampling)
-                          ? BuildSampledTree(view, sampled_, law)
-                          : BuildTree(view, shape_, law));
+                          ? BuildSampledTree(view, sampled_, distribution)
+                          : BuildTree(view, shape_, distribution));
     }
     return trees;
   }
@@ -43,17 +43,17 @@ class NgramDrafter final : public Drafter {
   void Forget(SequenceId) override {}  // nothing is kept of a sequence
 
  private:
-  std::vector<Candidate> NextTokenLaw(absl::Span<const TokenId> tokens,
-                                      absl::Span<const TokenId> path) const {
+  std::vector<Candidate> NextTokenDistribution(
+      absl::Span<const TokenId> tokens, absl::Span<const TokenId> path) const {
     const std::vector<TokenId> recent =
         RecentTokens(tokens, path, table_.order() - 1);
-    BackoffLaw law;
+    BackoffDistribution distribution;
     for (size_t length = 0; length <= recent.size(); ++length) {
       const auto counts = table_.Find(absl::MakeConstSpan(recent).last(length));
       if (!counts) break;
-      law.Refine(*counts);
+      distribution.Refine(*counts);
     }
-    return law.Candidates();
+    return distribution.Candidates();
   }
 
   const NgramTable table_;

@@ -13,10 +13,9 @@
 
 namespace espalier::drafter {
 
-// What followed each context of 0 .. order - 1 tokens in a training text, the
-// most frequent successors only. Order 2 is a bigram table. Made by
-// NgramTableBuilder, kept in a file by ngram_table_file.h. Immutable, hence
-// thread-safe.
+// The most frequent successors of each context of 0 .. order - 1 tokens in a
+// training text. Order 2 is a bigram table. NgramTableBuilder makes it,
+// ngram_table_file.h stores it. Immutable, hence thread-safe.
 class NgramTable {
  public:
   static constexpr int64_t kMaxOrder = 5;
@@ -47,8 +46,8 @@ class NgramTable {
   int64_t order() const { return static_cast<int64_t>(content_.levels.size()); }
   const Content& content() const { return content_; }
 
-  // What followed exactly this context; nullopt if it never occurred. The span
-  // lives as long as the table. REQUIRES: context.size() < order().
+  // The successors of exactly this context; nullopt if it never occurred. The
+  // span lives as long as the table. REQUIRES: context.size() < order().
   std::optional<SuccessorCounts> Find(absl::Span<const TokenId> context) const;
 
  private:

@@ -11,14 +11,14 @@ namespace {
 constexpr double kMemory = 0.995;      // weight of the past per observation
 constexpr double kLeastChance = 1e-3;  // one surprise does not decide
 constexpr int64_t kDepths = 8;
-// What scale 1 is ahead of the others before anything was seen, in nats.
+// The initial lead of scale 1 over the others, in nats.
 constexpr double kPrior = 3;
 constexpr size_t kPriorScale = 3;
 
-// The chance that was given to `emitted`, or to all that was not listed.
-double ChanceOf(const std::vector<Candidate>& foreseen, TokenId emitted) {
+// The chance given to `emitted`, or to all unlisted tokens together.
+double ChanceOf(const std::vector<Candidate>& coupled, TokenId emitted) {
   double rest = 1;
-  for (const Candidate& candidate : foreseen) {
+  for (const Candidate& candidate : coupled) {
     const double chance = std::exp(candidate.log_prob);
     if (candidate.token == emitted) return chance;
     rest -= chance;
@@ -66,9 +66,9 @@ void NoiseCalibration::Observe(const SamplingParams& sampling, int64_t depth,
   }
   for (size_t choice = 0; choice < record->second.size(); ++choice) {
     const Belief belief = BeliefOf(sampling, choice);
-    std::vector<Candidate> foreseen = candidates;
-    Foresee(belief.sampling, position, belief.noise_scale, foreseen);
-    const double chance = std::max(ChanceOf(foreseen, emitted), kLeastChance);
+    std::vector<Candidate> coupled = candidates;
+    ApplyGumbelCoupling(belief.sampling, position, belief.noise_scale, coupled);
+    const double chance = std::max(ChanceOf(coupled, emitted), kLeastChance);
     record->second[choice] =
         kMemory * record->second[choice] + std::log(chance);
   }

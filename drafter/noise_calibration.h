@@ -9,25 +9,24 @@
 #include <vector>
 
 #include "common/spec/sampling_params.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "drafter/option_reader.h"
 
 namespace espalier::drafter {
 
-// How a drafter should foresee a sampling target: learned from what the target
-// emitted where the drafter had candidates. A weak drafter errs by much, and
-// the noise that it knows should count for less (see Foresee). For each
-// temperature and depth the scale is taken under which the emitted tokens were
-// likeliest, with the recent ones weighing most; not to look at the noise at
-// all is one of the choices. One thread.
+// Learns how much weight a drafter should give to the known noise of a sampling
+// target, from the tokens that the target emitted where the drafter had
+// candidates. The larger a drafter's error, the less the noise should count
+// (see ApplyGumbelCoupling). For each temperature and depth it takes the noise
+// scale that gave the emitted tokens the highest likelihood, recent tokens
+// weighing most; ignoring the noise is one of the choices. One thread.
 class NoiseCalibration {
  public:
-  // `fixed`: the scale, if it is not to be learned; infinite: the noise is not
-  // looked at.
+  // `fixed`: the scale, if it is not learned; infinite: the noise is ignored.
   explicit NoiseCalibration(std::optional<double> fixed) : fixed_(fixed) {}
 
-  // Arguments of Foresee for a node at `depth` (the root: 0). A greedy
-  // `sampling` means: without noise.
+  // Arguments of ApplyGumbelCoupling for a node at `depth` (the root: 0). A
+  // greedy `sampling` means that the noise is ignored.
   struct Belief {
     SamplingParams sampling;
     double noise_scale = 1;
@@ -35,7 +34,7 @@ class NoiseCalibration {
   Belief BeliefAt(const SamplingParams& sampling, int64_t depth) const;
 
   // The target emitted `emitted` at `position` after a node at `depth` that had
-  // these candidates, as they are before Foresee.
+  // these candidates (before ApplyGumbelCoupling).
   void Observe(const SamplingParams& sampling, int64_t depth, int64_t position,
                const std::vector<Candidate>& candidates, TokenId emitted);
 
@@ -52,8 +51,8 @@ class NoiseCalibration {
   std::map<Key, Record> records_;
 };
 
-// The option noise_scale of draft heads: a number; "auto" (default): to be
-// learned; "none": infinite.
+// The option noise_scale of draft heads: a number; "auto" (default): learned;
+// "none": infinite.
 std::optional<double> ReadNoiseScale(OptionReader& reader);
 
 }  // namespace espalier::drafter

@@ -12,9 +12,9 @@
 
 namespace espalier::drafter {
 
-// Reads a drafter's `name=value` options as they stand in the configuration.
-// Read every option, then ask Finish() for the first mistake: values out of
-// range, missing ones, and names that nobody read.
+// Reads a drafter's `name=value` options as written in the configuration. Read
+// every option, then call Finish() for the first mistake: a value out of range,
+// a missing option, or a name that was not read.
 class OptionReader {
  public:
   template <typename T>
@@ -33,10 +33,10 @@ class OptionReader {
   double Number(absl::string_view name, const Range<double>& range);
   bool Flag(absl::string_view name, bool fallback);  // "true" or "false"
   std::string Text(absl::string_view name, absl::string_view fallback);
-  // A text that must be there and not empty.
+  // A required text, not empty.
   std::string RequiredText(absl::string_view name);
 
-  // A mistake in an option's value that only its user can find.
+  // Records a mistake in an option's value that the caller found.
   void Fail(absl::string_view name, absl::string_view problem);
 
   absl::Status Finish() const;
@@ -51,7 +51,7 @@ class OptionReader {
   absl::Status first_error_;
 };
 
-// The options that every drafter of trees has: width, noise_scale.
+// The options of all drafters that build trees: width, noise_scale.
 TreeShape ReadTreeShape(OptionReader& reader);
 
 }  // namespace espalier::drafter

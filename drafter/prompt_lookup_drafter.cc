@@ -1,7 +1,8 @@
-// Prompt lookup: what followed the text's own ending the last times it
-// occurred, in the prompt or in the output so far (Saxena, "Prompt Lookup
-// Decoding", 2023), here as a tree. For a node, the occurrences of its
-// context's suffixes of every length are counted and mixed into one law.
+// Prompt lookup: drafts the tokens that followed earlier occurrences of the
+// text's last tokens, in the prompt or in the output so far (Saxena, "Prompt
+// Lookup Decoding", 2023), here as a tree. For a node, the occurrences of its
+// context's suffixes of every length are counted and mixed into one
+// distribution.
 #include <bit>
 #include <memory>
 #include <utility>
@@ -9,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "common/base/status_macros.h"
-#include "drafter/backoff_law.h"
+#include "drafter/backoff_distribution.h"
 #include "drafter/drafters.h"
 #include "drafter/option_reader.h"
 #include "drafter/suffix_index.h"
@@ -42,7 +43,7 @@ class PromptLookupDrafter final : public Drafter {
       index.Extend(view.tokens);
       trees.push_back(
           BuildTree(view, options_.shape, [&](absl::Span<const TokenId> path) {
-            return NextTokenLaw(index, view.tokens, path);
+            return NextTokenDistribution(index, view.tokens, path);
           }));
     }
     return trees;
@@ -51,22 +52,23 @@ class PromptLookupDrafter final : public Drafter {
   void Forget(SequenceId id) override { indexes_.erase(id); }
 
  private:
-  std::vector<Candidate> NextTokenLaw(const SuffixIndex& index,
-                                      absl::Span<const TokenId> tokens,
-                                      absl::Span<const TokenId> path) const {
+  std::vector<Candidate> NextTokenDistribution(
+      const SuffixIndex& index, absl::Span<const TokenId> tokens,
+      absl::Span<const TokenId> path) const {
     const std::vector<TokenId> context =
         RecentTokens(tokens, path, options_.index.max_length);
     const auto by_length = index.Successors(tokens, context);
-    BackoffLaw law;
+    BackoffDistribution distribution;
     for (size_t n = options_.min_match; n <= by_length.size(); ++n) {
       const std::vector<SuccessorCount>& successors = by_length[n - 1];
       int64_t total = 0;
       for (const SuccessorCount& entry : successors) total += entry.count;
-      law.Refine({.successors = successors,
-                  .total = total,
-                  .distinct = static_cast<int64_t>(successors.size())});
+      distribution.Refine(
+          {.successors = successors,
+           .total = total,
+           .distinct = static_cast<int64_t>(successors.size())});
     }
-    return law.Candidates();
+    return distribution.Candidates();
   }
 
   const PromptLookupOptions options_;

@@ -107,7 +107,7 @@ absl::Status SequenceStore::CheckBase(const Sequence* held,
           ? held->hash
           : PrefixHash(
                 absl::MakeConstSpan(held->tokens).first(update.base_length));
-  // Where the two copies part is not known: start over.
+  // The position where the copies diverge is unknown: start over.
   return hash == update.prefix_hash ? absl::OkStatus()
                                     : StaleBaseError(0, update.base_length);
 }
@@ -119,8 +119,8 @@ SequenceStore::Sequences::iterator SequenceStore::Open(SequenceId id) {
   return sequence;
 }
 
-// Keeps what the update repeats, so that only a real rollback makes the drafter
-// forget.
+// Keeps tokens that the update repeats, so that only a real rollback makes the
+// drafter forget.
 void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
   std::vector<TokenId>& tokens = sequence.tokens;
   const auto [kept_end, rest] =

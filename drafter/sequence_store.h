@@ -16,15 +16,16 @@
 namespace espalier::drafter {
 
 // The drafter's copy of each sequence's committed tokens, and of the target's
-// features at their positions where it wants those. Bounded: the least
-// recently updated sequences make room for others, and are re-fed by their
-// coordinator when it next asks for them. Owned by DraftEngine, one thread.
+// features at their positions where it wants those. Bounded: the least recently
+// updated sequences make room for others; the coordinator sends their tokens
+// again when it next asks for them. Owned by DraftEngine, one thread.
 class SequenceStore {
  public:
   struct Limits {
     int64_t max_sequences = 256;
     int64_t max_tokens = int64_t{1} << 20;  // of all sequences together
-    // The same. A sequence that exceeds it alone loses its first ones.
+    // Of all sequences together. A sequence that alone exceeds it loses its
+    // first features.
     int64_t max_feature_bytes = int64_t{1} << 30;
     absl::Duration max_idle = absl::Minutes(10);
   };
@@ -34,13 +35,13 @@ class SequenceStore {
   SequenceStore(const Limits& limits, Forget forget);
 
   // Brings a sequence up to date; sent twice, an update changes nothing.
-  //   FAILED_PRECONDITION (StaleBaseError): not the prefix that is held.
-  //   INVALID_ARGUMENT: an update that makes no sense.
+  //   FAILED_PRECONDITION (StaleBaseError): the update does not extend the held
+  //   prefix. INVALID_ARGUMENT: an update that makes no sense.
   //   RESOURCE_EXHAUSTED: longer than max_tokens.
   absl::Status Apply(const SequenceUpdate& update, absl::Time now);
 
-  // Features behind those that are held; see FeatureRows::Extend. Ignored if
-  // the sequence is not held. REQUIRES: of the update applied last.
+  // Appends features to those held; see FeatureRows::Extend. Ignored if the
+  // sequence is not held. REQUIRES: they belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
   // The committed tokens; null if the sequence is not held. Valid until the
@@ -49,7 +50,7 @@ class SequenceStore {
   const FeatureRows* FindFeatures(SequenceId id) const;
 
   void End(SequenceId id);        // unknown ids are ignored
-  void DropIdle(absl::Time now);  // what was not updated for max_idle
+  void DropIdle(absl::Time now);  // drops sequences not updated for max_idle
   int64_t num_sequences() const { return static_cast<int64_t>(index_.size()); }
 
  private:
@@ -62,7 +63,7 @@ class SequenceStore {
   };
   using Sequences = std::list<Sequence>;
 
-  // What is held does not extend `update`'s prefix.
+  // Fails unless the held tokens have `update`'s base as a prefix.
   static absl::Status CheckBase(const Sequence* held,
                                 const SequenceUpdate& update);
   Sequences::iterator Open(SequenceId id);

@@ -16,7 +16,7 @@ struct SuccessorCount {
                          const SuccessorCount&) = default;
 };
 
-// What followed a context in some text.
+// The tokens that followed a context in some text.
 struct SuccessorCounts {
   // Distinct tokens; rare ones may be missing.
   absl::Span<const SuccessorCount> successors;

@@ -69,7 +69,7 @@ void SuffixIndex::Resize(int64_t capacity) {
   }
 }
 
-// Enters text[position] as the successor of the n-grams before it. Hashes run
+// Adds text[position] as the successor of the n-grams before it. Hashes run
 // backwards from the position, so that one pass makes those of all lengths.
 void SuffixIndex::Insert(absl::Span<const TokenId> text, int32_t position) {
   const uint64_t mask = static_cast<uint64_t>(capacity_) - 1;
@@ -93,7 +93,7 @@ std::vector<SuccessorCount> SuffixIndex::Count(absl::Span<const TokenId> text,
   const int64_t oldest = std::max<int64_t>(0, indexed_ - capacity_);
   std::vector<SuccessorCount> counts;
   int64_t matches = 0;
-  // A slot of `previous` lives until its position leaves the window.
+  // An entry of `previous` is valid until its position leaves the window.
   for (int32_t at = chains.latest[hash & mask];
        at >= oldest && matches < options_.max_matches;
        at = chains.previous[at & mask]) {

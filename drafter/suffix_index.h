@@ -11,16 +11,17 @@
 namespace espalier::drafter {
 
 // Where each n-gram of a growing text occurred, n = 1 .. max_length, and so
-// what followed it: hash chains over recent positions, as LZ77 compressors keep
-// them, one chain set for each n. Chosen over a suffix automaton because
+// which tokens followed it: hash chains over recent positions, as in LZ77
+// compressors, one set of chains for each n. Chosen over a suffix automaton
+// because
 //   - a token costs max_length insertions whatever the text (an automaton that
 //     must also count occurrences costs O(length) on "aaaa"),
 //   - it forgets what falls out of the window, so memory is bounded: at most
 //     8 * max_length bytes for each token of the window,
 //   - a query reads the most recent occurrences first and may stop, and recent
-//     text foretells best.
-// The text itself stays with the caller, who passes the same text, extended, to
-// every call. Not thread-safe.
+//     text predicts best.
+// The caller keeps the text and passes the same text, extended, to every call.
+// Not thread-safe.
 class SuffixIndex {
  public:
   struct Options {
@@ -31,14 +32,13 @@ class SuffixIndex {
 
   explicit SuffixIndex(const Options& options);
 
-  // Indexes what was added to the text. O(max_length) per token, amortised.
-  // REQUIRES: `text` extends the text of the call before.
+  // Indexes the tokens added to the text. O(max_length) per token, amortised.
+  // REQUIRES: `text` extends the text of the previous call.
   void Extend(absl::Span<const TokenId> text);
 
-  // [context.size()] entry n - 1: what followed the most recent occurrences of
-  // the last n tokens of `context` in `text`, in order of first sight, most
-  // recent first. Ends at the first n without an occurrence.
-  // REQUIRES: `text` is the one last indexed.
+  // [context.size()] entry n - 1: the successors of the most recent occurrences
+  // of the last n tokens of `context` in `text`, most recent first. Ends at the
+  // first n without an occurrence. REQUIRES: `text` is the one last indexed.
   std::vector<std::vector<SuccessorCount>> Successors(
       absl::Span<const TokenId> text, absl::Span<const TokenId> context) const;
 
@@ -60,7 +60,7 @@ class SuffixIndex {
   const Options options_;
   std::vector<Chains> chains_;  // [max_length]
   int64_t capacity_ = 0;        // a power of two, grows up to the window
-  int64_t indexed_ = 0;         // tokens of the text that are in
+  int64_t indexed_ = 0;         // indexed tokens of the text
 };
 
 }  // namespace espalier::drafter

@@ -57,7 +57,8 @@ class TreeBuilder {
     std::vector<Candidate> candidates = next_tokens_(path);
     const int64_t position =
         static_cast<int64_t>(view_.tokens.size() + path.size());
-    Foresee(view_.sampling, position, shape_.noise_scale, candidates);
+    ApplyGumbelCoupling(view_.sampling, position, shape_.noise_scale,
+                        candidates);
     int64_t count = static_cast<int64_t>(candidates.size());
     if (shape_.width > 0) count = std::min(count, shape_.width);
     for (int64_t i = 0; i < count; ++i) {

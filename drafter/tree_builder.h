@@ -9,26 +9,27 @@
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 #include "drafter/drafter.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 
 namespace espalier::drafter {
 
 struct TreeShape {
   int64_t width = 0;         // most children of a node; 0: no limit
-  double noise_scale = 1.0;  // > 0, see Foresee
+  double noise_scale = 1.0;  // > 0, see ApplyGumbelCoupling
 };
 
-// The drafter's law over the token after the committed tokens and `path` (the
-// tokens below the root, at most max_depth - 1). Asked once for each node that
-// is expanded. Any order; a context without a prediction has no candidates.
+// The drafter's distribution over the token after the committed tokens and
+// `path` (the tokens below the root, at most max_depth - 1). Called once for
+// each expanded node. Any order; a context without a prediction has no
+// candidates.
 using NextTokens =
     absl::FunctionRef<std::vector<Candidate>(absl::Span<const TokenId> path)>;
 
 // The tree of the max_nodes likeliest paths within the view's budget, grown
 // best-first, so that every prefix of the node list is the best tree of its
-// size. Under sampling the noise of the coupled walk is foreseen. log_prob is
-// the estimated chance that the target accepts the whole path. Deterministic:
-// ties go to the earlier parent, then to the lower token id.
+// size. Under sampling it accounts for the noise of the coupled walk. log_prob
+// is the estimated chance that the target accepts the whole path.
+// Deterministic: ties go to the earlier parent, then to the lower token id.
 TokenTree BuildTree(const SequenceView& view, const TreeShape& shape,
                     NextTokens next_tokens);
 

@@ -5,6 +5,7 @@
 #   tests/run.sh --asan     AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh --tsan     ThreadSanitizer, without libtorch
 #   tests/run.sh --cuda     compiles and links with libtorch's CUDA backend
+#   tests/run.sh --nvcc     compiles the kernels for GPUs too
 #   tests/run.sh --long     also the tests with the label `long`
 set -euo pipefail
 
@@ -18,10 +19,12 @@ usage() {
 presets=()
 set_up=(--tests)
 left_out=long
+nvcc=OFF
 for flag in "$@"; do
   case $flag in
     --asan | --tsan) presets+=("${flag#--}") ;;
     --cuda) presets+=(cuda) set_up+=(--cuda) ;;
+    --nvcc) nvcc=ON set_up+=(--nvcc) ;;
     --long) left_out=none ;;
     -h | --help) usage 0 ;;
     *) usage 2 >&2 ;;
@@ -45,8 +48,17 @@ tries() {
   [[ $preset != asan && $preset != tsan ]] || echo --repeat until-pass:2
 }
 
+# Says at the end what did not run and why: a skipped test has not passed.
+print_skipped() {
+  local log=build/$preset/Testing/Temporary/LastTest.log
+  awk '/: Skipped$/ { getline; print "not run: " $0 }
+       /^skipped: / { sub(/^skipped: /, ""); print "not run: " $0 }
+       / \.\.\. skipped / { sub(/ \.\.\. skipped /, ": "); print "not run: " $0 }' "$log" |
+    sort | uniq -c
+}
+
 # AddressSanitizer looks at the rules in their other tests: the enumeration of all
-# laws would take it half an hour.
+# distributions would take it half an hour.
 excluded() {
   case $preset in
     asan) echo "$left_out|exact" ;;
@@ -58,12 +70,16 @@ test_preset() {
   local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch tests=ON
   # Programs with the CUDA backend start only where its libraries are.
   [[ $preset != cuda ]] || tests=OFF
-  run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_LIBTORCH:PATH="$libtorch"
+  run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_NVCC="$nvcc" \
+    -DESPALIER_LIBTORCH:PATH="$libtorch"
   run cmake --build --preset "$preset" -j "$(nproc)"
   if [[ $tests == ON ]]; then
+    local status=0
     # shellcheck disable=SC2046  # words
     run ctest --test-dir "build/$preset" -j2 --no-tests=error --output-on-failure \
-      $(tries) --label-exclude "^($(excluded))\$"
+      $(tries) --label-exclude "^($(excluded))\$" || status=$?
+    print_skipped
+    return "$status"
   fi
 }
 

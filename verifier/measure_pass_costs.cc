@@ -9,18 +9,19 @@
 namespace espalier::verifier {
 namespace {
 
-// Edges of the backends' register tiles (6, 12 and 16 rows), each with the row
-// behind it: the first row of another tile costs as much as many. Few, so that
-// each is timed well: a point that is off makes rows look free that are not.
+// Edges of the backends' register tiles (6, 12 and 16 rows), each with the next
+// row count: the first row of another tile costs as much as many rows. There
+// are few points, so that each is timed well: a wrong point makes rows look
+// free that are not.
 constexpr int64_t kRowCounts[] = {1,  2,  4,  6,  7,  12,  13,
                                   16, 17, 24, 32, 64, 128, 256};
-// Rows attend to a text: as long as this part of the budget has time for.
+// Share of the budget for caching the prefix that the rows attend to.
 constexpr int64_t kPrefix = 256;
 constexpr double kPrefixShare = 0.25;
-// Row counts are timed for the first time in this part of it.
+// Share of the budget in which row counts are timed for the first time.
 constexpr double kNewShare = 0.5;
 
-// A sequence of the model's that is gone at the end of the scope.
+// A sequence of the model that is released at the end of the scope.
 class ScratchSequence {
  public:
   explicit ScratchSequence(LanguageModel& model)
@@ -29,8 +30,9 @@ class ScratchSequence {
   ScratchSequence(const ScratchSequence&) = delete;
   ScratchSequence& operator=(const ScratchSequence&) = delete;
 
-  // Caches almost `length` tokens, or fewer: what fails, or would end too late
-  // at twice the time of half the rows, is left out. One row takes `time`.
+  // Caches almost `length` tokens, or fewer: skips a pass that fails, or that
+  // would end too late if it takes twice the time of half the rows. One row
+  // takes `time`.
   void AddPrefix(int64_t length, absl::Duration time, const Executor& clock,
                  absl::Time end) {
     for (int64_t rows = 1; model_.Length(cache_) + rows <= length; rows *= 2) {
@@ -51,7 +53,7 @@ class ScratchSequence {
                                .tokens = tokens,
                                .parents = parents,
                                .num_logit_rows = rows,
-                               .use = DrawRequest{}};  // the usual one
+                               .use = DrawRequest{}};  // the usual use
     const absl::Time begin = clock.Now();
     RETURN_IF_ERROR(model_.Forward({&tree, 1}).status());
     return clock.Now() - begin;
@@ -71,7 +73,7 @@ std::vector<int64_t> RowCounts(int64_t max_rows, const ModelInfo& model) {
   return counts;
 }
 
-// Leaves room for the rows, in a small pool too.
+// Leaves room for the rows, also in a small pool.
 int64_t PrefixLength(const LanguageModel& model, int64_t max_rows) {
   constexpr int64_t kPoolParts = 4;
   return std::min({kPrefix, model.info().max_rows,
@@ -91,9 +93,9 @@ class Timings {
         best_{{counts[0], first}},
         spent_{first} {}
 
-  // Of the first counts, as many as begin by `new_until`, which leaves time: a
-  // count that was timed once is worth less than one that follows from others
-  // that were timed well.
+  // Times the first counts, as many as begin by `new_until`, which leaves time
+  // for repeats: a count that was timed once is less accurate than one
+  // interpolated from counts that were timed well.
   PassCosts Take(absl::Time new_until, absl::Time end) {
     while (best_.size() < counts_.size() && clock_.Now() < new_until) {
       if (!TimeUntil(end, best_.size())) break;
@@ -125,8 +127,8 @@ class Timings {
     return true;
   }
 
-  // A disturbed pass takes longer, none takes less than it must: what more rows
-  // took is enough for fewer.
+  // Disturbances only make passes longer, so the time of more rows is an upper
+  // bound for fewer rows.
   void LowerToLater() {
     for (size_t i = best_.size() - 1; i > 0; --i) {
       best_[i - 1].time = std::min(best_[i - 1].time, best_[i].time);
@@ -136,8 +138,8 @@ class Timings {
   ScratchSequence& scratch_;
   const Executor& clock_;
   const std::vector<int64_t>& counts_;
-  PassCosts best_;                     // of the first of them
-  std::vector<absl::Duration> spent_;  // on each of those
+  PassCosts best_;                     // of the first counts
+  std::vector<absl::Duration> spent_;  // on each count in `best_`
 };
 
 }  // namespace

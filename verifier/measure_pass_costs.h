@@ -17,12 +17,12 @@ struct MeasureOptions {
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
-// Times passes over 1, 2, 4, 6, 7, ... rows up to what options and model allow,
-// each the best of as many as the budget has time for, on a scratch sequence
-// with a prefix of up to 256 tokens that is released. Row counts that the
-// budget has no time for, or that the K/V pool has no room for, are
-// extrapolated from the others. Call it on the model's thread; `clock` times.
-// Errors are those of the first pass over one row.
+// Times passes over 1, 2, 4, 6, 7, ... rows, up to what options and model
+// allow. Each time is the best of as many passes as the budget has time for.
+// The passes run on a scratch sequence with a prefix of up to 256 tokens, which
+// is released afterwards. Row counts for which there is no time or no K/V room
+// are extrapolated from the others. Call it on the model's thread; `clock`
+// times the passes. Returns the errors of the first pass over one row.
 absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                                            const Executor& clock,
                                            const MeasureOptions& options);

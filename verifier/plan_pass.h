@@ -14,10 +14,10 @@ struct PassWork {
   int64_t tree_rows = 1;    // root included
 };
 
-// What a request gets of the next pass: rows of its prompt, its tree, or the
-// last rows of its prompt with its tree behind them.
+// A request's share of the next pass: rows of its prompt, its tree, or the last
+// rows of its prompt followed by its tree.
 struct PassShare {
-  int64_t request = 0;  // index into what waits
+  int64_t request = 0;  // index into `waiting`
   int64_t prompt_rows = 0;
   bool with_tree = false;
 
@@ -29,11 +29,12 @@ struct PassLimits {
   int64_t sequence_rows = 0;  // of one sequence; no tree exceeds it
 };
 
-// Divides the rows of the next pass among the requests that wait, oldest first.
-// Trees come before prompts, since a tree ends a round; but while prompts wait
-// a quarter of the rows is kept for them. The oldest request always gets
-// something, so nobody who goes to the back of the queue with every pass waits
-// for more passes than there are requests ahead. REQUIRES: limits above 0.
+// Divides the rows of the next pass among the waiting requests, oldest first.
+// Trees come before prompts, since a tree ends a round; but while prompts wait,
+// a quarter of the rows is reserved for them. The oldest request always gets
+// rows. So if a request goes to the back of the queue after each of its passes,
+// none waits for more passes than there are requests ahead of it. REQUIRES:
+// limits above 0.
 std::vector<PassShare> PlanPass(absl::Span<const PassWork> waiting,
                                 const PassLimits& limits);
 

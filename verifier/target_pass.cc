@@ -7,15 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "verifier/choosers.h"
-#include "verifier/pass_laws.h"
+#include "verifier/pass_distributions.h"
+#include "verifier/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {
 
-// A part as the model wants it: a chain, and the tree at its end.
+// A part in the form that the model takes: a chain, then the tree.
 struct Rows {
-  // `first_position`: of what the tree's round emits.
+  // `first_position`: of the first token that the tree's round emits.
   Rows(const TargetPass::Part& part, int64_t first_position)
       : cache(part.cache),
         tokens(part.prompt.begin(), part.prompt.end()),
@@ -24,7 +24,7 @@ struct Rows {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
-    use = UseOfLaws(*part.rule, *part.tree, *part.sampling, first_position);
+    use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
     if (part.compared && std::holds_alternative<DrawRequest>(use)) {
       use = AnyUse{};
     }
@@ -136,31 +136,32 @@ int64_t TargetPass::FirstPosition(const Part& part) const {
   return model_.Length(part.cache) + part.prompt_rows() + 1;
 }
 
-PassLaws TargetPass::LawsOf(const Output& output, size_t index) {
+PassDistributions TargetPass::DistributionsOf(const Output& output,
+                                              size_t index) {
   const Part& part = output.parts[index];
-  return PassLaws({.tree = *part.tree,
-                   .sampling = *part.sampling,
-                   .use = output.uses[index],
-                   .rows = *output.logits,
-                   .first_row = output.first_logit_row[index],
-                   .first_position = FirstPosition(part)},
-                  transform_);
+  return PassDistributions({.tree = *part.tree,
+                            .sampling = *part.sampling,
+                            .use = output.uses[index],
+                            .rows = *output.logits,
+                            .first_row = output.first_logit_row[index],
+                            .first_position = FirstPosition(part)},
+                           transform_);
 }
 
 absl::StatusOr<std::vector<RuleLength>> TargetPass::Compare(
     const Output& output, size_t part, RuleComparison& comparison) {
-  PassLaws laws = LawsOf(output, part);
-  return comparison.Compare(*output.parts[part].tree, laws);
+  PassDistributions distributions = DistributionsOf(output, part);
+  return comparison.Compare(*output.parts[part].tree, distributions);
 }
 
-absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
-                                               size_t index) {
+absl::StatusOr<VerifyResult> TargetPass::CommitTree(const Output& output,
+                                                    size_t index) {
   const Part& part = output.parts[index];
   const absl::Time start = clock_.Now();
-  PassLaws laws = LawsOf(output, index);
-  GumbelChooser chooser(part.sampling->seed);
-  auto accepted =
-      part.rule->Accept(*part.tree, FirstPosition(part), laws, chooser);
+  PassDistributions distributions = DistributionsOf(output, index);
+  GumbelSampler sampler(part.sampling->seed);
+  auto accepted = part.rule->Accept(*part.tree, FirstPosition(part),
+                                    distributions, sampler);
   if (!accepted.ok()) return TargetModelError(accepted.status());
   const absl::Time walked = clock_.Now();
 
@@ -170,16 +171,16 @@ absl::StatusOr<Verdict> TargetPass::CommitTree(const Output& output,
   RETURN_IF_ERROR(Keep(output, index, kept));
   const absl::Time committed = clock_.Now();
 
-  Verdict verdict;
+  VerifyResult verify_result;
   for (int32_t node : accepted->path) {
-    verdict.tokens.push_back(part.tree->tokens[node]);
+    verify_result.tokens.push_back(part.tree->tokens[node]);
   }
-  verdict.tokens.push_back(accepted->bonus_token);
-  verdict.path = std::move(accepted->path);
-  verdict.near_ties = chooser.near_ties();
-  verdict.timings.accept = walked - start;
-  verdict.timings.commit = committed - walked;
-  return verdict;
+  verify_result.tokens.push_back(accepted->bonus_token);
+  verify_result.path = std::move(accepted->path);
+  verify_result.near_ties = sampler.near_ties();
+  verify_result.timings.accept = walked - start;
+  verify_result.timings.commit = committed - walked;
+  return verify_result;
 }
 
 }  // namespace espalier::verifier

@@ -12,33 +12,33 @@
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
 #include "common/spec/messages.h"
+#include "verifier/distribution_transform.h"
 #include "verifier/flow/rule_comparison.h"
-#include "verifier/law_transform.h"
-#include "verifier/pass_laws.h"
+#include "verifier/pass_distributions.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
 
-// The heart of a round: one forward pass of the target over rows of several
-// sequences, then for each its rule's walk over the logits and compaction of
-// the accepted path. Borrows the model, which it shares with the engine; lives
-// on the engine's executor.
+// One forward pass of the target over rows of several sequences; then, for each
+// sequence, verification of its tree by its rule and compaction of the accepted
+// path. Borrows the model, which it shares with the engine; used on the
+// engine's executor.
 class TargetPass {
  public:
   // One sequence's rows: committed tokens that are not cached yet, then the
-  // tree, if its root is what follows them. One of both at least.
+  // tree, if its root follows them. At least one of the two.
   struct Part {
     CacheId cache = 0;
-    absl::Span<const TokenId> prompt;  // directly behind what is cached
+    absl::Span<const TokenId> prompt;  // directly after the cached tokens
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
     VerificationRule* rule = nullptr;          // of the tree
-    // Whether Compare will be asked for. It needs what a rule that reads laws
-    // has gathered; if the rule is one that only draws, the logits themselves.
+    // Whether Compare will be called. It needs the gathered values of a rule
+    // that reads distributions; for a rule that only draws tokens, the logits
+    // themselves.
     bool compared = false;
-    // Hidden states of the rows that are committed are added to `features`
-    // from its end on. REQUIRES: that is not before the part's first position,
-    // or there are no taps.
+    // Hidden states of the committed rows are appended to `features`. REQUIRES:
+    // its end is not before the part's first position, or there are no taps.
     absl::Span<const int32_t> taps = {};
     FeatureRows* features = nullptr;
 
@@ -48,7 +48,7 @@ class TargetPass {
     }
   };
 
-  // What a pass computed. Good for one Commit per part, before the next pass.
+  // The results of a pass. Valid for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
     std::vector<int64_t> first_logit_row;    // [parts] of the tree
@@ -59,7 +59,7 @@ class TargetPass {
     absl::Time end;
 
     int64_t rows() const;
-    // Without rows of prompts, which cost less than rows with logits.
+    // Whether there are no prompt rows, which cost less than rows with logits.
     bool is_trees_only() const;
   };
 
@@ -67,40 +67,41 @@ class TargetPass {
   TargetPass(LanguageModel& model, const Executor& clock)
       : model_(model), clock_(clock) {}
 
-  // One pass over all parts, each of another sequence. Whatever its outcome,
-  // no sequence is changed. RESOURCE_EXHAUSTED (the K/V pool is full) stays
-  // what it is, all other errors are INTERNAL: requests were checked before.
-  // Which part is at fault is not known.
+  // One pass over all parts, each of a different sequence. Changes no sequence,
+  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full. All other
+  // errors are INTERNAL, as requests were checked before. An error does not
+  // tell which part caused it.
   absl::StatusOr<Output> Forward(std::vector<Part> parts);
 
   // Caches the prompt of a part without a tree. Errors here and below concern
-  // this part alone, and leave its cache as it was.
+  // this part alone and leave its cache unchanged.
   absl::Status CommitPrompt(const Output& output, size_t part);
 
   // What the rules would accept of a part's tree. REQUIRES: it is `compared`,
-  // claims laws, and is not committed yet.
+  // claims distributions, and is not committed yet.
   absl::StatusOr<std::vector<RuleLength>> Compare(const Output& output,
                                                   size_t part,
                                                   RuleComparison& comparison);
 
   // Caches prompt, root and accepted path. Fills path, tokens, near_ties and
-  // the timings of its own two stages.
-  absl::StatusOr<Verdict> CommitTree(const Output& output, size_t part);
+  // the timings of the accept and commit stages.
+  absl::StatusOr<VerifyResult> CommitTree(const Output& output, size_t part);
 
  private:
-  // Of what a part's round emits. REQUIRES: it is not committed yet.
+  // Position of the first token that a part's round emits. REQUIRES: the part
+  // is not committed yet.
   int64_t FirstPosition(const Part& part) const;
 
   // REQUIRES: the part has a tree and is not committed yet.
-  PassLaws LawsOf(const Output& output, size_t part);
+  PassDistributions DistributionsOf(const Output& output, size_t part);
 
-  // Commits rows of a part, the path of one of its leaves.
+  // Commits rows of a part: the path to one of its leaves.
   absl::Status Keep(const Output& output, size_t part,
                     absl::Span<const int32_t> rows);
 
   LanguageModel& model_;
   const Executor& clock_;
-  LawTransform transform_;
+  DistributionTransform transform_;
 };
 
 }  // namespace espalier::verifier

@@ -4,22 +4,22 @@
 #include <memory>
 
 #include "common/base/registry.h"
-#include "verifier/flow/tree_verifier.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
 
-// The target-sampling walk ("walk"): draws the target's own token at each step
-// and follows it down the tree while some node carries it. Exact for any tree,
-// however made, even from the noise it draws with. Greedy where the law is one
-// token. Daliri, Musco, Suresh, arXiv 2408.07978, for the coupling of chains.
+// The target-sampling walk ("walk"): samples the target's token at each step
+// and descends the tree while a child has that token. Exact for any tree, even
+// one drafted with knowledge of the sampling noise. Greedy where the
+// distribution is a single token. Coupling of chains: Daliri, Musco, Suresh,
+// arXiv 2408.07978.
 std::unique_ptr<VerificationRule> NewWalkRule();
 
-// The list of rules that read laws: each lifting of each single step as
-// "<lifting>-<step>", and the others.
-void RegisterTreeVerifiers(Registry<TreeVerifier>& registry);
+// The rule that "auto" selects and that takes the rounds another rule does not
+// support. It works at every temperature and supports every tree.
+inline constexpr char kDefaultRule[] = "walk";
 
-// All rules: the walk, and the above.
+// The list of all rules: the walk, and those of flow/tree_verifiers.h.
 void RegisterVerificationRules(Registry<VerificationRule>& registry);
 
 }  // namespace espalier::verifier

@@ -1,5 +1,6 @@
 #include "verifier/verifier_builder.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -9,12 +10,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/base/core_site.h"
+#include "common/base/cpu_group.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
-#include "common/model/model_identity.h"
+#include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
 #include "verifier/measure_pass_costs.h"
 #include "verifier/verification_rules.h"
@@ -24,8 +25,8 @@ namespace {
 
 constexpr uint32_t kMaxTreeNodes = 255;
 constexpr uint32_t kDefaultTreeNodes = 128;
-// Behind these rows a CPU is busy, and more only make sessions wait for each
-// other; a GPU has room for more.
+// With this many rows a CPU is fully used, and more only make sessions wait for
+// each other; a GPU can take more.
 constexpr int64_t kCpuBatchRows = 64;
 constexpr int64_t kGpuBatchRows = 256;
 
@@ -36,17 +37,16 @@ bool IsCuda(const v1::VerifierEngineConfig& config) {
 absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
   const std::string& name = c.compute_type();
   if (name.empty() || name == "auto") {
-    // No bf16 on the CPU here: its rounding of activations leaves the float32
+    // No bf16 on the CPU here: its rounding of activations changes the float32
     // text at near-ties.
     return IsCuda(c) ? ComputeDType::kBFloat16 : ComputeDType::kFloat32;
   }
-  for (ComputeDType dtype :
-       {ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8}) {
+  for (ComputeDType dtype : kComputeDTypes) {
     if (name == NameOf(dtype)) return dtype;
   }
   return absl::InvalidArgumentError(
       absl::StrCat("engine.compute_type: unknown \"", name,
-                   "\"; known: auto, bfloat16, float32, int8"));
+                   "\"; known: auto, bfloat16, float32, int4, int8"));
 }
 
 absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
@@ -59,6 +59,21 @@ absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
   return nodes;
 }
 
+// `wanted`: max_context as configured; 0: the model's own.
+void LogRoom(const LanguageModel& model, int64_t wanted) {
+  const ModelInfo& info = model.info();
+  const int64_t tokens = model.kv_usage().total_tokens;
+  LogInfo(absl::StrFormat(
+      "K/V pool: up to %d MiB, %d tokens; a request may have %d",
+      tokens * info.kv_bytes_per_token >> 20, tokens, info.max_context));
+  const int64_t limit = info.config.max_positions;
+  if (info.max_context < (wanted > 0 ? std::min(wanted, limit) : limit)) {
+    LogWarning(
+        "no request may have more tokens than the K/V pool: raise "
+        "engine.kv_cache_mib to serve the model's whole context");
+  }
+}
+
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadTarget(
     const ModelOptions& options) {
   const absl::Time start = absl::Now();
@@ -68,6 +83,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadTarget(
   LogInfo(absl::StrFormat("loaded %.1f MB of weights in %.2f s (%s)", megabytes,
                           absl::ToDoubleSeconds(absl::Now() - start),
                           model->info().backend));
+  LogRoom(*model, options.max_context);
   return model;
 }
 
@@ -108,6 +124,9 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
   }
   ASSIGN_OR_RETURN(options.compute_dtype, ComputeType(config));
   if (config.has_kv_cache_mib()) {
+    if (config.kv_cache_mib() == 0) {
+      return absl::InvalidArgumentError("engine.kv_cache_mib: 0 is below 1");
+    }
     options.kv_pool_bytes = int64_t{config.kv_cache_mib()} << 20;
   }
   return options;
@@ -130,7 +149,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
       .identity = target.identity,
-      .site = IsCuda(config) ? 0 : CoreSite(),
+      .cpu_group = IsCuda(config) ? 0 : CpuGroup(),
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,

@@ -11,12 +11,12 @@
 
 namespace espalier::verifier {
 
-// What a configuration says of the model. INVALID_ARGUMENT names the field.
+// The model options of a configuration. INVALID_ARGUMENT names the field.
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
     const v1::VerifierEngineConfig& config);
 
-// The verifier that a configuration describes, model loaded. `metrics` must
-// outlive it. Errors name the field or the file.
+// Builds the verifier that a configuration describes and loads its model.
+// `metrics` must outlive it. Errors name the field or the file.
 absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
     const v1::VerifierEngineConfig& config, prometheus::Registry& metrics);
 

@@ -7,6 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
+#include "common/rpc/access_token.h"
 #include "common/rpc/server_runner.h"
 #include "verifier/verifier_builder.h"
 #include "verifier/verifier_service.h"
@@ -17,12 +18,15 @@ using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::VerifierConfig& config,
                         espalier::ShutdownSignals& signals) {
+  ASSIGN_OR_RETURN(auto token,
+                   espalier::AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto engine, espalier::verifier::BuildVerifier(
                                     config.engine(), *metrics));
   espalier::LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
                                  engine->info().device));
-  espalier::verifier::VerifierService service(*engine, engine->info());
+  espalier::verifier::VerifierService service(*engine, engine->info(),
+                                              std::move(token));
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start(

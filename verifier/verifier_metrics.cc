@@ -12,7 +12,7 @@ prometheus::Histogram& AddStage(prometheus::Registry& registry,
                       StageSecondsBuckets());
 }
 
-// What one pass holds of something.
+// Buckets for the size of one pass.
 prometheus::Histogram& AddPassHistogram(prometheus::Registry& registry,
                                         const std::string& name,
                                         const std::string& help,
@@ -42,13 +42,22 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
                                         .labels = {{"role", "verifier"}}})),
       kv_usage_ratio(
           AddGauge(registry, {.name = "espalier_kv_cache_usage_ratio",
-                              .help = "Share of the K/V pool in use, 0 to 1"})),
+                              .help = "Share of the K/V pool in use, 0 to 1",
+                              .labels = {{"model", model}}})),
       kv_tokens_used(
           AddGauge(registry, {.name = "espalier_kv_tokens_used",
                               .help = "Tokens of the K/V pool in use"})),
       kv_tokens_capacity(AddGauge(
           registry, {.name = "espalier_kv_tokens_capacity",
                      .help = "Tokens that the K/V pool has room for"})),
+      sessions_without_room(AddGauge(
+          registry, {.name = "espalier_kv_sessions_waiting",
+                     .help = "Sequences whose requests wait for K/V room"})),
+      preemptions(AddCounter(
+          registry, {.name = "espalier_kv_preemptions_total",
+                     .help = "Sequences that gave their K/V room to older ones "
+                             "and are computed again",
+                     .labels = {{"model", model}}})),
       near_ties(AddCounter(
           registry, {.name = "espalier_verifier_near_ties_total",
                      .help = "Emitted tokens that rounding could have decided",
@@ -71,8 +80,8 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
   SetPassCosts(costs);
 }
 
-void VerifierMetrics::ObserveRound(const Verdict& verdict) {
-  const VerifyTimings& timings = verdict.timings;
+void VerifierMetrics::ObserveRound(const VerifyResult& verify_result) {
+  const VerifyTimings& timings = verify_result.timings;
   ObserveSeconds(queue_seconds, timings.queue);
   if (timings.prefill > absl::ZeroDuration()) {
     ObserveSeconds(prefill_seconds, timings.prefill);
@@ -80,8 +89,9 @@ void VerifierMetrics::ObserveRound(const Verdict& verdict) {
   ObserveSeconds(forward_seconds, timings.forward);
   ObserveSeconds(accept_seconds, timings.accept);
   ObserveSeconds(commit_seconds, timings.commit);
-  near_ties.Increment(verdict.near_ties);
-  feature_bytes.Increment(static_cast<double>(verdict.features.num_bytes()));
+  near_ties.Increment(verify_result.near_ties);
+  feature_bytes.Increment(
+      static_cast<double>(verify_result.features.num_bytes()));
 }
 
 void VerifierMetrics::CountRefusal(const std::string& rule,

@@ -13,21 +13,21 @@
 
 namespace espalier::verifier {
 
-// What a verifier exports. Made once, from a registry that outlives it.
+// The metrics of a verifier. Made once, from a registry that outlives it.
 struct VerifierMetrics {
   // One gauge for every point of `costs`.
   VerifierMetrics(prometheus::Registry& registry, const std::string& model,
                   absl::Span<const PassCost> costs);
 
-  // One observation of every stage that the round went through; a shared pass
-  // is observed by each of its rounds, in full (see VerifyTimings).
-  void ObserveRound(const Verdict& verdict);
-  // The walk stood in for a rule.
+  // Observes every stage of the round once. Each round of a shared pass
+  // observes the whole time of the pass (see VerifyTimings).
+  void ObserveRound(const VerifyResult& verify_result);
+  // The walk verified a round that `rule` did not support.
   void CountRefusal(const std::string& rule, const std::string& reason);
-  // Of a round that rules were compared in.
+  // Observes a round in which rules were compared.
   void ObserveRules(absl::Span<const RuleLength> lengths);
   void ObservePass(int64_t sessions, int64_t rows);
-  // REQUIRES: the row counts that it was made with.
+  // REQUIRES: the row counts given to the constructor.
   void SetPassCosts(absl::Span<const PassCost> costs);
 
   prometheus::Registry& registry;
@@ -40,6 +40,8 @@ struct VerifierMetrics {
   prometheus::Gauge& kv_usage_ratio;
   prometheus::Gauge& kv_tokens_used;
   prometheus::Gauge& kv_tokens_capacity;
+  prometheus::Gauge& sessions_without_room;
+  prometheus::Counter& preemptions;
   prometheus::Counter& near_ties;
   prometheus::Counter& feature_bytes;
   prometheus::Histogram& batch_size;

@@ -7,17 +7,19 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/feature_chunks.h"
+#include "common/spec/request_errors.h"
 
 namespace espalier::verifier {
 namespace {
 
 using Streams = ServerStreams<VerifyWire>;
 
-// The request, if the model can make sense of it.
+// The request, if it is valid for the model.
 absl::StatusOr<VerifyRequest> Read(const v1::VerifyTree& message,
                                    const VerifierInfo& info) {
   ASSIGN_OR_RETURN(VerifyRequest request, FromProto(message));
-  RETURN_IF_ERROR(CheckTokens(request.update.new_tokens, info.model));
+  RETURN_IF_ERROR(CheckTokens("new_tokens", request.update.new_tokens,
+                              info.model.vocab_size));
   RETURN_IF_ERROR(request.tree.Validate({.max_nodes = info.max_tree_nodes,
                                          .max_depth = info.max_tree_nodes,
                                          .vocab_size = info.model.vocab_size}));
@@ -31,25 +33,27 @@ void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
     reply(request.status());
     return;
   }
-  endpoint.Verify(
-      *std::move(request), absl::Now() + TimeBudget(message.verify()),
-      [reply = std::move(reply)](absl::StatusOr<Verdict> verdict) mutable {
-        if (!verdict.ok()) {
-          reply(verdict.status());
-          return;
-        }
-        v1::VerifyResponse response;
-        *response.mutable_verdict() = ToProto(*verdict);
-        reply(std::move(response),
-              ToParts<v1::VerifyResponse>(verdict->features));
-      });
+  endpoint.Verify(*std::move(request),
+                  absl::Now() + TimeBudget(message.verify()),
+                  [reply = std::move(reply)](
+                      absl::StatusOr<VerifyResult> verify_result) mutable {
+                    if (!verify_result.ok()) {
+                      reply(verify_result.status());
+                      return;
+                    }
+                    v1::VerifyResponse response;
+                    *response.mutable_verify_result() = ToProto(*verify_result);
+                    reply(std::move(response),
+                          ToParts<v1::VerifyResponse>(verify_result->features));
+                  });
 }
 
 }  // namespace
 
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
-                                 const VerifierInfo& info)
-    : streams_({.model = info.model,
+                                 const VerifierInfo& info, AccessToken token)
+    : streams_({.token = std::move(token),
+                .model = info.model,
                 .hello = ToProto(info),
                 .handle =
                     [&endpoint, info](
@@ -64,8 +68,8 @@ VerifierService::VerifierService(VerifyEndpoint& endpoint,
                     }}) {}
 
 grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>*
-VerifierService::Verify(grpc::CallbackServerContext* /*context*/) {
-  return streams_.Open();
+VerifierService::Verify(grpc::CallbackServerContext* context) {
+  return streams_.Open(*context);
 }
 
 }  // namespace espalier::verifier

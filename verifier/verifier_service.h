@@ -2,6 +2,7 @@
 #define ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
 
 #include "absl/time/time.h"
+#include "common/rpc/access_token.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
@@ -9,12 +10,13 @@
 
 namespace espalier::verifier {
 
-// Serves a VerifyEndpoint over gRPC. Checks what a message claims against
-// `info` before the endpoint sees it. Thread-safe. Outlives the grpc::Server;
-// the endpoint outlives the service.
+// Serves a VerifyEndpoint over gRPC. Checks each message against `info` before
+// the endpoint sees it. Serves clients that present `token`. Thread-safe.
+// Outlives the grpc::Server; the endpoint outlives the service.
 class VerifierService final : public v1::Verifier::CallbackService {
  public:
-  VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info);
+  VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info,
+                  AccessToken token = {});
 
   grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>* Verify(
       grpc::CallbackServerContext* context) override;

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/spec/prefix_hash.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 
 namespace espalier::verifier {
@@ -20,7 +21,7 @@ absl::Status CheckUpdate(const SequenceUpdate& update,
   const int64_t new_length = static_cast<int64_t>(update.new_tokens.size());
   // Subtracted, because the sum of hostile lengths could overflow.
   if (update.base_length > limits.max_context - new_length) {
-    return absl::InvalidArgumentError(
+    return absl::OutOfRangeError(
         absl::StrCat(update.base_length, " + ", new_length,
                      " committed tokens, max_context is ", limits.max_context));
   }
@@ -32,14 +33,8 @@ absl::Status CheckUpdate(const SequenceUpdate& update,
     return absl::InvalidArgumentError(
         "prefix_hash with base_length 0 is not the hash of no tokens");
   }
-  const auto bad = std::find_if(
-      update.new_tokens.begin(), update.new_tokens.end(),
-      [&](TokenId id) { return id < 0 || id >= limits.vocab_size; });
-  if (bad != update.new_tokens.end()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("new_tokens[", bad - update.new_tokens.begin(), "] is ",
-                     *bad, ", outside the vocabulary of ", limits.vocab_size));
-  }
+  RETURN_IF_ERROR(
+      CheckTokens("new_tokens", update.new_tokens, limits.vocab_size));
   return ValidateSamplingParams(update.sampling);
 }
 
@@ -91,6 +86,18 @@ absl::Status CheckRoot(absl::Span<const TokenId> held,
   return absl::InvalidArgumentError(
       absl::StrCat("draft tree: root token ", request.tree.tokens[0],
                    " is not the last committed token ", last));
+}
+
+bool AskTheSame(const VerifyRequest& a, const VerifyRequest& b) {
+  return a.update.base_length == b.update.base_length &&
+         a.update.prefix_hash == b.update.prefix_hash &&
+         a.update.new_tokens == b.update.new_tokens &&
+         a.update.sampling == b.update.sampling &&
+         a.tree.tokens == b.tree.tokens && a.tree.parents == b.tree.parents &&
+         a.tree.samples == b.tree.samples &&
+         a.tree.distributions == b.tree.distributions && a.rule == b.rule &&
+         a.features.taps == b.features.taps &&
+         a.features.first_position == b.features.first_position;
 }
 
 }  // namespace espalier::verifier

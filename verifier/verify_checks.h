@@ -1,4 +1,4 @@
-// What is checked of a request before it may touch a session.
+// Checks of a request before it may change a session.
 #ifndef ESPALIER_VERIFIER_VERIFY_CHECKS_H_
 #define ESPALIER_VERIFIER_VERIFY_CHECKS_H_
 
@@ -17,20 +17,25 @@ struct VerifyLimits {
   TargetShape shape;
 };
 
-// INVALID_ARGUMENT names the field and the limit.
+// INVALID_ARGUMENT names the field and the limit. OUT_OF_RANGE: more tokens
+// than a sequence may have.
 absl::Status CheckVerifyRequest(const VerifyRequest& request,
                                 const VerifyLimits& limits);
 
-// Whether the update continues what is held. FAILED_PRECONDITION with the
-// length from which to send again: all that is held if the update starts
-// behind it, 0 if the tokens differ.
+// Whether the update continues the held tokens. FAILED_PRECONDITION carries the
+// length from which to send again: the held length if the update starts after
+// it, 0 if the tokens differ.
 absl::Status CheckBase(absl::Span<const TokenId> held,
                        const SequenceUpdate& update);
 
-// INVALID_ARGUMENT: the tree does not hang on the last committed token.
-// REQUIRES: the request and its base passed the checks above.
+// INVALID_ARGUMENT: the tree's root is not the last committed token. REQUIRES:
+// the request and its base passed the checks above.
 absl::Status CheckRoot(absl::Span<const TokenId> held,
                        const VerifyRequest& request);
+
+// Whether two requests of one round have the same text, tree, sampling, rule
+// and features. Only then is one answered with the other's result.
+bool AskTheSame(const VerifyRequest& a, const VerifyRequest& b);
 
 }  // namespace espalier::verifier
 

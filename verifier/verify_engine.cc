@@ -6,13 +6,23 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/spec/stale_base.h"
+#include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {
 
-// The rule that stands for "auto".
-constexpr char kDefaultRule[] = "walk";
+// Tokens that a sequence is expected to add soon, if its limit allows. At least
+// this many are gained between two preemptions, which pays for recomputing the
+// K/V.
+constexpr int64_t kExpectedTokens = 256;
+
+// A session without a request for this long gives its K/V room to others: its
+// coordinator hangs, or the connection is lost.
+constexpr absl::Duration kDormantAfter = absl::Seconds(1);
+
+constexpr absl::Duration kLogRoomEvery = absl::Minutes(1);
 
 std::string RuleName(const VerifyRequest& request) {
   return request.rule == "auto" ? kDefaultRule : request.rule;
@@ -45,10 +55,25 @@ absl::Status CheckOptions(const VerifyEngine::Options& options,
   return absl::OkStatus();
 }
 
-// The first nodes are a tree too. Its laws hold only for all of it, and whether
-// they stay must not depend on how many draws were alike. REQUIRES: size >= 1.
+// The engine is idle after this long without a request. Longer than the time
+// between two rounds of a session, when drafters work.
+constexpr absl::Duration kRest = absl::Milliseconds(100);
+// Pause after an idle measurement, as a multiple of its duration.
+constexpr int kMeasurementPause = 4;
+
+// A root with its children.
+TokenTree StarOf(int64_t rows) {
+  TokenTree tree = TokenTree::RootOnly(0);
+  for (int64_t i = 1; i < rows; ++i) tree.Add(0, 0, 0);
+  return tree;
+}
+
+// Keeps the first `size` nodes, which are a valid tree. The distributions are
+// valid only for the whole tree, and whether they are kept must not depend on
+// how many draws gave the same token; so the number of samples decides.
+// REQUIRES: size >= 1.
 void CutTree(TokenTree& tree, int64_t size) {
-  if (std::ssize(tree.slots) >= size) tree.DropLaws();
+  if (std::ssize(tree.samples) >= size) tree.DropDistributions();
   if (tree.num_nodes() <= size) return;
   tree.tokens.resize(size);
   tree.parents.resize(size);
@@ -67,6 +92,11 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> VerifyEngine::Create(
   for (const std::string& name : rules.Names()) {
     ASSIGN_OR_RETURN(made[name], rules.Create(name));
   }
+  const auto takes_all = made.find(kDefaultRule);
+  if (takes_all == made.end() || takes_all->second->needs().sampling) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no rule \"", kDefaultRule, "\" that decides at every temperature"));
+  }
   return std::unique_ptr<VerifyEngine>(
       new VerifyEngine(options, std::move(model), std::move(executor),
                        std::move(made), metrics));
@@ -81,17 +111,24 @@ VerifyEngine::VerifyEngine(const Options& options,
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
-      costs_(options.pass_costs),
+      costs_(options.pass_costs,
+             std::min({options.max_batch_rows, model_->info().max_rows,
+                       model_->info().max_context})),
       executor_(std::move(executor)) {
   const ModelInfo& target = model_->info();
   published_costs_ = costs_.points();
   info_.model = options.identity;
   info_.model.vocab_size = target.config.vocab_size;
-  info_.site = options.site;
+  info_.model.weights_fingerprint = target.fingerprint;
+  info_.cpu_group = options.cpu_group;
   info_.epoch = options.epoch;
   info_.max_context = target.max_context;
   info_.max_tree_nodes = std::min(options.max_tree_nodes, target.max_rows - 1);
-  for (const auto& [name, rule] : rules_) info_.rules.push_back(name);
+  for (const auto& [name, rule] : rules_) {
+    info_.rules.push_back(name);
+    if (!rule->needs().draft_distributions) continue;
+    info_.distribution_rules.push_back(name);
+  }
   info_.eos_token_ids = target.config.eos_ids;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
@@ -106,6 +143,7 @@ VerifyEngine::VerifyEngine(const Options& options,
   executor_->Post([this] {
     UpdateGauges();
     DropIdleSessions();
+    PostMeasurement(kRest);
   });
 }
 
@@ -126,7 +164,7 @@ VerifierInfo VerifyEngine::info() const {
 }
 
 void VerifyEngine::Verify(VerifyRequest request, absl::Time deadline,
-                          Done<Verdict> done) {
+                          Done<VerifyResult> done) {
   auto job = std::make_unique<Job>(Job{.request = std::move(request),
                                        .deadline = deadline,
                                        .done = std::move(done),
@@ -141,31 +179,39 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   });
 }
 
-// Cheap, so that all that has arrived is admitted before the next pass, and an
-// EndSequence that follows its Verify comes in time to save that.
+// Cheap, so that all requests that have arrived are admitted before the next
+// pass, and an EndSequence right after its Verify saves that pass.
 void VerifyEngine::Admit(std::unique_ptr<Job> job) {
+  last_request_ = executor_->Now();
+  PostMeasurement(kRest);
   const SequenceUpdate& update = job->request.update;
   const SequenceId id = update.sequence;
   auto found = sessions_.find(id);
   Session* session = found == sessions_.end() ? nullptr : found->second.get();
-  if (session != nullptr && session->last_verdict &&
-      session->last_verdict->round == update.round) {
-    std::move(job->done)(*session->last_verdict);
-    return;
-  }
+  if (session != nullptr && Repeat(*job, *session)) return;
   if (absl::Status status = CheckAdmission(*job, session); !status.ok()) {
     std::move(job->done)(std::move(status));
     return;
   }
   if (session == nullptr) {
+    if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
+      std::move(job->done)(std::move(room));
+      return;
+    }
     session =
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
+    session->age = next_age_++;
     session->cache = model_->NewSequence();
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));
+  session->asked = job->request;
+  if (session->answered != absl::InfinitePast()) {
+    session->return_time.Observe(job->waiting_since - session->answered);
+    session->answered = absl::InfinitePast();
+  }
   ApplyUpdate(job->request, *session);
-  // Near the end of the context the tree's last nodes may not fit.
+  // Near the end of the context, the last nodes of the tree may not fit.
   CutTree(job->request.tree,
           info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
   ChooseRule(*job);
@@ -173,6 +219,29 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   session->job = std::move(job);
   session->job->ticket = next_ticket_++;
   PostTurn();
+}
+
+bool VerifyEngine::Repeat(Job& job, Session& session) {
+  const bool same = AskTheSame(session.asked, job.request);
+  const uint64_t round = job.request.update.round;
+  if (session.last_verify_result &&
+      session.last_verify_result->round == round) {
+    if (same) {
+      std::move(job.done)(*session.last_verify_result);
+    } else {
+      std::move(job.done)(absl::InvalidArgumentError(absl::StrCat(
+          "round ", round, " was answered for another text or tree")));
+    }
+    return true;
+  }
+  if (session.job == nullptr || !same ||
+      session.job->request.update.round != round) {
+    return false;
+  }
+  std::swap(session.job->done, job.done);
+  session.job->deadline = job.deadline;
+  std::move(job.done)(absl::CancelledError("the sequence was asked for again"));
+  return true;
 }
 
 absl::Status VerifyEngine::CheckAdmission(const Job& job,
@@ -189,35 +258,63 @@ absl::Status VerifyEngine::CheckAdmission(const Job& job,
   if (session != nullptr) held = session->tokens;
   RETURN_IF_ERROR(CheckBase(held, update));
   RETURN_IF_ERROR(CheckRoot(held, job.request));
-  if (session == nullptr) {
-    if (static_cast<int64_t>(sessions_.size()) < options_.max_sessions) {
-      return absl::OkStatus();
-    }
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "all ", options_.max_sessions, " sessions of the verifier are open"));
-  }
-  if (session->last_verdict && update.round < session->last_verdict->round) {
+  if (session == nullptr) return absl::OkStatus();
+  if (session->last_verify_result &&
+      update.round < session->last_verify_result->round) {
     return absl::InvalidArgumentError(
         absl::StrCat("round ", update.round, " is over: round ",
-                     session->last_verdict->round, " was answered"));
+                     session->last_verify_result->round, " was answered"));
   }
   return absl::OkStatus();
 }
 
-// The rule that was asked for, or the walk where that is not for this request:
-// settled before anything is computed or drawn.
+// When all sessions are open, the coordinator with the most sessions loses one
+// to a coordinator with fewer: its least recently used session without a
+// request. So no coordinator can occupy all of them. The coordinator sends the
+// lost session's tokens again.
+absl::Status VerifyEngine::MakeRoom(uint64_t epoch) {
+  if (static_cast<int64_t>(sessions_.size()) < options_.max_sessions) {
+    return absl::OkStatus();
+  }
+  absl::flat_hash_map<uint64_t, int64_t> held;  // sessions by epoch
+  for (const auto& [id, session] : sessions_) ++held[id.coordinator_epoch];
+  const int64_t own = held[epoch];
+  const auto most = std::max_element(
+      held.begin(), held.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::optional<SequenceId> oldest;
+  absl::Time oldest_use = absl::InfiniteFuture();
+  for (const auto& [id, session] : sessions_) {
+    if (id.coordinator_epoch == most->first && session->job == nullptr &&
+        session->last_used < oldest_use) {
+      oldest = id;
+      oldest_use = session->last_used;
+    }
+  }
+  if (most->second <= own + 1 || !oldest) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", options_.max_sessions, " sessions of the verifier are open"));
+  }
+  Drop(*oldest, absl::CancelledError("others need the room"));
+  return absl::OkStatus();
+}
+
+// The requested rule, or the default rule if that does not support this
+// request. Decided before anything is computed or sampled.
 void VerifyEngine::ChooseRule(Job& job) const {
   job.rule = &*rules_.find(RuleName(job.request));
-  if (job.rule->first == kDefaultRule) return;
-  job.refusal = job.request.update.sampling.greedy()
+  VerificationRule& rule = *job.rule->second;
+  const bool greedy = job.request.update.sampling.greedy();
+  job.refusal = greedy && rule.needs().sampling
                     ? "greedy"
-                    : job.rule->second->Refusal(job.request.tree);
+                    : rule.UnsupportedReason(job.request.tree);
   if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
 }
 
-// Every so many rounds, whatever was drawn in them.
+// Selects rounds at a fixed rate, independently of what was sampled in them.
 void VerifyEngine::ChooseComparison(Job& job) {
-  if (job.request.update.sampling.greedy() || !job.request.tree.claims_laws()) {
+  if (job.request.update.sampling.greedy() ||
+      !job.request.tree.claims_distributions()) {
     return;
   }
   comparisons_due_ += options_.compared_rounds;
@@ -225,7 +322,7 @@ void VerifyEngine::ChooseComparison(Job& job) {
   if (job.compared) comparisons_due_ -= 1;
 }
 
-// Leaves the K/V of every token that stays the same, but not of the root.
+// Keeps the K/V of all unchanged tokens except the root.
 void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   std::vector<TokenId>& tokens = session.tokens;
   const std::vector<TokenId>& added = request.update.new_tokens;
@@ -240,11 +337,14 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   if (model_->Length(session.cache) > keep) {
     model_->Truncate(session.cache, keep);
   }
+  session.max_length = request.max_length > 0
+                           ? std::min(request.max_length, info_.max_context)
+                           : info_.max_context;
   WantFeatures(request.features, session);
   session.last_used = executor_->Now();
 }
 
-// Goes on with what earlier requests without a verdict have left.
+// Continues the features that earlier requests without a result have collected.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
   const int64_t cached = model_->Length(session.cache);
@@ -259,49 +359,162 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
   session.taps = wanted.taps;
 }
 
-// Behind all that has arrived, so that it is admitted and can join.
+// Posted after all requests that have arrived, so that they are admitted and
+// can join the pass.
 void VerifyEngine::PostTurn() {
   if (turn_is_posted_) return;
   turn_is_posted_ = true;
   executor_->Post([this] { TakeTurn(); });
 }
 
+void VerifyEngine::PostTurnAt(absl::Time when) {
+  if (turn_at_ <= when) return;
+  turn_at_ = when;
+  executor_->PostAt(when, [this, when] {
+    if (turn_at_ != when) return;  // replaced by an earlier one
+    turn_at_ = absl::InfiniteFuture();
+    PostTurn();
+  });
+}
+
 void VerifyEngine::TakeTurn() {
   turn_is_posted_ = false;
   if (stopping_) return;
-  const std::vector<Session*> waiting = TakeWaiting();
+  AnswerLate();
+  const std::vector<Session*> running = TakeRoom();
+  if (const absl::Duration wait = CompanyWait(running);
+      wait > absl::ZeroDuration()) {
+    PostTurnAt(executor_->Now() + wait);
+    return;
+  }
   std::vector<PassWork> work;
-  for (const Session* session : waiting) {
+  for (const Session* session : running) {
     work.push_back(RemainingWork(*session));
   }
   std::vector<Member> members;
   for (const PassShare& share : PlanPass(work, pass_limits_)) {
-    members.push_back({waiting[share.request], share});
+    members.push_back({running[share.request], share});
   }
   if (!members.empty()) RunPass(members);
-  const auto waits = [](const Session* s) { return s->job != nullptr; };
-  if (std::any_of(waiting.begin(), waiting.end(), waits)) PostTurn();
+  if (!WithRequests().empty()) {
+    if (members.empty()) {
+      PostTurnAt(WhenRoomMayCome());
+    } else {
+      PostTurn();
+    }
+  }
   UpdateGauges();
 }
 
-// The sessions whose requests wait, oldest first. Answers those that are late.
-std::vector<VerifyEngine::Session*> VerifyEngine::TakeWaiting() {
+void VerifyEngine::AnswerLate() {
   const absl::Time now = executor_->Now();
-  std::vector<Session*> waiting;
-  for (auto& [id, session] : sessions_) {
-    if (session->job == nullptr) continue;
-    if (now >= session->job->deadline) {
-      session->last_used = now;
-      Answer(*session, absl::DeadlineExceededError(
-                           "the deadline passed while the request waited"));
-    } else {
-      waiting.push_back(session.get());
-    }
+  for (Session* session : WithRequests()) {
+    if (now < session->job->deadline) continue;
+    session->last_used = now;
+    Answer(*session, absl::DeadlineExceededError(
+                         "the deadline passed while the request waited"));
   }
-  std::sort(waiting.begin(), waiting.end(), [](Session* a, Session* b) {
+}
+
+std::vector<VerifyEngine::Session*> VerifyEngine::WithRequests() const {
+  std::vector<Session*> waiting;
+  for (const auto& [id, session] : sessions_) {
+    if (session->job != nullptr) waiting.push_back(session.get());
+  }
+  return waiting;
+}
+
+// The sessions with a waiting request and K/V room for its next pass, in the
+// order of the requests. Preempts other sessions where needed.
+std::vector<VerifyEngine::Session*> VerifyEngine::TakeRoom() {
+  std::vector<Session*> by_age;
+  for (const auto& [id, session] : sessions_) by_age.push_back(session.get());
+  std::sort(by_age.begin(), by_age.end(),
+            [](Session* a, Session* b) { return a->age < b->age; });
+  std::vector<RoomClaim> claims;
+  for (const Session* session : by_age) claims.push_back(ClaimOf(*session));
+  const KvUsage kv = model_->kv_usage();
+  const RoomPlan plan =
+      PlanRoom(claims, kv.total_tokens, kv.total_tokens - kv.used_tokens);
+
+  for (size_t i : plan.admitted) by_age[i]->admitted = true;
+  for (size_t i : plan.preempted) Preempt(*by_age[i]);
+  std::vector<Session*> running;
+  for (size_t i : plan.runs) running.push_back(by_age[i]);
+  std::sort(running.begin(), running.end(), [](Session* a, Session* b) {
     return a->job->ticket < b->job->ticket;
   });
-  return waiting;
+  return running;
+}
+
+RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
+  const ModelInfo& model = model_->info();
+  RoomClaim claim = {.held = model_->HeldRoom(session.cache),
+                     .waits = session.job != nullptr,
+                     .admitted = session.admitted};
+  const int64_t length = static_cast<int64_t>(session.tokens.size());
+  int64_t expected = std::min(length + kExpectedTokens, session.max_length);
+  if (claim.waits) {
+    const PassWork work = RemainingWork(session);
+    const int64_t rows = work.prompt_rows + work.tree_rows;
+    const int64_t cached = model_->Length(session.cache);
+    claim.next =
+        model.RoomFor(cached + std::min(rows, std::max(pass_limits_.batch_rows,
+                                                       work.tree_rows)));
+    expected = std::max(expected, cached + rows);
+  } else {
+    claim.dormant = executor_->Now() - session.last_used >= kDormantAfter;
+  }
+  claim.expected = model.RoomFor(std::min(expected, model.max_context));
+  return claim;
+}
+
+void VerifyEngine::Preempt(Session& session) {
+  const absl::Time now = executor_->Now();
+  if (now - room_was_short_ >= kLogRoomEvery) {
+    room_was_short_ = now;
+    LogWarning(
+        absl::StrCat("the K/V pool of ", model_->kv_usage().total_tokens,
+                     " tokens is short: a sequence of ", session.tokens.size(),
+                     " gives way to an older one and is computed again later; ",
+                     sessions_.size(), " are open"));
+  }
+  metrics_.preemptions.Increment();
+  model_->Release(session.cache);
+  session.cache = model_->NewSequence();
+  session.admitted = false;
+}
+
+// When room may become free without a further request: when a deadline passes,
+// or a session becomes dormant.
+absl::Time VerifyEngine::WhenRoomMayCome() const {
+  absl::Time when = executor_->Now() + kDormantAfter;
+  for (const Session* session : WithRequests()) {
+    when = std::min(when, session->job->deadline);
+  }
+  return when;
+}
+
+// How long a pass for `waiting` should wait for the sessions that are between
+// two rounds.
+absl::Duration VerifyEngine::CompanyWait(
+    absl::Span<Session* const> waiting) const {
+  if (waiting.empty()) return absl::ZeroDuration();
+  int64_t rows = 0;
+  for (const Session* session : waiting) {
+    const PassWork work = RemainingWork(*session);
+    if (work.prompt_rows > 0) return absl::ZeroDuration();
+    rows += work.tree_rows;
+  }
+  const absl::Time now = executor_->Now();
+  std::vector<AwaitedCompany> awaited;
+  for (const auto& [id, session] : sessions_) {
+    const absl::Time due = session->answered + session->return_time.expected();
+    if (session->job != nullptr || due <= now) continue;
+    awaited.push_back({.due = due - now, .rows = session->answered_rows});
+  }
+  return WaitForCompany(rows, std::move(awaited), costs_.points(),
+                        options_.max_batch_rows);
 }
 
 PassWork VerifyEngine::RemainingWork(const Session& session) const {
@@ -331,12 +544,14 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   return part;
 }
 
-// After a failure each member runs alone, so that it hits only who caused it.
+// After a failure each member runs alone, so that only the one that caused it
+// fails.
 void VerifyEngine::RunPass(absl::Span<const Member> members) {
   std::vector<TargetPass::Part> parts;
   for (const Member& member : members) {
     parts.push_back(PartOf(*member.session, member.share));
   }
+  MeasureBefore(parts);
   const auto output = target_pass_.Forward(std::move(parts));
   if (output.ok()) {
     ObservePass(*output);
@@ -355,13 +570,71 @@ void VerifyEngine::ObservePass(const TargetPass::Output& output) {
                        output.rows());
   if (!output.is_trees_only()) return;
   costs_.Observe(output.rows(), output.end - output.begin);
+  PublishCosts();
+}
+
+void VerifyEngine::PublishCosts() {
   metrics_.SetPassCosts(costs_.points());
   MutexLock lock(&published_mutex_);
   published_costs_ = costs_.points();
 }
 
-// Commits what the pass computed for one session, and shares out its time as
-// VerifyTimings says.
+// Times a pass on a scratch sequence. Only the number of its rows matters.
+// Unset: the pass failed, for example because the K/V pool is full.
+std::optional<absl::Duration> VerifyEngine::TimePass(int64_t rows) {
+  const TokenTree star = StarOf(rows);
+  const SamplingParams greedy;
+  const CacheId scratch = model_->NewSequence();
+  const auto output =
+      target_pass_.Forward({{.cache = scratch,
+                             .tree = &star,
+                             .sampling = &greedy,
+                             .rule = rules_.at(kDefaultRule).get()}});
+  model_->Release(scratch);
+  if (!output.ok()) return std::nullopt;
+  return output->end - output->begin;
+}
+
+// Runs seldom, as the sessions of the pass wait for it.
+void VerifyEngine::MeasureBefore(absl::Span<const TargetPass::Part> parts) {
+  int64_t rows = 0;
+  for (const TargetPass::Part& part : parts) {
+    if (!part.prompt.empty()) return;
+    rows += part.rows();
+  }
+  const std::optional<int64_t> measured = costs_.RowsBefore(rows);
+  if (!measured) return;
+  const auto time = TimePass(*measured);
+  if (time) costs_.ObserveBefore(*measured, *time);
+}
+
+void VerifyEngine::PostMeasurement(absl::Duration pause) {
+  if (measurement_is_posted_ || !costs_.RowsAtRest()) return;
+  measurement_is_posted_ = true;
+  executor_->PostAt(executor_->Now() + pause, [this] {
+    measurement_is_posted_ = false;
+    MeasureAtRest();
+  });
+}
+
+// Runs one pass at a time, so a request that arrives meanwhile waits for at
+// most one.
+void VerifyEngine::MeasureAtRest() {
+  const std::optional<int64_t> rows = costs_.RowsAtRest();
+  if (stopping_ || !rows) return;
+  if (executor_->Now() < last_request_ + kRest) {
+    PostMeasurement(kRest);
+    return;
+  }
+  const auto time = TimePass(*rows);
+  if (!time) return;  // the next request triggers another try
+  costs_.Observe(*rows, *time);
+  PublishCosts();
+  PostMeasurement(kMeasurementPause * *time);
+}
+
+// Commits the results of the pass for one session, and attributes the time of
+// the pass as VerifyTimings describes.
 void VerifyEngine::FinishPart(Session& session,
                               const TargetPass::Output& output, size_t index) {
   Job& job = *session.job;
@@ -385,39 +658,43 @@ void VerifyEngine::FinishPart(Session& session,
   }
 }
 
-absl::StatusOr<Verdict> VerifyEngine::DecideRound(
+absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
     Session& session, const TargetPass::Output& output, size_t part) {
   Job& job = *session.job;
   job.timings.queue += executor_->Now() - job.waiting_since;
   if (job.compared) CompareRules(output, part);
-  ASSIGN_OR_RETURN(Verdict verdict, target_pass_.CommitTree(output, part));
-  verdict.round = job.request.update.round;
-  verdict.rule = job.rule->first;
-  verdict.timings.queue = job.timings.queue;
-  verdict.timings.prefill = job.timings.prefill;
-  verdict.timings.forward = job.timings.forward;
-  verdict.pass_costs = costs_.points();
-  verdict.features = std::exchange(session.features, {});
-  session.tokens.insert(session.tokens.end(), verdict.tokens.begin(),
-                        verdict.tokens.end());
-  session.last_verdict = verdict;
-  metrics_.ObserveRound(verdict);
+  ASSIGN_OR_RETURN(VerifyResult verify_result,
+                   target_pass_.CommitTree(output, part));
+  verify_result.round = job.request.update.round;
+  verify_result.rule = job.rule->first;
+  verify_result.timings.queue = job.timings.queue;
+  verify_result.timings.prefill = job.timings.prefill;
+  verify_result.timings.forward = job.timings.forward;
+  verify_result.pass_costs = costs_.points();
+  verify_result.features = std::exchange(session.features, {});
+  session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
+                        verify_result.tokens.end());
+  session.last_verify_result = verify_result;
+  session.answered = executor_->Now();
+  session.answered_rows = job.request.tree.num_nodes();
+  metrics_.ObserveRound(verify_result);
   if (!job.refusal.empty()) {
     metrics_.CountRefusal(job.request.rule, std::string(job.refusal));
   }
-  return verdict;
+  return verify_result;
 }
 
-// A failure shows when the round is decided.
+// A failure is reported when the round is decided.
 void VerifyEngine::CompareRules(const TargetPass::Output& output, size_t part) {
   const auto lengths = target_pass_.Compare(output, part, comparison_);
   if (lengths.ok()) metrics_.ObserveRules(*lengths);
 }
 
 // Answers the session's request, if there is one.
-void VerifyEngine::Answer(Session& session, absl::StatusOr<Verdict> verdict) {
+void VerifyEngine::Answer(Session& session,
+                          absl::StatusOr<VerifyResult> verify_result) {
   const std::unique_ptr<Job> job = std::move(session.job);
-  if (job != nullptr) std::move(job->done)(std::move(verdict));
+  if (job != nullptr) std::move(job->done)(std::move(verify_result));
 }
 
 void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
@@ -426,6 +703,7 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   Answer(*found->second, reason);
   model_->Release(found->second->cache);
   sessions_.erase(found);
+  PostTurn();  // others may be waiting for its room
   UpdateGauges();
 }
 
@@ -445,6 +723,10 @@ void VerifyEngine::DropIdleSessions() {
 
 void VerifyEngine::UpdateGauges() {
   const KvUsage kv = model_->kv_usage();
+  const auto waiting = WithRequests();
+  metrics_.sessions_without_room.Set(static_cast<double>(
+      std::count_if(waiting.begin(), waiting.end(),
+                    [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
   metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));

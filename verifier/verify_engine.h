@@ -19,8 +19,10 @@
 #include "common/base/registry.h"
 #include "common/model/language_model.h"
 #include "common/spec/endpoints.h"
-#include "verifier/cost_table.h"
+#include "verifier/cost_upkeep.h"
+#include "verifier/pass_company.h"
 #include "verifier/plan_pass.h"
+#include "verifier/plan_room.h"
 #include "verifier/target_pass.h"
 #include "verifier/verification_rule.h"
 #include "verifier/verifier_metrics.h"
@@ -29,31 +31,44 @@
 namespace espalier::verifier {
 
 // The local verifier: sessions with their K/V, the target model, the rules.
-// Owns all of them and the executor, on whose thread all state lives and the
-// model runs; any thread may call the endpoint's methods, which only post.
+// Owns all of them and the executor. All state is used, and the model runs, on
+// the executor's thread. Any thread may call the endpoint's methods, which only
+// post.
 //
-// A turn is one forward pass that all requests share that wait when the engine
-// gets to it: trees, and chunks of prompts, so that a long prompt does not hold
-// up the rounds of other sessions (see plan_pass.h). A request waits for no
-// company. Features are taken along in the same passes, for the requests that
-// want them; a session holds those of its last verdict, for a repeated request,
-// so after a prompt as many as the prompt has tokens. Where the model's bits do
-// not depend on who shares a pass (see its class), neither do the verdicts.
+// A turn is one forward pass shared by the requests that are waiting when it
+// starts. It runs trees and chunks of prompts, so that a long prompt does not
+// delay the rounds of other sessions (see plan_pass.h). A request waits for
+// others only if they are expected soon and sharing a pass is cheaper (see
+// pass_company.h). The same passes compute features for the requests that want
+// them. A session keeps the features of its last result for a repeated request;
+// after a prompt these are as many as the prompt has tokens. If the model's
+// logits do not depend on which sequences share a pass (see its class), neither
+// do the results.
+//
+// No request is refused for lack of K/V room: requests wait for it, and younger
+// sessions are preempted for older ones (plan_room.h). A preempted session
+// keeps its tokens, from which its K/V is recomputed, so its text does not
+// change.
+//
+// While the engine is idle, and occasionally before a pass, it runs a measuring
+// pass for no session, so that the pass costs stay accurate (see
+// cost_upkeep.h).
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
     ModelIdentity identity;  // vocab_size is taken from the model
-    uint64_t site = 0;       // see VerifierInfo
-    uint64_t epoch = 0;      // random, drawn by the caller at start
+    uint64_t cpu_group = 0;  // see VerifierInfo
+    uint64_t epoch = 0;      // random, sampled by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less
     // Of all sessions in one pass; a single tree may exceed it.
     int64_t max_batch_rows = 64;
-    // After so long without a request its coordinator is taken for dead.
+    // After this long without a request, a session's coordinator is assumed
+    // dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
-    // Share of the rounds with drawn trees, 0 to 1, in which it is worked out
-    // what other rules would accept. Changes no text.
+    // Share of the rounds with sampled trees, 0 to 1, for which the engine
+    // computes what other rules would accept. Does not change the text.
     double compared_rounds = 0;
   };
 
@@ -64,17 +79,19 @@ class VerifyEngine final : public VerifyEndpoint {
       std::unique_ptr<Executor> executor,
       const Registry<VerificationRule>& rules, prometheus::Registry& metrics);
 
-  // Waits for the pass that runs; answers all other requests UNAVAILABLE.
+  // Waits for the running pass; answers all other requests UNAVAILABLE.
   ~VerifyEngine() override;
 
-  // Further errors: CANCELLED: the sequence was ended, or the same sequence was
-  // asked for again, before the pass; DEADLINE_EXCEEDED: so was `deadline`
-  // reached; INTERNAL: the model failed, this request only.
+  // A repeated request replaces the waiting one. Further errors: CANCELLED: the
+  // sequence was ended or requested again before the pass; INVALID_ARGUMENT:
+  // the round was already answered for another text or tree; DEADLINE_EXCEEDED:
+  // `deadline` passed before the pass; INTERNAL: the model failed on this
+  // request.
   void Verify(VerifyRequest request, absl::Time deadline,
-              Done<Verdict> done) override;
+              Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
 
-  // With pass_costs as of now.
+  // With the current pass_costs.
   VerifierInfo info() const;
 
  private:
@@ -83,25 +100,35 @@ class VerifyEngine final : public VerifyEndpoint {
   struct Job {  // a request without an answer
     VerifyRequest request;
     absl::Time deadline;
-    Done<Verdict> done;
+    Done<VerifyResult> done;
     absl::Time waiting_since;
-    VerifyTimings timings;  // of the turns it had
-    uint64_t ticket = 0;    // its place in the queue: lowest first
+    VerifyTimings timings;  // of its turns so far
+    uint64_t ticket = 0;    // place in the queue, lowest first
     const Rules::value_type* rule = nullptr;  // that is applied
-    // Why that is not the rule that was asked for; empty: it is.
+    // Why that is not the requested rule; empty: it is.
     absl::string_view refusal;
     bool compared = false;  // see Options::compared_rounds
   };
   struct Session {
-    CacheId cache = 0;            // K/V of tokens but the last, or fewer
+    uint64_t age = 0;             // lowest first
+    CacheId cache = 0;            // K/V of all tokens but the last, or fewer
+    bool admitted = false;        // to the K/V pool
     std::vector<TokenId> tokens;  // committed
+    int64_t max_length = 0;       // that `tokens` may reach
     std::unique_ptr<Job> job;     // at most one
-    std::optional<Verdict> last_verdict;
-    // Wanted by the last request, and what was cached since the last verdict:
-    // up to the end of what is cached, or not begun.
+    VerifyRequest asked;          // the last admitted request, unchanged
+    std::optional<VerifyResult> last_verify_result;
+    // `taps` are those of the last request. `features` are of the positions
+    // cached since the last result, up to the last position cached since then,
+    // or not begun.
     std::vector<int32_t> taps;
     FeatureRows features;
     absl::Time last_used;
+    // When the last result was sent, until the next request; InfinitePast:
+    // there is none.
+    absl::Time answered = absl::InfinitePast();
+    int64_t answered_rows = 0;
+    ReturnTime return_time;
   };
   struct Member {  // of a pass
     Session* session = nullptr;
@@ -114,25 +141,41 @@ class VerifyEngine final : public VerifyEndpoint {
 
   // Everything below runs on the executor.
   void Admit(std::unique_ptr<Job> job);
+  // Handles a job that repeats a waiting or an answered request. Returns
+  // whether it does.
+  bool Repeat(Job& job, Session& session);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
+  absl::Status MakeRoom(uint64_t epoch);
   void ChooseRule(Job& job) const;
   void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   void PostTurn();
+  void PostTurnAt(absl::Time when);
   void TakeTurn();
-  std::vector<Session*> TakeWaiting();
+  void AnswerLate();
+  std::vector<Session*> WithRequests() const;
+  std::vector<Session*> TakeRoom();
+  RoomClaim ClaimOf(const Session& session) const;
+  void Preempt(Session& session);
+  absl::Time WhenRoomMayCome() const;
+  absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;
   TargetPass::Part PartOf(Session& session, const PassShare& share) const;
   void RunPass(absl::Span<const Member> members);
   void ObservePass(const TargetPass::Output& output);
+  void PublishCosts();
+  std::optional<absl::Duration> TimePass(int64_t rows);
+  void MeasureBefore(absl::Span<const TargetPass::Part> parts);
+  void PostMeasurement(absl::Duration pause);
+  void MeasureAtRest();
   void FinishPart(Session& session, const TargetPass::Output& output,
                   size_t part);
-  absl::StatusOr<Verdict> DecideRound(Session& session,
-                                      const TargetPass::Output& output,
-                                      size_t part);
+  absl::StatusOr<VerifyResult> DecideRound(Session& session,
+                                           const TargetPass::Output& output,
+                                           size_t part);
   void CompareRules(const TargetPass::Output& output, size_t part);
-  void Answer(Session& session, absl::StatusOr<Verdict> verdict);
+  void Answer(Session& session, absl::StatusOr<VerifyResult> verify_result);
   void Drop(SequenceId id, const absl::Status& reason);
   void DropIdleSessions();
   void UpdateGauges();
@@ -150,13 +193,19 @@ class VerifyEngine final : public VerifyEndpoint {
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
+  uint64_t next_age_ = 1;
   uint64_t next_ticket_ = 1;
   bool turn_is_posted_ = false;
-  CostTable costs_;
+  absl::Time turn_at_ = absl::InfiniteFuture();       // posted for later
+  absl::Time room_was_short_ = absl::InfinitePast();  // when that was logged
+  CostUpkeep costs_;
+  bool measurement_is_posted_ = false;
+  absl::Time last_request_;
   RuleComparison comparison_;
   double comparisons_due_ = 0;
 
-  std::unique_ptr<Executor> executor_;  // last: dies first, its tasks use all
+  std::unique_ptr<Executor>
+      executor_;  // last member: destroyed first, its tasks use the others
 };
 
 }  // namespace espalier::verifier

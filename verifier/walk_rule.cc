@@ -10,15 +10,16 @@
 namespace espalier::verifier {
 namespace {
 
-// Children of any node of `twins` that carry `token`, ascending. Children come
-// after their parents, so the scan starts behind the first twin.
+// Children of any node of `duplicates` that carry `token`, ascending. Children
+// come after their parents, so the scan starts after the first duplicate.
 std::vector<int32_t> ChildrenWith(const TokenTree& tree,
-                                  const std::vector<int32_t>& twins,
+                                  const std::vector<int32_t>& duplicates,
                                   TokenId token) {
   std::vector<int32_t> children;
-  for (int32_t i = twins.front() + 1; i < tree.num_nodes(); ++i) {
+  for (int32_t i = duplicates.front() + 1; i < tree.num_nodes(); ++i) {
     if (tree.tokens[i] == token &&
-        std::binary_search(twins.begin(), twins.end(), tree.parents[i])) {
+        std::binary_search(duplicates.begin(), duplicates.end(),
+                           tree.parents[i])) {
       children.push_back(i);
     }
   }
@@ -27,21 +28,24 @@ std::vector<int32_t> ChildrenWith(const TokenTree& tree,
 
 class WalkRule final : public VerificationRule {
  public:
-  LawUse law_use() const override { return LawUse::kOneDraw; }
+  RuleNeeds needs() const override { return {.logits = LogitNeed::kOneSample}; }
 
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
-                                    int64_t first_position, TargetLaws& laws,
-                                    Chooser& chooser) override {
-    // All nodes that spell the emitted tokens. Siblings may repeat a token, and
-    // any of the twins may be the one whose subtree goes on.
-    std::vector<int32_t> twins = {0};
+                                    int64_t first_position,
+                                    TargetDistributions& distributions,
+                                    TokenSampler& sampler) override {
+    // All nodes whose path is the emitted tokens. Siblings may have the same
+    // token, and the next token may be in the subtree of any of them.
+    std::vector<int32_t> duplicates = {0};
     for (int64_t position = first_position;; ++position) {
-      const int32_t node = twins.front();  // equal paths, equal laws
-      ASSIGN_OR_RETURN(const TargetLaw law, laws.LawAt(node));
-      const TokenId token = chooser.Draw(position, law);
-      std::vector<int32_t> next = ChildrenWith(tree, twins, token);
+      const int32_t node =
+          duplicates.front();  // equal paths, equal distributions
+      ASSIGN_OR_RETURN(const TargetDistribution distribution,
+                       distributions.DistributionAt(node));
+      const TokenId token = sampler.SampleToken(position, distribution);
+      std::vector<int32_t> next = ChildrenWith(tree, duplicates, token);
       if (next.empty()) return Acceptance{tree.PathTo(node), token};
-      twins = std::move(next);
+      duplicates = std::move(next);
     }
   }
 };

@@ -31,6 +31,22 @@ inline float F16ToFloat(uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
 }
 
+// Rounds to nearest, ties to even. A NaN stays one.
+inline uint16_t FloatToF16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t size = bits & 0x7FFFFFFF;
+  const uint16_t sign = (bits >> 16) & 0x8000;
+  if (size > 0x7F800000) return sign | 0x7E00;
+  if (size >= 0x477FF000) return sign | 0x7C00;  // 65520 and above
+  if (size < 0x38800000) {  // below 2^-14: a multiple of 2^-24
+    // The sum has no room for less.
+    const float sum = std::bit_cast<float>(size) + 0.5f;
+    return sign | (std::bit_cast<uint32_t>(sum) - 0x3F000000);
+  }
+  const uint32_t even = (size >> 13) & 1;
+  return sign | ((size - 0x38000000 + 0xFFF + even) >> 13);
+}
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_BASE_BF16_H_

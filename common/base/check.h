@@ -1,5 +1,5 @@
-// ESPALIER_CHECK for broken invariants of our own code. What a request, a file
-// or a peer can cause is an absl::Status instead.
+// ESPALIER_CHECK is for broken invariants of our own code. Errors that a
+// request, a file or a peer can cause are an absl::Status instead.
 #ifndef ESPALIER_COMMON_BASE_CHECK_H_
 #define ESPALIER_COMMON_BASE_CHECK_H_
 

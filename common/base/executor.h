@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COMMON_BASE_EXECUTOR_H_
 #define ESPALIER_COMMON_BASE_EXECUTOR_H_
 
+#include <compare>
+#include <cstdint>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -16,11 +18,24 @@ class Executor {
 
   virtual ~Executor() = default;
   virtual void Post(Task task) = 0;
-  // The same, or runs it on the caller's thread where nothing else runs or is
-  // due, which saves waking another. Not under a lock that a task may take.
+  // As Post, but if no other task runs or is due, the task may run on the
+  // caller's thread, which saves waking another. REQUIRES: the caller holds no
+  // lock that a task may take.
   virtual void Dispatch(Task task) { Post(std::move(task)); }
-  virtual void PostAt(absl::Time when, Task task) = 0;
-  virtual absl::Time Now() const = 0;  // the clock that PostAt goes by
+  // Identifies a task of PostAt.
+  struct Timer {
+    absl::Time when = absl::InfinitePast();
+    uint64_t order = 0;  // among equal times, the order of posting
+
+    friend auto operator<=>(const Timer& a, const Timer& b) {
+      return std::pair(a.when, a.order) <=> std::pair(b.when, b.order);
+    }
+    friend bool operator==(const Timer&, const Timer&) = default;
+  };
+  virtual Timer PostAt(absl::Time when, Task task) = 0;
+  // Destroys the task if it has not begun; otherwise does nothing.
+  virtual void Cancel(const Timer& timer) = 0;
+  virtual absl::Time Now() const = 0;  // the clock of PostAt
 };
 
 }  // namespace espalier

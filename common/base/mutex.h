@@ -13,13 +13,12 @@
 
 namespace espalier {
 
-// A lock that one can also wait under until a condition on what it guards
-// holds. Whoever unlocks wakes those whose condition holds now, so there is
-// nothing to signal and nothing to forget, and nobody wakes in vain. Shaped
-// like Abseil's Mutex but made of the standard library: ThreadSanitizer knows
-// pthread's locks, and cannot look into an Abseil that the system built without
-// it. May be destroyed by whoever locked it last, even while the one before is
-// still inside Unlock.
+// A mutex with conditional waits. Unlock wakes the waiters whose condition
+// holds now, so that no signal can be forgotten and no thread wakes in vain.
+// The interface is that of Abseil's Mutex, the implementation the standard
+// library's: ThreadSanitizer knows pthread's locks, but cannot see into the
+// system's Abseil, which is built without it. The thread that locked it last
+// may destroy it, even while the previous one is still inside Unlock.
 class ABSL_LOCKABLE Mutex {
  public:
   Mutex() = default;
@@ -30,24 +29,24 @@ class ABSL_LOCKABLE Mutex {
 
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     const Wakes wakes = DueWakes();
-    mutex_.unlock();  // after it, this may be gone
+    mutex_.unlock();  // from here on, `this` may be destroyed
     for (const auto& wake : wakes) wake->notify_one();
   }
 
-  // Blocks, with the lock released meanwhile, until `condition()`, which is
-  // evaluated under the lock, by any thread, and depends on nothing but what it
-  // guards.
+  // Blocks, with the lock released meanwhile, until `condition()` is true. Any
+  // thread may evaluate it, under the lock. It must depend on nothing except
+  // what the lock guards.
   template <typename Condition>
   void Await(Condition condition) ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     AwaitUntil(condition, absl::InfiniteFuture());
   }
 
-  // Returns whether the condition holds: false if the deadline came first.
+  // Returns whether the condition holds; false if the deadline passed first.
   template <typename Condition>
   bool AwaitUntil(Condition condition, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
     if (condition()) return true;
-    // This thread may have changed what others wait for.
+    // This thread may have made the conditions of others true.
     for (const auto& wake : DueWakes()) wake->notify_one();
     const auto wake = std::make_shared<std::condition_variable>();
     const auto waiter =
@@ -61,7 +60,7 @@ class ABSL_LOCKABLE Mutex {
   }
 
  private:
-  // Shared with whoever is about to notify it.
+  // Shared with the thread that is about to notify it.
   using Wake = std::shared_ptr<std::condition_variable>;
   using Wakes = absl::InlinedVector<Wake, 2>;
   struct Waiter {

@@ -8,11 +8,11 @@
 
 namespace espalier {
 
-// Something that happens once, and that threads wait for. What was done before
-// Notify is seen after Wait. Whoever waited may destroy it at once.
+// A one-time event that threads can wait for. What was done before Notify is
+// visible after Wait. A thread that has waited may destroy it at once.
 class Notification {
  public:
-  // At most once.
+  // REQUIRES: called at most once.
   void Notify() {
     MutexLock lock(&mutex_);
     ESPALIER_CHECK(!notified_);
@@ -21,7 +21,7 @@ class Notification {
 
   void Wait() const { WaitUntil(absl::InfiniteFuture()); }
 
-  // Returns whether it happened: false if the deadline came first.
+  // False if the deadline passed first.
   bool WaitUntil(absl::Time deadline) const {
     MutexLock lock(&mutex_);
     return mutex_.AwaitUntil([this] { return notified_; }, deadline);

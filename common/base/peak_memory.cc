@@ -5,7 +5,7 @@
 
 namespace espalier {
 
-// Not getrusage: its peak begins with that of the program that started us.
+// Not getrusage: its peak includes that of the program that started us.
 int64_t PeakResidentBytes() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-// The most memory that this process has had resident so far, in bytes: its own
-// and the pages of files that it has mapped. 0 where /proc does not tell.
+// The peak resident memory of this process so far, in bytes: its own pages and
+// those of mapped files. 0 if /proc does not say.
 int64_t PeakResidentBytes();
 
 }  // namespace espalier

@@ -17,10 +17,10 @@
 
 namespace espalier {
 
-// Factories of a plug-in type by name. Filled once, by the one function that
-// lists the plug-ins of a kind (RegisterDrafters and its like), then read.
-// Explicit lists, because the linker drops the objects of a static library
-// that only register themselves, and because a reader can find a list.
+// Factories of a plug-in type by name. One function per kind (e.g.
+// RegisterDrafters) lists the plug-ins and fills the registry; then it is only
+// read. The lists are explicit because the linker drops objects of a static
+// library that only register themselves, and because a reader can find a list.
 template <typename Base, typename... Args>
 class Registry {
  public:

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "common/base/check.h"
@@ -23,17 +21,19 @@ SerialExecutor::~SerialExecutor() {
   thread_.join();
 }
 
-bool SerialExecutor::Later(const Entry& a, const Entry& b) {
-  return std::tie(a.when, a.order) > std::tie(b.when, b.order);
-}
-
 void SerialExecutor::Post(Task task) {
   PostAt(absl::InfinitePast(), std::move(task));
 }
 
-void SerialExecutor::PostAt(absl::Time when, Task task) {
+Executor::Timer SerialExecutor::PostAt(absl::Time when, Task task) {
   MutexLock lock(&mutex_);
-  Push(when, std::move(task));
+  return Push(when, std::move(task));
+}
+
+void SerialExecutor::Cancel(const Timer& timer) {
+  std::map<Timer, Task>::node_type dropped;  // destroyed after unlocking
+  MutexLock lock(&mutex_);
+  dropped = tasks_.extract(timer);
 }
 
 void SerialExecutor::Dispatch(Task task) {
@@ -45,20 +45,21 @@ void SerialExecutor::Dispatch(Task task) {
   }
 }
 
-void SerialExecutor::Push(absl::Time when, Task task) {
-  heap_.push_back({when, next_order_++, std::move(task)});
-  std::push_heap(heap_.begin(), heap_.end(), Later);
+Executor::Timer SerialExecutor::Push(absl::Time when, Task task) {
+  const Timer timer = {.when = when, .order = next_order_++};
+  tasks_.emplace(timer, std::move(task));
+  return timer;
 }
 
 bool SerialExecutor::AnyDue() const {
-  return !heap_.empty() && heap_.front().when <= Now();
+  return !tasks_.empty() && tasks_.begin()->first.when <= Now();
 }
 
 void SerialExecutor::RunTask(Task task) {
   running_ = true;
   mutex_.Unlock();
   std::move(task)();
-  task = nullptr;  // what it holds dies outside the lock
+  task = nullptr;  // destroy what it holds outside the lock
   mutex_.Lock();
   running_ = false;
 }
@@ -69,9 +70,7 @@ void SerialExecutor::Run() {
     if (running_) {
       mutex_.Await([&] { return !running_; });
     } else if (AnyDue()) {
-      std::pop_heap(heap_.begin(), heap_.end(), Later);
-      Task task = std::move(heap_.back().task);
-      heap_.pop_back();
+      Task task = std::move(tasks_.extract(tasks_.begin()).mapped());
       RunTask(std::move(task));
     } else if (stopping_) {
       break;
@@ -83,11 +82,11 @@ void SerialExecutor::Run() {
 
 void SerialExecutor::Sleep() {
   const absl::Time wake =
-      heap_.empty() ? absl::InfiniteFuture() : heap_.front().when;
+      tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.when;
   mutex_.AwaitUntil(
       [&] {
-        return !running_ &&
-               (stopping_ || (!heap_.empty() && heap_.front().when < wake));
+        return !running_ && (stopping_ || (!tasks_.empty() &&
+                                           tasks_.begin()->first.when < wake));
       },
       wake);
 }

@@ -2,9 +2,9 @@
 #define ESPALIER_COMMON_BASE_SERIAL_EXECUTOR_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
@@ -14,43 +14,38 @@
 
 namespace espalier {
 
-// An Executor with a thread of its own, which sleeps while nothing is due and
-// while a task runs on the thread of a Dispatch.
+// An Executor with its own thread, which sleeps while nothing is due and while
+// Dispatch runs a task on its caller's thread.
 class SerialExecutor final : public Executor {
  public:
-  // `name` is what a debugger and top(1) show for the thread (15 characters).
+  // `name` is the thread's name in debuggers and top(1) (15 characters).
   explicit SerialExecutor(std::string name);
-  // Runs what is due, drops what is not, joins. Must not run on the thread.
+  // Runs the tasks that are due, drops the others, and joins the thread.
+  // REQUIRES: not called on that thread.
   ~SerialExecutor() override;
 
   void Post(Task task) override;
   void Dispatch(Task task) override;
-  void PostAt(absl::Time when, Task task) override;
+  Timer PostAt(absl::Time when, Task task) override;
+  void Cancel(const Timer& timer) override;
   absl::Time Now() const override { return absl::Now(); }
 
  private:
-  struct Entry {
-    absl::Time when;
-    uint64_t order;  // first posted first among equals
-    Task task;
-  };
-  static bool Later(const Entry& a, const Entry& b);
-
   void Run();
-  // One task, unlocked.
+  // Runs one task with the lock released.
   void RunTask(Task task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Push(absl::Time when, Task task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Timer Push(absl::Time when, Task task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool AnyDue() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Until no task runs and the first is due, another comes first, or it is time
-  // to stop.
+  // Waits until no task runs and the first one is due, another one becomes the
+  // first, or the executor stops.
   void Sleep() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Mutex mutex_;
-  std::vector<Entry> heap_ ABSL_GUARDED_BY(mutex_);  // earliest on top
+  std::map<Timer, Task> tasks_ ABSL_GUARDED_BY(mutex_);  // earliest first
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a task, on any thread
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;  // a task runs, on any thread
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: starts when all else is there
+  std::thread thread_;  // last: starts when all other members exist
 };
 
 }  // namespace espalier

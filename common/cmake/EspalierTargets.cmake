@@ -14,6 +14,9 @@ function(_espalier_settings target)
       -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow
       -Wno-missing-field-initializers)  # designated initializers leave defaults
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    target_compile_options(${target} PRIVATE -Wthread-safety)
+  endif()
   if(ESPALIER_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
@@ -45,6 +48,10 @@ function(espalier_binary)
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
   _espalier_settings(${ARG_NAME})
+  # Installed programs find libtorch where this build has it, or in ../lib.
+  set_target_properties(${ARG_NAME} PROPERTIES
+      INSTALL_RPATH "$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin)
 endfunction()
 
 include(GoogleTest)

@@ -22,7 +22,7 @@ using google::protobuf::Descriptor;
 using google::protobuf::DescriptorPool;
 using google::protobuf::Message;
 
-// Keeps the first error, with its place.
+// Keeps the first error, with its line and column.
 class FirstError final : public google::protobuf::io::ErrorCollector {
  public:
   FirstError(const std::string& file, const DescriptorPool& pool)
@@ -39,7 +39,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
   const std::string& text() const { return text_; }
 
  private:
-  // The parser says: Message type "a.B" has no field named "c".
+  // The parser's error is: Message type "a.B" has no field named "c".
   std::string KnownFields(const std::string& what) const {
     if (!absl::StrContains(what, "has no field named")) return "";
     const std::vector<std::string> quoted = absl::StrSplit(what, '"');
@@ -56,7 +56,7 @@ class FirstError final : public google::protobuf::io::ErrorCollector {
 
 absl::Status ParseFile(const std::string& file, Message& message) {
   std::ifstream stream(file, std::ios::binary);
-  stream.peek();  // goes bad where reading fails, as it does for a folder
+  stream.peek();  // sets bad() if reading fails, e.g. for a folder
   if (!stream.is_open() || stream.bad()) {
     return absl::ErrnoToStatus(
         errno, absl::StrCat("cannot read the configuration ", file));

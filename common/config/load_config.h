@@ -12,10 +12,10 @@ class Message;
 
 namespace espalier {
 
-// Fills `message` from a file in protobuf text format (none if the name is
+// Fills `message` from a file in protobuf text format (no file if the name is
 // empty), then from "path=value" overrides in order (see SetField).
 // INVALID_ARGUMENT names file, line and column, or the override, and the known
-// fields. NOT_FOUND, PERMISSION_DENIED and so on: the file cannot be read.
+// fields. NOT_FOUND, PERMISSION_DENIED etc.: the file cannot be read.
 absl::Status LoadConfig(const std::string& file,
                         const std::vector<std::string>& overrides,
                         google::protobuf::Message& message);

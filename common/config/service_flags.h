@@ -34,15 +34,15 @@ struct ServiceUsage {
   absl::string_view purpose;  // one sentence for --help
 };
 
-// What every main begins with: reads the flags, fills `config`. Returns the
-// exit code if the process is done: help or version printed, or bad usage,
-// which stderr then names.
+// The first half of every main: parses the flags and fills `config`. Returns an
+// exit code if the process is done: help or version was printed, or the usage
+// was wrong, which is reported on stderr.
 std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
                                    google::protobuf::Message& config);
 
-// What every main ends with: the exit status of a service's run. An error is
-// named on stderr: kExitUsage if configuration or files are at fault, else 1.
+// The exit status for the result of a service's run. Reports an error on
+// stderr: kExitUsage if configuration or files are at fault, otherwise 1.
 int ExitStatus(const absl::StatusOr<int>& result);
 
 }  // namespace espalier

@@ -63,7 +63,7 @@ absl::StatusOr<const EnumValueDescriptor*> ParseEnum(
                                   "\"; known: ", absl::StrJoin(names, ", ")));
 }
 
-// Puts text into a scalar field, or behind the last element of a list.
+// Parses a text into a scalar field, or appends it to a list.
 class Slot {
  public:
   Slot(Message& message, const FieldDescriptor& field)
@@ -166,7 +166,8 @@ class PathSetter {
     const std::string key = absl::StrJoin(
         parts_.begin() + static_cast<int64_t>(next_), parts_.end(), ".");
     const Descriptor& entry_type = *field.message_type();
-    // A later entry of the same key wins when the message is normalised.
+    // If a key has two entries, the later one wins when the message is
+    // normalised.
     Message* entry = reflection.AddMessage(&message, &field);
     absl::Status status = Slot(*entry, *entry_type.map_key()).Set(path_, key);
     if (status.ok()) {
@@ -198,7 +199,7 @@ class PathSetter {
     }
     if (next_ != parts_.size()) return RequireGroup(field);
     RETURN_IF_ERROR(Slot(message, field).Set(path_, value_));
-    if (index < size) {  // it was put behind the last: move it into place
+    if (index < size) {  // it was appended: move it into place
       reflection.SwapElements(&message, &field, index, size);
       reflection.RemoveLast(&message, &field);
     }

@@ -13,15 +13,15 @@ class Message;
 
 namespace espalier {
 
-// Sets one field of a message. The path names fields, list indices and map
-// keys, joined by dots: "server.drain_seconds", "drafters.0.name" (the index
-// behind the last appends), "engine.options.table". A list without an index is
-// replaced by the one value.
-// INVALID_ARGUMENT names the path and what is known there.
+// Sets one field of a message. The path joins fields, list indices and map keys
+// by dots: "server.drain_seconds", "drafters.0.name" (the index after the last
+// one appends), "engine.options.table". A list without an index is replaced by
+// the one value.
+// INVALID_ARGUMENT names the path and the fields that are known there.
 absl::Status SetField(absl::string_view path, absl::string_view value,
                       google::protobuf::Message& message);
 
-// "a, b, c": what a message of the type may hold.
+// The names of the fields of a message type: "a, b, c".
 std::string FieldNames(const google::protobuf::Descriptor& type);
 
 }  // namespace espalier

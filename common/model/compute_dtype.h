@@ -3,17 +3,24 @@
 
 namespace espalier {
 
-// In what a model's products are computed. Sums, residual and logits are
-// float32 always.
+// The type of a model's matrix products. Sums, residual stream and logits are
+// always float32.
 enum class ComputeDType {
-  // The reference. libtorch widens weights at load; the native backend leaves
-  // bf16 weights as they are, which is as exact.
+  // The reference. libtorch widens weights at load; the native backend keeps
+  // bf16 weights, which is as exact.
   kFloat32,
   kBFloat16,  // weights and activations rounded to bf16
-  // Weights rounded to 8 bits and a scale for each output, activations as for
-  // kFloat32: half the memory to read. Native backend only.
+  // Native backend only: products of integers. Weights and activations are
+  // rounded to 8 bits and a scale for every 32 of them.
   kInt8,
+  // The same with weights of 4 bits, a scale and a minimum. Those of the token
+  // table and of the output layer stay at 8.
+  kInt4,
 };
+
+inline constexpr ComputeDType kComputeDTypes[] = {
+    ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
+    ComputeDType::kInt4};
 
 inline const char* NameOf(ComputeDType dtype) {
   switch (dtype) {
@@ -23,6 +30,8 @@ inline const char* NameOf(ComputeDType dtype) {
       return "bfloat16";
     case ComputeDType::kInt8:
       return "int8";
+    case ComputeDType::kInt4:
+      return "int4";
   }
   return "";
 }

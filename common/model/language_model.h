@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/logit_row.h"
-#include "common/model/model_config.h"
+#include "common/model/files/model_config.h"
+#include "common/model/logits/logit_row.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -22,7 +22,7 @@ using CacheId = int64_t;
 // kNoParent, so that a TokenTree's columns are passed as they are.
 inline constexpr int32_t kPrefixParent = -1;
 
-// The logits themselves, or whatever can be made of them.
+// The caller may read the logits themselves or any reduction of them.
 struct AnyUse {};
 using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest, GatherRequest>;
 
@@ -33,23 +33,23 @@ struct SequenceRows {
   CacheId cache = 0;
   absl::Span<const TokenId> tokens;   // [rows], rows >= 1
   absl::Span<const int32_t> parents;  // [rows], kPrefixParent or < own index
-  // Logits are wanted for the last so many rows: 0 inside a prompt, 1 at its
-  // end, all of a tree.
+  // Logits are wanted for the last num_logit_rows rows: 0 inside a prompt, 1 at
+  // its end, all of a tree.
   int64_t num_logit_rows = 0;
-  // With a request the rows will be asked for that and nothing else, and the
-  // model need not write their logits down.
+  // With a request, only that may be asked of the rows, so the model need not
+  // store their logits.
   LogitUse use;
   // Hidden states wanted of every row, ascending points of the residual stream
   // (see FeatureContract).
   absl::Span<const int32_t> taps;
-  // [rows, taps, hidden] float32: the caller's memory, written by the pass. A
-  // pass that fails leaves anything in it.
+  // [rows, taps, hidden] float32: the caller's memory, written by the pass.
+  // Undefined after a failed pass.
   absl::Span<float> features;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.
-// Outlives the pass, and the model. REQUIRES: 0 <= row < num_rows(), and what
-// is asked of a row is what its sequence said.
+// Outlives the pass, and the model. REQUIRES: 0 <= row < num_rows(), and a row
+// is asked only for its sequence's `use`.
 class LogitRows {
  public:
   virtual ~LogitRows() = default;
@@ -58,28 +58,27 @@ class LogitRows {
   // [vocab]. Stays valid while this object lives.
   virtual absl::Span<const float> Row(int64_t row) const = 0;
 
-  // The token after the row's, whose position is thus known. INTERNAL: as
-  // CheckFinite. A model that has the logits takes the answer from them.
-  virtual absl::StatusOr<DrawnToken> Draw(int64_t row,
-                                          const DrawRequest& request,
-                                          int64_t position) const {
+  // Samples the token at `position`, which is the row's plus 1. INTERNAL: as
+  // CheckFinite. These defaults compute the answer from the stored logits.
+  virtual absl::StatusOr<SampledToken> Draw(int64_t row,
+                                            const DrawRequest& request,
+                                            int64_t position) const {
     return DrawFrom(Row(row), request, position);
   }
   virtual absl::StatusOr<Ranking> Rank(int64_t row,
                                        const RankRequest& request) const {
     return RankFrom(Row(row), request);
   }
-  // `index`: of the row among its sequence's, for which the request has a
-  // support each. DrawOutside REQUIRES: the row's weight outside is above 0.
+  // `index`: of the row among its sequence's rows; the request has a support
+  // for each. SampleOutside REQUIRES: the row's weight outside is above 0.
   virtual absl::StatusOr<GatheredRow> Gather(int64_t row,
                                              const GatherRequest& request,
                                              int64_t index) const {
     return GatherFrom(Row(row), request, index);
   }
-  virtual absl::StatusOr<DrawnToken> DrawOutside(int64_t row,
-                                                 const GatherRequest& request,
-                                                 int64_t index) const {
-    return DrawOutsideFrom(Row(row), request, index);
+  virtual absl::StatusOr<SampledToken> SampleOutside(
+      int64_t row, const GatherRequest& request, int64_t index) const {
+    return SampleOutsideFrom(Row(row), request, index);
   }
 };
 
@@ -90,13 +89,23 @@ struct ModelInfo {
   int64_t threads = 0;        // of the CPU
   int64_t weight_bytes = 0;   // as loaded
   int64_t kv_bytes_per_token = 0;
-  int64_t max_context = 0;  // tokens per sequence, tree rows included
-  int64_t max_rows = 0;     // per sequence and pass
-  std::string backend;      // what computes: "native avx2", "aten"
+  // Tokens per sequence, tree rows included. Never more than the K/V pool
+  // holds: a sequence that has the pool to itself has room for them.
+  int64_t max_context = 0;
+  int64_t max_rows = 0;         // per sequence and pass
+  std::string backend;          // implementation: "native avx2", "aten"
+  uint64_t fingerprint = 0;     // see model_fingerprint.h
+  int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+
+  // The least room that `positions` positions take.
+  int64_t RoomFor(int64_t positions) const {
+    return (positions + kv_block_tokens - 1) / kv_block_tokens *
+           kv_block_tokens;
+  }
 };
 
-// The pool that all sequences share, in tokens. A sequence holds whole blocks
-// and grows by doubling, so used counts more than what is cached.
+// The pool that all sequences share, in tokens. Sequences hold whole blocks, so
+// used_tokens can exceed the cached tokens.
 struct KvUsage {
   int64_t used_tokens = 0;
   int64_t total_tokens = 0;
@@ -121,10 +130,15 @@ class LanguageModel {
   // Committed positions: what the next pass sees as the prefix.
   virtual int64_t Length(CacheId cache) const = 0;
 
-  // Runs every sequence's rows in one pass. The K/V of the rows wait behind the
+  // Room of the pool, in tokens, that Release would return. A pass finds room
+  // if the sum over its sequences of max(0, RoomFor(prefix + rows) - HeldRoom)
+  // is at most the free room.
+  virtual int64_t HeldRoom(CacheId cache) const = 0;
+
+  // Runs every sequence's rows in one pass. The K/V of the rows stay after the
   // prefix until Keep or the sequence's next pass, which overwrites them.
   // INVALID_ARGUMENT: rows, tokens or parents are out of range, or a sequence
-  // is there twice. OUT_OF_RANGE: a sequence would outgrow max_context.
+  // is in the batch twice. OUT_OF_RANGE: a sequence would outgrow max_context.
   // RESOURCE_EXHAUSTED: the K/V pool is full.
   virtual absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) = 0;
@@ -134,14 +148,15 @@ class LanguageModel {
   // path drops them all. INVALID_ARGUMENT: not such a path.
   virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) = 0;
 
-  // Forgets the positions behind `length` and the rows of the last pass.
+  // Drops the positions from `length` on and the rows of the last pass.
   // REQUIRES: 0 <= length <= Length(cache).
   virtual void Truncate(CacheId cache, int64_t length) = 0;
 };
 
 // Commits `tokens`, in passes of at most `chunk` rows, and returns the logits
-// of the last one (one row). A failure leaves what earlier passes committed:
-// Truncate to go back. REQUIRES: tokens not empty, 0 < chunk <= max_rows.
+// of the last one (one row). After a failure, tokens of earlier passes stay
+// committed: Truncate to go back. REQUIRES: tokens not empty, 0 < chunk <=
+// max_rows.
 absl::StatusOr<std::unique_ptr<LogitRows>> Prefill(
     LanguageModel& model, CacheId cache, absl::Span<const TokenId> tokens,
     int64_t chunk);

@@ -6,15 +6,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/model/load_aten.h"
-#include "common/model/model_limits.h"
-#include "common/model/native_model.h"
+#include "common/model/aten/load_aten.h"
+#include "common/model/native/model_limits.h"
+#include "common/model/native/native_model.h"
 #include "common/nn/cpu_backend.h"
 
 namespace espalier {
 namespace {
 
-// The portable kernels are there to be correct everywhere; libtorch is faster.
+// The portable kernels run on every CPU, but libtorch is faster.
 bool HasFastKernels() {
   return nn::UsableBackends().front() != &nn::PortableKernels();
 }

@@ -21,19 +21,23 @@ struct ModelOptions {
   std::string device = "cpu";  // or "cuda", "cuda:1"
   ComputeDType compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
-  int64_t kv_pool_bytes = int64_t{1} << 30;
-  int64_t max_context = 0;  // tokens per sequence; 0: the model's own limit
-  int64_t max_rows = 256;   // per sequence and pass
-  // One of ModelBackends, or "auto": native where it covers the device and the
-  // model and this CPU has better than portable kernels for it.
+  // 0: on the CPU half of the memory that is available once the weights are
+  // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as
+  // needed.
+  int64_t kv_pool_bytes = 0;
+  // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
+  int64_t max_context = 0;
+  int64_t max_rows = 256;  // per sequence and pass
+  // One of ModelBackends, or "auto": native if it supports the device and the
+  // model and has better than portable kernels for this CPU.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
 };
 
 // Loads a Hugging Face folder. "aten" sets the number of threads of the whole
 // process: two such models in one process share them. A native model has its
-// own.
-// NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: what is wrong with the folder.
+// own threads. NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the folder is
+// missing, malformed or not supported; the message says why.
 // FAILED_PRECONDITION: no such device or backend here.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(
     const ModelOptions& options);

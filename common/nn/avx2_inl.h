@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "common/nn/kernels.h"
+
 namespace espalier::nn {
 namespace {
 
@@ -72,6 +74,110 @@ struct Avx2 {
  private:
   static __m256i Pairs(const uint32_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+};
+
+// maddubs adds two products of an unsigned and a signed byte in 16 bits, where
+// it saturates. Codes of 4 bits and of at most 127 are too small for that. Of
+// signed ones the size takes the unsigned side, and the row the sign: at most
+// 2 * 128 * 127.
+struct Avx2Ints {
+  using V = Avx2;
+  using Int = __m256i;
+  static constexpr int kLanes = 8;
+  static constexpr int kVectors = 2;
+  static constexpr int kTileRows = 4;
+  static constexpr bool kSignsCodes = true;
+
+  template <bool kSigned>
+  struct Codes {
+    Codes() = default;
+    explicit Codes(Int c) : codes(c) {}
+    Int Times(Int x) const { return _mm256_maddubs_epi16(codes, x); }
+    Int codes;
+  };
+
+  static Int Set(int32_t x) { return _mm256_set1_epi32(x); }
+  static Int SetQuad(const int8_t* p) {
+    int32_t quad;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm256_set1_epi32(quad);
+  }
+  static Int Load(const std::byte* p) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static Int LowHalves(Int x) {
+    return _mm256_and_si256(x, _mm256_set1_epi8(15));
+  }
+  static Int HighHalves(Int x) { return LowHalves(_mm256_srli_epi16(x, 4)); }
+  template <bool kSigned>
+  static Int Dot(Int sum, const Codes<kSigned>& codes, Int x) {
+    const Int pairs = codes.Times(x);
+    return _mm256_add_epi32(sum,
+                            _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  static V::Reg ToFloat(Int x) { return _mm256_cvtepi32_ps(x); }
+  static V::Reg LoadF16(const std::byte* p) {
+    return _mm256_cvtph_ps(
+        _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static V::Reg MulAdd(V::Reg a, V::Reg b, V::Reg c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
+};
+
+template <>
+struct Avx2Ints::Codes<true> {
+  Codes() = default;
+  explicit Codes(Int c)
+      : codes(_mm256_xor_si256(c, _mm256_set1_epi8(-128))),
+        sizes(_mm256_abs_epi8(codes)) {}
+  Int Times(Int x) const {
+    return _mm256_maddubs_epi16(sizes, _mm256_sign_epi8(x, codes));
+  }
+  Int codes;
+  Int sizes;
+};
+
+struct Avx2Blocks {
+  static uint32_t Peak(const float* x) {
+    const __m256i size = _mm256_set1_epi32(0x7FFFFFFF);
+    __m256i peak = _mm256_setzero_si256();
+    for (int64_t i = 0; i < kBlockInputs; i += 8) {
+      const auto* const p = reinterpret_cast<const __m256i*>(x + i);
+      peak =
+          _mm256_max_epu32(peak, _mm256_and_si256(_mm256_loadu_si256(p), size));
+    }
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(peak),
+                                 _mm256_extracti128_si256(peak, 1));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4E));
+    four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xB1));
+    return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
+  }
+  static void Round(const float* x, float steps, RowBlock& block) {
+    for (int half = 0; half < 2; ++half) {
+      const __m256i low = Codes(x + half * 16, steps);
+      const __m256i high = Codes(x + half * 16 + 8, steps);
+      // Both pack within halves of the registers.
+      const __m256i words =
+          _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
+      const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words),
+                                            _mm256_extracti128_si256(words, 1));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(block.codes + half * 16),
+                       bytes);
+      const __m256i sums = _mm256_add_epi32(low, high);
+      __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums),
+                                   _mm256_extracti128_si256(sums, 1));
+      four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
+      four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
+      block.half_sums[half] = _mm_cvtsi128_si32(four);
+    }
+  }
+
+ private:
+  static __m256i Codes(const float* x, float steps) {
+    return _mm256_cvtps_epi32(
+        _mm256_mul_ps(_mm256_loadu_ps(x), _mm256_set1_ps(steps)));
   }
 };
 

@@ -6,9 +6,11 @@
 
 #include <cstdint>
 
-#include "common/nn/attention_inl.h"
+#include "common/nn/attention_bf16_inl.h"
 #include "common/nn/avx2_inl.h"
 #include "common/nn/kernels.h"
+#include "common/nn/linear_inl.h"
+#include "common/nn/row_blocks_inl.h"
 
 namespace espalier::nn {
 namespace {
@@ -94,6 +96,65 @@ struct Avx512 {
   static __m512i Pairs(const uint32_t* p) { return _mm512_loadu_si512(p); }
 };
 
+// VNNI: four products of bytes are added to a 32-bit sum.
+struct Avx512Ints {
+  using V = Avx512;
+  using Int = __m512i;
+  static constexpr int kLanes = 16;
+  static constexpr int kVectors = 2;
+  static constexpr int kTileRows = 8;
+  static constexpr bool kSignsCodes = false;
+
+  template <bool kSigned>
+  struct Codes {
+    Codes() = default;
+    explicit Codes(Int c) : codes(c) {}
+    Int codes;
+  };
+
+  static Int Set(int32_t x) { return _mm512_set1_epi32(x); }
+  static Int SetQuad(const int8_t* p) {
+    int32_t quad;
+    __builtin_memcpy(&quad, p, sizeof(quad));
+    return _mm512_set1_epi32(quad);
+  }
+  static Int Load(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static Int LowHalves(Int x) {
+    return _mm512_and_si512(x, _mm512_set1_epi8(15));
+  }
+  static Int HighHalves(Int x) { return LowHalves(_mm512_srli_epi16(x, 4)); }
+  template <bool kSigned>
+  static Int Dot(Int sum, const Codes<kSigned>& codes, Int x) {
+    return _mm512_dpbusd_epi32(sum, codes.codes, x);
+  }
+  static V::Reg ToFloat(Int x) { return _mm512_cvtepi32_ps(x); }
+  static V::Reg LoadF16(const std::byte* p) {
+    return _mm512_cvtph_ps(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static V::Reg MulAdd(V::Reg a, V::Reg b, V::Reg c) {
+    return _mm512_fmadd_ps(a, b, c);
+  }
+};
+
+struct Avx512Blocks {
+  static uint32_t Peak(const float* x) {
+    const __m512i size = _mm512_set1_epi32(0x7FFFFFFF);
+    const __m512i low = _mm512_and_si512(_mm512_loadu_si512(x), size);
+    const __m512i high = _mm512_and_si512(_mm512_loadu_si512(x + 16), size);
+    return _mm512_reduce_max_epu32(_mm512_max_epu32(low, high));
+  }
+  static void Round(const float* x, float steps, RowBlock& block) {
+    for (int half = 0; half < 2; ++half) {
+      const __m512i codes = _mm512_cvtps_epi32(
+          _mm512_mul_ps(_mm512_loadu_ps(x + half * 16), _mm512_set1_ps(steps)));
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(block.codes + half * 16),
+                       _mm512_cvtepi32_epi8(codes));
+      block.half_sums[half] = _mm512_reduce_add_epi32(codes);
+    }
+  }
+};
+
 // What rounding to bf16 took off; 0 where nothing finite is left to take.
 __m512 RoundingLoss(__m512 x, __m256bh rounded) {
   constexpr int kNanOrInfinity = 0x99;  // of vfpclassps
@@ -121,8 +182,68 @@ void PrepareBf16(const PrepareArgs& a) {
   }
 }
 
+void PrepareAny(const PrepareArgs& a) {
+  a.type == OperandType::kBlocks ? PrepareRowBlocks<Avx512Blocks>(a)
+                                 : PrepareBf16(a);
+}
+
+// Rows of bf16 pairs with pairs of weights: vdpbf16ps.
+template <typename V, int N>
+struct PairTile {
+  template <int R>
+  static void Run(const TileArgs& t) {
+    Sums<V, R, N> sums(t);
+    const uint32_t* x = static_cast<const uint32_t*>(t.x);
+    const uint32_t* w = static_cast<const uint32_t*>(t.weights);
+    const void* next = t.next;
+    for (int64_t pair = 0; pair < (t.inputs + 1) / 2; ++pair) {
+      FetchStep<V, N>(next);
+      ESPALIER_UNROLL
+      for (int n = 0; n < N; ++n) {
+        const __m512bh weights = Load(w + n * V::kLanes);
+        ESPALIER_UNROLL
+        for (int r = 0; r < R; ++r) {
+          const __m512i rows =
+              _mm512_set1_epi32(static_cast<int32_t>(x[r * t.x_stride + pair]));
+          sums.sum[r][n] = _mm512_dpbf16_ps(
+              sums.sum[r][n], reinterpret_cast<__m512bh>(rows), weights);
+        }
+      }
+      w += t.weight_stride;
+    }
+    sums.Store(t);
+  }
+
+ private:
+  static __m512bh Load(const uint32_t* p) {
+    return reinterpret_cast<__m512bh>(_mm512_loadu_si512(p));
+  }
+};
+
+// Queries and weights of attention, rounded to bf16 pairs.
+struct PairRows {
+  static constexpr int64_t kPerFloat = 2;
+
+  template <int N>
+  static Tile ChooseTile(int64_t rows) {
+    return TileFor<PairTile<Avx512, N>, Avx512::kTileRows>(rows);
+  }
+  static void StoreQuery(const float* query, int64_t head_dim, float* out) {
+    for (int64_t i = 0; i < head_dim; i += Avx512::kLanes) {
+      StoreBf16(reinterpret_cast<std::byte*>(out) + i * 2,
+                _mm512_cvtneps_pbh(Avx512::Load(query + i)));
+    }
+  }
+  static void StoreWeights(const PageOf<Avx512>& weights, float* out) {
+    StoreBf16(out, _mm512_cvtneps_pbh(weights[0]));
+    StoreBf16(reinterpret_cast<std::byte*>(out) + 32,
+              _mm512_cvtneps_pbh(weights[1]));
+  }
+};
+
 void AttendAnyHead(const AttendArgs& a) {
-  a.head_dim % Avx512::kLanes == 0 ? Attend<Avx512>(a) : Attend<Avx2>(a);
+  a.head_dim % Avx512::kLanes == 0 ? AttendAnyKv<Avx512, PairRows>(a)
+                                   : AttendAnyKv<Avx2>(a);
 }
 
 }  // namespace

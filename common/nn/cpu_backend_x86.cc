@@ -8,7 +8,17 @@ namespace espalier::nn {
 namespace {
 
 bool HasAvx2() {
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  constexpr unsigned kF16c = 1u << 29;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & kF16c) != 0;
+}
+
+bool HasAvxVnni() {
+  constexpr unsigned kAvxVnni = 1u << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return HasAvx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 &&
+         (a & kAvxVnni) != 0;
 }
 
 bool HasAvx512Bf16() {
@@ -16,6 +26,7 @@ bool HasAvx512Bf16() {
          __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512vnni") &&
          __builtin_cpu_supports("avx512bf16");
 }
 
@@ -40,6 +51,7 @@ std::vector<const Kernels*> UsableBackends() {
   std::vector<const Kernels*> usable;
   if (HasAmxBf16()) usable.push_back(&AmxBf16Kernels());
   if (HasAvx512Bf16()) usable.push_back(&Avx512Bf16Kernels());
+  if (HasAvxVnni()) usable.push_back(&AvxVnniKernels());
   if (HasAvx2()) usable.push_back(&Avx2Kernels());
   usable.push_back(&PortableKernels());
   return usable;

@@ -8,7 +8,9 @@
 // Every backend sums in float32 and keeps one promise: an output depends on its
 // own inputs only, to the bit. How many rows are in the call, how panels are
 // cut into calls, and whether a position is cached or a row of a tree changes
-// nothing. Backends agree with each other up to rounding.
+// nothing. Backends agree with each other up to rounding; sums of blocks are
+// the same in all of them: the products within a block are added as integers,
+// and float32 takes what comes out, block by block, in one order.
 #ifndef ESPALIER_COMMON_NN_KERNELS_H_
 #define ESPALIER_COMMON_NN_KERNELS_H_
 
@@ -26,13 +28,42 @@ inline constexpr int64_t kGatedOutputs = kPanelOutputs / 2;
 enum class WeightType {
   kBf16,     // panel: [PaddedInputs / 2][kPanelOutputs][2] bf16
   kFloat32,  // panel: [inputs][kPanelOutputs] float32
-  // As kBf16 with one byte in place of two, and a scale for each output. The
-  // kernels widen a panel to bf16, which has room for 8 bits: only the weights
-  // are rounded.
-  kInt8,
+  kBlocks,   // integers with scales, see BlockFormat
 };
 
-// bf16 and int8 come in whole AMX tiles of 32 inputs.
+// Inputs of a block, of which a panel of kBlocks and the rows that it is
+// multiplied with have one after another.
+inline constexpr int64_t kBlockInputs = 32;
+
+// How a block holds its weights: as unsigned codes of `bits`, with a scale for
+// each output and `group` inputs. A weight is scale * code + minimum or, where
+// there are no minimums, scale * (code - 2^(bits - 1)). These are the blocks of
+// GGUF files, a panel's worth of them side by side:
+//   codes    8 bits: [8][kPanelOutputs][4 inputs] bytes
+//            4 bits: [4][kPanelOutputs][4] bytes; the low halves hold four
+//            inputs, the high halves the next four
+//   scales   [32 / group][kPanelOutputs] float16 or, if wide, float32
+//   minimums the same, if there are any
+struct BlockFormat {
+  int bits = 8;
+  bool minimums = false;  // with 8 bits: no code is above 127
+  bool wide_scales = false;
+  int64_t group = 32;  // or 16
+};
+
+static inline int64_t CodeBytes(const BlockFormat& format) {
+  return kBlockInputs * kPanelOutputs * format.bits / 8;
+}
+static inline int64_t ScaleBytes(const BlockFormat& format) {
+  return kBlockInputs / format.group * kPanelOutputs *
+         (format.wide_scales ? 4 : 2);
+}
+// Of a panel's block.
+static inline int64_t BlockBytes(const BlockFormat& format) {
+  return CodeBytes(format) + ScaleBytes(format) * (format.minimums ? 2 : 1);
+}
+
+// Whole blocks, which are whole AMX tiles of bf16 as well.
 static inline int64_t PaddedInputs(int64_t inputs) {
   return (inputs + 31) / 32 * 32;
 }
@@ -44,18 +75,32 @@ struct PanelView {
   const std::byte* data = nullptr;  // panels, one after another
   int64_t panel_bytes = 0;
   int64_t inputs = 0;
-  const float* scales = nullptr;  // [panels * kPanelOutputs]; null: no int8
+  BlockFormat format;  // of kBlocks
 };
 
 // What a product reads instead of a row of float32. Float32 weights take
-// float32 rows only.
+// float32 rows only, and blocks take blocks.
 enum class OperandType {
   kFloat32,  // [inputs]: the row itself
   kBf16,     // [PaddedInputs] bf16, rounded
   // [2][PaddedInputs] bf16: the row rounded, then what that took off, rounded.
   // Their sum has 16 bits where float32 has 24.
   kSplitBf16,
+  kBlocks,  // [PaddedInputs / kBlockInputs] RowBlock
 };
+
+// Some inputs of a row: codes[i] * scale, rounded to the nearest. The scale
+// makes the largest 127; it is NaN where not all inputs are finite.
+struct RowBlock {
+  int8_t codes[kBlockInputs];
+  float scale;
+  float scaled_sum;  // scale * sum
+  int32_t sum;       // of the codes
+  float half_scaled_sums[2];
+  int32_t half_sums[2];
+  int32_t unused;
+};
+static_assert(sizeof(RowBlock) == 64);
 
 static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
   switch (type) {
@@ -65,6 +110,9 @@ static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
       return PaddedInputs(inputs) * 2;
     case OperandType::kSplitBf16:
       return PaddedInputs(inputs) * 4;
+    case OperandType::kBlocks:
+      return PaddedInputs(inputs) / kBlockInputs *
+             static_cast<int64_t>(sizeof(RowBlock));
   }
   return 0;
 }
@@ -96,17 +144,9 @@ struct LinearArgs {
   int64_t out_columns = 0;  // of the whole matrix; half of W's rows if gated
 
   Activation activation = Activation::kNone;
-  bool gated = false;        // out = activation(gate) * value
-  bool accumulate = false;   // out += instead of out =
-  float* scratch = nullptr;  // [LinearScratch(weights)], of this thread
+  bool gated = false;       // out = activation(gate) * value
+  bool accumulate = false;  // out += instead of out =
 };
-
-// In floats: a widened panel, and a cache line to align it.
-static inline int64_t LinearScratch(const PanelView& weights) {
-  return weights.type == WeightType::kInt8
-             ? PaddedInputs(weights.inputs) * kPanelOutputs / 2 + 16
-             : 0;
-}
 
 // One row. Root mean square where `bias` is null, else mean and variance.
 struct NormArgs {
@@ -143,10 +183,18 @@ struct AttendQuery {
   float* out = nullptr;  // [head_dim]
 };
 
-// The keys and the values of one K/V head in a page: kPageTokens * head_dim
-// floats each, laid out as the backend likes. What was never written may be
-// anything.
+// What keys and values are rounded to.
+enum class KvType { kFloat32, kBf16 };
+
+// Of kPageTokens * head_dim keys or values.
+static inline int64_t KvPanelFloats(KvType type, int64_t head_dim) {
+  return kPageTokens * head_dim / (type == KvType::kBf16 ? 2 : 1);
+}
+
+// The keys and the values of one K/V head in a page: KvPanelFloats each, laid
+// out as the backend likes. What was never written may be anything.
 struct KvPanels {
+  KvType type = KvType::kFloat32;
   float* keys = nullptr;
   float* values = nullptr;
   int64_t head_dim = 0;
@@ -156,6 +204,7 @@ struct KvPanels {
 // cache is position s of the prefix, then row s - prefix of the pass. Queries
 // of one row should follow each other, and have the same `ancestors`.
 struct AttendArgs {
+  KvType type = KvType::kFloat32;
   const float* queries = nullptr;  // [num_queries, head_dim], rotated, scaled
   const AttendQuery* query = nullptr;  // [num_queries]
   int64_t num_queries = 0;
@@ -208,7 +257,7 @@ struct Kernels {
   // fast as it can.
   OperandType exact_operand;
   OperandType fast_operand;
-  void (*prepare)(const PrepareArgs&);  // null where operands are float32
+  void (*prepare)(const PrepareArgs&);
   void (*linear)(const LinearArgs&);
   void (*normalize)(const NormArgs&);
   void (*rotate)(const RotateArgs&);
@@ -228,9 +277,11 @@ struct Kernels {
 
 // The backends; each is there where it can be compiled. See UsableBackends.
 const Kernels& PortableKernels();
-const Kernels& Avx2Kernels();        // x86 with AVX2 and FMA
-const Kernels& Avx512Bf16Kernels();  // x86 with AVX-512 F, BW, VL and BF16
-const Kernels& AmxBf16Kernels();     // the same and AMX's tiles
+const Kernels& Avx2Kernels();     // x86 with AVX2, FMA and F16C
+const Kernels& AvxVnniKernels();  // the same and AVX-VNNI
+// x86 with AVX-512 F, BW, DQ, VL, VNNI and BF16
+const Kernels& Avx512Bf16Kernels();
+const Kernels& AmxBf16Kernels();  // the same and AMX's tiles
 
 }  // namespace espalier::nn
 

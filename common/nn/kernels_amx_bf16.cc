@@ -1,6 +1,7 @@
-// Compiled with AVX-512 F, BW, DQ, VL and BF16, and AMX's tiles.
+// Compiled with AVX-512 F, BW, DQ, VL, VNNI and BF16, and AMX's tiles.
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/avx512_inl.h"
+#include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
@@ -40,30 +41,36 @@ struct CpuTiles {
 };
 
 void LinearAnyOperand(const LinearArgs& a) {
-  if (a.operand == OperandType::kFloat32) {
-    Linear<Avx512>(a);
-  } else {
-    AmxLinear<Avx512, CpuTiles>(a);
+  switch (a.operand) {
+    case OperandType::kFloat32:
+      return Linear<Avx512>(a);
+    case OperandType::kBlocks:
+      return LinearOfBlocks<Avx512Ints>(a);
+    default:
+      return AmxLinear<Avx512, CpuTiles>(a);
   }
 }
 
-// Heads that are not whole tiles have float32 pages.
-bool WholeTiles(int64_t head_dim) { return head_dim % kAmxInputs == 0; }
+// Pages are of split bf16 where they would be of float32, if heads are whole
+// tiles. Those of bf16 are the vectors' work.
+bool IsSplit(KvType type, int64_t head_dim) {
+  return type == KvType::kFloat32 && head_dim % kAmxInputs == 0;
+}
 
 void WriteKvOfAnyHead(const KvPanels& page, int64_t slot, const float* key,
                       const float* value) {
-  (WholeTiles(page.head_dim) ? WriteSplitKv<PrepareBf16> : WriteKv)(page, slot,
-                                                                    key, value);
+  (IsSplit(page.type, page.head_dim) ? WriteSplitKv<PrepareBf16> : WriteAnyKv)(
+      page, slot, key, value);
 }
 
 void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
                      const KvPanels& to, int64_t to_slot) {
-  (WholeTiles(from.head_dim) ? CopySplitKv : CopyKv)(from, from_slot, to,
-                                                     to_slot);
+  (IsSplit(from.type, from.head_dim) ? CopySplitKv : CopyAnyKv)(from, from_slot,
+                                                                to, to_slot);
 }
 
 void AttendWithAnyHead(const AttendArgs& a) {
-  if (WholeTiles(a.head_dim)) {
+  if (IsSplit(a.type, a.head_dim)) {
     AmxAttend<Avx512, CpuTiles, PrepareBf16>(a);
   } else {
     AttendAnyHead(a);
@@ -76,7 +83,7 @@ const Kernels& AmxBf16Kernels() {
   static constexpr Kernels kKernels = {.name = "amx-bf16",
                                        .exact_operand = OperandType::kSplitBf16,
                                        .fast_operand = OperandType::kBf16,
-                                       .prepare = PrepareBf16,
+                                       .prepare = PrepareAny,
                                        .linear = LinearAnyOperand,
                                        .normalize = Normalize<Avx512>,
                                        .rotate = Rotate<Avx512>,

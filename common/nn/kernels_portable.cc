@@ -1,10 +1,12 @@
 // For any CPU with 16-byte vectors or without: the compiler's own vectors.
 #include <cstring>
 
-#include "common/nn/attention_inl.h"
+#include "common/nn/attention_bf16_inl.h"
+#include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
 #include "common/nn/reduce_inl.h"
+#include "common/nn/row_blocks_inl.h"
 #include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
@@ -73,6 +75,75 @@ struct Portable {
   }
 };
 
+struct PortableInts {
+  using V = Portable;
+  using Int = int32_t __attribute__((vector_size(16)));
+  static constexpr int kLanes = 4;
+  static constexpr int kVectors = 2;
+  static constexpr int kTileRows = 2;
+  static constexpr bool kSignsCodes = false;
+
+  template <bool kSigned>
+  using Codes = Int;
+
+  static Int Set(int32_t x) { return Int{x, x, x, x}; }
+  // The even and the odd ones of four inputs, as 16 bits.
+  struct Quad {
+    Int even;
+    Int odd;
+  };
+  static Quad SetQuad(const int8_t* p) {
+    return {Set((p[0] & 0xFFFF) | p[2] * 0x10000),
+            Set((p[1] & 0xFFFF) | p[3] * 0x10000)};
+  }
+  static Int Load(const std::byte* p) {
+    Int x;
+    std::memcpy(&x, p, sizeof(x));
+    return x;
+  }
+  static Int LowHalves(Int x) { return x & 0x0F0F0F0F; }
+  static Int HighHalves(Int x) { return LowHalves(x >> 4); }
+  static Int Dot(Int sum, Int codes, const Quad& x) {
+    return sum + PairSums(codes, x.even) + PairSums(codes >> 8, x.odd);
+  }
+  static V::Reg ToFloat(Int x) { return __builtin_convertvector(x, V::Reg); }
+  // Bits that are shifted into place are too small by a power of two, of
+  // subnormals as well.
+  static V::Reg LoadF16(const std::byte* p) {
+    uint16_t halves[kLanes];
+    std::memcpy(halves, p, sizeof(halves));
+    Portable::Bits size, sign;
+    for (int i = 0; i < kLanes; ++i) {
+      size[i] = (halves[i] & 0x7FFFu) << 13;
+      sign[i] = (halves[i] & 0x8000u) << 16;
+    }
+    const Portable::Bits finite = reinterpret_cast<Portable::Bits>(
+        reinterpret_cast<V::Reg>(size) * V::Set(0x1p112f));
+    const Portable::Bits infinity = size >= 0x7C00u << 13;
+    return reinterpret_cast<V::Reg>(finite | sign | (infinity & 0x7F800000u));
+  }
+  // As other backends round it.
+  static V::Reg MulAdd(V::Reg a, V::Reg b, V::Reg c) {
+    for (int i = 0; i < kLanes; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+    return c;
+  }
+
+ private:
+  // Of the even bytes, unsigned, times 16 bits: below 2^15.
+  static Int PairSums(Int codes, Int x) {
+    using Shorts = int16_t __attribute__((vector_size(16)));
+    const Int products =
+        reinterpret_cast<Int>(reinterpret_cast<Shorts>(codes & 0x00FF00FF) *
+                              reinterpret_cast<Shorts>(x));
+    return (products << 16 >> 16) + (products >> 16);
+  }
+};
+
+void LinearAnyOperand(const LinearArgs& a) {
+  a.operand == OperandType::kBlocks ? LinearOfBlocks<PortableInts>(a)
+                                    : Linear<Portable>(a);
+}
+
 }  // namespace
 
 const Kernels& PortableKernels() {
@@ -80,13 +151,13 @@ const Kernels& PortableKernels() {
       .name = "portable",
       .exact_operand = OperandType::kFloat32,
       .fast_operand = OperandType::kFloat32,
-      .prepare = nullptr,
-      .linear = Linear<Portable>,
+      .prepare = PrepareRowBlocks<PlainBlocks>,
+      .linear = LinearAnyOperand,
       .normalize = Normalize<Portable>,
       .rotate = Rotate<Portable>,
-      .write_kv = WriteKv,
-      .copy_kv = CopyKv,
-      .attend = Attend<Portable>,
+      .write_kv = WriteAnyKv,
+      .copy_kv = CopyAnyKv,
+      .attend = AttendAnyKv<Portable>,
       .attend_queries = 12,
       .peaks = Peaks<Portable>,
       .sum_exp = SumExp<Portable>,

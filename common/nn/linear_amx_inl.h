@@ -153,7 +153,8 @@ void AmxLinear(const LinearArgs& a) {
   int64_t turn = 0;
   Tiles::Configure(AmxConfigFor(blocks.size, kWeights));
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
-    const std::byte* const weights = ReadyPanel(a, panel);
+    const std::byte* const weights =
+        a.weights.data + panel * a.weights.panel_bytes;
     for (int64_t index = 0; index < blocks.count; ++index, turn ^= 1) {
       const int64_t begin = blocks.Begin(index);
       AmxBlock block = {
@@ -161,9 +162,7 @@ void AmxLinear(const LinearArgs& a) {
           .x_stride = a.x_stride,
           .inputs = PaddedInputs(a.weights.inputs),
           .panel = weights};
-      if (a.weights.type == WeightType::kBf16) {
-        FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
-      }
+      FetchDuring(index, blocks.count, a.weights.panel_bytes, block);
       multiply(block, due, sums[turn], loss_sums[turn]);
       const int64_t again = index * blocks.size - begin;  // rows done before
       due.Begin(panel, begin + again, begin + blocks.size,

@@ -161,33 +161,9 @@ void Scale(int64_t size, const float* x, float* y) {
   }
 }
 
-// The bf16 that products read: the panel itself, or int8 widened into
-// `scratch`.
-inline const std::byte* ReadyPanel(const LinearArgs& a, int64_t panel) {
-  const std::byte* const data = a.weights.data + panel * a.weights.panel_bytes;
-  if (a.weights.type != WeightType::kInt8) return data;
-  using Bf16 = uint16_t __attribute__((may_alias));
-  constexpr int64_t kLine = 64;
-  const uintptr_t address = reinterpret_cast<uintptr_t>(a.scratch);
-  const int8_t* const narrow = reinterpret_cast<const int8_t*>(data);
-  Bf16* const wide = reinterpret_cast<Bf16*>((address + kLine - 1) & -kLine);
-  for (int64_t i = 0; i < a.weights.panel_bytes; i += kLine) {
-    Fetch(data + i + kFetchAhead);
-    for (int64_t j = i; j < i + kLine; ++j) {
-      const float value = static_cast<float>(narrow[j]);
-      wide[j] =
-          static_cast<uint16_t>(__builtin_bit_cast(uint32_t, value) >> 16);
-    }
-  }
-  return reinterpret_cast<const std::byte*>(wide);
-}
-
 // `tile`: the sums of one row and panel; scratch afterwards.
 template <typename V>
 void Finish(const LinearArgs& a, int64_t panel, float* tile, float* out_row) {
-  if (a.weights.scales != nullptr) {
-    Scale<V>(kPanelOutputs, a.weights.scales + panel * kPanelOutputs, tile);
-  }
   if (a.bias != nullptr) {
     Add<V>(kPanelOutputs, a.bias + panel * kPanelOutputs, tile);
   }
@@ -265,7 +241,8 @@ void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
   alignas(64) float sums[V::kTileRows * kPanelOutputs];
   const int64_t blocks = (a.rows + V::kTileRows - 1) / V::kTileRows;
   for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
-    const std::byte* weights = ReadyPanel(a, panel);
+    const std::byte* const weights =
+        a.weights.data + panel * a.weights.panel_bytes;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t begin = a.rows * block / blocks;
       const int64_t rows = a.rows * (block + 1) / blocks - begin;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 #include <vector>
@@ -59,26 +58,15 @@ T Load(const std::byte* data, int64_t index) {
   return value;
 }
 
-float LoadFloat(const WeightSource& source, int64_t index) {
-  switch (source.format) {
-    case WeightSource::Format::kBf16:
-      return Bf16ToFloat(Load<uint16_t>(source.data, index));
-    case WeightSource::Format::kF16:
-      return F16ToFloat(Load<uint16_t>(source.data, index));
-    case WeightSource::Format::kFloat32:
-      return Load<float>(source.data, index);
-  }
-  ESPALIER_CHECK(false);
-}
-
-int64_t LaneBytes(WeightType type, int64_t inputs) {
-  switch (type) {
+int64_t PanelBytes(const PackedMatrix::Spec& spec) {
+  const int64_t padded = PaddedInputs(spec.inputs);
+  switch (spec.type) {
     case WeightType::kBf16:
-      return PaddedInputs(inputs) * 2;
-    case WeightType::kInt8:
-      return PaddedInputs(inputs);
+      return padded * kPanelOutputs * 2;
     case WeightType::kFloat32:
-      return inputs * 4;
+      return spec.inputs * kPanelOutputs * 4;
+    case WeightType::kBlocks:
+      return padded / kBlockInputs * BlockBytes(spec.format);
   }
   ESPALIER_CHECK(false);
 }
@@ -96,28 +84,18 @@ void StoreAs(T value, std::byte* panel, int64_t place) {
               sizeof(T));
 }
 
-// `value`: in units of the scale, if there is one.
 void Store(WeightType type, std::byte* panel, int64_t place, float value) {
-  switch (type) {
-    case WeightType::kFloat32:
-      return StoreAs(value, panel, place);
-    case WeightType::kBf16:
-      return StoreAs(FloatToBf16(value), panel, place);
-    case WeightType::kInt8:
-      return StoreAs(static_cast<int8_t>(std::lrintf(value)), panel, place);
+  if (type == WeightType::kFloat32) {
+    StoreAs(value, panel, place);
+  } else {
+    StoreAs(FloatToBf16(value), panel, place);
   }
 }
 
 float LoadFromPanel(WeightType type, const std::byte* panel, int64_t place) {
-  switch (type) {
-    case WeightType::kFloat32:
-      return Load<float>(panel, place);
-    case WeightType::kBf16:
-      return Bf16ToFloat(Load<uint16_t>(panel, place));
-    case WeightType::kInt8:
-      return Load<int8_t>(panel, place);
-  }
-  ESPALIER_CHECK(false);
+  return type == WeightType::kFloat32
+             ? Load<float>(panel, place)
+             : Bf16ToFloat(Load<uint16_t>(panel, place));
 }
 
 // What all panels of a matrix are packed from.
@@ -125,58 +103,63 @@ struct PanelJob {
   absl::Span<const WeightSource> parts;
   const std::vector<Origin>& origins;
   const PackedMatrix::Spec& spec;
-  float* scales;  // [panels * kPanelOutputs], or null
 
   const Origin& OriginOf(int64_t panel, int64_t lane) const {
     return origins[panel * kPanelOutputs + lane];
   }
 };
 
-int64_t ElementBytes(const WeightSource& source) {
-  return source.format == WeightSource::Format::kFloat32 ? 4 : 2;
-}
-
 absl::Span<const std::byte> BytesOf(const WeightSource& source,
                                     int64_t inputs) {
-  return {source.data,
-          static_cast<size_t>(source.outputs * inputs * ElementBytes(source))};
+  return {source.data, static_cast<size_t>(source.outputs *
+                                           RowBytes(source.format, inputs))};
 }
 
-float LoadWeight(const PanelJob& job, const Origin& origin, int64_t k) {
-  const auto& [part, row] = origin;
-  const WeightSource& source = job.parts[part];
-  return LoadFloat(source, source.transposed ? k * source.outputs + row
-                                             : row * job.spec.inputs + k);
-}
-
-// So that the largest weight of each output becomes 127.
-void ChooseScales(const PanelJob& job, int64_t panel) {
-  constexpr float kLargest = 127;
-  for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
-    const Origin& origin = job.OriginOf(panel, lane);
-    float most = 0;
-    for (int64_t k = 0; origin.part >= 0 && k < job.spec.inputs; ++k) {
-      most = std::max(most, std::abs(LoadWeight(job, origin, k)));
+// Weights to a block of the panel: read, or rounded.
+WeightBlock BlockOf(const PanelJob& job, const Origin& origin, int64_t index) {
+  const WeightSource& source = job.parts[origin.part];
+  const BlockFormat& format = job.spec.format;
+  if (UnitInputs(source.format) > 1) {
+    const BlockFormat own = BlockFormatOf(source.format);
+    if (SameFormat(CommonFormat(own, format), format)) {
+      const int64_t row_bytes = RowBytes(source.format, job.spec.inputs);
+      return Widen(
+          ReadBlock(source.format, source.data + origin.row * row_bytes, index),
+          own, format);
     }
-    job.scales[panel * kPanelOutputs + lane] = most > 0 ? most / kLargest : 1;
+  }
+  float weights[kBlockInputs];
+  ReadWeights(source, origin.row, job.spec.inputs, index, weights);
+  return Quantize(weights, format);
+}
+
+void StoreFloats(const PanelJob& job, const Origin& origin, int64_t lane,
+                 int64_t index, std::byte* panel) {
+  float weights[kBlockInputs];
+  ReadWeights(job.parts[origin.part], origin.row, job.spec.inputs, index,
+              weights);
+  const int64_t begin = index * kBlockInputs;
+  const int64_t end = std::min(begin + kBlockInputs, job.spec.inputs);
+  for (int64_t k = begin; k < end; ++k) {
+    Store(job.spec.type, panel, PlaceInPanel(job.spec.type, lane, k),
+          weights[k - begin]);
   }
 }
 
-// Input by input, so that a panel is written front to back and a transposed
+// Block by block, so that a panel is written front to back and a transposed
 // source is read along its rows.
-void ConvertPanel(const PanelJob& job, int64_t index, std::byte* panel) {
-  const float* scales = nullptr;
-  if (job.scales != nullptr) {
-    ChooseScales(job, index);
-    scales = job.scales + index * kPanelOutputs;
-  }
-  for (int64_t k = 0; k < job.spec.inputs; ++k) {
+void ConvertPanel(const PanelJob& job, int64_t panel_index, std::byte* panel) {
+  const int64_t blocks = PaddedInputs(job.spec.inputs) / kBlockInputs;
+  for (int64_t index = 0; index < blocks; ++index) {
     for (int64_t lane = 0; lane < kPanelOutputs; ++lane) {
-      const Origin& origin = job.OriginOf(index, lane);
+      const Origin& origin = job.OriginOf(panel_index, lane);
       if (origin.part < 0) continue;
-      const float weight = LoadWeight(job, origin, k);
-      Store(job.spec.type, panel, PlaceInPanel(job.spec.type, lane, k),
-            scales == nullptr ? weight : weight / scales[lane]);
+      if (job.spec.type == WeightType::kBlocks) {
+        StoreBlock(BlockOf(job, origin, index), job.spec.format, lane,
+                   panel + index * BlockBytes(job.spec.format));
+      } else {
+        StoreFloats(job, origin, lane, index, panel);
+      }
     }
   }
 }
@@ -221,9 +204,20 @@ void ReleaseRows(const PanelJob& job, int64_t begin, int64_t end) {
       last = std::max(last, job.origins[i].row);
     }
     if (first > last) continue;
-    const int64_t row_bytes = job.spec.inputs * ElementBytes(source);
+    const int64_t row_bytes = RowBytes(source.format, job.spec.inputs);
     source.release({source.data + first * row_bytes,
                     static_cast<size_t>((last - first + 1) * row_bytes)});
+  }
+}
+
+void RowOfBlocks(const PanelView& view, const std::byte* panel, int64_t lane,
+                 float* out) {
+  for (int64_t k = 0; k < view.inputs; k += kBlockInputs) {
+    float weights[kBlockInputs];
+    Dequantize(LoadBlock(panel + k / kBlockInputs * BlockBytes(view.format),
+                         view.format, lane),
+               view.format, weights);
+    std::copy_n(weights, std::min(kBlockInputs, view.inputs - k), out + k);
   }
 }
 
@@ -241,19 +235,15 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
   packed.panels_ = static_cast<int64_t>(origins.size()) / kPanelOutputs;
   for (int64_t outputs : part_outputs) packed.out_columns_ += outputs;
   if (spec.gated) packed.out_columns_ /= 2;
-  const int64_t panel_bytes = LaneBytes(spec.type, spec.inputs) * kPanelOutputs;
+  const int64_t panel_bytes = PanelBytes(spec);
   std::byte* const data = arena.Allocate(packed.panels_ * panel_bytes);
-  float* scales = nullptr;
-  if (spec.type == WeightType::kInt8) {
-    scales = reinterpret_cast<float*>(arena.Allocate(std::ssize(origins) * 4));
-  }
   packed.view_ = {.type = spec.type,
                   .data = data,
                   .panel_bytes = panel_bytes,
                   .inputs = spec.inputs,
-                  .scales = scales};
+                  .format = spec.format};
 
-  const PanelJob job = {parts, origins, spec, scales};
+  const PanelJob job = {parts, origins, spec};
   const bool copy = CanCopy(parts, spec.type);
   const auto pack = [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -281,10 +271,13 @@ void PackedMatrix::Row(int64_t output, float* out) const {
   const std::byte* const panel =
       view_.data + output / kPanelOutputs * view_.panel_bytes;
   const int64_t lane = output % kPanelOutputs;
-  const float scale = view_.scales == nullptr ? 1 : view_.scales[output];
+  if (view_.type == WeightType::kBlocks) {
+    RowOfBlocks(view_, panel, lane, out);
+    return;
+  }
   for (int64_t k = 0; k < view_.inputs; ++k) {
-    const int64_t place = PlaceInPanel(view_.type, lane, k);
-    out[k] = scale * LoadFromPanel(view_.type, panel, place);
+    out[k] =
+        LoadFromPanel(view_.type, panel, PlaceInPanel(view_.type, lane, k));
   }
 }
 

@@ -9,20 +9,9 @@
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/kernels.h"
 #include "common/nn/thread_pool.h"
+#include "common/nn/weight_source.h"
 
 namespace espalier::nn {
-
-// A weight as a file has it: row-major, little-endian, not aligned.
-struct WeightSource {
-  enum class Format { kBf16, kF16, kFloat32 };
-  Format format = Format::kBf16;
-  const std::byte* data = nullptr;  // [outputs, inputs]
-  int64_t outputs = 0;
-  bool transposed = false;  // [inputs, outputs] instead (GPT-2's Conv1D)
-  // Told of bytes of `data` that will not be read again, on any thread: a
-  // mapped file's pages need not all be in memory. Null: nobody minds.
-  void (*release)(absl::Span<const std::byte> bytes) = nullptr;
-};
 
 // The weight of a product y = W x in the one layout that all kernels read, see
 // WeightType. A row of W is an output of the product. Constant; the memory
@@ -32,6 +21,7 @@ class PackedMatrix {
   struct Spec {
     int64_t inputs = 0;
     WeightType type = WeightType::kBf16;
+    BlockFormat format;  // of kBlocks
     // Of two parts, gates and values of the same size: rows are mixed in
     // groups of kGatedOutputs, so that both sides of a product meet in one
     // register tile.
@@ -39,17 +29,16 @@ class PackedMatrix {
   };
 
   // Parts follow each other, or are mixed if gated. Values are rounded to
-  // `type`. REQUIRES: gated means two parts with equally many outputs.
+  // `type`; blocks that the wanted format has room for are taken as they are
+  // (CommonFormat of all parts, see Widen). REQUIRES: gated means two parts
+  // with equally many outputs; a transposed part is of floats.
   static PackedMatrix Pack(absl::Span<const WeightSource> parts,
                            const Spec& spec, HugePageArena& arena,
                            ThreadPool& pool);
 
   int64_t inputs() const { return view_.inputs; }
   int64_t panels() const { return panels_; }
-  int64_t bytes() const {
-    return panels_ * (view_.panel_bytes +
-                      (view_.scales == nullptr ? 0 : kPanelOutputs * 4));
-  }
+  int64_t bytes() const { return panels_ * view_.panel_bytes; }
   // Columns of the product's result: half of the rows if gated.
   int64_t out_columns() const { return out_columns_; }
   bool gated() const { return gated_; }

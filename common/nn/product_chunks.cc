@@ -14,7 +14,6 @@ LinearArgs ChunkProduct(const LinearArgs& product, int64_t index, float* out) {
   const int64_t first_column = index * kChunkColumns;
   LinearArgs chunk = product;
   chunk.weights.data += index * kChunkPanels * product.weights.panel_bytes;
-  if (chunk.weights.scales != nullptr) chunk.weights.scales += first_column;
   if (chunk.bias != nullptr) chunk.bias += first_column;
   chunk.out = out;
   chunk.out_stride = kChunkColumns;
@@ -38,11 +37,9 @@ void ProductChunks::Run(const LinearArgs& product, Consumer consume) {
       chunks, std::max<int64_t>(1, chunks / claims),
       [&](const ThreadPool::Chunk& claim) {
         std::vector<float>& scratch = scratch_[claim.thread];
-        const int64_t out_size = product.rows * kChunkColumns;
-        scratch.resize(out_size + LinearScratch(product.weights));
+        scratch.resize(product.rows * kChunkColumns);
         for (int64_t index = claim.begin; index < claim.end; ++index) {
-          LinearArgs chunk = ChunkProduct(product, index, scratch.data());
-          chunk.scratch = scratch.data() + out_size;
+          const LinearArgs chunk = ChunkProduct(product, index, scratch.data());
           kernels_.linear(chunk);
           consume({.index = index,
                    .thread = claim.thread,

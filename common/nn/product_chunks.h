@@ -55,14 +55,14 @@ class ProductChunks {
   ProductChunks(const Kernels& kernels, ThreadPool& pool);
 
   // Calls `consume` once per chunk, in any order and on any thread of the pool.
-  // `product`: without its panels, `out` and `scratch`, which are chosen here.
+  // `product`: without its panels and `out`, which are chosen here.
   // REQUIRES: product is not gated and does not accumulate.
   void Run(const LinearArgs& product, Consumer consume);
 
  private:
   const Kernels& kernels_;
   ThreadPool& pool_;
-  // By thread: [rows, kChunkColumns], then what the product needs.
+  // By thread: [rows, kChunkColumns].
   std::vector<std::vector<float>> scratch_;
 };
 

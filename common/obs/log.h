@@ -1,5 +1,5 @@
 // The log of a process: one line per event on stderr, with UTC time and level.
-// Never a prompt, an answer or a token. Thread-safe.
+// Never log a prompt, an answer or a token. Thread-safe.
 #ifndef ESPALIER_COMMON_OBS_LOG_H_
 #define ESPALIER_COMMON_OBS_LOG_H_
 

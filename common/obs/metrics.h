@@ -1,6 +1,7 @@
-// Prometheus metrics the way every component makes them: once, at start, from a
-// registry it is passed, into a struct of references. Increments are lock-free
-// and fit the hot path; AddCounter and its like take locks and do not.
+// Prometheus metrics. Every component creates its metrics once, at start, from
+// a registry that is passed to it, and keeps references to them in a struct.
+// Increments are lock-free and fit the hot path; AddCounter, AddGauge and
+// AddHistogram take locks and do not.
 #ifndef ESPALIER_COMMON_OBS_METRICS_H_
 #define ESPALIER_COMMON_OBS_METRICS_H_
 
@@ -29,9 +30,9 @@ prometheus::Histogram& AddHistogram(
     prometheus::Registry& registry, const MetricSpec& spec,
     const prometheus::Histogram::BucketBoundaries& buckets);
 
-// Seconds of one stage of a round: 0.1 ms, doubled up to 3.3 s.
+// For the seconds of one stage of a round: 0.1 ms, doubled up to 3.3 s.
 prometheus::Histogram::BucketBoundaries StageSecondsBuckets();
-// Seconds of a whole request: 1 ms .. 10 min.
+// For the seconds of a whole request: 1 ms .. 10 min.
 prometheus::Histogram::BucketBoundaries RequestSecondsBuckets();
 
 }  // namespace espalier

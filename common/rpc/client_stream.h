@@ -13,19 +13,23 @@
 
 namespace espalier {
 
-// One bidirectional stream as its client sees it: one read and one write
-// outstanding, requests queued, nothing blocks. Thread-safe. Not reusable: a
-// broken stream is replaced. REQUIRES: if started, on_closed has run before
-// destruction.
+// The client's side of one bidirectional stream: one read and one write are
+// outstanding, further requests are queued, nothing blocks. Thread-safe. Not
+// reusable: a broken stream is replaced. REQUIRES: if started, on_closed has
+// run before destruction.
 template <typename Request, typename Response>
 class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
  public:
-  // More than a peer that reads will ever leave unread: it hangs.
+  // A peer that leaves this many requests unread hangs.
   static constexpr size_t kMaxQueued = 4096;
 
-  // Both run on gRPC threads and must not block.
+  // Callbacks. All run on gRPC threads and must not block.
   struct Events {
-    std::function<void(Response)> on_response;    // in order, one at a time
+    std::function<void(Response)> on_response;  // in order, one at a time
+    // No response follows. on_closed follows only if the stream has ended: it
+    // stays open after a message that cannot be decoded, and gRPC does not say
+    // which of the two it was.
+    std::function<void()> on_read_end;
     std::function<void(grpc::Status)> on_closed;  // once, last
   };
 
@@ -35,15 +39,15 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   // REQUIRES: bound to a call of the stub, with context().
   void Start(Request first) {
-    // Writes start outside of reactions: the hold keeps OnDone away until the
-    // last read says that the stream is over.
+    // Writes start outside of reactions: the hold delays OnDone until the last
+    // read reports the end of the stream.
     this->AddHold();
     this->StartRead(&response_);
     Send(std::move(first));
     this->StartCall();
   }
 
-  // Dropped if the stream is over: on_closed will tell.
+  // Drops the request if the stream has ended, which on_closed reports.
   void Send(Request request) {
     const Request* first;
     {
@@ -59,7 +63,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
       first = &queue_.front();
       this->AddHold();
     }
-    // Unlocked: its end comes on another thread, maybe before it returns.
+    // Unlocked: the write may end on another thread before this returns.
     this->StartWrite(first);
     this->RemoveHold();
   }
@@ -78,6 +82,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
       MutexLock lock(&mutex_);
       over_ = true;
     }
+    events_.on_read_end();
     this->RemoveHold();
   }
 
@@ -100,7 +105,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   Events events_;
   grpc::ClientContext context_;
-  Response response_;  // gRPC's while a read is outstanding
+  Response response_;  // owned by gRPC while a read is outstanding
   Mutex mutex_;
   // The front is being written.
   std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);

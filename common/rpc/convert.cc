@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 
 namespace espalier {
@@ -18,6 +20,16 @@ constexpr uint64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 constexpr uint64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr uint64_t kMaxUint32 = std::numeric_limits<uint32_t>::max();
 
+// More than any service allows.
+constexpr int64_t kMaxTreeNodes = 4096;
+
+// Limits of what peers state about themselves.
+constexpr size_t kMaxNameBytes = 128;
+constexpr size_t kMaxDeviceBytes = 256;
+constexpr int kMaxNames = 256;
+constexpr int kMaxStopTokens = 1024;
+constexpr int kMaxPassCosts = 1024;
+
 absl::Status CheckAtMost(absl::string_view field, uint64_t value,
                          uint64_t limit) {
   if (value <= limit) return absl::OkStatus();
@@ -25,7 +37,18 @@ absl::Status CheckAtMost(absl::string_view field, uint64_t value,
       absl::StrCat(field, " ", value, " exceeds ", limit));
 }
 
-// A column of uint32 as int32.
+// A peer's text, made printable for logs, pages and clients. One longer than
+// `limit` bytes is taken for malicious and refused, not cut.
+absl::StatusOr<std::string> Text(absl::string_view field,
+                                 const std::string& text, size_t limit) {
+  if (text.size() > limit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, " of ", text.size(), " bytes, limit ", limit));
+  }
+  return Printable(text, limit);
+}
+
+// Converts a column of uint32 to int32.
 template <typename Column>
 absl::StatusOr<std::vector<int32_t>> Int32Column(absl::string_view field,
                                                  const Column& column) {
@@ -67,6 +90,8 @@ void ToProto(const PassCosts& costs,
 
 absl::StatusOr<PassCosts> CostsFromProto(
     const google::protobuf::RepeatedPtrField<v1::PassCost>& messages) {
+  RETURN_IF_ERROR(
+      CheckAtMost("pass_costs: entries", messages.size(), kMaxPassCosts));
   PassCosts costs;
   for (const v1::PassCost& message : messages) {
     const PassCost cost = {.rows = message.rows(),
@@ -100,46 +125,71 @@ absl::StatusOr<FeatureContract> ContractFromProto(
   return contract;
 }
 
-absl::Status ReadSlots(const v1::TokenTree& message, TokenTree& tree) {
-  const int n = message.slot_node_size();
-  if (message.slot_law_size() != n) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tree: columns of unequal length: ", n, " slot_nodes, ",
-                     message.slot_law_size(), " slot_laws"));
+absl::Status ReadSamples(const v1::TokenTree& message, TokenTree& tree) {
+  const int n = message.sample_node_size();
+  if (message.sample_distribution_size() != n) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "tree: columns of unequal length: ", n, " sample_nodes, ",
+        message.sample_distribution_size(), " sample_distributions"));
   }
   ASSIGN_OR_RETURN(const std::vector<int32_t> nodes,
-                   Int32Column("tree.slot_node", message.slot_node()));
+                   Int32Column("tree.sample_node", message.sample_node()));
   for (int i = 0; i < n; ++i) {
-    tree.slots.push_back({.node = nodes[i], .law = message.slot_law(i)});
+    tree.samples.push_back(
+        {.node = nodes[i], .distribution = message.sample_distribution(i)});
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadLaws(const v1::TokenTree& message, TokenTree& tree) {
-  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
-                   Int32Column("tree.law_token", message.law_token()));
-  const absl::Span<const uint32_t> weights(message.law_weight().data(),
-                                           message.law_weight_size());
+// Checks the lengths of the columns before anything is copied.
+absl::Status CheckTreeSize(const v1::TokenTree& message) {
+  const auto check = [](absl::string_view field, int64_t size, int64_t limit) {
+    return CheckAtMost(absl::StrCat("tree: entries of ", field),
+                       static_cast<uint64_t>(size),
+                       static_cast<uint64_t>(limit));
+  };
+  RETURN_IF_ERROR(check("token", message.token_size(), kMaxTreeNodes));
+  RETURN_IF_ERROR(check("sample_node", message.sample_node_size(),
+                        TokenTree::kMaxSamplesPerNode * message.token_size()));
+  RETURN_IF_ERROR(check("distribution_token", message.distribution_token_size(),
+                        kMaxTreeDistributionTokens));
+  RETURN_IF_ERROR(check("distribution_size", message.distribution_size_size(),
+                        TokenTree::kMaxSamplesPerNode * message.token_size()));
+  for (uint32_t size : message.distribution_size()) {
+    RETURN_IF_ERROR(
+        CheckAtMost("tree: distribution_size", size, kMaxDistributionTokens));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadDistributions(const v1::TokenTree& message, TokenTree& tree) {
+  ASSIGN_OR_RETURN(
+      const std::vector<TokenId> tokens,
+      Int32Column("tree.distribution_token", message.distribution_token()));
+  const absl::Span<const uint32_t> weights(message.distribution_weight().data(),
+                                           message.distribution_weight_size());
   uint64_t sizes = 0;
-  for (uint32_t size : message.law_size()) sizes += size;
+  for (uint32_t size : message.distribution_size()) sizes += size;
   if (sizes != tokens.size() || sizes != weights.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "tree: laws of ", sizes, " tokens in all, but ", tokens.size(),
-        " law_tokens, ", weights.size(), " law_weights"));
+        "tree: distributions of ", sizes, " tokens in all, but ", tokens.size(),
+        " distribution_tokens, ", weights.size(), " distribution_weights"));
   }
-  std::vector<LawDraws> draws(message.law_size_size(), LawDraws::kIndependent);
-  for (uint32_t law : message.law_without_replacement()) {
-    if (law >= draws.size()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "tree.law_without_replacement: law ", law, " of ", draws.size()));
+  std::vector<SampleDependence> draws(message.distribution_size_size(),
+                                      SampleDependence::kIndependent);
+  for (uint32_t distribution : message.distribution_without_replacement()) {
+    if (distribution >= draws.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tree.distribution_without_replacement: distribution ",
+                       distribution, " of ", draws.size()));
     }
-    draws[law] = LawDraws::kWithoutReplacement;
+    draws[distribution] = SampleDependence::kWithoutReplacement;
   }
   size_t begin = 0;
   for (size_t i = 0; i < draws.size(); ++i) {
-    const size_t size = message.law_size(static_cast<int>(i));
-    tree.laws.Add(absl::MakeConstSpan(tokens).subspan(begin, size),
-                  weights.subspan(begin, size), draws[i]);
+    const size_t size = message.distribution_size(static_cast<int>(i));
+    tree.distributions.Add(absl::MakeConstSpan(tokens).subspan(begin, size),
+                           weights.subspan(begin, size), draws[i]);
     begin += size;
   }
   return absl::OkStatus();
@@ -154,23 +204,27 @@ v1::TokenTree ToProto(const TokenTree& tree) {
   message.mutable_log_prob()->Add(tree.log_probs.begin(), tree.log_probs.end());
   message.mutable_provenance()->Add(tree.provenance.begin(),
                                     tree.provenance.end());
-  for (const DraftSlot& slot : tree.slots) {
-    message.add_slot_node(slot.node);
-    message.add_slot_law(slot.law);
+  for (const DraftSample& sample : tree.samples) {
+    message.add_sample_node(sample.node);
+    message.add_sample_distribution(sample.distribution);
   }
-  for (int32_t i = 0; i < tree.laws.size(); ++i) {
-    const DraftLaw law = tree.laws[i];
-    message.add_law_size(static_cast<uint32_t>(law.tokens.size()));
-    message.mutable_law_token()->Add(law.tokens.begin(), law.tokens.end());
-    message.mutable_law_weight()->Add(law.weights.begin(), law.weights.end());
-    if (law.draws == LawDraws::kWithoutReplacement) {
-      message.add_law_without_replacement(i);
+  for (int32_t i = 0; i < tree.distributions.size(); ++i) {
+    const DraftDistribution distribution = tree.distributions[i];
+    message.add_distribution_size(
+        static_cast<uint32_t>(distribution.tokens.size()));
+    message.mutable_distribution_token()->Add(distribution.tokens.begin(),
+                                              distribution.tokens.end());
+    message.mutable_distribution_weight()->Add(distribution.weights.begin(),
+                                               distribution.weights.end());
+    if (distribution.draws == SampleDependence::kWithoutReplacement) {
+      message.add_distribution_without_replacement(i);
     }
   }
   return message;
 }
 
 absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message) {
+  RETURN_IF_ERROR(CheckTreeSize(message));
   const int n = message.token_size();
   if (message.parent_size() != n || message.log_prob_size() != n ||
       (message.provenance_size() != n && message.provenance_size() != 0)) {
@@ -185,8 +239,8 @@ absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message) {
   tree.log_probs.assign(message.log_prob().begin(), message.log_prob().end());
   tree.provenance.assign(message.provenance().begin(),
                          message.provenance().end());
-  RETURN_IF_ERROR(ReadSlots(message, tree));
-  RETURN_IF_ERROR(ReadLaws(message, tree));
+  RETURN_IF_ERROR(ReadSamples(message, tree));
+  RETURN_IF_ERROR(ReadDistributions(message, tree));
   return tree;
 }
 
@@ -216,7 +270,7 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
     return absl::InvalidArgumentError("update.sampling is missing");
   }
   const v1::SessionKey& key = message.key();
-  // Positions are int32 in places, and no context comes near.
+  // Positions are int32 in places; no context is near that limit.
   RETURN_IF_ERROR(
       CheckAtMost("update.key.base_length", key.base_length(), kMaxInt32));
   SequenceUpdate update{.sequence = {.coordinator_epoch = key.epoch(),
@@ -236,8 +290,8 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
   message.set_max_depth(ClampToUint32(request.budget.max_depth));
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
-  message.mutable_guessed_tokens()->Add(request.guess.begin(),
-                                        request.guess.end());
+  message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
+                                          request.lookahead.end());
   return message;
 }
 
@@ -245,8 +299,8 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
                                     .max_depth = message.max_depth()}};
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
-  ASSIGN_OR_RETURN(request.guess,
-                   Int32Column("guessed_tokens", message.guessed_tokens()));
+  ASSIGN_OR_RETURN(request.lookahead,
+                   Int32Column("lookahead_tokens", message.lookahead_tokens()));
   return request;
 }
 
@@ -287,8 +341,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
     features.set_first_position(
         static_cast<uint64_t>(request.features.first_position));
   }
+  message.set_max_length(static_cast<uint64_t>(request.max_length));
   if (time_budget != absl::InfiniteDuration()) {
-    // 0 would be "no limit".
+    // 0 would mean no limit.
     message.set_time_budget_us(static_cast<uint64_t>(
         std::max<int64_t>(1, absl::ToInt64Microseconds(time_budget))));
   }
@@ -299,7 +354,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   VerifyRequest request;
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.tree, FromProto(message.tree()));
-  request.rule = message.rule();
+  ASSIGN_OR_RETURN(request.rule, Text("rule", message.rule(), kMaxNameBytes));
   const v1::FeatureRequest& features = message.features();
   ASSIGN_OR_RETURN(request.features.taps, Int32Column("features.after_layers",
                                                       features.after_layers()));
@@ -307,6 +362,8 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
                               features.first_position(), kMaxInt32));
   request.features.first_position =
       static_cast<int64_t>(features.first_position());
+  RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
+  request.max_length = static_cast<int64_t>(message.max_length());
   return request;
 }
 
@@ -315,42 +372,47 @@ absl::Duration TimeBudget(const v1::VerifyTree& message) {
   return absl::Microseconds(std::min(message.time_budget_us(), kMaxInt64));
 }
 
-v1::Verdict ToProto(const Verdict& verdict) {
-  v1::Verdict message;
-  message.set_round(verdict.round);
-  message.mutable_path()->Add(verdict.path.begin(), verdict.path.end());
-  message.mutable_token()->Add(verdict.tokens.begin(), verdict.tokens.end());
-  message.set_rule(verdict.rule);
-  message.set_near_ties(ClampToUint32(verdict.near_ties));
-  message.set_queue_us(ClampedMicroseconds(verdict.timings.queue));
-  message.set_prefill_us(ClampedMicroseconds(verdict.timings.prefill));
-  message.set_forward_us(ClampedMicroseconds(verdict.timings.forward));
-  message.set_accept_us(ClampedMicroseconds(verdict.timings.accept));
-  message.set_commit_us(ClampedMicroseconds(verdict.timings.commit));
-  ToProto(verdict.pass_costs, *message.mutable_pass_costs());
+v1::VerifyResult ToProto(const VerifyResult& verify_result) {
+  v1::VerifyResult message;
+  message.set_round(verify_result.round);
+  message.mutable_path()->Add(verify_result.path.begin(),
+                              verify_result.path.end());
+  message.mutable_token()->Add(verify_result.tokens.begin(),
+                               verify_result.tokens.end());
+  message.set_rule(verify_result.rule);
+  message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
+  message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
+  message.set_forward_us(ClampedMicroseconds(verify_result.timings.forward));
+  message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
+  message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
+  ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
   return message;
 }
 
-absl::StatusOr<Verdict> FromProto(const v1::Verdict& message) {
+absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   if (message.token_size() != message.path_size() + 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "verdict: ", message.token_size(), " tokens for a path of ",
+        "verify_result: ", message.token_size(), " tokens for a path of ",
         message.path_size(), "; it takes one more"));
   }
   RETURN_IF_ERROR(CheckAtMost("near_ties", message.near_ties(), kMaxInt32));
-  Verdict verdict{
+  ASSIGN_OR_RETURN(std::string rule,
+                   Text("rule", message.rule(), kMaxNameBytes));
+  VerifyResult verify_result{
       .round = message.round(),
-      .rule = message.rule(),
+      .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),
                   .forward = absl::Microseconds(message.forward_us()),
                   .accept = absl::Microseconds(message.accept_us()),
                   .commit = absl::Microseconds(message.commit_us())}};
-  ASSIGN_OR_RETURN(verdict.path, Int32Column("path", message.path()));
-  ASSIGN_OR_RETURN(verdict.tokens, Int32Column("token", message.token()));
-  ASSIGN_OR_RETURN(verdict.pass_costs, CostsFromProto(message.pass_costs()));
-  return verdict;
+  ASSIGN_OR_RETURN(verify_result.path, Int32Column("path", message.path()));
+  ASSIGN_OR_RETURN(verify_result.tokens, Int32Column("token", message.token()));
+  ASSIGN_OR_RETURN(verify_result.pass_costs,
+                   CostsFromProto(message.pass_costs()));
+  return verify_result;
 }
 
 v1::EndSequence ToProto(SequenceId sequence) {
@@ -369,16 +431,19 @@ v1::ModelIdentity ToProto(const ModelIdentity& identity) {
   message.set_name(identity.name);
   message.set_vocab_size(static_cast<uint64_t>(identity.vocab_size));
   message.set_tokenizer_fingerprint(identity.tokenizer_fingerprint);
+  message.set_weights_fingerprint(identity.weights_fingerprint);
   return message;
 }
 
 absl::StatusOr<ModelIdentity> FromProto(const v1::ModelIdentity& message) {
   RETURN_IF_ERROR(
       CheckAtMost("model.vocab_size", message.vocab_size(), kMaxInt32));
-  return ModelIdentity{
-      .name = message.name(),
-      .vocab_size = static_cast<int64_t>(message.vocab_size()),
-      .tokenizer_fingerprint = message.tokenizer_fingerprint()};
+  ASSIGN_OR_RETURN(std::string name,
+                   Text("model.name", message.name(), kMaxNameBytes));
+  return ModelIdentity{.name = std::move(name),
+                       .vocab_size = static_cast<int64_t>(message.vocab_size()),
+                       .tokenizer_fingerprint = message.tokenizer_fingerprint(),
+                       .weights_fingerprint = message.weights_fingerprint()};
 }
 
 v1::DrafterHello ToProto(const DrafterInfo& info) {
@@ -389,8 +454,8 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   *message.mutable_model() = ToProto(info.model);
   message.set_max_nodes(ClampToUint32(info.max_nodes));
   message.set_max_depth(ClampToUint32(info.max_depth));
-  message.set_site(info.site);
-  message.set_drafts_ahead(info.drafts_ahead);
+  message.set_cpu_group(info.cpu_group);
+  message.set_supports_lookahead(info.supports_lookahead);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -401,12 +466,12 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
 }
 
 absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
-  DrafterInfo info{.name = message.name(),
-                   .type = message.type(),
-                   .max_nodes = message.max_nodes(),
+  DrafterInfo info{.max_nodes = message.max_nodes(),
                    .max_depth = message.max_depth(),
-                   .site = message.site(),
-                   .drafts_ahead = message.drafts_ahead()};
+                   .cpu_group = message.cpu_group(),
+                   .supports_lookahead = message.supports_lookahead()};
+  ASSIGN_OR_RETURN(info.name, Text("name", message.name(), kMaxNameBytes));
+  ASSIGN_OR_RETURN(info.type, Text("type", message.type(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, ContractFromProto(message.features()));
@@ -422,13 +487,15 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
   message.set_max_context(static_cast<uint64_t>(info.max_context));
   message.set_max_tree_nodes(ClampToUint32(info.max_tree_nodes));
   for (const std::string& rule : info.rules) message.add_rules(rule);
+  message.mutable_distribution_rules()->Add(info.distribution_rules.begin(),
+                                            info.distribution_rules.end());
   message.mutable_eos_token_ids()->Add(info.eos_token_ids.begin(),
                                        info.eos_token_ids.end());
   message.set_device(info.device);
   ToProto(info.pass_costs, *message.mutable_pass_costs());
   message.set_num_layers(ClampToUint32(info.shape.num_layers));
   message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
-  message.set_site(info.site);
+  message.set_cpu_group(info.cpu_group);
   return message;
 }
 
@@ -439,28 +506,30 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   info.shape = {.num_layers = message.num_layers(),
                 .hidden_size = message.hidden_size()};
   info.epoch = message.epoch();
-  info.site = message.site();
+  info.cpu_group = message.cpu_group();
   info.max_context = static_cast<int64_t>(message.max_context());
   info.max_tree_nodes = message.max_tree_nodes();
-  info.rules.assign(message.rules().begin(), message.rules().end());
-  info.device = message.device();
+  RETURN_IF_ERROR(
+      CheckAtMost("rules: entries", message.rules_size(), kMaxNames));
+  for (const std::string& rule : message.rules()) {
+    ASSIGN_OR_RETURN(info.rules.emplace_back(),
+                     Text("rules", rule, kMaxNameBytes));
+  }
+  RETURN_IF_ERROR(CheckAtMost("distribution_rules: entries",
+                              message.distribution_rules_size(), kMaxNames));
+  for (const std::string& rule : message.distribution_rules()) {
+    ASSIGN_OR_RETURN(info.distribution_rules.emplace_back(),
+                     Text("distribution_rules", rule, kMaxNameBytes));
+  }
+  ASSIGN_OR_RETURN(info.device,
+                   Text("device", message.device(), kMaxDeviceBytes));
+  RETURN_IF_ERROR(CheckAtMost("eos_token_ids: entries",
+                              message.eos_token_ids_size(), kMaxStopTokens));
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
   ASSIGN_OR_RETURN(info.eos_token_ids,
                    Int32Column("eos_token_ids", message.eos_token_ids()));
   ASSIGN_OR_RETURN(info.pass_costs, CostsFromProto(message.pass_costs()));
   return info;
-}
-
-absl::Status CheckTokens(const std::vector<TokenId>& tokens,
-                         const ModelIdentity& model) {
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i] < 0 || tokens[i] >= model.vocab_size) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("update.new_tokens: token ", tokens[i], " at ", i,
-                       " is outside of the vocabulary of ", model.vocab_size));
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace espalier

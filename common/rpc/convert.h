@@ -1,9 +1,9 @@
-// Between the wire's messages and our structs. FromProto is where bytes from
-// outside become values: columns of unequal length, numbers that do not fit and
+// Converts between protobuf messages and structs. FromProto validates what
+// comes from outside: columns of unequal length, numbers that do not fit and
 // sampling parameters out of range are INVALID_ARGUMENT, and nothing is
-// allocated for a size that was only claimed. What needs the model (token below
-// the vocabulary, shape of the tree) is TokenTree::Validate's and the
-// service's.
+// allocated for a size that is only claimed. Texts are bounded and made
+// printable. Checks that need the model (token below vocab_size, shape of the
+// tree) are left to TokenTree::Validate and the service.
 #ifndef ESPALIER_COMMON_RPC_CONVERT_H_
 #define ESPALIER_COMMON_RPC_CONVERT_H_
 
@@ -21,7 +21,8 @@
 
 namespace espalier {
 
-// Of CoordinatorHello and its answers. Grows when old peers must be refused.
+// The version in CoordinatorHello and its answers. It is raised when old peers
+// must be refused.
 inline constexpr uint32_t kProtocolVersion = 1;
 
 v1::TokenTree ToProto(const TokenTree& tree);
@@ -30,7 +31,7 @@ absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message);
 v1::SequenceUpdate ToProto(const SequenceUpdate& update);
 absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message);
 
-// `time_budget` is clamped to what the field holds.
+// `time_budget` is clamped to the range of the field.
 v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget);
 absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message);
 absl::Duration TimeBudget(const v1::Propose& message);
@@ -38,14 +39,14 @@ absl::Duration TimeBudget(const v1::Propose& message);
 v1::Proposal ToProto(const Proposal& proposal);
 absl::StatusOr<Proposal> FromProto(const v1::Proposal& message);
 
-// An infinite `time_budget` is "no limit".
+// An infinite `time_budget` means no limit.
 v1::VerifyTree ToProto(const VerifyRequest& request,
                        absl::Duration time_budget);
 absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message);
 absl::Duration TimeBudget(const v1::VerifyTree& message);
 
-v1::Verdict ToProto(const Verdict& verdict);
-absl::StatusOr<Verdict> FromProto(const v1::Verdict& message);
+v1::VerifyResult ToProto(const VerifyResult& verify_result);
+absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message);
 
 v1::EndSequence ToProto(SequenceId sequence);
 SequenceId FromProto(const v1::EndSequence& message);
@@ -58,10 +59,6 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message);
 
 v1::VerifierHello ToProto(const VerifierInfo& info);
 absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message);
-
-// INVALID_ARGUMENT names the first token outside of the vocabulary.
-absl::Status CheckTokens(const std::vector<TokenId>& tokens,
-                         const ModelIdentity& model);
 
 }  // namespace espalier
 

@@ -1,5 +1,5 @@
-// Features as they travel: cut into chunks, each a message of its own before
-// the one that they belong to.
+// Features on the wire: cut into chunks, each a message of its own, sent before
+// the message that they belong to.
 #ifndef ESPALIER_COMMON_RPC_FEATURE_CHUNKS_H_
 #define ESPALIER_COMMON_RPC_FEATURE_CHUNKS_H_
 
@@ -14,16 +14,16 @@
 
 namespace espalier {
 
-// Of one chunk, unless a single row is larger. gRPC's limit is 4 MiB.
+// Largest chunk, unless a single row is larger. gRPC's default limit is 4 MiB.
 inline constexpr int64_t kMaxChunkBytes = int64_t{1} << 20;
 
 std::vector<v1::FeatureChunk> ToChunks(const FeatureRows& rows);
 
-// Adds the chunk to those before it. INVALID_ARGUMENT: it does not follow them,
-// has another width, or its size is not that of its rows.
+// Appends the chunk to `rows`. INVALID_ARGUMENT: it does not follow them, its
+// width differs, or its size does not match its rows.
 absl::Status AddChunk(const v1::FeatureChunk& chunk, FeatureRows& rows);
 
-// The same for the messages that carry one chunk each in `features`.
+// The same for messages that carry one chunk each in `features`.
 template <typename Message>
 std::vector<Message> ToParts(const FeatureRows& rows) {
   std::vector<Message> parts;

@@ -11,21 +11,21 @@
 
 namespace espalier {
 
-// Token ids of one side mean the same on the other.
-// FAILED_PRECONDITION says what differs.
+// OK if token ids mean the same on both sides. FAILED_PRECONDITION says what
+// differs.
 absl::Status CheckSameTokens(const ModelIdentity& ours,
                              const ModelIdentity& theirs);
 
 v1::CoordinatorHello MakeCoordinatorHello(const ModelIdentity& model,
                                           uint64_t epoch);
 
-// By a peer: whether the coordinator fits. FAILED_PRECONDITION is the reason
-// to refuse it.
+// Called by a peer to check the coordinator's hello. FAILED_PRECONDITION has
+// the reason to refuse it.
 absl::Status CheckCoordinator(const v1::CoordinatorHello& hello,
                               const ModelIdentity& ours);
 
-// By the coordinator: what the peer said of itself. FAILED_PRECONDITION is the
-// reason not to use it.
+// Called by the coordinator to read a peer's hello. FAILED_PRECONDITION has the
+// reason not to use the peer.
 absl::StatusOr<DrafterInfo> CheckPeer(const v1::DrafterHello& hello,
                                       const ModelIdentity& ours);
 absl::StatusOr<VerifierInfo> CheckPeer(const v1::VerifierHello& hello,

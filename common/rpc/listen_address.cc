@@ -1,6 +1,8 @@
 #include "common/rpc/listen_address.h"
 
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -9,8 +11,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -25,12 +30,16 @@ namespace {
 class Socket {
  public:
   Socket(int family, int type) : fd_(socket(family, type | SOCK_CLOEXEC, 0)) {}
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
+  Socket(Socket&& other) : fd_(other.Release()) {}
+  Socket& operator=(Socket&& other) {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
   ~Socket() {
     if (fd_ >= 0) close(fd_);
   }
   int fd() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_;
@@ -41,15 +50,48 @@ absl::Status Unusable(const ListenAddress& address, absl::string_view why) {
       absl::StrCat("cannot listen on ", address.ToString(), ": ", why));
 }
 
-absl::Status InUse(const ListenAddress& address) {
-  return absl::AlreadyExistsError(absl::StrCat(
-      "cannot listen on ", address.ToString(), ": address already in use"));
+// " by NAME (process ID)"; empty: unknown.
+std::string UserOf(int connected_fd) {
+  ucred peer = {};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connected_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+      peer.pid <= 0) {
+    return "";
+  }
+  std::string name;
+  std::ifstream stream(absl::StrCat("/proc/", peer.pid, "/comm"));
+  std::getline(stream, name);
+  return absl::StrCat(" by ", name, name.empty() ? "" : " ", "(process ",
+                      peer.pid, ")");
+}
+
+absl::Status InUse(const ListenAddress& address, absl::string_view user = "") {
+  return absl::AlreadyExistsError(
+      absl::StrCat("cannot listen on ", address.ToString(),
+                   ": address already in use", user));
 }
 
 absl::Status Errno(const ListenAddress& address, int error) {
   if (error == EADDRINUSE) return InUse(address);
   return absl::ErrnoToStatus(
       error, absl::StrCat("cannot listen on ", address.ToString()));
+}
+
+void SetPort(sockaddr& name, int port) {
+  const in_port_t wire = htons(static_cast<uint16_t>(port));
+  if (name.sa_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6&>(name).sin6_port = wire;
+  } else {
+    reinterpret_cast<sockaddr_in&>(name).sin_port = wire;
+  }
+}
+
+int PortOf(const Socket& socket) {
+  sockaddr_storage name = {};
+  socklen_t size = sizeof(name);
+  getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&name), &size);
+  // The port has the same offset in sockaddr_in6.
+  return ntohs(reinterpret_cast<const sockaddr_in&>(name).sin_port);
 }
 
 absl::Status PrepareUnix(const ListenAddress& address) {
@@ -79,13 +121,15 @@ absl::Status PrepareUnix(const ListenAddress& address) {
   const bool answered =
       connect(probe.fd(), reinterpret_cast<const sockaddr*>(&name),
               sizeof(name)) == 0;
-  // EAGAIN: somebody listens whose queue is full.
-  if (answered || errno == EAGAIN) return InUse(address);
+  // EAGAIN: a process listens, but its queue is full.
+  if (answered) return InUse(address, UserOf(probe.fd()));
+  if (errno == EAGAIN) return InUse(address);
   if (errno != ECONNREFUSED) return Errno(address, errno);
   return unlink(path.c_str()) == 0 ? absl::OkStatus() : Errno(address, errno);
 }
 
-absl::Status PrepareTcp(const ListenAddress& address) {
+// Listening sockets on all IP addresses of the name, with one port.
+absl::StatusOr<std::vector<Socket>> ListenTcp(ListenAddress& address) {
   const addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
   addrinfo* found = nullptr;
   const int error = getaddrinfo(
@@ -93,24 +137,46 @@ absl::Status PrepareTcp(const ListenAddress& address) {
   if (error != 0) return Unusable(address, gai_strerror(error));
   std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owned(found,
                                                            &freeaddrinfo);
-  // A name may have addresses of a family that this machine lacks: one that
-  // can be bound is enough, one in use is too much.
+  // A name may have addresses of a family that this machine lacks. One address
+  // that can be bound is enough; one that is in use is an error.
   absl::Status last = Unusable(address, "the name has no address");
-  bool bound = false;
+  std::vector<Socket> sockets;
   for (const addrinfo* a = found; a != nullptr; a = a->ai_next) {
-    Socket probe(a->ai_family, a->ai_socktype);
+    Socket socket(a->ai_family, a->ai_socktype | SOCK_NONBLOCK);
     const int on = 1;
-    if (probe.fd() < 0 ||
-        setsockopt(probe.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        bind(probe.fd(), a->ai_addr, a->ai_addrlen) < 0 ||
-        listen(probe.fd(), 1) < 0) {
+    SetPort(*a->ai_addr, address.port);
+    if (socket.fd() < 0 ||
+        setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) <
+            0 ||
+        setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) <
+            0 ||
+        bind(socket.fd(), a->ai_addr, a->ai_addrlen) < 0 ||
+        listen(socket.fd(), SOMAXCONN) < 0) {
       last = Errno(address, errno);
       if (absl::IsAlreadyExists(last)) return last;
-    } else {
-      bound = true;
+      continue;
     }
+    if (address.port == 0) address.port = PortOf(socket);
+    sockets.push_back(std::move(socket));
   }
-  return bound ? absl::OkStatus() : last;
+  if (sockets.empty()) return last;
+  return sockets;
+}
+
+absl::StatusOr<Socket> ListenUnix(const ListenAddress& address) {
+  const std::string& path = address.unix_path;
+  sockaddr_un name = {.sun_family = AF_UNIX};
+  std::memcpy(name.sun_path, path.c_str(), path.size());
+  Socket socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
+  // No client can connect before the socket listens.
+  if (socket.fd() < 0 ||
+      bind(socket.fd(), reinterpret_cast<const sockaddr*>(&name),
+           sizeof(name)) < 0 ||
+      chmod(path.c_str(), S_IRUSR | S_IWUSR) < 0 ||
+      listen(socket.fd(), SOMAXCONN) < 0) {
+    return Errno(address, errno);
+  }
+  return socket;
 }
 
 }  // namespace
@@ -154,7 +220,23 @@ std::string ListenAddress::ToString() const {
 }
 
 absl::Status PrepareToListen(const ListenAddress& address) {
-  return address.unix_path.empty() ? PrepareTcp(address) : PrepareUnix(address);
+  if (!address.unix_path.empty()) return PrepareUnix(address);
+  ListenAddress probed = address;
+  return ListenTcp(probed).status();
+}
+
+absl::StatusOr<std::vector<int>> OpenListeningSockets(ListenAddress& address) {
+  std::vector<Socket> sockets;
+  if (address.unix_path.empty()) {
+    ASSIGN_OR_RETURN(sockets, ListenTcp(address));
+  } else {
+    RETURN_IF_ERROR(PrepareUnix(address));
+    ASSIGN_OR_RETURN(Socket socket, ListenUnix(address));
+    sockets.push_back(std::move(socket));
+  }
+  std::vector<int> descriptors;
+  for (Socket& socket : sockets) descriptors.push_back(socket.Release());
+  return descriptors;
 }
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_RPC_LISTEN_ADDRESS_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -9,24 +10,28 @@
 
 namespace espalier {
 
-// "unix:PATH" or "HOST:PORT", taken apart.
+// A parsed "unix:PATH" or "HOST:PORT".
 struct ListenAddress {
   std::string unix_path;  // empty: TCP
   std::string host;       // without the brackets of an IPv6 address
-  int port = 0;           // 0: a free one
+  int port = 0;           // 0: any free port
 
-  // INVALID_ARGUMENT names the text and what is wrong with it.
+  // INVALID_ARGUMENT quotes the text and says what is wrong with it.
   static absl::StatusOr<ListenAddress> Parse(absl::string_view text);
 
-  // As Parse takes it.
+  // In the format of Parse.
   std::string ToString() const;
 };
 
-// Whether a server could listen there now, with the reason if not: gRPC logs
-// its reasons instead of returning them, and replaces Unix sockets that are in
-// use. Removes a Unix socket that nobody listens on, as a killed process leaves
-// it. ALREADY_EXISTS: in use.
+// Checks that a server could listen on the address now; an error has the
+// reason. Removes a Unix socket that no process listens on, e.g. of a process
+// that was killed. ALREADY_EXISTS: in use.
 absl::Status PrepareToListen(const ListenAddress& address);
+
+// Opens non-blocking listening sockets, one for each IP address of the name;
+// the caller closes them. Replaces port 0 by the one that was chosen. Only the
+// user of this process can connect to a Unix socket. Errors as PrepareToListen.
+absl::StatusOr<std::vector<int>> OpenListeningSockets(ListenAddress& address);
 
 }  // namespace espalier
 

@@ -1,11 +1,22 @@
 #include "common/rpc/metrics_listener.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
 #include <exception>
+#include <stop_token>
+#include <string>
+#include <thread>
 #include <utility>
 
 #include "CivetServer.h"
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/process_metrics.h"
@@ -14,8 +25,53 @@
 namespace espalier {
 namespace {
 
+// Prometheus would drop the whole page for one invalid byte.
+void MakeUtf8(std::string& text) {
+  for (size_t at = 0;; ++at) {
+    const size_t wrong = FindInvalidUtf8(absl::string_view(text).substr(at));
+    if (wrong == absl::string_view::npos) return;
+    at += wrong;
+    text[at] = '?';
+  }
+}
+
+// Whether the host that a browser requests cannot be a web site's name that
+// resolves to this address: it is allowed, or an IP address. No name consists
+// of digits or begins with a bracket.
+bool IsOwnHost(absl::string_view host,
+               const std::vector<std::string>& page_hosts) {
+  if (absl::StartsWith(host, "[")) return true;
+  host = host.substr(0, host.find(':'));
+  return host == "localhost" ||
+         (!host.empty() &&
+          host.find_first_not_of("0123456789.") == host.npos) ||
+         std::find(page_hosts.begin(), page_hosts.end(), host) !=
+             page_hosts.end();
+}
+
+constexpr char kMetricsPath[] = "/metrics";
+
+// Connects to "HOST:PORT" of this machine and closes the connection.
+void TouchListener(const std::string& address) {
+  const auto parsed = ListenAddress::Parse(address);
+  if (!parsed.ok()) return;
+  const addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  addrinfo* found = nullptr;
+  if (getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(),
+                  &hints, &found) != 0) {
+    return;
+  }
+  const int fd =
+      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd >= 0) {
+    (void)connect(fd, found->ai_addr, found->ai_addrlen);
+    close(fd);
+  }
+  freeaddrinfo(found);
+}
+
 HttpPage MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
-  return {.path = "/metrics",
+  return {.path = kMetricsPath,
           .content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = [registry = std::move(registry)](absl::string_view) {
             std::vector<prometheus::MetricFamily> families =
@@ -23,25 +79,35 @@ HttpPage MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
             for (auto& family : ProcessMetrics().Collect()) {
               families.push_back(std::move(family));
             }
-            return prometheus::TextSerializer().Serialize(families);
+            std::string text = prometheus::TextSerializer().Serialize(families);
+            MakeUtf8(text);
+            return text;
           }};
 }
 
 }  // namespace
 
-// Nothing may come from elsewhere: a page is one document and what it asks its
-// own server for.
+// Its headers forbid content from other origins: a page is one document and
+// what it requests from its own server.
 class MetricsListener::PageHandler final : public CivetHandler {
  public:
-  explicit PageHandler(HttpPage page) : page_(std::move(page)) {}
+  PageHandler(HttpPage page, std::vector<std::string> page_hosts)
+      : page_(std::move(page)), page_hosts_(std::move(page_hosts)) {}
 
   const std::string& path() const { return page_.path; }
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
     const mg_request_info& request = *mg_get_request_info(connection);
-    // The server hands "/" whatever has no page of its own.
+    // The server passes requests for unknown paths to the page "/".
     if (page_.path != request.local_uri) {
       mg_send_http_error(connection, 404, "%s", "no such page");
+      return true;
+    }
+    const char* const host = mg_get_header(connection, "Host");
+    if (page_.path != kMetricsPath &&
+        !IsOwnHost(host != nullptr ? host : "", page_hosts_)) {
+      mg_send_http_error(connection, 403, "%s",
+                         "ask by IP address, or set server.page_hosts");
       return true;
     }
     const std::string body =
@@ -60,11 +126,23 @@ class MetricsListener::PageHandler final : public CivetHandler {
 
  private:
   const HttpPage page_;
+  const std::vector<std::string> page_hosts_;
 };
 
 MetricsListener::MetricsListener() = default;
 
-MetricsListener::~MetricsListener() = default;
+// The server notices that it is to stop when a connection arrives, or after a
+// second or two.
+MetricsListener::~MetricsListener() {
+  if (server_ == nullptr) return;
+  const std::jthread visitor([this](std::stop_token stop) {
+    while (!stop.stop_requested()) {
+      TouchListener(address_);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  server_.reset();
+}
 
 absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
     Options options) {
@@ -78,7 +156,9 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
   std::unique_ptr<MetricsListener> listener(new MetricsListener());
   try {
     listener->server_ = std::make_unique<CivetServer>(std::vector<std::string>{
-        "listening_ports", address.ToString(), "num_threads", "2"});
+        "listening_ports", address.ToString(),
+        // Each connection has its own thread, and 2 s to send a request.
+        "num_threads", "16", "request_timeout_ms", "2000"});
     address.port = listener->server_->getListeningPorts().at(0);
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(
@@ -87,7 +167,7 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
   options.pages.push_back(MetricsPage(std::move(options.registry)));
   for (HttpPage& page : options.pages) {
     listener->handlers_.push_back(
-        std::make_unique<PageHandler>(std::move(page)));
+        std::make_unique<PageHandler>(std::move(page), options.page_hosts));
     PageHandler& handler = *listener->handlers_.back();
     listener->server_->addHandler(handler.path(), handler);
   }

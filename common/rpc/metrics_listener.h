@@ -14,24 +14,28 @@ class CivetServer;
 
 namespace espalier {
 
-// What is served over HTTP to GET requests of one path.
+// A page that is served over HTTP to GET requests of one path.
 struct HttpPage {
   std::string path;  // e.g. "/status.json"
   std::string content_type;
-  // The body, for what follows the question mark (may be empty). Called from
-  // two threads of the listener.
+  // Returns the body for a query, the text after the question mark (may be
+  // empty). Runs on the listener's threads.
   std::function<std::string(absl::string_view query)> body;
 };
 
-// Serves /metrics over HTTP, a registry and the process's own metrics, and the
-// pages of its service.
+// Serves HTTP: /metrics with a registry and the process's own metrics, and the
+// pages of the service.
 class MetricsListener {
  public:
   struct Options {
     std::string address;  // HOST:PORT; port 0 takes a free one
-    // Shared because it is collected until the listener is gone.
+    // Shared because the listener collects from it until it is destroyed.
     std::shared_ptr<prometheus::Registry> registry;
+    // A request for a page whose Host is not an IP address, "localhost" or one
+    // of `page_hosts` gets 403, so that no web site can read pages by letting
+    // its own name resolve to this address (DNS rebinding).
     std::vector<HttpPage> pages = {};
+    std::vector<std::string> page_hosts = {};
   };
   static absl::StatusOr<std::unique_ptr<MetricsListener>> Start(
       Options options);

@@ -4,16 +4,20 @@
 #include <memory>
 #include <string>
 
+#include "absl/time/time.h"
 #include "grpcpp/channel.h"
 
 namespace espalier {
 
-// Largest message either way; validation has tighter limits of its own.
-inline constexpr int kMaxMessageBytes = 64 << 20;
+// Largest message between coordinator and peers, in both directions: a context
+// of two million tokens, or more than one row of features. Validation has
+// tighter limits.
+inline constexpr int kMaxPeerMessageBytes = 8 << 20;
 
-// A channel of its own to "unix:PATH" or "HOST:PORT", with keepalive: a peer
-// whose machine is gone is noticed within 25 s.
-std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address);
+// A new channel to "unix:PATH" or "HOST:PORT", not shared with others. A peer
+// that is stopped, or whose machine is gone, is noticed 5 s after `keepalive`.
+std::shared_ptr<grpc::Channel> NewPeerChannel(
+    const std::string& address, absl::Duration keepalive = absl::Seconds(20));
 
 }  // namespace espalier
 

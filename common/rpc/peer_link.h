@@ -20,10 +20,12 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/secret_number.h"
 #include "common/base/serial_executor.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/client_stream.h"
+#include "common/rpc/convert.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/peer_channel.h"
 #include "common/rpc/peer_status.h"
@@ -32,26 +34,27 @@
 
 namespace espalier {
 
-// Keeps a stream to one drafter or verifier open, forever: dials, greets, tells
-// answers apart by request id, and dials again when the stream breaks, with a
-// pause that grows and is jittered. Thread-safe. A thread of its own dials and
-// takes streams down, because gRPC's callbacks must do neither; it sleeps while
-// nothing is due.
+// Keeps a stream to one drafter or verifier open: dials, exchanges hellos,
+// matches answers to requests by request_id, and dials again when the stream
+// breaks, after a jittered pause that grows. Each stream has its own epoch,
+// sampled here, which replaces the coordinator's in the keys that are sent. So
+// no peer can name another peer's sequences, and a new stream finds none of an
+// old stream's. Thread-safe. Its own thread dials and destroys streams, because
+// gRPC's callbacks must do neither; it sleeps while nothing is due.
 template <typename Wire>
 class PeerLink {
  public:
   using Request = typename Wire::Request;
   using Response = typename Wire::Response;
   using Info = typename Wire::Info;
-  // The answer, and its parts that came before it.
+  // Callback for the answer and the parts that preceded it.
   using Reply = absl::AnyInvocable<void(absl::StatusOr<Response>,
                                         std::vector<Response> parts) &&>;
-  // A part as it comes, which is then not kept for the answer.
+  // Callback for each part as it arrives. Parts are then not kept for Reply.
   using OnPart = absl::AnyInvocable<void(Response)>;
 
-  // Whether a peer that says this of itself is of use: FAILED_PRECONDITION is
-  // the reason to refuse it, UNAVAILABLE to ask it again soon. Called under the
-  // link's lock.
+  // Whether to use a peer with this hello. FAILED_PRECONDITION has the reason
+  // to refuse it; UNAVAILABLE: dial again soon. Called under the link's lock.
   using Accept = std::function<absl::Status(const Info&)>;
 
   explicit PeerLink(
@@ -68,8 +71,8 @@ class PeerLink {
     executor_.Post([this] { Dial(); });
   }
 
-  // Fails what is pending with UNAVAILABLE and waits for it. Not for a thread
-  // of gRPC, so not for a Reply.
+  // Fails pending calls with UNAVAILABLE and waits for their callbacks. Must
+  // not run on a gRPC thread, so not in a Reply.
   ~PeerLink() {
     auto retired = [this] { return stream_ == nullptr; };
     MutexLock lock(&mutex_);
@@ -78,16 +81,20 @@ class PeerLink {
     mutex_.Await(retired);
   }
 
-  // Sends `parts`, then `request`, under a fresh id. `reply` runs on a gRPC
-  // thread and must not block; UNAVAILABLE at once if the peer is not ready.
-  // `on_part` likewise, before it and never at the same time.
+  // Sends `parts`, then `request`, with a new request_id. `request` must have a
+  // sequence update. `reply` runs on a gRPC thread and must not block; if the
+  // peer is not ready, it gets UNAVAILABLE at once. `on_part` also runs on a
+  // gRPC thread and must not block; its calls precede `reply`, one at a time.
   void Call(Request request, Reply reply, std::vector<Request> parts = {},
             OnPart on_part = nullptr) {
     {
       MutexLock lock(&mutex_);
       if (status_.state == PeerState::kReady && !closing_) {
         const uint64_t id = next_id_++;
-        Expected expected = {.reply = std::move(reply)};
+        v1::SessionKey& key = Wire::MutableKey(request);
+        key.set_epoch(epoch_);
+        Expected expected = {.sequence = key.session_id(),
+                             .reply = std::move(reply)};
         if (on_part) {
           expected.on_part = std::make_shared<OnPart>(std::move(on_part));
         }
@@ -104,12 +111,28 @@ class PeerLink {
     std::move(reply)(Unavailable(), {});
   }
 
-  // Sends a message that has no answer; dropped if the peer is not ready, since
-  // a stream that ended has taken its sequences along.
-  void Send(Request request) {
-    MutexLock lock(&mutex_);
-    if (status_.state == PeerState::kReady && !closing_) {
-      stream_->Send(std::move(request));
+  // Lets the peer drop the sequence, and fails its unanswered calls with
+  // CANCELLED, so that a peer that never answers occupies no memory here. Sends
+  // nothing if the peer is not ready: sequences end with their stream.
+  void EndSequence(SequenceId sequence) {
+    std::vector<Reply> unanswered;
+    {
+      MutexLock lock(&mutex_);
+      for (auto entry = pending_.begin(); entry != pending_.end();) {
+        const auto current = entry++;
+        if (current->second.sequence != sequence.number) continue;
+        unanswered.push_back(std::move(current->second.reply));
+        pending_.erase(current);
+      }
+      if (status_.state == PeerState::kReady && !closing_) {
+        Request request;
+        *request.mutable_end_sequence() = ToProto(
+            SequenceId{.coordinator_epoch = epoch_, .number = sequence.number});
+        stream_->Send(std::move(request));
+      }
+    }
+    for (Reply& reply : unanswered) {
+      std::move(reply)(absl::CancelledError("the sequence was ended"), {});
     }
   }
 
@@ -118,19 +141,19 @@ class PeerLink {
     return status_;
   }
 
-  // What the peer last said of itself.
+  // From the peer's last hello; nullopt until it was ready once.
   std::optional<Info> info() const {
     MutexLock lock(&mutex_);
     return info_;
   }
 
-  // Changes that, if it ever said anything, until it says it anew.
+  // Changes the info, if there is any. The next hello replaces it.
   void UpdateInfo(absl::FunctionRef<void(Info&)> update) {
     MutexLock lock(&mutex_);
     if (info_) update(*info_);
   }
 
-  // Blocks until the peer is in `state`; false if the deadline comes first.
+  // Blocks until the peer is in `state`; false if the deadline passes first.
   bool AwaitState(PeerState state, absl::Time deadline) const {
     auto reached = [&] { return status_.state == state; };
     MutexLock lock(&mutex_);
@@ -140,11 +163,15 @@ class PeerLink {
  private:
   using Stream = ClientStream<Request, Response>;
   struct Expected {
+    uint64_t sequence;
     Reply reply;
     std::shared_ptr<OnPart> on_part;  // null: parts are kept
-    std::vector<Response> parts;      // that have arrived
+    std::vector<Response> parts;      // those that have arrived
   };
   using Pending = absl::flat_hash_map<uint64_t, Expected>;
+
+  // Longest time from the end of reading to the stream's status.
+  static constexpr absl::Duration kLastWords = absl::Seconds(1);
 
   absl::Status Unavailable() const {
     const PeerStatus now = status();
@@ -153,19 +180,21 @@ class PeerLink {
                      now.reason.empty() ? "" : ": ", now.reason));
   }
 
-  // On the executor, like Retire and CancelUnlessReady.
+  // Runs on the executor, as do Retire and CancelUnlessReady.
   void Dial() {
     MutexLock lock(&mutex_);
     if (closing_) return;
-    auto channel = NewPeerChannel(options_.address);
+    auto channel = NewPeerChannel(options_.address, options_.keepalive);
     typename Wire::Service::Stub stub(channel);
     stream_ = std::make_unique<Stream>(typename Stream::Events{
         .on_response = [this](Response r) { OnResponse(std::move(r)); },
+        .on_read_end = [this] { OnReadEnd(); },
         .on_closed = [this](const grpc::Status& s) { OnClosed(s); }});
+    epoch_ = SecretNumber();
     Request hello;
     hello.set_request_id(next_id_++);
-    *hello.mutable_hello() =
-        MakeCoordinatorHello(options_.model, options_.epoch);
+    *hello.mutable_hello() = MakeCoordinatorHello(options_.model, epoch_);
+    options_.token.ShowOn(stream_->context());
     Wire::Open(stub, stream_->context(), *stream_);
     stream_->Start(std::move(hello));
     executor_.PostAt(executor_.Now() + options_.hello_timeout,
@@ -180,7 +209,22 @@ class PeerLink {
     }
   }
 
-  // On gRPC threads, one at a time, like OnClosed.
+  // Runs on a gRPC thread. The stream's status follows, unless the peer has
+  // sent a message that cannot be decoded and keeps the stream open.
+  void OnReadEnd() {
+    MutexLock lock(&mutex_);
+    executor_.PostAt(executor_.Now() + kLastWords,
+                     [this, dial = dials_] { CancelUnreadable(dial); });
+  }
+
+  void CancelUnreadable(uint64_t dial) {
+    MutexLock lock(&mutex_);
+    if (stream_ == nullptr || dial != dials_) return;
+    given_up_ = {.reason = "it sent a message that cannot be decoded"};
+    stream_->Cancel();
+  }
+
+  // Runs on gRPC threads, one call at a time, as does OnClosed.
   void OnResponse(Response response) {
     Expected expected;
     std::shared_ptr<OnPart> on_part;
@@ -191,7 +235,7 @@ class PeerLink {
         return;
       }
       auto found = pending_.find(response.request_id());
-      if (found == pending_.end()) return;  // nobody waits for it any more
+      if (found == pending_.end()) return;  // unknown, or its sequence ended
       if (!Wire::IsPart(response)) {
         expected = std::move(found->second);
         pending_.erase(found);
@@ -252,24 +296,25 @@ class PeerLink {
     for (auto& [id, expected] : lost) {
       std::move(expected.reply)(Unavailable(), {});
     }
-    executor_.Post([this] { Retire(); });  // last: this may be gone after it
+    executor_.Post([this] { Retire(); });  // last: it may destroy this
   }
 
   PeerStatus StatusAfterLoss(const grpc::Status& status) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (given_up_) return *given_up_;
-    PeerStatus after = {.reason = status.error_message()};
+    PeerStatus after = {.reason = PeerText(status.error_message())};
     if (after.reason.empty()) after.reason = "the peer ended the stream";
-    // A server that lacks the service refuses as well.
+    // UNIMPLEMENTED: the server lacks the service.
     if (status_.state != PeerState::kReady &&
         (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
+         status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
          status.error_code() == grpc::StatusCode::UNIMPLEMENTED)) {
       after.state = PeerState::kRefused;
     }
     return after;
   }
 
-  // Destroys the dead stream with its channel, and plans the next one.
+  // Destroys the dead stream and its channel, and schedules the next Dial.
   void Retire() {
     std::unique_ptr<Stream> dead;
     MutexLock lock(&mutex_);
@@ -298,19 +343,20 @@ class PeerLink {
   mutable Mutex mutex_;
   PeerStatus status_ ABSL_GUARDED_BY(mutex_);
   std::optional<Info> info_ ABSL_GUARDED_BY(mutex_);
-  // Of the last Dial; null between Retire and the next one.
+  // The stream of the last Dial; null between Retire and the next Dial.
   std::unique_ptr<Stream> stream_ ABSL_GUARDED_BY(mutex_);
+  uint64_t epoch_ ABSL_GUARDED_BY(mutex_) = 0;  // of stream_
   Pending pending_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_id_ ABSL_GUARDED_BY(mutex_) = 1;
   uint64_t dials_ ABSL_GUARDED_BY(mutex_) = 0;
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set if this side cancelled the current stream, to what follows from it.
+  // Set if this side cancelled the current stream: the status after its end.
   std::optional<PeerStatus> given_up_ ABSL_GUARDED_BY(mutex_);
   int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was last ready
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 
-  SerialExecutor executor_;  // first to go: its tasks use all the rest
+  SerialExecutor executor_;  // destroyed first: its tasks use all the others
 };
 
 }  // namespace espalier

@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-// For people: "connecting", "ready", "refused"; "unknown" for what a newer
-// coordinator may say.
+// For people: "connecting", "ready" or "refused"; "unknown" for other values,
+// e.g. of a newer coordinator.
 const char* PeerStateName(v1::PeerState state);
 
 }  // namespace espalier

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/rpc/access_token.h"
 #include "common/spec/messages.h"
 
 namespace prometheus {
@@ -13,28 +14,30 @@ class Registry;
 namespace espalier {
 
 enum class PeerState {
-  kConnecting,  // being dialled, again after a loss with growing pauses
+  kConnecting,  // not connected; dialled again and again, with growing pauses
   kReady,
-  kRefused,  // one side turned the other down; tried again now and then
+  kRefused,  // one side refused the other; dialled again now and then
 };
 
 struct PeerStatus {
   PeerState state = PeerState::kConnecting;
-  std::string reason;  // why it is not ready; empty if it is or nobody knows
+  std::string reason;  // why it is not ready; empty: ready, or unknown
 };
 
 struct PeerOptions {
   std::string name;                // in metrics and messages
   std::string address;             // "unix:PATH" or "HOST:PORT"
   ModelIdentity model;             // the target as the coordinator knows it
-  uint64_t epoch = 0;              // of this run of the coordinator
+  AccessToken token;               // presented to the peer
   prometheus::Registry& registry;  // outlives the endpoint
 
   absl::Duration min_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(2);
-  // A refused peer may be restarted with another model.
+  // Refused peers are dialled again, as they may restart with another model.
   absl::Duration refused_backoff = absl::Seconds(5);
-  // For the whole way from dialling to the peer's hello.
+  // A connection that is idle for this long is pinged.
+  absl::Duration keepalive = absl::Seconds(20);
+  // From dialling to the peer's hello.
   absl::Duration hello_timeout = absl::Seconds(10);
 };
 

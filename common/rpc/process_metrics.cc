@@ -35,8 +35,8 @@ struct ProcessStat {
   double resident_bytes = 0;
 };
 
-// proc(5): the fields of /proc/self/stat behind the command, which is in
-// parentheses and may contain anything; the first one there is number 3.
+// Reads the fields of /proc/self/stat (proc(5)) after the command, which is in
+// parentheses and may contain anything. The first field after it is number 3.
 std::optional<ProcessStat> ReadStat() {
   const std::string stat = ReadAll("/proc/self/stat");
   const size_t command_end = stat.rfind(") ");
@@ -83,7 +83,7 @@ std::optional<double> OpenFds() {
     ++count;
   }
   if (error) return std::nullopt;
-  return count - 1;  // without the one that reads the folder
+  return count - 1;  // without the descriptor that reads the folder
 }
 
 MetricFamily Family(std::string name, std::string help, MetricType type,

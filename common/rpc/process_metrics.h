@@ -8,8 +8,8 @@
 
 namespace espalier {
 
-// The process_* metrics that every exporter has, read from /proc at each
-// scrape, and espalier_build_info. Thread-safe.
+// The usual process_* metrics, read from /proc at each scrape, and
+// espalier_build_info. Thread-safe.
 class ProcessMetrics final : public prometheus::Collectable {
  public:
   std::vector<prometheus::MetricFamily> Collect() const override;

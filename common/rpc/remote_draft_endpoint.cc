@@ -19,19 +19,20 @@ namespace {
 
 absl::StatusOr<Proposal> Read(const v1::DraftResponse& response) {
   if (!response.has_proposal()) {
-    return absl::InternalError("the drafter's answer is no proposal");
+    return absl::DataLossError("the drafter's answer is no proposal");
   }
   auto proposal = FromProto(response.proposal());
   if (!proposal.ok()) {
-    return absl::InternalError(absl::StrCat("malformed answer of the drafter: ",
+    return absl::DataLossError(absl::StrCat("malformed answer of the drafter: ",
                                             proposal.status().message()));
   }
   return proposal;
 }
 
-// Reads what comes for one request. An answer is as good as its worst part.
+// Receives the responses to one request. If one part is malformed, the whole
+// answer is an error.
 class Receiver {
-  // Of one answer: nobody has to take in more than that.
+  // Most parts of one answer.
   static constexpr int kMaxParts = 256;
 
  public:
@@ -44,7 +45,7 @@ class Receiver {
     if (!proposal.ok()) {
       trouble_ = proposal.status();
     } else if (++num_parts_ > kMaxParts) {
-      trouble_ = absl::InternalError(absl::StrCat(
+      trouble_ = absl::DataLossError(absl::StrCat(
           "malformed answer of the drafter: more than ", kMaxParts, " parts"));
     } else if (on_partial_) {
       on_partial_(*std::move(proposal));
@@ -65,7 +66,7 @@ class Receiver {
   OnPartial on_partial_;
   Done<Proposal> done_;
   int num_parts_ = 0;
-  absl::Status trouble_;  // of a part
+  absl::Status trouble_;  // the error of a part
 };
 
 }  // namespace
@@ -91,9 +92,7 @@ void RemoteDraftEndpoint::Propose(ProposeRequest request, absl::Time deadline,
 }
 
 void RemoteDraftEndpoint::EndSequence(SequenceId sequence) {
-  v1::DraftRequest message;
-  *message.mutable_end_sequence() = ToProto(sequence);
-  link_->Send(std::move(message));
+  link_->EndSequence(sequence);
 }
 
 PeerStatus RemoteDraftEndpoint::status() const { return link_->status(); }

@@ -11,11 +11,11 @@
 
 namespace espalier {
 
-// A drafter on the other side of a wire. Connects by itself, again and again;
-// while it is not ready every Propose answers UNAVAILABLE at once, and a broken
-// stream answers so for all that is unanswered. `on_partial` and `done` run on
-// a gRPC thread, `done` possibly on the caller's. Thread-safe. The destructor
-// waits for callbacks: not for a gRPC thread.
+// A remote drafter. It connects and reconnects by itself. While it is not
+// connected, every Propose fails with UNAVAILABLE at once; when a stream
+// breaks, every unanswered Propose does. `on_partial` and `done` run on a gRPC
+// thread, `done` possibly on the caller's. Thread-safe. The destructor waits
+// for callbacks, so it must not run on a gRPC thread.
 class RemoteDraftEndpoint final : public DraftEndpoint {
  public:
   // As PeerLink::Accept.
@@ -30,7 +30,7 @@ class RemoteDraftEndpoint final : public DraftEndpoint {
   void EndSequence(SequenceId sequence) override;
 
   PeerStatus status() const;
-  // What it last said of itself; nullopt before it was ever ready.
+  // From the drafter's last hello; nullopt until it was ready once.
   std::optional<DrafterInfo> info() const;
   // Blocks until it is in `state`; false if the deadline comes first.
   bool AwaitState(PeerState state, absl::Time deadline) const;

@@ -18,25 +18,29 @@ class RemoteVerifyEndpoint::Link : public PeerLink<VerifyWire> {
 
 namespace {
 
-absl::StatusOr<Verdict> Read(const v1::VerifyResponse& response,
-                             const std::vector<v1::VerifyResponse>& parts) {
-  ASSIGN_OR_RETURN(Verdict verdict, FromProto(response.verdict()));
-  ASSIGN_OR_RETURN(verdict.features, FromParts(parts));
-  return verdict;
+absl::StatusOr<VerifyResult> Read(
+    const v1::VerifyResponse& response,
+    const std::vector<v1::VerifyResponse>& parts) {
+  ASSIGN_OR_RETURN(VerifyResult verify_result,
+                   FromProto(response.verify_result()));
+  ASSIGN_OR_RETURN(verify_result.features, FromParts(parts));
+  return verify_result;
 }
 
-absl::StatusOr<Verdict> Read(absl::StatusOr<v1::VerifyResponse> response,
-                             const std::vector<v1::VerifyResponse>& parts) {
+absl::StatusOr<VerifyResult> Read(
+    absl::StatusOr<v1::VerifyResponse> response,
+    const std::vector<v1::VerifyResponse>& parts) {
   if (!response.ok()) return std::move(response).status();
-  if (!response->has_verdict()) {
-    return absl::InternalError("the verifier's answer is no verdict");
+  if (!response->has_verify_result()) {
+    return absl::InternalError("the verifier's answer is no verify_result");
   }
-  auto verdict = Read(*response, parts);
-  if (!verdict.ok()) {
-    return absl::InternalError(absl::StrCat(
-        "malformed answer of the verifier: ", verdict.status().message()));
+  auto verify_result = Read(*response, parts);
+  if (!verify_result.ok()) {
+    return absl::InternalError(
+        absl::StrCat("malformed answer of the verifier: ",
+                     verify_result.status().message()));
   }
-  return verdict;
+  return verify_result;
 }
 
 }  // namespace
@@ -47,26 +51,24 @@ RemoteVerifyEndpoint::RemoteVerifyEndpoint(PeerOptions options)
 RemoteVerifyEndpoint::~RemoteVerifyEndpoint() = default;
 
 void RemoteVerifyEndpoint::Verify(VerifyRequest request, absl::Time deadline,
-                                  Done<Verdict> done) {
+                                  Done<VerifyResult> done) {
   v1::VerifyRequest message;
   *message.mutable_verify() = ToProto(request, deadline - absl::Now());
-  // The link waits for its replies before it goes.
+  // The link outlives its replies: its destructor waits for them.
   link_->Call(std::move(message), [link = link_.get(), done = std::move(done)](
                                       auto response, auto parts) mutable {
-    auto verdict = Read(std::move(response), parts);
-    if (verdict.ok() && !verdict->pass_costs.empty()) {
-      link->UpdateInfo([&verdict](VerifierInfo& info) {
-        info.pass_costs = verdict->pass_costs;
+    auto verify_result = Read(std::move(response), parts);
+    if (verify_result.ok() && !verify_result->pass_costs.empty()) {
+      link->UpdateInfo([&verify_result](VerifierInfo& info) {
+        info.pass_costs = verify_result->pass_costs;
       });
     }
-    std::move(done)(std::move(verdict));
+    std::move(done)(std::move(verify_result));
   });
 }
 
 void RemoteVerifyEndpoint::EndSequence(SequenceId sequence) {
-  v1::VerifyRequest message;
-  *message.mutable_end_sequence() = ToProto(sequence);
-  link_->Send(std::move(message));
+  link_->EndSequence(sequence);
 }
 
 PeerStatus RemoteVerifyEndpoint::status() const { return link_->status(); }

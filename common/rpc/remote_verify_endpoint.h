@@ -10,23 +10,23 @@
 
 namespace espalier {
 
-// A verifier on the other side of a wire. Connects by itself, again and again;
-// while it is not ready every Verify answers UNAVAILABLE at once, and a broken
-// stream answers so for all that is unanswered. `done` runs on a gRPC thread or
-// on the caller's. Thread-safe. The destructor waits for callbacks: not for a
-// gRPC thread.
+// A remote verifier. It connects and reconnects by itself. While it is not
+// connected, every Verify fails with UNAVAILABLE at once; when a stream breaks,
+// every unanswered Verify does. `done` runs on a gRPC thread or on the
+// caller's. Thread-safe. The destructor waits for callbacks, so it must not run
+// on a gRPC thread.
 class RemoteVerifyEndpoint final : public VerifyEndpoint {
  public:
   explicit RemoteVerifyEndpoint(PeerOptions options);
   ~RemoteVerifyEndpoint() override;
 
   void Verify(VerifyRequest request, absl::Time deadline,
-              Done<Verdict> done) override;
+              Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
 
   PeerStatus status() const;
-  // What it last said of itself, pass_costs as of the last verdict; nullopt
-  // before it was ever ready.
+  // From the verifier's last hello, with the pass_costs of its last result;
+  // nullopt until it was ready once.
   std::optional<VerifierInfo> info() const;
   // Blocks until it is in `state`; false if the deadline comes first.
   bool AwaitState(PeerState state, absl::Time deadline) const;

@@ -2,18 +2,23 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace espalier {
 
-bool SequenceOwners::Claim(SequenceId sequence, Stream stream) {
+absl::Status SequenceOwners::Claim(SequenceId sequence, Stream stream) {
   MutexLock lock(&mutex_);
-  auto found = owner_.find(sequence);
+  const auto found = owner_.find(sequence);
   if (found != owner_.end()) {
-    found->second = stream;
-    return true;
+    if (found->second == stream) return absl::OkStatus();
+    return absl::PermissionDeniedError("the sequence is another stream's");
   }
-  if (owner_.size() >= kMaxSequences) return false;
+  if (owner_.size() >= kMaxSequences) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("more than ", kMaxSequences, " sequences are open"));
+  }
   owner_.emplace(sequence, stream);
-  return true;
+  return absl::OkStatus();
 }
 
 bool SequenceOwners::Release(SequenceId sequence, Stream stream) {

@@ -6,24 +6,25 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "common/base/mutex.h"
 #include "common/spec/types.h"
 
 namespace espalier {
 
-// Which stream each open sequence of a service belongs to: the one that spoke
-// of it last. So a stream that is found dead late does not end sequences that
-// its coordinator has gone on with over a new one. Thread-safe.
+// Records which stream owns each open sequence of a service: the stream that
+// opened it, for as long as that stream lives. Thread-safe.
 class SequenceOwners {
  public:
   // Identifies a stream; never dereferenced.
   using Stream = const void*;
 
-  // Far above what engines allow: bounds what a peer can make us remember.
+  // Far more than engines allow. Bounds what a peer can make a service store.
   static constexpr size_t kMaxSequences = 65536;
 
-  // `stream` owns the sequence from now on. False: no room for a new one.
-  bool Claim(SequenceId sequence, Stream stream);
+  // Makes `stream` the owner of the sequence. PERMISSION_DENIED: another stream
+  // owns it; RESOURCE_EXHAUSTED: no room for a new sequence.
+  absl::Status Claim(SequenceId sequence, Stream stream);
   // False if `stream` does not own it.
   bool Release(SequenceId sequence, Stream stream);
   std::vector<SequenceId> ReleaseAll(Stream stream);

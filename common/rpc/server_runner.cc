@@ -10,11 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
+#include "common/obs/metrics.h"
 #include "common/rpc/handled_counter.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
+#include "google/protobuf/stubs/logging.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/security/server_credentials.h"
@@ -24,7 +28,7 @@ namespace espalier {
 namespace {
 
 constexpr uint32_t kDefaultDrainSeconds = 10;
-// For calls that only watch, when the work is done.
+// After draining, for calls that only watch (e.g. health).
 constexpr absl::Duration kLastGrace = absl::Milliseconds(100);
 
 absl::StatusOr<std::vector<ListenAddress>> ParseAddresses(
@@ -50,17 +54,29 @@ absl::StatusOr<std::vector<ListenAddress>> ParseAddresses(
   return addresses;
 }
 
-void SetArguments(grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  // Two servers on one port would share its connections silently.
+// Protobuf's errors about malformed messages quote the sender, so they are
+// bounded and made printable.
+void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
+                 int /*line*/, const std::string& message) {
+  constexpr size_t kShownBytes = 256;
+  LogWarning(absl::StrCat("protobuf: ", Printable(message, kShownBytes)));
+}
+
+void SetArguments(grpc::ServerBuilder& builder, int max_message_bytes) {
+  builder.SetMaxReceiveMessageSize(max_message_bytes);
+  builder.SetMaxSendMessageSize(max_message_bytes);
+  // No compression: a small compressed message may expand to a large one.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  // Otherwise two servers on one port would silently share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  // Peers ping every 20 s (peer_channel.cc) and must not be sent away for it.
+  // Peers ping every 20 s (peer_channel.cc), which must not end the connection.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  // Notices a coordinator whose machine is gone, so that its sequences end.
+  // Detects a coordinator whose machine is gone, so that its sequences end.
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
@@ -78,7 +94,9 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     auto metrics =
         MetricsListener::Start({.address = config.metrics_listen(),
                                 .registry = runner->options_.registry,
-                                .pages = runner->options_.pages});
+                                .pages = runner->options_.pages,
+                                .page_hosts = {config.page_hosts().begin(),
+                                               config.page_hosts().end()}});
     if (!metrics.ok()) {
       return absl::Status(
           metrics.status().code(),
@@ -96,51 +114,75 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
   return runner;
 }
 
+absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
+  ASSIGN_OR_RETURN(const std::vector<ListenAddress> addresses,
+                   ParseAddresses(config));
+  for (const ListenAddress& address : addresses) {
+    RETURN_IF_ERROR(PrepareToListen(address));
+  }
+  return absl::OkStatus();
+}
+
 ServerRunner::~ServerRunner() {
+  listener_.reset();
   if (server_) server_->Shutdown(absl::ToChronoTime(absl::Now()));
 }
 
 absl::Status ServerRunner::Listen() {
   ASSIGN_OR_RETURN(std::vector<ListenAddress> addresses,
                    ParseAddresses(options_.config));
-  for (const ListenAddress& address : addresses) {
-    RETURN_IF_ERROR(PrepareToListen(address));
+  RaiseDescriptorLimit();
+  ASSIGN_OR_RETURN(
+      listener_,
+      ConnectionListener::Open(
+          std::move(addresses),
+          AddCounter(*options_.registry,
+                     {.name = "espalier_connections_refused_total",
+                      .help = "Connections closed at once: too many open."})));
+  for (const ListenAddress& address : listener_->addresses()) {
+    addresses_.push_back(address.ToString());
   }
-  // Process-wide settings of gRPC that are the same for every server.
+  RETURN_IF_ERROR(StartServer());
+  SetServing(false);
+  listener_->Start([acceptor = acceptor_.get()](int descriptor) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+        connection;
+    connection.fd = descriptor;
+    acceptor->HandleNewConnection(&connection);
+  });
+  return absl::OkStatus();
+}
+
+absl::Status ServerRunner::StartServer() {
+  // Process-wide settings that are the same for every server.
+  google::protobuf::SetLogHandler(LogProtobuf);
   grpc::EnableDefaultHealthCheckService(true);
   if (!options_.config.has_reflection() || options_.config.reflection()) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
   grpc::ServerBuilder builder;
-  SetArguments(builder);
-  std::vector<int> ports(addresses.size(), 0);
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    builder.AddListeningPort(addresses[i].ToString(),
-                             grpc::InsecureServerCredentials(), &ports[i]);
-  }
+  SetArguments(builder, options_.max_message_bytes);
+  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  std::vector<std::string> names;
   for (const Service& service : options_.services) {
     builder.RegisterService(service.service);
+    names.push_back(service.name);
   }
   std::vector<
       std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
       interceptors;
-  interceptors.push_back(std::make_unique<HandledCounter>(*options_.registry));
+  interceptors.push_back(
+      std::make_unique<HandledCounter>(*options_.registry, names));
   builder.experimental().SetInterceptorCreators(std::move(interceptors));
   server_ = builder.BuildAndStart();
-  for (size_t i = 0; i < addresses.size(); ++i) {
-    if (server_ == nullptr || ports[i] == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("cannot listen on ", addresses[i].ToString(),
-                       ": gRPC refused it; its log says why"));
-    }
-    if (addresses[i].unix_path.empty()) addresses[i].port = ports[i];
-    addresses_.push_back(addresses[i].ToString());
-  }
-  SetServing(false);
-  return absl::OkStatus();
+  if (server_ != nullptr) return absl::OkStatus();
+  return absl::InternalError("gRPC's server does not start; its log says why");
 }
 
-// Written beside and renamed: who waits for the file never reads half of it.
+// Writes a temporary file and renames it, so that a process that waits for the
+// file never reads half of it.
 absl::Status ServerRunner::WriteAddressFile() const {
   const std::string& path = options_.config.address_file();
   if (path.empty()) return absl::OkStatus();
@@ -180,14 +222,16 @@ absl::Duration ServerRunner::drain_time() const {
 
 void ServerRunner::DrainAndStop() {
   const absl::Time deadline = absl::Now() + drain_time();
-  // Sticky: nobody can report SERVING again.
+  // Final: SERVING cannot be reported again.
   server_->GetHealthCheckService()->Shutdown();
   if (options_.drain) {
     options_.drain(deadline);
-    // Health watchers would keep an idle server waiting to the deadline.
+    listener_.reset();
+    // Health watchers would keep an idle server waiting until the deadline.
     server_->Shutdown(
         absl::ToChronoTime(std::min(deadline, absl::Now() + kLastGrace)));
   } else {
+    listener_.reset();
     server_->Shutdown(absl::ToChronoTime(deadline));
   }
 }

@@ -9,60 +9,74 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/connection_listener.h"
 #include "common/rpc/metrics_listener.h"
+#include "common/rpc/peer_channel.h"
 #include "common/rpc/shutdown_signals.h"
 #include "espalier/v1/config.pb.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
+#include "grpcpp/server_builder.h"
 #include "prometheus/registry.h"
 
 namespace espalier {
 
-// A gRPC server with what every service of Espalier has: several addresses,
-// health, reflection, metrics, an orderly end. Thread-safe.
+// A gRPC server with what every Espalier service has: several addresses,
+// health, reflection, metrics, draining. Thread-safe.
 class ServerRunner {
  public:
   struct Service {
-    std::string name;        // full: "espalier.v1.Verifier"
+    std::string name;        // full name, e.g. "espalier.v1.Verifier"
     grpc::Service* service;  // outlives the runner
   };
   struct Options {
     v1::ServerConfig config;
     std::vector<Service> services;
     std::shared_ptr<prometheus::Registry> registry;
-    std::vector<HttpPage> pages = {};  // beside /metrics
-    // Finishes running work and refuses new; returns when it is done or the
-    // deadline passed. What still runs is cancelled then.
+    std::vector<HttpPage> pages = {};  // in addition to /metrics
+    // Largest message in both directions. A larger one is RESOURCE_EXHAUSTED
+    // before it is read; a compressed one is UNIMPLEMENTED, as its size is not
+    // known.
+    int max_message_bytes = kMaxPeerMessageBytes;
+    // Refuses new work and finishes running work; returns when that is done or
+    // the deadline has passed. Calls that still run are then cancelled.
     std::function<void(absl::Time deadline)> drain;
   };
 
-  // Listens, with health NOT_SERVING. Errors name the field or the address.
+  // Starts to listen, with health NOT_SERVING. Errors name the field or the
+  // address.
   static absl::StatusOr<std::unique_ptr<ServerRunner>> Start(Options options);
+  // Checks that Start could listen on all addresses now, for services that
+  // first load for a long time. Errors as Start's.
+  static absl::Status CanListen(const v1::ServerConfig& config);
   // Stops at once.
   ~ServerRunner();
 
-  // Where it listens, with the ports that were chosen for 0.
+  // The bound addresses; a port 0 is replaced by the one that was chosen.
   const std::vector<std::string>& addresses() const { return addresses_; }
   // Empty: no metrics.
   std::string metrics_address() const;
 
-  // What health says of the server and of each service.
+  // Sets the health of the server and of each service.
   void SetServing(bool serving);
 
-  // Health NOT_SERVING, then Options::drain within the configured time, then
-  // the end of everything. Blocks.
+  // Sets health to NOT_SERVING, runs Options::drain within the configured time,
+  // then stops the server. Blocks.
   void DrainAndStop();
 
  private:
   explicit ServerRunner(Options options);
   absl::Status Listen();
+  absl::Status StartServer();
   absl::Status WriteAddressFile() const;
   absl::Duration drain_time() const;
 
   const Options options_;
   std::vector<std::string> addresses_;
   std::unique_ptr<MetricsListener> metrics_;  // null: none
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<ConnectionListener> listener_;  // feeds acceptor_
 };
 
 // The second half of every main: reports SERVING, waits for SIGTERM or SIGINT,

@@ -17,41 +17,47 @@
 
 namespace espalier {
 
-// One bidirectional stream as its server sees it: one read and one write
-// outstanding, answers queued, nothing blocks. Reading pauses while
-// kMaxUnanswered requests wait for their answer, so a peer cannot pile up work;
-// HTTP/2 flow control tells it. Answers may be sent from any thread, also after
-// the end of the stream, when they are dropped: therefore shared ownership (the
-// stream itself until OnDone, whoever has an answer to give after that).
+// The server's side of one bidirectional stream: one read and one write are
+// outstanding, answers are queued, nothing blocks. Reading pauses while
+// kMaxUnanswered requests are unanswered, so that a peer cannot pile up work;
+// HTTP/2 flow control then stops the peer. Answers may be sent from any thread.
+// After the end of the stream they are dropped; ownership is therefore shared:
+// the stream owns itself until OnDone, and every pending reply owns it too.
 template <typename Request, typename Response>
 class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
  public:
   static constexpr int64_t kMaxUnanswered = 1024;
 
-  // Answers one request; `parts` go before. Thread-safe.
+  // Answers one request; `parts` precede the answer. Thread-safe.
   void Answer(Response response, std::vector<Response> parts = {}) {
     std::vector<Outgoing> all;
     for (Response& part : parts) {
-      all.push_back({.response = std::move(part), .is_part = true});
+      all.push_back(Outgoing(std::move(part), /*is_part=*/true));
     }
-    all.push_back({.response = std::move(response)});
+    all.push_back(Outgoing(std::move(response), /*is_part=*/false));
     Send(std::move(all));
   }
 
   // Sends a part of an answer that will follow. Thread-safe.
   void SendPart(Response part) {
     std::vector<Outgoing> all;
-    all.push_back({.response = std::move(part), .is_part = true});
+    all.push_back(Outgoing(std::move(part), /*is_part=*/true));
     Send(std::move(all));
   }
 
-  // Ends the stream with `status` when the queued answers are written; takes
-  // no further requests. Thread-safe.
+  // Ends the stream with `status` when the queued answers are written. No
+  // further requests are accepted. Thread-safe.
   void Close(grpc::Status status) {
     MutexLock lock(&mutex_);
     if (closing_) return;
     closing_ = std::move(status);
     FinishIfWritten();
+  }
+
+  // Bytes of queued answers that are not written yet.
+  int64_t unread_bytes() const {
+    MutexLock lock(&mutex_);
+    return unread_bytes_;
   }
 
   int64_t unanswered() const {
@@ -60,25 +66,31 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   }
 
  protected:
-  // Call once, when the stream can take requests.
+  // Call once, when the stream can accept requests.
   void StartReading() { this->StartRead(&request_); }
 
-  // One request, in order, never two at a time. Returns whether an Answer will
-  // follow. Must not block.
+  // Handles one request. Calls are in order, one at a time. Returns whether an
+  // Answer will follow. Must not block.
   virtual bool OnRequest(Request request) = 0;
-  // A request is dealt with: its answer is on the way, or none was needed.
+  // Called when a request is settled: its answer was written, or it needed
+  // none.
   virtual void OnSettled() = 0;
-  // The peer has ended the stream, or it broke; the peer does not know yet that
-  // we do. Where it broke, OnRequest may run at the same time.
+  // Called when the peer has ended the stream or it broke, before the peer can
+  // know that the server noticed. If it broke, OnRequest may run concurrently.
   virtual void OnEnded() = 0;
-  // Once, last of all: no other reaction runs or will run. The stream may drop
-  // its ownership of itself.
+  // Called once, as the last reaction: no other runs or will run. The stream
+  // may drop its ownership of itself.
   virtual void OnFinished() = 0;
 
  private:
   struct Outgoing {
+    Outgoing(Response message, bool part)
+        : response(std::move(message)),
+          bytes(static_cast<int64_t>(response.ByteSizeLong())),
+          is_part(part) {}
     Response response;
-    bool is_part = false;  // of the answer behind it
+    int64_t bytes;
+    bool is_part;  // a part of an answer that follows
   };
 
   void Send(std::vector<Outgoing> all) {
@@ -87,12 +99,13 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
       MutexLock lock(&mutex_);
       if (closing_) return;
       const bool idle = queue_.empty();
+      for (const Outgoing& outgoing : all) unread_bytes_ += outgoing.bytes;
       std::move(all.begin(), all.end(), std::back_inserter(queue_));
       if (!idle) return;
       first = &queue_.front().response;
     }
-    // Unlocked: its end comes on another thread, maybe before it returns. Until
-    // then the stream is not finished.
+    // Unlocked: the write may end on another thread before this returns. The
+    // stream is not finished until then.
     this->StartWrite(first);
   }
 
@@ -121,8 +134,10 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     {
       MutexLock lock(&mutex_);
       if (!queue_.front().is_part) --unanswered_;
+      unread_bytes_ -= queue_.front().bytes;
       queue_.pop_front();
       if (!ok || ended_) queue_.clear();
+      if (queue_.empty()) unread_bytes_ = 0;
       if (!queue_.empty()) this->StartWrite(&queue_.front().response);
       FinishIfWritten();
       if (paused_ && !closing_ && unanswered_ < kMaxUnanswered) {
@@ -133,7 +148,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     OnSettled();
   }
 
-  // A paused stream has no read that would notice; this does.
+  // Needed for paused streams, which have no read that would notice the end.
   void OnCancel() final { End(); }
 
   void OnDone() final { OnFinished(); }
@@ -147,7 +162,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
     }
     OnEnded();
     MutexLock lock(&mutex_);
-    // What gRPC is writing must stay alive.
+    // gRPC may still be writing the front, so it must stay alive.
     if (queue_.size() > 1) queue_.erase(queue_.begin() + 1, queue_.end());
     if (!closing_) closing_ = grpc::Status::OK;
     FinishIfWritten();
@@ -160,13 +175,14 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   }
 
   mutable Mutex mutex_;
-  Request request_;  // gRPC's while a read is outstanding
+  Request request_;  // owned by gRPC while a read is outstanding
   // The front is being written.
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  int64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // in queue_
   int64_t unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   bool paused_ ABSL_GUARDED_BY(mutex_) = false;  // no read is outstanding
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
-  // Set: no more answers are taken, Finish follows the queued ones.
+  // If set, no more answers are accepted, and Finish follows the queued ones.
   std::optional<grpc::Status> closing_ ABSL_GUARDED_BY(mutex_);
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };

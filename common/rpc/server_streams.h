@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
 #include "common/obs/log.h"
+#include "common/rpc/access_token.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/sequence_owners.h"
@@ -26,9 +27,10 @@
 
 namespace espalier {
 
-// All streams of a drafter or verifier service. Does what both have in common:
-// the handshake, failures instead of broken streams, ending a stream's
-// sequences with it, draining. Thread-safe. Outlives the grpc::Server.
+// All streams of a drafter or verifier service. Implements what both share: the
+// handshake, a Failure for a failed message instead of a broken stream, ending
+// a stream's sequences with it, draining. Thread-safe. Outlives the
+// grpc::Server.
 template <typename Wire>
 class ServerStreams {
  public:
@@ -36,14 +38,21 @@ class ServerStreams {
   using Response = typename Wire::Response;
   class Reply;
 
-  // Of one request; what a peer can make a stream hold is this many messages
-  // of gRPC's size.
+  // Limits of what peers can make a service hold: parts of a request that does
+  // not arrive, per stream and in all, and answers that a peer does not read,
+  // per stream. They exceed what a coordinator sends for one request
+  // (Coordinator's max_feature_bytes).
   static constexpr int64_t kMaxParts = 256;
+  static constexpr int64_t kMaxPartBytes = int64_t{96} << 20;
+  static constexpr int64_t kMaxAllPartBytes = int64_t{256} << 20;
+  static constexpr int64_t kMaxUnreadBytes = int64_t{64} << 20;
+  static constexpr size_t kSmallAnswerBytes = 64 << 10;
 
   struct Handler {
-    ModelIdentity model;         // whose coordinators are accepted
-    typename Wire::Hello hello;  // the answer to them
-    // A message with an update, and its parts that came before it. Runs on
+    AccessToken token;           // coordinators must present it
+    ModelIdentity model;         // coordinators must have the same tokens
+    typename Wire::Hello hello;  // the answer to a coordinator's hello
+    // Handles a message with an update, and the parts that preceded it. Runs on
     // gRPC threads; must not block.
     std::function<void(Request, std::vector<Request> parts, Reply)> handle;
     std::function<void(SequenceId)> end_sequence;
@@ -51,19 +60,20 @@ class ServerStreams {
 
   explicit ServerStreams(Handler handler) : handler_(std::move(handler)) {}
 
-  // What the service's method returns to gRPC.
-  grpc::ServerBidiReactor<Request, Response>* Open() {
+  // The reactor that the service's method returns to gRPC.
+  grpc::ServerBidiReactor<Request, Response>* Open(
+      const grpc::ServerContextBase& context) {
     auto stream = std::make_shared<Stream>(*this);
     {
       MutexLock lock(&mutex_);
       streams_.insert(stream);
     }
-    stream->Start();
+    stream->Start(handler_.token.Check(context));
     return stream.get();
   }
 
-  // Refuses new sequences and closes each stream when its sequences are over.
-  // Blocks until all are closed or the deadline passed.
+  // Refuses new sequences and closes each stream when its sequences have ended.
+  // Blocks until all streams are closed or the deadline has passed.
   void Drain(absl::Time deadline) {
     absl::flat_hash_set<std::shared_ptr<Stream>> streams;
     {
@@ -90,12 +100,13 @@ class ServerStreams {
   const Handler handler_;
   SequenceOwners owners_;
   std::atomic<bool> draining_ = false;
+  std::atomic<int64_t> part_bytes_ = 0;  // held by all streams
   Mutex mutex_;
   absl::flat_hash_set<std::shared_ptr<Stream>> streams_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Answers one request, from any thread, whether or not the stream still
-// exists. One that is dropped unanswered answers INTERNAL.
+// Answers one request, from any thread, even after the end of the stream. A
+// Reply that is destroyed without an answer answers INTERNAL.
 template <typename Wire>
 class ServerStreams<Wire>::Reply {
  public:
@@ -109,12 +120,22 @@ class ServerStreams<Wire>::Reply {
 
   // Sends a part ahead of the answer. REQUIRES: not answered yet.
   void SendPart(Response part) const {
+    if (stream_->unread_bytes() > kMaxUnreadBytes) return;
     part.set_request_id(request_id_);
     stream_->SendPart(std::move(part));
   }
 
   void operator()(absl::StatusOr<Response> response,
                   std::vector<Response> parts = {}) {
+    // Bounds the memory of answers for a peer that requests and does not read;
+    // it may request again. Small answers are bounded by kMaxUnanswered.
+    const bool is_small =
+        parts.empty() &&
+        (!response.ok() || response->ByteSizeLong() <= kSmallAnswerBytes);
+    if (!is_small && stream_->unread_bytes() > kMaxUnreadBytes) {
+      response = absl::UnavailableError("answers wait that nobody reads");
+      parts.clear();
+    }
     if (!response.ok()) {
       Response failure;
       *failure.mutable_failure() = ToFailure(response.status());
@@ -138,8 +159,13 @@ class ServerStreams<Wire>::Stream final
  public:
   explicit Stream(ServerStreams& host) : host_(host) {}
 
-  void Start() {
-    if (host_.draining_) {
+  // `permission`: not OK if the caller may not use the service.
+  void Start(const grpc::Status& permission) {
+    if (!permission.ok()) {
+      LogWarning(
+          absl::StrCat("refused a coordinator: ", permission.error_message()));
+      this->Close(permission);
+    } else if (host_.draining_) {
       this->Close({grpc::StatusCode::UNAVAILABLE, "draining"});
     } else {
       this->StartReading();
@@ -175,23 +201,35 @@ class ServerStreams<Wire>::Stream final
       host_.handler_.handle(std::move(request), std::move(parts),
                             std::move(reply));
     } catch (const std::exception& error) {
-      // gRPC would swallow it. The reply has answered on its way out.
+      // gRPC would swallow the exception. The reply's destructor has answered.
       LogError(absl::StrCat("exception in a request: ", error.what()));
     }
     return true;
   }
 
-  // Where there are too many, the last ones are of more use than the first.
+  // If there are too many parts, the earlier ones are dropped: later features
+  // are more useful.
   void AddPart(Request part) {
+    const auto bytes = static_cast<int64_t>(part.ByteSizeLong());
     if (!parts_.empty() && parts_[0].request_id() != part.request_id()) {
-      parts_.clear();
+      DropParts();
     }
-    if (static_cast<int64_t>(parts_.size()) >= kMaxParts) parts_.clear();
+    if (static_cast<int64_t>(parts_.size()) >= kMaxParts ||
+        part_bytes_ + bytes > kMaxPartBytes ||
+        host_.part_bytes_ + bytes > kMaxAllPartBytes) {
+      DropParts();
+    }
+    if (host_.part_bytes_ + bytes > kMaxAllPartBytes) return;
+    part_bytes_ += bytes;
+    host_.part_bytes_ += bytes;
     parts_.push_back(std::move(part));
   }
 
+  void DropParts() { (void)TakeParts(0); }
+
   std::vector<Request> TakeParts(uint64_t request_id) {
     std::vector<Request> parts = std::exchange(parts_, {});
+    host_.part_bytes_ -= std::exchange(part_bytes_, 0);
     if (!parts.empty() && parts[0].request_id() != request_id) parts.clear();
     return parts;
   }
@@ -215,7 +253,7 @@ class ServerStreams<Wire>::Stream final
     return true;
   }
 
-  // Whether the handler gets to see the request. Claims its sequence.
+  // OK if the handler is to get the request. Claims its sequence.
   absl::Status Admit(const Request& request) {
     if (request.has_hello()) {
       return absl::InvalidArgumentError("a second hello");
@@ -240,11 +278,7 @@ class ServerStreams<Wire>::Stream final
     if (host_.draining_ && !host_.owners_.Owns(sequence, this)) {
       return absl::UnavailableError("draining");
     }
-    if (!host_.owners_.Claim(sequence, this)) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "more than ", SequenceOwners::kMaxSequences, " sequences are open"));
-    }
-    return absl::OkStatus();
+    return host_.owners_.Claim(sequence, this);
   }
 
   void End(SequenceId sequence) {
@@ -255,11 +289,12 @@ class ServerStreams<Wire>::Stream final
 
   void OnSettled() override { CloseIfDrained(); }
 
-  // Before the peer can open another stream for what it lost with this one.
+  // Runs before the peer can open another stream for the same sequences.
   void OnEnded() override { EndAll(); }
 
   void OnFinished() override {
     EndAll();
+    DropParts();
     host_.Remove(this->shared_from_this());
   }
 
@@ -270,10 +305,11 @@ class ServerStreams<Wire>::Stream final
   }
 
   ServerStreams& host_;
-  // Touched by OnRequest only.
+  // Used by OnRequest only.
   bool greeted_ = false;
   uint64_t epoch_ = 0;
-  std::vector<Request> parts_;  // of the request that follows
+  std::vector<Request> parts_;  // parts of the request that follows
+  int64_t part_bytes_ = 0;      // bytes of parts_
 };
 
 }  // namespace espalier

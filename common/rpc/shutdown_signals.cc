@@ -36,7 +36,7 @@ ShutdownSignals::ShutdownSignals() {
 
 int ShutdownSignals::Wait() {
   const int first = WaitForOne();
-  // Detached: it lasts as long as the process does.
+  // Detached: the thread runs until the process ends.
   std::thread([] { _exit(128 + WaitForOne()); }).detach();
   return first;
 }

@@ -3,9 +3,9 @@
 
 namespace espalier {
 
-// SIGTERM and SIGINT as something to wait for. Make it first in main: it blocks
-// them in the calling thread, and threads that start later inherit that.
-// Ignores SIGPIPE: a peer that is gone is an error to handle.
+// Lets a thread wait for SIGTERM and SIGINT. Create it first in main: it blocks
+// the signals in the calling thread, and threads that start later inherit that.
+// Ignores SIGPIPE: a lost peer is reported as an error instead.
 class ShutdownSignals {
  public:
   ShutdownSignals();

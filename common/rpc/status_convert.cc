@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "common/base/check.h"
+#include "common/base/printable.h"
 #include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 #include "google/rpc/error_details.pb.h"
@@ -28,7 +29,7 @@ void AddBadRequest(const std::string& field, const absl::Status& status,
 void AddRetryInfo(absl::Duration delay, google::rpc::Status& details) {
   google::rpc::RetryInfo retry;
   const int64_t seconds =
-      absl::IDivDuration(delay, absl::Seconds(1), &delay);  // leaves the rest
+      absl::IDivDuration(delay, absl::Seconds(1), &delay);  // keeps the rest
   retry.mutable_retry_delay()->set_seconds(seconds);
   retry.mutable_retry_delay()->set_nanos(
       static_cast<int32_t>(absl::ToInt64Nanoseconds(delay)));
@@ -56,7 +57,8 @@ absl::Status WithDetails(absl::Status status, const std::string& bytes) {
   return status;
 }
 
-// Codes from outside: OK or unknown ones would hide a failure.
+// A code from outside. OK and unknown codes become UNKNOWN, so that a failure
+// is never hidden.
 absl::StatusCode FailureCode(int code) {
   if (code < static_cast<int>(absl::StatusCode::kCancelled) ||
       code > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
@@ -66,6 +68,11 @@ absl::StatusCode FailureCode(int code) {
 }
 
 }  // namespace
+
+std::string PeerText(absl::string_view text) {
+  constexpr size_t kMaxBytes = 1024;
+  return Printable(text, kMaxBytes);
+}
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   if (status.ok()) return grpc::Status::OK;
@@ -82,9 +89,9 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
-  return WithDetails(
-      absl::Status(FailureCode(status.error_code()), status.error_message()),
-      status.error_details());
+  return WithDetails(absl::Status(FailureCode(status.error_code()),
+                                  PeerText(status.error_message())),
+                     status.error_details());
 }
 
 v1::Failure ToFailure(const absl::Status& status) {
@@ -99,7 +106,7 @@ v1::Failure ToFailure(const absl::Status& status) {
 }
 
 absl::Status FromFailure(const v1::Failure& failure) {
-  absl::Status status(FailureCode(failure.code()), failure.message());
+  absl::Status status(FailureCode(failure.code()), PeerText(failure.message()));
   if (absl::IsFailedPrecondition(status) && failure.has_held_length() &&
       failure.held_length() <=
           static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {

@@ -1,19 +1,26 @@
 #ifndef ESPALIER_COMMON_RPC_STATUS_CONVERT_H_
 #define ESPALIER_COMMON_RPC_STATUS_CONVERT_H_
 
+#include <string>
+
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "espalier/v1/types.pb.h"
 #include "grpcpp/support/status.h"
 
 namespace espalier {
 
-// Codes are equal on both sides. What request_errors.h attached travels as
+// A peer's text, made safe to log and show: bounded, without control
+// characters. FromGrpcStatus and FromFailure apply it.
+std::string PeerText(absl::string_view text);
+
+// Codes are the same in both types. Details of request_errors.h are sent as
 // google.rpc.BadRequest and RetryInfo in grpc-status-details-bin.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 
-// Of one message on a stream; keeps the held length of a StaleBaseError.
-// REQUIRES: not OK.
+// The failure of one message on a stream. Keeps the held length of a
+// StaleBaseError. REQUIRES: `status` is not OK.
 v1::Failure ToFailure(const absl::Status& status);
 // Never OK, whatever the peer sent.
 absl::Status FromFailure(const v1::Failure& failure);

@@ -1,5 +1,5 @@
-// What distinguishes the two multiplexed streams, so that ServerStreams and
-// PeerLink are written once.
+// Traits of the two multiplexed streams, so that ServerStreams and PeerLink are
+// written once.
 #ifndef ESPALIER_COMMON_RPC_WIRE_H_
 #define ESPALIER_COMMON_RPC_WIRE_H_
 
@@ -17,11 +17,16 @@ struct DraftWire {
   using Info = DrafterInfo;
   using Hello = v1::DrafterHello;
 
-  // The update of a message that is about a sequence; null for others.
+  // The update of a message about a sequence; null for other messages.
   static const v1::SequenceUpdate* Update(const Request& request) {
     return request.has_propose() ? &request.propose().update() : nullptr;
   }
-  // Whether a message only prepares the next one, which has its request_id.
+  // REQUIRES: the message has an update.
+  static v1::SessionKey& MutableKey(Request& request) {
+    return *request.mutable_propose()->mutable_update()->mutable_key();
+  }
+  // Whether a message is a part that precedes another message with the same
+  // request_id.
   static bool IsPart(const Request& request) { return request.has_features(); }
   static bool IsPart(const Response& response) {
     return response.has_proposal() && response.proposal().partial();
@@ -41,6 +46,9 @@ struct VerifyWire {
 
   static const v1::SequenceUpdate* Update(const Request& request) {
     return request.has_verify() ? &request.verify().update() : nullptr;
+  }
+  static v1::SessionKey& MutableKey(Request& request) {
+    return *request.mutable_verify()->mutable_update()->mutable_key();
   }
   static bool IsPart(const Request& /*request*/) { return false; }
   static bool IsPart(const Response& response) {

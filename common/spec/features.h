@@ -1,4 +1,4 @@
-// Hidden states of the target, which draft heads read ("features").
+// Features: hidden states of the target that draft heads read.
 #ifndef ESPALIER_COMMON_SPEC_FEATURES_H_
 #define ESPALIER_COMMON_SPEC_FEATURES_H_
 
@@ -9,15 +9,15 @@
 
 namespace espalier {
 
-// The target's points that a drafter wants, counted by the layers before them:
-// 0 is the embedding, i the residual stream that enters layer i (layers count
-// from 0; so it is the output of layer i - 1), num_layers the output of the
-// last layer, and NormedTap the same behind the final norm, which is what the
-// head reads. Formats of draft heads count differently: what EAGLE's code and
-// vLLM call the input of layer i is i here, what SGLang and DFlash call the
-// output of layer i is i + 1.
+// The hidden states that a drafter wants. A tap is a point of the target's
+// residual stream, numbered by the layers before it: 0 is the embedding; i is
+// the input of layer i, which is the output of layer i - 1 (layers count from
+// 0); num_layers is the output of the last layer; NormedTap is that output
+// after the final norm, which is what the LM head reads. Formats of draft heads
+// number differently: EAGLE's code and vLLM's "input of layer i" is tap i,
+// SGLang's and DFlash's "output of layer i" is tap i + 1.
 struct FeatureContract {
-  std::vector<int32_t> taps;  // ascending; empty: wants none
+  std::vector<int32_t> taps;  // ascending; empty: no features
   int64_t hidden_size = 0;    // numbers per tap and position
 
   int64_t width() const {
@@ -31,20 +31,21 @@ constexpr int32_t NormedTap(int64_t num_layers) {
   return static_cast<int32_t>(num_layers) + 1;
 }
 
-// Numbers of a position, at most: one position fits a message.
+// Most numbers per position, so that one position fits a message.
 inline constexpr int64_t kMaxFeatureWidth = int64_t{1} << 19;
 
-// What a target can give.
+// The dimensions of a target, which say what features it has.
 struct TargetShape {
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
 
-  // Whether it has all the points, in order, and not too many.
+  // Whether the target has all taps of the contract, they ascend, and the width
+  // is within kMaxFeatureWidth.
   bool Serves(const FeatureContract& contract) const;
 };
 
-// Features of consecutive positions: row-major, the taps of a position one
-// after another, bf16 bits.
+// Features of consecutive positions as bf16 bits, row-major. A row is one
+// position: its taps, concatenated.
 struct FeatureRows {
   int64_t first_position = 0;
   int64_t width = 0;  // numbers per position
@@ -54,7 +55,7 @@ struct FeatureRows {
     return width == 0 ? 0 : static_cast<int64_t>(data.size()) / width;
   }
   bool empty() const { return data.empty(); }
-  // Behind the last row.
+  // The position after the last row.
   int64_t end_position() const { return first_position + num_rows(); }
   int64_t num_bytes() const {
     return static_cast<int64_t>(data.size() * sizeof(uint16_t));
@@ -65,31 +66,31 @@ struct FeatureRows {
         (position - first_position) * width, width);
   }
 
-  // `count` rows from `position` on. REQUIRES: all of them are there.
+  // `count` rows from `position` on. REQUIRES: all of them exist.
   absl::Span<const uint16_t> Rows(int64_t position, int64_t count) const {
     return absl::MakeConstSpan(data).subspan(
         (position - first_position) * width, count * width);
   }
 
-  // One position, rounded to bf16. REQUIRES: row is [width].
+  // Appends one position, rounded to bf16. REQUIRES: row is [width].
   void Append(absl::Span<const float> row);
-  // Forgets the rows from `position` on, or before it.
+  // Drops the rows from `position` on, or those before it.
   void CutFrom(int64_t position);
   void CutBefore(int64_t position);
-  // If there are more bytes, forgets the first rows and some more, so that it
-  // is not due again with the next row.
+  // If there are more than `max_bytes`, drops the first rows: more than needed,
+  // so that the next row does not cause another cut.
   void CutToBytes(int64_t max_bytes);
-  // Takes what `rows` adds behind the end: overlapping rows are skipped. Behind
-  // a gap, or with another width, only the new rows stay.
+  // Appends the part of `rows` from end_position() on. If there is a gap before
+  // `rows`, or its width differs, it replaces all rows.
   void Extend(const FeatureRows& rows);
 
   friend bool operator==(const FeatureRows&, const FeatureRows&) = default;
 };
 
-// What a verification is to bring along.
+// The features that a verification is to return.
 struct FeatureRequest {
-  std::vector<int32_t> taps;   // as in FeatureContract; empty: nothing
-  int64_t first_position = 0;  // the sender has those before it
+  std::vector<int32_t> taps;   // as in FeatureContract; empty: none
+  int64_t first_position = 0;  // the sender has those of earlier positions
 };
 
 }  // namespace espalier

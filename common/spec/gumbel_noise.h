@@ -12,17 +12,17 @@ namespace espalier {
 // SC'11): four independent 32-bit words for a counter and a key.
 std::array<uint32_t, 4> Philox(std::array<uint32_t, 4> counter, uint64_t key);
 
-// What noise is for. Noises of different purposes are independent, whatever
-// their seeds and positions.
+// What the noise is used for. Noise of different purposes is independent,
+// whatever the seeds and positions.
 enum class NoisePurpose : uint32_t {
-  kWalk = 0x57414c4b,     // the coupled walk's, which drafters foresee
-  kOutside = 0x4f555453,  // of draws among tokens that no attempt could find
+  kWalk = 0x57414c4b,     // the coupled walk, which drafters predict
+  kOutside = 0x4f555453,  // sampling tokens outside the draft distributions
 };
 
-// The noise of the coupled walk, g(seed, position, token) = -log(-log(u)),
-// keyed by nothing else: not node, drafter, round, retry or batch row. Verifier
-// and drafters that agree on (seed, position) see the same draw, because
-// argmax_x log q(x) + g(x) is an exact sample of q (Gumbel-max).
+// The Gumbel noise of the coupled walk, g(seed, position, token) =
+// -log(-log(u)). It depends on nothing else: not on node, drafter, round, retry
+// or batch row. argmax_x log q(x) + g(x) is an exact sample of q (Gumbel-max),
+// so a drafter that knows seed and position can predict the verifier's sample.
 //
 // Position is the absolute index of the emitted token: the token after a
 // committed text of n tokens has position n.
@@ -37,13 +37,13 @@ class GumbelNoise {
 
   double operator()(TokenId token) const;
 
-  // 32 random bits of a token; FromBits turns them into noise. For scans that
-  // can rule a token out by its bits alone: noise <= UpperBound(bits).
+  // The 32 random bits of a token, which FromBits turns into noise. A scan can
+  // rule a token out by its bits alone: noise <= UpperBound(bits).
   uint32_t Bits(TokenId token) const;
-  // The bits of the four tokens from 4 * block on, for the price of one.
+  // The bits of the four tokens from 4 * block on, at the cost of one.
   std::array<uint32_t, 4> BlockBits(int32_t block) const;
-  // Philox of these gives the bits of four tokens from `token` on; the next
-  // four come with the next counter[0]. REQUIRES: token % 4 == 0.
+  // Arguments of Philox for the bits of the four tokens from `token` on; the
+  // next four tokens need counter[0] + 1. REQUIRES: token % 4 == 0.
   struct Stream {
     uint64_t key = 0;
     std::array<uint32_t, 4> counter = {};

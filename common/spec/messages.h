@@ -1,5 +1,5 @@
-// What the coordinator and its peers tell each other, as plain structs. The
-// same structs serve local engines and, converted at the edge, the wire.
+// The messages between the coordinator and its peers, as plain structs. Local
+// engines use them directly; remote ones convert them at the edge.
 #ifndef ESPALIER_COMMON_SPEC_MESSAGES_H_
 #define ESPALIER_COMMON_SPEC_MESSAGES_H_
 
@@ -17,10 +17,9 @@
 namespace espalier {
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
-// `base_length` committed tokens with hash `prefix_hash` (what it holds beyond
-// them is dropped); `new_tokens` follow. The last token after the update is
-// the root of this round's tree. An update from base_length 0 opens the
-// sequence.
+// `base_length` committed tokens with hash `prefix_hash` and drops any beyond
+// them; `new_tokens` follow. The last token after the update is the root of
+// this round's tree. An update with base_length 0 opens the sequence.
 struct SequenceUpdate {
   SequenceId sequence;
   uint64_t round = 0;        // grows by one with every round of the sequence
@@ -35,27 +34,39 @@ struct SequenceUpdate {
 };
 
 struct DraftBudget {
-  int64_t max_nodes = 0;  // root excluded; 0: a pure commit, no tree wanted
+  int64_t max_nodes = 0;  // root excluded; 0: update only, draft nothing
   int64_t max_depth = 0;
+
+  // This budget with one field changed.
+  DraftBudget WithNodes(int64_t nodes) const {
+    DraftBudget budget = *this;
+    budget.max_nodes = nodes;
+    return budget;
+  }
+  DraftBudget WithDepth(int64_t depth) const {
+    DraftBudget budget = *this;
+    budget.max_depth = depth;
+    return budget;
+  }
 };
 
 struct ProposeRequest {
   SequenceUpdate update;
   DraftBudget budget;
-  // Of committed positions, as the drafter's contract wants them: what follows
-  // those it holds, or overlaps them. Where they start behind a gap there are
-  // no others any more.
+  // Features of committed positions, with the taps of the drafter's contract.
+  // They follow the rows that the drafter holds, or overlap them. After a gap,
+  // the missing positions are no longer available.
   FeatureRows features = {};
-  // The tree is for what follows the committed tokens and these, which are a
-  // guess at what a verification will commit. Empty: for the committed tokens.
-  std::vector<TokenId> guess = {};
+  // If not empty, the tree is for what follows the committed tokens and these,
+  // a prediction of what the running verification will commit.
+  std::vector<TokenId> lookahead = {};
 };
 
 struct Proposal {
-  uint64_t round = 0;            // of the request it answers
-  int64_t committed_length = 0;  // tokens the drafter now holds
-  TokenTree tree;                // RootOnly for a pure commit
-  absl::Duration compute_time;   // inside the drafter, without the wire
+  uint64_t round = 0;            // the round of the request it answers
+  int64_t committed_length = 0;  // committed tokens that the drafter now holds
+  TokenTree tree;                // RootOnly if max_nodes was 0
+  absl::Duration compute_time;   // inside the drafter, transport excluded
 };
 
 struct VerifyRequest {
@@ -63,17 +74,21 @@ struct VerifyRequest {
   TokenTree tree;    // node 0: the last committed token
   std::string rule;  // name of a registered rule, or "auto"
   FeatureRequest features = {};
+  // Largest length that the sequence may reach, prompt included; 0: unknown.
+  // The verifier plans K/V cache room by it.
+  int64_t max_length = 0;
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
-// counts in full for each, since each waits for all of it; a sequence that has
-// prompt and tree in one pass splits it between the two by rows. So the total
-// is what the request waited, and sums over requests exceed the engine's time.
+// counts in full for each, since each waits for all of it. If a pass has both
+// prompt and tree of a sequence, its time is split between the two by rows. So
+// the total is what the request waited, and sums over requests exceed the
+// engine's time.
 struct VerifyTimings {
-  absl::Duration queue;    // waiting for the engine, or for others' walks
-  absl::Duration prefill;  // K/V of tokens that it had not cached
-  absl::Duration forward;  // the tree's pass
-  absl::Duration accept;   // the rule's walk
+  absl::Duration queue;    // waiting for the engine, or for other sequences
+  absl::Duration prefill;  // computing K/V of tokens that were not cached
+  absl::Duration forward;  // the pass of the tree
+  absl::Duration accept;   // the verification rule
   absl::Duration commit;   // compaction of the K/V cache
 
   absl::Duration total() const {
@@ -81,25 +96,27 @@ struct VerifyTimings {
   }
 };
 
-struct Verdict {
+struct VerifyResult {
   uint64_t round = 0;
   std::vector<int32_t> path;    // accepted nodes in order, root excluded
   std::vector<TokenId> tokens;  // [path.size() + 1]: accepted, then the bonus
-  std::string rule;             // that was applied
-  int32_t near_ties = 0;        // emitted positions with a tiny top-2 margin
+  std::string rule;             // the rule that was applied
+  int32_t near_ties = 0;        // emitted positions with a margin < kNearTie
   VerifyTimings timings;
-  PassCosts pass_costs;  // as of now; empty: nothing new
-  // As the request wants them, up to the last position but the bonus token's.
-  // What was cached before anybody asked is not computed again, so they may
-  // start later than asked for.
+  PassCosts pass_costs;  // the latest table; empty: unchanged
+  // The requested features, up to the position before the bonus token's.
+  // Positions that were cached before the features were requested are not
+  // computed again, so the rows may start later than requested.
   FeatureRows features;
 };
 
-// What a peer says of itself when a stream to it opens.
+// What a peer states about itself when a stream to it opens.
 struct ModelIdentity {
   std::string name;
   int64_t vocab_size = 0;
   uint64_t tokenizer_fingerprint = 0;
+  // Hash of what the model computes; 0: unknown. See model_fingerprint.h.
+  uint64_t weights_fingerprint = 0;
 };
 
 struct DrafterInfo {
@@ -108,23 +125,26 @@ struct DrafterInfo {
   ModelIdentity model;  // the target it drafts for
   int64_t max_nodes = 0;
   int64_t max_depth = 0;
-  FeatureContract features;  // wanted with every commit
-  uint64_t site =
-      0;  // engines of one site share cores; 0: nobody's but its own
-  bool drafts_ahead = false;  // takes a guess
+  FeatureContract features;  // wanted with every update
+  // Engines with the same number share cores; 0: it shares them with none.
+  uint64_t cpu_group = 0;
+  bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
 };
 
 struct VerifierInfo {
   ModelIdentity model;
-  uint64_t epoch = 0;       // drawn at random when the verifier starts
+  uint64_t epoch = 0;       // sampled at random when the verifier starts
   int64_t max_context = 0;  // tokens of prompt and output together
   int64_t max_tree_nodes = 0;
   std::vector<std::string> rules;
+  // Those of `rules` that read, above temperature 0, the distributions that
+  // trees were sampled from.
+  std::vector<std::string> distribution_rules;
   std::vector<TokenId> eos_token_ids;
-  std::string device;    // e.g. "cpu, float32, 2 threads, native avx2"
-  PassCosts pass_costs;  // the latest known; empty: not measured
-  TargetShape shape;     // zeros: gives no features
-  uint64_t site = 0;     // as a drafter's
+  std::string device;      // e.g. "cpu, float32, 2 threads, native avx2"
+  PassCosts pass_costs;    // the latest known; empty: not measured
+  TargetShape shape;       // zeros: it returns no features
+  uint64_t cpu_group = 0;  // as in DrafterInfo
 };
 
 }  // namespace espalier

@@ -11,26 +11,26 @@
 
 namespace espalier {
 
-// A logit as a log-weight of the law, relative to the row's largest logit so
-// that no temperature can overflow upwards. REQUIRES: temperature > 0.
+// The unnormalised log-probability of a token, relative to the row's largest
+// logit so that no temperature overflows. REQUIRES: temperature > 0.
 inline float LogWeight(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }
 
-// The draw of the coupled walk: argmax of log-weight + noise, ties to the lower
-// id. All code that draws feeds this, so that it agrees to the bit; the order
-// of the tokens does not matter, and those below floor() may be left out. Most
-// tokens can neither win nor come near, which their log-weight, or else their
-// random bits, show before a logarithm is taken.
+// Samples a token as the coupled walk does: argmax of log-weight + noise, ties
+// to the lower id. All code that samples uses this class, so that it agrees to
+// the bit. The order of the tokens does not matter, and those below floor() may
+// be left out. Most tokens are ruled out by their log-weight, or else by their
+// random bits, before a logarithm is computed.
 class NoisyArgmax {
  public:
   explicit NoisyArgmax(const GumbelNoise& noise) : noise_(noise) {}
 
   void Consider(TokenId token, double log_weight);
 
-  // Entries 0 .. size - 1, each token(i) with log_weight(i). `likeliest`, the
-  // one of the largest weight, goes first: a high score to beat rules out the
-  // most.
+  // Adds entries 0 .. size - 1: token(i) with log_weight(i). `likeliest` is the
+  // entry with the largest weight; it goes first, because a high score rules
+  // out most others.
   template <typename TokenOf, typename WeightOf>
   void ConsiderAll(int64_t size, int64_t likeliest, TokenOf token,
                    WeightOf log_weight) {
@@ -41,7 +41,7 @@ class NoisyArgmax {
     }
   }
 
-  // Smaller log-weights need not be considered.
+  // Tokens with a smaller log-weight need not be added.
   double floor() const { return floor_; }
   TokenId winner() const { return winner_; }
   // Whether the runner-up is within kNearTie.
@@ -53,11 +53,11 @@ class NoisyArgmax {
   static constexpr double kNone = -std::numeric_limits<double>::infinity();
 
   const GumbelNoise noise_;
-  int32_t block_ = -1;  // whose bits are in block_bits_
+  int32_t block_ = -1;  // the block that block_bits_ belongs to
   std::array<uint32_t, 4> block_bits_ = {};
   TokenId winner_ = 0;
   double best_ = kNone;
-  double second_ = kNone;  // exact where it is within kNearTie of the best
+  double second_ = kNone;  // exact if within kNearTie of the best
   double floor_ = kNone;
 };
 

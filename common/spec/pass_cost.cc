@@ -5,8 +5,9 @@
 namespace espalier {
 namespace {
 
-// Behind the last point. A pair of times that one disturbance has spoiled makes
-// rows neither free nor dearer than the first ones, which read the weights.
+// The time after the last point. The bounds limit the effect of a disturbed
+// measurement: further rows are neither free nor dearer than the first ones,
+// which pay for reading the weights.
 absl::Duration Extrapolated(absl::Span<const PassCost> costs, int64_t rows) {
   const PassCost& last = costs.back();
   const auto along = [&](const PassCost& from) {
@@ -27,7 +28,7 @@ absl::Duration PassTime(absl::Span<const PassCost> costs, int64_t rows) {
   if (costs.empty()) return absl::ZeroDuration();
   if (rows <= costs.front().rows) return costs.front().time;
   if (rows > costs.back().rows) return Extrapolated(costs, rows);
-  // The first point at or behind `rows`.
+  // The first point with at least `rows` rows.
   const auto above =
       std::find_if(costs.begin() + 1, costs.end(),
                    [rows](const PassCost& cost) { return cost.rows >= rows; });

@@ -9,7 +9,7 @@
 
 namespace espalier {
 
-// What one forward pass over so many rows of trees takes: logits for every row.
+// The time of one forward pass over `rows` tree rows, with logits for each.
 struct PassCost {
   int64_t rows = 0;
   absl::Duration time;
@@ -17,13 +17,13 @@ struct PassCost {
   friend bool operator==(const PassCost&, const PassCost&) = default;
 };
 
-// Rows ascend from 1 or more, times never fall.
+// Rows ascend and are at least 1; times never fall.
 using PassCosts = std::vector<PassCost>;
 
-// Of a pass over `rows` rows: linear between the points; before the first as
-// there; behind the last along the last two, but no less than along the first
-// and the last, and no more than in proportion to the rows. Zero without
-// points.
+// The time of a pass over `rows` rows: interpolated linearly between the
+// points; before the first point, its time; after the last point, extrapolated
+// along the last two, but at least along the first and the last, and at most in
+// proportion to the rows. Zero without points.
 absl::Duration PassTime(absl::Span<const PassCost> costs, int64_t rows);
 
 }  // namespace espalier

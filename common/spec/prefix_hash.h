@@ -10,8 +10,8 @@ namespace espalier {
 
 inline constexpr uint64_t kEmptyPrefixHash = 0x9e3779b97f4a7c15;
 
-// Rolling hash of committed tokens: the hash of a prefix and one more token.
-// Guards against peers out of step, not against an adversary.
+// Rolling hash of committed tokens: extends the hash of a prefix by one token.
+// Detects peers that are out of step; no protection against an adversary.
 inline uint64_t ExtendPrefixHash(uint64_t hash, TokenId token) {
   uint64_t x = hash ^ (static_cast<uint64_t>(token) + 0x9e3779b97f4a7c15);
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;

@@ -27,6 +27,18 @@ std::optional<std::string> FieldOf(const absl::Status& status) {
   return std::string(*payload);
 }
 
+absl::Status CheckTokens(absl::string_view field,
+                         absl::Span<const TokenId> tokens, int64_t vocab_size) {
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0 || tokens[i] >= vocab_size) {
+      return FieldError(
+          field, absl::StrCat("token ", tokens[i], " at index ", i,
+                              " outside the vocabulary of ", vocab_size));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay) {
   status.SetPayload(kRetryAfterUrl,
                     absl::Cord(absl::StrCat(absl::ToInt64Milliseconds(delay))));

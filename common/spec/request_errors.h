@@ -1,4 +1,4 @@
-// Details of a refusal that the gRPC edge turns into google.rpc.BadRequest and
+// Status details that the gRPC edge converts to google.rpc.BadRequest and
 // google.rpc.RetryInfo.
 #ifndef ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
 #define ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
@@ -9,16 +9,22 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/spec/types.h"
 
 namespace espalier {
 
-// INVALID_ARGUMENT that knows which field of the request is at fault. The
-// message reads "<field>: <what>".
+// INVALID_ARGUMENT that names the wrong field of the request. The message reads
+// "<field>: <what>".
 absl::Status FieldError(absl::string_view field, absl::string_view what);
 // The field of a FieldError; nullopt for every other status.
 std::optional<std::string> FieldOf(const absl::Status& status);
 
-// `status` with advice on when to try again.
+// A FieldError names the first token outside the vocabulary.
+absl::Status CheckTokens(absl::string_view field,
+                         absl::Span<const TokenId> tokens, int64_t vocab_size);
+
+// `status` with the time after which to retry.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 

@@ -7,8 +7,9 @@
 
 namespace espalier {
 
-// How the target's law is transformed and which noise draws from it. Drafters
-// get the same parameters, so that they can foresee the draw (coupled walk).
+// How the target's logits become a distribution, and the seed of sampling.
+// Drafters get the same parameters, so that they can predict the target's
+// sample (coupled walk).
 struct SamplingParams {
   float temperature = 0.0f;  // 0: greedy; else 0.01 .. 100
   int32_t top_k = 0;         // keep the k most likely tokens; 0: all

@@ -8,11 +8,11 @@
 
 namespace espalier {
 
-// FAILED_PRECONDITION that tells the sender how many committed tokens the
-// receiver holds and agrees on: 0 if it does not know the sequence.
+// FAILED_PRECONDITION that carries the number of committed tokens that the
+// receiver holds and agrees on; 0 if it does not know the sequence.
 absl::Status StaleBaseError(int64_t held_length, int64_t base_length);
 
-// `status` as a peer sent it, made a StaleBaseError again.
+// Makes `status`, as received from a peer, a StaleBaseError again.
 absl::Status WithHeldLength(absl::Status status, int64_t held_length);
 
 // The held length of a StaleBaseError; nullopt for every other status.

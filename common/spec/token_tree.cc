@@ -33,54 +33,60 @@ absl::Status CheckSizes(const TokenTree& tree, int64_t max_nodes) {
   return absl::OkStatus();
 }
 
-absl::Status CheckSlots(const TokenTree& tree) {
-  const size_t most = TokenTree::kMaxFinds * tree.tokens.size();
-  if (tree.slots.size() > most) {
+absl::Status CheckSamples(const TokenTree& tree) {
+  const size_t most = TokenTree::kMaxSamplesPerNode * tree.tokens.size();
+  if (tree.samples.size() > most) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "draft tree: ", tree.slots.size(), " slots, limit ", most));
+        "draft tree: ", tree.samples.size(), " samples, limit ", most));
   }
   std::vector<bool> is_found(tree.tokens.size(), false);
   is_found[0] = true;
-  for (const DraftSlot& slot : tree.slots) {
-    if (slot.node < 1 || slot.node >= tree.num_nodes()) {
-      return NodeError(slot.node, "has a slot, but cannot have one");
+  for (const DraftSample& sample : tree.samples) {
+    if (sample.node < 1 || sample.node >= tree.num_nodes()) {
+      return NodeError(sample.node, "has a sample, but cannot have one");
     }
-    is_found[slot.node] = true;
-    if (slot.law == DraftSlot::kChosen) continue;
-    if (slot.law < 0 || slot.law >= tree.laws.size()) {
-      return NodeError(slot.node, absl::StrCat("drawn from law ", slot.law,
-                                               " of ", tree.laws.size()));
+    is_found[sample.node] = true;
+    if (sample.distribution == DraftSample::kDeterministic) continue;
+    if (sample.distribution < 0 ||
+        sample.distribution >= tree.distributions.size()) {
+      return NodeError(sample.node, absl::StrCat("sampled from distribution ",
+                                                 sample.distribution, " of ",
+                                                 tree.distributions.size()));
     }
-    const auto possible = tree.laws[slot.law].tokens;
+    const auto possible = tree.distributions[sample.distribution].tokens;
     if (!std::binary_search(possible.begin(), possible.end(),
-                            tree.tokens[slot.node])) {
-      return NodeError(slot.node, "drawn from a law that lacks its token");
+                            tree.tokens[sample.node])) {
+      return NodeError(sample.node,
+                       "sampled from a distribution that lacks its token");
     }
   }
   const auto missing = std::find(is_found.begin(), is_found.end(), false);
   if (missing == is_found.end()) return absl::OkStatus();
-  return NodeError(missing - is_found.begin(), "has no slot");
+  return NodeError(missing - is_found.begin(), "has no sample");
 }
 
-// Draws without replacement are of one parent and have different tokens.
+// Samples without replacement have one parent and different tokens.
 absl::Status CheckDistinct(const TokenTree& tree) {
-  std::vector<std::vector<int32_t>> drawn(tree.laws.size());  // [laws] nodes
-  for (const DraftSlot& slot : tree.slots) {
-    if (slot.law == DraftSlot::kChosen ||
-        tree.laws[slot.law].draws == LawDraws::kIndependent) {
+  std::vector<std::vector<int32_t>> sampled(
+      tree.distributions.size());  // [distributions] nodes
+  for (const DraftSample& sample : tree.samples) {
+    if (sample.distribution == DraftSample::kDeterministic ||
+        tree.distributions[sample.distribution].draws ==
+            SampleDependence::kIndependent) {
       continue;
     }
-    for (int32_t other : drawn[slot.law]) {
-      if (tree.parents[other] != tree.parents[slot.node]) {
-        return NodeError(slot.node, absl::StrCat("drawn without replacement, "
-                                                 "as node ",
-                                                 other, " of another parent"));
+    for (int32_t other : sampled[sample.distribution]) {
+      if (tree.parents[other] != tree.parents[sample.node]) {
+        return NodeError(sample.node,
+                         absl::StrCat("sampled without replacement, "
+                                      "as node ",
+                                      other, " of another parent"));
       }
-      if (tree.tokens[other] == tree.tokens[slot.node]) {
-        return NodeError(slot.node, "drawn twice without replacement");
+      if (tree.tokens[other] == tree.tokens[sample.node]) {
+        return NodeError(sample.node, "sampled twice without replacement");
       }
     }
-    drawn[slot.law].push_back(slot.node);
+    sampled[sample.distribution].push_back(sample.node);
   }
   return absl::OkStatus();
 }
@@ -105,7 +111,7 @@ void TokenTree::Cut(int64_t count) {
   parents.resize(count);
   log_probs.resize(count);
   if (!provenance.empty()) provenance.resize(count);
-  DropLaws();
+  DropDistributions();
 }
 
 int32_t TokenTree::ChildWith(int32_t parent, TokenId token) const {
@@ -128,9 +134,9 @@ TokenTree TokenTree::Subtree(int32_t node) const {
   return subtree;
 }
 
-void TokenTree::DropLaws() {
-  slots.clear();
-  laws = {};
+void TokenTree::DropDistributions() {
+  samples.clear();
+  distributions = {};
 }
 
 absl::Status TokenTree::Validate(const Limits& limits) const {
@@ -166,9 +172,9 @@ absl::Status TokenTree::Validate(const Limits& limits) const {
           i, absl::StrCat("depth ", depths[i], ", limit ", limits.max_depth));
     }
   }
-  RETURN_IF_ERROR(laws.Validate(limits.vocab_size));
-  if (!claims_laws()) return absl::OkStatus();
-  RETURN_IF_ERROR(CheckSlots(*this));
+  RETURN_IF_ERROR(distributions.Validate(limits.vocab_size));
+  if (!claims_distributions()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSamples(*this));
   return CheckDistinct(*this);
 }
 

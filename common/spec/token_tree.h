@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "common/spec/draft_laws.h"
+#include "common/spec/draft_distributions.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -19,7 +19,7 @@ inline constexpr int32_t kNoParent = -1;
 //
 // A default-constructed tree is empty (not valid); RootOnly() is the smallest
 // valid one. Siblings may repeat a token (the disjoint union of several trees):
-// a rule must then follow every twin.
+// a rule must then follow every duplicate.
 struct TokenTree {
   struct Limits {
     int64_t max_nodes = 0;  // root excluded
@@ -29,26 +29,31 @@ struct TokenTree {
 
   std::vector<TokenId> tokens;   // [num_nodes]
   std::vector<int32_t> parents;  // [num_nodes], < own index; kNoParent at 0
-  // [num_nodes] log-probability of the path to the node under its drafter,
-  // <= 0 and never above the parent's. For ranking only: no rule reads it.
+  // [num_nodes] the drafter's log-probability of the path to the node, <= 0 and
+  // never above the parent's. For ranking only: no rule reads it.
   std::vector<float> log_probs;
   // [num_nodes] bit h: the h-th drafter of the round proposed the node. Empty
   // in the tree of a single drafter.
   std::vector<uint64_t> provenance;
 
-  // How the nodes were found, for rules that read laws. Empty: nothing is
-  // claimed, all nodes count as chosen. Else every node but the root has a slot
-  // or more, one for each time that it was found: two if two draws gave it, or
-  // a draw and a choice.
+  // How the nodes were proposed, for rules that read distributions. Empty: the
+  // tree states no distributions, and all nodes count as deterministic.
+  // Otherwise every node except the root has a sample for each time that it was
+  // proposed: two if two draws gave it, or a draw and a deterministic choice.
   //
-  // Who fills this in vouches that each draw is from its law, given the tokens
-  // above, independent of the other draws and of the verifier's noise; that no
-  // draw is missing; that chosen nodes, the shape of the tree and the order of
-  // the slots do not depend on what was drawn for the same node or below. Who
-  // prunes, reorders or picks a tree by what it drew clears both.
-  static constexpr int64_t kMaxFinds = 64;  // slots per node, on average
-  std::vector<DraftSlot> slots;
-  DraftLaws laws;
+  // Code that fills this in guarantees that
+  // * each draw comes from its distribution, given the tokens of the ancestors,
+  //   independent of the other draws and of the verifier's noise;
+  // * no draw is missing;
+  // * deterministic nodes, the shape of the tree and the order of the samples
+  //   do not depend on what was sampled for the same node or below.
+  // Code that prunes, reorders or picks a tree by the tokens that were drawn
+  // must clear both columns.
+
+  // Most samples per node, on average.
+  static constexpr int64_t kMaxSamplesPerNode = 64;
+  std::vector<DraftSample> samples;
+  DraftDistributions distributions;
 
   static TokenTree RootOnly(TokenId root);
 
@@ -57,22 +62,22 @@ struct TokenTree {
   // Appends a node and returns its index. REQUIRES: 0 <= parent < num_nodes().
   int32_t Add(int32_t parent, TokenId token, float log_prob);
 
-  // Keeps the first `count` nodes, without laws. REQUIRES: 1 <= count <=
-  // num_nodes().
+  // Keeps the first `count` nodes, without distributions. REQUIRES: 1 <= count
+  // <= num_nodes().
   void Cut(int64_t count);
 
-  // The first child of a node with this token; kNoChild: there is none. O(n).
+  // The first child of a node with this token, or kNoChild. O(n).
   static constexpr int32_t kNoChild = -1;
   int32_t ChildWith(int32_t parent, TokenId token) const;
 
-  // What hangs under a node, which becomes the root; chances are those once it
-  // is reached. Without laws and provenance. O(n).
+  // The subtree of a node, which becomes the root. Log-probabilities become
+  // relative to it; distributions and provenance are dropped. O(n).
   TokenTree Subtree(int32_t node) const;
 
-  bool claims_laws() const { return !slots.empty(); }
-  void DropLaws();
+  bool claims_distributions() const { return !samples.empty(); }
+  void DropDistributions();
 
-  // The trust boundary for trees from elsewhere: nothing downstream re-checks.
+  // The trust boundary for trees from outside: nothing downstream re-checks.
   // O(n). INVALID_ARGUMENT names the column, the node and the limit.
   absl::Status Validate(const Limits& limits) const;
 

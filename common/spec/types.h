@@ -9,9 +9,9 @@ namespace espalier {
 // Index into the target's vocabulary, 0 .. vocab_size - 1.
 using TokenId = int32_t;
 
-// One decoding session as its peers know it. Thrown away with the session.
+// Identifies one decoding session towards its peers.
 struct SequenceId {
-  // Drawn at random when a coordinator starts, so that the sequences of a
+  // Sampled at random when a coordinator starts, so that the sequences of a
   // coordinator that died are never mistaken for those of its successor.
   uint64_t coordinator_epoch = 0;
   uint64_t number = 0;  // unique within the epoch

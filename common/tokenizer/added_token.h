@@ -7,12 +7,12 @@
 
 namespace espalier {
 
-// A token that is cut out of the text before anything else looks at it.
+// A token that is matched in the text before any other step of encoding.
 struct AddedToken {
   TokenId id = 0;
   std::string content;
   bool special = false;     // a control token, not text
-  bool normalized = false;  // looked for after those that are not
+  bool normalized = false;  // matched after those that are not normalized
 };
 
 }  // namespace espalier

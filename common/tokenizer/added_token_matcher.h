@@ -25,8 +25,8 @@ class AddedTokenMatcher {
 
   void Add(const AddedToken& token);
 
-  // The leftmost match at or after byte `from`; of those that begin there,
-  // the longest.
+  // The leftmost match at or after byte `from`; if several begin there, the
+  // longest.
   std::optional<Match> Find(std::string_view text, size_t from) const;
 
  private:

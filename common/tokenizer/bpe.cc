@@ -28,7 +28,7 @@ absl::StatusOr<TokenId> TokenOfMerge(const Vocabulary& vocabulary,
       absl::CHexEscape(token.substr(0, kMaxShown)), "\" in model.vocab"));
 }
 
-// Heap order: lowest rank on top, the leftmost of equals.
+// Heap order: the lowest rank on top; among equal ranks, the leftmost.
 constexpr auto kLater = [](const auto& a, const auto& b) {
   if (a.merged.rank != b.merged.rank) return a.merged.rank > b.merged.rank;
   return a.left > b.left;
@@ -63,7 +63,7 @@ absl::StatusOr<Bpe> Bpe::Create(const TokenizerFile& file) {
                      TokenOfMerge(file.vocabulary, right, rank));
     ASSIGN_OR_RETURN(const TokenId id,
                      TokenOfMerge(file.vocabulary, left + right, rank));
-    // Of a pair listed twice, `tokenizers` keeps the last.
+    // If a pair is listed twice, `tokenizers` keeps the last entry.
     bpe.merges_[PairKey(left_id, right_id)] = {
         .rank = static_cast<int32_t>(rank), .id = id};
   }

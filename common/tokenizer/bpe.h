@@ -22,7 +22,8 @@ class Bpe {
   class Workspace;
 
   // INVALID_ARGUMENT: a merge names a token that the vocabulary lacks.
-  // UNIMPLEMENTED: bytes without a token that are not to be dropped.
+  // UNIMPLEMENTED: some bytes have no token, and the file has an unknown token
+  // for them instead of dropping them.
   static absl::StatusOr<Bpe> Create(const TokenizerFile& file);
 
   // Appends the ids of `word`, any bytes. O(n log n).
@@ -31,7 +32,7 @@ class Bpe {
 
  private:
   struct Merged {
-    int32_t rank = 0;  // lower is more urgent
+    int32_t rank = 0;  // lower ranks are merged first
     TokenId id = 0;    // what the pair becomes
   };
 
@@ -47,7 +48,8 @@ class Bpe::Workspace {
  private:
   friend class Bpe;
 
-  // The word as a linked list in an array; a merged-away right half is dead.
+  // An element of the word, a linked list in an array. The right half of a
+  // merged pair is dead.
   struct Symbol {
     TokenId id = 0;
     bool dead = false;

@@ -7,16 +7,16 @@
 
 namespace espalier {
 
-// GPT-2's printable alphabet, in which vocabularies write bytes: a byte that
-// Latin-1 can show stands for itself, the other 68 for U+0100 and up ("Ġ" is
-// the space). Radford et al., "Language Models are Unsupervised Multitask
+// GPT-2's printable alphabet, in which vocabularies write bytes. A byte that is
+// printable in Latin-1 is written as itself, the other 68 as U+0100 and up ("Ġ"
+// is the space). Radford et al., "Language Models are Unsupervised Multitask
 // Learners", section 2.2.
 
-// The character, in UTF-8, that stands for `byte`.
+// The character, in UTF-8, that represents `byte`.
 std::string ByteLevelCharacter(uint8_t byte);
 
-// The bytes that a vocabulary entry stands for. An entry with a character
-// outside the alphabet (some added tokens) stands for its own UTF-8.
+// The bytes that a vocabulary entry represents. An entry with a character
+// outside the alphabet (some added tokens) represents its own UTF-8.
 // REQUIRES: `token` is valid UTF-8.
 std::string ByteLevelToBytes(std::string_view token);
 

@@ -14,7 +14,7 @@ constexpr std::string_view kEnd = "<|im_end|>";
 constexpr std::string_view kSystem = "system";
 constexpr std::string_view kAssistant = "assistant";
 
-// The id of a control token that no text can spell under SpecialText::kPlain.
+// The id of a control token, which no text becomes under SpecialText::kPlain.
 absl::StatusOr<TokenId> ControlToken(const Tokenizer& tokenizer,
                                      std::string_view token) {
   const std::optional<TokenId> id = tokenizer.TokenToId(token);
@@ -24,11 +24,11 @@ absl::StatusOr<TokenId> ControlToken(const Tokenizer& tokenizer,
                    std::string(token), ", so it has no ChatML"));
 }
 
-// The system message written out in a Jinja template, where it has one:
-// the rest of the literal "<|im_start|>system\n...<|im_end|>".
+// The default system message of a Jinja template, if it has one: the rest of
+// the literal "<|im_start|>system\n...<|im_end|>".
 std::optional<std::string> DefaultSystemMessage(std::string_view jinja) {
   const std::string opening = absl::StrCat(std::string(kStart), "system\n");
-  // A line break may be itself or Jinja's escape for it.
+  // A line break may be a character or Jinja's escape for it.
   const std::string text = absl::StrReplaceAll(
       absl::string_view(jinja.data(), jinja.size()), {{"\\n", "\n"}});
   for (size_t at = text.find(opening); at != std::string::npos;
@@ -37,7 +37,7 @@ std::optional<std::string> DefaultSystemMessage(std::string_view jinja) {
     const size_t end = text.find(kEnd, begin);
     if (end == std::string::npos) return std::nullopt;
     const std::string message = text.substr(begin, end - begin);
-    // A quote ends the literal: what follows is computed, not written.
+    // A quote ends the literal: the message is then computed, not constant.
     if (message.find('\'') == std::string::npos &&
         message.find('"') == std::string::npos) {
       return message;
@@ -93,7 +93,8 @@ void ChatTemplate::AppendMessage(std::string_view role,
                                  std::string_view content,
                                  std::vector<TokenId>& ids) const {
   ids.push_back(start_);
-  // In one piece: a word may begin in the line break and end in the content.
+  // Encoded together: a word may begin in the line break and end in the
+  // content.
   Append(absl::StrCat(std::string(role), "\n", std::string(content)), ids);
   ids.push_back(end_);
   Append("\n", ids);

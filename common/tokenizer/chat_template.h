@@ -17,21 +17,22 @@ struct ChatMessage {
   std::string content;
 };
 
-// A conversation as the model was trained to read it, in ChatML:
+// Renders a conversation as a prompt in ChatML:
 //   <|im_start|>ROLE\nCONTENT<|im_end|>\n ... <|im_start|>assistant\n
-// What a message says is never read as a special token, so no user can end his
-// turn early and speak as another. Immutable; borrows the tokenizer.
+// Special tokens in a message are encoded as plain text, so that no user can
+// end a turn early and speak in another role. Immutable; borrows the tokenizer.
 class ChatTemplate {
  public:
-  // FAILED_PRECONDITION: the model does not speak ChatML; names what it lacks.
+  // FAILED_PRECONDITION: the model does not use ChatML; names what it lacks.
   static absl::StatusOr<ChatTemplate> Create(const Tokenizer* tokenizer);
 
-  // The prompt that asks for the assistant's next message.
+  // The prompt for the assistant's next message.
   // INVALID_ARGUMENT: no messages; a role that is empty or has a line break.
   absl::StatusOr<std::vector<TokenId>> Render(
       absl::Span<const ChatMessage> messages) const;
 
-  // What is said first when no message of role "system" comes first.
+  // The system message that is inserted if the first message has another role
+  // than "system".
   const std::optional<std::string>& default_system_message() const {
     return default_system_message_;
   }

@@ -21,7 +21,7 @@ class Hasher {
     }
   }
 
-  // The size comes first, so that no two lists of texts run together alike.
+  // The size comes first, so that different lists of texts hash differently.
   void AddText(std::string_view text) {
     AddNumber(text.size());
     for (char c : text) AddByte(static_cast<uint8_t>(c));

@@ -7,9 +7,9 @@
 
 namespace espalier {
 
-// Hash of all that decides which ids a text becomes: equal on every machine,
+// Hash of everything that determines the ids of a text: equal on every machine,
 // different for tokenizers that encode differently. Peers compare it before
-// they exchange token ids. Guards against mix-ups, not against an adversary.
+// they exchange token ids. Detects mix-ups; no protection against an adversary.
 uint64_t FingerprintOf(const TokenizerFile& file);
 
 }  // namespace espalier

@@ -9,10 +9,10 @@
 
 namespace espalier {
 
-// Turns one stream of tokens into text as they come, a whole character at a
-// time. What Push and Flush return, put together, is Tokenizer::Decode of all
-// tokens. The work per token is that of its own bytes. One per stream, one
-// thread at a time; borrows the tokenizer.
+// Decodes one stream of tokens incrementally, in whole characters. The results
+// of Push and Flush, concatenated, equal Tokenizer::Decode of all tokens. The
+// work per token is proportional to its bytes. One per stream, one thread at a
+// time; borrows the tokenizer.
 class IncrementalDetokenizer {
  public:
   struct Options {
@@ -22,10 +22,10 @@ class IncrementalDetokenizer {
   IncrementalDetokenizer(const Tokenizer* tokenizer, Options options)
       : tokenizer_(tokenizer), options_(options) {}
 
-  // The text that `token` makes certain; perhaps none yet.
+  // The text that `token` completes; may be empty.
   std::string Push(TokenId token);
 
-  // Ends the stream; what is left is at most one U+FFFD.
+  // Ends the stream. Returns the rest, at most one U+FFFD.
   std::string Flush();
 
  private:

@@ -36,11 +36,14 @@ int Depth(std::string_view text) {
 
 }  // namespace
 
+absl::Status CheckJsonDepth(std::string_view text) {
+  if (Depth(text) <= kMaxDepth) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("JSON nested deeper than ", kMaxDepth, " levels"));
+}
+
 absl::StatusOr<json> ParseJson(std::string_view text) {
-  if (Depth(text) > kMaxDepth) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("JSON nested deeper than ", kMaxDepth, " levels"));
-  }
+  RETURN_IF_ERROR(CheckJsonDepth(text));
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {

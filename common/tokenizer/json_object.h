@@ -11,19 +11,23 @@
 
 namespace espalier {
 
-// INVALID_ARGUMENT: not JSON, or nested deeper than any sane file.
+// INVALID_ARGUMENT: nested so deeply that parsing the text, or destroying the
+// parsed value, would exhaust the stack.
+absl::Status CheckJsonDepth(std::string_view text);
+
+// INVALID_ARGUMENT: not JSON, or nested too deeply (CheckJsonDepth).
 absl::StatusOr<nlohmann::json> ParseJson(std::string_view text);
 
-// Typed reads of an object from outside. An absent field and null are the
-// same. Every error is INVALID_ARGUMENT and names the field by its whole path.
-// Borrows the value.
+// Typed access to a JSON object from outside. Null counts as an absent field.
+// Every error is INVALID_ARGUMENT and names the full path of the field. Borrows
+// the value.
 class JsonObject {
  public:
   // `path` is empty for the document itself.
   static absl::StatusOr<JsonObject> Of(const nlohmann::json& value,
                                        std::string path);
 
-  // Null when there is no such field.
+  // Null if there is no such field.
   const nlohmann::json* Find(std::string_view name) const;
 
   absl::StatusOr<bool> Bool(std::string_view name) const;  // absent: false

@@ -3,8 +3,8 @@
 
   pip install tokenizers==0.23.3 && python3 make_nfc_tables.py
 
-Python's own tables propose, the package decides: the two know different
-versions of Unicode.
+Candidates come from Python's own tables, and the package decides, because the
+two have different versions of Unicode.
 """
 import pathlib
 import unicodedata

@@ -3,11 +3,10 @@
 
   pip install tokenizers==0.23.3 && python3 make_unicode_classes.py
 
-The pre-tokenizer must see letters, numbers and white space exactly as the
-package does, and the package has two sources of its own: Oniguruma's tables
-behind the regular expression and Rust's char::is_numeric behind Digits. So
-every code point is put before the package, rather than taken from some
-Unicode file.
+The pre-tokenizer must classify letters, numbers and white space exactly as the
+package does, which has two sources: Oniguruma's tables for the regular
+expression and Rust's char::is_numeric for Digits. So this script asks the
+package about every code point and reads no Unicode file.
 """
 import pathlib
 

@@ -14,7 +14,7 @@ struct Decomposition {
   char32_t whole = 0;
   char32_t first = 0;
   char32_t second = 0;    // 0: none
-  bool composes = false;  // the parts become the whole again
+  bool composes = false;  // whether NFC composes the parts again
 };
 
 // Characters of one canonical combining class other than 0.
@@ -27,19 +27,19 @@ struct ClassRun {
 // Both ascending.
 #include "common/tokenizer/nfc_tables.inc"
 
-// Syllables are numbered: by leading consonant, vowel, trailing consonant or
-// none.
+// Hangul syllables are numbered by leading consonant, vowel, and trailing
+// consonant or none.
 constexpr char32_t kSyllables = 0xAC00, kLeads = 0x1100, kVowels = 0x1161,
-                   kTrails = 0x11A7;  // of no consonant
+                   kTrails = 0x11A7;  // kTrails itself: no trailing consonant
 constexpr uint32_t kNumLeads = 19, kNumVowels = 21, kNumTrails = 28;
 constexpr uint32_t kNumSyllables = kNumLeads * kNumVowels * kNumTrails;
 
-// Below, every character is in form C already and combines with nothing that
-// comes before it.
+// Every character below this one is in form C and combines with no character
+// before it.
 constexpr char32_t kFirstCombining = 0x300;
 
 bool IsSimple(std::string_view text) {
-  // U+0300 is written CC 80.
+  // U+0300 is CC 80 in UTF-8.
   return std::all_of(text.begin(), text.end(), [](char c) {
     return static_cast<unsigned char>(c) < 0xCC;
   });
@@ -72,7 +72,7 @@ void AppendDecomposed(char32_t c, std::u32string& out) {
   if (entry->second != 0) AppendDecomposed(entry->second, out);
 }
 
-// Marks behind a character come in the order of their classes.
+// Sorts the combining marks after each character by their classes.
 void SortMarks(std::u32string& text) {
   for (auto begin = text.begin(); begin != text.end();) {
     if (CombiningClass(*begin) == 0) {
@@ -104,7 +104,7 @@ Compositions MakeCompositions() {
   return compositions;
 }
 
-// 0: the two stay two.
+// The composed character; 0: the two do not compose.
 char32_t Compose(char32_t first, char32_t second) {
   const uint32_t lead = first - kLeads, vowel = second - kVowels;
   if (lead < kNumLeads && vowel < kNumVowels) {
@@ -121,12 +121,12 @@ char32_t Compose(char32_t first, char32_t second) {
   return found == compositions.end() ? 0 : found->second;
 }
 
-// Joins each character with the one of class 0 before it, unless something of
-// at least its own class is between them.
+// Composes each character with the last one of class 0 before it, unless a
+// character of at least its own class is between them.
 std::u32string Composed(const std::u32string& text) {
   std::u32string out;
   size_t starter = std::u32string::npos;
-  int last_class = 0;  // of what is behind the starter
+  int last_class = 0;  // of the last character after the starter
   for (char32_t c : text) {
     const int combining_class = CombiningClass(c);
     const bool adjacent = starter + 1 == out.size();

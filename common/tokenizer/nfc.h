@@ -6,8 +6,9 @@
 
 namespace espalier {
 
-// Unicode's normalization form C, of the version that the pinned `tokenizers`
-// package knows (make_nfc_tables.py): "e" and an accent become one character.
+// Unicode's normalization form C, in the Unicode version of the pinned
+// `tokenizers` package (make_nfc_tables.py): "e" and an accent become one
+// character.
 // REQUIRES: `text` is valid UTF-8.
 std::string Nfc(std::string_view text);
 

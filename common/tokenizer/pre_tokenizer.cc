@@ -26,7 +26,7 @@ size_t ContractionSize(std::string_view text) {
 
 struct Run {
   size_t end = 0;
-  size_t last = 0;  // where its last character begins
+  size_t last = 0;  // start of its last character
 };
 
 // The characters of class `kind` from `at` on.
@@ -41,7 +41,7 @@ Run RunOf(CharClass kind, std::string_view text, size_t at) {
   return run;
 }
 
-// End of the word at `begin` by GPT-2's pattern, by hand:
+// End of the word at `begin` by GPT-2's pattern, written by hand:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 size_t Gpt2WordEnd(std::string_view text, size_t begin) {
   if (size_t size = ContractionSize(text.substr(begin)); size > 0) {
@@ -58,11 +58,11 @@ size_t Gpt2WordEnd(std::string_view text, size_t begin) {
   }
   const Run run = RunOf(kind, text, at);
   if (kind != CharClass::kSpace || run.end == text.size()) return run.end;
-  // Before a word, the last space is left to it, save that it is all we have.
+  // The last space belongs to the word that follows, unless it is the only one.
   return run.last > begin ? run.last : run.end;
 }
 
-// As ContractionSize, in any case; "\u017F" is another small s.
+// As ContractionSize, case-insensitive; "\u017F" is another small s.
 size_t AnyCaseContractionSize(std::string_view text) {
   constexpr std::string_view kLongS = "'\xC5\xBF";
   if (text.substr(0, kLongS.size()) == kLongS) return kLongS.size();
@@ -78,8 +78,8 @@ CharClass ClassAt(std::string_view text, size_t at) {
                           : CharClass::kSpace;
 }
 
-// End of the white space at `begin`, as far as it is a word: to its last line
-// break, or what GPT-2's pattern takes.
+// End of the word that consists of the white space at `begin`: after its last
+// line break, or as GPT-2's pattern.
 size_t SpaceEnd(std::string_view text, size_t begin) {
   const Run run = RunOf(CharClass::kSpace, text, begin);
   for (size_t end = run.end; end > begin; --end) {
@@ -89,7 +89,7 @@ size_t SpaceEnd(std::string_view text, size_t begin) {
   return run.last > begin ? run.last : run.end;
 }
 
-// End of the word at `begin` by kQwen2Pattern, by hand.
+// End of the word at `begin` by kQwen2Pattern, written by hand.
 size_t Qwen2WordEnd(std::string_view text, size_t begin) {
   if (size_t size = AnyCaseContractionSize(text.substr(begin)); size > 0) {
     return begin + size;
@@ -127,7 +127,7 @@ void SplitWords(std::string_view text, WordPattern pattern,
 void PreTokenizer::ForEachWord(
     std::string_view text,
     absl::FunctionRef<void(std::string_view)> word) const {
-  // What looks ahead must not look past a digit, so the digits go first.
+  // Digits are split off first, because lookahead must not go past a digit.
   const auto segment = [&](size_t begin, size_t end) {
     if (begin == end) return;
     const std::string_view part = text.substr(begin, end - begin);

@@ -8,22 +8,22 @@
 namespace espalier {
 
 enum class WordPattern {
-  kWhole,  // no cut but the digits
+  kWhole,  // split nowhere except at digits (split_digits)
   kGpt2,
   kQwen2,  // kQwen2Pattern
 };
 
-// As tokenizer.json of Qwen2 and Qwen3 has it.
+// As in the tokenizer.json of Qwen2 and Qwen3.
 inline constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Cuts text into the words within which byte pairs are merged. Stateless.
+// Splits text into words; byte pairs are merged within a word only. Stateless.
 struct PreTokenizer {
-  bool split_digits = false;  // every numeric character is a word of its own
+  bool split_digits = false;  // every numeric character is a separate word
   WordPattern words = WordPattern::kGpt2;
 
-  // Calls `word` for each word in order; together they are `text`.
+  // Calls `word` for each word in order. Concatenated, the words are `text`.
   // REQUIRES: `text` is valid UTF-8.
   void ForEachWord(std::string_view text,
                    absl::FunctionRef<void(std::string_view)> word) const;

@@ -53,7 +53,17 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
   RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
   RETURN_IF_ERROR(tokenizer->AddAddedTokens(file));
   RETURN_IF_ERROR(tokenizer->AddSettings(std::move(settings)));
+  for (const Token& token : tokenizer->tokens_) {
+    tokenizer->max_token_bytes_ = std::max(
+        tokenizer->max_token_bytes_, static_cast<int64_t>(token.bytes.size()));
+  }
   return tokenizer;
+}
+
+int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
+  // Form C composes up to three times as many bytes into one character.
+  constexpr int64_t kComposed = 3;
+  return num_tokens * max_token_bytes_ * (normalize_to_nfc_ ? kComposed : 1);
 }
 
 absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,

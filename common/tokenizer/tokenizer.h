@@ -20,35 +20,40 @@
 
 namespace espalier {
 
-// What special tokens written out in a text, such as "<|im_end|>", become.
+// How special tokens that are spelled out in a text, such as "<|im_end|>", are
+// encoded.
 enum class SpecialText {
-  kToken,  // the token: for text that the operator vouches for
-  kPlain,  // text like any other: for what a user may have written
+  kToken,  // as the token: for trusted text
+  kPlain,  // as plain text: for text that a user may have written
 };
 
-// Byte-level BPE out of a Hugging Face tokenizer.json; gives the ids that the
-// `tokenizers` package gives, for any bytes. Immutable: any thread may call
-// anything at any time.
+// Byte-level BPE from a Hugging Face tokenizer.json. Returns the same ids as
+// the `tokenizers` package, for any bytes. Immutable, so thread-safe.
 class Tokenizer {
  public:
-  // From a model folder, or from a tokenizer.json alone, which then has
-  // neither end-of-sequence ids nor a chat template.
-  // NOT_FOUND: no such file. INVALID_ARGUMENT: a broken one.
-  // UNIMPLEMENTED: a kind of tokenizer we do not know. All name the field.
+  // Loads a model folder, or a tokenizer.json alone, which has neither
+  // end-of-sequence ids nor a chat template.
+  // NOT_FOUND: no such file. INVALID_ARGUMENT: a malformed file.
+  // UNIMPLEMENTED: an unsupported kind of tokenizer. All name the field.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
       const std::filesystem::path& path);
 
-  // As Load, of what the files say.
+  // As Load, from parsed files.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(
       const TokenizerFile& file, TokenizerSettings settings);
 
   // Invalid UTF-8 is repaired first (utf8.h). Bytes that have no token are
-  // dropped. Nothing is put before or after the text.
+  // dropped. No token is added before or after the text.
   std::vector<TokenId> Encode(std::string_view text,
                               SpecialText special = SpecialText::kToken) const;
 
-  // Valid UTF-8 whatever the ids; unknown ones are skipped.
+  // Returns valid UTF-8 for any ids; unknown ids are skipped.
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special) const;
+
+  // Most bytes of text that `num_tokens` tokens can encode. A longer text has
+  // more tokens, unless it has bytes without a token or blanks that an added
+  // token absorbs.
+  int64_t MostBytesOf(int64_t num_tokens) const;
 
   // One more than the largest id.
   int64_t vocab_size() const { return static_cast<int64_t>(tokens_.size()); }
@@ -56,16 +61,16 @@ class Tokenizer {
   // See fingerprint.h.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // Any of these ends an answer. Ascending.
+  // The end-of-sequence tokens, ascending.
   absl::Span<const TokenId> eos_ids() const { return settings_.eos_ids; }
 
-  // Jinja; empty if the folder has none.
+  // A Jinja template; empty if the folder has none.
   std::string_view chat_template() const { return settings_.chat_template; }
 
-  // By the spelling of tokenizer.json, i.e. "Ġthe" for " the".
+  // `token` is spelled as in tokenizer.json, e.g. "Ġthe" for " the".
   std::optional<TokenId> TokenToId(std::string_view token) const;
 
-  // What `id` adds to a text, perhaps half a character; empty if unknown.
+  // The bytes of token `id`, perhaps part of a character; empty if unknown.
   std::string_view BytesOf(TokenId id) const;
 
   bool IsSpecial(TokenId id) const;
@@ -73,7 +78,7 @@ class Tokenizer {
  private:
   struct Token {
     std::string bytes;
-    bool known = false;  // there may be gaps between ids
+    bool known = false;  // ids may have gaps
     bool special = false;
   };
 
@@ -94,9 +99,10 @@ class Tokenizer {
   bool normalize_to_nfc_ = false;
   PreTokenizer pre_tokenizer_;
   AddedTokenMatcher first_matcher_;   // the tokens that are not normalized
-  AddedTokenMatcher second_matcher_;  // the rest, in what the first left over
+  AddedTokenMatcher second_matcher_;  // the others, in the remaining text
   Vocabulary ids_;
   std::vector<Token> tokens_;  // [vocab_size], by id
+  int64_t max_token_bytes_ = 0;
   TokenizerSettings settings_;
   uint64_t fingerprint_ = 0;
 };

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-// Far above any vocabulary there is; bounds the memory that one id can claim.
+// Far above any vocabulary; bounds the memory that one id can claim.
 constexpr int64_t kMaxTokenId = (int64_t{1} << 20) - 1;
 
 absl::Status Unsupported(std::string_view path, const json& value) {
@@ -139,7 +139,7 @@ absl::StatusOr<bool> IsQwen2Split(const JsonObject& step) {
   return regex == kQwen2Pattern && behavior == "Isolated" && !invert;
 }
 
-// The steps of a Sequence, or the one that there is.
+// The steps of a Sequence, or the single step.
 absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& outer) {
   ASSIGN_OR_RETURN(const std::string outer_type, outer.String("type"));
   std::vector<JsonObject> steps;
@@ -158,8 +158,8 @@ absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& outer) {
   return steps;
 }
 
-// Digits, Qwen2's Split, ByteLevel, in this order; the last one is always there
-// and cuts words itself unless Split did.
+// Accepts Digits, Qwen2's Split and ByteLevel, in this order. ByteLevel is
+// required, and splits words itself unless there is a Split.
 absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
   ASSIGN_OR_RETURN(const JsonObject outer, document.Object("pre_tokenizer"));
   ASSIGN_OR_RETURN(const std::vector<JsonObject> steps, ParseSteps(outer));
@@ -192,7 +192,7 @@ absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
   return result;
 }
 
-// None, or form C.
+// Accepts no normalizer, or form C.
 absl::StatusOr<bool> ParseNormalizer(const JsonObject& document) {
   if (document.Find("normalizer") == nullptr) return false;
   ASSIGN_OR_RETURN(const JsonObject normalizer, document.Object("normalizer"));

@@ -17,22 +17,22 @@ namespace espalier {
 using Vocabulary = absl::flat_hash_map<std::string, TokenId>;
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-// What a tokenizer.json says, in so far as it bears on ids and text. Tokens
-// are written in the byte-level alphabet. The post-processor, truncation and
-// padding are left out: they are the caller's business.
+// The parts of a tokenizer.json that determine ids and text. Tokens are written
+// in the byte-level alphabet. Post-processor, truncation and padding are left
+// to the caller.
 struct TokenizerFile {
   Vocabulary vocabulary;
-  Merges merges;  // most urgent first
+  Merges merges;  // in order of precedence
   std::vector<AddedToken> added_tokens;
   bool normalize_to_nfc = false;  // text is put into form C (nfc.h) first
   PreTokenizer pre_tokenizer;
-  // What encodes a byte that has no token; empty: such bytes are dropped.
+  // The token of bytes that have none; empty: such bytes are dropped.
   std::string unknown_token;
 };
 
 // INVALID_ARGUMENT: not JSON, or a field of the wrong type; names the field.
-// UNIMPLEMENTED: a kind of tokenizer that we would not encode as
-// `tokenizers` does; names the field and its value.
+// UNIMPLEMENTED: a kind of tokenizer for which ids would differ from those of
+// `tokenizers`; names the field and its value.
 absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view json);
 
 }  // namespace espalier

@@ -10,7 +10,7 @@
 
 namespace espalier {
 
-// What the files beside tokenizer.json say about it.
+// Settings of the tokenizer from the other files of the folder.
 struct TokenizerSettings {
   std::vector<TokenId> eos_ids;  // generation_config.json and config.json
   std::string eos_token;         // tokenizer_config.json; empty: none
@@ -18,14 +18,14 @@ struct TokenizerSettings {
 };
 
 // Absent files are no error.
-// INVALID_ARGUMENT: a broken one; names the file and the field.
+// INVALID_ARGUMENT: a malformed file; names the file and the field.
 absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
     const std::filesystem::path& folder);
 
 // NOT_FOUND; or INVALID_ARGUMENT: larger than any tokenizer file.
 absl::StatusOr<std::string> ReadTextFile(const std::filesystem::path& path);
 
-// `status` with the name of the file at fault in front of its message.
+// `status` with the name of the file before its message.
 absl::Status InFile(const std::filesystem::path& path, absl::Status status);
 
 }  // namespace espalier

@@ -21,7 +21,7 @@ constexpr uint32_t SearchRuns(char32_t code_point) {
   return *std::prev(std::upper_bound(std::begin(kRuns), std::end(kRuns), key));
 }
 
-// Most text is ASCII, and needs no search.
+// A table for ASCII, because most text needs no search.
 constexpr auto kAscii = [] {
   std::array<uint8_t, 128> table{};
   for (uint32_t c = 0; c < table.size(); ++c) {

@@ -5,9 +5,9 @@
 
 namespace espalier {
 
-// What the pre-tokenizer asks of a character, answered as the pinned
-// `tokenizers` package answers (make_unicode_classes.py), because a vocabulary
-// is only right with the classes it was trained with.
+// Character classes for the pre-tokenizer, equal to those of the pinned
+// `tokenizers` package (make_unicode_classes.py), because a vocabulary needs
+// the classes that it was trained with.
 enum class CharClass : uint8_t {
   kLetter = 0,  // \p{L}
   kNumber = 1,  // \p{N}
@@ -17,7 +17,7 @@ enum class CharClass : uint8_t {
 
 CharClass ClassOf(char32_t code_point);
 
-// Rust's char::is_numeric. Nearly kNumber, but of another Unicode version.
+// Rust's char::is_numeric: nearly kNumber, but of another Unicode version.
 bool IsNumeric(char32_t code_point);
 
 }  // namespace espalier

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes of the character that `lead` begins; 0 if none can begin with it.
+// Bytes of a character with this first byte; 0 if there is none.
 size_t SequenceSize(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -17,7 +17,7 @@ size_t SequenceSize(uint8_t lead) {
   return 0;
 }
 
-// May `byte` follow `prefix`? Unicode Standard, table 3-7.
+// Whether `byte` may follow `prefix`. Unicode Standard, table 3-7.
 bool Continues(std::string_view prefix, uint8_t byte) {
   uint8_t low = 0x80;
   uint8_t high = 0xBF;
@@ -88,7 +88,7 @@ CodePoint CodePointAt(std::string_view text, size_t at) {
   const auto lead = static_cast<uint8_t>(text[at]);
   const size_t size = SequenceSize(lead);
   if (size == 1) return {lead, 1};
-  // The lead keeps 7 - size bits of its own, each follower six.
+  // The first byte has 7 - size bits of the value, each further byte six.
   char32_t value = lead & (0x7F >> size);
   for (size_t i = 1; i < size; ++i) {
     value = (value << 6) | (static_cast<uint8_t>(text[at + i]) & 0x3F);

@@ -7,16 +7,16 @@
 
 namespace espalier {
 
-// Makes valid UTF-8 of any bytes, however they are cut into pieces. Each
+// Turns any bytes, however they are cut into pieces, into valid UTF-8. Each
 // maximal subpart of an ill-formed sequence becomes one U+FFFD (Unicode
-// Standard, section 3.9), as Python's bytes.decode("utf-8", "replace") and
-// Rust's String::from_utf8_lossy do. One thread.
+// Standard, section 3.9), as in Python's bytes.decode("utf-8", "replace") and
+// Rust's String::from_utf8_lossy. For one thread.
 class Utf8Repair {
  public:
-  // Appends to `out` what is certain by now; holds back at most three bytes.
+  // Appends the complete characters to `out`; holds back at most three bytes.
   void Push(std::string_view bytes, std::string& out);
 
-  // Ends the text: a held-back beginning of a character becomes U+FFFD.
+  // Ends the text: an incomplete character becomes U+FFFD.
   void Flush(std::string& out);
 
  private:
@@ -33,7 +33,7 @@ struct CodePoint {
 // REQUIRES: `text` is valid UTF-8 and a character begins at byte `at`.
 CodePoint CodePointAt(std::string_view text, size_t at);
 
-// REQUIRES: `c` is a code point and no surrogate.
+// REQUIRES: `c` is a code point and not a surrogate.
 void AppendUtf8(char32_t c, std::string& text);
 
 }  // namespace espalier

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/printable.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
@@ -70,7 +71,7 @@ Json TimingJson(const Answer& answer) {
           {"tokens_per_s", speed ? Json(*speed) : Json(nullptr)}};
 }
 
-// Of the accepted drafted tokens, how many each drafter had proposed.
+// Share of the accepted draft tokens that each drafter had proposed.
 std::string Shares(const v1::SpecStats& stats) {
   if (stats.num_accepted_draft_tokens() == 0) return "no draft accepted";
   std::string shares;
@@ -114,9 +115,20 @@ std::string ToJson(const Answer& answer) {
       {"spec_stats", SpecStatsJson(summary.spec_stats())},
       {"timing", TimingJson(answer)},
       {"seed", summary.seed()},
+      {"request_id", answer.request_id},
+      {"warnings", WarningsOf(answer)},
   };
   return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
                    Json::error_handler_t::replace);
+}
+
+std::vector<std::string> WarningsOf(const Answer& answer) {
+  constexpr size_t kShownBytes = 512;
+  std::vector<std::string> warnings;
+  for (const std::string& warning : answer.summary.warnings()) {
+    warnings.push_back(Printable(warning, kShownBytes));
+  }
+  return warnings;
 }
 
 std::string ToLine(const Answer& answer) {

@@ -10,31 +10,35 @@
 
 namespace espalier::cli {
 
-// What one Generate call said.
+// The answer of one Generate call.
 struct Answer {
+  std::string request_id;  // the server's, if the client chose none
   std::vector<uint32_t> token_ids;
   std::string text;
   int64_t first_message_tokens = 0;
   v1::GenerateSummary summary;
 };
 
-// Decoding without the prefill: what came behind the first message, and how
-// long that took. The first message may hold several tokens, so counting all
-// but the first token would flatter speculation.
+// Decoding speed without the prefill: the tokens after the first message, and
+// their time. The first message may hold several tokens, so counting all but
+// the first token would flatter speculation.
 struct DecodeSpeed {
   int64_t tokens = 0;
   double ms = 0;
 
   void Add(const DecodeSpeed& other);
-  // Unset if nothing was decoded behind the first message.
+  // Unset if there were no tokens after the first message.
   std::optional<double> TokensPerSecond() const;
 };
 DecodeSpeed DecodeSpeedOf(const Answer& answer);
 
-// The contract of `espalier generate --json`: one line.
+// The output format of `espalier generate --json`: one line.
 std::string ToJson(const Answer& answer);
 
-// One line for people: tau, tokens/s, shares of the drafters.
+// Parts of the request that were not followed, one line each.
+std::vector<std::string> WarningsOf(const Answer& answer);
+
+// One human-readable line: tau, tokens/s, shares of the drafters.
 std::string ToLine(const Answer& answer);
 
 }  // namespace espalier::cli

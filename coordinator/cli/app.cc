@@ -21,7 +21,8 @@ void PrintOverview(absl::Span<const Command> commands, std::ostream& out) {
     out << "  " << std::left << std::setw(16) << command.name << command.summary
         << "\n";
   }
-  out << "\n`espalier help COMMAND` says more. Exit codes: 0 done, 2 bad usage "
+  out << "  version         which one this is\n\n"
+         "`espalier help COMMAND` says more. Exit codes: 0 done, 2 bad usage "
          "or input,\n130 interrupted, 1 the rest.\n";
 }
 
@@ -36,7 +37,7 @@ absl::Status UnknownCommand(absl::Span<const Command> commands,
   };
   return absl::InvalidArgumentError(absl::StrCat(
       "unknown command \"", name,
-      "\"; known: ", absl::StrJoin(commands, ", ", append), ", help"));
+      "\"; known: ", absl::StrJoin(commands, ", ", append), ", help, version"));
 }
 
 int ExitCode(const absl::Status& status, const Context& context) {
@@ -93,7 +94,7 @@ int RunApp(absl::Span<const Command> commands, Context& context, Args args) {
     PrintOverview(commands, context.err);
     return kExitBadInput;
   }
-  if (args[0] == "--version") {
+  if (args[0] == "--version" || args[0] == "version") {
     context.out << "espalier " << Version() << "\n";
     return kExitDone;
   }

@@ -10,7 +10,7 @@ namespace espalier::cli {
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitBadInput = 2;
-inline constexpr int kExitInterrupted = 130;  // 128 + SIGINT, as shells have it
+inline constexpr int kExitInterrupted = 130;  // 128 + SIGINT, as in shells
 
 // The command that `args` names; the longest name wins. Null: none.
 const Command* FindCommand(absl::Span<const Command> commands, Args args);

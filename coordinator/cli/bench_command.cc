@@ -19,16 +19,17 @@ namespace {
 constexpr char kBenchUsage[] =
     R"(Usage: espalier bench [--suite A,B | --prompts FILE.jsonl] [FLAGS]
 
-Compares ways of decoding on prompt suites. A mode is "plain" or a strategy, which
-may name drafters, nodes and a verification rule: "single:lookup",
-"union:lookup+bigram@8", "single:draws@16/lvseq-gr". The modes take turns prompt by
-prompt, with the same seeds.
+Compares ways of decoding on prompt suites. A mode is "plain" or a strategy. A
+strategy may name drafters, nodes and a verification rule: "single:lookup",
+"union:lookup+bigram@8", "single:draws@16/lvseq-gr". The modes alternate prompt
+by prompt, with the same seeds.
 
-tau: tokens per verification. tokens/s: behind the first message of a stream.
-speedup: against plain of this run. draft .. other: milliseconds of a round;
-verify holds the prefill. repeat: part of the answers' 4-grams that came up
-before (loops are easy to draft). same text: prompts answered exactly as by
-plain; others are named on standard error.)";
+tau: emitted tokens per verification. tokens/s: after the first message of a
+stream. speedup: relative to plain in this run. nodes: mean number of verified
+nodes per round. same: prompts with the same text as plain; the others are named
+on standard error. Second line: milliseconds of each stage of a round (verify
+includes the prefill); repeat: fraction of the answers' 4-grams that appeared
+before (loops are easy to draft).)";
 
 struct BenchFlags {
   EndpointFlags endpoint;
@@ -49,12 +50,13 @@ void BenchFlags::AddTo(FlagSet& flags, const Places& places) {
   suites.AddTo(flags);
   flags.Add({"--modes", "A,B", "default plain,budgeted"}, &modes);
   flags.Add({"--temperature", "T,T", "default 0"}, &temperatures);
-  flags.Add({"--nodes", "N", "drafted tokens verified in a pass at most"},
-            &nodes);
-  flags.Add({"--max-tokens", "N", "of an answer; default 128"}, &max_tokens);
-  flags.Add({"--limit", "N", "prompts of a suite; default all"}, &limit);
-  flags.Add({"--seed", "S", "of the first prompt; default 1"}, &seed);
-  flags.Add({"--timeout", "SECONDS", "of one answer; default 600"}, &timeout);
+  flags.Add({"--nodes", "N", "most draft tokens per verification"}, &nodes);
+  flags.Add({"--max-tokens", "N", "most tokens of an answer; default 128"},
+            &max_tokens);
+  flags.Add({"--limit", "N", "prompts per suite; default all"}, &limit);
+  flags.Add({"--seed", "S", "seed of the first prompt; default 1"}, &seed);
+  flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
+            &timeout);
   endpoint.AddTo(flags, places);
   flags.AddSwitch({"--json", "", "one JSON object for each row"}, &json);
 }

@@ -11,21 +11,21 @@
 
 namespace espalier::cli {
 
-// A way of decoding that a benchmark compares: "plain", or a strategy
-// ("union"), which may name its drafters, its nodes and the verification rule
-// ("single:lookup", "union:lookup+bigram@8", "single:draws/lvseq-gr").
+// A way of decoding in a benchmark: "plain", or a strategy ("union"), which may
+// name its drafters, its nodes and the verification rule ("single:lookup",
+// "union:lookup+bigram@8", "single:draws/lvseq-gr").
 struct BenchMode {
   std::string name;                   // as given
   std::string strategy;               // empty: plain decoding
   std::vector<std::string> drafters;  // empty: all
-  std::optional<uint32_t> nodes;      // unset: as the benchmark has it
+  std::optional<uint32_t> nodes;      // unset: the benchmark's
   std::optional<std::string> rule;    // unset: auto
 
   bool is_plain() const { return strategy.empty(); }
   void ApplyTo(v1::SpeculationOptions& options) const;
 };
 
-// INVALID_ARGUMENT: no mode, one twice, or one that is spelt wrong.
+// INVALID_ARGUMENT: no mode, a repeated mode, or an invalid one.
 absl::StatusOr<std::vector<BenchMode>> ParseBenchModes(
     const std::vector<std::string>& names);
 

@@ -57,21 +57,21 @@ std::string ToJson(const BenchRow& row) {
 }
 
 std::string BenchTableHeader() {
-  return absl::StrFormat(
-      "%-10s %-16s %5s %6s %9s %8s %7s %11s %7s %7s %8s %7s %7s %7s %10s",
-      "suite", "mode", "temp", "tau", "tokens/s", "speedup", "rounds",
-      "nodes/round", "draft", "merge", "verify", "wire", "other", "repeat",
-      "same text");
+  return absl::StrFormat("%-10s %-16s %4s %5s %8s %7s %6s %5s %6s", "suite",
+                         "mode", "temp", "tau", "tokens/s", "speedup", "rounds",
+                         "nodes", "same");
 }
 
 std::string ToTableLine(const BenchRow& row) {
   const StageMs& ms = row.stage_ms;
-  return absl::StrFormat(
-      "%-10s %-16s %5g %6.2f %9s %8s %7d %11.1f %7.2f %7.2f %8.2f %7.2f %7.2f "
-      "%7.2f %10s",
-      row.suite, row.mode, row.temperature, row.tau, OrDash(row.tokens_per_s),
-      OrDash(row.speedup), row.rounds, row.nodes_per_round, ms.draft, ms.merge,
-      ms.verify, ms.wire, ms.other, row.repetition, SameText(row));
+  return absl::StrFormat("%-10s %-16s %4g %5.2f %8s %7s %6d %5.1f %6s\n",
+                         row.suite, row.mode, row.temperature, row.tau,
+                         OrDash(row.tokens_per_s), OrDash(row.speedup),
+                         row.rounds, row.nodes_per_round, SameText(row)) +
+         absl::StrFormat(
+             "  draft %.2f  merge %.2f  verify %.2f  wire %.2f  other %.2f ms; "
+             "repeat %.2f",
+             ms.draft, ms.merge, ms.verify, ms.wire, ms.other, row.repetition);
 }
 
 }  // namespace espalier::cli

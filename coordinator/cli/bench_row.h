@@ -24,22 +24,22 @@ struct BenchRow {
   std::string suite;
   std::string mode;
   float temperature = 0;
-  std::optional<uint32_t> nodes;  // budget that was asked for; unset: default
+  std::optional<uint32_t> nodes;  // requested budget; unset: default
   int64_t prompts = 0;
   double tau = 0;  // emitted tokens per verification
   std::optional<double> tokens_per_s;
   std::optional<double> speedup;  // against plain; unset: no plain in the run
   int64_t rounds = 0;             // verifications
   double nodes_per_round = 0;
-  // [d]: part of the verifications that accepted a token at depth d + 1.
+  // [d]: fraction of the verifications that accepted a token at depth d + 1.
   std::vector<double> accepted_at_depth;
-  StageMs stage_ms;       // of a round; the first one holds the prefill
-  double repetition = 0;  // part of the 4-grams that came up before
-  std::optional<int64_t> same_text;  // prompts answered exactly as by plain
+  StageMs stage_ms;       // of a round; the first one includes the prefill
+  double repetition = 0;  // fraction of 4-grams that had appeared before
+  std::optional<int64_t> same_text;  // prompts with the same text as plain
 };
 
-// The 4-grams of an answer, and those that had come up before. An answer that
-// goes round in circles is easy to draft, so tau is read beside this.
+// Counts of an answer's 4-grams and of those that had appeared before. A
+// repetitive answer is easy to draft, so read tau together with this.
 struct Repetition {
   int64_t repeated = 0;
   int64_t total = 0;
@@ -49,10 +49,12 @@ Repetition CountRepetition(absl::Span<const uint32_t> token_ids);
 // Adds up a mode's answers.
 class BenchTally {
  public:
-  // `plain`: the same request in plain decoding; null: not in the run.
+  // `plain`: answer to the same request by plain decoding; null: not in the
+  // run.
   void Add(const Answer& answer, const Answer* plain);
 
-  // Fills in what the answers say. `plain`: of the same run; null: none.
+  // Fills in the values of the answers. `plain`: tally of plain decoding in the
+  // same run; null: none.
   void Fill(BenchRow& row, const BenchTally* plain) const;
 
  private:
@@ -67,7 +69,8 @@ class BenchTally {
   int64_t same_text_ = 0;
 };
 
-// As one JSON object; as a line of the table under BenchTableHeader().
+// ToJson: one JSON object. ToTableLine: two lines of the table under
+// BenchTableHeader(), of 80 columns if names are short.
 std::string ToJson(const BenchRow& row);
 std::string ToTableLine(const BenchRow& row);
 std::string BenchTableHeader();

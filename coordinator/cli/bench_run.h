@@ -22,22 +22,22 @@ struct BenchPlan {
   std::vector<float> temperatures;
   std::optional<uint32_t> nodes;
   uint32_t max_tokens = 128;
-  size_t limit = SIZE_MAX;  // prompts of a suite
-  uint64_t seed = 1;        // of the first prompt; the next has the next
-  absl::Duration timeout;   // of one answer
+  size_t limit = SIZE_MAX;  // prompts per suite
+  uint64_t seed = 1;  // of the first prompt; one more for each further prompt
+  absl::Duration timeout;  // of one answer
 };
 
-// Runs suites in all modes. The modes take turns prompt by prompt, each prompt
-// beginning with the next mode, so that a machine that slows down or a cache
-// that warms up meets all of them alike. One thread.
+// Runs suites in all modes. The modes alternate prompt by prompt, and each
+// prompt begins with the next mode, so that a slower machine or a warmer cache
+// affects all modes alike. One thread.
 class BenchRun {
  public:
   // Borrows all three.
   BenchRun(const BenchPlan& plan, InferenceClient& client, Context& context)
       : plan_(plan), client_(client), context_(context) {}
 
-  // One row for each temperature and mode, in the plan's order. Tells on
-  // context.err where a mode's text is not plain's.
+  // One row for each temperature and mode, in the plan's order. Reports on
+  // context.err where a mode's text differs from plain's.
   absl::StatusOr<std::vector<BenchRow>> Run(const PromptSuite& suite);
 
  private:
@@ -53,7 +53,7 @@ class BenchRun {
   const BenchPlan& plan_;
   InferenceClient& client_;
   Context& context_;
-  size_t first_mode_ = 0;  // whose turn it is to begin
+  size_t first_mode_ = 0;  // the mode that begins the next prompt
 };
 
 }  // namespace espalier::cli

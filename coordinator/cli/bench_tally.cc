@@ -12,13 +12,13 @@ double Ratio(double sum, int64_t count) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-// What is left of the decoding once its known parts are taken off.
+// Decoding time that belongs to no known stage.
 double OtherMs(const v1::Timing& timing) {
   return timing.total_ms() - timing.queue_ms() - timing.draft_ms() -
          timing.merge_ms() - timing.verify_ms() - timing.wire_ms();
 }
 
-// accepted: [j] verifications that accepted j tokens.
+// accepted: [j]: number of verifications that accepted j tokens.
 std::vector<double> AcceptedAtDepth(const std::vector<int64_t>& accepted,
                                     int64_t rounds) {
   std::vector<double> parts;

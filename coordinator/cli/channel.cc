@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/rpc_status.h"
 
 namespace espalier::cli {
 namespace {
@@ -29,10 +30,23 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
         "\"", address, "\" is not an address: HOST:PORT or unix:PATH"));
   }
   grpc::ChannelArguments arguments;
-  // A proxy for the web is no way to a cluster.
+  // A web proxy does not lead to a cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
                                    arguments);
+}
+
+absl::Status AwaitConnection(grpc::Channel& channel, const std::string& address,
+                             absl::Time deadline) {
+  auto state = channel.GetState(/*try_to_connect=*/true);
+  while (state != GRPC_CHANNEL_READY) {
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE ||
+        !channel.WaitForStateChange(state, absl::ToChronoTime(deadline))) {
+      return NobodyThere(address, /*why=*/"");
+    }
+    state = channel.GetState(/*try_to_connect=*/true);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace espalier::cli

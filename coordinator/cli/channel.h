@@ -6,7 +6,9 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace espalier::cli {
 
@@ -14,6 +16,11 @@ namespace espalier::cli {
 // INVALID_ARGUMENT: it is neither.
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
     const std::string& address);
+
+// Connects. Returns when this has succeeded or failed once, or at the deadline.
+// UNAVAILABLE names `address`.
+absl::Status AwaitConnection(grpc::Channel& channel, const std::string& address,
+                             absl::Time deadline);
 
 }  // namespace espalier::cli
 

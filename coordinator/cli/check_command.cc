@@ -39,8 +39,9 @@ absl::Status Check(const std::string& address, const CheckOptions& options) {
   const grpc::Status status =
       health::Health::NewStub(channel)->Check(&call, request, &response);
   if (!status.ok()) {
-    // Whatever the code: a service that is not there is not serving.
-    return absl::UnavailableError(FromRpcStatus(status, address).message());
+    // For every code: a service that does not exist is not serving.
+    return absl::UnavailableError(
+        WithStartHint(FromRpcStatus(status, address)).message());
   }
   if (response.status() != health::HealthCheckResponse::SERVING) {
     return absl::UnavailableError(absl::StrCat(

@@ -5,6 +5,7 @@ namespace espalier::cli {
 std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster) {
   return {
       GenerateCommand(local_cluster),
+      ChatCommand(local_cluster),
       BenchCommand(local_cluster),
       LoadCommand(local_cluster),
       InfoCommand(),

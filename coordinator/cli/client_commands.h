@@ -10,6 +10,7 @@
 namespace espalier::cli {
 
 Command GenerateCommand(LocalClusterFactory local_cluster);
+Command ChatCommand(LocalClusterFactory local_cluster);
 Command BenchCommand(LocalClusterFactory local_cluster);
 Command LoadCommand(LocalClusterFactory local_cluster);
 Command InfoCommand();
@@ -19,7 +20,7 @@ Command ConformanceCommand();
 Command TokenizeCommand();
 Command NgramCommand();
 
-// All of them. `local_cluster` serves --local.
+// All of these. `local_cluster` serves --local.
 std::vector<Command> ClientCommands(const LocalClusterFactory& local_cluster);
 
 }  // namespace espalier::cli

@@ -10,15 +10,15 @@
 
 namespace espalier::cli {
 
-using Args = absl::Span<const std::string>;  // behind the command's name
+using Args = absl::Span<const std::string>;  // after the command's name
 
-// One of the things that `espalier` does.
+// One command of `espalier`.
 struct Command {
   std::string name;     // one word, or two: "bench forward"
   std::string summary;  // one line of `espalier help`
-  // INVALID_ARGUMENT and NOT_FOUND: the user's input is at fault (exit 2).
+  // INVALID_ARGUMENT and NOT_FOUND mean bad user input (exit code 2).
   std::function<absl::Status(Context&, Args)> run;
-  // Ctrl-C requests Context::interrupt instead of ending the process.
+  // If true, Ctrl-C requests Context::interrupt instead of ending the process.
   bool interruptible = false;
 };
 

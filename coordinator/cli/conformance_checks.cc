@@ -31,7 +31,7 @@ std::string NameOf(int code) {
 
 // ---- steps that several checks take ----
 
-// A stream that has been greeted.
+// A stream after the exchange of hellos.
 struct Open {
   uint64_t epoch = NewEpoch();
   std::unique_ptr<DraftConversation> stream;
@@ -40,8 +40,8 @@ struct Open {
 
 absl::StatusOr<Open> Connect(const Subject& subject) {
   Open open;
-  open.stream =
-      std::make_unique<DraftConversation>(*subject.stub, subject.timeout);
+  open.stream = std::make_unique<DraftConversation>(
+      *subject.stub, subject.timeout, subject.token);
   ASSIGN_OR_RETURN(open.hello, open.stream->Greet(MakeCoordinatorHello(
                                    subject.model, open.epoch)));
   return open;
@@ -53,7 +53,7 @@ DraftedText TextOf(const Subject& subject, const Open& open, uint64_t session,
                      {subject.text.begin(), subject.text.begin() + length});
 }
 
-// The tree of an answer to `asked` about `text`, if all of it is as it must be.
+// The tree of an answer to `asked` about `text`, if the answer is valid.
 absl::StatusOr<TokenTree> CheckProposal(
     const absl::StatusOr<v1::DraftResponse>& answer, const DraftedText& text,
     const v1::Propose& asked, const Subject& subject) {
@@ -105,7 +105,8 @@ absl::StatusOr<v1::Failure> CheckFailure(
   return answer->failure();
 }
 
-// It holds `held` tokens of what it was told, no more; fed again it goes on.
+// Checks that the drafter holds exactly `held` tokens and goes on when it is
+// fed again.
 absl::Status CheckStale(const absl::StatusOr<v1::DraftResponse>& answer,
                         int64_t most, Open& open, DraftedText& text,
                         const Subject& subject) {
@@ -122,7 +123,7 @@ absl::Status CheckStale(const absl::StatusOr<v1::DraftResponse>& answer,
 
 absl::Status CheckRefusesHello(const Subject& subject,
                                const v1::CoordinatorHello& hello) {
-  DraftConversation stream(*subject.stub, subject.timeout);
+  DraftConversation stream(*subject.stub, subject.timeout, subject.token);
   const auto answer = stream.Greet(hello);
   if (answer.ok()) return Broken("accepted");
   if (!absl::IsFailedPrecondition(answer.status())) {
@@ -163,7 +164,7 @@ absl::Status OtherTokenizer(const Subject& subject) {
 
 absl::Status NoHello(const Subject& subject) {
   {
-    DraftConversation stream(*subject.stub, subject.timeout);
+    DraftConversation stream(*subject.stub, subject.timeout, subject.token);
     DraftedText text(1, 1, subject.text);
     if (stream.Ask(text.Next(0, kNodes, kDepth)).ok()) {
       return Broken("answers who has not said hello");
@@ -210,7 +211,7 @@ absl::Status GapInTheText(const Subject& subject) {
   DraftedText text = TextOf(subject, open, 1, 8);
   RETURN_IF_ERROR(Propose(open, text, 0, subject).status());
   text.Append(absl::MakeConstSpan(subject.text).subspan(8, 8));
-  // It holds 8 of the 12 that this takes for granted.
+  // The drafter holds 8 of the 12 tokens that this request assumes.
   return CheckStale(open.stream->Ask(text.Next(12, kNodes, kDepth)), 8, open,
                     text, subject);
 }
@@ -229,7 +230,7 @@ absl::Status ShorterBase(const Subject& subject) {
   ASSIGN_OR_RETURN(Open open, Connect(subject));
   DraftedText text = TextOf(subject, open, 1, 20);
   RETURN_IF_ERROR(Propose(open, text, 0, subject).status());
-  // What it holds beyond the base is dropped.
+  // The drafter drops tokens that it holds beyond the base.
   const auto again = Propose(open, text, 12, subject);
   return again.status();
 }
@@ -291,7 +292,7 @@ absl::Status Cancellation(const Subject& subject) {
     DraftedText text = TextOf(subject, open, 1, 16);
     v1::DraftRequest request;
     *request.mutable_propose() = text.Next(0, kNodes, kDepth);
-    open.stream->Tell(request);  // nobody waits for the answer
+    open.stream->Tell(request);  // the answer is not awaited
     open.stream->Cancel();
   }
   return Trees(subject);
@@ -306,10 +307,11 @@ absl::Status NewCoordinator(const Subject& subject) {
     RETURN_IF_ERROR(Propose(open, text, 0, subject).status());
     RETURN_IF_ERROR(open.stream->End());
   }
-  // The sequences ended with the stream, even for who knows their names.
+  // The sequences ended with the stream, also for a client that knows their
+  // names.
   Open open = {.epoch = epoch};
-  open.stream =
-      std::make_unique<DraftConversation>(*subject.stub, subject.timeout);
+  open.stream = std::make_unique<DraftConversation>(
+      *subject.stub, subject.timeout, subject.token);
   RETURN_IF_ERROR(
       open.stream->Greet(MakeCoordinatorHello(subject.model, epoch)).status());
   DraftedText text = TextOf(subject, open, 1, 16);
@@ -340,7 +342,7 @@ absl::Status NoTime(const Subject& subject) {
   DraftedText text = TextOf(subject, open, 1, 16);
   v1::Propose asked = text.Next(0, kNodes, kDepth);
   asked.set_time_budget_us(1);
-  // Late or not: a valid answer comes, so that the next one can.
+  // A valid answer must come, late or not, so that the next one can.
   return CheckProposal(open.stream->Ask(asked), text, asked, subject).status();
 }
 

@@ -16,6 +16,10 @@ std::filesystem::path CacheFolder(const Places::Environment& environment) {
 
 }  // namespace
 
+std::string Screen::Paint(const char* color, const std::string& text) const {
+  return colors ? "\x1b[" + std::string(color) + "m" + text + "\x1b[0m" : text;
+}
+
 Places Places::From(const Environment& environment, unsigned user_id,
                     std::filesystem::path executable_dir) {
   std::filesystem::path runtime = environment("XDG_RUNTIME_DIR");
@@ -23,6 +27,7 @@ Places Places::From(const Environment& environment, unsigned user_id,
   runtime /= "espalier-" + std::to_string(user_id);
   return {
       .address = "unix:" + (runtime / "coordinator.sock").string(),
+      .admin_address = "unix:" + (runtime / "admin.sock").string(),
       .model = CacheFolder(environment) / "models" / "smollm2-135m-instruct",
       .executable_dir = std::move(executable_dir),
   };

@@ -9,9 +9,10 @@
 
 namespace espalier::cli {
 
-// Where a command finds things when its flags do not say.
+// Default addresses and paths of commands.
 struct Places {
   std::string address;          // of the quick start's cluster
+  std::string admin_address;    // its operators' address
   std::filesystem::path model;  // the default model's folder
   std::filesystem::path executable_dir;
 
@@ -21,7 +22,21 @@ struct Places {
                      std::filesystem::path executable_dir);
 };
 
-// All that a command may touch of its process. Made by RunMain or a test.
+// For Screen::Paint.
+inline constexpr char kDim[] = "2";
+inline constexpr char kGreen[] = "32";
+inline constexpr char kRed[] = "31";
+
+// What an output stream can show. Default: a file or a pipe.
+struct Screen {
+  int columns = 0;      // of the terminal; 0: no terminal, text is not wrapped
+  bool colors = false;  // of a terminal, unless NO_COLOR is set
+
+  // `text` in a color; unchanged if there are no colors.
+  std::string Paint(const char* color, const std::string& text) const;
+};
+
+// Everything of its process that a command may use. Made by RunMain or a test.
 struct Context {
   std::istream& in;
   std::ostream& out;
@@ -30,6 +45,11 @@ struct Context {
   // Ctrl-C. Requested from another thread, while the command runs.
   std::stop_token interrupt;
   bool err_is_terminal = false;
+  Screen out_screen = {};
+  Screen err_screen = {};
+  // Arms a new stop for the next Ctrl-C and returns its token, whether
+  // `interrupt` was requested or not. Null: only `interrupt` exists.
+  std::function<std::stop_token()> next_interrupt = nullptr;
 };
 
 }  // namespace espalier::cli

@@ -12,8 +12,8 @@
 namespace espalier::cli {
 namespace {
 
-// Made up, from the last position that the drafter holds to the one before the
-// root; the same for the same position.
+// Synthetic features, from the last position that the drafter holds to the one
+// before the root; the same for the same position.
 FeatureRows FeaturesFor(const v1::SequenceUpdate& update, int64_t width) {
   const int64_t base = static_cast<int64_t>(update.key().base_length());
   const int64_t root = base + update.new_tokens_size() - 1;
@@ -54,7 +54,9 @@ v1::Propose DraftedText::Next(int64_t held, uint32_t max_nodes,
 }
 
 DraftConversation::DraftConversation(v1::Drafter::Stub& stub,
-                                     absl::Duration timeout) {
+                                     absl::Duration timeout,
+                                     const AccessToken& token) {
+  token.ShowOn(context_);
   context_.set_deadline(absl::ToChronoTime(absl::Now() + timeout));
   stream_ = stub.Draft(&context_);
 }

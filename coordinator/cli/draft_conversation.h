@@ -11,12 +11,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/rpc/access_token.h"
 #include "common/spec/types.h"
 #include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::cli {
 
-// A committed text that grows, as a drafter is told of it.
+// A growing committed text, in the form in which a drafter is told of it.
 class DraftedText {
  public:
   DraftedText(uint64_t epoch, uint64_t session, std::vector<TokenId> tokens)
@@ -26,7 +27,7 @@ class DraftedText {
     tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   }
 
-  // The next round's request, for a drafter that holds `held` tokens.
+  // The next round's request to a drafter that holds `held` tokens.
   v1::Propose Next(int64_t held, uint32_t max_nodes, uint32_t max_depth);
 
   int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
@@ -44,21 +45,22 @@ class DraftedText {
   uint64_t round_ = 0;
 };
 
-// One stream to a drafter, message by message; blocks. One thread.
+// One blocking stream to a drafter. One thread.
 class DraftConversation {
  public:
-  DraftConversation(v1::Drafter::Stub& stub, absl::Duration timeout);
+  DraftConversation(v1::Drafter::Stub& stub, absl::Duration timeout,
+                    const AccessToken& token);
   ~DraftConversation();
 
-  // Errors are the status that the drafter ended the stream with.
+  // Errors are the drafter's final status of the stream.
   absl::StatusOr<v1::DrafterHello> Greet(const v1::CoordinatorHello& hello);
-  // The whole answer, proposal or failure; parts that come before are skipped.
-  // A drafter that wants features gets made-up ones of all that the update
-  // brings.
+  // The complete answer, proposal or failure; partial trees before it are
+  // skipped. A drafter that wants features gets synthetic ones for all
+  // positions of the update.
   absl::StatusOr<v1::DraftResponse> Ask(const v1::Propose& propose);
-  // Sends what is not answered.
+  // Sends a message that gets no answer.
   void Tell(v1::DraftRequest request);
-  // Reads on to the end, which the drafter is told of.
+  // Tells the drafter that the stream ends, and reads to its end.
   absl::Status End();
   void Cancel() { context_.TryCancel(); }
 

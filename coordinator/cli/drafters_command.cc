@@ -20,10 +20,12 @@ namespace {
 constexpr char kDraftersUsage[] =
     R"(Usage: espalier drafters [--set NAME [--role ROLE] [--weight W]] [FLAGS]
 
-Prints the drafters' duties, or changes one from the next round on.
+Prints the drafters' settings, or changes those of one drafter from the next
+round on.
 
-active: drafts. shadow: is asked and judged by the text, never waited for, never
-verified (metric espalier_drafter_accepted_length). off: is not asked.)";
+active: the drafter is used. shadow: it is asked and measured against the text,
+never waited for, never verified (metric espalier_drafter_accepted_length).
+off: it is not asked.)";
 
 struct DraftersFlags {
   std::string address;
@@ -61,17 +63,17 @@ absl::StatusOr<v1::SetDrafterRequest> ChangeOf(const DraftersFlags& flags) {
 }
 
 absl::Status RunDrafters(Context& context, Args args) {
-  DraftersFlags flags = {.address = context.places.address};
+  DraftersFlags flags = {.address = context.places.admin_address};
   FlagSet flag_set(kDraftersUsage);
   flag_set.Add({"--set", "NAME", "the drafter to change"}, &flags.name);
   flag_set.Add({"--role", "ROLE", "active, shadow or off"}, &flags.role);
   flag_set.Add({"--weight", "W",
-                "what its tokens count for where nodes are\n"
-                "chosen, 0.01 .. 100; 1: what the text says"},
+                "factor on its tokens when nodes are chosen,\n"
+                "0.01 .. 100; 1: no correction"},
                &flags.weight);
   flag_set.Add({"--address", "ADDRESS",
-                "HOST:PORT or unix:PATH of the coordinator;\n"
-                "default the quick start's: " +
+                "HOST:PORT or unix:PATH: an admin_listen of the\n"
+                "coordinator; default the quick start's: " +
                     flags.address},
                &flags.address);
   flag_set.Add({"--timeout", "SECONDS", "default 5"}, &flags.timeout);
@@ -93,8 +95,10 @@ absl::Status RunDrafters(Context& context, Args args) {
   } else {
     status = admin->ListDrafters(&call, {}, &listed);
   }
-  if (!status.ok()) return FromRpcStatus(status, flags.address);
-  for (const v1::DrafterDuty& drafter : listed.drafters()) {
+  if (!status.ok()) {
+    return WithStartHint(FromRpcStatus(status, flags.address));
+  }
+  for (const v1::DrafterSettings& drafter : listed.drafters()) {
     context.out << absl::StreamFormat("%-12s%-8sweight %g\n", drafter.name(),
                                       RoleName(drafter.role()),
                                       drafter.weight());
@@ -106,7 +110,7 @@ absl::Status RunDrafters(Context& context, Args args) {
 
 Command DraftersCommand() {
   return {.name = "drafters",
-          .summary = "who drafts, who is only judged; change it",
+          .summary = "list the drafters, change their roles",
           .run = RunDrafters};
 }
 

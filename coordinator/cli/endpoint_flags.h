@@ -13,13 +13,13 @@
 
 namespace espalier::cli {
 
-// A coordinator to ask, with the cluster behind it if that is in this process.
+// A coordinator to call, with its cluster if that is in this process.
 struct Endpoint {
   std::unique_ptr<LocalCluster> cluster;  // outlives the client
   std::unique_ptr<InferenceClient> client;
 };
 
-// Which coordinator a command asks: --address, or --local and its settings.
+// Selects the coordinator of a command: --address, or --local and its settings.
 class EndpointFlags {
  public:
   void AddTo(FlagSet& flags, const Places& places);

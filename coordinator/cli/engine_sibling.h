@@ -12,8 +12,8 @@
 namespace espalier::cli {
 
 // `espalier` itself links no libtorch, so that it runs (and starts quickly)
-// where none is. What needs a model in the process is done by espalier-local,
-// the binary beside it with the same commands and an engine.
+// without it. Commands that need a model in the process are run by
+// espalier-local, the binary beside it with the same commands and an engine.
 class EngineSibling {
  public:
   // `args` are those of this process, without the program's name.
@@ -21,10 +21,11 @@ class EngineSibling {
                 std::vector<std::string> args)
       : binary_(folder / "espalier-local"), args_(std::move(args)) {}
 
-  // Replaces this process by the sibling. Returns only if that failed.
+  // Replaces this process with the sibling. Returns only on failure.
   absl::Status Exec() const;
 
-  // For --local: never returns a cluster, becomes the process that has one.
+  // For --local: never returns a cluster; the process becomes the sibling,
+  // which has one.
   LocalClusterFactory AsLocalClusterFactory() const;
   // A command that only the sibling has.
   Command AsCommand(std::string name, std::string summary) const;

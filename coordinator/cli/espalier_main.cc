@@ -16,6 +16,8 @@ int main(int argc, char** argv) {
       sibling.AsCommand("serve", "a whole cluster in one process"));
   commands.push_back(sibling.AsCommand(
       "bench forward", "time the target's forward pass by rows"));
+  commands.push_back(sibling.AsCommand("bench quality",
+                                       "what a compute type costs in quality"));
   commands.push_back(
       sibling.AsCommand("lab", "the algorithms alone, without a model"));
   return espalier::cli::RunMain(argc, argv, commands);

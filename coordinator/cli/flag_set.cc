@@ -11,7 +11,7 @@
 namespace espalier::cli {
 namespace {
 
-// "--name=value" in two; no "=": no value.
+// Splits "--name=value"; without "=" there is no value.
 struct SplitFlag {
   std::string name;
   std::optional<std::string> value;

@@ -21,8 +21,8 @@ struct FlagSpec {
   std::string help;        // may have several lines
 };
 
-// The flags of one command: a table that parses and explains itself. Lives as
-// long as one run of the command.
+// The flags of one command: a table that is parsed and printed as help. Lives
+// as long as one run of the command.
 class FlagSet {
  public:
   // `usage` heads the help.
@@ -30,7 +30,7 @@ class FlagSet {
 
   void AddSwitch(FlagSpec spec, bool* target);
 
-  // `target` is what a ParseFlagValue takes.
+  // `target` has a type that a ParseFlagValue overload takes.
   template <typename T>
   void Add(FlagSpec spec, T* target) {
     flags_.push_back({std::move(spec), [target](const std::string& text) {
@@ -38,12 +38,12 @@ class FlagSet {
                       }});
   }
 
-  // Takes up to `limit` arguments that are no flags. Default: none.
+  // Takes up to `limit` arguments that are not flags. Default: none.
   void AddPositional(std::vector<std::string>* target, size_t limit);
 
-  // Fills the targets. Takes "--name value", "--name=value"; "--" ends the
-  // flags. False: --help was among them, and the help was printed.
-  // INVALID_ARGUMENT: names the flag, and the known ones if it is unknown.
+  // Fills the targets. Accepts "--name value" and "--name=value"; "--" ends the
+  // flags. False: --help was given, and the help was printed. INVALID_ARGUMENT
+  // names the flag, and the known ones if it is unknown.
   absl::StatusOr<bool> Parse(Args args, std::ostream& help_out) const;
 
  private:

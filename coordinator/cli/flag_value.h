@@ -1,5 +1,5 @@
-// What the value of a flag may be: one overload for each type. The error says
-// what was expected; FlagSet adds the flag's name.
+// Parsers of flag values, one overload per type. The error says what was
+// expected; FlagSet adds the flag's name.
 #ifndef ESPALIER_COORDINATOR_CLI_FLAG_VALUE_H_
 #define ESPALIER_COORDINATOR_CLI_FLAG_VALUE_H_
 

@@ -1,4 +1,3 @@
-#include <ostream>
 #include <string>
 #include <utility>
 
@@ -8,6 +7,8 @@
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"
 #include "coordinator/cli/generate_flags.h"
+#include "coordinator/cli/print_statistics.h"
+#include "coordinator/cli/word_wrap.h"
 
 namespace espalier::cli {
 namespace {
@@ -16,29 +17,34 @@ constexpr char kGenerateUsage[] =
     R"(Usage: espalier generate (--prompt TEXT | --chat TEXT | --prompt-file FILE |
                           --token-ids 1,2,3) [FLAGS]
 
-Streams the answer to standard output. Then one line goes to standard error, so
-that `espalier generate ... > FILE` keeps the answer alone: tau (tokens per
-verification), tokens/s, and of the accepted drafted tokens the part that each
-drafter had proposed (one that two proposed counts for both).
+Streams the answer to standard output, then prints one line to standard error
+(so `espalier generate ... > FILE` writes the answer alone): tau (emitted tokens
+per verification), tokens/s, and each drafter's share of the accepted draft
+tokens (a token that two drafters proposed counts for both).
 
-tokens/s counts the tokens behind the first message of the stream and the time
-behind it, so prefill is not in it.
+Before that line, "warning: ..." names parts of the request that were not
+followed, such as a rule that no drafter supports.
 
-With --json, one object on one line instead of the text. Ctrl-C cancels.)";
+tokens/s counts the tokens and the time after the first message of the stream,
+so it excludes the prefill.
+
+With --json, prints one object on one line instead of the text. Ctrl-C cancels.)";
 
 absl::Status PrintText(const Endpoint& endpoint,
                        const v1::GenerateRequest& request,
                        const CallOptions& call, Context& context) {
-  bool at_line_start = true;
+  WordWrap lines(context.out, context.out_screen.columns);
   auto print = [&](const std::string& text) {
-    context.out << text << std::flush;
-    at_line_start = text.back() == '\n';
+    lines.Write(text);
     return context.out.good();
   };
   auto answer = endpoint.client->Generate(request, call, print);
-  if (!at_line_start) context.out << std::endl;
+  lines.Finish();
   RETURN_IF_ERROR(answer.status());
-  context.err << ToLine(*answer) << std::endl;
+  for (const std::string& warning : WarningsOf(*answer)) {
+    context.err << "warning: " << warning << "\n";
+  }
+  PrintStatistics(*answer, context);
   return absl::OkStatus();
 }
 
@@ -62,7 +68,7 @@ absl::Status RunGenerate(const LocalClusterFactory& local_cluster,
   FlagSet flags(kGenerateUsage);
   generate_flags.AddTo(flags);
   endpoint_flags.AddTo(flags, context.places);
-  flags.Add({"--timeout", "SECONDS", "of the whole call; default 600"},
+  flags.Add({"--timeout", "SECONDS", "limit of the whole call; default 600"},
             &call.timeout);
   flags.AddSwitch({"--json", "", "print one JSON object"}, &json);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));

@@ -8,7 +8,7 @@
 namespace espalier::cli {
 namespace {
 
-// Protobuf strings must be UTF-8; a terminal or a file may hold anything.
+// Protobuf strings must be UTF-8; input from a terminal or a file may not be.
 absl::Status CheckUtf8(const char* flag, const std::string& text) {
   if (RepairUtf8(text) == text) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -19,6 +19,10 @@ absl::Status CheckUtf8(const char* flag, const std::string& text) {
 
 void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
+  AddDecodingTo(flags);
+}
+
+void GenerateFlags::AddDecodingTo(FlagSet& flags) {
   AddSamplingTo(flags);
   AddSpeculationTo(flags);
 }
@@ -63,8 +67,13 @@ void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
 
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
-  v1::GenerateRequest request;
+  v1::GenerateRequest request = ToDecoding();
   RETURN_IF_ERROR(SetInput(in, request));
+  return request;
+}
+
+v1::GenerateRequest GenerateFlags::ToDecoding() const {
+  v1::GenerateRequest request;
   SetSampling(request);
   SetSpeculation(request);
   return request;

@@ -13,15 +13,19 @@
 
 namespace espalier::cli {
 
-// The flags that make up a GenerateRequest. What is not given stays unset: the
-// server knows the defaults and the limits.
+// The flags of a GenerateRequest. Flags that are not given leave their fields
+// unset: the server knows the defaults and the limits.
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
+  // The flags without those of the input.
+  void AddDecodingTo(FlagSet& flags);
 
   // Reads the prompt's file, or `in` for "-".
   // INVALID_ARGUMENT: not exactly one input, or text that is not UTF-8.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
+  // A request without an input.
+  v1::GenerateRequest ToDecoding() const;
 
  private:
   void AddInputTo(FlagSet& flags);

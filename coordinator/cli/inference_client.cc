@@ -13,12 +13,13 @@ namespace {
 
 using StopCallback = std::stop_callback<std::function<void()>>;
 
-// Reads to the end of the stream or until `on_text` has enough.
+// Reads until the stream ends or `on_text` returns false.
 bool ReadAll(grpc::ClientReader<v1::GenerateResponse>& reader,
              InferenceClient::OnText on_text, Answer& answer) {
   v1::GenerateResponse message;
   while (reader.Read(&message)) {
     if (answer.token_ids.empty()) {
+      answer.request_id = message.request_id();
       answer.first_message_tokens = message.token_ids_size();
     }
     answer.token_ids.insert(answer.token_ids.end(), message.token_ids().begin(),
@@ -28,6 +29,11 @@ bool ReadAll(grpc::ClientReader<v1::GenerateResponse>& reader,
     if (!message.text().empty() && !on_text(message.text())) return false;
   }
   return true;
+}
+
+absl::Status FromInference(const grpc::Status& status,
+                           const std::string& address) {
+  return WithStartHint(FromRpcStatus(status, address));
 }
 
 }  // namespace
@@ -42,7 +48,7 @@ struct InferenceClient::Connection {
     StopCallback on_stop(options.interrupt, [&] { context.TryCancel(); });
     Response response;
     const grpc::Status status = ((*stub).*method)(&context, request, &response);
-    if (!status.ok()) return FromRpcStatus(status, address);
+    if (!status.ok()) return FromInference(status, address);
     return response;
   }
 
@@ -77,7 +83,7 @@ absl::StatusOr<Answer> InferenceClient::Generate(
   if (!read_all) context.TryCancel();
   const grpc::Status status = reader->Finish();
   if (!read_all) return absl::AbortedError("cannot write the answer");
-  if (!status.ok()) return FromRpcStatus(status, connection_->address);
+  if (!status.ok()) return FromInference(status, connection_->address);
   if (answer.summary.finish_reason() == v1::FINISH_REASON_UNSPECIFIED) {
     return absl::InternalError("the answer ended without a summary");
   }

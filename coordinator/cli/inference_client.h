@@ -27,7 +27,8 @@ class InferenceClient {
       const std::string& address);
   ~InferenceClient();
 
-  // Gets new text as it comes; false ends the call with ABORTED.
+  // Called with new text as it arrives; returning false ends the call with
+  // ABORTED.
   using OnText = absl::FunctionRef<bool(const std::string& text)>;
 
   absl::StatusOr<Answer> Generate(const v1::GenerateRequest& request,

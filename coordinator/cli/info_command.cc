@@ -1,4 +1,3 @@
-#include <ostream>
 #include <string>
 #include <utility>
 
@@ -11,6 +10,7 @@
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/word_wrap.h"
 
 namespace espalier::cli {
 namespace {
@@ -18,11 +18,18 @@ namespace {
 constexpr char kInfoUsage[] =
     R"(Usage: espalier info [FLAGS]
 
-Prints what a coordinator serves, its peers, and how busy it is.)";
+Prints the model that a coordinator serves, its peers, and its load.)";
 
-void PrintField(std::ostream& out, absl::string_view name,
+constexpr int kNameColumns = 12;
+
+// Continuation lines of a value are aligned below it.
+void PrintField(Context& context, absl::string_view name,
                 const std::string& value) {
-  out << absl::StreamFormat("%-12s%s\n", name, value);
+  context.out << context.out_screen.Paint(
+      kDim, absl::StrFormat("%-*s", kNameColumns, name));
+  WordWrap line(context.out, context.out_screen.columns, kNameColumns);
+  line.Write(value);
+  line.Finish();
 }
 
 template <typename List>
@@ -47,40 +54,40 @@ std::string CostsText(const v1::PeerInfo& verifier) {
                                     }));
 }
 
-void PrintServer(const v1::GetServerInfoResponse& info, std::ostream& out) {
+void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
   PrintField(
-      out, "version",
+      context, "version",
       absl::StrCat(info.version(), ", protocol ", info.protocol_version(),
                    ", since ",
                    absl::FormatTime(absl::FromUnixSeconds(info.start_time()))));
-  PrintField(out, "verifier", PeerText(info.verifier()));
+  PrintField(context, "verifier", PeerText(info.verifier()));
   if (info.verifier().pass_costs_size() > 0) {
-    PrintField(out, "forward", CostsText(info.verifier()));
+    PrintField(context, "forward", CostsText(info.verifier()));
   }
   for (const v1::PeerInfo& drafter : info.drafters()) {
-    PrintField(out, "drafter", PeerText(drafter));
+    PrintField(context, "drafter", PeerText(drafter));
   }
 }
 
-void PrintLoad(const v1::GetLoadResponse& load, std::ostream& out) {
+void PrintLoad(const v1::GetLoadResponse& load, Context& context) {
   PrintField(
-      out, "load",
+      context, "load",
       absl::StrFormat("%d of %d running, %d of %d queued",
                       load.running_requests(), load.max_running_requests(),
                       load.queued_requests(), load.max_queued_requests()));
 }
 
-void PrintModel(const v1::GetModelInfoResponse& info, std::ostream& out) {
-  PrintField(out, "model", info.model());
-  PrintField(out, "vocabulary",
+void PrintModel(const v1::GetModelInfoResponse& info, Context& context) {
+  PrintField(context, "model", info.model());
+  PrintField(context, "vocabulary",
              absl::StrFormat("%d tokens, fingerprint %016x", info.vocab_size(),
                              info.tokenizer_fingerprint()));
-  PrintField(out, "context", absl::StrCat(info.max_context(), " tokens"));
-  PrintField(out, "end tokens", Joined(info.eos_token_ids()));
-  PrintField(out, "strategies", Joined(info.strategies()));
-  PrintField(out, "rules", Joined(info.rules()));
-  PrintField(out, "drafters", Joined(info.drafters()));
-  PrintField(out, "tree",
+  PrintField(context, "context", absl::StrCat(info.max_context(), " tokens"));
+  PrintField(context, "end tokens", Joined(info.eos_token_ids()));
+  PrintField(context, "strategies", Joined(info.strategies()));
+  PrintField(context, "rules", Joined(info.rules()));
+  PrintField(context, "drafters", Joined(info.drafters()));
+  PrintField(context, "tree",
              absl::StrCat(info.max_tree_nodes(), " nodes at most"));
 }
 
@@ -93,19 +100,20 @@ absl::Status RunInfo(Context& context, Args args) {
              "default the quick start's: " +
                  address},
             &address);
-  flags.Add({"--timeout", "SECONDS", "of each call; default 5"}, &call.timeout);
+  flags.Add({"--timeout", "SECONDS", "limit of each call; default 5"},
+            &call.timeout);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
 
   ASSIGN_OR_RETURN(const auto client, InferenceClient::Create(address));
-  // The model last: it is unknown until a verifier is connected, and why is
-  // what the server's own part says.
+  // The model comes last: it is unknown until a verifier is connected, and the
+  // server's part says why.
   ASSIGN_OR_RETURN(const auto server, client->GetServerInfo(call));
-  PrintServer(server, context.out);
+  PrintServer(server, context);
   ASSIGN_OR_RETURN(const auto load, client->GetLoad(call));
-  PrintLoad(load, context.out);
+  PrintLoad(load, context);
   ASSIGN_OR_RETURN(const auto model, client->GetModelInfo(call));
-  PrintModel(model, context.out);
+  PrintModel(model, context);
   return absl::OkStatus();
 }
 
@@ -113,7 +121,7 @@ absl::Status RunInfo(Context& context, Args args) {
 
 Command InfoCommand() {
   return {.name = "info",
-          .summary = "what a coordinator serves, its peers, its load",
+          .summary = "show a coordinator's model, peers and load",
           .run = RunInfo};
 }
 

@@ -11,8 +11,8 @@ namespace espalier::cli {
 
 inline constexpr size_t kMaxInputBytes = size_t{1} << 30;
 
-// All of the file, or of `in` if `path` is "-".
-// NOT_FOUND: cannot be read. INVALID_ARGUMENT: above kMaxInputBytes.
+// The content of the file, or of `in` if `path` is "-". NOT_FOUND: cannot be
+// read. INVALID_ARGUMENT: above kMaxInputBytes.
 absl::StatusOr<std::string> ReadInput(const std::string& path,
                                       std::istream& in);
 

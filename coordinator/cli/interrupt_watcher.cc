@@ -42,6 +42,17 @@ InterruptWatcher::~InterruptWatcher() {
   close(end_fd_);
 }
 
+std::stop_token InterruptWatcher::token() const {
+  MutexLock lock(&mutex_);
+  return source_.get_token();
+}
+
+std::stop_token InterruptWatcher::Renew() {
+  MutexLock lock(&mutex_);
+  source_ = std::stop_source();
+  return source_.get_token();
+}
+
 void InterruptWatcher::Watch() {
   pollfd fds[] = {{.fd = end_fd_, .events = POLLIN},
                   {.fd = signal_fd_, .events = POLLIN}};
@@ -50,7 +61,13 @@ void InterruptWatcher::Watch() {
     if (fds[0].revents != 0) return;
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
-    if (!source_.request_stop()) std::_Exit(kExitInterrupted);
+    std::stop_source source;
+    {
+      MutexLock lock(&mutex_);
+      source = source_;
+    }
+    // Called without the lock, as it runs the callbacks.
+    if (!source.request_stop()) std::_Exit(kExitInterrupted);
   }
 }
 

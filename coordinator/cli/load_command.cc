@@ -9,29 +9,34 @@
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"
 #include "coordinator/cli/load_run.h"
+#include "coordinator/cli/load_table.h"
 #include "coordinator/cli/suite_flags.h"
 
 namespace espalier::cli {
 namespace {
 
 constexpr char kLoadUsage[] =
-    R"(Usage: espalier load [--rate R] [--requests N] [--modes plain,union] [FLAGS]
+    R"(Usage: espalier load [--rate R | --concurrency N] [--requests N] [FLAGS]
 
-Sends requests at random moments, R a second on average, whether or not those
-before are answered (an open loop), in each mode (see `espalier bench`) with the
-same prompts, seeds and moments. The modes take turns.
+Sends requests at random times, R per second on average, whether or not earlier
+ones are answered (an open loop), or keeps N in flight (a closed loop). Each
+mode (see `espalier bench`) gets the same prompts, seeds and times. The modes
+take turns; the end of each turn is reported on standard error.
 
-Times are p50 / p95 / p99 as the client saw them, from when a request was due:
-first token; gap between messages (a burst of tokens each); per token behind the
-first message; total. refused: the server was full. goodput: requests a second
-whose first token and time per token met --first-token-ms and --per-token-ms.)";
+Times are p50/p95/p99 as measured by the client, from the time when a request
+was due: first token; gap between messages (each brings several tokens); per
+token after the first message; total. good: the first token and the time per
+token met --first-token-ms and --per-token-ms. goodput: good requests per
+second. refused: the server was full. Seconds are from the first request of a
+turn to its last answer.)";
 
 struct LoadFlags {
   EndpointFlags endpoint;
   SuiteFlags suites;
-  std::vector<std::string> modes = {"plain", "union"};
+  std::vector<std::string> modes = {"plain", "budgeted"};
   float rate = 1;
-  uint32_t requests = 50;
+  uint32_t concurrency = 0;
+  uint32_t requests = 20;
   uint32_t turns = 2;
   uint32_t max_tokens = 128;
   float temperature = 0;
@@ -45,21 +50,25 @@ struct LoadFlags {
 };
 
 void LoadFlags::AddTo(FlagSet& flags, const Places& places) {
-  flags.Add({"--rate", "R", "arrivals a second; default 1"}, &rate);
-  flags.Add({"--requests", "N", "of each mode; default 50"}, &requests);
-  flags.Add({"--turns", "N", "of each mode; default 2"}, &turns);
-  flags.Add({"--modes", "A,B", "default plain,union"}, &modes);
+  flags.Add({"--rate", "R", "arrivals per second; default 1"}, &rate);
+  flags.Add({"--concurrency", "N", "requests in flight, instead of --rate"},
+            &concurrency);
+  flags.Add({"--requests", "N", "requests per mode; default 20"}, &requests);
+  flags.Add({"--turns", "N", "turns per mode; default 2"}, &turns);
+  flags.Add({"--modes", "A,B", "default plain,budgeted"}, &modes);
   suites.AddTo(flags);
   flags.Add({"--temperature", "T", "default 0"}, &temperature);
-  flags.Add({"--max-tokens", "N", "of an answer; default 128"}, &max_tokens);
-  flags.Add({"--seed", "S", "of arrivals and requests; default 1"}, &seed);
-  flags.Add({"--first-token-ms", "MS", "of a good answer; default 2000"},
+  flags.Add({"--max-tokens", "N", "most tokens of an answer; default 128"},
+            &max_tokens);
+  flags.Add({"--seed", "S", "seed of arrivals and requests; default 1"}, &seed);
+  flags.Add({"--first-token-ms", "MS", "limit of a good answer; default 2000"},
             &first_token_ms);
-  flags.Add({"--per-token-ms", "MS", "of a good answer; default 100"},
+  flags.Add({"--per-token-ms", "MS", "limit of a good answer; default 100"},
             &per_token_ms);
-  flags.Add({"--timeout", "SECONDS", "of one answer; default 600"}, &timeout);
+  flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
+            &timeout);
   endpoint.AddTo(flags, places);
-  flags.AddSwitch({"--json", "", "one JSON object for each mode"}, &json);
+  flags.AddSwitch({"--json", "", "one JSON object per mode"}, &json);
 }
 
 absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
@@ -72,6 +81,7 @@ absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
   }
   LoadPlan plan = {
       .rate = flags.rate,
+      .concurrency = flags.concurrency,
       .requests = flags.requests,
       .turns = flags.turns,
       .max_tokens = flags.max_tokens,
@@ -102,10 +112,11 @@ absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    flags.endpoint.Open(context.places, local_cluster));
   ASSIGN_OR_RETURN(const auto rows, RunLoad(plan, *endpoint.client, context));
-  if (!flags.json) context.out << LoadTableHeader() << "\n";
-  for (const LoadRow& row : rows) {
-    context.out << (flags.json ? ToJson(row) : ToTableLine(row)) << "\n";
+  if (!flags.json) {
+    context.out << LoadTable(rows);
+    return absl::OkStatus();
   }
+  for (const LoadRow& row : rows) context.out << ToJson(row) << "\n";
   return absl::OkStatus();
 }
 
@@ -113,7 +124,7 @@ absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
 
 Command LoadCommand(LocalClusterFactory local_cluster) {
   return {.name = "load",
-          .summary = "open-loop load: latencies, goodput, tau",
+          .summary = "load-test a server: latencies, goodput, tau",
           .run = [local_cluster = std::move(local_cluster)](
                      Context& context,
                      Args args) { return Load(local_cluster, context, args); },

@@ -4,13 +4,12 @@
 #include <cmath>
 #include <utility>
 
-#include "absl/strings/str_format.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::cli {
 namespace {
 
-// Of what came behind the first message; zero if that was all.
+// Time per token after the first message; zero if there was none.
 absl::Duration PerToken(const LoadSample& sample) {
   if (sample.gaps.empty()) return absl::ZeroDuration();
   return (sample.total - sample.first_token) /
@@ -49,7 +48,7 @@ LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
                   const LoadTarget& target) {
   LoadRow row = {.requests = static_cast<int64_t>(samples.size())};
   std::vector<absl::Duration> first, gaps, per_token, total, refused;
-  int64_t tokens = 0, rounds = 0, good = 0;
+  int64_t tokens = 0, rounds = 0;
   for (const LoadSample& sample : samples) {
     if (!sample.status.ok()) {
       ++(IsRefusal(sample.status) ? row.refused : row.failed);
@@ -62,11 +61,11 @@ LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
     gaps.insert(gaps.end(), sample.gaps.begin(), sample.gaps.end());
     tokens += sample.tokens;
     rounds += sample.rounds;
-    good += Meets(sample, target);
+    row.good += Meets(sample, target);
   }
   const double seconds = std::max(absl::ToDoubleSeconds(span), 1e-9);
   row.tokens_per_s = static_cast<double>(tokens) / seconds;
-  row.goodput = static_cast<double>(good) / seconds;
+  row.goodput = static_cast<double>(row.good) / seconds;
   row.tau = rounds == 0
                 ? 0
                 : static_cast<double>(tokens) / static_cast<double>(rounds);
@@ -81,10 +80,12 @@ LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
 std::string ToJson(const LoadRow& row) {
   return nlohmann::ordered_json{{"mode", row.mode},
                                 {"rate", row.rate},
+                                {"concurrency", row.concurrency},
                                 {"requests", row.requests},
                                 {"refused", row.refused},
                                 {"failed", row.failed},
                                 {"tokens_per_s", row.tokens_per_s},
+                                {"good", row.good},
                                 {"goodput", row.goodput},
                                 {"tau", row.tau},
                                 {"first_token_ms", ToJson(row.first_token_ms)},
@@ -93,26 +94,6 @@ std::string ToJson(const LoadRow& row) {
                                 {"total_ms", ToJson(row.total_ms)},
                                 {"refused_ms", ToJson(row.refused_ms)}}
       .dump();
-}
-
-std::string LoadTableHeader() {
-  return absl::StrFormat("%-16s %6s %7s %6s %5s %8s %21s %19s %17s %21s",
-                         "mode", "rate/s", "refused", "failed", "tau",
-                         "tokens/s", "first token ms", "gap ms", "ms per token",
-                         "total ms") +
-         absl::StrFormat(" %9s", "goodput/s");
-}
-
-std::string ToTableLine(const LoadRow& row) {
-  const auto cell = [](const Percentiles& p, int digits) {
-    return absl::StrFormat("%.*f / %.*f / %.*f", digits, p.p50, digits, p.p95,
-                           digits, p.p99);
-  };
-  return absl::StrFormat(
-      "%-16s %6.2f %7d %6d %5.2f %8.1f %21s %19s %17s %21s %9.2f", row.mode,
-      row.rate, row.refused, row.failed, row.tau, row.tokens_per_s,
-      cell(row.first_token_ms, 0), cell(row.gap_ms, 0),
-      cell(row.per_token_ms, 1), cell(row.total_ms, 0), row.goodput);
 }
 
 }  // namespace espalier::cli

@@ -10,24 +10,24 @@
 
 namespace espalier::cli {
 
-// The server had no room, and said so.
+// Whether the server refused the request for lack of room.
 bool IsRefusal(const absl::Status& status);
 
-// What a client saw of one request, from the moment it was due: an open loop
-// charges a server for every delay, its own and the client's.
+// A client's measurements of one request, from the time when it was due: an
+// open loop attributes every delay to the server, also the client's own.
 struct LoadSample {
   absl::Status status;
   absl::Duration first_token;
   absl::Duration total;
-  std::vector<absl::Duration> gaps;  // between messages that bring text
+  std::vector<absl::Duration> gaps;  // between messages with text
   int64_t tokens = 0;
   int64_t rounds = 0;
 };
 
-// Good enough for a user.
+// Times of a good answer.
 struct LoadTarget {
   absl::Duration first_token;
-  absl::Duration per_token;  // behind the first one
+  absl::Duration per_token;  // after the first one
 };
 
 // In milliseconds.
@@ -39,30 +39,30 @@ struct Percentiles {
 // Nearest rank; zeros without samples.
 Percentiles PercentilesOf(std::vector<absl::Duration> samples);
 
-// One line of a load test: a mode's requests.
+// Results of one mode of a load test.
 struct LoadRow {
   std::string mode;
-  double rate = 0;  // requests a second that arrived
+  double rate = 0;          // arrivals per second; 0: closed loop
+  int64_t concurrency = 0;  // requests in flight; 0: open loop
   int64_t requests = 0;
   int64_t refused = 0;  // RESOURCE_EXHAUSTED or UNAVAILABLE
   int64_t failed = 0;   // any other error
   double tokens_per_s = 0;
-  double goodput = 0;  // requests a second that met the target
+  int64_t good = 0;    // requests that met the target
+  double goodput = 0;  // good requests per second
   double tau = 0;      // emitted tokens per verification
   Percentiles first_token_ms;
   Percentiles gap_ms;        // between messages
-  Percentiles per_token_ms;  // of a request, behind its first message
+  Percentiles per_token_ms;  // of a request, after its first message
   Percentiles total_ms;
-  Percentiles refused_ms;  // until it was refused
+  Percentiles refused_ms;  // until the refusal
 };
 // `span`: from the first arrival to the last end.
 LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,
                   const LoadTarget& target);
 
-// As one JSON object; as a line of the table under LoadTableHeader().
+// As one JSON object.
 std::string ToJson(const LoadRow& row);
-std::string ToTableLine(const LoadRow& row);
-std::string LoadTableHeader();
 
 }  // namespace espalier::cli
 

@@ -1,9 +1,10 @@
 #include "coordinator/cli/load_run.h"
 
-#include <algorithm>
+#include <atomic>
 #include <ostream>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
@@ -11,7 +12,7 @@
 namespace espalier::cli {
 namespace {
 
-// Asks once and writes down what came when.
+// Sends one request and records the times of its messages.
 LoadSample Ask(const v1::GenerateRequest& request, absl::Time due,
                const CallOptions& call, InferenceClient& client) {
   LoadSample sample;
@@ -35,7 +36,7 @@ LoadSample Ask(const v1::GenerateRequest& request, absl::Time due,
   return sample;
 }
 
-// When requests arrive, from the beginning of a turn.
+// Arrival times, from the beginning of a turn.
 std::vector<absl::Duration> Arrivals(double rate, int64_t count,
                                      uint64_t seed) {
   std::mt19937_64 random(seed);
@@ -51,40 +52,101 @@ std::vector<absl::Duration> Arrivals(double rate, int64_t count,
 
 struct Turn {
   int64_t first_request = 0;
-  std::vector<absl::Duration> arrivals;
+  int64_t num_requests = 0;
+  std::vector<absl::Duration> arrivals;  // of an open loop: of each
 };
 
-// One mode's requests of one turn; returns how long they took together.
-absl::Duration RunTurn(const LoadPlan& plan, const BenchMode& mode,
-                       const Turn& turn, InferenceClient& client,
-                       Context& context, std::vector<LoadSample>& samples) {
-  const CallOptions call = {.timeout = plan.timeout,
-                            .interrupt = context.interrupt};
-  const absl::Time start = absl::Now();
-  std::vector<LoadSample> seen(turn.arrivals.size());
-  {
+// One mode's requests of one turn.
+class TurnRun {
+ public:
+  TurnRun(const LoadPlan& plan, const BenchMode& mode, const Turn& turn,
+          InferenceClient& client, Context& context)
+      : plan_(plan),
+        mode_(mode),
+        turn_(turn),
+        client_(client),
+        context_(context),
+        seen_(turn.num_requests) {}
+
+  // Returns the samples once all requests are answered.
+  std::vector<LoadSample> Run() {
+    if (turn_.arrivals.empty()) {
+      RunClosed();
+    } else {
+      RunOpen();
+    }
+    return std::move(seen_);
+  }
+
+ private:
+  void RunOpen() {
+    const absl::Time start = absl::Now();
     std::vector<std::jthread> threads;
-    for (size_t i = 0; i < seen.size(); ++i) {
-      const absl::Time due = start + turn.arrivals[i];
+    for (int64_t i = 0; i < turn_.num_requests; ++i) {
+      const absl::Time due = start + turn_.arrivals[i];
       absl::SleepFor(due - absl::Now());
-      if (context.interrupt.stop_requested()) break;
-      const uint64_t index = turn.first_request + i;
-      v1::GenerateRequest request =
-          plan.prompts[index % plan.prompts.size()].request;
-      request.set_temperature(plan.temperature);
-      request.set_seed(plan.seed + index);
-      request.set_max_tokens(plan.max_tokens);
-      mode.ApplyTo(*request.mutable_speculation());
-      threads.emplace_back([&, i, due, request = std::move(request)] {
-        seen[i] = Ask(request, due, call, client);
+      if (context_.interrupt.stop_requested()) return;
+      threads.emplace_back([this, i, due] { AskFor(i, due); });
+    }
+  }
+
+  void RunClosed() {
+    std::atomic<int64_t> next = 0;
+    std::vector<std::jthread> threads;
+    for (int64_t i = 0; i < plan_.concurrency; ++i) {
+      threads.emplace_back([this, &next] {
+        for (int64_t mine = next++; mine < turn_.num_requests; mine = next++) {
+          if (context_.interrupt.stop_requested()) return;
+          AskFor(mine, absl::Now());
+        }
       });
     }
-  }  // all are answered
-  samples.insert(samples.end(), seen.begin(), seen.end());
-  return absl::Now() - start;
+  }
+
+  void AskFor(int64_t i, absl::Time due) {
+    const uint64_t index = turn_.first_request + i;
+    v1::GenerateRequest request =
+        plan_.prompts[index % plan_.prompts.size()].request;
+    request.set_temperature(plan_.temperature);
+    request.set_seed(plan_.seed + index);
+    request.set_max_tokens(plan_.max_tokens);
+    mode_.ApplyTo(*request.mutable_speculation());
+    seen_[i] = Ask(request, due,
+                   {.timeout = plan_.timeout, .interrupt = context_.interrupt},
+                   client_);
+  }
+
+  const LoadPlan& plan_;
+  const BenchMode& mode_;
+  const Turn& turn_;
+  InferenceClient& client_;
+  Context& context_;
+  std::vector<LoadSample> seen_;  // each written by its own thread
+};
+
+Turn MakeTurn(const LoadPlan& plan, int64_t turn) {
+  const int64_t begin = plan.requests * turn / plan.turns;
+  const int64_t end = plan.requests * (turn + 1) / plan.turns;
+  Turn made = {.first_request = begin, .num_requests = end - begin};
+  if (plan.concurrency == 0) {
+    made.arrivals = Arrivals(plan.rate, end - begin, plan.seed + turn);
+  }
+  return made;
 }
 
-// Why requests failed; a server that was full is no failure.
+// Shows progress: the percentiles come only at the end.
+void ReportTurn(const LoadPlan& plan, int64_t turn, const BenchMode& mode,
+                const std::vector<LoadSample>& samples, absl::Duration span,
+                Context& context) {
+  const LoadRow row = Summarize(samples, span, plan.target);
+  context.err << absl::StreamFormat(
+                     "turn %d of %d, %s: %d requests in %.1f s, %.1f tokens/s",
+                     turn + 1, plan.turns, mode.name, row.requests,
+                     absl::ToDoubleSeconds(span), row.tokens_per_s)
+              << std::endl;
+}
+
+// Reports why requests failed; a refusal by a full server is not a failure.
 void ReportFailure(const BenchMode& mode,
                    const std::vector<LoadSample>& samples, Context& context) {
   for (const LoadSample& sample : samples) {
@@ -102,22 +164,18 @@ absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
   std::vector<std::vector<LoadSample>> samples(plan.modes.size());
   std::vector<absl::Duration> spans(plan.modes.size());
   for (int64_t turn = 0; turn < plan.turns; ++turn) {
-    const int64_t begin = plan.requests * turn / plan.turns;
-    const int64_t end = plan.requests * (turn + 1) / plan.turns;
-    const Turn requests = {
-        .first_request = begin,
-        .arrivals = Arrivals(plan.rate, end - begin, plan.seed + turn)};
+    const Turn requests = MakeTurn(plan, turn);
     for (size_t m = 0; m < plan.modes.size(); ++m) {
-      if (context.err_is_terminal) {
-        context.err << absl::StreamFormat("turn %d of %d, %s\n", turn + 1,
-                                          plan.turns, plan.modes[m].name)
-                    << std::flush;
-      }
-      spans[m] +=
-          RunTurn(plan, plan.modes[m], requests, client, context, samples[m]);
+      const absl::Time start = absl::Now();
+      const std::vector<LoadSample> seen =
+          TurnRun(plan, plan.modes[m], requests, client, context).Run();
+      const absl::Duration span = absl::Now() - start;
       if (context.interrupt.stop_requested()) {
         return absl::CancelledError("interrupted");
       }
+      ReportTurn(plan, turn, plan.modes[m], seen, span, context);
+      spans[m] += span;
+      samples[m].insert(samples[m].end(), seen.begin(), seen.end());
     }
   }
   std::vector<LoadRow> rows;
@@ -125,7 +183,8 @@ absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
     LoadRow& row =
         rows.emplace_back(Summarize(samples[m], spans[m], plan.target));
     row.mode = plan.modes[m].name;
-    row.rate = plan.rate;
+    row.rate = plan.concurrency > 0 ? 0 : plan.rate;
+    row.concurrency = plan.concurrency;
     ReportFailure(plan.modes[m], samples[m], context);
   }
   return rows;

@@ -17,9 +17,12 @@ namespace espalier::cli {
 struct LoadPlan {
   std::vector<BenchMode> modes;
   std::vector<SuitePrompt> prompts;  // asked in turn; at least one
-  double rate = 1;                   // arrivals a second, on average
-  int64_t requests = 100;            // of each mode
-  int64_t turns = 2;  // the modes alternate, so that drift meets all alike
+  double rate = 1;                   // arrivals per second, on average
+  // If above 0, a closed loop instead: this number of requests is always in
+  // flight.
+  int64_t concurrency = 0;
+  int64_t requests = 100;  // per mode
+  int64_t turns = 2;  // the modes alternate, so that drift affects all alike
   uint32_t max_tokens = 128;
   float temperature = 0;
   uint64_t seed = 1;  // of the arrivals and of the first request
@@ -27,10 +30,11 @@ struct LoadPlan {
   absl::Duration timeout;  // of one request
 };
 
-// Sends requests at random moments (a Poisson process), whether or not those
-// before have been answered: what a service meets in the world. Every mode gets
-// the same prompts, seeds and moments; a mode's requests end before the next
-// mode begins. One row for each mode. Cancelled: Context::interrupt.
+// Sends requests at random times (a Poisson process), whether or not earlier
+// ones have been answered, as in production; or, as a closed loop, each when an
+// earlier one is answered. Every mode gets the same prompts, seeds and times. A
+// mode's requests end before the next mode begins; this is reported on standard
+// error. One row per mode. Cancelled by Context::interrupt.
 absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
                                              InferenceClient& client,
                                              Context& context);

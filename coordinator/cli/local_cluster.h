@@ -16,11 +16,11 @@ namespace espalier::cli {
 class LocalCluster {
  public:
   virtual ~LocalCluster() = default;
-  // Where its coordinator listens, e.g. "unix:/tmp/x.sock".
+  // Address of its coordinator, e.g. "unix:/tmp/x.sock".
   virtual std::string address() const = 0;
 };
 
-// As the flags of `espalier serve`.
+// Same meaning as the flags of `espalier serve`.
 struct LocalClusterOptions {
   std::string config_file;             // empty: the defaults
   std::vector<std::string> overrides;  // "path=value"

@@ -17,8 +17,9 @@ namespace {
 constexpr char kNgramUsage[] =
     R"(Usage: espalier ngram --text FILE [--text FILE ...] --out TABLE [FLAGS]
 
-Counts which tokens follow which in the texts, for a drafter of type "ngram".
-Each file is a document: no n-gram reaches over its end. - is standard input.)";
+Builds the table of a drafter of type "ngram": counts which tokens follow which
+contexts in the texts. Each file is a document: no n-gram extends past its end.
+- is standard input.)";
 
 struct NgramFlags {
   std::string model;
@@ -34,12 +35,11 @@ struct NgramFlags {
 void NgramFlags::AddTo(FlagSet& flags) {
   flags.Add({"--text", "FILE", "a text to count; repeatable"}, &texts);
   flags.Add({"--out", "TABLE", "the file to write"}, &out);
-  flags.Add({"--model", "DIR", "whose tokenizer to use; default\n" + model},
+  flags.Add({"--model", "DIR", "folder of the tokenizer; default\n" + model},
             &model);
-  flags.Add({"--order", "N", "tokens of an n-gram; default 2: bigrams"},
-            &order);
-  flags.Add({"--top", "K", "successors kept of a context; default 16"}, &top);
-  flags.Add({"--min-count", "C", "drop successors seen less; default 1"},
+  flags.Add({"--order", "N", "tokens per n-gram; default 2: bigrams"}, &order);
+  flags.Add({"--top", "K", "successors kept per context; default 16"}, &top);
+  flags.Add({"--min-count", "C", "drop rarer successors; default 1"},
             &min_count);
 }
 
@@ -81,7 +81,7 @@ absl::Status RunNgram(Context& context, Args args) {
 
 Command NgramCommand() {
   return {.name = "ngram",
-          .summary = "count a text into an n-gram drafter's table",
+          .summary = "build an n-gram drafter's table from texts",
           .run = RunNgram};
 }
 

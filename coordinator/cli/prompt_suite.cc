@@ -11,9 +11,10 @@
 namespace espalier::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SuiteJson = nlohmann::json;
 
-absl::StatusOr<std::string> TextField(const Json& object, const char* name) {
+absl::StatusOr<std::string> TextField(const SuiteJson& object,
+                                      const char* name) {
   const auto field = object.find(name);
   if (field == object.end() || !field->is_string() ||
       field->get_ref<const std::string&>().empty()) {
@@ -23,12 +24,12 @@ absl::StatusOr<std::string> TextField(const Json& object, const char* name) {
   return field->get<std::string>();
 }
 
-absl::Status SetMessages(const Json& messages, v1::Chat& chat) {
+absl::Status SetMessages(const SuiteJson& messages, v1::Chat& chat) {
   if (!messages.is_array() || messages.empty()) {
     return absl::InvalidArgumentError(
         "\"messages\" must be a list that is not empty");
   }
-  for (const Json& entry : messages) {
+  for (const SuiteJson& entry : messages) {
     if (!entry.is_object()) {
       return absl::InvalidArgumentError(
           "\"messages\" must hold objects with \"role\" and \"content\"");
@@ -40,7 +41,7 @@ absl::Status SetMessages(const Json& messages, v1::Chat& chat) {
   return absl::OkStatus();
 }
 
-absl::Status SetInput(const Json& object, v1::GenerateRequest& request) {
+absl::Status SetInput(const SuiteJson& object, v1::GenerateRequest& request) {
   if (object.contains("chat") + object.contains("prompt") +
           object.contains("messages") !=
       1) {
@@ -61,8 +62,9 @@ absl::Status SetInput(const Json& object, v1::GenerateRequest& request) {
 }
 
 absl::StatusOr<SuitePrompt> ParsePrompt(absl::string_view line) {
-  const Json object = Json::parse(line.begin(), line.end(), /*cb=*/nullptr,
-                                  /*allow_exceptions=*/false);
+  const SuiteJson object =
+      SuiteJson::parse(line.begin(), line.end(), /*cb=*/nullptr,
+                       /*allow_exceptions=*/false);
   if (!object.is_object()) {
     return absl::InvalidArgumentError("not a JSON object");
   }

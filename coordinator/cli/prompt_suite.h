@@ -12,7 +12,7 @@ namespace espalier::cli {
 
 struct SuitePrompt {
   std::string id;
-  v1::GenerateRequest request;  // the input alone
+  v1::GenerateRequest request;  // only the input
 };
 
 struct PromptSuite {
@@ -20,10 +20,10 @@ struct PromptSuite {
   std::vector<SuitePrompt> prompts;  // at least one
 };
 
-// One JSON object a line: {"id": .., and one of "chat": TEXT, "prompt": TEXT,
-// "messages": [{"role": .., "content": ..}, ..]}. The id may be left out (the
-// line's number then); empty lines are skipped.
-// INVALID_ARGUMENT: names suite, line and field.
+// One JSON object per line: {"id": .., and one of "chat": TEXT, "prompt": TEXT,
+// "messages": [{"role": .., "content": ..}, ..]}. The id defaults to the line's
+// number; empty lines are skipped. INVALID_ARGUMENT names suite, line and
+// field.
 absl::StatusOr<PromptSuite> ParsePromptSuite(const std::string& name,
                                              const std::string& jsonl);
 

@@ -8,7 +8,9 @@
 namespace espalier::cli {
 namespace {
 
-// " [field: description]" for each violation that the message leaves out.
+constexpr char kNobodyAnswers[] = "nobody answers at ";
+
+// " [field: description]" for each violation that the message does not mention.
 std::string Violations(const grpc::Status& status) {
   google::rpc::Status details;
   if (!details.ParseFromString(status.error_details())) return "";
@@ -30,10 +32,41 @@ std::string Violations(const grpc::Status& status) {
   return text;
 }
 
+// Whether this is gRPC's local error for a failed connection.
+bool IsNobodyThere(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         absl::StrContains(status.error_message(),
+                           "failed to connect to all addresses");
+}
+
+// "No such file or directory" of "...; last error: UNKNOWN: PATH: No such ...".
+absl::string_view LastPart(absl::string_view message) {
+  const size_t colon = message.rfind(": ");
+  return colon == message.npos ? message : message.substr(colon + 2);
+}
+
 }  // namespace
+
+absl::Status NobodyThere(const std::string& address, absl::string_view why) {
+  return absl::UnavailableError(
+      absl::StrCat("UNAVAILABLE: ", kNobodyAnswers, address,
+                   why.empty() ? "" : absl::StrCat(" (", why, ")")));
+}
+
+absl::Status WithStartHint(const absl::Status& status) {
+  if (!absl::StrContains(status.message(), kNobodyAnswers)) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat(status.message(),
+                   "; start a cluster with deploy/quickstart.sh or "
+                   "`espalier serve`, or name one with --address"));
+}
 
 absl::Status FromRpcStatus(const grpc::Status& status,
                            const std::string& address) {
+  if (IsNobodyThere(status)) {
+    return NobodyThere(address, LastPart(status.error_message()));
+  }
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   std::string message =
       absl::StrCat(absl::StatusCodeToString(code), ": ", status.error_message(),

@@ -1,11 +1,13 @@
 #include "coordinator/cli/run_main.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <iostream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -13,6 +15,23 @@
 #include "coordinator/cli/interrupt_watcher.h"
 
 namespace espalier::cli {
+namespace {
+
+constexpr int kUsualColumns = 80;
+
+Screen ScreenOf(int fd) {
+  if (isatty(fd) != 1) return {};
+  winsize size = {};
+  const bool known = ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const char* no_color = std::getenv("NO_COLOR");
+  const char* terminal = std::getenv("TERM");
+  return {.columns = known ? size.ws_col : kUsualColumns,
+          .colors = (no_color == nullptr || *no_color == '\0') &&
+                    terminal != nullptr &&
+                    std::string_view(terminal) != "dumb"};
+}
+
+}  // namespace
 
 std::filesystem::path ExecutableDir() {
   std::error_code error;  // no /proc: an empty path, i.e. the current folder
@@ -36,7 +55,10 @@ int RunMain(int argc, char** argv, absl::Span<const Command> commands) {
       .places = Places::From(environment, getuid(), ExecutableDir()),
       .interrupt = watcher ? watcher->token() : std::stop_token(),
       .err_is_terminal = isatty(STDERR_FILENO) == 1,
+      .out_screen = ScreenOf(STDOUT_FILENO),
+      .err_screen = ScreenOf(STDERR_FILENO),
   };
+  if (watcher) context.next_interrupt = [&watcher] { return watcher->Renew(); };
   const int code = RunApp(commands, context, args);
   std::cout.flush();
   if (code == kExitDone && !std::cout) {

@@ -11,7 +11,7 @@ namespace espalier::cli {
 // The folder of the running binary.
 std::filesystem::path ExecutableDir();
 
-// What main() of a binary with these commands does and returns.
+// The body of main() of a binary with these commands; returns the exit code.
 int RunMain(int argc, char** argv, absl::Span<const Command> commands);
 
 }  // namespace espalier::cli

@@ -12,7 +12,7 @@
 
 namespace espalier::cli {
 
-// The flags that say which prompts to ask, for every command that asks many.
+// The flags that select prompts, for commands that send many requests.
 class SuiteFlags {
  public:
   void AddTo(FlagSet& flags);

@@ -20,8 +20,8 @@ namespace {
 constexpr char kTokenizeUsage[] =
     R"(Usage: espalier tokenize [FLAGS] < LINES
 
-Prints the token ids of each line of standard input, joined by commas as
-`generate --token-ids` takes them; special tokens written out are recognised.
+Prints the token ids of each line of standard input, separated by commas, as
+`generate --token-ids` expects them. Special tokens in the text are recognised.
 With --decode the lines are token ids, and their text is printed. With --json
 each line becomes an object {"token_ids": [..], "text": ".."}.)";
 
@@ -33,7 +33,7 @@ struct TokenizeOptions {
   bool json = false;
 };
 
-// Ids parted by commas or blanks; brackets around them are fine.
+// Ids separated by commas or blanks; brackets around them are allowed.
 absl::StatusOr<std::vector<TokenId>> ParseIds(const std::string& line,
                                               int64_t vocab_size) {
   std::vector<TokenId> ids;
@@ -91,7 +91,7 @@ absl::Status RunTokenize(Context& context, Args args) {
                  options.model},
             &options.model);
   flags.AddSwitch({"--decode", "", "from token ids to text"}, &options.decode);
-  flags.AddSwitch({"--json", "", "one JSON object a line"}, &options.json);
+  flags.AddSwitch({"--json", "", "one JSON object per line"}, &options.json);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
 
@@ -104,7 +104,7 @@ absl::Status RunTokenize(Context& context, Args args) {
 
 Command TokenizeCommand() {
   return {.name = "tokenize",
-          .summary = "text to token ids and back",
+          .summary = "convert text to token ids and back",
           .run = RunTokenize};
 }
 

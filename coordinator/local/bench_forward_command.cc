@@ -25,11 +25,11 @@ constexpr char kBenchForwardUsage[] =
     R"(Usage: espalier bench forward [FLAGS]
 
 Loads the target and times its forward pass by rows (tree nodes) and threads,
-with the logits of all rows; then plain decoding and prefill. Peak memory is the
-process's, up to the end of loading. The floor is the machine's own: the time to
-read as much memory as the weights and the cached keys and values are. Passes and
-reading take turns. ms: the fastest; x floor, x first: against the floor and the
-first pass of the same turn, the median.)";
+with the logits of all rows, then plain decoding and prefill. Peak memory is
+that of the process, up to the end of loading. The floor is the machine's time
+to read as much memory as the weights and the cached keys and values take.
+Passes and reads alternate. ms: the fastest pass. x floor, x first: median ratio
+to the floor and to the first pass of the same turn.)";
 
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
@@ -47,26 +47,28 @@ struct ForwardFlags {
 
 void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--rows", "M,M", "default 1,4,8,16,32,64"}, &rows);
-  flags.Add({"--context", "N", "cached tokens before them; default 512"},
+  flags.Add({"--context", "N", "cached tokens before the rows; default 512"},
             &context);
-  flags.Add({"--threads", "T,T", "default 0: the cores that may be used"},
+  flags.Add({"--threads", "T,T", "default 0: all cores of this process"},
             &threads);
   flags.Add({"--model", "DIR", "default the default model"}, &model);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
   flags.Add({"--backend", "NAME", "native, aten or auto (default)"}, &backend);
-  flags.Add({"--cpu-kernels", "NAME",
-             "of native: amx-bf16, avx512-bf16, avx2, portable or auto"},
-            &cpu_kernels);
-  flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8 or auto"},
+  flags.Add(
+      {"--cpu-kernels", "NAME",
+       "of native: amx-bf16, avx512-bf16, avx-vnni, avx2, portable or auto"},
+      &cpu_kernels);
+  flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8, int4 or auto"},
             &compute_type);
-  flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
+  flags.AddSwitch({"--json", "", "one JSON object per line"}, &json);
 }
 
-// What loading the weights took.
+// Time and memory of loading the weights.
 struct LoadCost {
   double seconds = 0;
   int64_t weight_bytes = 0;
-  // Of the process, resident: before (most of it libtorch), and until the end.
+  // Resident memory of the process: before loading (most of it libtorch), and
+  // the peak.
   int64_t base_bytes = 0;
   int64_t peak_bytes = 0;
 };
@@ -156,7 +158,7 @@ void Print(const DecodingSpeed& speed, int64_t threads, bool json,
   }
 }
 
-// All of one number of threads.
+// Runs all measurements with one number of threads.
 absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
                         cli::Context& context) {
   v1::VerifierEngineConfig config;

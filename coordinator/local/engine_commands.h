@@ -8,6 +8,7 @@ namespace espalier::local {
 
 cli::Command ServeCommand();
 cli::Command BenchForwardCommand();
+cli::Command BenchQualityCommand();
 
 }  // namespace espalier::local
 

@@ -24,7 +24,7 @@ constexpr int kMinTurns = 5;
 constexpr int64_t kPrefillChunk = 128;
 constexpr int64_t kDecodedTokens = 32;
 
-// Any tokens do: the work does not depend on which.
+// Arbitrary tokens: the work does not depend on them.
 std::vector<TokenId> SomeTokens(int64_t count, int64_t vocab_size) {
   std::vector<TokenId> tokens(count);
   for (int64_t i = 0; i < count; ++i) {
@@ -50,7 +50,7 @@ double FlopPerRow(const ModelConfig& c, int64_t context) {
 using Turns = std::vector<std::vector<double>>;
 using Action = std::function<absl::Status()>;
 
-// The actions one after another, again and again.
+// Runs the actions in turn, repeatedly.
 absl::StatusOr<Turns> TakeTurns(absl::Span<const Action> actions) {
   Turns turns(actions.size());
   const absl::Time end =
@@ -89,13 +89,13 @@ absl::Status DecodeOne(LanguageModel& model, CacheId cache,
                                  .use = draw}};
   ASSIGN_OR_RETURN(const auto logits, model.Forward(batch));
   RETURN_IF_ERROR(model.Keep(cache, {&row, 1}));
-  ASSIGN_OR_RETURN(const DrawnToken drawn,
+  ASSIGN_OR_RETURN(const SampledToken sampled,
                    logits->Draw(0, draw, model.Length(cache)));
-  next = drawn.token;
+  next = sampled.token;
   return absl::OkStatus();
 }
 
-// The sum of all words, read as fast as a core can.
+// Sum of all words, read as fast as a core can.
 uint64_t ReadAll(absl::Span<const uint64_t> words) {
   constexpr size_t kLine = 8, kAhead = 512;  // words
   uint64_t sums[kLine] = {};
@@ -106,7 +106,7 @@ uint64_t ReadAll(absl::Span<const uint64_t> words) {
   return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
 }
 
-// Memory that some threads read together.
+// Memory that several threads read together.
 class ReadAction {
  public:
   ReadAction(int64_t bytes, int64_t threads)
@@ -136,7 +136,7 @@ class ReadAction {
   std::atomic<uint64_t> total_ = 0;  // keeps the reads from being dropped
 };
 
-// A pass over some rows behind the sequence, which stays as it is.
+// A pass over some rows after the sequence, which stays unchanged.
 Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows) {
   std::vector<int32_t> parents(rows, 0);  // children of the first row
   parents[0] = kPrefixParent;

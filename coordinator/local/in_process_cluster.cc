@@ -16,7 +16,7 @@
 namespace espalier::local {
 namespace {
 
-// Readable by the user alone; gone with this object.
+// Readable by the user alone; deleted with this object.
 class SocketFolder {
  public:
   static absl::StatusOr<std::unique_ptr<SocketFolder>> Create() {
@@ -56,6 +56,7 @@ absl::StatusOr<std::unique_ptr<cli::LocalCluster>> Start(
     const cli::LocalClusterOptions& options, const cli::Places& places) {
   ASSIGN_OR_RETURN(auto folder, SocketFolder::Create());
   ASSIGN_OR_RETURN(v1::ServeConfig config, LoadServeConfig(options, places));
+  config.clear_admin_listen();
   config.mutable_server()->clear_listen();
   config.mutable_server()->add_listen(folder->address());
   ASSIGN_OR_RETURN(auto server, LocalServer::Start(config));

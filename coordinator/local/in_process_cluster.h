@@ -5,7 +5,7 @@
 
 namespace espalier::local {
 
-// What --local runs: `espalier serve` on a socket in a folder of its own.
+// The cluster of --local: `espalier serve` on a socket in a folder of its own.
 cli::LocalClusterFactory InProcessClusterFactory();
 
 }  // namespace espalier::local

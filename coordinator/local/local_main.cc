@@ -1,5 +1,5 @@
-// espalier-local: the command with an engine in it. `espalier` hands over what
-// needs one, so that it itself needs no libtorch.
+// espalier-local: the command with an engine. `espalier` hands commands that
+// need one over to it, so that `espalier` itself needs no libtorch.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
       espalier::cli::ClientCommands(espalier::local::InProcessClusterFactory());
   commands.push_back(espalier::local::ServeCommand());
   commands.push_back(espalier::local::BenchForwardCommand());
+  commands.push_back(espalier::local::BenchQualityCommand());
   commands.push_back(espalier::local::LabCommand());
   return espalier::cli::RunMain(argc, argv, commands);
 }

@@ -4,8 +4,8 @@
 
 #include "absl/random/random.h"
 #include "common/base/status_macros.h"
-#include "common/model/model_identity.h"
-#include "coordinator/describe_verifier.h"
+#include "common/model/files/model_identity.h"
+#include "coordinator/api/describe_verifier.h"
 #include "verifier/verifier_builder.h"
 
 namespace espalier::local {
@@ -34,14 +34,21 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                         .metrics = server->metrics_.get()}));
   ASSIGN_OR_RETURN(
       server->runner_,
-      ServerRunner::Start({.config = config.server(),
-                           .services = server->coordinator_->Services(),
-                           .registry = server->metrics_,
-                           .pages = server->coordinator_->StatusPages(),
-                           .drain = [coordinator = server->coordinator_.get()](
-                                        absl::Time deadline) {
-                             coordinator->Drain(deadline);
-                           }}));
+      ServerRunner::Start(
+          {.config = config.server(),
+           .services = server->coordinator_->Services(),
+           .registry = server->metrics_,
+           .pages = server->coordinator_->StatusPages(),
+           .max_message_bytes = server->coordinator_->max_message_bytes(),
+           .drain = [coordinator =
+                         server->coordinator_.get()](absl::Time deadline) {
+             coordinator->Drain(deadline);
+           }}));
+  ASSIGN_OR_RETURN(server->admin_,
+                   server->coordinator_->StartAdmin(
+                       std::vector<std::string>(config.admin_listen().begin(),
+                                                config.admin_listen().end()),
+                       server->metrics_));
   return server;
 }
 

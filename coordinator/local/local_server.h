@@ -15,7 +15,7 @@
 namespace espalier::local {
 
 // Verifier, drafters and coordinator in this process: the classes of the
-// services, with calls where those have wires.
+// services, with direct calls instead of wires.
 class LocalServer {
  public:
   // Loads the model and listens. Errors name the field, file or address.
@@ -30,8 +30,8 @@ class LocalServer {
   coordinator::Peers AsPeers();
   void Describe(v1::GetServerInfoResponse& response) const;
 
-  // In the order of construction; destroyed the other way round, so nothing
-  // outlives what it calls.
+  // In the order of construction. Destroyed in reverse order, so no object
+  // outlives the objects that it calls.
   std::shared_ptr<prometheus::Registry> metrics_ =
       std::make_shared<prometheus::Registry>();
   SerialExecutor executor_{"coordinator"};
@@ -39,6 +39,8 @@ class LocalServer {
   std::unique_ptr<verifier::VerifyEngine> verifier_;
   std::unique_ptr<coordinator::CoordinatorServer> coordinator_;
   std::unique_ptr<ServerRunner> runner_;
+  std::unique_ptr<ServerRunner>
+      admin_;  // null: no operators' address is configured
 };
 
 }  // namespace espalier::local

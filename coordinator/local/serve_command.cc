@@ -2,8 +2,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
+#include "common/rpc/listen_address.h"
+#include "common/rpc/server_runner.h"
 #include "common/rpc/shutdown_signals.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/local_server.h"
@@ -15,10 +18,57 @@ namespace {
 constexpr char kServeUsage[] =
     R"(Usage: espalier serve [--config FILE] [--set path=value]...
 
-Verifier, drafters and coordinator in one process. Without a configuration: the
-default model, prompt lookup and the model's own drafters, on the address that
-`espalier generate` asks. Fields: ServeConfig in proto/espalier/v1/config.proto.
+Runs verifier, drafters and coordinator in one process. Without a configuration
+it serves the default model with prompt lookup and the model's own drafters, on
+the address that `espalier generate` calls. The fields are those of ServeConfig
+in proto/espalier/v1/config.proto.
+
+Another model:  --set verifier.model=FOLDER
+TCP:            --set server.listen=127.0.0.1:50051
+The status page is on 127.0.0.1:9464, or on another port if that is taken,
+unless server.metrics_listen gives its address ("none": no page).
 )";
+
+constexpr char kPageAddress[] = "127.0.0.1:9464";
+constexpr char kAnyPageAddress[] = "127.0.0.1:0";
+
+// Checked before the model is loaded, which takes seconds.
+absl::Status CheckAddresses(const v1::ServerConfig& server) {
+  const absl::Status status = ServerRunner::CanListen(server);
+  if (!absl::IsAlreadyExists(status)) return status;
+  return absl::AlreadyExistsError(
+      absl::StrCat(status.message(),
+                   ". If that is the quick start's cluster: "
+                   "deploy/quickstart.sh --stop ends "
+                   "it, and --set server.listen=ADDRESS serves beside it"));
+}
+
+// Chooses an address of the status page unless the configuration wants none.
+absl::Status ChoosePageAddress(v1::ServerConfig& server, std::ostream& err) {
+  if (server.metrics_listen() == "none") {
+    server.clear_metrics_listen();
+    return absl::OkStatus();
+  }
+  if (!server.metrics_listen().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const ListenAddress usual,
+                   ListenAddress::Parse(kPageAddress));
+  const absl::Status free = PrepareToListen(usual);
+  if (!free.ok()) {
+    err << "the status page gets a port of its own: " << free.message()
+        << std::endl;
+  }
+  server.set_metrics_listen(free.ok() ? kPageAddress : kAnyPageAddress);
+  return absl::OkStatus();
+}
+
+void PrintPlaces(const ServerRunner& runner, const std::string& model,
+                 std::ostream& out) {
+  for (const std::string& address : runner.addresses()) {
+    out << "serving " << model << " on " << address << std::endl;
+  }
+  if (runner.metrics_address().empty()) return;
+  out << "status page: http://" << runner.metrics_address() << "/" << std::endl;
+}
 
 absl::Status Serve(cli::Context& context, cli::Args args) {
   std::vector<const char*> argv = {"serve"};
@@ -31,15 +81,14 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
     return absl::OkStatus();
   }
   ShutdownSignals signals;  // before any thread starts
-  ASSIGN_OR_RETURN(const v1::ServeConfig config,
+  ASSIGN_OR_RETURN(v1::ServeConfig config,
                    LoadServeConfig({.config_file = flags.config_file,
                                     .overrides = flags.overrides},
                                    context.places));
+  RETURN_IF_ERROR(CheckAddresses(config.server()));
+  RETURN_IF_ERROR(ChoosePageAddress(*config.mutable_server(), context.err));
   ASSIGN_OR_RETURN(auto server, LocalServer::Start(config));
-  for (const std::string& address : server->runner().addresses()) {
-    context.err << "serving " << config.verifier().model() << " on " << address
-                << std::endl;
-  }
+  PrintPlaces(server->runner(), config.verifier().model(), context.err);
   ServeUntilSignal(server->runner(), signals);
   return absl::OkStatus();
 }
@@ -48,7 +97,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
 
 cli::Command ServeCommand() {
   return {.name = "serve",
-          .summary = "a whole cluster in one process",
+          .summary = "run a whole cluster in one process",
           .run = Serve};
 }
 

@@ -7,14 +7,14 @@
 
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
-#include "common/model/json_file.h"
+#include "common/model/files/json_file.h"
 
 namespace espalier::local {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The architecture that a drafter's folder names tells what reads it.
+// Drafter type for the architecture that a drafter's folder names.
 absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
   ASSIGN_OR_RETURN(const nlohmann::json config,
                    ReadJsonObject(folder / "config.json"));
@@ -25,7 +25,7 @@ absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
   return block ? "dflash" : "eagle";
 }
 
-// Prompt lookup, and what lies in the folder `drafters` of the model's.
+// Prompt lookup, and the drafters in the folder `drafters` of the model.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   v1::DrafterEngineConfig& lookup = *config.add_drafters();
   lookup.set_name("lookup");
@@ -54,6 +54,9 @@ absl::StatusOr<v1::ServeConfig> LoadServeConfig(
   RETURN_IF_ERROR(LoadConfig(options.config_file, options.overrides, config));
   if (config.server().listen().empty()) {
     config.mutable_server()->add_listen(places.address);
+    if (config.admin_listen().empty()) {
+      config.add_admin_listen(places.admin_address);
+    }
   }
   if (config.verifier().model().empty()) {
     config.mutable_verifier()->set_model(places.model.string());

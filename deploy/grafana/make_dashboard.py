@@ -35,9 +35,9 @@ def spec(stem, by="", labels=SPECULATIVE):
 
 
 def late_share(by):
-    lost = rate("espalier_drafter_requests_total",
-                'outcome=~"late|timeout|skipped"', by)
-    return f'{lost} / {rate("espalier_drafter_requests_total", by=by)}'
+    lost = rate("espalier_drafter_requests_total", 'outcome=~"late|timeout"', by)
+    asked = rate("espalier_drafter_requests_total", 'outcome!="skipped"', by)
+    return f"{lost} / {asked}"
 
 
 class Panel:
@@ -81,7 +81,7 @@ class Panel:
 
 def stat(title, description, expression, unit="short", decimals=None, steps=None):
     return Panel(title, description, ("", expression), kind="stat", unit=unit,
-                 decimals=decimals, steps=steps, width=4, height=4, minimum=None)
+                 decimals=decimals, steps=steps, width=3, height=4, minimum=None)
 
 
 STAGES = ["draft_wait", "merge", "wire", "verify_queue", "prefill",
@@ -104,13 +104,17 @@ ROWS = [
              steps=[(None, "red"), (1.2, "orange"), (1.6, "green")]),
         stat("Tokens/s", "To all clients together.",
              rate("espalier_generation_tokens_total", 'model=~"$model"'), decimals=0),
+        stat("First token, p95", "From arrival.",
+             quantile(0.95, "espalier_time_to_first_token_seconds"), "s", 2),
+        stat("Per token, p95", "Mean of a request, after its first step.",
+             quantile(0.95, "espalier_time_per_output_token_seconds"), "s", 3),
+        stat("Whole request, p95", "From arrival to the end.",
+             quantile(0.95, "espalier_request_duration_seconds"), "s", 1),
         stat("Accepted", "Share of the drafted tokens that the target would have said too.",
              f'{spec("accepted_tokens")} / {spec("draft_tokens")}', "percentunit", 0),
         stat("Drafters up", "Drafters whose last request was answered.",
              "sum (espalier_drafter_up)", decimals=0,
              steps=[(None, "red"), (1, "green")]),
-        stat("Requests running", "Being decoded.",
-             'sum (espalier_requests_in_flight{model=~"$model"})', decimals=0),
         stat("Rounds without a tree", "Although one was wanted.",
              f'{rate("espalier_degraded_steps_total")} / {spec("drafts")}',
              "percentunit", 1, steps=[(None, "green"), (0.05, "orange"), (0.2, "red")]),
@@ -138,7 +142,7 @@ ROWS = [
               kind="bargauge", unit="percentunit", maximum=1, decimals=0),
         Panel("Nodes per round", "Drafted nodes verified in a pass, and how many were allowed.",
               ("verified", f'{spec("draft_tokens")} / {spec("drafts")}'),
-              ("budget", f'{spec("budget_nodes")} / {spec("drafts")}'),
+              ("budget", f'{spec("max_nodes")} / {spec("drafts")}'),
               ("accepted", f'{spec("accepted_tokens")} / {spec("drafts")}'), decimals=1),
         Panel("Tree size", "Verified nodes of a round.",
               *((f"p{int(q * 100)}", quantile(q, "espalier_spec_decode_tree_nodes",
@@ -162,10 +166,10 @@ ROWS = [
                 for q in (0.5, 0.95, 0.99)), unit="s"),
         Panel("Time per output token", "Mean of a request, behind its first step.",
               *((f"p{int(q * 100)}", quantile(q, "espalier_time_per_output_token_seconds"))
-                for q in (0.5, 0.95)), unit="s"),
+                for q in (0.5, 0.95, 0.99)), unit="s"),
         Panel("Whole requests", "From arrival to the end, and the part spent in the queue.",
               *((f"p{int(q * 100)}", quantile(q, "espalier_request_duration_seconds"))
-                for q in (0.5, 0.95)),
+                for q in (0.5, 0.95, 0.99)),
               ("queue p95", quantile(0.95, "espalier_queue_time_seconds")), unit="s"),
     ]),
     ("Drafters", [
@@ -173,7 +177,7 @@ ROWS = [
               "waits for it any more.",
               ("{{drafter}}", "espalier_drafter_up"),
               ("{{drafter}}, circuit", "espalier_drafter_circuit_state"), decimals=0),
-        Panel("Late", "Part of the requests whose tree missed its round.",
+        Panel("Late", "Part of the rounds that asked it and went on without its tree.",
               ("{{drafter}}", late_share("drafter")), unit="percentunit", maximum=1),
         Panel("What became of requests", "used: the tree went into the merge.",
               ("{{drafter}} {{outcome}}", rate("espalier_drafter_requests_total", "",
@@ -195,10 +199,10 @@ ROWS = [
                                    'model=~"$model"', "drafter") + " / " +
                rate("espalier_drafter_proposed_tokens_total", 'model=~"$model"', "drafter")),
               unit="percentunit", maximum=1),
-        Panel("How far its trees reach", "Tokens in a row that a tree foretold, verified or not: "
+        Panel("How far its trees reach", "Tokens in a row that a tree predicted, verified or not: "
               "what to judge a shadow by.",
               ("{{drafter}}", mean("espalier_drafter_accepted_length", "drafter")), decimals=2),
-        Panel("Duty", "2: active; 1: a shadow, asked and judged only; 0: off. The weight is the "
+        Panel("Role", "2: active; 1: shadow, asked and measured only; 0: off. The weight is the "
               "operator's.",
               ("{{drafter}}", "espalier_drafter_role"),
               ("{{drafter}}, weight", "espalier_drafter_weight"), decimals=1),
@@ -211,6 +215,10 @@ ROWS = [
               ("{{role}} {{drafter}}", "sum by (role, drafter) (espalier_sessions_open)")),
         Panel("K/V pool in use", "Of the verifier.",
               ("{{instance}}", "espalier_kv_cache_usage_ratio"), unit="percentunit", maximum=1),
+        Panel("Short of K/V room", "Sessions that wait for it, and texts per second that gave way "
+              "and are computed again.",
+              ("waiting", "sum (espalier_kv_sessions_waiting)"),
+              ("preempted", rate("espalier_kv_preemptions_total")), decimals=2),
         Panel("A forward pass", "Mean rows and sessions that share one.",
               ("rows", mean("espalier_verify_batch_tokens")),
               ("sessions", mean("espalier_verify_batch_size"))),

@@ -5,8 +5,8 @@
 namespace espalier::drafter {
 namespace {
 
-// How many positions a tree within the budget may reach: a position without
-// candidates ends it.
+// The depth of the tree: limited by the budget and by the first position
+// without candidates.
 int64_t Reach(Marginals marginals, const DraftBudget& budget) {
   const int64_t most =
       std::min(static_cast<int64_t>(marginals.size()), budget.max_depth);
@@ -15,8 +15,8 @@ int64_t Reach(Marginals marginals, const DraftBudget& budget) {
   return reach;
 }
 
-// A path that is in the tree or could be next: its parent, a node of the tree,
-// and the place of its last token in the list of its position.
+// A path in the tree or a candidate to be next: its parent node and the index
+// of its last token in its position's list.
 struct Path {
   double log_prob = 0;
   int32_t parent = kNoParent;
@@ -101,7 +101,7 @@ class DdtreeBuilder {
     const int32_t b_depth = b.depth;
     while (a.depth > b.depth) a = nodes_[a.parent];
     while (b.depth > a.depth) b = nodes_[b.parent];
-    bool before = a_depth < b_depth;  // one continues the other
+    bool before = a_depth < b_depth;  // one is a prefix of the other
     for (; a.depth > 0; a = nodes_[a.parent], b = nodes_[b.parent]) {
       if (a.rank != b.rank) before = a.rank < b.rank;
       if (a.parent == b.parent) break;

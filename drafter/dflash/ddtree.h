@@ -8,28 +8,29 @@
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 
 namespace espalier::drafter {
 
-// The most nodes that a tree is asked for, here and in the coordinator.
+// The largest node budget, here and in the coordinator.
 inline constexpr int64_t kMaxDdtreeNodes = 1024;
 
-// What a block drafter says: entry d holds the candidates of the token d + 1
-// positions behind the root, whatever stands before it. Likeliest first.
+// The output of a block drafter: entry d holds the candidates of the token d +
+// 1 positions after the root, independent of the tokens between. Likeliest
+// first.
 using Marginals = absl::Span<const std::vector<Candidate>>;
 
 // The tree of the budget.max_nodes likeliest paths when the positions are taken
 // as independent: the one with the largest expected acceptance, which is the
-// sum of e^log_prob over its nodes (Ringel, Romano, arXiv 2604.12989). In
-// the order of falling log_prob, so that every prefix of the list is the best
-// tree of its size. Ties: the path whose ranks, its candidates' places in their
-// lists, come first in the order of a dictionary. O(n log n).
-// REQUIRES: lists sorted, tokens of a list distinct, log_prob <= 0.
+// sum of e^log_prob over its nodes (Ringel, Romano, arXiv 2604.12989). Nodes
+// are in order of falling log_prob, so every prefix of the list is the best
+// tree of its size. Ties go to the path whose ranks (its candidates' indices in
+// their lists) come first lexicographically. O(n log n). REQUIRES: lists
+// sorted, tokens of a list distinct, log_prob <= 0.
 TokenTree BuildDdtree(TokenId root, Marginals marginals,
                       const DraftBudget& budget);
 
-// The likeliest path alone, as plain block drafting has it.
+// The likeliest path alone, as in plain block drafting.
 TokenTree BuildChain(TokenId root, Marginals marginals,
                      const DraftBudget& budget);
 

@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/model/json_fields.h"
-#include "common/model/json_file.h"
+#include "common/model/files/json_fields.h"
+#include "common/model/files/json_file.h"
 #include "common/nn/kernels.h"
 
 namespace espalier::drafter {
@@ -37,7 +37,7 @@ void ReadArchitecture(JsonFields& fields) {
   }
 }
 
-// Options of later checkpoints: here only as if they were not there.
+// Options of later checkpoints, accepted only where absent or without effect.
 void RefuseUnknown(JsonFields& fields) {
   for (const char* name : {"input_embedding_scale", "output_multiplier"}) {
     if (fields.Positive(name, 1.0) != 1.0) fields.Unimplemented(name);
@@ -68,8 +68,8 @@ void ReadLayers(JsonFields& fields, DflashConfig& config) {
   }
 }
 
-// What a file without target_layer_ids means: layers from 1 to the third last,
-// evenly spread, halves rounded to even.
+// The default without target_layer_ids: layers from 1 to the third last, evenly
+// spread, halves rounded to even.
 std::vector<int32_t> EvenlySpread(int64_t layers, int64_t target_layers) {
   if (layers == 1) return {static_cast<int32_t>(target_layers / 2)};
   std::vector<int32_t> ids;
@@ -82,7 +82,7 @@ std::vector<int32_t> EvenlySpread(int64_t layers, int64_t target_layers) {
   return ids;
 }
 
-// The file counts the outputs of layers, a tap what enters the next one.
+// The file counts outputs of layers; a tap counts inputs.
 void ReadTaps(const HeadTarget& target, JsonFields& block,
               DflashConfig& config) {
   const int64_t target_layers = target.config.num_layers;
@@ -118,7 +118,7 @@ void ReadBlock(const HeadTarget& target, JsonFields& fields,
       block.Unimplemented(name);
     }
   }
-  // Newer files have it inside.
+  // Newer files have it in this object.
   JsonFields& sized = block.Has("block_size") ? block : fields;
   config.block_size = sized.Size("block_size");
   if (config.block_size < 2 || config.block_size > kMaxBlockSize) {

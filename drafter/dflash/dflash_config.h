@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model/model_config.h"
+#include "common/model/files/model_config.h"
 #include "common/spec/features.h"
 #include "common/spec/types.h"
 #include "drafter/heads/head_target.h"
 
 namespace espalier::drafter {
 
-// What config.json of a block drafter's folder says, in the fields that z-lab,
-// SpecForge and this project's trainer write. Checked, also against the target.
+// A block drafter's config.json, in the fields that z-lab, SpecForge and this
+// project's trainer write. Checked, also against the target.
 struct DflashConfig {
   // Of its own layers. hidden_size, vocab_size: the target's.
   ModelConfig layers;
-  int64_t block_size = 0;  // rows of a pass: the root and the masks behind it
+  int64_t block_size = 0;  // rows of a pass: the root and the masks after it
   TokenId mask_token = 0;
   // A row of the block sees only those before it (JetSpec); else the whole
   // block.

@@ -1,5 +1,5 @@
-// DFlash block drafting with DDTree: one parallel pass gives a law for every
-// position of a block, and a heap the best tree under the node budget.
+// DFlash block drafting with DDTree: one parallel pass gives a distribution for
+// every position of a block, and a heap the best tree under the node budget.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 #include "drafter/dflash/ddtree.h"
 #include "drafter/dflash/dflash_model.h"
 #include "drafter/drafters.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
 #include "drafter/noise_calibration.h"
 #include "drafter/option_reader.h"
@@ -27,15 +27,15 @@ using MarginalsOfView = std::vector<std::vector<Candidate>>;
 
 struct DflashOptions {
   bool chain = false;                 // the likeliest path alone
-  int64_t width = 0;                  // candidates of a position; 0: no limit
+  int64_t width = 0;                  // candidates per position; 0: no limit
   std::optional<double> noise_scale;  // none: learned
 };
 
 struct Sequence {
   std::unique_ptr<DflashContext> context;
   bool has_room = false;  // for all features and a block
-  // What was expected after so many tokens, as it is before Foresee. Under
-  // sampling.
+  // The last prediction, before ApplyGumbelCoupling, and the token count that
+  // it followed. Filled under sampling only.
   MarginalsOfView forecast;
   int64_t forecast_at = 0;
 };
@@ -146,8 +146,8 @@ absl::Status DflashDrafter::CheckFeatures(const SequenceView& view) const {
                    " numbers a position, the drafter wants ", width));
 }
 
-// Compares the last forecast with what the target has emitted since, as far as
-// that followed the forecast.
+// Compares the last forecast with the tokens that the target has emitted since,
+// as far as they followed the forecast.
 void DflashDrafter::Learn(const SequenceView& view, Sequence& sequence) {
   const absl::Span<const TokenId> emitted =
       view.tokens.subspan(sequence.forecast_at);
@@ -162,7 +162,7 @@ void DflashDrafter::Learn(const SequenceView& view, Sequence& sequence) {
   sequence.forecast_at = static_cast<int64_t>(view.tokens.size());
 }
 
-// Without a context there is nothing to draft from: no position is wanted.
+// Without a context there is nothing to draft from, so no position is wanted.
 Block DflashDrafter::BlockOf(const SequenceView& view,
                              const Sequence& sequence) const {
   if (!sequence.has_room || sequence.context->kv.length() == 0) return {};
@@ -186,7 +186,7 @@ int64_t DflashDrafter::WidthOf(const SequenceView& view) const {
 
 TokenTree DflashDrafter::Grow(const SequenceView& view, const Block& block,
                               MarginalsOfView marginals) {
-  // What other views wanted beyond must not change this one's tree.
+  // Further candidates, wanted by other views, must not change this tree.
   for (std::vector<Candidate>& candidates : marginals) {
     candidates.resize(std::min<size_t>(candidates.size(), WidthOf(view)));
   }
@@ -194,12 +194,11 @@ TokenTree DflashDrafter::Grow(const SequenceView& view, const Block& block,
   for (size_t d = 0; d < marginals.size(); ++d) {
     const int64_t depth = static_cast<int64_t>(d);
     const auto belief = calibration_.BeliefAt(view.sampling, depth);
-    Foresee(belief.sampling, block.root_position + 1 + depth,
-            belief.noise_scale, marginals[d]);
+    ApplyGumbelCoupling(belief.sampling, block.root_position + 1 + depth,
+                        belief.noise_scale, marginals[d]);
   }
-  const DraftBudget budget = {
-      .max_nodes = std::min(view.budget.max_nodes, kMaxDdtreeNodes),
-      .max_depth = view.budget.max_depth};
+  const DraftBudget budget =
+      view.budget.WithNodes(std::min(view.budget.max_nodes, kMaxDdtreeNodes));
   return options_.chain ? BuildChain(block.root, marginals, budget)
                         : BuildDdtree(block.root, marginals, budget);
 }
@@ -215,13 +214,13 @@ bool ReadChain(OptionReader& reader) {
 
 absl::StatusOr<std::unique_ptr<DflashModel>> Load(const std::string& folder,
                                                   const HeadTarget& target,
-                                                  HeadMachine machine) {
+                                                  HeadRuntime runtime) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
   ASSIGN_OR_RETURN(
       auto weights,
-      LoadDflashWeights(folder, config, target, machine.dtype, *machine.pool));
+      LoadDflashWeights(folder, config, target, runtime.dtype, *runtime.pool));
   return std::make_unique<DflashModel>(config, std::move(weights),
-                                       std::move(machine));
+                                       std::move(runtime));
 }
 
 }  // namespace
@@ -234,12 +233,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
       .chain = ReadChain(reader),
       .width = reader.Integer("width", {0, 0, kMaxDdtreeNodes}),
       .noise_scale = ReadNoiseScale(reader)};
-  HeadMachine machine = ReadHeadMachine(reader);
+  HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
 
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
   absl::StatusOr<std::unique_ptr<DflashModel>> model =
-      Load(folder, target, std::move(machine));
+      Load(folder, target, std::move(runtime));
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("drafter dflash: option model: ",

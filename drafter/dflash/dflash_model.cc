@@ -20,7 +20,7 @@ int64_t PoolTokens(const KvPageShape& shape) {
   return kContextBytes / page_bytes * nn::kPageTokens;
 }
 
-// Rows that are seen later and see nothing.
+// Rows that later rows attend to, and that attend to nothing.
 RowTree ContextRows(int64_t prefix, int64_t rows) {
   RowTree tree;
   tree.prefix = prefix;
@@ -29,7 +29,8 @@ RowTree ContextRows(int64_t prefix, int64_t rows) {
   return tree;
 }
 
-// Rows that see the prefix and each other, or those before them.
+// Rows that attend to the prefix and to each other, or only to those before
+// them.
 RowTree BlockRows(int64_t prefix, int64_t rows, bool causal) {
   RowTree tree;
   tree.prefix = prefix;
@@ -63,13 +64,13 @@ void AddRows(RowTree tree, int64_t first_position, DflashContext& context,
 
 DflashModel::DflashModel(const DflashConfig& config,
                          std::unique_ptr<const DflashWeights> weights,
-                         HeadMachine machine)
+                         HeadRuntime runtime)
     : config_(config),
       weights_(std::move(weights)),
-      machine_(std::move(machine)),
-      layers_(config_.layers, weights_->frequencies, machine_.layers()),
+      runtime_(std::move(runtime)),
+      layers_(config_.layers, weights_->frequencies, runtime_.layers()),
       head_(weights_->vocabulary, weights_->output_rows),
-      pages_(KvPageShape::Of(config_.layers), *machine_.kernels,
+      pages_(KvPageShape::Of(config_.layers), *runtime_.kernels,
              PoolTokens(KvPageShape::Of(config_.layers))) {}
 
 std::unique_ptr<DflashContext> DflashModel::NewContext() {
@@ -177,13 +178,13 @@ void DflashModel::RunLayers(const NativePass& pass) {
   }
 }
 
-// The block's own keys and values stay behind the prefix, where the next rows
+// The block's own keys and values stay after the prefix, where the next rows
 // overwrite them.
 absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>>
 DflashModel::Predict(absl::Span<const Block> blocks, int64_t width) {
   RunLayers(BlockPass(blocks));
 
-  // Rows that somebody asked for, moved to the front.
+  // Moves the wanted rows to the front.
   const int64_t hidden = config_.layers.hidden_size;
   std::vector<CandidateHead::Query> queries;
   for (size_t b = 0; b < blocks.size(); ++b) {

@@ -8,37 +8,37 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/native_layers.h"
-#include "common/model/native_pass.h"
-#include "common/model/paged_kv_cache.h"
+#include "common/model/native/native_layers.h"
+#include "common/model/native/native_pass.h"
+#include "common/model/native/paged_kv_cache.h"
 #include "common/spec/features.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
 #include "drafter/dflash/dflash_config.h"
 #include "drafter/dflash/dflash_weights.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "drafter/heads/candidate_head.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 
 namespace espalier::drafter {
 
-// What the layers see of a sequence: keys and values that each made of the
-// target's features. Positions that were lost are left out.
+// A sequence's context: the keys and values that each layer made from the
+// target's features. Positions with lost features are left out.
 struct DflashContext {
   explicit DflashContext(KvPageStore* store) : kv(store) {}
 
   PagedKvCache kv;
-  int64_t end_position = 0;  // behind the last position that is in
+  int64_t end_position = 0;  // after the last position that is in
 };
 
-// A block drafter (DFlash, arXiv 2602.06036): a root and masks behind it, one
-// parallel pass, and for each mask a law over the token in its place. A result
-// depends on its own sequence only, to the bit. One thread.
+// A block drafter (DFlash, arXiv 2602.06036): one parallel pass over a root and
+// the masks after it gives for each mask a distribution over the token in its
+// place. A result depends on its own sequence only, bit for bit. One thread.
 class DflashModel {
  public:
   DflashModel(const DflashConfig& config,
               std::unique_ptr<const DflashWeights> weights,
-              HeadMachine machine);
+              HeadRuntime runtime);
 
   const DflashConfig& config() const { return config_; }
 
@@ -54,26 +54,26 @@ class DflashModel {
     int64_t begin() const;
     int64_t count() const;
   };
-  // Room for them and for a block. RESOURCE_EXHAUSTED: the memory of all
-  // contexts is used up.
+  // Reserves room for the rows and for a block. RESOURCE_EXHAUSTED: the memory
+  // of all contexts is used up.
   absl::Status Reserve(const NewRows& rows);
-  // REQUIRES: room, and each context once.
+  // Adds the rows to their contexts. REQUIRES: room, and each context once.
   void Extend(absl::Span<const NewRows> rows);
 
   struct Block {
     DflashContext* context = nullptr;  // with room, not empty
     TokenId root = 0;
     int64_t root_position = 0;
-    // Of the positions behind the root that are wanted, fewer than block_size.
+    // For each wanted position after the root, fewer than block_size.
     std::vector<SamplingParams> wanted;
   };
-  // For each block the positions that are wanted, as CandidateHead gives them.
+  // Candidates for each block's wanted positions, as CandidateHead gives them.
   // INTERNAL: a logit is not finite.
   absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>> Predict(
       absl::Span<const Block> blocks, int64_t width);
 
  private:
-  // Rows `first` .. `first` + `count` - 1 of what is new.
+  // Rows `first` .. `first` + `count` - 1 of the new rows.
   struct Piece {
     const NewRows* rows = nullptr;
     int64_t first = 0;
@@ -87,7 +87,7 @@ class DflashModel {
 
   const DflashConfig config_;
   const std::unique_ptr<const DflashWeights> weights_;
-  const HeadMachine machine_;
+  const HeadRuntime runtime_;
   NativeLayers layers_;
   CandidateHead head_;
   KvPageStore pages_;

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/native_weight_loader.h"
+#include "common/model/native/native_weight_loader.h"
 
 namespace espalier::drafter {
 namespace {

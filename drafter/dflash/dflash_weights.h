@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/model/compute_dtype.h"
-#include "common/model/native_weights.h"
+#include "common/model/native/native_weights.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/packed_matrix.h"
 #include "common/nn/thread_pool.h"
@@ -17,8 +17,8 @@
 
 namespace espalier::drafter {
 
-// The weights of a block drafter, packed, and the rows of its target's that it
-// shares. Constant after loading.
+// The weights of a block drafter, packed, and the rows that it shares with its
+// target. Constant after loading.
 struct DflashWeights {
   nn::HugePageArena arena;  // owns what the matrices point to
   NativeLinear fc;          // features -> hidden

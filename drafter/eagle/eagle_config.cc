@@ -9,8 +9,8 @@
 namespace espalier::drafter {
 namespace {
 
-// The points as the family of the file counts them; see FeatureContract. None:
-// the file does not say.
+// The taps, converted from the counting of the file's family; see
+// FeatureContract. None: the file does not list them.
 std::vector<int32_t> ReadTaps(JsonFields& fields) {
   constexpr const char* kName = "eagle_aux_hidden_state_layer_ids";
   if (fields.Has(kName)) return fields.Indices(kName);  // inputs, as ours

@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model/model_config.h"
+#include "common/model/files/model_config.h"
 #include "drafter/heads/head_target.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::drafter {
 
 enum class EagleMode {
-  // EAGLE-1 (arXiv 2401.15077) and what has its shape: EAGLE-2, HASS, the heads
+  // EAGLE-1 (arXiv 2401.15077) and heads of its shape: EAGLE-2, HASS, the heads
   // of TAPS. Reads the target's normed state, predicts the next one, and the
   // target's own head turns it into logits.
   kEagle1,
-  // EAGLE-3 (arXiv 2503.01840): reads points of the residual stream, has a norm
-  // of its own, and mostly a vocabulary of its own. With fc_norm and
+  // EAGLE-3 (arXiv 2503.01840): reads several points of the target's residual
+  // stream, has its own norm, and usually its own vocabulary. With fc_norm and
   // norm_output it is EAGLE-3.1 (arXiv 2605.09992).
   kEagle3,
 };

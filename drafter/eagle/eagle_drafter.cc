@@ -12,7 +12,7 @@
 #include "drafter/drafters.h"
 #include "drafter/eagle/eagle_model.h"
 #include "drafter/eagle/eagle_weights.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
 #include "drafter/heads/tree_grower.h"
 #include "drafter/option_reader.h"
@@ -23,8 +23,8 @@ namespace {
 constexpr int64_t kRowsPerPass = 256;  // of a long prompt
 constexpr int64_t kKvPoolTokens = int64_t{1} << 20;
 
-// What the head has computed of a sequence: a row for every position from
-// first_position on whose feature is there, up to `end`.
+// The head's state of a sequence: a row for every position from first_position
+// to `end` whose feature is present.
 struct Sequence : GrownSequence {
   using GrownSequence::GrownSequence;
 
@@ -35,15 +35,17 @@ struct Sequence : GrownSequence {
 
 class EagleDrafter final : public Drafter {
  public:
-  EagleDrafter(LoadedEagle head, HeadMachine machine,
+  EagleDrafter(LoadedEagle head, HeadRuntime runtime,
                const TreeGrower::Options& options)
-      : model_(std::move(head), std::move(machine), kKvPoolTokens),
+      : model_(std::move(head), std::move(runtime), kKvPoolTokens),
         grower_(model_, options) {}
 
   FeatureContract wanted_features() const override {
     return model_.config().features();
   }
-  bool drafts_ahead() const override { return grower_.drafts_ahead(); }
+  bool supports_lookahead() const override {
+    return grower_.supports_lookahead();
+  }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -81,7 +83,8 @@ Sequence& EagleDrafter::Get(const SequenceView& view) {
   return *held;
 }
 
-// One row for every feature that is new. The root's comes with the next round.
+// Adds one row for every new feature. The root's feature comes with the next
+// round.
 absl::Status EagleDrafter::CatchUp(const SequenceView& view,
                                    Sequence& sequence) {
   if (view.features == nullptr || view.features->empty()) {
@@ -90,12 +93,14 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
   const FeatureRows& features = *view.features;
   if (sequence.end() < features.first_position ||
       sequence.last_output.empty()) {
-    // Behind a gap the head starts again, as if the text began there.
+    // After a gap the head starts again, as if the text began there.
     sequence.cache.Truncate(0);
     sequence.first_position = features.first_position;
   }
   const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
   const int64_t end = std::min(features.end_position(), root);
+  // Reserve before computing: without room the work would be lost.
+  RETURN_IF_ERROR(sequence.cache.Reserve(end - sequence.first_position));
   while (sequence.end() < end) {
     RETURN_IF_ERROR(
         Append(view, std::min(kRowsPerPass, end - sequence.end()), sequence));
@@ -119,16 +124,16 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
   OptionReader reader("eagle", options.options);
   const std::string folder = reader.RequiredText("model");
   const TreeGrower::Options grower =
-      ReadGrowerOptions(reader, /*drafts_ahead=*/false);
-  HeadMachine machine = ReadHeadMachine(reader);
+      ReadGrowerOptions(reader, /*supports_lookahead=*/false);
+  HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
   ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
-  absl::StatusOr<LoadedEagle> head = LoadEagle(folder, target, machine);
+  absl::StatusOr<LoadedEagle> head = LoadEagle(folder, target, runtime);
   if (!head.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("drafter eagle: option model: ", head.status().message()));
   }
-  return std::make_unique<EagleDrafter>(*std::move(head), std::move(machine),
+  return std::make_unique<EagleDrafter>(*std::move(head), std::move(runtime),
                                         grower);
 }
 

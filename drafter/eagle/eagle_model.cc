@@ -21,14 +21,14 @@ void JoinRows(const float* a, const float* b, int64_t rows, int64_t size,
 
 }  // namespace
 
-EagleModel::EagleModel(LoadedEagle head, HeadMachine machine,
+EagleModel::EagleModel(LoadedEagle head, HeadRuntime runtime,
                        int64_t kv_pool_tokens)
     : config_(std::move(head.config)),
       weights_(std::move(head.weights)),
-      machine_(std::move(machine)),
+      runtime_(std::move(runtime)),
       frequencies_(RotaryFrequencies(config_.layer)),
-      layers_(config_.layer, frequencies_, machine_.layers()),
-      pages_(KvPageShape::Of(config_.layer), *machine_.kernels, kv_pool_tokens),
+      layers_(config_.layer, frequencies_, runtime_.layers()),
+      pages_(KvPageShape::Of(config_.layer), *runtime_.kernels, kv_pool_tokens),
       candidates_(std::move(head.vocabulary), weights_->output_rows) {}
 
 void EagleModel::Fuse(absl::Span<const uint16_t> states, float* features) {
@@ -65,7 +65,7 @@ void EagleModel::NormTaps(int64_t rows, std::vector<float>& states) {
 }
 
 void EagleModel::Run(absl::Span<const Rows> batch) {
-  const nn::ThreadPool::CallerPin pin(*machine_.pool);
+  const nn::ThreadPool::CallerPin pin(*runtime_.pool);
   const int64_t hidden = hidden_size();
   NativePass pass;
   features_.clear();
@@ -138,7 +138,7 @@ void EagleModel::EnterEagle3(int64_t rows) {
 absl::StatusOr<std::vector<std::vector<Candidate>>> EagleModel::Rank(
     const float* outputs, absl::Span<const CandidateHead::Query> queries,
     int64_t width) {
-  const nn::ThreadPool::CallerPin pin(*machine_.pool);
+  const nn::ThreadPool::CallerPin pin(*runtime_.pool);
   if (config_.mode == EagleMode::kEagle3 && !config_.norm_output) {
     const int64_t rows = static_cast<int64_t>(queries.size());
     normed_.resize(rows * hidden_size());

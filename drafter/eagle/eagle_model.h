@@ -7,24 +7,24 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/native_layers.h"
-#include "common/model/native_pass.h"
-#include "common/model/paged_kv_cache.h"
+#include "common/model/native/native_layers.h"
+#include "common/model/native/native_pass.h"
+#include "common/model/native/paged_kv_cache.h"
 #include "drafter/eagle/eagle_weights.h"
 #include "drafter/heads/candidate_head.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/row_model.h"
 
 namespace espalier::drafter {
 
-// The pass through an EAGLE head. A row pairs a token with the feature of the
-// position before it, and its output says what follows the token. The feature
-// comes from the target where that has run, else it is the output of the row's
-// parent. Row p of a sequence, which pairs position p with the token at p + 1,
-// has the rotary position p. One thread.
+// The forward pass of an EAGLE head. A row pairs a token with the feature of
+// the position before it, and its output predicts the token that follows. The
+// feature comes from the target where that has run; otherwise it is the output
+// of the row's parent. Row p of a sequence, which pairs position p with the
+// token at p + 1, has the rotary position p. One thread.
 class EagleModel final : public RowModel {
  public:
-  EagleModel(LoadedEagle head, HeadMachine machine, int64_t kv_pool_tokens);
+  EagleModel(LoadedEagle head, HeadRuntime runtime, int64_t kv_pool_tokens);
 
   const EagleConfig& config() const { return config_; }
   int64_t hidden_size() const override { return config_.layer.hidden_size; }
@@ -49,7 +49,7 @@ class EagleModel final : public RowModel {
 
   const EagleConfig config_;
   const std::unique_ptr<const EagleWeights> weights_;
-  const HeadMachine machine_;
+  const HeadRuntime runtime_;
   const std::vector<double> frequencies_;
   NativeLayers layers_;
   KvPageStore pages_;

@@ -5,20 +5,20 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/json_file.h"
-#include "common/model/native_weight_loader.h"
+#include "common/model/files/json_file.h"
+#include "common/model/native/native_weight_loader.h"
 #include "common/nn/kernels.h"
 
 namespace espalier::drafter {
 namespace {
 
-// How a file spells its tensors.
+// The tensor names of a file.
 struct Naming {
   std::string prefix;  // "" or "model."
   std::string layer;   // prefix and "midlayer." or "layers.0."
 };
 
-// What lies outside of the layers may lack the prefix that they have.
+// Tensors outside the layers may lack the layers' prefix.
 std::string Spelled(const WeightFiles& files, const Naming& naming,
                     const char* name) {
   const std::string prefixed = absl::StrCat(naming.prefix, name);
@@ -37,7 +37,7 @@ absl::StatusOr<Naming> FindNaming(const WeightFiles& files) {
       "missing: not an EAGLE head");
 }
 
-// What the tensors tell better than the configuration: some files say head_dim
+// Corrects the configuration by the tensors' shapes: some files give head_dim
 // and are built without it.
 absl::Status FindHeads(const WeightFiles& files, const Naming& naming,
                        ModelConfig& layer) {
@@ -125,7 +125,7 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
                                                NativeWeightLoader& loader) {
   const std::string d2t = Spelled(files, naming, "d2t");
   loader.Ignore(d2t);
-  loader.Ignore(Spelled(files, naming, "t2d"));  // says the same
+  loader.Ignore(Spelled(files, naming, "t2d"));  // redundant
   if (!files.Has(d2t)) {
     if (config.draft_vocab_size == config.layer.vocab_size) {
       return DraftVocabulary::Full(config.layer.vocab_size);
@@ -139,7 +139,7 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
   return DraftVocabulary::FromOffsets(offsets, config.layer.vocab_size);
 }
 
-// What the head leaves out is the target's, if the sizes agree.
+// Tensors missing in the head come from the target, if the sizes agree.
 absl::Status CheckShared(const EagleConfig& config, const char* name) {
   if (config.layer.hidden_size == config.target_hidden_size) {
     return absl::OkStatus();
@@ -191,7 +191,7 @@ class TableLoader {
 
 absl::StatusOr<LoadedEagle> Load(const std::string& folder,
                                  const HeadTarget& target,
-                                 const HeadMachine& machine) {
+                                 const HeadRuntime& runtime) {
   const std::string config_path = folder + "/config.json";
   ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonObject(config_path));
   ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
@@ -205,7 +205,7 @@ absl::StatusOr<LoadedEagle> Load(const std::string& folder,
 
   auto weights = std::make_unique<EagleWeights>();
   const NativeWeightLoader::Target into = {
-      .dtype = machine.dtype, .arena = weights->arena, .pool = *machine.pool};
+      .dtype = runtime.dtype, .arena = weights->arena, .pool = *runtime.pool};
   NativeWeightLoader own(files, into), shared(target.files, into);
   RETURN_IF_ERROR(EagleLoader(config, naming, own).Load(*weights));
   ASSIGN_OR_RETURN(DraftVocabulary vocabulary,
@@ -232,8 +232,8 @@ absl::StatusOr<LoadedEagle> Load(const std::string& folder,
 
 absl::StatusOr<LoadedEagle> LoadEagle(const std::string& folder,
                                       const HeadTarget& target,
-                                      const HeadMachine& machine) {
-  absl::StatusOr<LoadedEagle> head = Load(folder, target, machine);
+                                      const HeadRuntime& runtime) {
+  absl::StatusOr<LoadedEagle> head = Load(folder, target, runtime);
   if (head.ok() || absl::StartsWith(head.status().message(), folder)) {
     return head;
   }

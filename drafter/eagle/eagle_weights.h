@@ -7,15 +7,15 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model/native_weights.h"
+#include "common/model/native/native_weights.h"
 #include "drafter/eagle/eagle_config.h"
 #include "drafter/heads/draft_vocabulary.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
 
 namespace espalier::drafter {
 
-// The weights of a head, packed, and those that it shares with its target.
+// The weights of a head, packed, including those shared with its target.
 // Constant after loading.
 struct EagleWeights {
   nn::HugePageArena arena;               // owns what the matrices point to
@@ -38,10 +38,10 @@ struct LoadedEagle {
 };
 
 // Loads a head from its folder (config.json, *.safetensors). Strict: a tensor
-// that is missing, misshapen or not known is an error that names it.
+// that is missing, misshapen or unknown is an error that names it.
 absl::StatusOr<LoadedEagle> LoadEagle(const std::string& folder,
                                       const HeadTarget& target,
-                                      const HeadMachine& machine);
+                                      const HeadRuntime& runtime);
 
 }  // namespace espalier::drafter
 

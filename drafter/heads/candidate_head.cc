@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/model/ranked_rows.h"
+#include "common/model/logits/ranked_rows.h"
 #include "common/spec/gumbel_noise.h"
 
 namespace espalier::drafter {
 namespace {
 
-// As many as hold all of the tokens, counted from the target's first.
+// The number of panels, from token 0 on, that hold all of the tokens.
 int64_t PanelsUpTo(absl::Span<const TokenId> tokens) {
   if (tokens.empty()) return 0;
   return 1 +
@@ -87,7 +87,7 @@ absl::Span<const float> CandidateHead::CeilingsOf(const Query& query,
   return ceilings_.front().values;
 }
 
-// As many as this call may have used stay, and some for the next rounds.
+// Keeps as many as this call may have used, and some for the next rounds.
 void CandidateHead::DropOldCeilings(size_t used) {
   constexpr size_t kHeld = 32;
   while (ceilings_.size() > std::max(used, kHeld)) ceilings_.pop_back();

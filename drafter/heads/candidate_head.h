@@ -8,24 +8,24 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/native_layers.h"
-#include "common/model/native_weights.h"
-#include "common/model/ranked_rows.h"
+#include "common/model/logits/ranked_rows.h"
+#include "common/model/native/native_layers.h"
+#include "common/model/native/native_weights.h"
 #include "common/spec/sampling_params.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "drafter/heads/draft_vocabulary.h"
 
 namespace espalier::drafter {
 
-// The last product of a draft head, and the candidates that it yields. The
-// logits are ranked in the cache, chunk by chunk, and never written down. One
-// thread.
+// The output projection of a draft head, and the candidates that it yields. The
+// logits are ranked chunk by chunk while they are in the CPU cache, and never
+// stored. One thread.
 class CandidateHead {
  public:
   // `rows`: hidden -> the draft vocabulary.
   CandidateHead(DraftVocabulary vocabulary, NativeLinear rows);
 
-  // A row of hidden states, and the token that it is to predict.
+  // A row of hidden states, and the token that it predicts.
   struct Query {
     SamplingParams sampling;
     int64_t position = 0;  // of that token
@@ -33,14 +33,14 @@ class CandidateHead {
 
   // The `width` likeliest tokens of each row: under sampling those of the
   // largest log p + T g, the scores that the coupled walk compares. log_prob is
-  // over the draft vocabulary, unperturbed: see Foresee. x: [queries, hidden].
-  // INTERNAL: a logit is not finite.
+  // over the draft vocabulary, unperturbed: see ApplyGumbelCoupling. x:
+  // [queries, hidden]. INTERNAL: a logit is not finite.
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       NativeLayers& layers, const float* x, absl::Span<const Query> queries,
       int64_t width);
 
  private:
-  // Noise of a position from above, in the order of the draft vocabulary.
+  // Upper bounds of a position's noise, in the order of the draft vocabulary.
   struct Ceilings {
     uint64_t seed = 0;
     int64_t position = 0;
@@ -53,7 +53,7 @@ class CandidateHead {
 
   const DraftVocabulary vocabulary_;
   const NativeLinear rows_;
-  // The positions of a tree come again in the next rounds. Last used first.
+  // A cache: later rounds need the same positions. Most recently used first.
   std::list<Ceilings> ceilings_;
   const int64_t noise_panels_;       // of the target's vocabulary, as needed
   std::vector<float> all_ceilings_;  // [noise_panels_ * kPanelOutputs]

@@ -6,12 +6,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/safetensors.h"
+#include "common/model/files/safetensors.h"
 #include "common/spec/types.h"
 
 namespace espalier::drafter {
 
-// The tokens that a draft head can propose: all of the target's, or the
+// The tokens that a draft head can propose: all of the target's, or only
 // frequent ones. Immutable.
 class DraftVocabulary {
  public:
@@ -19,7 +19,7 @@ class DraftVocabulary {
 
   // From a checkpoint's `d2t`, integers [size]: draft token i is the target's
   // token i + d2t[i]. INVALID_ARGUMENT names an entry outside of the target's
-  // vocabulary, or one that comes twice.
+  // vocabulary, or a repeated one.
   static absl::StatusOr<DraftVocabulary> FromOffsets(const TensorView& d2t,
                                                      int64_t target_size);
 

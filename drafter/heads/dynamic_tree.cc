@@ -32,7 +32,7 @@ void DynamicTree::Expand(absl::Span<const std::vector<Candidate>> children) {
     return;
   }
   // A child of a node that is not among the best max_nodes, or is the last of
-  // them, would come behind all of them.
+  // them, would rank after all of them.
   const std::vector<int32_t> best = Ranked(1);
   const bool full = static_cast<int64_t>(best.size()) >= budget_.max_nodes;
   const double least = full ? nodes_[best[budget_.max_nodes - 1]].score : 0;

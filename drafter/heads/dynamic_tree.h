@@ -8,26 +8,26 @@
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 #include "drafter/drafter.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "drafter/level_tree.h"
 
 namespace espalier::drafter {
 
 // EAGLE-2's dynamic draft tree (arXiv 2406.16858, section 4), grown level by
 // level: expand the best nodes of a level, keep every child as a candidate, and
-// in the end take the best candidates of all levels. What can no longer be
-// among them is not expanded, which changes nothing but the work.
+// finally take the best candidates of all levels. Nodes whose children cannot
+// be among these are not expanded, which saves work and changes nothing else.
 //
-// Scores are log-probabilities of paths, so no child beats its parent; equal
-// scores go by age, parents first. So the tree is closed under parents, and
-// deterministic.
+// Scores are log-probabilities of paths, so no child beats its parent; ties go
+// to the older node, so parents come first. So the tree is closed under
+// parents, and deterministic.
 class DynamicTree final : public LevelTree {
  public:
   struct Shape {
-    int64_t width = 0;  // nodes of a level that are expanded at most
-    // A level is not expanded if the text goes through one of its nodes with
-    // less chance than this: it would cost as much as a likely one. 0 is
-    // EAGLE-2 to the letter.
+    int64_t width = 0;  // most nodes expanded per level
+    // A level is expanded only if the chance that the text passes through one
+    // of its nodes is at least this: an unlikely level costs as much as a
+    // likely one. 0: exactly EAGLE-2.
     double least_reach = 0;
   };
   DynamicTree(TokenId root, const DraftBudget& budget, const Shape& shape);
@@ -40,11 +40,10 @@ class DynamicTree final : public LevelTree {
   // Best first.
   absl::Span<const int32_t> frontier() const override { return frontier_; }
 
-  // Of each node the best child first.
+  // REQUIRES: each list has its best child first.
   void Expand(absl::Span<const std::vector<Candidate>> children) override;
 
-  // The best nodes so far, each behind its parent and no better than those
-  // before it.
+  // The best nodes so far, each after its parent, in order of falling score.
   TokenTree Tree() const override;
 
  private:

@@ -6,15 +6,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/model/json_fields.h"
-#include "common/model/model_config.h"
-#include "common/model/safetensors.h"
+#include "common/model/files/json_fields.h"
+#include "common/model/files/model_config.h"
+#include "common/model/files/safetensors.h"
 #include "drafter/drafters.h"
 
 namespace espalier::drafter {
 
-// What a draft head takes from its target: sizes, and the rows of embedding and
-// head that its own file leaves out.
+// What a draft head takes from its target: sizes, and the embedding and output
+// rows that its own file leaves out.
 struct HeadTarget {
   ModelConfig config;
   WeightFiles files;
@@ -29,9 +29,9 @@ struct HeadTarget {
 // Errors name the file.
 absl::StatusOr<HeadTarget> OpenHeadTarget(const DrafterOptions& options);
 
-// Compares what a head's config.json says of its target: the size of the
-// vocabulary, and, in files of this project, espalier.tokenizer_fingerprint.
-// Mistakes stay in `fields`.
+// Compares a head's config.json with the target: the size of the vocabulary,
+// and, in files of this project, espalier.tokenizer_fingerprint. `fields` keeps
+// mismatches as errors.
 void CheckMadeFor(const HeadTarget& target, int64_t vocab_size,
                   JsonFields& fields);
 

@@ -6,32 +6,32 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/paged_kv_cache.h"
-#include "common/model/row_batch.h"
+#include "common/model/native/paged_kv_cache.h"
+#include "common/model/native/row_batch.h"
 #include "common/spec/types.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "drafter/heads/candidate_head.h"
 
 namespace espalier::drafter {
 
-// A network that says what follows a token, row by row: a draft head, a small
+// A network that predicts the next token, row by row: a draft head or a small
 // model. One thread.
 class RowModel {
  public:
   virtual ~RowModel() = default;
 
-  // Numbers of an output.
+  // Length of an output row.
   virtual int64_t hidden_size() const = 0;
 
-  // Rows of one sequence: a tree behind what its cache holds, of which
-  // `cached_rows` were computed before.
+  // Rows of one sequence: a tree after the cached prefix, whose first
+  // `cached_rows` rows were computed before.
   struct Rows {
     PagedKvCache* cache = nullptr;  // with room for the whole tree
     RowTree tree;
     int64_t cached_rows = 0;
     absl::Span<const TokenId> tokens;  // [rows]
-    // [rows, hidden]: of a node of a draft tree the output of its parent. For
-    // heads, which continue hidden states.
+    // [rows, hidden]: for a node of a draft tree, the output of its parent.
+    // Only heads read them.
     absl::Span<const float> features;
     absl::Span<float> outputs;  // [rows, hidden], written
 

@@ -6,20 +6,20 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/model/row_batch.h"
+#include "common/model/native/row_batch.h"
 
 namespace espalier::drafter {
 
-// The growing tree of one job. A guess and what was expanded are rows behind
-// the sequence's own, in this order.
+// The growing tree of one job. The lookahead's tokens and then the expanded
+// nodes are rows after the sequence's own.
 class TreeGrower::Growth {
  public:
   Growth(const Job& job, const Options& options)
       : view_(*job.view),
         sequence_(*job.sequence),
-        is_drawn_(options.sampled.Draws(view_.sampling)),
-        width_(is_drawn_ ? options.sampled.top : options.tree.width) {
-    if (is_drawn_) {
+        is_sampled_(options.sampled.Draws(view_.sampling)),
+        width_(is_sampled_ ? options.sampled.top : options.tree.width) {
+    if (is_sampled_) {
       tree_ = std::make_unique<SampledTree>(view_, options.sampled);
     } else {
       tree_ = std::make_unique<DynamicTree>(view_.root(), view_.budget,
@@ -31,7 +31,7 @@ class TreeGrower::Growth {
   bool done() const { return tree_->frontier().empty(); }
   int64_t width() const { return width_; }  // candidates of a node
 
-  // How to look at what may follow a node. A drawn tree looks at no noise.
+  // The noise settings for a node's children. A sampled tree ignores the noise.
   NoiseCalibration::Belief BeliefAt(const NoiseCalibration& calibration,
                                     int32_t node) const;
   CandidateHead::Query QueryAt(const NoiseCalibration::Belief& belief,
@@ -42,10 +42,10 @@ class TreeGrower::Growth {
   }
   const SequenceView& view() const { return view_; }
   absl::Status AddLevel(int64_t hidden);
-  absl::Status AddGuess(TokenId token, int64_t hidden);
-  // Of the level, or the guess, that was added last.
+  absl::Status AddLookahead(TokenId token, int64_t hidden);
+  // The rows of the level or lookahead that was added last.
   RowModel::Rows LevelRows(int64_t hidden);
-  // What says which tokens follow the frontier's nodes.
+  // The outputs that predict the children of the frontier's nodes.
   absl::Span<const float> FrontierOutputs(int64_t hidden) const;
   // `ranked`: of the frontier's nodes, as the queries asked for.
   void Expand(absl::Span<const NoiseCalibration::Belief> beliefs,
@@ -58,10 +58,10 @@ class TreeGrower::Growth {
 
   const SequenceView& view_;
   GrownSequence& sequence_;
-  const bool is_drawn_;
+  const bool is_sampled_;
   const int64_t width_;
   std::unique_ptr<LevelTree> tree_;
-  int32_t root_row_ = kPrefixParent;  // or that of the guess's last token
+  int32_t root_row_ = kPrefixParent;  // or the lookahead's last row
   std::vector<int32_t> row_of_node_;
   std::vector<int32_t> parents_;  // [rows]
   std::vector<float> outputs_;    // [rows, hidden]
@@ -72,7 +72,7 @@ class TreeGrower::Growth {
 
 NoiseCalibration::Belief TreeGrower::Growth::BeliefAt(
     const NoiseCalibration& calibration, int32_t node) const {
-  if (!is_drawn_) {
+  if (!is_sampled_) {
     return calibration.BeliefAt(view_.sampling, tree_->node(node).depth);
   }
   NoiseCalibration::Belief blind = {.sampling = view_.sampling};
@@ -83,7 +83,7 @@ NoiseCalibration::Belief TreeGrower::Growth::BeliefAt(
 CandidateHead::Query TreeGrower::Growth::QueryAt(
     const NoiseCalibration::Belief& belief, int32_t node) const {
   return {.sampling = belief.sampling,
-          .position = std::ssize(view_.tokens) + std::ssize(view_.guess) +
+          .position = std::ssize(view_.tokens) + std::ssize(view_.lookahead) +
                       tree_->node(node).depth};
 }
 
@@ -101,9 +101,9 @@ absl::Status TreeGrower::Growth::AddLevel(int64_t hidden) {
   return MakeRoom(hidden);
 }
 
-// So does a token that is only guessed; a head reads what it expects itself in
-// place of the target's feature.
-absl::Status TreeGrower::Growth::AddGuess(TokenId token, int64_t hidden) {
+// Tokens of a lookahead become rows too; for them a head reads its own output
+// in place of the target's feature.
+absl::Status TreeGrower::Growth::AddLookahead(TokenId token, int64_t hidden) {
   tokens_.clear();
   features_.clear();
   root_row_ = AddRow(token, root_row_, hidden);
@@ -148,20 +148,20 @@ void TreeGrower::Growth::Expand(
     absl::Span<std::vector<Candidate>> ranked) {
   for (size_t i = 0; i < ranked.size(); ++i) {
     std::vector<Candidate>& candidates = ranked[i];
-    // Other trees of the pass may want more.
+    // Other trees of the pass may have wanted more candidates.
     if (std::ssize(candidates) > width_) candidates.resize(width_);
-    if (is_drawn_) continue;
+    if (is_sampled_) continue;
     const int32_t node = tree_->frontier()[i];
     Remember(node, candidates);
-    Foresee(beliefs[i].sampling, QueryAt(beliefs[i], node).position,
-            beliefs[i].noise_scale, candidates);
+    ApplyGumbelCoupling(beliefs[i].sampling, QueryAt(beliefs[i], node).position,
+                        beliefs[i].noise_scale, candidates);
   }
   tree_->Expand(ranked);
 }
 
 void TreeGrower::Growth::Remember(int32_t node,
                                   const std::vector<Candidate>& candidates) {
-  if (view_.sampling.greedy() || !view_.guess.empty()) return;
+  if (view_.sampling.greedy() || !view_.lookahead.empty()) return;
   std::vector<TokenId> path;
   for (; node != 0; node = tree_->node(node).parent) {
     path.push_back(tree_->node(node).token);
@@ -235,7 +235,7 @@ absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
   for (const Job& job : jobs) {
     Growth& growth = growths.emplace_back(job, options_);
     if (growth.done()) continue;
-    const absl::Status followed = FollowGuess(growth);
+    const absl::Status followed = FollowLookahead(growth);
     if (absl::IsResourceExhausted(followed)) continue;
     RETURN_IF_ERROR(followed);
     growing.push_back(&growth);
@@ -255,10 +255,10 @@ absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
   return trees;
 }
 
-absl::Status TreeGrower::FollowGuess(Growth& growth) {
+absl::Status TreeGrower::FollowLookahead(Growth& growth) {
   const int64_t hidden = model_.hidden_size();
-  for (TokenId token : growth.view().guess) {
-    RETURN_IF_ERROR(growth.AddGuess(token, hidden));
+  for (TokenId token : growth.view().lookahead) {
+    RETURN_IF_ERROR(growth.AddLookahead(token, hidden));
     model_.Run({growth.LevelRows(hidden)});
   }
   return absl::OkStatus();
@@ -306,13 +306,14 @@ absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {
   return absl::OkStatus();
 }
 
-TreeGrower::Options ReadGrowerOptions(OptionReader& reader, bool drafts_ahead) {
+TreeGrower::Options ReadGrowerOptions(OptionReader& reader,
+                                      bool supports_lookahead) {
   return {
       .tree = {.width = reader.Integer("width", {6, 1, 64}),
                .least_reach = reader.Number("least_reach", {0.1, 0.0, 1.0})},
       .sampled = ReadSampledShape(reader),
       .noise_scale = ReadNoiseScale(reader),
-      .drafts_ahead = reader.Flag("drafts_ahead", drafts_ahead)};
+      .supports_lookahead = reader.Flag("drafts_ahead", supports_lookahead)};
 }
 
 }  // namespace espalier::drafter

@@ -9,9 +9,9 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/model_identity.h"
+#include "common/model/files/model_identity.h"
 #include "drafter/drafters.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/tree_grower.h"
 #include "drafter/lm/lm_model.h"
 #include "drafter/option_reader.h"
@@ -26,7 +26,9 @@ class LmDrafter final : public Drafter {
   LmDrafter(LmModel::Parts model, const TreeGrower::Options& options)
       : model_(std::move(model)), grower_(model_, options) {}
 
-  bool drafts_ahead() const override { return grower_.drafts_ahead(); }
+  bool supports_lookahead() const override {
+    return grower_.supports_lookahead();
+  }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -45,7 +47,7 @@ absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
     absl::Span<const SequenceView> batch) {
   const auto room_for = [this](const SequenceView& view) {
     return model_.max_positions() - std::ssize(view.tokens) -
-           std::ssize(view.guess);
+           std::ssize(view.lookahead);
   };
   std::vector<SequenceView> views(batch.begin(), batch.end());
   for (SequenceView& view : views) {
@@ -69,9 +71,11 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
   return *held;
 }
 
-// A row for every committed token, the root's too: it is settled.
+// A row for every committed token, the root included.
 absl::Status LmDrafter::CatchUp(const SequenceView& view,
                                 GrownSequence& sequence) {
+  // Reserve before computing: without room the work would be lost.
+  RETURN_IF_ERROR(sequence.cache.Reserve(std::ssize(view.tokens)));
   for (;;) {
     const auto rest = view.tokens.subspan(sequence.cache.length());
     if (rest.empty()) return absl::OkStatus();
@@ -98,12 +102,12 @@ absl::Status CheckSpelling(const std::string& folder,
 }
 
 absl::StatusOr<LmModel::Parts> LoadChecked(const std::string& folder,
-                                           int64_t layers, HeadMachine machine,
+                                           int64_t layers, HeadRuntime runtime,
                                            const DrafterOptions& options) {
   if (folder != options.target_folder) {
     RETURN_IF_ERROR(CheckSpelling(folder, options));
   }
-  return LoadLm(folder, layers, std::move(machine));
+  return LoadLm(folder, layers, std::move(runtime));
 }
 
 }  // namespace
@@ -115,8 +119,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   const int64_t layers = reader.Integer("layers", {0, 1, 1 << 10});
   const int64_t kv_tokens = reader.Integer("kv_tokens", {32768, 1, 1 << 24});
   const TreeGrower::Options grower =
-      ReadGrowerOptions(reader, /*drafts_ahead=*/true);
-  HeadMachine machine = ReadHeadMachine(reader);
+      ReadGrowerOptions(reader, /*supports_lookahead=*/true);
+  HeadRuntime runtime = ReadHeadRuntime(reader);
   if (own_folder.empty() && layers == 0) {
     reader.Fail("layers", "is required to draft with the target's own layers");
   }
@@ -124,7 +128,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   const std::string& folder =
       own_folder.empty() ? options.target_folder : own_folder;
   absl::StatusOr<LmModel::Parts> model =
-      LoadChecked(folder, layers, std::move(machine), options);
+      LoadChecked(folder, layers, std::move(runtime), options);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("drafter lm: option ",

@@ -4,9 +4,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/native_pass.h"
-#include "common/model/native_weights.h"
-#include "common/model/safetensors.h"
+#include "common/model/files/safetensors.h"
+#include "common/model/native/native_pass.h"
+#include "common/model/native/native_weights.h"
 #include "common/spec/features.h"
 #include "drafter/heads/draft_vocabulary.h"
 
@@ -19,9 +19,9 @@ LmModel::LmModel(Parts parts)
                   parts.weights->head),
       decoder_({.config = config_,
                 .weights = std::move(parts.weights),
-                .kernels = parts.machine.kernels,
-                .operand = parts.machine.layers().operand,
-                .pool = std::move(parts.machine.pool)}),
+                .kernels = parts.runtime.kernels,
+                .operand = parts.runtime.layers().operand,
+                .pool = std::move(parts.runtime.pool)}),
       pages_(KvPageShape::Of(config_), decoder_.kernels(),
              parts.kv_pool_tokens) {}
 
@@ -50,7 +50,7 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::Rank(
 }
 
 absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
-                                      HeadMachine machine) {
+                                      HeadRuntime runtime) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(folder));
   if (config.head_dim % nn::kHeadDimUnit != 0) {
     return absl::UnimplementedError(
@@ -65,10 +65,10 @@ absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
   ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
   ASSIGN_OR_RETURN(
       std::unique_ptr<const NativeWeights> weights,
-      LoadNativeWeights(config, files, machine.dtype, *machine.pool));
+      LoadNativeWeights(config, files, runtime.dtype, *runtime.pool));
   return LmModel::Parts{.config = std::move(config),
                         .weights = std::move(weights),
-                        .machine = std::move(machine)};
+                        .runtime = std::move(runtime)};
 }
 
 }  // namespace espalier::drafter

@@ -8,29 +8,29 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/model_config.h"
-#include "common/model/native_decoder.h"
-#include "common/model/paged_kv_cache.h"
+#include "common/model/files/model_config.h"
+#include "common/model/native/native_decoder.h"
+#include "common/model/native/paged_kv_cache.h"
 #include "drafter/heads/candidate_head.h"
-#include "drafter/heads/head_machine.h"
+#include "drafter/heads/head_runtime.h"
 #include "drafter/heads/row_model.h"
 
 namespace espalier::drafter {
 
 // A whole language model, or its first layers under its own final norm and
-// output rows ("early exit"), as a model to draft with. Row p of a sequence is
-// its token p. One thread.
+// output rows ("early exit"), used as a drafter. Row p of a sequence is its
+// token p. One thread.
 class LmModel final : public RowModel {
  public:
   struct Parts {
     ModelConfig config;  // with as many layers as there are weights for
     std::unique_ptr<const NativeWeights> weights;
-    HeadMachine machine;
+    HeadRuntime runtime;
     int64_t kv_pool_tokens = 0;
   };
   explicit LmModel(Parts parts);
 
-  // What a sequence and its tree may have of positions.
+  // Most positions of a sequence with its tree.
   int64_t max_positions() const { return config_.max_positions; }
   KvPageStore& pages() { return pages_; }  // for PagedKvCache
 
@@ -52,7 +52,7 @@ class LmModel final : public RowModel {
 // Loads the first `layers` layers of a Hugging Face folder, 0: all.
 // INVALID_ARGUMENT: it has fewer. Errors name the file.
 absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
-                                      HeadMachine machine);
+                                      HeadRuntime runtime);
 
 }  // namespace espalier::drafter
 

@@ -84,7 +84,7 @@ class AnswerAuthor:
 
 
 class SelfAuthor(AnswerAuthor):
-    """Invents the question behind a stem, then the answer."""
+    """Invents the question after a stem, then the answer."""
 
     def __init__(self, number: int, seed: int, domain: str, stem: list[int],
                  temperature: float, chat: ChatFormat, limits: Limits):

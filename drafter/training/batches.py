@@ -15,7 +15,7 @@ _BUCKET = 256
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts padded to one length S; rows behind a text's length are zero."""
+    """Texts padded to one length S; rows after a text's length are zero."""
     ids: Tensor         # [B, S] int64
     best: Tensor        # [B, S] int64: the target's choice after each token
     states: Tensor      # [B, S, taps + 1, H] bfloat16

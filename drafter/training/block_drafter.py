@@ -1,6 +1,6 @@
 """DFlash: a block of tokens in one parallel pass.
 
-A block is the last known token (the anchor) and mask tokens behind it; row d of
+A block is the last known token (the anchor) and mask tokens after it; row d of
 it predicts the token at anchor + d. Every layer attends to keys and values that
 it makes itself from the target's states before the anchor, and to the whole
 block. Parameters carry the published names, so that `state_dict` is the file.

@@ -27,7 +27,7 @@ class Situation:
     roots: Tensor
 
     def token_at(self, depth: int) -> Tensor:
-        """The text's token `depth` behind each root, -1 behind its end."""
+        """The text's token `depth` after each root, -1 after its end."""
         at = self.roots + depth
         inside = at < len(self.ids)
         return torch.where(inside, self.ids[at.clamp(max=len(self.ids) - 1)], -1)
@@ -201,7 +201,7 @@ def best_prefixes(scores: list[list[float]], nodes: int
 
 def count_rounds(accepted: list[int]) -> tuple[int, int]:
     """Committed tokens and verifications, if accepted[i] nodes of the tree at
-    the i-th root are right: the next root is one behind them."""
+    the i-th root are right: the next root comes one position after them."""
     at = rounds = 0
     while at < len(accepted):
         at, rounds = at + accepted[at] + 1, rounds + 1

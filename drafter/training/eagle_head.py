@@ -2,7 +2,7 @@
 
 Row i pairs the token at i + 1 with the feature of position i and predicts the
 token at i + 2. The feature is made from the target's states where the target has
-run, and is the head's own output behind that. Parameters carry the names of the
+run, and is the head's own output after that. Parameters carry the names of the
 published checkpoints, so that `state_dict` is the file.
 
     eagle3    fc on three taps; attention on (embedding | feature), both normed

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The target writes the text that its drafters learn from.
 
-The chat template is opened up to the user's turn, behind a short stem; the
+The prompt is the chat template up to the user's turn and a short stem; the
 target invents the question, then answers it: a third of the answers greedily, a
-third at temperature 0.8, a third at 1. What the drafters will see of the target
-(its residual stream at a few layers, its final state) is stored on the way.
+third at temperature 0.8, a third at 1. The hidden states that drafters read
+(the residual stream at a few layers, the final state) are stored as well.
 
     generate.py MODEL_FOLDER CORPUS_FOLDER --texts 4000
 
-Run again with the same settings it goes on where it was stopped. A text is a
+Run again with the same settings, it continues where it was stopped. A text is a
 function of (seed, number) up to the rounding of the products that its
 neighbours share. Several processes with --worker 0/2, --worker 1/2 share the work.
 """

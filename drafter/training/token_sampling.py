@@ -42,6 +42,6 @@ def _inverse_cdf(weights: Tensor, uniform: Tensor) -> Tensor:
     inside = blocks[torch.arange(rows, device=weights.device), block[:, 0]]
     steps = inside.double().cumsum(-1)
     token = torch.searchsorted(steps, point[:, None] - before, right=True)
-    # Rounding may point behind the last token that has weight.
+    # Rounding may point past the last token that has weight.
     last = _BLOCK - 1 - (inside.flip(-1) > 0).float().argmax(-1)
     return block[:, 0] * _BLOCK + torch.minimum(token[:, 0], last)

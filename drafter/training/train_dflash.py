@@ -2,9 +2,9 @@
 """Trains a DFlash block drafter on a corpus of generate.py.
 
 Random positions of every text are anchors: from the target's states before it
-and from the anchor's token the drafter predicts the whole block behind it in one
+and from the anchor's token the drafter predicts the whole block after it in one
 pass. It learns the target's distribution at each position of the block; earlier
-positions weigh more, as nothing behind a wrong token is ever used.
+positions weigh more, as nothing after a wrong token is ever used.
 
     train_dflash.py MODEL_FOLDER CORPUS_FOLDER OUT_FOLDER
 
@@ -92,7 +92,7 @@ class BlockObjective:
 
     def _positions(self, batch: Batch, first: Tensor, seed: int
                    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Per position behind the anchors: loss, best draft ids, and the flat
+        """Per position after the anchors: loss, best draft ids, and the flat
         positions whose next tokens those are."""
         target, rows_out = self._bench.target, self._bench.output_rows
         anchors = random_anchors(batch.lengths, first, self._args.anchors, seed)

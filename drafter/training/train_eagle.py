@@ -53,7 +53,7 @@ def shape_of(mode: str, config: TargetConfig, intermediate: int | None
 
 def predicted_rows(batch: Batch, step: int, first: Tensor
                    ) -> tuple[Tensor, Tensor]:
-    """Flat indices of the rows that predict a token at or behind `first` [B]
+    """Flat indices of the rows that predict a token at or after `first` [B]
     at this step, and of the positions whose next token that is."""
     length = batch.ids.shape[1]
     row = torch.arange(length, device=batch.ids.device)[None]

@@ -9,8 +9,8 @@ import pathlib
 import re
 import sys
 
-# Folder -> project folders its files may include, besides itself.
-# A file belongs to the longest matching row.
+# Folder, or file without its ending -> project folders and files that it may
+# include, besides itself. A file belongs to the longest matching row.
 ARROWS = {
     "common/base": [],
     "common/spec": ["common/base"],
@@ -18,19 +18,59 @@ ARROWS = {
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/spec"],
     "common/nn": ["common/base"],
+    "common/cuda": ["common/base"],
+    "common/model/cuda": ["common/base", "common/cuda", "common/model",
+                          "common/model/files", "common/model/logits",
+                          "common/model/native", "common/spec"],
+    # The interface of a model, and LoadModel, which knows every kind.
     "common/model": ["common/base", "common/nn", "common/spec",
-                     "common/tokenizer"],
+                     "common/tokenizer", "common/model/aten",
+                     "common/model/files", "common/model/logits",
+                     "common/model/native"],
+    "common/model/files": ["common/base", "common/spec", "common/tokenizer"],
+    "common/model/logits": ["common/base", "common/nn", "common/spec",
+                            "common/model"],
+    "common/model/native": ["common/base", "common/nn", "common/spec",
+                            "common/model", "common/model/files",
+                            "common/model/logits"],
+    "common/model/aten": ["common/base", "common/nn", "common/spec", "common/model",
+                          "common/model/files", "common/model/logits",
+                          "common/model/native"],
     "common/rpc": ["common/base", "common/spec", "common/obs",
                    "common/config"],
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/tokenizer", "common/model",
                 "common/nn"],
+    # What a rule is, and where its chance comes from: below all rules.
+    "verifier/verification_rule": ["common/base", "common/spec"],
+    "verifier/token_samplers": ["common/base", "common/spec",
+                          "verifier/verification_rule"],
+    "verifier/flow": ["common/base", "common/spec", "common/model",
+                      "verifier/verification_rule", "verifier/token_samplers"],
+    "verifier/lab": ["common/base", "common/spec", "verifier",
+                     "verifier/verification_rule", "verifier/token_samplers",
+                     "verifier/flow"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
-                 "common/config", "common/tokenizer", "common/model"],
+                 "common/config", "common/tokenizer", "common/model",
+                 "verifier/verification_rule", "verifier/token_samplers",
+                 "verifier/flow"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
-                    "common/config", "common/tokenizer", "common/model"],
+                    "common/config", "common/tokenizer", "common/model",
+                    "coordinator/api", "coordinator/control",
+                    "coordinator/merge", "coordinator/peers",
+                    "coordinator/session"],
+    "coordinator/merge": ["common/base", "common/spec"],
+    "coordinator/control": ["common/base", "common/spec", "coordinator/merge"],
+    "coordinator/session": ["common/base", "common/spec", "common/obs",
+                            "coordinator/merge"],
+    "coordinator/peers": ["common/base", "common/spec", "common/obs",
+                          "coordinator", "coordinator/control",
+                          "coordinator/merge", "coordinator/session"],
+    "coordinator/api": ["common/base", "common/spec", "common/obs",
+                        "common/rpc", "common/config", "common/tokenizer",
+                        "common/model", "coordinator", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
     "coordinator/cli": ["common/base", "common/spec", "common/obs",
@@ -38,20 +78,23 @@ ARROWS = {
                         "common/model", "coordinator", "drafter"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
-                          "verifier"],
+                          "verifier", "verifier/flow", "verifier/lab"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.
 OUTSIDE = {
     r"(ATen|torch|c10)/": [r"common/model/"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
-        r"common/rpc/", r"[a-z]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
+        r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
+    # Kernels are compiled by nvcc too, and alone.
+    r"cuda_runtime\.h": [r"common/cuda/launch/launcher\.h$",
+                         r"common/cuda/cuda_device\.cc$"],
     # ThreadSanitizer cannot see it: common/base/mutex.h.
     r"absl/synchronization/": [],
 }
@@ -60,17 +103,24 @@ INCLUDE = re.compile(r'^\s*#include\s+[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
 def row_of(path):
-    rows = [row for row in ARROWS if path.startswith(row + "/")]
+    rows = [row for row in ARROWS
+            if path.startswith(row + "/") or path.rsplit(".", 1)[0] == row]
     return max(rows, key=len) if rows else None
+
+
+# Rows that may be reached by naming the folder above them.
+WHOLE = {"common", "common/model", "coordinator"}
 
 
 def allowed(row, included):
     target = row_of(included)
     if target is None or target == row:
         return True
-    return any(included.startswith(folder + "/") and
-               (target == folder or folder == "common")
-               for folder in ARROWS[row])
+    if target in ARROWS[row]:
+        return True
+    # A part that a folder is made of reaches its other parts by name only.
+    return any(target.startswith(folder + "/") and row not in ARROWS.get(folder, [])
+               for folder in WHOLE.intersection(ARROWS[row]))
 
 
 def violations(root):

@@ -1,5 +1,5 @@
 // What a tree costs to build from 15 positions, by its nodes and by how sharp
-// the drafter's laws are.
+// the drafter's distributions are.
 
 #include <benchmark/benchmark.h>
 

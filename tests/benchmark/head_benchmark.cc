@@ -3,7 +3,7 @@
 // logits go to memory and are read again, for every row. "fused": each chunk of
 // logits is reduced where it was computed. With few hidden units the product is
 // nearly free, and what is left is the difference. "bytes": of the logits, or
-// of what a rule that reads laws is given instead.
+// of what a rule that reads distributions is given instead.
 
 #include <benchmark/benchmark.h>
 
@@ -15,10 +15,10 @@
 #include <string>
 #include <vector>
 
-#include "common/model/dense_rows.h"
-#include "common/model/drawn_rows.h"
-#include "common/model/gathered_rows.h"
-#include "common/model/ranked_rows.h"
+#include "common/model/logits/dense_rows.h"
+#include "common/model/logits/gathered_rows.h"
+#include "common/model/logits/ranked_rows.h"
+#include "common/model/logits/sampled_rows.h"
 #include "common/nn/cpu_backend.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/packed_matrix.h"
@@ -125,10 +125,11 @@ void WrittenDraw(benchmark::State& state, Head& head,
 void FusedDraw(benchmark::State& state, Head& head, const DrawRequest& request,
                int64_t visited) {
   for (auto _ : state) {
-    DrawnRows drawn(request, head.positions(), head.kernels(), head.threads());
-    head.Run(drawn);
+    SampledRows sampled(request, head.positions(), head.kernels(),
+                        head.threads());
+    head.Run(sampled);
     for (int64_t row = 0; row < visited; ++row) {
-      benchmark::DoNotOptimize(drawn.Draw(row));
+      benchmark::DoNotOptimize(sampled.Draw(row));
     }
   }
 }
@@ -173,7 +174,7 @@ void WrittenGather(benchmark::State& state, Head& head, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
       benchmark::DoNotOptimize(GatherFrom(logits.Row(row), request, row));
     }
-    benchmark::DoNotOptimize(DrawOutsideFrom(logits.Row(0), request, 0));
+    benchmark::DoNotOptimize(SampleOutsideFrom(logits.Row(0), request, 0));
   }
   state.counters["bytes"] = static_cast<double>(rows * kVocab * sizeof(float));
 }
@@ -186,12 +187,12 @@ void FusedGather(benchmark::State& state, Head& head, int64_t rows) {
     for (int64_t row = 0; row < rows; ++row) {
       benchmark::DoNotOptimize(gathered.Gather(row));
     }
-    benchmark::DoNotOptimize(gathered.DrawOutside(0));
+    benchmark::DoNotOptimize(gathered.SampleOutside(0));
   }
   const auto support = static_cast<int64_t>(request.supports->tokens.size());
   state.counters["bytes"] = static_cast<double>(
       support * sizeof(float) + rows * sizeof(GatheredRow::outside) +
-      sizeof(DrawnToken));
+      sizeof(SampledToken));
 }
 
 void RegisterFor(const nn::Kernels& kernels, const Head::Shape& shape) {
@@ -211,7 +212,7 @@ void RegisterFor(const nn::Kernels& kernels, const Head::Shape& shape) {
   };
   add("Product", Product);
   add("Write", Write);
-  // A walk visits few of a tree's nodes, and only these were drawn at.
+  // A walk visits few nodes of a tree, and samples only at these.
   const int64_t visited = std::min<int64_t>(shape.rows, 4);
   for (const auto& [name, temperature] :
        {std::pair("Greedy", 0.0f), std::pair("Draw", 1.0f)}) {

@@ -93,12 +93,13 @@ void RunLinear(benchmark::State& state, const Kernels& kernels,
            2.0 * static_cast<double>(rows * shape.inputs * shape.outputs));
 }
 
-// One layer's K/V head: `rows` leaves behind a prefix, 3 queries a row.
-void RunAttend(benchmark::State& state, const Kernels& kernels) {
+// One layer's K/V head: `rows` leaves after a prefix, 3 queries a row.
+void RunAttend(benchmark::State& state, const Kernels& kernels, KvType type) {
   constexpr int64_t kHeadDim = 64, kPrefix = 512, kGroup = 3;
   const int64_t rows = state.range(0), queries = rows * kGroup;
   const int64_t pages = (kPrefix + rows + kPageTokens - 1) / kPageTokens;
-  const int64_t page_floats = 2 * kPageTokens * kHeadDim;
+  const int64_t panel_floats = KvPanelFloats(type, kHeadDim);
+  const int64_t page_floats = 2 * panel_floats;
   std::vector<float> cache(pages * page_floats);
   std::vector<const float*> page_list;
   const std::vector<float> entry = Random(kHeadDim);
@@ -106,8 +107,9 @@ void RunAttend(benchmark::State& state, const Kernels& kernels) {
     float* const page = &cache[i * page_floats];
     page_list.push_back(page);
     for (int64_t slot = 0; slot < kPageTokens; ++slot) {
-      kernels.write_kv({.keys = page,
-                        .values = page + kPageTokens * kHeadDim,
+      kernels.write_kv({.type = type,
+                        .keys = page,
+                        .values = page + panel_floats,
                         .head_dim = kHeadDim},
                        slot, entry.data(), entry.data());
     }
@@ -122,14 +124,15 @@ void RunAttend(benchmark::State& state, const Kernels& kernels) {
                     .num_ancestors = 1,
                     .out = &out[i * kHeadDim]});
   }
-  AttendArgs args = {.queries = q.data(),
+  AttendArgs args = {.type = type,
+                     .queries = q.data(),
                      .query = list.data(),
                      .num_queries = queries,
                      .head_dim = kHeadDim,
                      .prefix = kPrefix,
                      .rows = rows,
                      .pages = page_list.data(),
-                     .value_offset = kPageTokens * kHeadDim};
+                     .value_offset = panel_floats};
   std::vector<float> scratch(AttendScratch(args));
   args.scratch = scratch.data();
   for (auto _ : state) {
@@ -230,15 +233,22 @@ void RegisterAll() {
         linear("bf16 fast", up, WeightType::kBf16, fast)->Arg(rows);
       }
     }
+    for (int64_t rows : {1, 8, 16, 64}) {
+      linear("int8", up, WeightType::kBlocks, OperandType::kBlocks)->Arg(rows);
+    }
     linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
         ->Arg(1)
         ->Arg(16);
-    benchmark::RegisterBenchmark(
-        ("Attend/" + name).c_str(),
-        [kernels](benchmark::State& state) { RunAttend(state, *kernels); })
-        ->Arg(1)
-        ->Arg(16)
-        ->Arg(64);
+    for (KvType type : {KvType::kFloat32, KvType::kBf16}) {
+      const std::string what =
+          type == KvType::kBf16 ? "Attend bf16/" : "Attend/";
+      benchmark::RegisterBenchmark(
+          (what + name).c_str(),
+          [=](benchmark::State& state) { RunAttend(state, *kernels, type); })
+          ->Arg(1)
+          ->Arg(16)
+          ->Arg(64);
+    }
     benchmark::RegisterBenchmark(
         ("Normalize/" + name).c_str(),
         [kernels](benchmark::State& state) { RunNormalize(state, *kernels); })

@@ -63,16 +63,16 @@ BENCHMARK(Socket)->UseRealTime();
 class BusyEngine final : public VerifyEndpoint {
  public:
   void Verify(VerifyRequest request, absl::Time /*deadline*/,
-              Done<Verdict> done) override {
+              Done<VerifyResult> done) override {
     executor_.Post(
         [request = std::move(request), done = std::move(done)]() mutable {
           const auto busy = absl::Microseconds(request.update.sampling.seed);
           const absl::Time end = absl::Now() + busy;
           while (absl::Now() < end) {
           }
-          Verdict verdict{
+          VerifyResult verify_result{
               .round = request.update.round, .tokens = {5}, .rule = "walk"};
-          std::move(done)(std::move(verdict));
+          std::move(done)(std::move(verify_result));
         });
   }
   void EndSequence(SequenceId /*sequence*/) override {}
@@ -122,7 +122,7 @@ void Verify(benchmark::State& state) {
     Notification done;
     const absl::Time begin = absl::Now();
     coordinator.Post([&] {
-      endpoint.Verify(request, Generous(), [&](absl::StatusOr<Verdict> v) {
+      endpoint.Verify(request, Generous(), [&](absl::StatusOr<VerifyResult> v) {
         ESPALIER_CHECK(v.ok());
         coordinator.Post([&] { done.Notify(); });
       });

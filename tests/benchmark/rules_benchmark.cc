@@ -1,16 +1,17 @@
-// What rules cost on one core: 62 drafted nodes, laws of 20 tokens,
-// probabilities gathered. Building the tree from its slots is part of it.
+// The cost of rules on one core: 62 drafted nodes, distributions of 20 tokens,
+// probabilities gathered. Building the FlowTree from the tree's samples is
+// included.
 
 #include <benchmark/benchmark.h>
 
 #include <random>
 #include <string>
 
-#include "verifier/choosers.h"
 #include "verifier/flow/flow_tree.h"
+#include "verifier/flow/tree_verifiers.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/toy.h"
-#include "verifier/verification_rules.h"
+#include "verifier/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {
@@ -18,9 +19,9 @@ namespace {
 TokenTree Drafted(const ToyModels& models, const DraftScheme& scheme) {
   std::mt19937_64 random(1);
   return DraftTree(scheme, {{&models.drafter()}},
-                   [&random](absl::Span<const double> law) {
+                   [&random](absl::Span<const double> distribution) {
                      return std::discrete_distribution<int64_t>(
-                         law.begin(), law.end())(random);
+                         distribution.begin(), distribution.end())(random);
                    });
 }
 
@@ -32,30 +33,30 @@ void Decide(benchmark::State& state, const std::string& rule,
   const ToyModels models({.vocab = 20}, /*seed=*/1);
   const TokenTree tree = Drafted(models, scheme);
   const Tokens committed;
-  ModelLaws laws(models.target(), committed, tree);
-  GumbelChooser chooser(1);
+  ModelDistributions distributions(models.target(), committed, tree);
+  GumbelSampler sampler(1);
   FlowTree flow_tree;
-  StopLaw law;
+  StopDistribution distribution;
   flow_tree.Build(tree);
-  benchmark::DoNotOptimize(flow_tree.GatherTarget(laws));
+  benchmark::DoNotOptimize(flow_tree.GatherTarget(distributions));
   for (auto _ : state) {
     flow_tree.Build(tree);
-    verifier->Verify(flow_tree, /*round=*/1, chooser, law);
-    benchmark::DoNotOptimize(law.stop.data());
+    verifier->Verify(flow_tree, /*round=*/1, sampler, distribution);
+    benchmark::DoNotOptimize(distribution.stop.data());
   }
   state.counters["nodes"] = static_cast<double>(tree.num_nodes() - 1);
 }
 
-// One draw out of a dense law of the default model's size, as for the bonus
-// token, and its sum, as for every node that has children.
+// One draw out of a dense distribution of the default model's size, as for the
+// bonus token, and its sum, as for every node that has children.
 void Choose(benchmark::State& state) {
   std::vector<double> weights(49152);
   std::mt19937_64 random(1);
   for (double& weight : weights)
     weight = std::exp(std::normal_distribution<>(0, 3)(random));
-  GumbelChooser chooser(1);
+  GumbelSampler sampler(1);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(chooser.Choose(1, weights));
+    benchmark::DoNotOptimize(sampler.SampleIndex(1, weights));
   }
 }
 BENCHMARK(Choose);

@@ -55,7 +55,7 @@ TEST_F(AppTest, UnknownCommandIsExit2AndListsTheKnown) {
   EXPECT_EQ(Run({"bnech"}), 2);
   EXPECT_EQ(err_.str(),
             "espalier: unknown command \"bnech\"; known: bench, bench "
-            "forward, input, broken, help\n");
+            "forward, input, broken, help, version\n");
 }
 
 TEST_F(AppTest, NoCommandIsExit2AndExplains) {
@@ -88,6 +88,9 @@ TEST_F(AppTest, HelpListsCommandsAndExplainsOne) {
 
 TEST_F(AppTest, VersionIsPrinted) {
   EXPECT_EQ(Run({"--version"}), 0);
+  EXPECT_THAT(out_.str(), ::testing::MatchesRegex("espalier [0-9.]+\n"));
+  out_.str("");
+  EXPECT_EQ(Run({"version"}), 0);
   EXPECT_THAT(out_.str(), ::testing::MatchesRegex("espalier [0-9.]+\n"));
 }
 

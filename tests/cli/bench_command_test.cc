@@ -16,8 +16,8 @@ using ::testing::UnorderedElementsAre;
 using Json = nlohmann::json;
 using testing::FakeAnswer;
 
-// 9 tokens, 1 in the first message, so 8 in the decoding time behind it:
-// plain 1 token a pass in 80 ms, others 3 a pass in `spec_ms`.
+// 9 tokens, 1 in the first message, so 8 in the decoding time after it: plain 1
+// token per pass in 80 ms, others 3 per pass in `spec_ms`.
 FakeAnswer Scripted(bool speculation, double spec_ms,
                     const std::vector<uint32_t>& ids) {
   FakeAnswer answer;
@@ -117,7 +117,7 @@ TEST_F(BenchCommand, RowsHoldEveryFieldOfTheContract) {
   const std::vector<Json> rows =
       Rows({"--prompts", prompts_, "--modes", "plain,union", "--nodes", "4"});
   ASSERT_EQ(rows.size(), 2u);
-  // Of a prompt: 3 rounds; 8 tokens in 20 ms; other = 35 - 5 - 40.5 ms, below
+  // Per prompt: 3 rounds; 8 tokens in 20 ms; other = 35 - 5 - 40.5 ms, below
   // zero because the script lets the stages overlap.
   EXPECT_EQ(rows[1], Json::parse(R"({
     "suite": "mine", "mode": "union", "temperature": 0.0, "nodes": 4,
@@ -210,16 +210,18 @@ TEST_F(BenchCommand, FindsSuitesByNameInTheFolder) {
   EXPECT_EQ(rows[1]["suite"], "code");
 }
 
-TEST_F(BenchCommand, TableHasOneLineForEachRow) {
+TEST_F(BenchCommand, TableHasTwoLinesOf80ColumnsForEachRow) {
   const CliResult result = Run({"bench", "--prompts", prompts_});
   EXPECT_EQ(result.code, 0);
   const std::vector<std::string> lines =
       absl::StrSplit(result.out, '\n', absl::SkipEmpty());
-  ASSERT_EQ(lines.size(), 3u);
+  ASSERT_EQ(lines.size(), 5u);
   EXPECT_EQ(lines[0].size(), lines[1].size());
-  EXPECT_THAT(lines[2], HasSubstr("budgeted"));
-  EXPECT_THAT(lines[2], HasSubstr("400.00"));
-  EXPECT_THAT(lines[2], HasSubstr("2/2"));
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 80u) << line;
+  EXPECT_THAT(lines[3], HasSubstr("budgeted"));
+  EXPECT_THAT(lines[3], HasSubstr("400.00"));
+  EXPECT_THAT(lines[3], HasSubstr("2/2"));
+  EXPECT_THAT(lines[4], HasSubstr("verify "));
 }
 
 TEST_F(BenchCommand, FailureNamesPromptAndMode) {

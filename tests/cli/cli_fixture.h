@@ -25,11 +25,11 @@ class CliFixture : public ::testing::Test {
   CliFixture();
   ~CliFixture() override;
 
-  // As typed behind "espalier"; `in` is standard input.
+  // `args` as typed after "espalier"; `in` is standard input.
   CliResult Run(const std::vector<std::string>& args,
                 const std::string& in = "");
 
-  // A file in the test's folder; gives its path.
+  // Writes a file in the test's folder; returns its path.
   std::string Write(const std::string& name, const std::string& content);
 
   std::filesystem::path folder_;

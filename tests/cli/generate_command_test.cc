@@ -21,7 +21,7 @@ v1::GenerateResponse Message(std::initializer_list<uint32_t> ids,
   return message;
 }
 
-// "Hello, world" in 5 tokens: 2 in the first message, 3 in the 30 ms behind it.
+// "Hello, world" in 5 tokens: 2 in the first message, 3 in the 30 ms after it.
 FakeAnswer HelloWorld() {
   FakeAnswer answer;
   answer.messages = {Message({7, 8}, "Hello,"), Message({9, 10, 2}, " world")};
@@ -104,7 +104,24 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
       "queue_ms": 1.0, "time_to_first_token_ms": 20.0, "total_ms": 50.0,
       "draft_ms": 4.0, "merge_ms": 0.5, "verify_ms": 40.0, "wire_ms": 2.0,
       "tokens_per_s": 100.0},
-    "seed": 18446744073709551615})"));
+    "seed": 18446744073709551615,
+    "request_id": "",
+    "warnings": []})"));
+}
+
+TEST_F(GenerateCommand, ShowsWhatWasNotDoneAsAskedFor) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    answer.messages[1].mutable_summary()->add_warnings("less\x1b[2J");
+    return answer;
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.err.rfind("warning: less\\x1b[2J\ntau 2.50", 0), 0u)
+      << result.err;
+  EXPECT_EQ(Json::parse(
+                Run({"generate", "--prompt", "Say", "--json"}).out)["warnings"],
+            Json::parse(R"(["less\\x1b[2J"])"));
 }
 
 TEST_F(GenerateCommand, SpeedOfAnAnswerInOneMessageIsNull) {
@@ -269,7 +286,8 @@ TEST_F(GenerateCommand, NobodyThereNamesTheAddress) {
       Run({"generate", "--prompt", "Say", "--address", address});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("UNAVAILABLE"));
-  EXPECT_THAT(result.err, HasSubstr("(at " + address + ")"));
+  EXPECT_THAT(result.err, HasSubstr("nobody answers at " + address));
+  EXPECT_THAT(result.err, HasSubstr("`espalier serve`"));
 }
 
 TEST_F(GenerateCommand, KeepsTheTextThatCameBeforeAFailure) {

@@ -20,6 +20,18 @@ TEST(InterruptWatcher, SignalRequestsAStop) {
   EXPECT_TRUE(token.stop_requested());
 }
 
+TEST(InterruptWatcher, RenewedItTakesAnotherSignal) {
+  InterruptWatcher watcher;
+  for (int i = 0; i < 3; ++i) {
+    const std::stop_token token = watcher.Renew();
+    EXPECT_FALSE(token.stop_requested());
+    Notification stopped;
+    std::stop_callback on_stop(token, [&] { stopped.Notify(); });
+    kill(getpid(), SIGINT);
+    stopped.Wait();
+  }
+}
+
 TEST(InterruptWatcher, EndsWithoutASignal) { InterruptWatcher watcher; }
 
 TEST(InterruptWatcherDeathTest, SecondSignalEndsTheProcess) {

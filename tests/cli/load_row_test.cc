@@ -1,7 +1,12 @@
 #include "coordinator/cli/load_row.h"
 
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/cli/load_table.h"
+#include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace espalier::cli {
@@ -39,6 +44,7 @@ TEST(LoadRow, GoodputCountsWhatMetTheTarget) {
   EXPECT_EQ(row.requests, 4);
   EXPECT_EQ(row.refused, 1);
   EXPECT_EQ(row.failed, 1);
+  EXPECT_EQ(row.good, 1);
   EXPECT_DOUBLE_EQ(row.goodput, 0.5);
   EXPECT_DOUBLE_EQ(row.tokens_per_s, 11);
   EXPECT_DOUBLE_EQ(row.tau, 2.2);
@@ -52,6 +58,30 @@ TEST(LoadRow, NothingAnsweredGivesZeros) {
   const LoadRow row = Summarize({}, absl::ZeroDuration(), {});
   EXPECT_EQ(row.tau, 0);
   EXPECT_EQ(row.goodput, 0);
+}
+
+// 80 columns, whatever the number of modes and the speed of the server.
+TEST(LoadTable, NoLineIsLongerThanATerminal) {
+  const Percentiles slow = {.p50 = 59999, .p95 = 99999, .p99 = 99999};
+  LoadRow row = {.mode = "union:lookup+chat+math+block@64",
+                 .requests = 100000,
+                 .first_token_ms = slow,
+                 .gap_ms = slow,
+                 .total_ms = slow};
+  const std::string table = LoadTable(std::vector<LoadRow>(5, row));
+  for (absl::string_view line : absl::StrSplit(table, '\n')) {
+    EXPECT_LE(line.size(), 80) << line;
+  }
+}
+
+TEST(LoadTable, HasAColumnForEachMode) {
+  const std::vector<LoadRow> rows = {
+      {.mode = "plain", .requests = 7, .tau = 1},
+      {.mode = "budgeted", .requests = 8, .tau = 2.25}};
+  const std::vector<std::string> lines = absl::StrSplit(LoadTable(rows), '\n');
+  EXPECT_THAT(lines[0], ::testing::ContainsRegex("plain +budgeted$"));
+  EXPECT_THAT(lines, ::testing::Contains(
+                         ::testing::ContainsRegex("^tau +1\\.00 +2\\.25$")));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-// One token a character, "ab" merged, and the special token "<e>".
+// One token per character, "ab" merged, and the special token "<e>".
 constexpr char kTokenizer[] = R"({
   "version": "1.0",
   "added_tokens": [{"id": 5, "content": "<e>", "single_word": false,

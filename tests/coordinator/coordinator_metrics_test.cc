@@ -1,4 +1,4 @@
-// What a scrape says after requests whose course is known.
+// Metrics of a scrape after requests with a known course.
 #include <map>
 #include <string>
 
@@ -60,7 +60,7 @@ TEST(CoordinatorMetricsTest, CountsWhatTheReportCounts) {
   EXPECT_EQ(Value(cluster, "espalier_drafter_requests_total",
                   {{"drafter", "d0"}, {"outcome", "used"}}),
             2);
-  EXPECT_EQ(Value(cluster, stem + "budget_nodes_total", by_rule), 30);
+  EXPECT_EQ(Value(cluster, stem + "max_nodes_total", by_rule), 30);
   EXPECT_DOUBLE_EQ(
       *Value(cluster, "espalier_drafter_wire_seconds", {{"drafter", "d0"}}),
       0.008);

@@ -21,7 +21,7 @@ TEST(CoordinatorTest, SpeculationGivesThePlainTextInFewerSteps) {
   EXPECT_TRUE(seen.status.ok()) << seen.status;
   EXPECT_EQ(seen.tokens, cluster.PlainText(request));
   EXPECT_EQ(seen.report.finish_reason, FinishReason::kLength);
-  // 8 + 1 tokens at each step, then what is left.
+  // 8 + 1 tokens at each step, then the remaining ones.
   const SpecStats& spec = seen.report.spec;
   EXPECT_EQ(spec.num_spec_steps, 3);
   EXPECT_EQ(spec.num_draft_tokens, 8 + 8 + 1);
@@ -56,7 +56,7 @@ TEST(CoordinatorTest, PeersGetEachTokenOnce) {
   const auto& verify = cluster.verifier.requests();
   ASSERT_EQ(verify.size(), 3u);
   EXPECT_EQ(verify[0].update.new_tokens.size(), 5u);
-  // The verifier commits its own verdict.
+  // The verifier commits its own result.
   EXPECT_EQ(verify[1].update.base_length, 5 + 9);
   EXPECT_TRUE(verify[1].update.new_tokens.empty());
   const auto& propose = cluster.drafters[0]->requests();
@@ -93,7 +93,7 @@ TEST(CoordinatorTest, EndOfSequenceStopsUnlessIgnored) {
 
 TEST(CoordinatorTest, TellsTheSharesOfDraftersApart) {
   ToyCluster cluster(3);
-  // d1 knows the first token only, d2 nothing.
+  // d1 predicts only the first token, d2 none.
   cluster.drafters[1]->Behave({.corrupt = [](Proposal& proposal) {
     TokenTree& tree = proposal.tree;
     tree.tokens.resize(2);
@@ -133,10 +133,11 @@ TEST(CoordinatorTest, AsksOnlyTheChosenDrafters) {
 TEST(CoordinatorTest, ReportsWhereTheTimeWent) {
   ToyCluster cluster(1);
   cluster.drafters[0]->Behave({.delay = absl::Milliseconds(4)});
-  cluster.verifier.Behave(
-      {.delay = absl::Milliseconds(10), .corrupt = [](Verdict& verdict) {
-         verdict.timings.forward = absl::Milliseconds(7);
-       }});
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10),
+                           .corrupt = [](VerifyResult& verify_result) {
+                             verify_result.timings.forward =
+                                 absl::Milliseconds(7);
+                           }});
   const Timing timing = cluster.Run(ToyCluster::Request(18)).report.timing;
   EXPECT_EQ(timing.draft_wait, absl::Milliseconds(2 * 4));
   EXPECT_EQ(timing.verify, absl::Milliseconds(2 * 7));
@@ -275,8 +276,8 @@ TEST(CoordinatorTest, ShutdownEndsEverythingBeforeItIsDone) {
 
 TEST(CoordinatorTest, RefusesOptionsThatCannotWork) {
   FakeDraftEndpoint endpoint(nullptr, nullptr);
-  const DrafterHandle twin = {.name = "twin", .endpoint = &endpoint};
-  const auto made = Coordinator::Create({.drafters = {twin, twin}});
+  const DrafterHandle duplicate = {.name = "duplicate", .endpoint = &endpoint};
+  const auto made = Coordinator::Create({.drafters = {duplicate, duplicate}});
   EXPECT_TRUE(absl::IsInvalidArgument(made.status()));
   EXPECT_THAT(std::string(made.status().message()), HasSubstr("named twice"));
 }

@@ -184,6 +184,19 @@ TEST(DrafterFaultsTest, AnswerInTimeClosesTheCircuit) {
   EXPECT_TRUE(cluster.coordinator->Drafters()[0].up);
 }
 
+// A drafter that always answers a little too late is waited for once.
+TEST(DrafterFaultsTest, LateAnswersDoNotCloseTheCircuit) {
+  ToyCluster cluster(1, {.drafter_timeouts_to_open = 1});
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
+  cluster.drafters[0]->Behave({.delay = kTimeout + absl::Milliseconds(5)});
+  const Seen seen = cluster.Run(ToyCluster::Request(30));
+  ASSERT_GE(cluster.drafters[0]->requests().size(), 3u);
+  EXPECT_EQ(seen.report.timing.draft_wait, kTimeout);
+  EXPECT_EQ(seen.report.spec.drafters[0].timeouts, 1);
+  EXPECT_TRUE(cluster.coordinator->Drafters()[0].circuit_open);
+  EXPECT_FALSE(cluster.coordinator->Drafters()[0].up);
+}
+
 TEST(DrafterFaultsTest, WhatHungDrafterToldBeforeIsUsedAtTheDeadline) {
   ToyCluster cluster(1);
   cluster.drafters[0]->Behave(
@@ -194,7 +207,7 @@ TEST(DrafterFaultsTest, WhatHungDrafterToldBeforeIsUsedAtTheDeadline) {
   ASSERT_FALSE(seen.steps.empty());
   EXPECT_EQ(seen.report.spec.num_accepted_draft_tokens, 3);
   EXPECT_EQ(seen.report.spec.num_spec_steps, 1 + 8);
-  // It owes its answer still.
+  // It still owes its answer.
   EXPECT_EQ(cluster.drafters[0]->requests().size(), 1u);
   EXPECT_EQ(seen.report.timing.draft_wait, kTimeout);
   EXPECT_EQ(seen.report.spec.drafters[0].timeouts, 0);
@@ -220,8 +233,8 @@ TEST(DrafterFaultsTest, RestOfALateTreeIsDroppedAndItsDrafterAskedAgain) {
   const GenerationRequest request = ToyCluster::Request(12);
   const Seen seen = cluster.Run(request);
   EXPECT_EQ(seen.tokens, cluster.PlainText(request));
-  // Every round waits for the deadline, and the answer comes while its tree's
-  // part is verified.
+  // Every round waits until the deadline; the complete answer comes while the
+  // partial tree is verified.
   EXPECT_EQ(seen.report.spec.num_spec_steps, 3);
   EXPECT_EQ(cluster.drafters[0]->requests().size(), 3u);
   EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
@@ -245,6 +258,18 @@ TEST(DrafterFaultsTest, PartInTimeKeepsTheCircuitClosed) {
                   .report.spec.num_accepted_draft_tokens,
               2);
   }
+  EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
+}
+
+TEST(DrafterFaultsTest, PartInTimeEndsARowOfTimeouts) {
+  ToyCluster cluster(1, {.drafter_timeouts_to_open = 2});
+  cluster.drafters[0]->Behave({.delay = kHeld});
+  cluster.Run(ToyCluster::Request());
+  cluster.drafters[0]->Behave(
+      {.delay = kHeld, .part = FakeDraftEndpoint::FirstNodes(2)});
+  cluster.Run(ToyCluster::Request());
+  cluster.drafters[0]->Behave({.delay = kHeld});
+  cluster.Run(ToyCluster::Request());
   EXPECT_FALSE(cluster.coordinator->Drafters()[0].circuit_open);
 }
 

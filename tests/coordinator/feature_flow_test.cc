@@ -1,5 +1,5 @@
-// Features on their way through the coordinator: what a drafter holds is held
-// against the target in FakeDraftEndpoint, in every request.
+// The path of features through the coordinator: FakeDraftEndpoint compares the
+// drafter's features with the target in every request.
 
 #include <random>
 
@@ -37,7 +37,7 @@ TEST(FeaturesTest, GoToThoseWhoWantThem) {
   }
 }
 
-// One that has been wrong is asked again in the middle of the next text.
+// A drafter that was wrong is asked again in the middle of the next text.
 TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   ToyCluster cluster(1);
   FakeDraftEndpoint& drafter = *cluster.drafters[0];
@@ -55,7 +55,7 @@ TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   cluster.Run(request);
   ASSERT_GT(drafter.requests().size(), asked_before);
   const ProposeRequest& first = drafter.requests()[asked_before];
-  // At least one round was without it.
+  // At least one round did not ask it.
   EXPECT_GT(first.update.committed_length(), std::ssize(request.prompt) + 1);
   EXPECT_EQ(first.features.first_position, 0);
   EXPECT_EQ(first.features.end_position(), first.update.committed_length() - 1);
@@ -69,10 +69,10 @@ TEST(FeaturesTest, AreNotAskedForWhenNobodyWantsThem) {
   }
 }
 
-// Confidence routing (arXiv 2603.27027) may choose any of them in any round.
+// Confidence routing (arXiv 2603.27027) may select any of them in any round.
 TEST(FeaturesTest, DrafterThatIsNeverChosenIsKeptAsOneThatAlwaysIs) {
   ToyCluster routed(2), alone(1);
-  // Both are right; the second is less sure, so the first is chosen.
+  // Both are right; the second is less sure, so the first is selected.
   routed.drafters[1]->Behave({.corrupt = [](Proposal& p) {
     for (size_t i = 1; i < p.tree.log_probs.size(); ++i) {
       p.tree.log_probs[i] -= 1;
@@ -154,7 +154,9 @@ TEST(FeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
       behaviour.lose_state = random() % 16 == 0;
       if (random() % 16 == 0) behaviour.lost_reply = absl::UnavailableError("");
       if (random() % 8 == 0) {
-        behaviour.corrupt = [](Verdict& verdict) { verdict.features = {}; };
+        behaviour.corrupt = [](VerifyResult& verify_result) {
+          verify_result.features = {};
+        };
       }
       return behaviour;
     });
@@ -167,8 +169,10 @@ TEST(FeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
 TEST(FeaturesTest, FeaturesThatDoNotFitCostNothingButThemselves) {
   ToyCluster cluster(1);
   cluster.drafters[0]->wanted = Taps({1});
-  cluster.verifier.Behave(FakeVerifyEndpoint::Behaviour{
-      .corrupt = [](Verdict& verdict) { ++verdict.features.width; }});
+  cluster.verifier.Behave(
+      FakeVerifyEndpoint::Behaviour{.corrupt = [](VerifyResult& verify_result) {
+        ++verify_result.features.width;
+      }});
   const auto request = ToyCluster::Request();
   EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
   EXPECT_TRUE(cluster.drafters[0]->last_features().empty());

@@ -23,8 +23,8 @@ struct Outcome {
   }
 };
 
-// Requests that are alike arrive one by one, `load` times as many as `kRunning`
-// at a time can be served, for as long as twenty of them take.
+// Equal requests arrive one by one, `load` times as many as can be served with
+// `kRunning` at a time, for the time that twenty of them take.
 Outcome Serve(int load, int64_t max_queued) {
   ToyCluster cluster(1, {.max_sessions = kRunning, .max_queued = max_queued});
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
@@ -60,7 +60,7 @@ Outcome Serve(int load, int64_t max_queued) {
 TEST(OverloadTest, WithoutAQueueTheAcceptedAreAsFastAsWhereThereIsRoom) {
   const Outcome room = Serve(1, 0), overload = Serve(10, 0);
   EXPECT_EQ(room.refused, 0);
-  // One of ten is taken, the first ones apart.
+  // One of ten is admitted, apart from the first ones.
   EXPECT_GT(overload.refused, 20 * kRunning * 8);
   EXPECT_GE(overload.latencies.size(), 20 * kRunning);
   for (absl::Duration latency : overload.latencies) {

@@ -1,6 +1,6 @@
-// Thousands of schedules of faults, cancels and deadlines. Whatever happens, a
-// client sees a beginning of the plain text, all of it if the request ends
-// well, hears of the end once, and no peer is left with a sequence.
+// Thousands of schedules of faults, cancels and deadlines. In each, a client
+// sees a prefix of the plain text, or all of it if the request succeeds, is
+// told the end once, and no peer keeps a sequence.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -142,7 +142,7 @@ void CheckClient(const ToyCluster& cluster, const Client& client) {
             static_cast<int64_t>(seen.steps.size()));
 }
 
-// Returns how many requests ended well.
+// Returns how many requests succeeded.
 int RunSchedule(uint64_t seed) {
   Dice dice(seed);
   const int num_drafters = static_cast<int>(dice.Below(4));
@@ -150,7 +150,7 @@ int RunSchedule(uint64_t seed) {
                      {.max_sessions = 1 + dice.Below(3), .max_queued = 10});
   for (auto& drafter : cluster.drafters) {
     drafter->Behave([&dice] { return RandomDrafter(dice); });
-    drafter->drafts_ahead = dice.OneIn(2);
+    drafter->supports_lookahead = dice.OneIn(2);
   }
   cluster.verifier.Behave([&dice] { return RandomVerifier(dice); });
 

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/merge_policies.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_endpoints.h"
@@ -21,7 +21,7 @@
 
 namespace espalier::coordinator {
 
-// What a client has seen.
+// The client's view of a request.
 struct Seen {
   std::vector<TokenId> tokens;
   std::vector<StepInfo> steps;
@@ -67,21 +67,22 @@ class ToyCluster {
             return target.PerfectChain(
                 text, std::min(budget.max_depth, budget.max_nodes));
           }));
-      options.drafters.push_back(
-          {.name = absl::StrCat("d", i),
-           .endpoint = drafters[i].get(),
-           .info =
-               [drafter = drafters[i].get()] {
-                 return DrafterInfo{.features = drafter->wanted,
-                                    .site = drafter->site,
-                                    .drafts_ahead = drafter->drafts_ahead};
-               },
-           .trusted = trusted});
+      options.drafters.push_back({.name = absl::StrCat("d", i),
+                                  .endpoint = drafters[i].get(),
+                                  .info =
+                                      [drafter = drafters[i].get()] {
+                                        return DrafterInfo{
+                                            .features = drafter->wanted,
+                                            .cpu_group = drafter->cpu_group,
+                                            .supports_lookahead =
+                                                drafter->supports_lookahead};
+                                      },
+                                  .trusted = trusted});
     }
     options.executor = &executor;
     options.verifier = &verifier;
     options.verifier_info = [this] { return info; };
-    options.policies = &policies_;
+    if (options.policies == nullptr) options.policies = &policies_;
     options.metrics = &metrics;
     options.model = "toy";
     options.epoch = 7;

@@ -1,5 +1,5 @@
-// The verifier may die, restart and forget; the text goes on without a token
-// lost or doubled, or ends with a clear error.
+// The verifier may die, restart and forget. The text goes on without lost or
+// duplicate tokens, or ends with a clear error.
 #include <functional>
 #include <string>
 #include <vector>
@@ -14,7 +14,7 @@ namespace {
 
 using Behaviour = FakeVerifyEndpoint::Behaviour;
 
-// Misbehaves in call number `at` only.
+// Misbehaves only in call number `at`.
 std::function<Behaviour()> Once(int at, Behaviour behaviour) {
   return [at, behaviour, call = 0]() mutable {
     return call++ == at ? behaviour : Behaviour{};
@@ -54,6 +54,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"StateLost", {.lose_state = true}},
         Fault{"Restarted",
               {.lose_state = true, .error = absl::UnavailableError("reset")}},
+        Fault{"NeverAnswers", {.delay = kHeld}},
         Fault{"Full", {.error = absl::ResourceExhaustedError("no blocks")}},
         Fault{"HalfForgotten", {.error = StaleBaseError(2, 5)}}),
     [](const auto& suite) { return std::string(suite.param.name); });
@@ -134,6 +135,21 @@ TEST(VerifierFaultsTest, NoRoomForTheSequenceIsForTheClient) {
   EXPECT_EQ(RetryAfter(seen.status), absl::Seconds(1));
 }
 
+TEST(VerifierFaultsTest, LessRoomThanThePlanCountsOnEndsTheTextByLength) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave(
+      Once(1, {.error = absl::OutOfRangeError("max_context is 10")}));
+  const Seen seen = cluster.Run(ToyCluster::Request(30));
+  EXPECT_TRUE(seen.status.ok()) << seen.status;
+  EXPECT_EQ(seen.report.finish_reason, FinishReason::kLength);
+  EXPECT_EQ(seen.tokens.size(), 9u);
+
+  cluster.verifier.Behave({.error = absl::OutOfRangeError("max_context is 3")});
+  const Seen refused = cluster.Run(ToyCluster::Request(30));
+  EXPECT_TRUE(absl::IsInvalidArgument(refused.status)) << refused.status;
+  EXPECT_FALSE(RetryAfter(refused.status));
+}
+
 TEST(VerifierFaultsTest, OtherErrorsEndTheRequest) {
   ToyCluster cluster(1);
   cluster.verifier.Behave({.error = absl::InvalidArgumentError("bad rule")});
@@ -145,10 +161,11 @@ TEST(VerifierFaultsTest, OtherErrorsEndTheRequest) {
   EXPECT_TRUE(absl::IsInternal(cluster.Run(ToyCluster::Request()).status));
 }
 
-TEST(VerifierFaultsTest, VerdictThatDoesNotFitIsNotBelieved) {
+TEST(VerifierFaultsTest, VerifyResultThatDoesNotFitIsNotBelieved) {
   ToyCluster cluster(1);
-  cluster.verifier.Behave(
-      {.corrupt = [](Verdict& verdict) { verdict.tokens[0] += 1; }});
+  cluster.verifier.Behave({.corrupt = [](VerifyResult& verify_result) {
+    verify_result.tokens[0] += 1;
+  }});
   const Seen seen = cluster.Run(ToyCluster::Request());
   EXPECT_TRUE(absl::IsInternal(seen.status)) << seen.status;
   EXPECT_TRUE(seen.tokens.empty());
@@ -163,6 +180,20 @@ TEST(VerifierFaultsTest, AnotherModelDoesNotFinishTheText) {
   });
   const Seen seen = cluster.Run(ToyCluster::Request(30));
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_EQ(seen.tokens.size(), 9u);
+}
+
+TEST(VerifierFaultsTest, OtherWeightsOfTheSameNameDoNotFinishTheText) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave([&, call = 0]() mutable {
+    const bool restarted = call++ == 1;
+    if (restarted) cluster.info->model.weights_fingerprint = 2;
+    return Behaviour{.lose_state = restarted};
+  });
+  const Seen seen = cluster.Run(ToyCluster::Request(30));
+  EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_THAT(std::string(seen.status.message()),
+              ::testing::HasSubstr("other weights"));
   EXPECT_EQ(seen.tokens.size(), 9u);
 }
 

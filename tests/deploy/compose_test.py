@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The cluster of deploy/docker-compose.yml: starts, answers, is scraped, is
-locked in, and survives what happens to containers. Builds what images lack.
+"""The cluster of deploy/docker-compose.yml: it starts, answers, is scraped, is
+isolated, and survives faults of containers. Builds missing images.
 
-Starts a container engine of its own where none answers and it may (root).
+Starts a container engine of its own if none answers and it is root.
 """
 
 import json
@@ -121,6 +121,14 @@ class ComposeTest(unittest.TestCase):
                              for binding in bindings}
                 self.assertLessEqual(published, {"127.0.0.1"})
 
+    def test_drafters_have_no_route_to_the_verifier(self):
+        def networks(service):
+            return set(json.loads(run("docker", "inspect", container(service)))[0]
+                       ["NetworkSettings"]["Networks"])
+        for drafter in SERVICES[1:-1]:
+            self.assertEqual(networks(drafter) & networks("verifier"), set())
+        self.assertTrue(networks("coordinator") & networks("verifier"))
+
     def test_the_coordinator_is_small_and_has_no_torch(self):
         size = int(run("docker", "image", "inspect", "-f", "{{.Size}}", "espalier-coordinator:local"))
         self.assertLess(size, 150e6)
@@ -179,7 +187,7 @@ class ComposeTest(unittest.TestCase):
 
 
 def start_engine():
-    """Whether an engine of our own runs now; None: it may not be started."""
+    """Whether our own engine runs now; None: it may not be started."""
     if os.getuid() != 0 or not shutil.which("dockerd"):
         return None
     processes = live_cluster.Processes()

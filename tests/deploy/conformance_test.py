@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`espalier conformance` against drafters of ours, one in Python, and liars."""
+"""`espalier conformance` against our drafters, one in Python, and faulty ones."""
 
 import json
 import os
@@ -19,13 +19,13 @@ CACHE = os.environ.get("ESPALIER_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "espalier")
 DEFAULT_MODEL = pathlib.Path(CACHE) / "models/smollm2-135m-instruct"
 
-# And the model's first layer, as a drafter that draws.
+# Also the model's first layer, as a drafter that samples its trees.
 DRAFTERS = live_cluster.CHAR_DRAFTERS | {
     "exit": ("lm", {"layers": 1, "scheme": "sampled"})}
 
 
 def char_identity(cluster):
-    """What `espalier info` says of the character model: size and fingerprint."""
+    """Vocabulary size and fingerprint of the character model, from `espalier info`."""
     out = subprocess.run([BIN / "espalier", "info", "--address", cluster.address("coordinator")],
                          capture_output=True, text=True, check=True).stdout
     words = out.replace(",", " ").split()
@@ -49,7 +49,7 @@ class ConformanceTest(unittest.TestCase):
         cls.stubs = stubs.make()
 
     def start(self, script, name, *argv):
-        """A drafter in Python; its address."""
+        """Starts a drafter in Python; returns its address."""
         address = f"unix:{self.cluster.folder}/{name}.sock"
         self.cluster.start(name, "env", f"PYTHONPATH={self.stubs}", sys.executable, script, *argv,
                            address, *self.identity)

@@ -20,7 +20,7 @@ DASHBOARD = REPO / "deploy/grafana/dashboards/espalier.json"
 RULES = REPO / "deploy/prometheus/rules.yml"
 PROMPTS = ["To be, or not to be, that is the question:\n", "First Citizen:\nWe are all",
            "the king the king the king the king"]
-# What Prometheus itself attaches.
+# Attached by Prometheus itself.
 OWN_LABELS = {"job", "instance", "le"}
 GROUPING = r"\b(?:by|on|group_left) \(([^)]*)\)"
 
@@ -44,7 +44,7 @@ def metrics_in(query):
     """{metric: labels it is selected or grouped by} of a PromQL query."""
     found = {}
     query = re.sub(GROUPING, "", query)
-    # Behind a colon are names that rules give.
+    # Names with a colon come from recording rules.
     for name, selector in re.findall(
             r"(?<![:\w])((?:espalier|process|grpc)_\w+)(?![:\w])(?:\{([^}]*)\})?", query):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector))
@@ -102,7 +102,7 @@ class DashboardTest(unittest.TestCase):
     def test_every_metric_and_label_is_exported(self):
         for name, query in [*panel_queries(), *rule_queries()]:
             grouped = grouping_labels(query)
-            known = set(OWN_LABELS)
+            known = OWN_LABELS | set(re.findall(r'"(\w+)", "\$1"', query))  # label_replace
             for metric, labels in metrics_in(query).items():
                 with self.subTest(name, metric=metric):
                     self.assertTrue(metric in self.exported.labels, "not exported")
@@ -117,7 +117,7 @@ class DashboardTest(unittest.TestCase):
         self.assertGreater(len(queries), 40)
         for panel, query in queries:
             with self.subTest(panel, query=query):
-                # Each service has its own moments of being scraped.
+                # Each service is scraped at its own times.
                 self.await_samples(query)
 
     def test_recording_rules_give_values_and_no_alert_is_broken(self):
@@ -135,6 +135,33 @@ class DashboardTest(unittest.TestCase):
         value = float(self.prometheus.query(re.sub(r"\[30s\]", "[10m]", tau))[0]["value"][1])
         self.assertGreater(value, 1.1)
         self.assertLess(value, 8)
+
+    def test_a_dashboard_made_for_vllm_is_not_empty(self):
+        # Metrics that vLLM's own example dashboard queries.
+        quantile = 'histogram_quantile(0.99, sum by (le) (rate(vllm:{}_bucket{{model_name="{}"}}[1m])))'
+        model = self.prometheus.query("vllm:num_requests_running")[0]["metric"]["model_name"]
+        for name in ("e2e_request_latency_seconds", "time_to_first_token_seconds",
+                     "inter_token_latency_seconds", "time_per_output_token_seconds",
+                     "request_queue_time_seconds", "request_prompt_tokens",
+                     "request_generation_tokens"):
+            with self.subTest(name):
+                self.await_samples(quantile.format(name, model) + " >= 0")
+        for name in ("num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total",
+                     "generation_tokens_total", "request_success_total"):
+            with self.subTest(name):
+                self.await_samples(f'vllm:{name}{{model_name="{model}", engine="0"}}')
+        ours = self.prometheus.query("sum(espalier_request_duration_seconds_count)")
+        theirs = self.prometheus.query("sum(vllm:e2e_request_latency_seconds_count)")
+        self.assertEqual(ours[0]["value"][1], theirs[0]["value"][1])
+
+    def test_the_local_cluster_is_what_the_local_configuration_scrapes(self):
+        text = (RULES.parent / "local.yml").read_text()
+        subprocess.run(["promtool", "check", "config", "local.yml"], check=True,
+                       cwd=RULES.parent, stdout=subprocess.DEVNULL)
+        listed = subprocess.run([REPO / "deploy/cluster.sh", "metrics"], check=True, text=True,
+                                capture_output=True).stdout
+        self.assertEqual({f"http://{target}/metrics" for target in re.findall(r'"(127[^"]*)"', text)},
+                         set(listed.split()))
 
     def test_rules_pass_their_unit_tests(self):
         subprocess.run(["promtool", "test", "rules", "rules_test.yml"], check=True,
@@ -156,7 +183,7 @@ class DashboardTest(unittest.TestCase):
         page = re.sub(r"<script>.*?</script>", "", browser.document(url), flags=re.S)
         panels = [panel for panel in json.loads(DASHBOARD.read_text())["panels"]
                   if panel["type"] != "row"]
-        self.assertIn(f'data-drawn="{len(panels)}"', page)
+        self.assertIn(f'data-sampled="{len(panels)}"', page)
         self.assertEqual(re.findall(r'class="problem">([^<]*)', page), [])
         if SCREENSHOT:
             browser.screenshot(url, SCREENSHOT, height=2150)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What takes long: a soak, and latencies under overload. Prints what it saw;
+"""Long tests: a soak, and latencies under overload. Prints its results;
 deploy/FAULTS.md has the figures of one run.
 
 ESPALIER_SOAK_S shortens the soak, which is 15 minutes.
@@ -25,7 +25,7 @@ TOKENS = 160  # of a text, under overload
 
 class EnduranceTest(RecordedTest):
     def stream_for(self, seconds, client):
-        """Four streams at a time, checked; how many texts there were."""
+        """Runs and checks four streams at a time; returns the number of texts."""
         end = time.monotonic() + seconds
 
         def ask(seed):

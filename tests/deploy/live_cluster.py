@@ -1,12 +1,14 @@
-"""A cluster of real processes, Prometheus and a browser, for tests of what
-people look at. Standard library only."""
+"""A cluster of real processes, Prometheus and a browser, for tests of
+pages and dashboards. Standard library only."""
 
+import http.server
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -21,11 +23,12 @@ CHAR_MODEL = REPO / "deploy/models/nanogpt-char"
 CHAR_DRAFTERS = {"lookup": ("prompt_lookup", {}),
                  "bigram": ("ngram", {"table": CHAR_MODEL / "bigram.ngram"})}
 CHROMIUM = shutil.which("chromium")
+STATUS_KEY = "key-of-the-status-page"
 PATIENCE_S = 120  # longer than any machine needs; only a failing test waits for it
 
 
 def await_true(condition, what):
-    """Polls until `condition()` is true; its last value."""
+    """Polls until `condition()` is true; returns its last value."""
     end = time.monotonic() + PATIENCE_S
     while not (value := condition()):
         if time.monotonic() > end:
@@ -40,7 +43,7 @@ def get(url):
 
 
 class Processes:
-    """A folder of its own and processes that end with it."""
+    """A folder of its own, and processes that end with this object."""
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="espalier-", dir="/tmp"))
@@ -56,14 +59,14 @@ class Processes:
         return process
 
     def process(self, name):
-        """The latest of that name."""
+        """The latest process of that name."""
         return self._latest[name]
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def gone(self):
-        """{name: (exit status, end of the log)} of those that have ended."""
+        """{name: (exit status, end of the log)} of processes that have ended."""
         return {name: (process.returncode, self.log(name)[-500:])
                 for name, process in self._latest.items() if process.poll() is not None}
 
@@ -75,7 +78,7 @@ class Processes:
 
 
 class Services(Processes):
-    """Services of ours, each on a Unix socket."""
+    """Our services, each on a Unix socket."""
 
     def __init__(self):
         super().__init__()
@@ -125,7 +128,7 @@ class Cluster(Services):
     reaches through `relays[name]`. `others`: more drafters, name -> address."""
 
     def __init__(self, coordinator_settings=(), model=CHAR_MODEL, drafters=None, relayed=(),
-                 others=None):
+                 others=None, shows_text=False):
         super().__init__()
         drafters = drafters or CHAR_DRAFTERS
         self.services = ("coordinator", "verifier", *drafters)
@@ -136,19 +139,28 @@ class Cluster(Services):
         self.start_service("verifier", f'engine {{ model: "{model}" threads: 1 }}')
         for name, (kind, options) in drafters.items():
             self.start_drafter(name, kind, options, model)
+        settings = [*coordinator_settings, f"admin_listen={self.address('admin')}"]
+        if shows_text:
+            settings.append(self.show_text())
         self.start_service(
             "coordinator", f'model: "{model}" verifier: "{reach.pop("verifier")}"' +
             "".join(f' drafters {{ name: "{name}" address: "{address}" }}'
-                    for name, address in reach.items()), coordinator_settings)
+                    for name, address in reach.items()), settings)
         try:
             self.await_serving("coordinator")
         except TimeoutError:
             self.close()
             raise
 
-    def report(self, query=""):
-        """What the status page shows."""
-        return json.loads(get(f"http://{self.http_address('coordinator')}/status.json{query}"))
+    def show_text(self):
+        """A setting that lets the status page show text to holders of STATUS_KEY."""
+        (self.folder / "page.token").write_text(STATUS_KEY)
+        return f"core.status_key_file={self.folder}/page.token"
+
+    def report(self, **query):
+        """The data of the status page."""
+        return json.loads(get(f"http://{self.http_address('coordinator')}/status.json?"
+                              f"{urllib.parse.urlencode(query)}"))
 
     def await_drafters(self):
         await_true(lambda: {drafter["state"] for drafter in self.report()["drafters"]} == {"ready"},
@@ -192,7 +204,7 @@ class Prometheus:
             return False
 
     def ask(self, path, **parameters):
-        """An API call's data."""
+        """The data of an API call's answer."""
         query = urllib.parse.urlencode(parameters)
         try:
             answer = json.loads(get(f"{self.url}/api/v1/{path}?{query}"))
@@ -229,3 +241,48 @@ class Browser:
     def screenshot(self, url, path, width=1500, height=1000):
         self._run("--virtual-time-budget=6000", f"--window-size={width},{height}",
                   f"--screenshot={path}", url)
+
+
+FRAME = """<!DOCTYPE html><body><script>
+const width = Number(location.search.slice(1)), frame = document.createElement('iframe');
+frame.style = `border: 0; width: ${width}px; height: 900px`;
+frame.src = 'framed';
+document.body.append(frame);
+setInterval(() => {
+  const root = frame.contentDocument.documentElement;
+  if (!frame.contentDocument.body?.dataset.polls) return;
+  document.body.dataset.inner = root.clientWidth;
+  document.body.dataset.content = root.scrollWidth;
+}, 50);
+</script>"""
+
+
+class Framed:
+    """Serves a page at "?WIDTH" in a frame of that width, and writes into its own
+    body how wide the frame (data-inner) and its content (data-content) are. A
+    browser's window cannot be made so narrow. `paths`: the page and what it asks for."""
+
+    def __init__(self, url, paths):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                path = self.path.split("?")[0]
+                framed = "/" if path == "/framed" else path
+                body = FRAME if path == "/" else get(url + framed) if framed in paths else ""
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json" if path.endswith(".json")
+                                 else "text/html; charset=utf-8")
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def log_message(self, *_):
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever).start()
+        return f"http://127.0.0.1:{self._server.server_port}/"
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`espalier load` against a cluster that has room, and one that has not."""
+"""`espalier load` against a cluster with room, and one without."""
 
 import json
 import subprocess

@@ -24,7 +24,7 @@ class Recorded:
         return [token for message in self.messages for token in message.token_ids]
 
     def problems(self, expected):
-        """What is wrong with the record of a stream that ended well."""
+        """Errors in the record of a stream that ended with OK."""
         if self.code is not None:
             return [f"ended with {self.code}: {self.details}"]
         steps = [m.step for m in self.messages if m.token_ids]
@@ -104,12 +104,12 @@ def counter(cluster, name, **labels):
 
 
 def in_midstream(action):
-    """An on_message that does `action` once, behind the third message."""
+    """An on_message that does `action` once, after the third message."""
     return lambda number: action() if number == 3 else None
 
 
 class RecordedTest(unittest.TestCase):
-    """Knows the texts of a cluster that nothing happens to: `texts[seed]`."""
+    """The texts of a cluster without faults: `texts[seed]`."""
 
     @classmethod
     def setUpClass(cls):
@@ -126,7 +126,7 @@ class RecordedTest(unittest.TestCase):
     def cluster(self, *settings, **options):
         cluster = live_cluster.Cluster(settings, **options)
         self.addCleanup(cluster.close)
-        # What a test ends, it starts again: whoever is gone has crashed.
+        # A test restarts every process that it ends: a missing process has crashed.
         self.addCleanup(lambda: self.assertEqual(cluster.gone(), {}))
         client = Client(cluster.address("coordinator"))
         self.addCleanup(client.close)

@@ -1,4 +1,4 @@
-"""A relay between two services that delays, stalls and cuts what it carries."""
+"""A relay between two services that delays, stalls and cuts the traffic."""
 
 import socket
 import threading
@@ -21,14 +21,14 @@ class Relay:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def stall(self):
-        """Carries nothing more; connections stay open, as on a dead link."""
+        """Stops forwarding; connections stay open, as on a dead link."""
         self._flowing.clear()
 
     def go_on(self):
         self._flowing.set()
 
     def cut(self):
-        """Breaks all connections; new ones are taken."""
+        """Breaks all connections; new ones are accepted."""
         pairs, self._pairs = self._pairs, []
         for pair in pairs:
             for end in pair:

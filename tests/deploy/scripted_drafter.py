@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A drafter that misbehaves as it is told, for tests of coordinators.
+"""A drafter with a selectable fault, for tests of coordinators.
 
     PYTHONPATH=STUBS scripted_drafter.py FAULT ADDRESS VOCAB_SIZE FINGERPRINT
 
-What it is without a fault is deploy/examples/python_drafter.
+Without the fault it behaves as deploy/examples/python_drafter.
 """
 
 import pathlib

@@ -19,17 +19,18 @@ PROMPT = "First Citizen:\nBefore we proceed any further, hear me speak.\n"
 class StatusPageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = live_cluster.Cluster(["core.status_text=true", "core.draft_timeout_ms=1000"])
+        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000"], shows_text=True)
         cls.addClassCleanup(cls.cluster.close)
         cls.url = f"http://{cls.cluster.http_address('coordinator')}"
+        cls.page = f"{cls.url}/?key={live_cluster.STATUS_KEY}"
         cls.cluster.await_drafters()
         cls.plain = cls.cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
-        # Verifies trees in every round, whatever they cost on this machine.
+        # Verifies trees in every round, whatever their cost on this machine.
         cls.answer = cls.cluster.generate(PROMPT, "--max-tokens", "60", "--strategy", "union")
 
     @classmethod
-    def report(cls, query=""):
-        return cls.cluster.report(query)
+    def report(cls, **query):
+        return cls.cluster.report(key=live_cluster.STATUS_KEY, **query)
 
     def test_rounds_are_those_of_the_answer(self):
         request = self.report()["request"]
@@ -40,7 +41,7 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual("".join("".join(r["emitted"]) for r in rounds), self.answer["text"])
         self.assertEqual(sum(len(r["path"]) for r in rounds), stats["num_accepted_draft_tokens"])
         for r in rounds:
-            # A path goes from parent to child and says what was emitted.
+            # A path goes from parent to child; its tokens are the emitted ones.
             self.assertEqual([r["parent"][node] for node in r["path"]], [0, *r["path"]][:-1])
             self.assertEqual([r["token"][node] for node in r["path"]], r["emitted"][:len(r["path"])])
             self.assertEqual(len(r["owners"]), len(r["token"]))
@@ -56,8 +57,33 @@ class StatusPageTest(unittest.TestCase):
     def test_a_request_is_found_by_its_id(self):
         newest, oldest = (request["id"] for request in self.report()["requests"])
         self.assertEqual(self.report()["request"]["id"], newest)
-        self.assertEqual(self.report(f"?request={oldest}")["request"]["id"], oldest)
-        self.assertIsNone(self.report("?request=%00no-such%22")["request"])
+        self.assertEqual(self.report(request=oldest)["request"]["id"], oldest)
+        self.assertIsNone(self.report(request="\0no-such\"")["request"])
+
+    def test_who_was_not_asked_is_not_late(self):
+        stats, rounds = self.answer["spec_stats"], self.report()["counters"]["drafts"]
+        for drafter in self.report()["drafters"]:
+            answers = sum(drafter["requests"][outcome] for outcome in
+                          ("used", "empty", "late", "stale", "malformed", "error"))
+            # Each request is answered once; those drafted ahead are no requests of the round.
+            self.assertGreaterEqual(drafter["asked_rounds"], answers)
+            self.assertLessEqual(drafter["asked_rounds"], rounds)
+        self.assertEqual(rounds, stats["num_spec_steps"])
+        alone = live_cluster.Cluster()
+        self.addCleanup(alone.close)
+        alone.await_drafters()
+        alone.generate(PROMPT, "--max-tokens", "20", "--strategy", "union", "--drafters", "bigram")
+        asked = {drafter["name"]: drafter["asked_rounds"] for drafter in alone.report()["drafters"]}
+        self.assertEqual(asked, {"lookup": 0, "bigram": alone.report()["counters"]["drafts"]})
+
+    @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
+    def test_it_fits_a_narrow_screen(self):
+        with live_cluster.Framed(self.url, ("/", "/status.json")) as framed:
+            browser = live_cluster.Browser(self.cluster.folder)
+            for width in (400, 700, 1400):
+                with self.subTest(width=width):
+                    document = browser.document(f"{framed}?{width}")
+                    self.assertIn(f'data-inner="{width}" data-content="{width}"', document)
 
     def test_a_shadow_is_called_one(self):
         def role():
@@ -65,16 +91,27 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual(role(), {"lookup": "active", "bigram": "active"})
         for wanted in ("shadow", "active"):
             subprocess.run([live_cluster.BIN / "espalier", "drafters", "--address",
-                            self.cluster.address("coordinator"), "--set", "bigram", "--role",
+                            self.cluster.address("admin"), "--set", "bigram", "--role",
                             wanted], check=True, stdout=subprocess.DEVNULL)
             self.assertEqual(role()["bigram"], wanted)
 
-    def test_without_leave_no_text_is_shown(self):
-        quiet = live_cluster.Cluster()
-        self.addCleanup(quiet.close)
-        quiet.generate(PROMPT, "--max-tokens", "20")
-        rounds = quiet.report()["request"]["latest"]
-        self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]}, {None})
+    def test_without_the_key_no_text_is_shown(self):
+        for key in ({}, {"key": ""}, {"key": live_cluster.STATUS_KEY[:-1]}):
+            rounds = self.cluster.report(**key)["request"]["latest"]
+            self.assertTrue(rounds)
+            self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]},
+                             {None})
+
+    def test_request_ids_are_nobodys_business(self):
+        self.assertNotIn(self.answer["request_id"],
+                         live_cluster.get(f"{self.url}/status.json?key={live_cluster.STATUS_KEY}"))
+
+    def test_clients_cannot_do_what_operators_do(self):
+        done = subprocess.run([live_cluster.BIN / "espalier", "drafters", "--address",
+                               self.cluster.address("coordinator")],
+                              capture_output=True, text=True, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("UNIMPLEMENTED", done.stderr)
 
     def test_other_paths_are_refused_and_metrics_stay(self):
         with self.assertRaises(urllib.error.HTTPError) as caught:
@@ -89,7 +126,7 @@ class StatusPageTest(unittest.TestCase):
     @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
     def test_a_browser_shows_it(self):
         browser = live_cluster.Browser(self.cluster.folder)
-        page = re.sub(r"<(script|style)>.*?</\1>", "", browser.document(self.url), flags=re.S)
+        page = re.sub(r"<(script|style)>.*?</\1>", "", browser.document(self.page), flags=re.S)
         self.assertRegex(page, r'data-polls="[1-9]')
         self.assertNotIn('class="problem"', page)
         tau = self.answer["spec_stats"]["mean_acceptance_length"]
@@ -97,11 +134,14 @@ class StatusPageTest(unittest.TestCase):
         for drafter in live_cluster.CHAR_DRAFTERS:
             self.assertIn(f'<span class="name">{drafter}</span>', page)
         self.assertGreater(page.count("<rect"), 10, "nodes of trees")
-        self.assertIn('stroke="#7ee0a1" stroke-width="3"', page, "no confirmed path")
+        self.assertIn('stroke="var(--good)" stroke-width="3"', page, "no confirmed path")
         text = re.sub(r"<[^>]*>", "", re.search(r'<div id="text">(.*?)</div>', page, re.S)[1])
         self.assertEqual(text.replace("&amp;", "&"), self.answer["text"])
+        for row in ("asked", "late"):
+            self.assertEqual(page.count(f'<td class="dim">{row}</td>'), 2)
+        self.assertNotIn("last 10 seconds", page)  # nobody has watched for so long
         if SCREENSHOT:
-            browser.screenshot(self.url, SCREENSHOT, 1480, 1150)
+            browser.screenshot(self.page, SCREENSHOT, 1480, 1150)
 
 
 SCREENSHOT = None

@@ -13,7 +13,7 @@ EXAMPLE = REPO / "deploy/examples/python_drafter"
 
 
 def missing():
-    """Why there can be none; empty: nothing is missing."""
+    """Why the stubs cannot be made; empty: nothing is missing."""
     if not importlib.util.find_spec("grpc"):
         return "python3-grpcio is not installed"
     if not PLUGIN or not shutil.which("protoc"):
@@ -22,9 +22,9 @@ def missing():
 
 
 def make():
-    """Makes them importable here; returns their folder, for other processes."""
+    """Makes the stubs importable here; returns their folder, for other processes."""
     folder = tempfile.mkdtemp(prefix="espalier-stubs-")
-    protos = [f"espalier/v1/{name}.proto" for name in ("types", "drafter", "inference")]
+    protos = [f"espalier/v1/{name}.proto" for name in ("types", "drafter", "verifier", "inference")]
     subprocess.run(["protoc", f"-I{REPO}/proto", f"--python_out={folder}",
                     f"--grpc_out={folder}", f"--plugin=protoc-gen-grpc={PLUGIN}", *protos],
                    check=True)

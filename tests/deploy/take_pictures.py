@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Takes the README's pictures, of the default model at work: the status page and
-the dashboard (in our viewer). Needs what deploy/quickstart.sh sets up, Prometheus
+"""Takes the README's pictures of the default model: the status page and the
+dashboard (in our viewer). Needs the set-up of deploy/quickstart.sh, Prometheus
 and chromium.
 
     take_pictures.py [FOLDER]    default deploy/pictures
@@ -23,7 +23,7 @@ TRAFFIC_S = 60
 def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else REPO / "deploy/pictures").absolute()
     cluster = live_cluster.Cluster(
-        ["core.status_text=true", "core.draft_timeout_ms=200"], model=MODEL,
+        ["core.draft_timeout_ms=200"], model=MODEL, shows_text=True,
         drafters=DRAFTERS | {"lookup": ("prompt_lookup", {})})
     try:
         prometheus = live_cluster.Prometheus(cluster, live_cluster.free_port())
@@ -40,9 +40,10 @@ def main():
         asked = subprocess.Popen(
             [BIN / "espalier", "generate", "--address", cluster.address("coordinator"), "--chat",
              "Tom has 12 apples and buys 3 bags of 5 apples each. How many has he?", "--max-tokens",
-             "400", "--ignore-eos"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "2000", "--ignore-eos"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(8)
-        browser.screenshot(f"http://{cluster.http_address('coordinator')}/", folder / "status.png",
+        browser.screenshot(f"http://{cluster.http_address('coordinator')}/?key="
+                           f"{live_cluster.STATUS_KEY}", folder / "status.png",
                            1400, 1180)
         asked.kill()
         asked.wait()

@@ -1,4 +1,4 @@
-// Drafting under sampling: how much of the coupled walk a tree foresees.
+// Drafting under sampling: how many tokens of the coupled walk a tree predicts.
 #include <cmath>
 #include <map>
 #include <random>
@@ -14,10 +14,11 @@
 namespace espalier::drafter {
 namespace {
 
-// A flat random law over 40 tokens that depends on the last two; `error` is
-// the standard deviation of the log-probabilities of a drafter of that law.
-std::vector<Candidate> SyntheticLaw(const std::vector<TokenId>& context,
-                                    double error) {
+// A flat random distribution over 40 tokens that depends on the last two;
+// `error` is the standard deviation of the log-probabilities of a drafter of
+// that distribution.
+std::vector<Candidate> SyntheticDistribution(
+    const std::vector<TokenId>& context, double error) {
   uint64_t seed = 3;
   for (size_t i = context.size() - std::min<size_t>(2, context.size());
        i < context.size(); ++i) {
@@ -27,22 +28,22 @@ std::vector<Candidate> SyntheticLaw(const std::vector<TokenId>& context,
   std::mt19937_64 noise(seed + 1);
   std::normal_distribution<double> logit(0, 1.5);
   std::normal_distribution<double> wrong(0, 1);
-  std::vector<Candidate> law;
+  std::vector<Candidate> distribution;
   double sum = 0;
   for (TokenId x = 0; x < 40; ++x) {
     const double log_weight = logit(truth) + error * wrong(noise);
-    law.push_back({x, log_weight});
+    distribution.push_back({x, log_weight});
     sum += std::exp(log_weight);
   }
-  for (Candidate& candidate : law) candidate.log_prob -= std::log(sum);
-  return law;
+  for (Candidate& candidate : distribution) candidate.log_prob -= std::log(sum);
+  return distribution;
 }
 
 struct Trial {
   double error = 0;
   TreeShape shape;
   DraftBudget budget;
-  bool foresee = true;
+  bool coupled = true;
 };
 
 // Tokens accepted over 200 seeds at temperature 1.
@@ -53,13 +54,14 @@ int64_t TotalAccepted(const Trial& trial) {
     const SamplingParams sampling = {.temperature = 1, .seed = seed};
     SequenceView view = {
         .tokens = tokens, .sampling = sampling, .budget = trial.budget};
-    if (!trial.foresee) view.sampling = {};
+    if (!trial.coupled) view.sampling = {};
     const TokenTree tree =
         BuildTree(view, trial.shape, [&](absl::Span<const TokenId> path) {
-          return SyntheticLaw(RecentTokens(tokens, path, 3), trial.error);
+          return SyntheticDistribution(RecentTokens(tokens, path, 3),
+                                       trial.error);
         });
     accepted += AcceptedLength(tree, tokens, sampling, [](const auto& context) {
-      return SyntheticLaw(context, 0);
+      return SyntheticDistribution(context, 0);
     });
   }
   return accepted;
@@ -70,7 +72,7 @@ TEST(CoupledDraftingTest, APerfectDraftersChainIsAcceptedWhole) {
                        .budget = {.max_nodes = 8, .max_depth = 8}};
   EXPECT_EQ(TotalAccepted(chain), 200 * 8);
   Trial blind = chain;
-  blind.foresee = false;
+  blind.coupled = false;
   EXPECT_LT(TotalAccepted(blind), 200);
 }
 
@@ -78,13 +80,14 @@ TEST(CoupledDraftingTest, ForeseenTreesAcceptClearlyMoreOfAnErringDrafter) {
   Trial trial = {.error = 0.5,
                  .shape = {.noise_scale = 0.5},
                  .budget = {.max_nodes = 16, .max_depth = 8}};
-  const int64_t foreseen = TotalAccepted(trial);
-  trial.foresee = false;
-  EXPECT_GT(foreseen, 2 * TotalAccepted(trial));
+  const int64_t coupled = TotalAccepted(trial);
+  trial.coupled = false;
+  EXPECT_GT(coupled, 2 * TotalAccepted(trial));
 }
 
 // End to end through a registered drafter: table, back-off, position, noise.
-TEST(CoupledDraftingTest, AnNgramDrafterIsAcceptedWholeByATargetWithItsLaw) {
+TEST(CoupledDraftingTest,
+     AnNgramDrafterIsAcceptedWholeByATargetWithItsDistribution) {
   std::mt19937_64 random(12);
   auto builder = NgramTableBuilder::Create(
       {.order = 2, .vocab_size = 30, .max_successors = 30});
@@ -98,11 +101,11 @@ TEST(CoupledDraftingTest, AnNgramDrafterIsAcceptedWholeByATargetWithItsLaw) {
     const TokenTree tree = DraftOne(
         *unlimited,
         {.tokens = context, .budget = {.max_nodes = 30, .max_depth = 1}});
-    std::vector<Candidate> law;
-    for (const auto& [token, log_prob] : RootLaw(tree)) {
-      law.push_back({token, log_prob});
+    std::vector<Candidate> distribution;
+    for (const auto& [token, log_prob] : RootDistribution(tree)) {
+      distribution.push_back({token, log_prob});
     }
-    return law;
+    return distribution;
   };
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const std::vector<TokenId> tokens = RandomTokens(random, 1 + seed % 5, 30);

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using Tokens = std::vector<TokenId>;
 using Answer = absl::StatusOr<Proposal>;
 
-// Drafts a chain of sevens down to the budget, and takes notes.
+// Drafts a chain of sevens of the budget's depth, and records its calls.
 class RecordingDrafter final : public Drafter {
  public:
   struct Notes {
@@ -50,8 +50,8 @@ class RecordingDrafter final : public Drafter {
     for (const SequenceView& view : batch) {
       seen.emplace_back(view.tokens.begin(), view.tokens.end());
       if (view.features != nullptr) notes_.features.push_back(*view.features);
-      seen.back().insert(seen.back().end(), view.guess.begin(),
-                         view.guess.end());
+      seen.back().insert(seen.back().end(), view.lookahead.begin(),
+                         view.lookahead.end());
       TokenTree tree = TokenTree::RootOnly(view.root());
       const int64_t nodes =
           std::min(view.budget.max_nodes, view.budget.max_depth);
@@ -84,7 +84,7 @@ class DraftEngineTest : public ::testing::Test {
                              .max_nodes = 6,
                              .max_depth = 4,
                              .features = {.taps = {1, 3}, .hidden_size = 1},
-                             .drafts_ahead = true,
+                             .supports_lookahead = true,
                              .store = {.max_sequences = 3,
                                        .max_tokens = 20,
                                        .max_idle = absl::Seconds(60)}},
@@ -102,14 +102,14 @@ class DraftEngineTest : public ::testing::Test {
             .budget = {.max_nodes = 3, .max_depth = 3}};
   }
 
-  static ProposeRequest Guess(uint64_t number, const Tokens& base,
-                              const Tokens& guess) {
+  static ProposeRequest Lookahead(uint64_t number, const Tokens& base,
+                                  const Tokens& lookahead) {
     ProposeRequest request = Request(number, base, {});
-    request.guess = guess;
+    request.lookahead = lookahead;
     return request;
   }
 
-  // Queues a request; the answer lands in the returned slot.
+  // Queues a request; the answer is stored in the returned object.
   std::shared_ptr<std::optional<Answer>> Propose(
       ProposeRequest request, absl::Time deadline = absl::InfiniteFuture()) {
     auto answer = std::make_shared<std::optional<Answer>>();
@@ -144,7 +144,7 @@ class DraftEngineTest : public ::testing::Test {
 
 TEST_F(DraftEngineTest, DraftsBehindAGuessWithoutCommittingIt) {
   ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
-  const Answer ahead = ProposeNow(Guess(1, {2, 3}, {4, 5}));
+  const Answer ahead = ProposeNow(Lookahead(1, {2, 3}, {4, 5}));
   ASSERT_TRUE(ahead.ok()) << ahead.status();
   EXPECT_EQ(ahead->committed_length, 2);
   EXPECT_THAT(ahead->tree.tokens, ElementsAre(5, 7, 7, 7));
@@ -156,10 +156,10 @@ TEST_F(DraftEngineTest, DraftsBehindAGuessWithoutCommittingIt) {
 
 TEST_F(DraftEngineTest, AGuessGivesWay) {
   ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
-  const auto guess = Propose(Guess(1, {2, 3}, {4}));
+  const auto lookahead = Propose(Lookahead(1, {2, 3}, {4}));
   const auto other = Propose(Request(2, {}, {5}));
   executor_->RunUntilIdle();
-  EXPECT_TRUE((*guess)->ok());
+  EXPECT_TRUE((*lookahead)->ok());
   EXPECT_TRUE((*other)->ok());
   ASSERT_EQ(notes_.batches.size(), 3u);
   EXPECT_THAT(notes_.batches[1], ElementsAre(Tokens{5}));
@@ -168,9 +168,9 @@ TEST_F(DraftEngineTest, AGuessGivesWay) {
 
 TEST_F(DraftEngineTest, AGuessIsDroppedOnceTheSequenceMovesOn) {
   ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3})).ok());
-  const auto guess = Propose(Guess(1, {2, 3}, {4}));
+  const auto lookahead = Propose(Lookahead(1, {2, 3}, {4}));
   const Answer next = ProposeNow(Request(1, {2, 3}, {6}));
-  EXPECT_EQ((*guess)->status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ((*lookahead)->status().code(), absl::StatusCode::kCancelled);
   ASSERT_TRUE(next.ok());
   EXPECT_EQ(next->committed_length, 3);
   EXPECT_EQ(notes_.batches.size(), 2u);
@@ -178,14 +178,14 @@ TEST_F(DraftEngineTest, AGuessIsDroppedOnceTheSequenceMovesOn) {
 
 TEST_F(DraftEngineTest, AGuessThatMakesNoSenseIsRefused) {
   ASSERT_TRUE(ProposeNow(Request(1, {}, {2})).ok());
-  const Answer outside = ProposeNow(Guess(1, {2}, {4, 10}));
+  const Answer outside = ProposeNow(Lookahead(1, {2}, {4, 10}));
   EXPECT_EQ(outside.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(outside.status().message()),
-              HasSubstr("guessed_tokens: token 10"));
-  const Answer longer = ProposeNow(Guess(1, {2}, {1, 1, 1, 1, 1}));
+              HasSubstr("lookahead_tokens: token 10"));
+  const Answer longer = ProposeNow(Lookahead(1, {2}, {1, 1, 1, 1, 1}));
   EXPECT_EQ(longer.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(longer.status().message()),
-              HasSubstr("guessed_tokens: 5, the drafter takes 4"));
+              HasSubstr("lookahead_tokens: 5, the drafter takes 4"));
 }
 
 TEST_F(DraftEngineTest, AnswersATreeForTheCommittedTokens) {

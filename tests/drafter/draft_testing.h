@@ -1,4 +1,4 @@
-// What several tests of drafters need.
+// Helpers of several drafter tests.
 #ifndef ESPALIER_TESTS_DRAFTER_DRAFT_TESTING_H_
 #define ESPALIER_TESTS_DRAFTER_DRAFT_TESTING_H_
 
@@ -15,7 +15,7 @@
 #include "common/spec/gumbel_noise.h"
 #include "drafter/drafter.h"
 #include "drafter/drafters.h"
-#include "drafter/foresight.h"
+#include "drafter/gumbel_coupling.h"
 #include "gtest/gtest.h"
 
 namespace espalier::drafter {
@@ -54,12 +54,12 @@ inline std::vector<std::vector<TokenId>> Paths(const TokenTree& tree) {
 }
 
 // The children of the root, with their log_prob.
-inline std::map<TokenId, double> RootLaw(const TokenTree& tree) {
-  std::map<TokenId, double> law;
+inline std::map<TokenId, double> RootDistribution(const TokenTree& tree) {
+  std::map<TokenId, double> distribution;
   for (int64_t i = 1; i < tree.num_nodes(); ++i) {
-    if (tree.parents[i] == 0) law[tree.tokens[i]] = tree.log_probs[i];
+    if (tree.parents[i] == 0) distribution[tree.tokens[i]] = tree.log_probs[i];
   }
-  return law;
+  return distribution;
 }
 
 inline std::vector<TokenId> RandomTokens(std::mt19937_64& random, int64_t count,
@@ -71,13 +71,14 @@ inline std::vector<TokenId> RandomTokens(std::mt19937_64& random, int64_t count,
   return tokens;
 }
 
-// What the target emits at `position`: argmax log q / T + g; greedy: argmax q.
+// The token that the target emits at `position`: argmax log q / T + g; greedy:
+// argmax q.
 inline TokenId EmittedToken(const SamplingParams& sampling, int64_t position,
-                            const std::vector<Candidate>& law) {
+                            const std::vector<Candidate>& distribution) {
   const GumbelNoise noise(sampling.seed, position);
   TokenId best = -1;
   double best_score = 0;
-  for (const Candidate& candidate : law) {
+  for (const Candidate& candidate : distribution) {
     const double score = sampling.greedy()
                              ? candidate.log_prob
                              : candidate.log_prob / sampling.temperature +
@@ -91,7 +92,7 @@ inline TokenId EmittedToken(const SamplingParams& sampling, int64_t position,
 }
 
 // How many tokens of a tree over `tokens` the coupled walk accepts, if
-// `target(context)` is the target's law at temperature 1.
+// `target(context)` is the target's distribution at temperature 1.
 template <typename Target>
 int64_t AcceptedLength(const TokenTree& tree, std::vector<TokenId> tokens,
                        const SamplingParams& sampling, const Target& target) {

@@ -39,7 +39,7 @@ TEST(NgramDrafterTest, BacksOffFromLongToShortContexts) {
   const TokenTree tree = DraftOne(
       *drafter, {.tokens = seen, .budget = {.max_nodes = 9, .max_depth = 1}});
   EXPECT_THAT(
-      RootLaw(tree),
+      RootDistribution(tree),
       ElementsAre(
           Pair(1, DoubleNear(std::log(2 * none * .4 * .5), 1e-6)),
           Pair(2, DoubleNear(std::log(3 * none * .4 * .5), 1e-6)),
@@ -51,7 +51,7 @@ TEST(NgramDrafterTest, BacksOffFromLongToShortContexts) {
   const std::vector<TokenId> unseen = {9};
   const TokenTree frequencies = DraftOne(
       *drafter, {.tokens = unseen, .budget = {.max_nodes = 1, .max_depth = 1}});
-  EXPECT_THAT(RootLaw(frequencies),
+  EXPECT_THAT(RootDistribution(frequencies),
               ElementsAre(Pair(2, DoubleNear(std::log(3 * none), 1e-6))));
 }
 

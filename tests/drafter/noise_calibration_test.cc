@@ -15,25 +15,28 @@ namespace {
 constexpr int64_t kVocab = 30;
 
 // log-probabilities of normal logits.
-std::vector<Candidate> RandomLaw(std::mt19937_64& random, double spread) {
+std::vector<Candidate> RandomDistribution(std::mt19937_64& random,
+                                          double spread) {
   std::normal_distribution<double> logit(0, spread);
-  std::vector<Candidate> law;
+  std::vector<Candidate> distribution;
   double sum = 0;
   for (TokenId token = 0; token < kVocab; ++token) {
-    law.push_back({token, logit(random)});
-    sum += std::exp(law.back().log_prob);
+    distribution.push_back({token, logit(random)});
+    sum += std::exp(distribution.back().log_prob);
   }
-  for (Candidate& c : law) c.log_prob -= std::log(sum);
-  return law;
+  for (Candidate& c : distribution) c.log_prob -= std::log(sum);
+  return distribution;
 }
 
-// Shows 400 tokens of a target whose law is the drafter's with an error.
+// Shows 400 tokens of a target whose distribution is the drafter's with an
+// error.
 NoiseCalibration Learned(const SamplingParams& sampling, double error) {
   std::mt19937_64 random(4);
   std::normal_distribution<double> noise(0, error);
   NoiseCalibration calibration(std::nullopt);
   for (int64_t position = 1; position <= 400; ++position) {
-    std::vector<Candidate> drafter = RandomLaw(random, 2), target = drafter;
+    std::vector<Candidate> drafter = RandomDistribution(random, 2),
+                           target = drafter;
     for (Candidate& c : target) c.log_prob += noise(random);
     const TokenId emitted = EmittedToken(sampling, position, target);
     std::sort(drafter.begin(), drafter.end(), [](const auto& a, const auto& b) {
@@ -62,10 +65,10 @@ TEST(NoiseCalibrationTest, NoiseThatSaysNothingIsLeftOut) {
   std::mt19937_64 random(6);
   NoiseCalibration calibration(std::nullopt);
   for (int64_t position = 1; position <= 400; ++position) {
-    const std::vector<Candidate> law = RandomLaw(random, 2);
+    const std::vector<Candidate> distribution = RandomDistribution(random, 2);
     calibration.Observe(
-        sampling, 0, position, law,
-        EmittedToken({.temperature = 1, .seed = 99}, position, law));
+        sampling, 0, position, distribution,
+        EmittedToken({.temperature = 1, .seed = 99}, position, distribution));
   }
   EXPECT_TRUE(calibration.BeliefAt(sampling, 0).sampling.greedy());
 }

@@ -50,7 +50,7 @@ TEST(PromptLookupTest, LogProbsAreWittenBellEstimates) {
   // longer match, which gives its own half to 7.
   const Text text = {1, 2, 7, 3, 2, 8, 1, 2};
   const TokenTree tree = Draft(text, {.max_nodes = 9, .max_depth = 1});
-  EXPECT_THAT(RootLaw(tree),
+  EXPECT_THAT(RootDistribution(tree),
               ElementsAre(Pair(7, DoubleNear(std::log(.5 + .125), 1e-6)),
                           Pair(8, DoubleNear(std::log(.125), 1e-6))));
 }
@@ -105,11 +105,11 @@ struct Matching {
   int64_t max_matches;
 };
 
-// Law of the token after `context`, by scanning `text` for its endings of every
-// length. Drafted tokens of the context are no part of the text.
+// Distribution of the token after `context`, by scanning `text` for its endings
+// of every length. Drafted tokens of the context are no part of the text.
 std::map<TokenId, double> Reference(const Text& text, const Text& context,
                                     const Matching& matching) {
-  std::map<TokenId, double> law;
+  std::map<TokenId, double> distribution;
   const int64_t size = static_cast<int64_t>(text.size());
   const int64_t longest = std::min<int64_t>(
       matching.max_match, static_cast<int64_t>(context.size()));
@@ -124,10 +124,11 @@ std::map<TokenId, double> Reference(const Text& text, const Text& context,
     }
     if (total == 0) break;
     const double denominator = total + static_cast<double>(counts.size());
-    for (auto& [token, p] : law) p *= counts.size() / denominator;
-    for (const auto& [token, count] : counts) law[token] += count / denominator;
+    for (auto& [token, p] : distribution) p *= counts.size() / denominator;
+    for (const auto& [token, count] : counts)
+      distribution[token] += count / denominator;
   }
-  return law;
+  return distribution;
 }
 
 TEST(PromptLookupTest, EqualsABruteForceReferenceOnRandomTexts) {

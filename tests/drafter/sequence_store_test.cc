@@ -139,7 +139,7 @@ TEST_F(SequenceStoreTest, TokensOfAllSequencesAreBounded) {
   ASSERT_TRUE(Apply(3, Tokens(4, 3), Tokens(9, 3)).ok());
   EXPECT_THAT(forgotten_, ElementsAre(1, 2));
   EXPECT_THAT(store_.Find(Id(3)), Pointee(Tokens(13, 3)));
-  // What was cut off or dropped counts no more.
+  // Tokens cut off or dropped are no longer counted.
   ASSERT_TRUE(Apply(3, Tokens(2, 3), {}).ok());
   ASSERT_TRUE(Apply(4, {}, Tokens(18, 3)).ok());
   EXPECT_EQ(store_.num_sequences(), 2);

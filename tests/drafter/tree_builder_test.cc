@@ -14,19 +14,20 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A law over `vocab` tokens drawn from a hash of the path: log-probabilities
-// without ties.
-std::vector<Candidate> HashedLaw(absl::Span<const TokenId> path, int vocab) {
+// A distribution over `vocab` tokens sampled from a hash of the path:
+// log-probabilities without ties.
+std::vector<Candidate> HashedDistribution(absl::Span<const TokenId> path,
+                                          int vocab) {
   uint64_t hash = 17;
   for (TokenId token : path) hash = hash * 31 + token + 1;
   std::mt19937_64 random(hash);
   std::vector<double> weights(vocab);
   double sum = 0.3;  // mass of tokens not listed
   for (double& weight : weights) sum += weight = 0.05 + random() % 1000 / 1000.;
-  std::vector<Candidate> law;
+  std::vector<Candidate> distribution;
   for (int x = 0; x < vocab; ++x)
-    law.push_back({x, std::log(weights[x] / sum)});
-  return law;
+    distribution.push_back({x, std::log(weights[x] / sum)});
+  return distribution;
 }
 
 SequenceView View(const std::vector<TokenId>& tokens, DraftBudget budget,
@@ -42,14 +43,14 @@ struct ScoredPath {
 void AllPaths(const SequenceView& view, const TreeShape& shape, int vocab,
               const ScoredPath& at, std::vector<ScoredPath>& all) {
   if (static_cast<int64_t>(at.path.size()) == view.budget.max_depth) return;
-  auto law = HashedLaw(at.path, vocab);
-  Foresee(view.sampling,
-          static_cast<int64_t>(view.tokens.size() + at.path.size()),
-          shape.noise_scale, law);
+  auto distribution = HashedDistribution(at.path, vocab);
+  ApplyGumbelCoupling(view.sampling,
+                      static_cast<int64_t>(view.tokens.size() + at.path.size()),
+                      shape.noise_scale, distribution);
   if (shape.width > 0) {
-    law.resize(std::min<size_t>(law.size(), shape.width));
+    distribution.resize(std::min<size_t>(distribution.size(), shape.width));
   }
-  for (const Candidate& candidate : law) {
+  for (const Candidate& candidate : distribution) {
     ScoredPath next = at;
     next.log_prob += candidate.log_prob;
     next.path.push_back(candidate.token);
@@ -68,7 +69,7 @@ TEST(TreeBuilderTest, EqualsTheBestPathsOfAllByBruteForce) {
                  {.temperature = temperature, .seed = 4});
         const TreeShape shape = {.width = width, .noise_scale = 0.6};
         const TokenTree tree = BuildTree(
-            view, shape, [](auto path) { return HashedLaw(path, 3); });
+            view, shape, [](auto path) { return HashedDistribution(path, 3); });
         ASSERT_TRUE(
             tree.Validate({.max_nodes = nodes, .max_depth = 4, .vocab_size = 3})
                 .ok());
@@ -93,17 +94,17 @@ TEST(TreeBuilderTest, EqualsTheBestPathsOfAllByBruteForce) {
 TEST(TreeBuilderTest, AsksOnlyForNodesItGrowsAndNotBeyondTheDepth) {
   const std::vector<TokenId> tokens = {5};
   int calls = 0;
-  const auto law = [&](absl::Span<const TokenId> path) {
+  const auto distribution = [&](absl::Span<const TokenId> path) {
     EXPECT_LT(path.size(), 2u);
     ++calls;
-    return HashedLaw(path, 3);
+    return HashedDistribution(path, 3);
   };
-  BuildTree(View(tokens, {.max_nodes = 0, .max_depth = 2}), {}, law);
-  BuildTree(View(tokens, {.max_nodes = 9, .max_depth = 0}), {}, law);
+  BuildTree(View(tokens, {.max_nodes = 0, .max_depth = 2}), {}, distribution);
+  BuildTree(View(tokens, {.max_nodes = 9, .max_depth = 0}), {}, distribution);
   EXPECT_EQ(calls, 0);
-  BuildTree(View(tokens, {.max_nodes = 1, .max_depth = 2}), {}, law);
+  BuildTree(View(tokens, {.max_nodes = 1, .max_depth = 2}), {}, distribution);
   EXPECT_EQ(calls, 1);
-  BuildTree(View(tokens, {.max_nodes = 99, .max_depth = 2}), {}, law);
+  BuildTree(View(tokens, {.max_nodes = 99, .max_depth = 2}), {}, distribution);
   EXPECT_EQ(calls, 1 + 1 + 3);
 }
 

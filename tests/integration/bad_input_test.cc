@@ -1,5 +1,6 @@
 // A clear error each, with the right code, and the service goes on.
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
@@ -75,8 +76,10 @@ TEST_F(BadRequestTest, EachSenselessFieldIsNamed) {
       {"max_tokens", [](auto& r) { r.set_max_tokens(0); }},
       {"prompt", [](auto& r) { r.set_prompt(""); }},
       {"prompt", [](auto& r) { r.set_prompt(std::string(100000, 'a')); }},
-      {"token", [](auto& r) { r.mutable_token_ids()->add_ids(1u << 30); }},
-      {"token", [](auto& r) { r.mutable_token_ids()->add_ids(4294967295u); }},
+      {"token_ids: token",
+       [](auto& r) { r.mutable_token_ids()->add_ids(1u << 30); }},
+      {"token_ids: token",
+       [](auto& r) { r.mutable_token_ids()->add_ids(4294967295u); }},
       {"input", [](auto& r) { r.clear_input(); }},
       {"chat",
        [](auto& r) {
@@ -85,6 +88,8 @@ TEST_F(BadRequestTest, EachSenselessFieldIsNamed) {
          message->set_content("hello");
        }},
       {"request_id", [](auto& r) { r.set_request_id(std::string(129, 'x')); }},
+      {"request_id", [](auto& r) { r.set_request_id("a\n[info] forged"); }},
+      {"request_id", [](auto& r) { r.set_request_id(std::string("a\0b", 3)); }},
       {"stop_token_ids",
        [](auto& r) {
          for (int i = 0; i < 65; ++i) r.add_stop_token_ids(1);
@@ -102,6 +107,81 @@ TEST_F(BadRequestTest, EachSenselessFieldIsNamed) {
     c.spoil(request);
     ExpectError(request, StatusCode::INVALID_ARGUMENT, c.named);
   }
+}
+
+// The status of a call whose request is these bytes.
+grpc::Status Send(const std::string& address, const std::string& method,
+                  const std::string& bytes) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice slice(bytes);
+  auto call =
+      stub.PrepareUnaryCall(&context, "/espalier.v1.Inference/" + method,
+                            grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer response;
+  grpc::Status status;
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  return status;
+}
+
+TEST_F(BadRequestTest, BytesThatAreNoRequestAreNamedAndNotLoggedRaw) {
+  const std::string address = cluster_->Address("coordinator");
+  struct Case {
+    std::string method;
+    std::string bytes;
+    std::string named;
+  };
+  const std::vector<Case> cases = {
+      {"Generate",
+       "\x1a\x03"
+       "ab\xff",
+       "prompt: no valid UTF-8 at byte 2"},
+      {"Generate", "\x2a\x06\x0a\x04\x12\x02x\xff",
+       "chat.messages[0].content: no valid UTF-8 at byte 1"},
+      {"Generate",
+       "\x1a\x01"
+       "a"
+       "\x22\x03\x0a\x01\x05",
+       "token_ids: is there beside prompt"},
+      {"Generate", "\xff\xff", "malformed"},
+      {"Abort", "\x0a\x01\xff", "request_id: no valid UTF-8 at byte 0"},
+  };
+  for (const Case& c : cases) {
+    const grpc::Status status = Send(address, c.method, c.bytes);
+    EXPECT_EQ(status.error_code(), StatusCode::INVALID_ARGUMENT) << c.named;
+    EXPECT_NE(status.error_message().find(c.named), std::string::npos)
+        << status.error_message();
+  }
+  EXPECT_EQ(ReadFile(cluster_->Path("coordinator.log")).find("libprotobuf"),
+            std::string::npos);
+}
+
+TEST_F(BadRequestTest, HugePromptsAreRefusedByTheirSize) {
+  v1::GenerateRequest request = CharRequest(0, 1, 10);
+  request.set_prompt(std::string(5 << 20, 'a'));
+  ExpectError(request, StatusCode::INVALID_ARGUMENT, "prompt: 5242880 bytes");
+  request.set_prompt(std::string(20 << 20, 'a'));
+  ExpectError(request, StatusCode::RESOURCE_EXHAUSTED, "larger than max");
+  request.clear_input();
+  for (int i = 0; i < 100'000; ++i) request.mutable_token_ids()->add_ids(1);
+  ExpectError(request, StatusCode::INVALID_ARGUMENT, "token_ids: 100000");
+}
+
+TEST_F(BadRequestTest, WhatIsNotDoneAsAskedForIsAWarning) {
+  v1::GenerateRequest request = CharRequest(0, 1, 1'000'000);
+  request.set_ignore_eos(true);
+  const Generated generated = Generate(cluster_->stub(), request);
+  ASSERT_TRUE(generated.status.ok()) << generated.status.error_message();
+  ASSERT_EQ(generated.summary.warnings_size(), 1);
+  EXPECT_NE(generated.summary.warnings(0).find("max_tokens: 1000000"),
+            std::string::npos)
+      << generated.summary.warnings(0);
 }
 
 TEST_F(BadRequestTest, AnUnknownModelIsNotFound) {
@@ -217,6 +297,19 @@ TEST_F(BadStartTest, TruncatedWeights) {
   ExpectRefusal("espalier-verifier",
                 absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
                 "model.safetensors");
+}
+
+TEST_F(BadStartTest, FewerLayersThanTheWeightsHave) {
+  const std::string folder = CopyOfModel();
+  std::string config = ReadFile(folder + "/config.json");
+  const size_t field = config.find("\"n_layer\"");
+  ASSERT_NE(field, std::string::npos);
+  const size_t number = config.find_first_of("0123456789", field);
+  config[number] -= 1;
+  WriteFile(folder + "/config.json", config);
+  ExpectRefusal("espalier-verifier",
+                absl::StrCat(Listen(), "engine { model: \"", folder, "\" }"), 2,
+                "n_layer");
 }
 
 TEST_F(BadStartTest, BrokenTokenizer) {

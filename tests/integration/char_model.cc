@@ -23,7 +23,7 @@ v1::GenerateRequest CharRequest(float temperature, uint64_t seed,
   request.set_seed(seed);
   request.set_max_tokens(max_tokens);
   request.set_ignore_eos(true);
-  // So many that every drafter is asked in every round.
+  // Enough nodes that every drafter is asked in every round.
   request.mutable_speculation()->set_max_nodes(16);
   return request;
 }

@@ -16,7 +16,7 @@ std::string CharBigramTable();
 // Both kinds of drafters that need no training.
 std::vector<DrafterSpec> LookupAndBigram();
 
-// A request of `max_tokens` tokens that nothing ends early.
+// A request of exactly `max_tokens` tokens (no early stop).
 v1::GenerateRequest CharRequest(float temperature, uint64_t seed,
                                 uint32_t max_tokens = 160);
 v1::GenerateRequest Plain(v1::GenerateRequest request);

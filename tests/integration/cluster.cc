@@ -127,7 +127,7 @@ void Cluster::AwaitReady(const std::vector<std::string>& drafters) {
         return;
       }
     }
-    // Polling a process of our own; nothing here depends on the pace.
+    // Polling a process of our own; nothing here depends on the throughput.
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   FAIL() << "not ready: " << info.ShortDebugString();

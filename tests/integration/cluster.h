@@ -18,8 +18,8 @@ struct DrafterSpec {
   std::map<std::string, std::string> options = {};
 };
 
-// For tests of what is drafted: a tree that came late on a busy machine would
-// be missing.
+// For tests of the drafts themselves: on a busy machine, a late tree would be
+// missing.
 inline constexpr char kWaitForDrafters[] = "core.draft_timeout_ms=10000";
 
 // A verifier, drafters and a coordinator as processes of their own, talking

@@ -1,10 +1,10 @@
 // The quick start's model, where set-up has put it: real weights, whose logits
 // have near-ties that the character model lacks.
 
+#include "tests/integration/default_model.h"
+
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -15,20 +15,6 @@
 namespace espalier::testing {
 namespace {
 
-std::string DefaultModelFolder() {
-  const auto environment = [](const char* name) -> std::string {
-    const char* value = std::getenv(name);
-    return value == nullptr ? "" : value;
-  };
-  std::string cache = environment("ESPALIER_CACHE");
-  if (cache.empty()) {
-    cache = environment("XDG_CACHE_HOME");
-    cache = absl::StrCat(
-        cache.empty() ? environment("HOME") + "/.cache" : cache, "/espalier");
-  }
-  return cache + "/models/smollm2-135m-instruct";
-}
-
 DrafterSpec Shipped(const std::string& name, const std::string& type) {
   const std::string folder =
       absl::StrCat(ESPALIER_SOURCE_DIR, "/deploy/drafters/", name);
@@ -38,7 +24,7 @@ DrafterSpec Shipped(const std::string& name, const std::string& type) {
 class DefaultModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(DefaultModelFolder() + "/model.safetensors")) {
+    if (!HasDefaultModel()) {
       GTEST_SKIP() << "no default model: run deploy/setup.sh";
     }
     cluster_.emplace(Cluster::Options{
@@ -89,7 +75,7 @@ TEST_F(DefaultModelTest, SpeculationDoesNotChangeAChatAnswer) {
 }
 
 // Far less than what the model cards say: a drafter that is fed wrong states,
-// or foresees other noise than the verifier's, does not reach it.
+// or predicts other noise than the verifier's, does not reach it.
 TEST_F(DefaultModelTest, EveryShippedDrafterIsOftenRight) {
   for (const char* name : {"chat", "math", "block"}) {
     for (float temperature : {0.0f, 1.0f}) {

@@ -1,5 +1,5 @@
 // Peers die, hang and come back while a text is streamed. The client must see
-// the text that it would have seen without the fault.
+// the same text as without the fault.
 
 #include <gtest/gtest.h>
 #include <signal.h>

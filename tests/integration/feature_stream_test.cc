@@ -1,5 +1,5 @@
-// Hidden states from the target to a drafter over real sockets: what arrives is
-// what the model computes for these positions, to the bit.
+// Hidden states from the target to a drafter over real sockets: the received
+// bits are those that the model computes for these positions.
 
 #include <unistd.h>
 
@@ -15,12 +15,12 @@
 #include "common/base/bf16.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
-#include "common/model/native_model.h"
+#include "common/model/native/native_model.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/merge_policies.h"
 #include "drafter/draft_engine.h"
 #include "drafter/drafter_service.h"
 #include "gtest/gtest.h"
@@ -59,8 +59,8 @@ struct Sightings {
   int64_t first_length = -1;  // of the text when they came
 };
 
-// Drafts what the target will say, every other time with a wrong second token,
-// and computes all the features it gets itself.
+// Drafts the target's next tokens, every other time with a wrong second token,
+// and computes the features that it receives itself.
 class CheckingDrafter final : public drafter::Drafter {
  public:
   explicit CheckingDrafter(Sightings* seen) : seen_(*seen) {}
@@ -268,7 +268,6 @@ class FeaturesTest : public ::testing::Test {
          .verifier_info = [this] { return verifier_.info(); },
          .policies = &policies_,
          .metrics = &metrics_,
-         .epoch = 9,
          .model = "tiny",
          .draft_timeout = absl::Seconds(120)});
     EXPECT_TRUE(made.ok()) << made.status();
@@ -280,7 +279,6 @@ class FeaturesTest : public ::testing::Test {
     return {.name = name,
             .address = Address(name),
             .model = Identity(),
-            .epoch = 9,
             .registry = metrics_,
             .min_backoff = absl::Milliseconds(5)};
   }

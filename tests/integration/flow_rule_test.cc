@@ -1,5 +1,5 @@
-// A rule that reads laws, end to end: a drafter that ships what it drew from,
-// real processes, real sockets.
+// A rule that reads distributions, end to end: a drafter that sends the
+// distributions it sampled from, real processes, real sockets.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,7 +89,7 @@ TEST_F(FlowRuleTest, SeveralDraftersAreReadTogether) {
                         "rule=\"lv-gr\"}"));
 }
 
-TEST_F(FlowRuleTest, TheWalkStandsInWhereLawsDoNotHelp) {
+TEST_F(FlowRuleTest, TheWalkStandsInWhereDistributionsDoNotHelp) {
   v1::GenerateRequest request = CharRequest(0.0f, 4);
   const Generated greedy = Run(request, "lvseq-gr");
   EXPECT_EQ(greedy.summary.spec_stats().rule(), "walk");

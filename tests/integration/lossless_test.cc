@@ -1,5 +1,5 @@
-// What clients see does not depend on who drafted: real processes, real
-// sockets, string equality.
+// The text that clients see does not depend on the drafters: real processes,
+// real sockets, string equality.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

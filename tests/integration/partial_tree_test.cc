@@ -15,7 +15,7 @@
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/merge_policies.h"
 #include "drafter/draft_engine.h"
 #include "drafter/drafter_service.h"
 #include "gtest/gtest.h"
@@ -83,7 +83,6 @@ class PartialTreeTest : public ::testing::Test {
          .verifier_info = [] { return Info(); },
          .policies = &policies_,
          .metrics = &metrics_,
-         .epoch = 9,
          .model = "toy",
          .draft_timeout = absl::Seconds(2)});
     EXPECT_TRUE(made.ok()) << made.status();
@@ -137,7 +136,6 @@ class PartialTreeTest : public ::testing::Test {
   RemoteDraftEndpoint drafter_{{.name = "hanging",
                                 .address = Address(),
                                 .model = Identity(),
-                                .epoch = 9,
                                 .registry = metrics_,
                                 .min_backoff = absl::Milliseconds(5)}};
   Registry<coordinator::MergePolicy> policies_{"strategy"};
@@ -148,10 +146,10 @@ TEST_F(PartialTreeTest, IsUsedAtTheDeadlineAndTheRestIsDropped) {
   testing::FinishedGeneration hung, whole;
   Run(hung);
   EXPECT_EQ(hung.report.spec.num_accepted_draft_tokens, 3);
-  EXPECT_EQ(hung.report.spec.num_spec_steps, 1 + 8);  // nobody waits again
+  EXPECT_EQ(hung.report.spec.num_spec_steps, 1 + 8);  // no further round waits
   EXPECT_EQ(hung.report.spec.drafters[0].timeouts, 0);
 
-  go_on_.Notify();  // the late rest goes to nobody
+  go_on_.Notify();  // the late rest is dropped
   Run(whole);
   EXPECT_EQ(whole.report.spec.num_spec_steps, 2);
 }

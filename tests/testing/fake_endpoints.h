@@ -1,5 +1,5 @@
-// Peers for tests of the coordinator: they hold a copy of each sequence as real
-// ones do, refuse updates that do not fit it, and misbehave on command.
+// Peers for tests of the coordinator: they hold a copy of each sequence like
+// real peers, refuse updates that do not fit it, and misbehave on command.
 #ifndef ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
 #define ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
 
@@ -96,8 +96,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     absl::Status error;       // instead of a tree, nothing applied
     bool lose_state = false;  // first
     std::function<void(Proposal&)> corrupt = nullptr;
-    // Makes of the answer what is told before it, after `part_delay`, which
-    // does not exceed `delay`. Null: nothing.
+    // Makes the partial tree that is reported before the answer, after
+    // `part_delay`, which does not exceed `delay`. Null: none is reported.
     std::function<void(Proposal&)> part = nullptr;
     absl::Duration part_delay;
   };
@@ -118,7 +118,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   FakeDraftEndpoint(Executor* executor, Draft draft)
       : executor_(executor), desk_(executor), draft_(std::move(draft)) {}
 
-  // What the next calls do; the default is to be good.
+  // The behaviour of the next calls; by default they succeed.
   void Behave(std::function<Behaviour()> behave) {
     behave_ = std::move(behave);
   }
@@ -128,11 +128,11 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   // How the next trees are made.
   void DraftBy(Draft draft) { draft_ = std::move(draft); }
   void Release() { desk_.Release(); }
-  // Points of the toy target; what arrives is held against it.
+  // Points of the toy target; received features are compared with it.
   FeatureContract wanted = {};
-  bool drafts_ahead = false;
-  uint64_t site = 0;
-  // Of the sequence that was drafted for last.
+  bool supports_lookahead = false;
+  uint64_t cpu_group = 0;
+  // Of the sequence that was drafted for most recently.
   const FeatureRows& last_features() const { return last_features_; }
 
   void Propose(ProposeRequest request, absl::Time, OnPartial on_partial,
@@ -140,8 +140,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     requests_.push_back(request);
     const uint64_t sequence = request.update.sequence.number;
     open_.insert(sequence);
-    EXPECT_TRUE(request.guess.empty() || drafts_ahead);
-    if (request.guess.empty()) {
+    EXPECT_TRUE(request.lookahead.empty() || supports_lookahead);
+    if (request.lookahead.empty()) {
       EXPECT_TRUE(unanswered_.insert(sequence).second)
           << "two unanswered requests for one sequence";
     }
@@ -159,9 +159,9 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     if (reply.ok() && behaviour.corrupt) behaviour.corrupt(*reply);
     desk_.Answer(
         behaviour.delay,
-        [this, sequence, guessed = !request.guess.empty(),
+        [this, sequence, lookahead = !request.lookahead.empty(),
          done = std::move(done)](absl::StatusOr<Proposal> proposal) mutable {
-          if (!guessed) unanswered_.erase(sequence);
+          if (!lookahead) unanswered_.erase(sequence);
           std::move(done)(std::move(proposal));
         },
         std::move(reply));
@@ -183,7 +183,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     if (!text.ok()) return text.status();
     TakeFeatures(request, *text);
     const int64_t committed_length = static_cast<int64_t>(text->size());
-    text->insert(text->end(), request.guess.begin(), request.guess.end());
+    text->insert(text->end(), request.lookahead.begin(),
+                 request.lookahead.end());
     return Proposal{.round = request.update.round,
                     .committed_length = committed_length,
                     .tree = draft_(*text, request.budget)};
@@ -226,7 +227,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   std::set<uint64_t> unanswered_;
 };
 
-// Verifies against the toy target: walks the tree as long as it is right.
+// Verifies against the toy target: accepts the longest correct path.
 class FakeVerifyEndpoint final : public VerifyEndpoint {
  public:
   struct Behaviour {
@@ -234,7 +235,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     bool lose_state = false;  // first
     absl::Status error;       // nothing applied
     absl::Status lost_reply;  // applied, but this is what arrives
-    std::function<void(Verdict&)> corrupt = nullptr;
+    std::function<void(VerifyResult&)> corrupt = nullptr;
   };
 
   FakeVerifyEndpoint(Executor* executor, ToyTarget target)
@@ -248,14 +249,15 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   }
   void Release() { desk_.Release(); }
 
-  void Verify(VerifyRequest request, absl::Time, Done<Verdict> done) override {
+  void Verify(VerifyRequest request, absl::Time,
+              Done<VerifyResult> done) override {
     requests_.push_back(request);
     open_.insert(request.update.sequence.number);
     const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
     if (behaviour.lose_state) {
       copies_.Clear();
       cached_.clear();
-      verdicts_.clear();
+      verify_results_.clear();
     }
     desk_.Answer(behaviour.delay, std::move(done), Reply(request, behaviour));
   }
@@ -263,26 +265,26 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
     cached_.erase(sequence.number);
-    verdicts_.erase(sequence.number);
+    verify_results_.erase(sequence.number);
   }
 
   const std::vector<VerifyRequest>& requests() const { return requests_; }
   int num_open() const { return static_cast<int>(open_.size()); }
 
  private:
-  absl::StatusOr<Verdict> Reply(const VerifyRequest& request,
-                                const Behaviour& behaviour) {
+  absl::StatusOr<VerifyResult> Reply(const VerifyRequest& request,
+                                     const Behaviour& behaviour) {
     if (!behaviour.error.ok()) return behaviour.error;
-    absl::StatusOr<Verdict> verdict = Decide(request);
-    if (!verdict.ok()) return verdict;
-    if (behaviour.corrupt) behaviour.corrupt(*verdict);
+    absl::StatusOr<VerifyResult> verify_result = Decide(request);
+    if (!verify_result.ok()) return verify_result;
+    if (behaviour.corrupt) behaviour.corrupt(*verify_result);
     if (!behaviour.lost_reply.ok()) return behaviour.lost_reply;
-    return verdict;
+    return verify_result;
   }
 
-  absl::StatusOr<Verdict> Decide(const VerifyRequest& request) {
+  absl::StatusOr<VerifyResult> Decide(const VerifyRequest& request) {
     const SequenceUpdate& update = request.update;
-    Verdict& stored = verdicts_[update.sequence.number];
+    VerifyResult& stored = verify_results_[update.sequence.number];
     if (stored.round == update.round) return stored;
     auto text = copies_.Apply(update);
     if (!text.ok()) return text.status();
@@ -307,30 +309,33 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     return stored;
   }
 
-  Verdict Walk(const VerifyRequest& request, std::vector<TokenId> text) const {
+  VerifyResult Walk(const VerifyRequest& request,
+                    std::vector<TokenId> text) const {
     const TokenTree& tree = request.tree;
-    Verdict verdict = {.round = request.update.round, .rule = "walk"};
+    VerifyResult verify_result = {.round = request.update.round,
+                                  .rule = "walk"};
     int32_t node = 0;
     while (true) {
       text.push_back(target_.Next(text));
-      verdict.tokens.push_back(text.back());
+      verify_result.tokens.push_back(text.back());
       int32_t child = node + 1;
       while (child < tree.num_nodes() && (tree.parents[child] != node ||
                                           tree.tokens[child] != text.back())) {
         ++child;
       }
-      if (child == tree.num_nodes()) return verdict;
-      verdict.path.push_back(child);
+      if (child == tree.num_nodes()) return verify_result;
+      verify_result.path.push_back(child);
       node = child;
     }
   }
 
-  ReplyDesk<Verdict> desk_;
+  ReplyDesk<VerifyResult> desk_;
   ToyTarget target_;
   std::function<Behaviour()> behave_;
   SequenceCopies copies_;
-  std::map<uint64_t, int64_t> cached_;    // positions
-  std::map<uint64_t, Verdict> verdicts_;  // the last of each sequence
+  std::map<uint64_t, int64_t> cached_;  // positions
+  std::map<uint64_t, VerifyResult>
+      verify_results_;  // the last of each sequence
   std::vector<VerifyRequest> requests_;
   std::set<uint64_t> open_;
 };

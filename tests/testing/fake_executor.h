@@ -15,17 +15,25 @@
 namespace espalier {
 
 // An Executor whose clock stands still until the test moves it, and whose tasks
-// run on the test's thread when it says so. Post and PostAt from any thread;
-// the Run and Advance calls from one.
+// run on the test's thread when the test calls Run or Advance. Post and PostAt
+// may be called from any thread; Run and Advance from one.
 class FakeExecutor final : public Executor {
  public:
   void Post(Task task) override {
     PostAt(absl::InfinitePast(), std::move(task));
   }
 
-  void PostAt(absl::Time when, Task task) override {
+  Timer PostAt(absl::Time when, Task task) override {
     MutexLock lock(&mutex_);
-    tasks_.emplace(std::pair(when, next_order_++), std::move(task));
+    const Timer timer = {.when = when, .order = next_order_++};
+    tasks_.emplace(timer, std::move(task));
+    return timer;
+  }
+
+  void Cancel(const Timer& timer) override {
+    std::map<Timer, Task>::node_type dropped;  // destroyed outside the lock
+    MutexLock lock(&mutex_);
+    dropped = tasks_.extract(timer);
   }
 
   absl::Time Now() const override {
@@ -41,7 +49,8 @@ class FakeExecutor final : public Executor {
     return true;
   }
 
-  // Runs what is due, and what that makes due, without moving the clock.
+  // Runs due tasks, and those that become due by them, without moving the
+  // clock.
   void RunUntilIdle() {
     while (RunOne()) {
     }
@@ -60,13 +69,14 @@ class FakeExecutor final : public Executor {
 
   void AdvanceBy(absl::Duration duration) { AdvanceTo(Now() + duration); }
 
-  // Moves the clock and runs nothing: inside a task, the time that it takes.
+  // Moves the clock and runs no task: within a task, the time that the task
+  // takes.
   void MoveClock(absl::Duration duration) {
     MutexLock lock(&mutex_);
     now_ += duration;
   }
 
-  // Tasks that wait, due or not.
+  // Number of waiting tasks, due or not.
   int64_t num_pending() const {
     MutexLock lock(&mutex_);
     return static_cast<int64_t>(tasks_.size());
@@ -77,10 +87,10 @@ class FakeExecutor final : public Executor {
   std::optional<Task> TakeDue(absl::Time limit) {
     MutexLock lock(&mutex_);
     const auto first = tasks_.begin();
-    if (first == tasks_.end() || first->first.first > limit) {
+    if (first == tasks_.end() || first->first.when > limit) {
       return std::nullopt;
     }
-    now_ = std::max(now_, first->first.first);
+    now_ = std::max(now_, first->first.when);
     Task task = std::move(first->second);
     tasks_.erase(first);
     return task;
@@ -91,8 +101,7 @@ class FakeExecutor final : public Executor {
       absl::FromUnixSeconds(1'000'000'000);
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
   // By due time, first posted first among equals.
-  std::map<std::pair<absl::Time, uint64_t>, Task> tasks_
-      ABSL_GUARDED_BY(mutex_);
+  std::map<Timer, Task> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace espalier

@@ -16,11 +16,11 @@
 
 namespace espalier::testing {
 
-// What one Generate call is answered with.
+// The answer to one Generate call.
 struct FakeAnswer {
   std::vector<v1::GenerateResponse> messages;
   grpc::Status status = grpc::Status::OK;
-  bool hang = false;  // behind the messages, until the client cancels
+  bool hang = false;  // after the messages, until the client cancels
 };
 
 // The client API with scripted answers, on a Unix socket. Thread-safe.
@@ -34,7 +34,7 @@ class FakeInference {
   const std::string& address() const { return address_; }
   void SetScript(Script script);
   void SetServing(bool serving);
-  // What GetModelInfo fails with.
+  // The error of GetModelInfo.
   void SetModelInfoStatus(grpc::Status status);
 
   // In order of arrival.

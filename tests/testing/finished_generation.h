@@ -13,7 +13,7 @@
 
 namespace espalier::testing {
 
-// What came of it. Read it when `finished`.
+// The outcome. Read it after `finished`.
 struct FinishedGeneration {
   std::vector<TokenId> text;
   absl::Status status;
@@ -23,7 +23,7 @@ struct FinishedGeneration {
 
 class FinishedGenerationSink final : public coordinator::TokenSink {
  public:
-  // `on_text`: told of the text so far after each step; null: nobody is.
+  // `on_text`: called with the text so far after each step; may be null.
   using OnText = std::function<void(const std::vector<TokenId>& text)>;
   explicit FinishedGenerationSink(FinishedGeneration* result,
                                   OnText on_text = nullptr)

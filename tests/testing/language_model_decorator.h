@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-// Passes everything on. Derive from it to watch or change some of it.
+// Forwards every call. Derive from it to observe or change some of them.
 class LanguageModelDecorator : public LanguageModel {
  public:
   explicit LanguageModelDecorator(std::unique_ptr<LanguageModel> model)
@@ -19,6 +19,9 @@ class LanguageModelDecorator : public LanguageModel {
   CacheId NewSequence() override { return model_->NewSequence(); }
   void Release(CacheId cache) override { model_->Release(cache); }
   int64_t Length(CacheId cache) const override { return model_->Length(cache); }
+  int64_t HeldRoom(CacheId cache) const override {
+    return model_->HeldRoom(cache);
+  }
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override {
     return model_->Forward(batch);

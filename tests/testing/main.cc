@@ -1,6 +1,6 @@
 // main() of every test program. Tests run at the same time, as processes, and
-// name their files after themselves or their fixture: so each process has a
-// folder of its own for testing::TempDir(), and leaves nothing behind.
+// name their files after themselves or their fixture. So each process has its
+// own folder as testing::TempDir() and deletes it at the end.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

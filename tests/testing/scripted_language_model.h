@@ -17,15 +17,16 @@
 namespace espalier {
 
 // A LanguageModel without a network: the logits after a text are a pure
-// function of all its tokens. What it has cached is the text itself, so a
-// wrong prefix or a wrong Keep gives another text.
+// function of all its tokens. Its cache is the text itself, so a wrong prefix
+// or a wrong Keep gives another text.
 class ScriptedLanguageModel final : public LanguageModel {
  public:
   struct Options {
     int64_t vocab_size = 40;
     int64_t max_context = 200;
     int64_t max_rows = 32;
-    int64_t pool_tokens = 1000;
+    int64_t pool_tokens = 1000;  // whole blocks
+    int64_t block_tokens = 1;
     float deviation = 2.0f;  // of the logits
   };
   static constexpr int64_t kNumLayers = 3;
@@ -43,7 +44,8 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.compute_dtype = "float32";
     info_.threads = 1;
     info_.backend = "scripted";
-    info_.max_context = options.max_context;
+    info_.kv_block_tokens = options.block_tokens;
+    info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
   }
 
@@ -85,9 +87,7 @@ class ScriptedLanguageModel final : public LanguageModel {
   const ModelInfo& info() const override { return info_; }
   KvUsage kv_usage() const override {
     int64_t used = 0;
-    for (const auto& [id, sequence] : sequences_) {
-      used += static_cast<int64_t>(sequence.text.size());
-    }
+    for (const auto& [id, sequence] : sequences_) used += HeldRoom(id);
     return {used, options_.pool_tokens};
   }
 
@@ -100,6 +100,12 @@ class ScriptedLanguageModel final : public LanguageModel {
   }
   int64_t Length(CacheId cache) const override {
     return static_cast<int64_t>(sequences_.at(cache).text.size());
+  }
+  // The rows of the last pass count until Keep.
+  int64_t HeldRoom(CacheId cache) const override {
+    return info_.RoomFor(
+        Length(cache) +
+        static_cast<int64_t>(sequences_.at(cache).tokens.size()));
   }
 
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
@@ -116,10 +122,12 @@ class ScriptedLanguageModel final : public LanguageModel {
           rows.parents.size() != rows.tokens.size()) {
         return absl::InvalidArgumentError(absl::StrCat(size, " rows"));
       }
-      if (Length(rows.cache) + size > options_.max_context) {
+      if (Length(rows.cache) + size > info_.max_context) {
         return absl::OutOfRangeError("max_context");
       }
-      if (kv_usage().used_tokens + size > options_.pool_tokens) {
+      if (kv_usage().used_tokens - HeldRoom(rows.cache) +
+              info_.RoomFor(Length(rows.cache) + size) >
+          options_.pool_tokens) {
         return absl::ResourceExhaustedError("the K/V pool is full");
       }
       sequence.tokens.assign(rows.tokens.begin(), rows.tokens.end());
@@ -151,7 +159,10 @@ class ScriptedLanguageModel final : public LanguageModel {
 
   void Truncate(CacheId cache, int64_t length) override {
     ESPALIER_CHECK(length >= 0 && length <= Length(cache));
-    sequences_.at(cache).text.resize(length);
+    Sequence& sequence = sequences_.at(cache);
+    sequence.text.resize(length);
+    sequence.tokens.clear();
+    sequence.parents.clear();
   }
 
  private:

@@ -14,7 +14,7 @@
 namespace espalier {
 
 // A target model for tests: the next token is a pure function of the text so
-// far, so that every test knows what plain decoding would have said.
+// far, so that every test knows the output of plain decoding.
 struct ToyTarget {
   int64_t vocab_size = 50;
 
@@ -59,7 +59,7 @@ struct ToyTarget {
     return emitted;
   }
 
-  // The tree of a drafter that knows the target: a chain, all of it right.
+  // The tree of a drafter that knows the target: a chain of correct tokens.
   TokenTree PerfectChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {
@@ -69,7 +69,7 @@ struct ToyTarget {
     return tree;
   }
 
-  // A chain with not one right token.
+  // A chain without a correct token.
   TokenTree WrongChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {

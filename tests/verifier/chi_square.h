@@ -19,12 +19,12 @@ inline double ChiSquareTail(double x, int64_t degrees) {
   return sum;
 }
 
-// Probability of counts at least as far from the law, by the G statistic. A
-// count where the law is 0 gives 0. Cells with an expectation below 5 are
-// pooled. With an odd number of degrees of freedom one is left out, which makes
-// the result smaller, and so the test stricter.
+// Probability of counts at least as far from the distribution, by the G
+// statistic. A count where the distribution is 0 gives 0. Cells with an
+// expectation below 5 are pooled. With an odd number of degrees of freedom one
+// is left out, which makes the result smaller, and so the test stricter.
 inline double GTestPValue(const std::vector<int64_t>& counts,
-                          const std::vector<double>& law) {
+                          const std::vector<double>& distribution) {
   double total = 0;
   for (int64_t count : counts) total += static_cast<double>(count);
   double g = 0;
@@ -36,8 +36,8 @@ inline double GTestPValue(const std::vector<int64_t>& counts,
   };
   for (size_t i = 0; i < counts.size(); ++i) {
     const double count = static_cast<double>(counts[i]);
-    const double expectation = law[i] * total;
-    if (law[i] == 0) {
+    const double expectation = distribution[i] * total;
+    if (distribution[i] == 0) {
       if (count > 0) return 0;
     } else if (expectation < 5) {
       pooled_count += count;

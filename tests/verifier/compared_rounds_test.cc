@@ -34,32 +34,35 @@ Counts Tokens(const EngineHarness& harness) {
 }
 
 // Two draws of two tokens each.
-TokenTree DrawnTree(TokenId root) {
+TokenTree SampledTree(TokenId root) {
   TokenTree tree = TokenTree::RootOnly(root);
   tree.Add(0, 4, -0.7f);
   tree.Add(0, 9, -0.7f);
   tree.Add(1, 9, -1.4f);
-  tree.laws.Add({4, 9}, {kLawTotal / 2, kLawTotal / 2});
-  tree.laws.Add({9, 11}, {kLawTotal / 2, kLawTotal / 2});
-  tree.slots = {
-      {.node = 1, .law = 0}, {.node = 2, .law = 0}, {.node = 3, .law = 1}};
+  tree.distributions.Add({4, 9},
+                         {kDistributionTotal / 2, kDistributionTotal / 2});
+  tree.distributions.Add({9, 11},
+                         {kDistributionTotal / 2, kDistributionTotal / 2});
+  tree.samples = {{.node = 1, .distribution = 0},
+                  {.node = 2, .distribution = 0},
+                  {.node = 3, .distribution = 1}};
   return tree;
 }
 
 // The text of some rounds by a rule.
 Text TextOf(EngineHarness& harness, const std::string& rule, float temperature,
-            bool with_laws = true) {
+            bool with_distributions = true) {
   Client client = {.id = {1, 1},
                    .text = {3, 1, 4},
                    .sampling = {.temperature = temperature, .seed = 5}};
   for (int i = 0; i < 8; ++i) {
-    TokenTree tree = DrawnTree(client.text.back());
-    if (!with_laws) tree.DropLaws();
+    TokenTree tree = SampledTree(client.text.back());
+    if (!with_distributions) tree.DropDistributions();
     VerifyRequest request = client.Request(std::move(tree));
     request.rule = rule;
-    const auto verdict = harness.Ask(std::move(request));
-    EXPECT_TRUE(verdict.ok()) << verdict.status();
-    client.Commit(*verdict);
+    const auto verify_result = harness.Ask(std::move(request));
+    EXPECT_TRUE(verify_result.ok()) << verify_result.status();
+    client.Commit(*verify_result);
   }
   return client.text;
 }
@@ -105,7 +108,7 @@ TEST(ComparedRounds, AreAShareOfThoseWithDraws) {
   TextOf(others, "walk", 0);
   EXPECT_TRUE(Rounds(others).empty());
   EngineHarness chosen({}, {.compared_rounds = 1});
-  TextOf(chosen, "walk", 1, /*with_laws=*/false);
+  TextOf(chosen, "walk", 1, /*with_distributions=*/false);
   EXPECT_TRUE(Rounds(chosen).empty());
 }
 

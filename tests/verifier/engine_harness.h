@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "common/base/check.h"
 #include "common/spec/prefix_hash.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_executor.h"
 #include "tests/testing/scripted_language_model.h"
-#include "verifier/choosers.h"
-#include "verifier/law_transform.h"
+#include "verifier/distribution_transform.h"
+#include "verifier/token_samplers.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
 
@@ -21,20 +22,24 @@ namespace espalier::verifier {
 
 using Text = std::vector<TokenId>;
 
-// The answer to one request, once it is there.
+// The answer to one request, once it has arrived.
 struct Reply {
-  std::optional<absl::StatusOr<Verdict>> value;
+  std::optional<absl::StatusOr<VerifyResult>> value;
   int times_answered = 0;
 };
+
+// Lists the rules of an engine.
+using RegisterRules = absl::FunctionRef<void(Registry<VerificationRule>&)>;
 
 // A VerifyEngine on an executor that the test runs.
 struct EngineUnderTest {
   EngineUnderTest(std::unique_ptr<LanguageModel> model,
-                  const VerifyEngine::Options& options) {
+                  const VerifyEngine::Options& options,
+                  RegisterRules register_rules = RegisterVerificationRules) {
     auto owned_executor = std::make_unique<FakeExecutor>();
     executor = owned_executor.get();
     Registry<VerificationRule> rules("rule");
-    RegisterVerificationRules(rules);
+    register_rules(rules);
     auto created = VerifyEngine::Create(
         options, std::move(model), std::move(owned_executor), rules, metrics);
     ESPALIER_CHECK(created.ok());
@@ -45,14 +50,14 @@ struct EngineUnderTest {
                               absl::Time deadline = absl::InfiniteFuture()) {
     auto reply = std::make_shared<Reply>();
     engine->Verify(std::move(request), deadline,
-                   [reply](absl::StatusOr<Verdict> verdict) {
-                     reply->value = std::move(verdict);
+                   [reply](absl::StatusOr<VerifyResult> verify_result) {
+                     reply->value = std::move(verify_result);
                      ++reply->times_answered;
                    });
     return reply;
   }
 
-  absl::StatusOr<Verdict> Ask(VerifyRequest request) {
+  absl::StatusOr<VerifyResult> Ask(VerifyRequest request) {
     const auto reply = Send(std::move(request));
     executor->RunUntilIdle();
     ESPALIER_CHECK(reply->times_answered == 1);
@@ -66,9 +71,12 @@ struct EngineUnderTest {
 
 // One with a scripted model.
 struct EngineHarness : EngineUnderTest {
-  explicit EngineHarness(const ScriptedLanguageModel::Options& script_ = {},
-                         const VerifyEngine::Options& options = {})
-      : EngineHarness(new ScriptedLanguageModel(script_), script_, options) {}
+  explicit EngineHarness(
+      const ScriptedLanguageModel::Options& script_ = {},
+      const VerifyEngine::Options& options = {},
+      RegisterRules register_rules = RegisterVerificationRules)
+      : EngineHarness(new ScriptedLanguageModel(script_), script_, options,
+                      register_rules) {}
 
   ScriptedLanguageModel::Options script;
   ScriptedLanguageModel* model;  // the engine's
@@ -76,21 +84,25 @@ struct EngineHarness : EngineUnderTest {
  private:
   EngineHarness(ScriptedLanguageModel* new_model,
                 const ScriptedLanguageModel::Options& script_,
-                const VerifyEngine::Options& options)
-      : EngineUnderTest(std::unique_ptr<LanguageModel>(new_model), options),
+                const VerifyEngine::Options& options,
+                RegisterRules register_rules)
+      : EngineUnderTest(std::unique_ptr<LanguageModel>(new_model), options,
+                        register_rules),
         script(script_),
         model(new_model) {}
 };
 
-// The text without speculation: token after token from the target's law.
+// The text without speculation: token after token from the target's
+// distribution.
 inline Text PlainText(const ScriptedLanguageModel::Options& script, Text text,
                       const SamplingParams& sampling, int64_t length) {
-  LawTransform transform;
-  GumbelChooser chooser(sampling.seed);
+  DistributionTransform transform;
+  GumbelSampler sampler(sampling.seed);
   while (static_cast<int64_t>(text.size()) < length) {
     const auto row = ScriptedLanguageModel::LogitsAfter(script, text);
-    const auto law = transform.Apply(row, sampling);
-    text.push_back(chooser.Draw(static_cast<int64_t>(text.size()), *law));
+    const auto distribution = transform.Apply(row, sampling);
+    text.push_back(
+        sampler.SampleToken(static_cast<int64_t>(text.size()), *distribution));
   }
   return text;
 }
@@ -120,9 +132,10 @@ struct Client {
     return Request(TokenTree::RootOnly(text.back()));
   }
 
-  void Commit(const Verdict& verdict) {
-    ESPALIER_CHECK(verdict.round == round);
-    text.insert(text.end(), verdict.tokens.begin(), verdict.tokens.end());
+  void Commit(const VerifyResult& verify_result) {
+    ESPALIER_CHECK(verify_result.round == round);
+    text.insert(text.end(), verify_result.tokens.begin(),
+                verify_result.tokens.end());
     held = static_cast<int64_t>(text.size());
     ++round;
   }

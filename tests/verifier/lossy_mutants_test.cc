@@ -1,4 +1,4 @@
-// Rules that look right and are not. They show that the exact test can fail.
+// Rules that look lossless but are not. They show that the exact test can fail.
 
 #include <algorithm>
 #include <random>
@@ -7,16 +7,17 @@
 #include "tests/verifier/random_model.h"
 #include "tests/verifier/shared_noise.h"
 #include "tests/verifier/small_trees.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {
 
 // ---- A published rule for trees of a drafter's most likely tokens ----------
-// Every node stands with probability min(1, q / p), independently, as if it had
-// been drawn from p; the longest path that stands is emitted, then a token from
-// q at its end; if no child of the root stands, a token from (q - p)+.
+// Every node is accepted with probability min(1, q / p), independently, as if
+// it had been sampled from p; the longest accepted path is emitted, then a
+// token from q at its end; if no child of the root is accepted, a token from (q
+// - p)+.
 
 struct DraftedTree {
   TokenTree tree = TokenTree::RootOnly(0);
@@ -27,7 +28,7 @@ void AddMostLikely(const TableModel& drafter, int64_t width, int64_t depth,
                    int32_t parent, DraftedTree& drafted) {
   if (depth == 0) return;
   const Tokens context = drafted.contexts[parent];
-  const auto p = drafter.Law(context);
+  const auto p = drafter.Distribution(context);
   Tokens ranked;
   for (TokenId token = 0; token < drafter.vocab(); ++token) {
     if (p[token] > 0) ranked.push_back(token);
@@ -63,8 +64,8 @@ Tokens PublishedTreeRule(const TableModel& target, const TableModel& drafter,
   for (int32_t node = 1; node < tree.num_nodes(); ++node) {
     const Tokens& context = contexts[tree.parents[node]];
     const TokenId token = tree.tokens[node];
-    const double ratio =
-        target.Law(context)[token] / drafter.Law(context)[token];
+    const double ratio = target.Distribution(context)[token] /
+                         drafter.Distribution(context)[token];
     const bool accepted = choices.Flip(std::min(1.0, ratio));
     stands.push_back(accepted && stands[tree.parents[node]]);
     if (stands[node]) any_first = true;
@@ -73,10 +74,10 @@ Tokens PublishedTreeRule(const TableModel& target, const TableModel& drafter,
     }
   }
   Tokens emitted = contexts[longest];
-  const auto q = target.Law(emitted);
+  const auto q = target.Distribution(emitted);
   emitted.push_back(static_cast<TokenId>(
       any_first ? choices.Choose(q)
-                : choices.Choose(Residual(q, drafter.Law(Tokens{})))));
+                : choices.Choose(Residual(q, drafter.Distribution(Tokens{})))));
   return emitted;
 }
 
@@ -87,14 +88,16 @@ TEST(LossyMutants, PublishedTreeRuleOfIndependentRatiosIsCaught) {
     const TableModel drafter = RandomModel(3, 2, /*zeros=*/0, random);
     DraftedTree drafted;
     AddMostLikely(drafter, /*width=*/2, /*depth=*/2, /*parent=*/0, drafted);
-    const ExactLaw law = EnumerateLaw(target, 3, [&](ChoiceTree& choices) {
-      return PublishedTreeRule(target, drafter, drafted, choices);
-    });
-    EXPECT_GT(MaxError(law.joint, JointLaw(target, 3)), 1e-3);
+    const ExactDistribution distribution =
+        EnumerateDistribution(target, 3, [&](ChoiceTree& choices) {
+          return PublishedTreeRule(target, drafter, drafted, choices);
+        });
+    EXPECT_GT(MaxError(distribution.joint, JointDistribution(target, 3)), 1e-3);
   }
 }
 
-// ---- A ratio test on drafts drawn with the verifier's own noise ------------
+// ---- A ratio test on drafts sampled with the verifier's own noise
+// ------------
 
 TEST(LossyMutants, RatioTestOnTheVerifiersOwnNoiseIsCaught) {
   std::mt19937_64 random(4);
@@ -102,34 +105,40 @@ TEST(LossyMutants, RatioTestOnTheVerifiersOwnNoiseIsCaught) {
   for (int trial = 0; trial < 10; ++trial) {
     const TableModel target = RandomModel(5, 0, /*zeros=*/0, random);
     const TableModel drafter = RandomModel(5, 0, /*zeros=*/0, random);
-    const auto q = target.Law({});
-    const auto p = drafter.Law({});
-    const ExactLaw law = EnumerateLaw(target, 1, [&](ChoiceTree& choices) {
-      const SharedNoise noise(
-          {{{q.begin(), q.end()}, {p.begin(), p.end()}, Residual(q, p)}},
-          choices);
-      const TokenId draft = noise.Draw(0, p);
-      const bool accepted = choices.Flip(std::min(1.0, q[draft] / p[draft]));
-      // The bug: a rejected draft is replaced by a draw from the same noise,
-      // which is no longer free once it is known what it drafted.
-      return Tokens{accepted ? draft : noise.Draw(0, Residual(q, p))};
-    });
-    worst_error =
-        std::max(worst_error, MaxError(law.joint, JointLaw(target, 1)));
+    const auto q = target.Distribution({});
+    const auto p = drafter.Distribution({});
+    const ExactDistribution distribution =
+        EnumerateDistribution(target, 1, [&](ChoiceTree& choices) {
+          const SharedNoise noise(
+              {{{q.begin(), q.end()}, {p.begin(), p.end()}, Residual(q, p)}},
+              choices);
+          const TokenId draft = noise.SampleToken(0, p);
+          const bool accepted =
+              choices.Flip(std::min(1.0, q[draft] / p[draft]));
+          // The bug: a rejected draft is replaced by a draw from the same
+          // noise, which is not independent once the drafted token is known.
+          return Tokens{accepted ? draft
+                                 : noise.SampleToken(0, Residual(q, p))};
+        });
+    worst_error = std::max(worst_error, MaxError(distribution.joint,
+                                                 JointDistribution(target, 1)));
   }
   EXPECT_GT(worst_error, 1e-2);
 }
 
-// ---- A walk that follows the first of several twins only -------------------
+// ---- A walk that follows the first of several duplicates only
+// -------------------
 
 class FirstMatchWalk final : public VerificationRule {
  public:
   absl::StatusOr<Acceptance> Accept(const TokenTree& tree,
-                                    int64_t first_position, TargetLaws& laws,
-                                    Chooser& chooser) override {
+                                    int64_t first_position,
+                                    TargetDistributions& distributions,
+                                    TokenSampler& sampler) override {
     int32_t node = 0;
     for (int64_t position = first_position;; ++position) {
-      const TokenId token = chooser.Draw(position, *laws.LawAt(node));
+      const TokenId token =
+          sampler.SampleToken(position, *distributions.DistributionAt(node));
       int32_t child = node + 1;
       while (child < tree.num_nodes() &&
              (tree.parents[child] != node || tree.tokens[child] != token)) {
@@ -154,15 +163,16 @@ TEST(WalkVariants, FirstMatchIsExactButAcceptsLessOfRepeatedSiblings) {
   const TableModel target = RandomModel(3, 2, /*zeros=*/0, random);
   const auto walk = NewWalkRule();
   FirstMatchWalk first_match;
-  const ExactLaw all = EnumerateLaw(target, 3, RuleRound(*walk, target, tree));
-  const ExactLaw fewer =
-      EnumerateLaw(target, 3, RuleRound(first_match, target, tree));
+  const ExactDistribution all =
+      EnumerateDistribution(target, 3, RuleRound(*walk, target, tree));
+  const ExactDistribution fewer =
+      EnumerateDistribution(target, 3, RuleRound(first_match, target, tree));
 
-  EXPECT_LT(MaxError(all.joint, JointLaw(target, 3)), 1e-9);
-  EXPECT_LT(MaxError(fewer.joint, JointLaw(target, 3)), 1e-9);
+  EXPECT_LT(MaxError(all.joint, JointDistribution(target, 3)), 1e-9);
+  EXPECT_LT(MaxError(fewer.joint, JointDistribution(target, 3)), 1e-9);
   // What it loses is the second subtree, of probability q(0) q(2 | 0).
   EXPECT_NEAR(all.expected_emitted - fewer.expected_emitted,
-              target.Law({})[0] * target.Law({0})[2], 1e-9);
+              target.Distribution({})[0] * target.Distribution({0})[2], 1e-9);
 }
 
 }  // namespace

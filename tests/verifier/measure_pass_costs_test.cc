@@ -17,8 +17,8 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::Not;
 
-// A model whose passes take what a test says, on a clock that stands still
-// otherwise.
+// A model whose passes take the times that a test sets, on a clock that
+// otherwise stands still.
 class MeasurePassCostsTest : public ::testing::Test {
  protected:
   using Cost = std::function<double(int64_t rows)>;  // milliseconds
@@ -81,7 +81,7 @@ TEST_F(MeasurePassCostsTest, WhatMoreRowsTookIsEnoughForFewer) {
   for (const PassCost& cost : *costs) EXPECT_EQ(cost.time, Milliseconds(5));
 }
 
-// Half of the passes share their cores with somebody.
+// Half of the passes share their cores with other processes.
 TEST_F(MeasurePassCostsTest, ADisturbanceLeavesTheTableNearTheTruth) {
   const auto truth = [](int64_t rows) { return 10 + 1.5 * rows; };
   std::mt19937 random(5);
@@ -134,7 +134,7 @@ TEST_F(MeasurePassCostsTest, OneRowAloneGoesBeyondTheBudget) {
   ASSERT_TRUE(costs.ok());
   EXPECT_THAT(passes_, ElementsAre(1, 1, 1));
   EXPECT_EQ(Ms(*costs, 1), 1000);
-  EXPECT_EQ(Ms(*costs, 4), 4000);  // for want of anything better
+  EXPECT_EQ(Ms(*costs, 4), 4000);  // no better estimate exists
 }
 
 TEST_F(MeasurePassCostsTest, StaysWithinWhatModelAndOptionsAllow) {
@@ -144,12 +144,12 @@ TEST_F(MeasurePassCostsTest, StaysWithinWhatModelAndOptionsAllow) {
   EXPECT_THAT(Rows(*Measure(one, 32, {.max_context = 3})), ElementsAre(1, 2));
 }
 
-TEST_F(MeasurePassCostsTest, AFullPoolEndsTheMeasurementNotTheStart) {
+TEST_F(MeasurePassCostsTest, ASmallPoolBoundsTheRowsThatAreMeasured) {
   const auto costs = Measure([](int64_t rows) { return 1.0 * rows; }, 32,
                              {.max_rows = 64, .pool_tokens = 10});
   ASSERT_TRUE(costs.ok()) << costs.status();
-  EXPECT_EQ(Rows(*costs).back(), 32);
-  EXPECT_NEAR(Ms(*costs, 32), 32, 1e-3);
+  EXPECT_GE(Rows(*costs).back(), 6);
+  EXPECT_LE(Rows(*costs).back(), 10);
 }
 
 TEST_F(MeasurePassCostsTest, AModelThatCannotRunIsAnError) {

@@ -46,7 +46,7 @@ TEST(PlanPass, PromptsGetWhatTreesLeaveAndAQuarterAtLeast) {
               ElementsAre(Tree(1), Prompt(0, 28)));
   EXPECT_THAT(PlanPass({{0, 16}, {0, 16}, {500, 8}}, kLimits),
               ElementsAre(Tree(0), Prompt(2, 24)));
-  // No more is kept than prompts can use.
+  // No more rows are reserved than prompts can use.
   EXPECT_THAT(PlanPass({{0, 16}, {0, 16}, {3, 5}}, kLimits),
               ElementsAre(Tree(0), Tree(1), PromptAndTree(2, 3)));
 }

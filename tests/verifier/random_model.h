@@ -10,7 +10,7 @@
 
 namespace espalier::verifier {
 
-// A random law for every context; about `zeros` of the entries are 0.
+// A random distribution for every context; about `zeros` of the entries are 0.
 inline TableModel RandomModel(int64_t vocab, int64_t max_context, double zeros,
                               std::mt19937_64& random) {
   std::normal_distribution<float> logit(0.0f, 1.5f);
@@ -25,7 +25,7 @@ inline TableModel RandomModel(int64_t vocab, int64_t max_context, double zeros,
       const bool zero = is_zero(random) && token != kept;
       weights.push_back(zero ? 0 : std::exp(logit(random)));
     }
-    model.SetLaw(context, weights);
+    model.SetDistribution(context, weights);
     // The next context in order of length, then as digits.
     size_t digit = context.size();
     while (digit > 0 && context[digit - 1] == vocab - 1) context[--digit] = 0;

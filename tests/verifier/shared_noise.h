@@ -5,24 +5,27 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 
 namespace espalier::verifier {
 
 // Noise that verifier and drafter share, small enough to enumerate: one uniform
-// number per position, from which every law is drawn by its inverse CDF. The
-// cumulative sums of all laws that may meet at a position cut (0, 1) into
-// cells; within one the draws are the same, so a cell is an outcome.
+// number per position, from which every distribution is sampled by its inverse
+// CDF. The cumulative sums of all distributions that may meet at a position cut
+// (0, 1) into cells; within one the draws are the same, so a cell is an
+// outcome.
 class SharedNoise {
  public:
-  // `laws`: [positions][laws that may be drawn from there].
-  SharedNoise(const std::vector<std::vector<std::vector<double>>>& laws,
-              ChoiceTree& choices) {
-    for (const auto& laws_here : laws) {
+  // `distributions`: [positions][distributions that may be sampled from there].
+  SharedNoise(
+      const std::vector<std::vector<std::vector<double>>>& distributions,
+      ChoiceTree& choices) {
+    for (const auto& distributions_here : distributions) {
       std::vector<double> cuts = {0, 1};
-      for (const auto& law : laws_here) {
+      for (const auto& distribution : distributions_here) {
         double sum = 0;
-        for (double probability : law) cuts.push_back(sum += probability);
+        for (double probability : distribution)
+          cuts.push_back(sum += probability);
       }
       std::sort(cuts.begin(), cuts.end());
       std::vector<double> widths;
@@ -36,13 +39,14 @@ class SharedNoise {
 
   double uniform(int64_t position) const { return uniforms_[position]; }
 
-  TokenId Draw(int64_t position, absl::Span<const double> law) const {
+  TokenId SampleToken(int64_t position,
+                      absl::Span<const double> distribution) const {
     double sum = 0;
     TokenId last_possible = 0;
-    for (size_t i = 0; i < law.size(); ++i) {
-      if (law[i] == 0) continue;
+    for (size_t i = 0; i < distribution.size(); ++i) {
+      if (distribution[i] == 0) continue;
       last_possible = static_cast<TokenId>(i);
-      sum += law[i];
+      sum += distribution[i];
       if (uniforms_[position] < sum) break;
     }
     return last_possible;
@@ -52,18 +56,20 @@ class SharedNoise {
   std::vector<double> uniforms_;  // [positions]
 };
 
-class SharedNoiseChooser final : public Chooser {
+class SharedNoiseSampler final : public TokenSampler {
  public:
-  explicit SharedNoiseChooser(const SharedNoise& noise) : noise_(noise) {}
-  TokenId Draw(int64_t position, const TargetLaw& law) override {
-    return law.token(noise_.Draw(position, Probabilities(law)));
+  explicit SharedNoiseSampler(const SharedNoise& noise) : noise_(noise) {}
+  TokenId SampleToken(int64_t position,
+                      const TargetDistribution& distribution) override {
+    return distribution.token(
+        noise_.SampleToken(position, Probabilities(distribution)));
   }
-  int64_t Choose(int64_t, absl::Span<const double>) override {
+  int64_t SampleIndex(int64_t, absl::Span<const double>) override {
     ESPALIER_CHECK(false);  // the walk makes no choices
     return 0;
   }
-  TokenId DrawOutside(int64_t, const TargetLaw&) override {
-    ESPALIER_CHECK(false);  // nor such draws
+  TokenId SampleOutside(int64_t, const TargetDistribution&) override {
+    ESPALIER_CHECK(false);  // and no draws outside the tree
     return 0;
   }
 

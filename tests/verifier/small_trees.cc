@@ -69,8 +69,8 @@ TokenTree RandomTree(const TreeBounds& bounds, std::mt19937_64& random) {
   TokenTree tree = TokenTree::RootOnly(below(bounds.vocab));
   std::vector<int64_t> depths = {0};
   std::vector<int64_t> num_children = {0};
-  const int64_t attempts = below(40);
-  for (int64_t i = 0; i < attempts; ++i) {
+  const int64_t draws = below(40);
+  for (int64_t i = 0; i < draws; ++i) {
     const int32_t parent = below(tree.num_nodes());
     if (depths[parent] == bounds.depth ||
         num_children[parent] == bounds.branching) {

@@ -1,4 +1,4 @@
-// A pass of a scripted target over a tree, for tests of what it leaves.
+// A pass of a scripted target over a tree, for tests of its outputs.
 #ifndef ESPALIER_TESTS_VERIFIER_TREE_PASS_H_
 #define ESPALIER_TESTS_VERIFIER_TREE_PASS_H_
 
@@ -7,7 +7,7 @@
 #include "common/spec/token_tree.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_language_model.h"
-#include "verifier/pass_laws.h"
+#include "verifier/pass_distributions.h"
 
 namespace espalier::verifier {
 
@@ -18,8 +18,8 @@ class TreePass {
 
   ScriptedLanguageModel& model() { return model_; }
 
-  // Calls see(laws) with the laws of the tree behind a text of one token, after
-  // a pass that was told of `use`.
+  // Calls see(distributions) with the distributions of the tree after a text of
+  // one token, from a pass with `use`.
   template <typename See>
   void Run(const TokenTree& tree, const SamplingParams& sampling,
            const LogitUse& use, See see) {
@@ -30,19 +30,19 @@ class TreePass {
                                .use = use};
     const auto logits = model_.Forward({&rows, 1});
     ASSERT_TRUE(logits.ok()) << logits.status();
-    PassLaws laws({.tree = tree,
-                   .sampling = sampling,
-                   .use = use,
-                   .rows = **logits,
-                   .first_position = 1},
-                  transform_);
-    see(laws);
+    PassDistributions distributions({.tree = tree,
+                                     .sampling = sampling,
+                                     .use = use,
+                                     .rows = **logits,
+                                     .first_position = 1},
+                                    transform_);
+    see(distributions);
   }
 
  private:
   ScriptedLanguageModel model_;
   const CacheId cache_ = model_.NewSequence();
-  LawTransform transform_;
+  DistributionTransform transform_;
 };
 
 }  // namespace espalier::verifier

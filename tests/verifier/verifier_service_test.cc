@@ -1,5 +1,5 @@
-// The engine behind gRPC: whose threads run the model, and what a coordinator
-// hears of its costs.
+// The engine behind gRPC: which threads run the model, and which pass costs the
+// coordinator receives.
 
 #include "verifier/verifier_service.h"
 
@@ -107,7 +107,6 @@ class VerifierServiceTest : public ::testing::Test {
         PeerOptions{.name = "verifier",
                     .address = runner_->addresses()[0],
                     .model = engine_->info().model,
-                    .epoch = kEpoch,
                     .registry = metrics_});
     ESPALIER_CHECK(
         endpoint_->AwaitState(PeerState::kReady, absl::InfiniteFuture()));
@@ -132,9 +131,11 @@ TEST_F(VerifierServiceTest, OnlyTheEnginesThreadRunsTheModel) {
       for (int round = 0; round < 20; ++round) {
         Notification answered;
         endpoint_->Verify(client.Request(), absl::InfiniteFuture(),
-                          [&](absl::StatusOr<Verdict> verdict) {
-                            EXPECT_TRUE(verdict.ok()) << verdict.status();
-                            if (verdict.ok()) client.Commit(*verdict);
+                          [&](absl::StatusOr<VerifyResult> verify_result) {
+                            EXPECT_TRUE(verify_result.ok())
+                                << verify_result.status();
+                            if (verify_result.ok())
+                              client.Commit(*verify_result);
                             answering.AddThis();
                             answered.Notify();
                           });
@@ -161,9 +162,10 @@ TEST_F(VerifierServiceTest, TheCoordinatorHearsTheCostsFirstAndWithEveryRound) {
   for (int round = 0; round < 3; ++round) {
     Notification answered;
     endpoint_->Verify(client.Request(), absl::InfiniteFuture(),
-                      [&](absl::StatusOr<Verdict> verdict) {
-                        ASSERT_TRUE(verdict.ok()) << verdict.status();
-                        client.Commit(*verdict);
+                      [&](absl::StatusOr<VerifyResult> verify_result) {
+                        ASSERT_TRUE(verify_result.ok())
+                            << verify_result.status();
+                        client.Commit(*verify_result);
                         answered.Notify();
                       });
     answered.Wait();

@@ -1,4 +1,4 @@
-// Features that come with verdicts are those of the committed text, each
+// Features that come with results are those of the committed text, each
 // position once, whatever happened on the way.
 
 #include <vector>
@@ -57,12 +57,12 @@ class VerifyEngineFeaturesTest : public ::testing::Test {
 TEST_F(VerifyEngineFeaturesTest, EveryCommittedPositionComesOnce) {
   int64_t next = 0;
   for (int64_t right : {2, 0, 3, 1}) {
-    const auto verdict = harness_.Ask(Request(client_, right, next));
-    ASSERT_TRUE(verdict.ok()) << verdict.status();
-    ASSERT_EQ(static_cast<int64_t>(verdict->path.size()), right);
-    client_.Commit(*verdict);
+    const auto verify_result = harness_.Ask(Request(client_, right, next));
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    ASSERT_EQ(static_cast<int64_t>(verify_result->path.size()), right);
+    client_.Commit(*verify_result);
     const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
-    EXPECT_EQ(verdict->features, StatesOf(client_.text, next, end));
+    EXPECT_EQ(verify_result->features, StatesOf(client_.text, next, end));
     next = end;
   }
 }
@@ -75,9 +75,9 @@ TEST_F(VerifyEngineFeaturesTest, NobodyAsksNothingComes) {
     }
     return absl::OkStatus();
   });
-  const auto verdict = harness_.Ask(client_.Request());
-  ASSERT_TRUE(verdict.ok());
-  EXPECT_TRUE(verdict->features.empty());
+  const auto verify_result = harness_.Ask(client_.Request());
+  ASSERT_TRUE(verify_result.ok());
+  EXPECT_TRUE(verify_result->features.empty());
   EXPECT_EQ(sizes, std::vector<size_t>{0});
 }
 
@@ -91,16 +91,16 @@ TEST_F(VerifyEngineFeaturesTest, ARepeatedRoundBringsThemAgain) {
 
 TEST_F(VerifyEngineFeaturesTest, LongPromptsAreCollectedOverTheirPasses) {
   for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
-  const auto verdict = harness_.Ask(Request(client_, 2, 0));
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
+  const auto verify_result = harness_.Ask(Request(client_, 2, 0));
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
   EXPECT_GT(harness_.model->num_passes(), 2);
-  client_.Commit(*verdict);
+  client_.Commit(*verify_result);
   EXPECT_EQ(
-      verdict->features,
+      verify_result->features,
       StatesOf(client_.text, 0, static_cast<int64_t>(client_.text.size()) - 1));
 }
 
-// What the first request has computed is not lost with it.
+// Features that the first request computed are not lost with it.
 TEST_F(VerifyEngineFeaturesTest, ARequestTakesOverWhatAnotherHasBegun) {
   for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
   int64_t passes = 0;
@@ -110,49 +110,71 @@ TEST_F(VerifyEngineFeaturesTest, ARequestTakesOverWhatAnotherHasBegun) {
   });
   EXPECT_FALSE(harness_.Ask(Request(client_, 1, 0)).ok());
   client_.round = 2;
-  const auto verdict = harness_.Ask(Request(client_, 1, 0));
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
-  client_.Commit(*verdict);
+  const auto verify_result = harness_.Ask(Request(client_, 1, 0));
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  client_.Commit(*verify_result);
   EXPECT_EQ(
-      verdict->features,
+      verify_result->features,
       StatesOf(client_.text, 0, static_cast<int64_t>(client_.text.size()) - 1));
 }
 
+// What it has begun is of other points.
+TEST_F(VerifyEngineFeaturesTest, ARequestForOtherPointsBeginsAnew) {
+  for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
+  int64_t passes = 0;
+  harness_.model->set_pass_hook([&](absl::Span<const SequenceRows>) {
+    return ++passes == 3 ? absl::InternalError("out of order")
+                         : absl::OkStatus();
+  });
+  EXPECT_FALSE(harness_.Ask(Request(client_, 1, 0)).ok());
+  client_.round = 2;
+  VerifyRequest other = client_.Request();
+  other.features = {.taps = {1}};
+  const auto verify_result = harness_.Ask(other);
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  client_.Commit(*verify_result);
+  const int64_t first = verify_result->features.first_position;
+  EXPECT_GT(first, 0);
+  EXPECT_EQ(verify_result->features,
+            StatesOf(client_.text, first,
+                     static_cast<int64_t>(client_.text.size()) - 1, {1}));
+}
+
 TEST_F(VerifyEngineFeaturesTest, WhatTheSenderHasIsLeftOut) {
-  const auto verdict = harness_.Ask(Request(client_, 1, /*first=*/2));
-  ASSERT_TRUE(verdict.ok());
-  client_.Commit(*verdict);
-  EXPECT_EQ(verdict->features, StatesOf(client_.text, 2, 5));
+  const auto verify_result = harness_.Ask(Request(client_, 1, /*first=*/2));
+  ASSERT_TRUE(verify_result.ok());
+  client_.Commit(*verify_result);
+  EXPECT_EQ(verify_result->features, StatesOf(client_.text, 2, 5));
 }
 
 TEST_F(VerifyEngineFeaturesTest, WhoAsksLateGetsThemFromThereOn) {
-  auto verdict = harness_.Ask(client_.Request());
-  ASSERT_TRUE(verdict.ok());
-  client_.Commit(*verdict);
-  verdict = harness_.Ask(Request(client_, 1, 0));
-  ASSERT_TRUE(verdict.ok());
-  client_.Commit(*verdict);
-  EXPECT_EQ(verdict->features, StatesOf(client_.text, 4, 6));
+  auto verify_result = harness_.Ask(client_.Request());
+  ASSERT_TRUE(verify_result.ok());
+  client_.Commit(*verify_result);
+  verify_result = harness_.Ask(Request(client_, 1, 0));
+  ASSERT_TRUE(verify_result.ok());
+  client_.Commit(*verify_result);
+  EXPECT_EQ(verify_result->features, StatesOf(client_.text, 4, 6));
 
   VerifyRequest other = client_.Request();
   other.features = {.taps = {1}};
-  verdict = harness_.Ask(other);
-  ASSERT_TRUE(verdict.ok());
-  client_.Commit(*verdict);
-  EXPECT_EQ(verdict->features, StatesOf(client_.text, 6, 7, {1}));
+  verify_result = harness_.Ask(other);
+  ASSERT_TRUE(verify_result.ok());
+  client_.Commit(*verify_result);
+  EXPECT_EQ(verify_result->features, StatesOf(client_.text, 6, 7, {1}));
 }
 
 TEST_F(VerifyEngineFeaturesTest, ASequenceThatGoesBackComesWithTheNewText) {
-  auto verdict = harness_.Ask(Request(client_, 2, 0));
-  ASSERT_TRUE(verdict.ok());
+  auto verify_result = harness_.Ask(Request(client_, 2, 0));
+  ASSERT_TRUE(verify_result.ok());
   Client other = client_;
   other.round = 2;
   other.held = 2;
   other.text = {5, 6, 9, 9, 9};
-  verdict = harness_.Ask(Request(other, 1, 0));
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
-  other.Commit(*verdict);
-  EXPECT_EQ(verdict->features, StatesOf(other.text, 2, 6));
+  verify_result = harness_.Ask(Request(other, 1, 0));
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  other.Commit(*verify_result);
+  EXPECT_EQ(verify_result->features, StatesOf(other.text, 2, 6));
 }
 
 TEST_F(VerifyEngineFeaturesTest, PointsThatTheTargetLacksAreRefused) {

@@ -5,7 +5,7 @@
 #include <random>
 #include <string>
 
-#include "common/model/native_model.h"
+#include "common/model/native/native_model.h"
 #include "gtest/gtest.h"
 #include "tests/testing/language_model_decorator.h"
 #include "tests/testing/tiny_model.h"
@@ -17,8 +17,9 @@ namespace {
 // Logits by the text that they follow.
 using LogitLog = std::map<Text, std::vector<float>>;
 
-// Writes down the logits of every row of every other pass; fails if a text gets
-// others. The rest stay as the engine wants them, draws among them.
+// Records the logits of every row of every other pass; fails if the same text
+// gets different logits. The other passes run with the engine's own logit use,
+// draws included.
 class LoggingModel final : public LanguageModelDecorator {
  public:
   LoggingModel(std::unique_ptr<LanguageModel> model, LogitLog* log,
@@ -167,8 +168,8 @@ TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
   EXPECT_GT(log_.size(), decided_alone);  // wrong drafts were computed too
 }
 
-// Rules that read laws get them gathered in every other pass, and whole in the
-// rest, which must not show either.
+// Rules that read distributions get gathered values in every other pass and
+// whole rows in the rest, which must not change the text either.
 TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
   const std::vector<std::string> rules = {"lvseq-gr", "tv-rrs", "trv", "walk"};
   const auto request = [&](const Client& client, size_t number) {
@@ -177,10 +178,14 @@ TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
     tree.Add(0, first, -0.7f);
     tree.Add(0, first + 5, -0.7f);
     tree.Add(1, 9, -1.4f);
-    tree.laws.Add({first, first + 5}, {kLawTotal / 2, kLawTotal / 2});
-    tree.laws.Add({9, 11, 250}, {kLawTotal / 2, kLawTotal / 4, kLawTotal / 4});
-    tree.slots = {
-        {.node = 1, .law = 0}, {.node = 2, .law = 0}, {.node = 3, .law = 1}};
+    tree.distributions.Add({first, first + 5},
+                           {kDistributionTotal / 2, kDistributionTotal / 2});
+    tree.distributions.Add({9, 11, 250},
+                           {kDistributionTotal / 2, kDistributionTotal / 4,
+                            kDistributionTotal / 4});
+    tree.samples = {{.node = 1, .distribution = 0},
+                    {.node = 2, .distribution = 0},
+                    {.node = 3, .distribution = 1}};
     VerifyRequest made = client.Request(std::move(tree));
     made.rule = rules[number % rules.size()];
     return made;

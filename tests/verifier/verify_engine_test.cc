@@ -1,4 +1,4 @@
-// What the engine emits is what plain decoding emits.
+// The engine emits the same text as plain decoding.
 
 #include "verifier/verify_engine.h"
 
@@ -22,7 +22,8 @@ using ::testing::IsEmpty;
 const Text kPrompt = {7, 3, 31, 12, 5, 9, 22, 14, 1, 8, 30};
 constexpr int64_t kLength = 60;  // of the whole text
 
-// A drafter that may know what comes; `next` is the rest of the plain text.
+// A drafter that may know the next tokens; `next` is the rest of the plain
+// text.
 using Draft = std::function<TokenTree(
     TokenId root, absl::Span<const TokenId> next, std::mt19937_64& random)>;
 
@@ -56,8 +57,8 @@ TokenTree GoodDraft(TokenId root, absl::Span<const TokenId> next,
   return tree;
 }
 
-// Trees of several drafters side by side: the right path is there several
-// times, and not every copy goes as deep.
+// Trees of several drafters side by side: the correct path occurs several
+// times, with different depths.
 TokenTree RepeatedDraft(TokenId root, absl::Span<const TokenId> next,
                         std::mt19937_64& random) {
   TokenTree tree = TokenTree::RootOnly(root);
@@ -111,12 +112,12 @@ TEST_P(EngineText, IsThePlainText) {
       .id = {1, 1}, .text = kPrompt, .sampling = GetParam().sampling};
   while (static_cast<int64_t>(client.text.size()) < kLength) {
     const auto next = absl::MakeConstSpan(plain).subspan(client.text.size());
-    const auto verdict = harness.Ask(
+    const auto verify_result = harness.Ask(
         client.Request(GetParam().draft(client.text.back(), next, random)));
-    ASSERT_TRUE(verdict.ok()) << verdict.status();
-    EXPECT_EQ(verdict->rule, "walk");
-    EXPECT_EQ(verdict->tokens.size(), verdict->path.size() + 1);
-    client.Commit(*verdict);
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    EXPECT_EQ(verify_result->rule, "walk");
+    EXPECT_EQ(verify_result->tokens.size(), verify_result->path.size() + 1);
+    client.Commit(*verify_result);
   }
   client.text.resize(kLength);
   EXPECT_EQ(client.text, Text(plain.begin(), plain.begin() + kLength));
@@ -131,7 +132,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineText, ::testing::ValuesIn(AllCases()),
                          [](const auto& named) { return named.param.name; });
 
 TEST(VerifyEngine, InterleavedSessionsEmitWhatEachEmitsAlone) {
-  EngineHarness harness;
+  EngineHarness harness({.pool_tokens = 2000});  // for all of them
   std::mt19937_64 random(6);
   std::vector<Client> clients;
   std::vector<Text> plain;
@@ -180,7 +181,7 @@ TEST(VerifyEngine, ALongPromptDoesNotHoldUpOtherSessions) {
   EXPECT_TRUE(slow->value->ok());
 }
 
-TEST(VerifyEngine, ARepeatedRoundGetsTheSameVerdictWithoutAPass) {
+TEST(VerifyEngine, ARepeatedRoundGetsTheSameVerifyResultWithoutAPass) {
   EngineHarness harness;
   Client client = {
       .id = {1, 1}, .text = kPrompt, .sampling = {.temperature = 1, .seed = 4}};
@@ -197,6 +198,39 @@ TEST(VerifyEngine, ARepeatedRoundGetsTheSameVerdictWithoutAPass) {
   client.Commit(*harness.Ask(client.Request()));
   EXPECT_EQ(client.text, PlainText(harness.script, kPrompt, client.sampling,
                                    kPrompt.size() + 2));
+}
+
+TEST(VerifyEngine, AnAnswerIsNotRepeatedToWhoAsksSomethingElse) {
+  EngineHarness harness;
+  Client client = {
+      .id = {1, 1}, .text = kPrompt, .sampling = {.temperature = 1, .seed = 4}};
+  const VerifyRequest request = client.Request();
+  ASSERT_TRUE(harness.Ask(request).ok());
+  VerifyRequest seed = request;
+  ++seed.update.sampling.seed;
+  VerifyRequest text = request;
+  text.update.new_tokens[0] = (text.update.new_tokens[0] + 1) % 4;
+  VerifyRequest tree = request;
+  tree.tree.Add(0, 1, -1);
+  VerifyRequest hash = request;
+  ++hash.update.prefix_hash;
+  for (const VerifyRequest& other : {seed, text, tree, hash}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(harness.Ask(other).status()));
+  }
+  EXPECT_TRUE(harness.Ask(request).ok());
+}
+
+TEST(VerifyEngine, ARepeatedRequestTakesThePlaceOfTheOneThatWaits) {
+  EngineHarness harness;
+  Client client = {.id = {1, 1}, .text = kPrompt};
+  const auto first = harness.Send(client.Request());
+  harness.executor->RunOne();
+  const auto again = harness.Send(client.Request());
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(first->times_answered, 1);
+  EXPECT_TRUE(absl::IsCancelled(first->value->status()));
+  ASSERT_TRUE(again->value->ok());
+  EXPECT_EQ(harness.model->num_passes(), 1);
 }
 
 TEST(VerifyEngine, ARestartedVerifierIsFedAgainAndGoesOn) {
@@ -255,6 +289,26 @@ TEST(VerifyEngine, ASenderThatGoesBackReplacesWhatFollows) {
             PlainText(harness.script, start, {}, start.size() + 1));
 }
 
+// Its last token is the root, which the pass computes whatever is cached.
+TEST(VerifyEngine, ASenderThatForgotItsLastTokensGetsThemAgain) {
+  EngineHarness harness;
+  Client client = {.id = {1, 1}, .text = kPrompt};
+  for (int round = 0; round < 4; ++round) {
+    const auto verify_result = harness.Ask(client.Request());
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    client.Commit(*verify_result);
+  }
+  const Text whole = client.text;
+  client.text.resize(whole.size() - 3);
+  client.held = 0;
+  for (int round = 0; round < 3; ++round) {
+    const auto verify_result = harness.Ask(client.Request());
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    client.Commit(*verify_result);
+  }
+  EXPECT_EQ(client.text, whole);
+}
+
 TEST(VerifyEngine, TokensSentAgainAreNotComputedAgain) {
   EngineHarness harness;
   Client client = {.id = {1, 1}, .text = kPrompt};
@@ -272,14 +326,79 @@ TEST(VerifyEngine, TheLastTokensOfTheContextAreReachedWithAnyTree) {
   const Text plain = PlainText(harness.script, kPrompt, {}, 60);
   while (client.text.size() <= 40) {
     const auto next = absl::MakeConstSpan(plain).subspan(client.text.size());
-    const auto verdict = harness.Ask(
+    const auto verify_result = harness.Ask(
         client.Request(GoodDraft(client.text.back(), next, random)));
-    ASSERT_TRUE(verdict.ok()) << verdict.status();
-    client.Commit(*verdict);
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    client.Commit(*verify_result);
   }
   EXPECT_EQ(client.text, Text(plain.begin(), plain.begin() + 41));
   EXPECT_EQ(harness.Ask(client.Request()).status().code(),
-            absl::StatusCode::kInvalidArgument);
+            absl::StatusCode::kOutOfRange);
+}
+
+// Records the trees that the engine would decide.
+class RecordingRule final : public VerificationRule {
+ public:
+  explicit RecordingRule(std::vector<TokenTree>* seen) : seen_(*seen) {}
+
+  absl::string_view UnsupportedReason(const TokenTree& tree) override {
+    seen_.push_back(tree);
+    return "recorded";
+  }
+  absl::StatusOr<Acceptance> Accept(const TokenTree&, int64_t,
+                                    TargetDistributions&,
+                                    TokenSampler&) override {
+    return absl::InternalError("refused above");
+  }
+
+ private:
+  std::vector<TokenTree>& seen_;
+};
+
+// The context has room for 3 nodes of a tree, root included. Distributions hold
+// for the whole tree alone.
+TEST(VerifyEngine, ATreeThatIsCutLosesItsDistributions) {
+  const auto seen_tree = [](int num_nodes, std::vector<int32_t> sampled) {
+    std::vector<TokenTree> seen;
+    EngineHarness harness(
+        {.max_context = 40}, {}, [&seen](Registry<VerificationRule>& rules) {
+          RegisterVerificationRules(rules);
+          rules.Add("recording",
+                    [&seen] { return std::make_unique<RecordingRule>(&seen); });
+        });
+    const Client client = {.id = {1, 1},
+                           .text = Text(38, 6),
+                           .sampling = {.temperature = 1, .seed = 1}};
+    TokenTree tree = TokenTree::RootOnly(6);
+    const int32_t distribution = tree.distributions.Add(
+        {3, 4, 5}, {1 << 22, 1 << 22, 1 << 23}, SampleDependence::kIndependent);
+    for (int i = 1; i < num_nodes; ++i) {
+      tree.Add(0, static_cast<TokenId>(2 + i), -1.0f);
+    }
+    for (int32_t node : sampled) {
+      tree.samples.push_back({.node = node, .distribution = distribution});
+    }
+    VerifyRequest request = client.Request(std::move(tree));
+    request.rule = "recording";
+    const auto verify_result = harness.Ask(std::move(request));
+    EXPECT_TRUE(verify_result.ok()) << verify_result.status();
+    EXPECT_EQ(seen.size(), 1u);
+    return seen.at(0);
+  };
+  const TokenTree whole = seen_tree(3, {1, 2});
+  EXPECT_EQ(whole.num_nodes(), 3);
+  EXPECT_TRUE(whole.claims_distributions());
+  EXPECT_EQ(whole.distributions.size(), 1);
+
+  const TokenTree cut = seen_tree(4, {1, 2, 3});
+  EXPECT_EQ(cut.num_nodes(), 3);
+  EXPECT_FALSE(cut.claims_distributions());
+  EXPECT_EQ(cut.distributions.size(), 0);
+
+  // Whether they are lost must not depend on how many samples were alike.
+  const TokenTree alike = seen_tree(3, {1, 2, 2});
+  EXPECT_EQ(alike.num_nodes(), 3);
+  EXPECT_FALSE(alike.claims_distributions());
 }
 
 TEST(VerifyEngine, SaysWhatItIs) {
@@ -311,10 +430,10 @@ TEST(VerifyEngine, CountsNearTiesOfEmittedTokens) {
   TokenTree tree = TokenTree::RootOnly(client.text.back());
   tree.Add(tree.Add(0, 2, 0.0f), 2, 0.0f);
   tree.Add(0, 9, 0.0f);  // not emitted, so its ties do not count
-  const auto verdict = harness.Ask(client.Request(tree));
-  EXPECT_THAT(verdict->tokens, ElementsAre(2, 2, 2));
-  EXPECT_THAT(verdict->path, ElementsAre(1, 2));
-  EXPECT_EQ(verdict->near_ties, 3);
+  const auto verify_result = harness.Ask(client.Request(tree));
+  EXPECT_THAT(verify_result->tokens, ElementsAre(2, 2, 2));
+  EXPECT_THAT(verify_result->path, ElementsAre(1, 2));
+  EXPECT_EQ(verify_result->near_ties, 3);
 }
 
 TEST(VerifyEngine, RunsOnAThreadOfItsOwnAndAnswersAllBeforeItIsGone) {
@@ -333,14 +452,83 @@ TEST(VerifyEngine, RunsOnAThreadOfItsOwnAndAnswersAllBeforeItIsGone) {
       const Client client = {.id = {1, i}, .text = Text(150, 3)};
       (*engine)->Verify(
           client.Request(), absl::InfiniteFuture(),
-          [&answered](absl::StatusOr<Verdict> verdict) {
-            EXPECT_TRUE(verdict.ok() || absl::IsUnavailable(verdict.status()));
+          [&answered](absl::StatusOr<VerifyResult> verify_result) {
+            EXPECT_TRUE(verify_result.ok() ||
+                        absl::IsUnavailable(verify_result.status()));
             ++answered;
           });
     }
     engine->reset();
     EXPECT_EQ(answered, 10);
   }
+}
+
+// If one coordinator opens many sessions, the others still get their share.
+TEST(VerifyEngine, NobodyTakesAllSessions) {
+  EngineHarness harness({}, {.max_sessions = 4});
+  const auto client = [](uint64_t epoch, uint64_t number) {
+    return Client{.id = {.coordinator_epoch = epoch, .number = number},
+                  .text = {1, 2, 3}};
+  };
+  std::vector<Client> stranger;
+  for (uint64_t i = 0; i < 4; ++i) {
+    stranger.push_back(client(66, i));
+    EXPECT_TRUE(harness.Ask(stranger[i].Request()).ok());
+  }
+  EXPECT_EQ(harness.Ask(client(66, 4).Request()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(harness.Ask(client(7, 1).Request()).ok());
+  EXPECT_TRUE(harness.Ask(client(7, 2).Request()).ok());
+  EXPECT_EQ(harness.Ask(client(7, 3).Request()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // Two of each are left.
+  harness.engine->EndSequence(client(7, 1).id);
+  harness.engine->EndSequence(client(7, 2).id);
+  harness.executor->RunUntilIdle();
+  EXPECT_TRUE(harness.Ask(client(66, 8).Request()).ok());
+  EXPECT_TRUE(harness.Ask(client(66, 9).Request()).ok());
+}
+
+// They would take turns for ever.
+TEST(VerifyEngine, NobodyGivesASessionToWhoWouldThenHoldMore) {
+  EngineHarness harness({}, {.max_sessions = 3});
+  const auto ask = [&harness](uint64_t epoch, uint64_t number) {
+    const Client client = {.id = {.coordinator_epoch = epoch, .number = number},
+                           .text = {1, 2, 3}};
+    return harness.Ask(client.Request()).status();
+  };
+  EXPECT_TRUE(ask(66, 1).ok());
+  EXPECT_TRUE(ask(66, 2).ok());
+  EXPECT_TRUE(ask(7, 1).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(ask(7, 2)));
+}
+
+TEST(VerifyEngine, ASessionWithARequestKeepsItsPlace) {
+  EngineHarness harness({}, {.max_sessions = 2});
+  const auto send = [&harness](uint64_t epoch, uint64_t number) {
+    const Client client = {.id = {.coordinator_epoch = epoch, .number = number},
+                           .text = {1, 2, 3}};
+    return harness.Send(client.Request());
+  };
+  const auto first = send(66, 1);
+  const auto second = send(66, 2);
+  const auto late = send(7, 1);
+  harness.executor->RunUntilIdle();
+  EXPECT_TRUE(first->value->ok());
+  EXPECT_TRUE(second->value->ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(late->value->status()));
+}
+
+TEST(VerifyEngine, TheSessionUsedLeastRecentlyGivesItsPlace) {
+  EngineHarness harness({}, {.max_sessions = 2});
+  Client older = {.id = {66, 1}, .text = {1, 2, 3}};
+  Client newer = {.id = {66, 2}, .text = {1, 2, 3}};
+  older.Commit(*harness.Ask(older.Request()));
+  harness.executor->AdvanceBy(absl::Milliseconds(10));
+  newer.Commit(*harness.Ask(newer.Request()));
+  const Client other = {.id = {7, 1}, .text = {1, 2, 3}};
+  EXPECT_TRUE(harness.Ask(other.Request()).ok());
+  EXPECT_TRUE(harness.Ask(newer.Request()).ok());
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "tests/verifier/random_model.h"
 #include "tests/verifier/shared_noise.h"
 #include "tests/verifier/small_trees.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -33,7 +33,8 @@ TokenTree Oracle(const Foreknowledge& known) {
   TokenTree tree = TokenTree::RootOnly(Root(known));
   Tokens text = known.emitted;
   for (int32_t node = 0; node < known.depth; ++node) {
-    text.push_back(known.noise.Draw(text.size(), known.target.Law(text)));
+    text.push_back(
+        known.noise.SampleToken(text.size(), known.target.Distribution(text)));
     tree.Add(node, text.back(), 0.0f);
   }
   return tree;
@@ -42,10 +43,10 @@ TokenTree Oracle(const Foreknowledge& known) {
 // Every token but the one that the target will draw.
 TokenTree Saboteur(const Foreknowledge& known) {
   TokenTree tree = TokenTree::RootOnly(Root(known));
-  const TokenId drawn =
-      known.noise.Draw(known.emitted.size(), known.target.Law(known.emitted));
+  const TokenId sampled = known.noise.SampleToken(
+      known.emitted.size(), known.target.Distribution(known.emitted));
   for (TokenId token = 0; token < known.target.vocab(); ++token) {
-    if (token != drawn) tree.Add(0, token, 0.0f);
+    if (token != sampled) tree.Add(0, token, 0.0f);
   }
   return tree;
 }
@@ -71,16 +72,16 @@ TokenTree Chameleon(const Foreknowledge& known) {
       random);
 }
 
-// laws[t]: those after every context of t tokens.
-std::vector<std::vector<std::vector<double>>> LawsByPosition(
+// distributions[t]: those after every context of t tokens.
+std::vector<std::vector<std::vector<double>>> DistributionsByPosition(
     const TableModel& target, int64_t length) {
-  std::vector<std::vector<std::vector<double>>> laws(length);
+  std::vector<std::vector<std::vector<double>>> distributions(length);
   std::vector<Tokens> contexts = {{}};
-  for (auto& laws_here : laws) {
+  for (auto& distributions_here : distributions) {
     std::vector<Tokens> longer;
     for (const Tokens& context : contexts) {
-      const auto law = target.Law(context);
-      laws_here.emplace_back(law.begin(), law.end());
+      const auto distribution = target.Distribution(context);
+      distributions_here.emplace_back(distribution.begin(), distribution.end());
       for (TokenId token = 0; token < target.vocab(); ++token) {
         longer.push_back(context);
         longer.back().push_back(token);
@@ -88,7 +89,7 @@ std::vector<std::vector<std::vector<double>>> LawsByPosition(
     }
     contexts = std::move(longer);
   }
-  return laws;
+  return distributions;
 }
 
 struct Named {
@@ -100,7 +101,8 @@ void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
 
 class WalkDecoding : public ::testing::TestWithParam<Named> {};
 
-TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
+TEST_P(WalkDecoding,
+       EmitsTheTargetsDistributionAgainstDraftersThatKnowTheNoise) {
   const auto rule = NewWalkRule();
   std::mt19937_64 random(11);
   for (const auto& [vocab, length] : {std::pair{2, 4}, std::pair{3, 3}}) {
@@ -108,19 +110,19 @@ TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
       // The last round may look past `length`, by one tree.
       const TableModel target =
           RandomModel(vocab, length, /*zeros=*/0.15, random);
-      const auto laws = LawsByPosition(target, length);
-      const ExactLaw law = EnumerateLaw(
+      const auto distributions = DistributionsByPosition(target, length);
+      const ExactDistribution distribution = EnumerateDistribution(
           target, length, [&, length = length](ChoiceTree& choices) {
-            const SharedNoise noise(laws, choices);
-            SharedNoiseChooser chooser(noise);
+            const SharedNoise noise(distributions, choices);
+            SharedNoiseSampler sampler(noise);
             Tokens emitted;
             while (static_cast<int64_t>(emitted.size()) < length) {
               const int64_t left = length - emitted.size();
               const TokenTree tree =
                   GetParam().adversary({target, noise, emitted, left - 1});
-              ModelLaws tree_laws(target, emitted, tree);
-              const auto acceptance =
-                  rule->Accept(tree, emitted.size(), tree_laws, chooser);
+              ModelDistributions tree_distributions(target, emitted, tree);
+              const auto acceptance = rule->Accept(tree, emitted.size(),
+                                                   tree_distributions, sampler);
               for (int32_t node : acceptance->path) {
                 emitted.push_back(tree.tokens[node]);
               }
@@ -129,7 +131,8 @@ TEST_P(WalkDecoding, EmitsTheTargetsLawAgainstDraftersThatKnowTheNoise) {
             EXPECT_EQ(static_cast<int64_t>(emitted.size()), length);
             return emitted;
           });
-      EXPECT_LT(MaxError(law.joint, JointLaw(target, length)), 1e-9);
+      EXPECT_LT(MaxError(distribution.joint, JointDistribution(target, length)),
+                1e-9);
     }
   }
 }

@@ -1,4 +1,4 @@
-// The exact law of what the shipped walk emits, for every small tree.
+// The exact distribution of what the shipped walk emits, for every small tree.
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include "gtest/gtest.h"
 #include "tests/verifier/random_model.h"
 #include "tests/verifier/small_trees.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -28,7 +28,7 @@ double MostAcceptable(const TableModel& target, const TokenTree& tree) {
     Tokens path;
     double probability = 1;
     for (int32_t step : tree.PathTo(node)) {
-      probability *= target.Law(path)[tree.tokens[step]];
+      probability *= target.Distribution(path)[tree.tokens[step]];
       path.push_back(tree.tokens[step]);
     }
     if (paths.insert(path).second) sum += probability;
@@ -36,21 +36,21 @@ double MostAcceptable(const TableModel& target, const TokenTree& tree) {
   return sum;
 }
 
-// Compares the rule's law on many trees with the target's, a new random target
-// every few trees.
-class LawChecker {
+// Compares the rule's distribution on many trees with the target's, a new
+// random target every few trees.
+class DistributionChecker {
  public:
-  explicit LawChecker(const TreeBounds& bounds)
+  explicit DistributionChecker(const TreeBounds& bounds)
       : bounds_(bounds), random_(bounds.vocab * 100 + bounds.depth) {}
 
   void Check(const TokenTree& tree) {
     if (trees_++ % 50 == 0) NewTarget();
-    const ExactLaw law =
-        EnumerateLaw(*target_, length(), RuleRound(*rule_, *target_, tree));
-    worst_error_ = std::max(worst_error_, MaxError(law.joint, joint_));
-    worst_shortfall_ = std::max(
-        worst_shortfall_,
-        std::abs(1 + MostAcceptable(*target_, tree) - law.expected_emitted));
+    const ExactDistribution distribution = EnumerateDistribution(
+        *target_, length(), RuleRound(*rule_, *target_, tree));
+    worst_error_ = std::max(worst_error_, MaxError(distribution.joint, joint_));
+    worst_shortfall_ =
+        std::max(worst_shortfall_, std::abs(1 + MostAcceptable(*target_, tree) -
+                                            distribution.expected_emitted));
   }
 
   double worst_error() const { return worst_error_; }
@@ -62,7 +62,7 @@ class LawChecker {
   void NewTarget() {
     target_ = std::make_unique<TableModel>(RandomModel(
         bounds_.vocab, /*max_context=*/bounds_.depth, /*zeros=*/0.2, random_));
-    joint_ = JointLaw(*target_, length());
+    joint_ = JointDistribution(*target_, length());
   }
 
   TreeBounds bounds_;
@@ -87,8 +87,8 @@ void PrintTo(const Case& c, std::ostream* out) {
 
 class EveryTree : public ::testing::TestWithParam<Case> {};
 
-TEST_P(EveryTree, EmitsTheTargetsLawAndAcceptsTheMostPossible) {
-  LawChecker checker(GetParam().bounds);
+TEST_P(EveryTree, EmitsTheTargetsDistributionAndAcceptsTheMostPossible) {
+  DistributionChecker checker(GetParam().bounds);
   const int64_t trees =
       ForEachTree(GetParam().bounds,
                   [&checker](const TokenTree& tree) { checker.Check(tree); });
@@ -107,9 +107,10 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{{.vocab = 2, .depth = 3, .branching = 2}, 16836},
                       Case{{.vocab = 3, .depth = 3, .branching = 1}, 40}));
 
-TEST(WalkRuleExact, RandomTreesEmitTheTargetsLawAndAcceptTheMostPossible) {
+TEST(WalkRuleExact,
+     RandomTreesEmitTheTargetsDistributionAndAcceptTheMostPossible) {
   const TreeBounds bounds = {.vocab = 3, .depth = 3, .branching = 3};
-  LawChecker checker(bounds);
+  DistributionChecker checker(bounds);
   std::mt19937_64 random(7);
   for (int i = 0; i < 20000; ++i) checker.Check(RandomTree(bounds, random));
   EXPECT_LT(checker.worst_error(), kTolerance);

@@ -5,14 +5,15 @@ namespace {
 
 class Block final : public TreeVerifier {
  public:
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
     chain_.Begin(tree);
     while (!tree.is_leaf(chain_.last_node())) {
       const int32_t node = chain_.last_node();
-      const auto& attempt = tree.attempts(node)[0];
-      chain_.Append(attempt, tree.LawOf(attempt));
+      const auto& draw = tree.draws(node)[0];
+      chain_.Append(draw, tree.DistributionOf(draw));
     }
-    chain_.StopFromBelow(law);
+    chain_.StopFromBelow(distribution);
   }
 
  private:

@@ -16,21 +16,24 @@ class BlockChain {
  public:
   void Begin(const FlowTree& tree);
 
-  // The path goes on: `attempt` is of its last node (first, the root) and has
-  // its token from `law`, which is over that node's support.
-  void Append(const FlowTree::Attempt& attempt, const FlowTree::Law& law);
+  // Extends the path by `draw`, a draw at its last node (at first the root).
+  // `distribution` is the one that its token was sampled from, over that node's
+  // support.
+  void Append(const FlowTree::Draw& draw,
+              const FlowTree::Distribution& distribution);
 
   // The end of the path so far.
   int32_t last_node() const { return steps_.back().node; }
 
-  // Nothing is accepted of what is below the end of the path.
-  void StopFromBelow(StopLaw& law) const;
+  // Nodes below the end of the path are not accepted.
+  void StopFromBelow(StopDistribution& distribution) const;
 
  private:
   struct Step {
     int32_t node = 0;
-    double inclusion = 1;                // of the node
-    int32_t law_begin = 0, law_end = 0;  // of its child, in the columns below
+    double inclusion = 1;  // of the node
+    int32_t distribution_begin = 0,
+            distribution_end = 0;  // of its child, in the columns below
   };
 
   const FlowTree* tree_ = nullptr;

@@ -8,9 +8,10 @@
 
 namespace espalier::verifier {
 
-// A rule that reads laws: the accepted path's end and the bonus token are two
-// choices from the laws that `verifier` gives. Refuses trees that claim no laws
-// ("no_laws") and those of a form that the verifier does not handle ("shape").
+// A rule that reads draft distributions. It samples the end of the accepted
+// path and the bonus token from the StopDistribution of `verifier`. Unsupported
+// are trees that claim no distributions ("no_distributions") and trees of a
+// shape that the verifier does not handle ("shape").
 std::unique_ptr<VerificationRule> NewFlowRule(
     std::unique_ptr<TreeVerifier> verifier);
 

@@ -21,23 +21,26 @@ void SortByKey(int32_t size, int32_t num_keys, Key key,
   ends.pop_back();
 }
 
-bool HasLaw(absl::Span<const DraftSlot> slots, int32_t law) {
-  return std::any_of(slots.begin(), slots.end(),
-                     [law](const DraftSlot& slot) { return slot.law == law; });
+bool HasDistribution(absl::Span<const DraftSample> samples,
+                     int32_t distribution) {
+  return std::any_of(samples.begin(), samples.end(),
+                     [distribution](const DraftSample& sample) {
+                       return sample.distribution == distribution;
+                     });
 }
 
 }  // namespace
 
 void FlowTree::Build(const TokenTree& tree) {
   SortByDepth(tree);
-  SortSlots(tree);
-  attempts_.clear();
+  SortSamples(tree);
+  draws_.clear();
   groups_.clear();
-  laws_.clear();
+  distributions_.clear();
   entries_.clear();
   probabilities_.clear();
   tokens_.clear();
-  for (auto* ends : {&attempt_ends_, &group_ends_, &support_ends_}) {
+  for (auto* ends : {&draw_ends_, &group_ends_, &support_ends_}) {
     ends->assign(1, 0);
   }
   for (int32_t node = 0; node < num_nodes(); ++node) AddNode(tree, node);
@@ -55,47 +58,50 @@ void FlowTree::SortByDepth(const TokenTree& tree) {
       by_depth_, layers_);
 }
 
-void FlowTree::SortSlots(const TokenTree& tree) {
-  const bool all_chosen = !tree.claims_laws();
-  const auto slot = [&tree, all_chosen](int32_t i) {
-    return all_chosen ? DraftSlot{.node = i + 1} : tree.slots[i];
+void FlowTree::SortSamples(const TokenTree& tree) {
+  const bool all_chosen = !tree.claims_distributions();
+  const auto sample = [&tree, all_chosen](int32_t i) {
+    return all_chosen ? DraftSample{.node = i + 1} : tree.samples[i];
   };
   const auto size =
-      all_chosen ? num_nodes() - 1 : static_cast<int32_t>(tree.slots.size());
+      all_chosen ? num_nodes() - 1 : static_cast<int32_t>(tree.samples.size());
   SortByKey(
       size, num_nodes(),
-      [&tree, slot](int32_t i) { return tree.parents[slot(i).node]; },
-      slot_order_, slot_ends_);
+      [&tree, sample](int32_t i) { return tree.parents[sample(i).node]; },
+      sample_order_, sample_ends_);
   finds_.assign(num_nodes(), 0);
-  slots_.clear();
-  for (int32_t i : slot_order_) {
-    slots_.push_back(slot(i));
-    ++finds_[slots_.back().node];
+  samples_.clear();
+  for (int32_t i : sample_order_) {
+    samples_.push_back(sample(i));
+    ++finds_[samples_.back().node];
   }
 }
 
 void FlowTree::AddNode(const TokenTree& tree, int32_t node) {
-  const absl::Span<const DraftSlot> slots = Part(slots_, slot_ends_, node);
-  AddSupport(tree, slots);
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const int32_t law = slots[i].law;
-    if (law == DraftSlot::kChosen || HasLaw(slots.first(i), law)) continue;
-    AddGroup(tree, node, law, slots);
+  const absl::Span<const DraftSample> samples =
+      Part(samples_, sample_ends_, node);
+  AddSupport(tree, samples);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const int32_t distribution = samples[i].distribution;
+    if (distribution == DraftSample::kDeterministic ||
+        HasDistribution(samples.first(i), distribution))
+      continue;
+    AddGroup(tree, node, distribution, samples);
   }
-  AddChosen(tree, node, slots);
+  AddDeterministic(tree, node, samples);
   group_ends_.push_back(static_cast<int32_t>(groups_.size()));
-  attempt_ends_.push_back(static_cast<int32_t>(attempts_.size()));
+  draw_ends_.push_back(static_cast<int32_t>(draws_.size()));
 }
 
 void FlowTree::AddSupport(const TokenTree& tree,
-                          absl::Span<const DraftSlot> slots) {
+                          absl::Span<const DraftSample> samples) {
   const auto begin = static_cast<int64_t>(tokens_.size());
-  for (size_t i = 0; i < slots.size(); ++i) {
-    const int32_t law = slots[i].law;
-    if (law == DraftSlot::kChosen) {
-      tokens_.push_back(tree.tokens[slots[i].node]);
-    } else if (!HasLaw(slots.first(i), law)) {
-      const auto possible = tree.laws[law].tokens;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const int32_t distribution = samples[i].distribution;
+    if (distribution == DraftSample::kDeterministic) {
+      tokens_.push_back(tree.tokens[samples[i].node]);
+    } else if (!HasDistribution(samples.first(i), distribution)) {
+      const auto possible = tree.distributions[distribution].tokens;
       tokens_.insert(tokens_.end(), possible.begin(), possible.end());
     }
   }
@@ -105,49 +111,54 @@ void FlowTree::AddSupport(const TokenTree& tree,
   support_ends_.push_back(static_cast<int32_t>(tokens_.size()));
 }
 
-void FlowTree::AddGroup(const TokenTree& tree, int32_t node, int32_t law,
-                        absl::Span<const DraftSlot> slots) {
-  const DraftLaw drawn_from = tree.laws[law];
+void FlowTree::AddGroup(const TokenTree& tree, int32_t node,
+                        int32_t distribution,
+                        absl::Span<const DraftSample> samples) {
+  const DraftDistribution sampled_from = tree.distributions[distribution];
   const auto begin = static_cast<int32_t>(entries_.size());
   int32_t entry = 0;
-  for (size_t i = 0; i < drawn_from.tokens.size(); ++i) {
-    while (support(node)[entry] != drawn_from.tokens[i]) ++entry;
+  for (size_t i = 0; i < sampled_from.tokens.size(); ++i) {
+    while (support(node)[entry] != sampled_from.tokens[i]) ++entry;
     entries_.push_back(entry);
-    probabilities_.push_back(drawn_from.weights[i] * (1.0 / kLawTotal));
+    probabilities_.push_back(sampled_from.weights[i] *
+                             (1.0 / kDistributionTotal));
   }
-  laws_.push_back({begin, static_cast<int32_t>(entries_.size())});
-  const auto group_law = static_cast<int32_t>(laws_.size()) - 1;
-  const auto draws_begin = static_cast<int32_t>(attempts_.size());
+  distributions_.push_back({begin, static_cast<int32_t>(entries_.size())});
+  const auto group_distribution =
+      static_cast<int32_t>(distributions_.size()) - 1;
+  const auto draws_begin = static_cast<int32_t>(draws_.size());
   const auto index = static_cast<int32_t>(groups_.size()) - group_ends_[node];
-  int32_t next_law = group_law;
-  for (const DraftSlot& slot : slots) {
-    if (slot.law != law) continue;
-    const int32_t drawn = EntryOf(node, tree.tokens[slot.node]);
-    const bool is_first = static_cast<int32_t>(attempts_.size()) == draws_begin;
-    if (drawn_from.draws == LawDraws::kWithoutReplacement && !is_first) {
-      next_law = AddLawWithout(next_law, attempts_.back().entry);
+  int32_t next_distribution = group_distribution;
+  for (const DraftSample& sample : samples) {
+    if (sample.distribution != distribution) continue;
+    const int32_t sampled = EntryOf(node, tree.tokens[sample.node]);
+    const bool is_first = static_cast<int32_t>(draws_.size()) == draws_begin;
+    if (sampled_from.draws == SampleDependence::kWithoutReplacement &&
+        !is_first) {
+      next_distribution =
+          AddDistributionWithout(next_distribution, draws_.back().entry);
     }
-    const auto place = [drawn](const Law& where) {
+    const auto place = [sampled](const Distribution& where) {
       return std::lower_bound(where.entries.begin(), where.entries.end(),
-                              drawn) -
+                              sampled) -
              where.entries.begin();
     };
-    const Law given = LawAt(next_law);
-    attempts_.push_back(
-        {.child = slot.node,
-         .entry = drawn,
-         .law_entry = static_cast<int32_t>(place(LawAt(group_law))),
-         .group = index,
-         .law = next_law,
-         .drafted = given.probability[place(given)]});
+    const Distribution given = DistributionAt(next_distribution);
+    draws_.push_back({.child = sample.node,
+                      .entry = sampled,
+                      .distribution_entry = static_cast<int32_t>(
+                          place(DistributionAt(group_distribution))),
+                      .group = index,
+                      .distribution = next_distribution,
+                      .drafted = given.probability[place(given)]});
   }
-  groups_.push_back({group_law, drawn_from.draws, draws_begin,
-                     static_cast<int32_t>(attempts_.size())});
+  groups_.push_back({group_distribution, sampled_from.draws, draws_begin,
+                     static_cast<int32_t>(draws_.size())});
 }
 
-// A law without one of its tokens, of which it has more.
-int32_t FlowTree::AddLawWithout(int32_t law, int32_t entry) {
-  const LawRange range = laws_[law];
+// The distribution without one of its tokens. REQUIRES: it has more than one.
+int32_t FlowTree::AddDistributionWithout(int32_t distribution, int32_t entry) {
+  const DistributionRange range = distributions_[distribution];
   const auto begin = static_cast<int32_t>(entries_.size());
   double rest = 0;
   for (int32_t i = range.begin; i < range.end; ++i) {
@@ -157,23 +168,23 @@ int32_t FlowTree::AddLawWithout(int32_t law, int32_t entry) {
     entries_.push_back(int32_t{entries_[i]});
     probabilities_.push_back(probability);
   }
-  laws_.push_back({begin, static_cast<int32_t>(entries_.size())});
+  distributions_.push_back({begin, static_cast<int32_t>(entries_.size())});
   for (size_t i = begin; i < probabilities_.size(); ++i) {
     probabilities_[i] /= rest;
   }
-  return static_cast<int32_t>(laws_.size()) - 1;
+  return static_cast<int32_t>(distributions_.size()) - 1;
 }
 
-void FlowTree::AddChosen(const TokenTree& tree, int32_t node,
-                         absl::Span<const DraftSlot> slots) {
-  const auto begin = static_cast<int64_t>(attempts_.size());
-  for (const DraftSlot& slot : slots) {
-    if (slot.law != DraftSlot::kChosen) continue;
-    const int32_t entry = EntryOf(node, tree.tokens[slot.node]);
-    const bool is_known = std::any_of(
-        attempts_.begin() + begin, attempts_.end(),
-        [entry](const Attempt& attempt) { return attempt.entry == entry; });
-    if (!is_known) attempts_.push_back({.child = slot.node, .entry = entry});
+void FlowTree::AddDeterministic(const TokenTree& tree, int32_t node,
+                                absl::Span<const DraftSample> samples) {
+  const auto begin = static_cast<int64_t>(draws_.size());
+  for (const DraftSample& sample : samples) {
+    if (sample.distribution != DraftSample::kDeterministic) continue;
+    const int32_t entry = EntryOf(node, tree.tokens[sample.node]);
+    const bool is_known =
+        std::any_of(draws_.begin() + begin, draws_.end(),
+                    [entry](const Draw& draw) { return draw.entry == entry; });
+    if (!is_known) draws_.push_back({.child = sample.node, .entry = entry});
   }
 }
 
@@ -183,19 +194,20 @@ int32_t FlowTree::EntryOf(int32_t node, TokenId token) const {
       std::lower_bound(tokens.begin(), tokens.end(), token) - tokens.begin());
 }
 
-absl::Status FlowTree::GatherTarget(TargetLaws& laws) {
+absl::Status FlowTree::GatherTarget(TargetDistributions& distributions) {
   target_.resize(tokens_.size());
   outside_.assign(num_nodes(), 1);
   for (int32_t node = 0; node < num_nodes(); ++node) {
     if (is_leaf(node)) continue;
-    ASSIGN_OR_RETURN(outside_[node],
-                     laws.Gather(node, support(node), OfNode(target_, node)));
+    ASSIGN_OR_RETURN(
+        outside_[node],
+        distributions.Gather(node, support(node), OfNode(target_, node)));
   }
   return absl::OkStatus();
 }
 
-FlowTree::Law FlowTree::LawAt(int32_t law) const {
-  const auto [begin, end] = laws_[law];
+FlowTree::Distribution FlowTree::DistributionAt(int32_t distribution) const {
+  const auto [begin, end] = distributions_[distribution];
   return {.entries = absl::MakeConstSpan(entries_).subspan(begin, end - begin),
           .probability =
               absl::MakeConstSpan(probabilities_).subspan(begin, end - begin)};
@@ -203,27 +215,27 @@ FlowTree::Law FlowTree::LawAt(int32_t law) const {
 
 FlowTree::Group FlowTree::group(int32_t node, int32_t index) const {
   const GroupRange& range = groups_[group_ends_[node] + index];
-  return {.law = LawAt(range.law),
+  return {.distribution = DistributionAt(range.distribution),
           .how = range.how,
-          .draws = absl::MakeConstSpan(attempts_).subspan(
+          .draws = absl::MakeConstSpan(draws_).subspan(
               range.draws_begin, range.draws_end - range.draws_begin)};
 }
 
-absl::Span<const FlowTree::Attempt> FlowTree::chosen(int32_t node) const {
+absl::Span<const FlowTree::Draw> FlowTree::chosen(int32_t node) const {
   const int32_t groups = num_groups(node);
-  const int32_t end = attempt_ends_[node + 1];
+  const int32_t end = draw_ends_[node + 1];
   const int32_t begin = groups == 0
-                            ? attempt_ends_[node]
+                            ? draw_ends_[node]
                             : groups_[group_ends_[node] + groups - 1].draws_end;
-  return absl::MakeConstSpan(attempts_).subspan(begin, end - begin);
+  return absl::MakeConstSpan(draws_).subspan(begin, end - begin);
 }
 
-FlowTree::Law FlowTree::LawOf(const Attempt& attempt) const {
+FlowTree::Distribution FlowTree::DistributionOf(const Draw& draw) const {
   static constexpr double kCertain = 1;
-  if (attempt.law == Attempt::kChosen) {
-    return {.entries = {&attempt.entry, 1}, .probability = {&kCertain, 1}};
+  if (draw.distribution == Draw::kDeterministic) {
+    return {.entries = {&draw.entry, 1}, .probability = {&kCertain, 1}};
   }
-  return LawAt(attempt.law);
+  return DistributionAt(draw.distribution);
 }
 
 }  // namespace espalier::verifier

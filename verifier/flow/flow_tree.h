@@ -11,44 +11,48 @@
 
 namespace espalier::verifier {
 
-// A draft tree as flow rules read it: by node the attempts at a child, the laws
-// they were drawn from, and the target's law on the node's *support*, which is
-// every token that an attempt could have found. Outside of it rules treat all
-// tokens alike, so the vocabulary does not enter their cost.
+// A draft tree as flow rules read it: for each node, the draws of its children,
+// the distributions that they were sampled from, and the target's distribution
+// on the node's *support*: all tokens that a draw could have produced. Rules
+// treat all tokens outside the support alike, so their cost does not depend on
+// the vocabulary.
 //
-// Its buffers are kept from tree to tree, so that a warm one does not allocate.
+// Buffers are kept between trees, so that a warm object does not allocate.
 class FlowTree {
  public:
-  // One slot of the draft tree.
-  struct Attempt {
-    static constexpr int32_t kChosen = -1;
+  // One sample of the draft tree.
+  struct Draw {
+    static constexpr int32_t kDeterministic = -1;
     int32_t child = 0;
-    int32_t entry = 0;        // its token in the node's support
-    int32_t law_entry = 0;    // its token in its group's law
-    int32_t group = kChosen;  // index of the law's group in the node's
-    int32_t law = kChosen;    // see LawOf
-    double drafted = 1;       // its probability under that
+    int32_t entry = 0;  // index of its token in the node's support
+    int32_t distribution_entry =
+        0;  // index of its token in its group's distribution
+    int32_t group =
+        kDeterministic;  // index of the distribution's group in the node's
+    int32_t distribution = kDeterministic;  // see DistributionOf
+    double drafted = 1;  // its probability under `distribution`
   };
 
-  // A law over a node's support.
-  struct Law {
+  // A distribution over a node's support.
+  struct Distribution {
     absl::Span<const int32_t> entries;     // [n] ascending, of the support
     absl::Span<const double> probability;  // [n] > 0, sum 1
   };
 
-  // A node's draws from one law, in the order of the slots.
+  // A node's draws from one distribution, in the order of the samples.
   struct Group {
-    Law law;
-    LawDraws how = LawDraws::kIndependent;
-    absl::Span<const Attempt> draws;  // [1 ..]
+    Distribution distribution;
+    SampleDependence how = SampleDependence::kIndependent;
+    absl::Span<const Draw> draws;  // [1 ..]
   };
 
-  // Borrows the tree. A tree without slots counts as chosen. Among twins that
-  // were chosen the first alone is kept. REQUIRES: `tree` is valid.
+  // Borrows the tree. A tree without samples counts as deterministic. Of
+  // duplicate deterministic nodes only the first is kept. REQUIRES: `tree` is
+  // valid.
   void Build(const TokenTree& tree);
 
-  // Sets `target`. Errors are those of `laws`. REQUIRES: Build.
-  absl::Status GatherTarget(TargetLaws& laws);
+  // Sets `target`. Errors are those of `distributions`. REQUIRES: Build.
+  absl::Status GatherTarget(TargetDistributions& distributions);
 
   int32_t num_nodes() const { return static_cast<int32_t>(depths_.size()); }
   int32_t num_layers() const {
@@ -60,24 +64,26 @@ class FlowTree {
     return Part(by_depth_, layers_, depth);
   }
 
-  // Draws, law by law, then chosen children. A leaf has none.
-  absl::Span<const Attempt> attempts(int32_t node) const {
-    return Part(attempts_, attempt_ends_, node);
+  // Draws grouped by distribution, then deterministic children. A leaf has
+  // none.
+  absl::Span<const Draw> draws(int32_t node) const {
+    return Part(draws_, draw_ends_, node);
   }
-  bool is_leaf(int32_t node) const { return attempts(node).empty(); }
-  // In the order of their first slots.
+  bool is_leaf(int32_t node) const { return draws(node).empty(); }
+  // Groups are in the order of their first samples.
   int32_t num_groups(int32_t node) const {
     return group_ends_[node + 1] - group_ends_[node];
   }
   Group group(int32_t node, int32_t index) const;
-  absl::Span<const Attempt> chosen(int32_t node) const;
-  // That an attempt was drawn from, given those before it: its group's, without
-  // their tokens if they are not replaced. A chosen child's is certain.
-  Law LawOf(const Attempt& attempt) const;
-  // How often a node was found.
+  absl::Span<const Draw> chosen(int32_t node) const;
+  // The distribution that a draw was sampled from, given the draws before it:
+  // its group's, less their tokens if drawn without replacement. For a
+  // deterministic child its token has probability 1.
+  Distribution DistributionOf(const Draw& draw) const;
+  // Number of draft samples of a node.
   int32_t num_finds(int32_t node) const { return finds_[node]; }
 
-  // Where the node's support lies in columns over all supports.
+  // First index of the node's support in columns over all supports.
   int32_t support_begin(int32_t node) const { return support_ends_[node]; }
   int32_t support_size(int32_t node) const {
     return support_ends_[node + 1] - support_ends_[node];
@@ -98,13 +104,13 @@ class FlowTree {
   double target_outside(int32_t node) const { return outside_[node]; }
 
  private:
-  struct LawRange {
+  struct DistributionRange {
     int32_t begin, end;  // in entries_ and probabilities_
   };
   struct GroupRange {
-    int32_t law;  // in laws_
-    LawDraws how;
-    int32_t draws_begin, draws_end;  // in attempts_
+    int32_t distribution;  // in distributions_
+    SampleDependence how;
+    int32_t draws_begin, draws_end;  // in draws_
   };
 
   // ends[i] .. ends[i + 1] of a column.
@@ -115,15 +121,15 @@ class FlowTree {
   }
 
   void SortByDepth(const TokenTree& tree);
-  void SortSlots(const TokenTree& tree);
+  void SortSamples(const TokenTree& tree);
   void AddNode(const TokenTree& tree, int32_t node);
-  void AddSupport(const TokenTree& tree, absl::Span<const DraftSlot> slots);
-  void AddGroup(const TokenTree& tree, int32_t node, int32_t law,
-                absl::Span<const DraftSlot> slots);
-  int32_t AddLawWithout(int32_t law, int32_t entry);
-  Law LawAt(int32_t law) const;
-  void AddChosen(const TokenTree& tree, int32_t node,
-                 absl::Span<const DraftSlot> slots);
+  void AddSupport(const TokenTree& tree, absl::Span<const DraftSample> samples);
+  void AddGroup(const TokenTree& tree, int32_t node, int32_t distribution,
+                absl::Span<const DraftSample> samples);
+  int32_t AddDistributionWithout(int32_t distribution, int32_t entry);
+  Distribution DistributionAt(int32_t distribution) const;
+  void AddDeterministic(const TokenTree& tree, int32_t node,
+                        absl::Span<const DraftSample> samples);
   int32_t EntryOf(int32_t node, TokenId token) const;
 
   std::vector<int32_t> depths_;    // [nodes]
@@ -131,17 +137,17 @@ class FlowTree {
   std::vector<int32_t> layers_;    // [layers + 1] ends in by_depth_
   std::vector<int32_t> finds_;     // [nodes]
 
-  std::vector<int32_t> slot_order_;  // [slots] of the tree's, by parent
-  std::vector<DraftSlot> slots_;     // [slots] in that order
-  std::vector<int32_t> slot_ends_;   // [nodes + 1]
+  std::vector<int32_t> sample_order_;  // [samples] of the tree's, by parent
+  std::vector<DraftSample> samples_;   // [samples] in that order
+  std::vector<int32_t> sample_ends_;   // [nodes + 1]
 
-  std::vector<Attempt> attempts_;
-  std::vector<int32_t> attempt_ends_;  // [nodes + 1]
+  std::vector<Draw> draws_;
+  std::vector<int32_t> draw_ends_;  // [nodes + 1]
   std::vector<GroupRange> groups_;
   std::vector<int32_t> group_ends_;  // [nodes + 1]
-  std::vector<LawRange> laws_;
-  std::vector<int32_t> entries_;       // of all laws
-  std::vector<double> probabilities_;  // of all laws
+  std::vector<DistributionRange> distributions_;
+  std::vector<int32_t> entries_;       // of all distributions
+  std::vector<double> probabilities_;  // of all distributions
 
   std::vector<int32_t> support_ends_;  // [nodes + 1]
   std::vector<TokenId> tokens_;        // [total_support]

@@ -1,12 +1,13 @@
 // Optimal acceptance of one of k independent draws, in closed form.
 //
-// A law f over tokens is that of *some* rule which picks a winner among k draws
-// from p iff f(U) <= 1 - (1 - p(U))^k for all sets U of tokens: f / p must be
-// majorised by h(u) = k u^(k-1) on [0, 1], the density of the largest of k
-// uniform scores. So (Strassen) there is a law of scores for each token,
-// uniform on a set of intervals, such that together they fill [0, 1], h has the
-// mean f(x) / p(x) over the intervals of x, and this rule has the winner law f:
-// every draw gets a score by its token's law, the largest score wins.
+// A distribution f over tokens is that of *some* rule which picks a winner
+// among k draws from p iff f(U) <= 1 - (1 - p(U))^k for all sets U of tokens: f
+// / p must be majorised by h(u) = k u^(k-1) on [0, 1], the density of the
+// largest of k uniform scores. So (Strassen) there is a distribution of scores
+// for each token, uniform on a set of intervals, such that together they fill
+// [0, 1], h has the mean f(x) / p(x) over the intervals of x, and this rule has
+// the winner distribution f: every draw gets a score by its token's
+// distribution, the largest score wins.
 //
 // The winner is accepted with probability min(1, target / f). The best f is the
 // target clipped so that it is feasible: raised to a floor on the tokens T that
@@ -43,14 +44,14 @@ class GrStep final : public SingleStep {
   }
 
  private:
-  // Tokens of one ratio f / p, which share their law of scores.
+  // Tokens of one ratio f / p, which share their distribution of scores.
   struct Atom {
     double mass = 0;    // p of all
-    double ratio = 0;   // f / p: as wanted, then as the scores have it
+    double ratio = 0;   // f / p: as wanted, then as the scores give it
     double length = 0;  // of its score intervals; the mass, but for rounding
-    int64_t draws = 0;  // that show one of its tokens
+    int64_t draws = 0;  // that have one of its tokens
     double below = 0;   // its scores' CDF, in a sweep over the scores
-    double wins = 0;    // probability that a certain one of the draws wins
+    double wins = 0;    // probability that a given one of the draws wins
   };
   // Scores that belong to an atom, or (while scores are assigned) to none.
   struct Interval {
@@ -60,12 +61,12 @@ class GrStep final : public SingleStep {
 
   // Sorts tokens by target / p, ties as they stand. Sums up p and target.
   void RankByRatio(const StepInput& input) {
-    const auto size = static_cast<int32_t>(input.law.size());
+    const auto size = static_cast<int32_t>(input.distribution.size());
     ratio_.resize(size);
     rank_.resize(size);
     std::iota(rank_.begin(), rank_.end(), 0);
     const auto ratio_of = [&input](int32_t x) {
-      return input.target[x] / input.law[x];
+      return input.target[x] / input.distribution[x];
     };
     std::sort(rank_.begin(), rank_.end(), [&](int32_t x, int32_t y) {
       const double rx = ratio_of(x), ry = ratio_of(y);
@@ -76,14 +77,14 @@ class GrStep final : public SingleStep {
     for (int32_t i = 0; i < size; ++i) {
       const int32_t x = rank_[i];
       ratio_[i] = ratio_of(x);
-      drafted_.push_back(drafted_[i] + input.law[x]);
+      drafted_.push_back(drafted_[i] + input.distribution[x]);
       wanted_.push_back(wanted_[i] + input.target[x]);
     }
   }
 
-  // T is the set of lowest ratios with the smallest target(T) - p(T)^k, which
-  // is what the acceptance lacks to 1. T gets the mass p(T)^k, not less: that
-  // is how often all draws are in T. The others get the rest, not more.
+  // T is the set of lowest ratios with the smallest target(T) - p(T)^k; 1 plus
+  // this is the acceptance. T gets at least the mass p(T)^k, the probability
+  // that all draws are in T; the other tokens get at most the rest.
   void ClipRatios() {
     const auto size = static_cast<int32_t>(rank_.size());
     const auto lacking = [this](int32_t j) {
@@ -119,14 +120,14 @@ class GrStep final : public SingleStep {
       const bool is_new =
           i == 0 || i == cut_ || ratio_[i] > ratio_[i - 1] * kSame;
       if (is_new) atoms_.push_back({.ratio = ratio_[i]});
-      atoms_.back().mass += input.law[rank_[i]];
+      atoms_.back().mass += input.distribution[rank_[i]];
       atom_of_[rank_[i]] = static_cast<int32_t>(atoms_.size()) - 1;
     }
   }
 
   // From the highest ratio to the lowest, cuts an interval out of the scores
   // that are left (counted without the gaps) over which h has the mean `ratio`.
-  // The last atom takes what there is.
+  // The last atom takes all remaining scores.
   void AssignScores() {
     left_.assign(1, {.begin = 0, .end = 1});
     scores_.clear();
@@ -144,9 +145,9 @@ class GrStep final : public SingleStep {
         [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   }
 
-  // Where the atom's interval begins in the scores that are left: the zero of a
-  // rising function, by Newton's method between bounds. Nothing but optimality
-  // hangs on its precision.
+  // The start of the atom's interval in the remaining scores: the zero of a
+  // rising function, by Newton's method between bounds. Its precision affects
+  // only optimality.
   double FindInterval(const Atom& atom) const {
     double length = 0;
     for (const Interval& interval : left_)
@@ -168,7 +169,7 @@ class GrStep final : public SingleStep {
     double sum;  // integral of h from 0
     double h;    // there
   };
-  // In the scores that are left.
+  // Position in the remaining scores.
   Height HeightAt(double at) const {
     double sum = 0;
     for (const Interval& interval : left_) {
@@ -183,7 +184,7 @@ class GrStep final : public SingleStep {
     return {sum, 0};
   }
 
-  // Moves the scores from `begin` to `end`, counted in what is left.
+  // Moves the scores from `begin` to `end`, counted in the remaining scores.
   void CutOut(double begin, double end, int32_t atom) {
     remaining_.clear();
     for (const Interval& interval : left_) {
@@ -199,7 +200,7 @@ class GrStep final : public SingleStep {
     left_.swap(remaining_);
   }
 
-  // f / p of the scores that were assigned in fact.
+  // f / p of the scores as assigned.
   void MeasureWinners() {
     for (Atom& atom : atoms_) atom.ratio = 0;
     for (const Interval& interval : scores_) {
@@ -218,7 +219,7 @@ class GrStep final : public SingleStep {
       Atom& atom = atoms_[interval.atom];
       if (atom.draws > 0) AddWins(interval, input, atom);
     }
-    for (size_t x = 0; x < input.law.size(); ++x) {
+    for (size_t x = 0; x < input.distribution.size(); ++x) {
       plan.flow[x] = std::min(Winner(input, x), input.target[x]);
     }
     for (size_t i = 0; i < input.draws.size(); ++i) {
@@ -231,7 +232,7 @@ class GrStep final : public SingleStep {
 
   // f(x)
   double Winner(const StepInput& input, int32_t x) const {
-    return input.law[x] * atoms_[atom_of_[x]].ratio;
+    return input.distribution[x] * atoms_[atom_of_[x]].ratio;
   }
 
   // Adds the chance that a draw scores in the interval and all others less.
@@ -258,9 +259,9 @@ class GrStep final : public SingleStep {
   std::vector<double> wanted_;       // [n + 1] sums of the target by rank
   std::vector<Atom> atoms_;          // by ratio
   std::vector<int32_t> atom_of_;     // [n]
-  std::vector<Interval> left_;       // that no atom has yet, ascending
+  std::vector<Interval> left_;       // not yet assigned, ascending
   std::vector<Interval> remaining_;  // scratch
-  std::vector<Interval> scores_;     // that atoms have
+  std::vector<Interval> scores_;     // assigned to atoms
 };
 
 }  // namespace

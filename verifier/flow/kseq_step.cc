@@ -19,15 +19,15 @@ class KseqStep final : public SingleStep {
     for (size_t i = 0; i < input.draws.size(); ++i) {
       const int32_t x = input.draws[i];
       const double chance =
-          std::min(1.0, input.target[x] / (share * input.law[x]));
+          std::min(1.0, input.target[x] / (share * input.distribution[x]));
       plan.accept[i] = unaccepted * chance;
       unaccepted *= 1 - chance;
     }
     if (pass == 0) return;
     const double draws_each = PassOfAny(input, pass) / pass;
-    for (size_t x = 0; x < input.law.size(); ++x) {
+    for (size_t x = 0; x < input.distribution.size(); ++x) {
       plan.flow[x] =
-          std::min(input.law[x], input.target[x] / share) * draws_each;
+          std::min(input.distribution[x], input.target[x] / share) * draws_each;
     }
   }
 
@@ -35,8 +35,8 @@ class KseqStep final : public SingleStep {
   // Probability that a draw passes.
   static double PassOfOne(const StepInput& input, double share) {
     double pass = 0;
-    for (size_t x = 0; x < input.law.size(); ++x) {
-      pass += std::min(input.law[x], input.target[x] / share);
+    for (size_t x = 0; x < input.distribution.size(); ++x) {
+      pass += std::min(input.distribution[x], input.target[x] / share);
     }
     return pass;
   }
@@ -52,7 +52,8 @@ class KseqStep final : public SingleStep {
     return PassOfAny(input, pass) <= share * pass;
   }
 
-  // Keeps the end that fits: the other would give a token too much.
+  // Keeps the bound that is feasible: the other would give a token more than
+  // its target.
   static double SmallestShare(const StepInput& input) {
     double low = 1, high = static_cast<double>(input.draws.size());
     if (Fits(input, low)) return low;

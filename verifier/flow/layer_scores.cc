@@ -29,29 +29,29 @@ LayerScores::Sent LayerScores::Score(int32_t node, double source,
   return sent;
 }
 
-// What stops at a node is what the target wants through it and the flow does
-// not give. It is weighed against what is expected to stop above: all but the
-// layer's outflow, which is what comes up from below.
-void LayerScores::StopFromBelow(StopLaw& law) const {
-  law.Clear(*tree_);
+// The stop mass of a node is the target mass through it that the flow does not
+// cover. It is weighted against the expected mass of stops in this layer and
+// above: all but the layer's outflow, which stops below.
+void LayerScores::StopFromBelow(StopDistribution& distribution) const {
+  distribution.Clear(*tree_);
   double reach = 1;  // probability that no deeper layer stops
   for (int32_t depth = tree_->num_layers() - 1; depth >= 0; --depth) {
     double stops = 0, outflow = 0;
     for (int32_t node : tree_->layer(depth)) {
       const auto flow = tree_->OfNode(flow_, node);
-      const auto left = tree_->OfNode(law.inside, node);
+      const auto left = tree_->OfNode(distribution.inside, node);
       for (size_t x = 0; x < flow.size(); ++x) {
         left[x] = std::max(0.0, inclusion_[node] * left[x] - flow[x]);
       }
-      law.outside[node] = inclusion_[node];
+      distribution.outside[node] = inclusion_[node];
       const double sent = std::accumulate(flow.begin(), flow.end(), 0.0);
       outflow += sent;
-      law.stop[node] = std::max(0.0, inclusion_[node] - sent);
-      stops += law.stop[node];
+      distribution.stop[node] = std::max(0.0, inclusion_[node] - sent);
+      stops += distribution.stop[node];
     }
     const double all = depth == 0 ? stops : std::max(stops, 1 - outflow);
     const double share = all > 0 ? reach / all : 0;
-    for (int32_t node : tree_->layer(depth)) law.stop[node] *= share;
+    for (int32_t node : tree_->layer(depth)) distribution.stop[node] *= share;
     reach = std::max(0.0, reach - stops * share);
   }
 }

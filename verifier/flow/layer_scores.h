@@ -12,14 +12,14 @@
 namespace espalier::verifier {
 
 // Layer Verification (seed paper, Sec. 4): inclusion scores from the root down,
-// layer by layer, then stops from the last layer up. How a layer's draft mass
-// is shared out among its nodes is up to the lifting.
+// layer by layer, then stops from the last layer up. The lifting decides how a
+// layer's draft mass is divided among its nodes.
 class LayerScores {
  public:
   explicit LayerScores(std::unique_ptr<SingleStep> step)
       : planner_(std::move(step)) {}
 
-  // The root is included.
+  // Starts with the root, whose inclusion score is 1.
   void Begin(const FlowTree& tree);
 
   // Probability that the accepted path goes through the node, given the drafts
@@ -27,17 +27,18 @@ class LayerScores {
   double inclusion(int32_t node) const { return inclusion_[node]; }
 
   struct Sent {
-    double expected = 0;  // mass that flows to children, over drafts
-    double accepted = 0;  // sum of the plan's acceptance of the draft at hand
+    double expected = 0;  // mass that flows to children, mean over drafts
+    double accepted = 0;  // sum of the plan's acceptance for the current draft
   };
-  // Plans a node and scores its children: `source` is the draft mass that it
-  // is offered, `realised` the same for the draft at hand. The target may take
-  // inclusion * q. REQUIRES: inclusion(node) <= source.
+  // Plans a node and scores its children. `source` is the draft mass offered to
+  // the node, in expectation over drafts; `realised` is the same for the
+  // current draft. The target may take inclusion * q. REQUIRES: inclusion(node)
+  // <= source.
   Sent Score(int32_t node, double source, double realised);
 
   // Alg. 2 of the paper, over all outcomes. REQUIRES: all nodes with children
-  // were scored, unless nothing was left to offer them.
-  void StopFromBelow(StopLaw& law) const;
+  // were scored, except those for which no mass was left.
+  void StopFromBelow(StopDistribution& distribution) const;
 
  private:
   const FlowTree* tree_ = nullptr;

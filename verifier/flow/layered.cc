@@ -11,16 +11,18 @@ class Layered final : public TreeVerifier {
   explicit Layered(std::unique_ptr<SingleStep> step)
       : scores_(std::move(step)) {}
 
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
     scores_.Begin(tree);
     for (int32_t depth = 0; depth < tree.num_layers(); ++depth) {
       ScoreLayer(tree, depth);
     }
-    scores_.StopFromBelow(law);
+    scores_.StopFromBelow(distribution);
   }
 
  private:
-  // Each node is offered its share in the inclusion of those with children.
+  // Each node is offered its share of the total inclusion of the nodes with
+  // children.
   void ScoreLayer(const FlowTree& tree, int32_t depth) {
     double all = 0;
     for (int32_t node : tree.layer(depth)) {

@@ -3,8 +3,8 @@
 
 namespace espalier::verifier {
 
-// Probability mass that sums of doubles cannot tell from none. What is left at
-// this size is not offered to anybody, which is lossless.
+// Probability mass below the precision of sums of doubles. Remaining mass of
+// this size is not offered to any draw, which keeps rules lossless.
 inline constexpr double kNegligible = 1e-14;
 
 }  // namespace espalier::verifier

@@ -7,13 +7,14 @@
 namespace espalier::verifier {
 namespace {
 
-// Probability that speculative sampling accepts a draw from the law.
-double Overlap(const FlowTree& tree, int32_t node, const FlowTree::Law& law,
-               double scale) {
+// Probability that speculative sampling accepts a draw from the distribution.
+double Overlap(const FlowTree& tree, int32_t node,
+               const FlowTree::Distribution& distribution, double scale) {
   const auto target = tree.target(node);
   double overlap = 0;
-  for (size_t i = 0; i < law.entries.size(); ++i) {
-    overlap += std::min(law.probability[i], scale * target[law.entries[i]]);
+  for (size_t i = 0; i < distribution.entries.size(); ++i) {
+    overlap += std::min(distribution.probability[i],
+                        scale * target[distribution.entries[i]]);
   }
   return overlap;
 }
@@ -36,14 +37,16 @@ void NodePlan::Begin(const FlowTree& tree, int32_t node, double scale) {
 
 void NodePlan::ServeDraws(const FlowTree::Group& group, SingleStep& step) {
   if (free_ <= kNegligible) return;
-  const auto& [law, how, draws] = group;
+  const auto& [distribution, how, draws] = group;
   wanted_.clear();
-  for (int32_t entry : law.entries) {
+  for (int32_t entry : distribution.entries) {
     wanted_.push_back(is_chosen_[entry] ? 0 : residual_[entry] / free_);
   }
-  drawn_.clear();
-  for (const auto& draw : draws) drawn_.push_back(draw.law_entry);
-  step.Plan({.law = law.probability, .target = wanted_, .draws = drawn_},
+  sampled_.clear();
+  for (const auto& draw : draws) sampled_.push_back(draw.distribution_entry);
+  step.Plan({.distribution = distribution.probability,
+             .target = wanted_,
+             .draws = sampled_},
             step_plan_);
 
   double accepted = 0;
@@ -53,8 +56,8 @@ void NodePlan::ServeDraws(const FlowTree::Group& group, SingleStep& step) {
   }
   unaccepted_ *= std::max(0.0, 1 - accepted);
   const double share = free_;
-  for (size_t i = 0; i < law.entries.size(); ++i) {
-    const int32_t entry = law.entries[i];
+  for (size_t i = 0; i < distribution.entries.size(); ++i) {
+    const int32_t entry = distribution.entries[i];
     const double taken = std::min(share * step_plan_.flow[i], residual_[entry]);
     flow_[entry] += taken;
     residual_[entry] -= taken;
@@ -91,7 +94,7 @@ void NodePlanner::RankGroups(const FlowTree& tree, int32_t node, double scale) {
   ranked_.clear();
   for (int32_t i = 0; i < tree.num_groups(node); ++i) {
     ranked_.push_back(
-        {-Overlap(tree, node, tree.group(node, i).law, scale), i});
+        {-Overlap(tree, node, tree.group(node, i).distribution, scale), i});
   }
   std::sort(ranked_.begin(), ranked_.end());
 }

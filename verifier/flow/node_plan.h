@@ -11,50 +11,52 @@
 
 namespace espalier::verifier {
 
-// Which child of a node to accept, at most one: single steps composed.
+// Composes single steps into a plan that accepts at most one child of a node.
 //
-// The laws are served in turn, each from what the target still wants, and so
-// many drafts are still free. Chosen children come last: what the draws have
-// left of the target is the law of one more token, and if that is theirs they
-// have it. No draw is given a chosen token, since that would only take it from
-// them. Owns its buffers; not thread-safe.
+// The distributions are served in turn, each from the target's residual and
+// with the share of drafts that is not yet accepted. Deterministic children
+// come last: one more token is sampled from the remaining residual, and a
+// deterministic child with that token is accepted. Draws do not get the tokens
+// of deterministic children, since that would only take mass from these. Owns
+// its buffers; not thread-safe.
 class NodePlan {
  public:
-  // A plan that serves nobody yet. The target is `scale` times the node's.
-  // Borrows the tree. REQUIRES: 0 <= scale <= 1.
+  // Starts an empty plan. The target is `scale` times the node's. Borrows the
+  // tree. REQUIRES: 0 <= scale <= 1.
   void Begin(const FlowTree& tree, int32_t node, double scale);
-  // `step`: for draws that are made as the group's are. REQUIRES: the draws are
-  // from the law, given those served before, and nothing but laws (or other
-  // randomness) decided that they are the next.
+  // `step` must fit the group's sample dependence. REQUIRES: given the groups
+  // served before, the draws are from the group's distribution, and the order
+  // of groups depends only on distributions (or on independent randomness).
   void ServeDraws(const FlowTree::Group& group, SingleStep& step);
   void ServeChosen();
 
-  // [children] a child and the probability that the draft goes there; a child
-  // found more than once is there more than once. Their sum is at most 1.
+  // [children] a child and the probability of accepting it; a child with
+  // several samples is listed several times. The sum is at most 1.
   absl::Span<const std::pair<int32_t, double>> accept() const {
     return accept_;
   }
   double accept_sum() const { return 1 - unaccepted_; }
-  // [support] expected accept of the children with the token.
+  // [support] expected acceptance of the children with the token.
   absl::Span<const double> flow() const { return flow_; }
 
  private:
   const FlowTree* tree_ = nullptr;
   int32_t node_ = 0;
-  double free_ = 1;        // expected share of drafts that nothing was taken of
-  double unaccepted_ = 1;  // the same for the draft at hand
+  double free_ = 1;        // expected share of drafts with nothing accepted yet
+  double unaccepted_ = 1;  // the same for the current draft
   std::vector<double> residual_;  // [support] of the target
   std::vector<bool> is_chosen_;   // [support]
   std::vector<double> flow_;
   std::vector<std::pair<int32_t, double>> accept_;
-  std::vector<double> wanted_;  // scratch, [law]
-  std::vector<int32_t> drawn_;  // scratch, [draws]
+  std::vector<double> wanted_;    // scratch, [distribution]
+  std::vector<int32_t> sampled_;  // scratch, [draws]
   StepPlan step_plan_;
 };
 
-// Plans nodes with a single step for every law: those laws first that accept
-// most alone, which is decided by laws and not by draws. The step is one for
-// independent draws; those without replacement have their own.
+// Plans nodes with one single step per distribution, in descending order of
+// acceptance of each distribution alone; this order depends on distributions,
+// not on draws. `step` is for independent draws; draws without replacement use
+// NewDistinctStep.
 class NodePlanner {
  public:
   explicit NodePlanner(std::unique_ptr<SingleStep> step)
@@ -67,7 +69,8 @@ class NodePlanner {
   void RankGroups(const FlowTree& tree, int32_t node, double scale);
 
   SingleStep& StepFor(const FlowTree::Group& group) {
-    return group.how == LawDraws::kIndependent ? *step_ : *distinct_step_;
+    return group.how == SampleDependence::kIndependent ? *step_
+                                                       : *distinct_step_;
   }
 
   const std::unique_ptr<SingleStep> step_;

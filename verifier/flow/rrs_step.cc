@@ -13,16 +13,17 @@ class RrsStep final : public SingleStep {
     plan.Clear(input);
     residual_.assign(input.target.begin(), input.target.end());
     double left = 1;        // expected share of drafts with all rejected so far
-    double unaccepted = 1;  // the same for the draws at hand
+    double unaccepted = 1;  // the same for the current draws
     for (size_t i = 0; i < input.draws.size() && left > kNegligible; ++i) {
-      const int32_t drawn = input.draws[i];
-      const double offered = left * input.law[drawn];
-      const double chance = std::min(1.0, residual_[drawn] / offered);
+      const int32_t sampled = input.draws[i];
+      const double offered = left * input.distribution[sampled];
+      const double chance = std::min(1.0, residual_[sampled] / offered);
       plan.accept[i] = unaccepted * chance;
       unaccepted *= 1 - chance;
       const double share = left;
-      for (size_t x = 0; x < input.law.size(); ++x) {
-        const double taken = std::min(share * input.law[x], residual_[x]);
+      for (size_t x = 0; x < input.distribution.size(); ++x) {
+        const double taken =
+            std::min(share * input.distribution[x], residual_[x]);
         plan.flow[x] += taken;
         residual_[x] -= taken;
         left -= taken;

@@ -9,9 +9,9 @@
 
 #include "absl/status/statusor.h"
 #include "common/spec/token_tree.h"
-#include "verifier/choosers.h"
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/tree_verifier.h"
+#include "verifier/token_samplers.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
@@ -21,30 +21,28 @@ struct RuleLength {
   double accepted = 0;  // expected number of accepted tokens
 };
 
-// What every rule would accept of a tree: expectations over the rules' own
-// randomness, so nothing of the request's is drawn. ("specinfer" is that of a
-// random order.) Not thread-safe.
+// The expected acceptance length of a tree under every rule. The expectation is
+// over the rules' own randomness, so none of the request's noise is used. (For
+// "specinfer" it is that of one random order.) Not thread-safe.
 class RuleComparison {
  public:
   RuleComparison();
 
-  // The names that Compare may give: the rules that read laws, and "walk", the
-  // walk with drafts that did not foresee its noise.
+  // The names that Compare may return, see RegisterComparedVerifiers.
   std::vector<std::string> Rules() const;
 
-  // Without the rules that the tree is not for. Errors are those of `laws`.
-  // REQUIRES: the tree is valid and claims laws.
-  absl::StatusOr<std::vector<RuleLength>> Compare(const TokenTree& tree,
-                                                  TargetLaws& laws);
+  // Omits the rules that do not handle the tree. Returns the errors of
+  // `distributions`. REQUIRES: the tree is valid and claims distributions.
+  absl::StatusOr<std::vector<RuleLength>> Compare(
+      const TokenTree& tree, TargetDistributions& distributions);
 
  private:
   std::map<std::string, std::unique_ptr<TreeVerifier>> verifiers_;
-  GumbelChooser chooser_;
+  GumbelSampler sampler_;
   int64_t round_ = 0;
   FlowTree tree_;
-  FlowTree merged_tree_;  // with no twins
-  StopLaw stop_law_;
-  std::vector<double> reach_;  // scratch, [nodes]
+  FlowTree merged_tree_;  // with duplicates merged
+  StopDistribution stop_distribution_;
 };
 
 }  // namespace espalier::verifier

@@ -9,25 +9,26 @@ namespace espalier::verifier {
 namespace {
 
 // Stick-breaking instead of Layer Verification's split: with all = sum of the
-// inclusions, inclusion / all <= inclusion + (1 - all) <= what is left when the
-// node's turn comes, so no node is offered less, and as drafts of nodes of a
-// layer are independent, what is left is so on average of the drafts, too.
+// inclusions, inclusion / all <= inclusion + (1 - all) <= the mass left at the
+// node's turn, so no node is offered less. As the drafts of a layer's nodes are
+// independent, this also holds for the remaining mass averaged over drafts.
 class SequentialLayered final : public TreeVerifier {
  public:
   explicit SequentialLayered(std::unique_ptr<SingleStep> step)
       : scores_(std::move(step)) {}
 
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
     scores_.Begin(tree);
     for (int32_t depth = 0; depth < tree.num_layers(); ++depth) {
       RankLayer(tree, depth);
       ScoreLayer();
     }
-    scores_.StopFromBelow(law);
+    scores_.StopFromBelow(distribution);
   }
 
  private:
-  // The likeliest first: known before anything below them is drawn.
+  // The likeliest first; this order is known before anything below is sampled.
   void RankLayer(const FlowTree& tree, int32_t depth) {
     ranked_.clear();
     for (int32_t node : tree.layer(depth)) {
@@ -39,7 +40,7 @@ class SequentialLayered final : public TreeVerifier {
   }
 
   void ScoreLayer() {
-    double expected = 1, realised = 1;  // draft mass that is left
+    double expected = 1, realised = 1;  // remaining draft mass
     for (const auto& [minus_inclusion, node] : ranked_) {
       if (expected <= kNegligible) return;
       const auto sent = scores_.Score(node, expected, realised);

@@ -9,32 +9,32 @@
 
 namespace espalier::verifier {
 
-// Draws of one token from a law p, independent ones if the step does not say
-// otherwise, and what the target may take of it. p and target are over the same
-// tokens; all others have no draft mass.
+// Draws of one token from a distribution p, independent unless the step says
+// otherwise, and the target mass available. p and target are over the same
+// tokens; all other tokens have no draft mass.
 struct StepInput {
-  absl::Span<const double> law;     // [n] p > 0, sum 1
-  absl::Span<const double> target;  // [n] mass of each token, sum <= 1
-  absl::Span<const int32_t> draws;  // [k] entries of p, k >= 1
+  absl::Span<const double> distribution;  // [n] p > 0, sum 1
+  absl::Span<const double> target;        // [n] mass by token, sum <= 1
+  absl::Span<const int32_t> draws;        // [k] entries of p, k >= 1
 };
 
-// Which draw to accept, at most one.
+// Accepts at most one draw.
 struct StepPlan {
   std::vector<double> accept;  // [k] probability of each draw, sum <= 1
-  // [n] mass that the token receives: the expectation over draws of the accept
-  // of those that show it. Never above the target's.
+  // [n] mass that each token receives: the expectation over draws of the
+  // acceptance of the draws with that token. Never above the target's.
   std::vector<double> flow;
 
   void Clear(const StepInput& input) {
     accept.assign(input.draws.size(), 0);
-    flow.assign(input.law.size(), 0);
+    flow.assign(input.distribution.size(), 0);
   }
 };
 
-// A verifier of one token with one law: the flow of Sec. 3 in "Layer
-// Verification Accelerates Speculative Tree Decoding". That the flow fits the
-// target and is the exact expectation is all that losslessness needs. Owns its
-// buffers: not thread-safe, and does not allocate once warm.
+// A verifier of one token with one draft distribution: the flow of Sec. 3 in
+// "Layer Verification Accelerates Speculative Tree Decoding". It is lossless if
+// the flow does not exceed the target and is the exact expectation. Owns its
+// buffers: not thread-safe; does not allocate once warm.
 class SingleStep {
  public:
   virtual ~SingleStep() = default;
@@ -42,15 +42,15 @@ class SingleStep {
 };
 
 // Speculative sampling: tests the first draw, ignores the others. Optimal for
-// one. Leviathan, Kalman, Matias 2023.
+// one draw. Leviathan, Kalman, Matias 2023.
 std::unique_ptr<SingleStep> NewSpsStep();
 
 // k-sequential selection: tests the draws in turn against one common share of
 // the target. Sun et al., "SpecTr", 2023.
 std::unique_ptr<SingleStep> NewKseqStep();
 
-// Recursive rejection sampling: tests each draw against what those before it
-// have left. Jeon et al. 2024, Yang et al. 2025; Miao et al. 2024
+// Recursive rejection sampling: tests each draw against the residual that the
+// draws before it leave. Jeon et al. 2024, Yang et al. 2025; Miao et al. 2024
 // ("SpecInfer").
 std::unique_ptr<SingleStep> NewRrsStep();
 
@@ -58,10 +58,10 @@ std::unique_ptr<SingleStep> NewRrsStep();
 // rule that Global Resolution (Thomas, Pal, arXiv 2511.15898) approaches.
 std::unique_ptr<SingleStep> NewGrStep();
 
-// For draws without replacement: recursive rejection sampling, each draw from
-// what those before it have left of the law. The flow is summed over all that
-// may have been drawn, so the last of many draws are not tested. Jeon et al.
-// 2024 ("RSD"), Chen et al. 2024 ("Sequoia").
+// For draws without replacement: recursive rejection sampling, where each draw
+// is from the distribution without the tokens drawn before it. The flow is a
+// sum over all possible draws, so only the first few of many draws are tested.
+// Jeon et al. 2024 ("RSD"), Chen et al. 2024 ("Sequoia").
 std::unique_ptr<SingleStep> NewDistinctStep();
 
 }  // namespace espalier::verifier

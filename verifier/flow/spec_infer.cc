@@ -7,25 +7,25 @@ namespace {
 
 class SpecInfer final : public TreeVerifier {
  public:
-  void Verify(const FlowTree& tree, int64_t round, Chooser& chooser,
-              StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t round, TokenSampler& sampler,
+              StopDistribution& distribution) override {
     const auto plan = [&](int32_t node) -> const NodePlan& {
-      return Plan(tree, node, round, chooser);
+      return Plan(tree, node, round, sampler);
     };
-    WalkPlansDown(tree, plan, reach_, law);
+    WalkPlansDown(tree, plan, reach_, distribution);
   }
 
  private:
   const NodePlan& Plan(const FlowTree& tree, int32_t node, int64_t round,
-                       Chooser& chooser) {
+                       TokenSampler& sampler) {
     plan_.Begin(tree, node, /*scale=*/1);
     FindUnits(tree, node);
     while (!units_.empty()) {
       equal_.assign(units_.size(), 1);
       const int64_t next =
-          units_.size() == 1 ? 0 : chooser.Choose(round, equal_);
+          units_.size() == 1 ? 0 : sampler.SampleIndex(round, equal_);
       std::swap(units_[next], units_.back());
-      const bool replaced = units_.back().how == LawDraws::kIndependent;
+      const bool replaced = units_.back().how == SampleDependence::kIndependent;
       plan_.ServeDraws(units_.back(), replaced ? *step_ : *distinct_step_);
       units_.pop_back();
     }
@@ -38,7 +38,7 @@ class SpecInfer final : public TreeVerifier {
     units_.clear();
     for (int32_t i = 0; i < tree.num_groups(node); ++i) {
       FlowTree::Group group = tree.group(node, i);
-      if (group.how == LawDraws::kWithoutReplacement) {
+      if (group.how == SampleDependence::kWithoutReplacement) {
         units_.push_back(group);
         continue;
       }
@@ -53,7 +53,7 @@ class SpecInfer final : public TreeVerifier {
   const std::unique_ptr<SingleStep> step_ = NewSpsStep();
   const std::unique_ptr<SingleStep> distinct_step_ = NewDistinctStep();
   NodePlan plan_;
-  std::vector<FlowTree::Group> units_;  // that were not served yet
+  std::vector<FlowTree::Group> units_;  // not yet served
   std::vector<double> equal_;           // [units]
   std::vector<double> reach_;
 };

@@ -9,10 +9,11 @@ class SpsStep final : public SingleStep {
  public:
   void Plan(const StepInput& input, StepPlan& plan) override {
     plan.Clear(input);
-    const int32_t drawn = input.draws[0];
-    plan.accept[0] = std::min(1.0, input.target[drawn] / input.law[drawn]);
-    for (size_t x = 0; x < input.law.size(); ++x) {
-      plan.flow[x] = std::min(input.law[x], input.target[x]);
+    const int32_t sampled = input.draws[0];
+    plan.accept[0] =
+        std::min(1.0, input.target[sampled] / input.distribution[sampled]);
+    for (size_t x = 0; x < input.distribution.size(); ++x) {
+      plan.flow[x] = std::min(input.distribution[x], input.target[x]);
     }
   }
 };

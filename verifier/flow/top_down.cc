@@ -11,11 +11,12 @@ class TopDown final : public TreeVerifier {
   explicit TopDown(std::unique_ptr<SingleStep> step)
       : planner_(std::move(step)) {}
 
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
     const auto plan = [&](int32_t node) -> const NodePlan& {
       return planner_.Plan(tree, node, /*scale=*/1);
     };
-    WalkPlansDown(tree, plan, reach_, law);
+    WalkPlansDown(tree, plan, reach_, distribution);
   }
 
  private:
@@ -27,19 +28,19 @@ class TopDown final : public TreeVerifier {
 
 void WalkPlansDown(const FlowTree& tree,
                    absl::FunctionRef<const NodePlan&(int32_t node)> plan,
-                   std::vector<double>& reach, StopLaw& law) {
-  law.Clear(tree);
+                   std::vector<double>& reach, StopDistribution& distribution) {
+  distribution.Clear(tree);
   reach.assign(tree.num_nodes(), 0);
   reach[0] = 1;
   for (int32_t node = 0; node < tree.num_nodes(); ++node) {
-    law.stop[node] = reach[node];
+    distribution.stop[node] = reach[node];
     if (reach[node] == 0 || tree.is_leaf(node)) continue;
     const NodePlan& planned = plan(node);
     for (const auto& [child, accept] : planned.accept()) {
       reach[child] += reach[node] * accept;
     }
-    law.stop[node] *= std::max(0.0, 1 - planned.accept_sum());
-    const auto left = tree.OfNode(law.inside, node);
+    distribution.stop[node] *= std::max(0.0, 1 - planned.accept_sum());
+    const auto left = tree.OfNode(distribution.inside, node);
     for (size_t x = 0; x < left.size(); ++x) {
       left[x] = std::max(0.0, left[x] - planned.flow()[x]);
     }

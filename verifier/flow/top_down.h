@@ -10,12 +10,13 @@
 
 namespace espalier::verifier {
 
-// Goes from each node to a child as its plan says, else stops there and emits
-// what the plan has left of the target. `plan` is asked for nodes that can be
-// reached, parents first. `reach`: scratch.
+// From the root down, descends to the child that the node's plan accepts;
+// otherwise stops there, and the bonus token is from the plan's residual of the
+// target. `plan` is called for reachable nodes, parents first. `reach`:
+// scratch.
 void WalkPlansDown(const FlowTree& tree,
                    absl::FunctionRef<const NodePlan&(int32_t node)> plan,
-                   std::vector<double>& reach, StopLaw& law);
+                   std::vector<double>& reach, StopDistribution& distribution);
 
 }  // namespace espalier::verifier
 

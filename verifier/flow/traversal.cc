@@ -8,10 +8,11 @@ namespace {
 
 class Traversal final : public TreeVerifier {
  public:
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
     tree_ = &tree;
-    law_ = &law;
-    law.Clear(tree);
+    distribution_ = &distribution;
+    distribution.Clear(tree);
     accept_.assign(tree.num_nodes(), 0);
     accept_[0] = 1;
     is_visited_.assign(tree.num_nodes(), false);
@@ -20,56 +21,58 @@ class Traversal final : public TreeVerifier {
   }
 
  private:
-  // Everything below the node first, then the node itself.
+  // First everything below the node, then the node itself.
   void Visit(int32_t node) {
     is_visited_[node] = true;
-    for (const auto& attempt : tree_->attempts(node)) {
-      const FlowTree::Law law = tree_->LawOf(attempt);
-      const double wanted = tree_->OfNode(law_->inside, node)[attempt.entry];
+    for (const auto& draw : tree_->draws(node)) {
+      const FlowTree::Distribution distribution = tree_->DistributionOf(draw);
+      const double wanted =
+          tree_->OfNode(distribution_->inside, node)[draw.entry];
       const double accept =
-          std::min(1.0, accept_[node] * wanted / attempt.drafted);
-      if (is_visited_[attempt.child]) {
-        StopAgain(attempt.child, accept);
+          std::min(1.0, accept_[node] * wanted / draw.drafted);
+      if (is_visited_[draw.child]) {
+        StopAgain(draw.child, accept);
       } else {
-        accept_[attempt.child] = accept;
-        Visit(attempt.child);
+        accept_[draw.child] = accept;
+        Visit(draw.child);
       }
-      Reject(node, law);
+      Reject(node, distribution);
     }
-    law_->stop[node] = reach_ * accept_[node];
-    reach_ -= law_->stop[node];
+    distribution_->stop[node] = reach_ * accept_[node];
+    reach_ -= distribution_->stop[node];
   }
 
-  // A node found again is another child of its parent, with nothing below: all
-  // that was drawn there was the first one's. Its bonus token is the target's,
-  // so the node's becomes a mixture.
+  // A further sample of a node is another child of its parent, with nothing
+  // below it: all samples there belong to the first one. Its bonus token is
+  // from the target, so the node's bonus distribution becomes a mixture.
   void StopAgain(int32_t node, double accept) {
     const double again = reach_ * accept;
     reach_ -= again;
-    double& stop = law_->stop[node];
+    double& stop = distribution_->stop[node];
     if (again == 0) return;
     const double share = again / (stop + again);
-    const auto inside = tree_->OfNode(law_->inside, node);
+    const auto inside = tree_->OfNode(distribution_->inside, node);
     const auto target = tree_->target(node);
     for (size_t x = 0; x < inside.size(); ++x) {
       inside[x] += share * (target[x] - inside[x]);
     }
-    law_->outside[node] += share * (1 - law_->outside[node]);
+    distribution_->outside[node] += share * (1 - distribution_->outside[node]);
     stop += again;
   }
 
-  // A child drawn from `law` is rejected: the node's target becomes what is
-  // left of it, (accept * target - law)+ normalised, and its acceptance that
-  // mass over itself plus what was not accepted before.
-  void Reject(int32_t node, const FlowTree::Law& law) {
-    const auto inside = tree_->OfNode(law_->inside, node);
-    double& outside = law_->outside[node];
+  // A child sampled from `distribution` is rejected: the node's target becomes
+  // the residual (accept * target - distribution)+, normalised, and its
+  // acceptance becomes mass / (mass + 1 - accept), where mass is that of the
+  // residual.
+  void Reject(int32_t node, const FlowTree::Distribution& distribution) {
+    const auto inside = tree_->OfNode(distribution_->inside, node);
+    double& outside = distribution_->outside[node];
     double& accept = accept_[node];
     for (double& mass : inside) mass *= accept;
     outside *= accept;
-    for (size_t i = 0; i < law.entries.size(); ++i) {
-      double& mass = inside[law.entries[i]];
-      mass = std::max(0.0, mass - law.probability[i]);
+    for (size_t i = 0; i < distribution.entries.size(); ++i) {
+      double& mass = inside[distribution.entries[i]];
+      mass = std::max(0.0, mass - distribution.probability[i]);
     }
     double left = outside * tree_->target_outside(node);
     for (double mass : inside) left += mass;
@@ -82,10 +85,11 @@ class Traversal final : public TreeVerifier {
   }
 
   const FlowTree* tree_ = nullptr;
-  StopLaw* law_ = nullptr;        // holds the nodes' targets meanwhile
+  StopDistribution* distribution_ =
+      nullptr;                    // holds the nodes' current targets
   std::vector<double> accept_;    // [nodes]
   std::vector<bool> is_visited_;  // [nodes]
-  double reach_ = 1;              // probability that all before were rejected
+  double reach_ = 1;              // probability that all earlier were rejected
 };
 
 }  // namespace

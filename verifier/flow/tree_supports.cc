@@ -1,12 +1,12 @@
 #include "verifier/flow/tree_supports.h"
 
 #include "verifier/flow/flow_tree.h"
-#include "verifier/flow/merge_twins.h"
+#include "verifier/flow/merge_duplicates.h"
 
 namespace espalier::verifier {
 
 RowSupports TreeSupports(const TokenTree& tree) {
-  const MergedTwins merged = MergeTwins(tree);
+  const MergedDuplicates merged = MergeDuplicates(tree);
   FlowTree flow_tree;
   flow_tree.Build(merged.tree);
   RowSupports supports;

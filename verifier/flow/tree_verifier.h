@@ -11,17 +11,17 @@
 
 namespace espalier::verifier {
 
-// Where the accepted path ends, as a law over the nodes given the drafts, and
-// for each node the law of the bonus token if it ends there. Columns over
-// supports are as in FlowTree.
-struct StopLaw {
+// Where the accepted path ends, as a distribution over the nodes given the
+// drafts, and for each node the distribution of the bonus token if it ends
+// there. Columns over supports are as in FlowTree.
+struct StopDistribution {
   std::vector<double> stop;  // [nodes] sum 1
-  // The bonus token's law, not normalised: `inside` on the node's support,
-  // `outside` times the target's probability on all other tokens.
+  // The bonus token's distribution, not normalised: `inside` on the node's
+  // support, `outside` times the target's probability on all other tokens.
   std::vector<double> inside;   // [total_support]
   std::vector<double> outside;  // [nodes]
 
-  // No stop anywhere; the bonus token is the target's.
+  // Sets all stop probabilities to 0; the bonus token is from the target.
   void Clear(const FlowTree& tree) {
     stop.assign(tree.num_nodes(), 0);
     inside.clear();
@@ -42,27 +42,28 @@ struct StopLaw {
   }
 };
 
-// A rule for whole trees with true laws: what it emits has, over the draws of
-// the drafter, the law of plain sampling from the target. Nothing is drawn but
-// what a rule needs beforehand, so the same code decides rounds, says what it
-// would have accepted, and is enumerated. Owns its buffers: not thread-safe,
-// and does not allocate once warm.
+// A rule for whole trees with true distributions: what it emits has, over the
+// draws of the drafter, the distribution of plain sampling from the target.
+// Nothing is sampled but what a rule needs beforehand, so the same code decides
+// rounds, says what it would have accepted, and is enumerated. Owns its
+// buffers: not thread-safe, and does not allocate once warm.
 class TreeVerifier {
  public:
   virtual ~TreeVerifier() = default;
 
-  // Whether it is lossless, and good, for trees of this form. What was drawn
-  // must not decide that: a rule is exact on average over all drafts, not over
-  // those that it is left with.
+  // Whether the verifier is lossless, and effective, for trees of this shape.
+  // The answer must not depend on the sampled tokens: a rule is exact on
+  // average over all drafts, not over a subset selected by their tokens.
   virtual bool Handles(const FlowTree& /*tree*/) const { return true; }
 
-  // Whether it is to see nodes that spell the same text as one.
-  virtual bool merges_twins() const { return false; }
+  // Whether nodes with the same path of tokens are merged before Verify.
+  virtual bool merges_duplicates() const { return false; }
 
-  // `round`: keys what is drawn from `chooser`. REQUIRES: Handles(tree), and
-  // its target is gathered.
-  virtual void Verify(const FlowTree& tree, int64_t round, Chooser& chooser,
-                      StopLaw& law) = 0;
+  // `round` keys the random numbers from `sampler`. REQUIRES: Handles(tree),
+  // and its target was gathered.
+  virtual void Verify(const FlowTree& tree, int64_t round,
+                      TokenSampler& sampler,
+                      StopDistribution& distribution) = 0;
 };
 
 // ---- Liftings of a single step to trees ------------------------------------
@@ -76,12 +77,12 @@ std::unique_ptr<TreeVerifier> NewTopDown(std::unique_ptr<SingleStep> step);
 // "Layer Verification Accelerates Speculative Tree Decoding", Alg. 1 and 2.
 std::unique_ptr<TreeVerifier> NewLayered(std::unique_ptr<SingleStep> step);
 
-// The same, but a node is offered all draft mass that the nodes before it in
-// the layer have left.
+// The same, but each node is offered all draft mass that the nodes before it in
+// the layer leave.
 std::unique_ptr<TreeVerifier> NewSequentialLayered(
     std::unique_ptr<SingleStep> step);
 
-// ---- Rules that are no lifting ---------------------------------------------
+// ---- Rules that are not liftings --------------------------------------------
 
 // Multi-step speculative sampling: from the root down, the draws of a node in
 // random order. Miao et al., "SpecInfer", 2024, Alg. 2.
@@ -90,14 +91,19 @@ std::unique_ptr<TreeVerifier> NewSpecInfer();
 // From the leaves up. Weng et al., "Traversal Verification", arXiv 2505.12398.
 std::unique_ptr<TreeVerifier> NewTraversal();
 
-// Chains, as one block; of a tree, the chain of first attempts. Sun et al.,
-// "Block Verification", arXiv 2403.10444.
+// Samples the target's token and descends to a child with that token, whatever
+// the child was sampled from: the walk on drafts made without knowledge of its
+// noise.
+std::unique_ptr<TreeVerifier> NewTargetSampling();
+
+// Verifies a chain as one block; of a tree, the chain of first draws. Sun et
+// al., "Block Verification", arXiv 2403.10444.
 std::unique_ptr<TreeVerifier> NewBlock();
 
-// Independent chains of one length, or up to where what they say ends: picks
-// one by what it says, then Block Verification against the law of such a pick.
-// Thomas, Pal,
-// "Greedy Multi-Path Block Verification", arXiv 2602.16961.
+// For independent chains of one length, or up to where the text ends: picks one
+// chain by its tokens, then runs Block Verification against the distribution of
+// the picked chain. Thomas, Pal, "Greedy Multi-Path Block Verification", arXiv
+// 2602.16961.
 std::unique_ptr<TreeVerifier> NewGreedyMultiPath();
 
 }  // namespace espalier::verifier

@@ -10,8 +10,8 @@
 namespace espalier::verifier {
 
 // Runs code with random choices once for every outcome, by replay: each run
-// follows the recorded choices of the last one, changed at the deepest place
-// where an outcome is left.
+// repeats the choices of the previous run up to the deepest one with an untried
+// outcome, and takes that outcome.
 class ChoiceTree {
  public:
   // Calls `run` for every outcome; choices of weight 0 are not taken.

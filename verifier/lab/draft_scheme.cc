@@ -5,19 +5,21 @@
 #include <numeric>
 #include <tuple>
 
-#include "common/spec/draft_laws.h"
+#include "common/spec/draft_distributions.h"
 
 namespace espalier::verifier {
 namespace {
 
 using Kind = DraftStep::Kind;
 
-// Tokens from the likeliest on, ties to the lower id.
-Tokens Ranked(absl::Span<const double> law) {
-  Tokens tokens(law.size());
+// Tokens in descending probability, ties to the lower id.
+Tokens Ranked(absl::Span<const double> distribution) {
+  Tokens tokens(distribution.size());
   std::iota(tokens.begin(), tokens.end(), 0);
   std::stable_sort(tokens.begin(), tokens.end(),
-                   [law](TokenId a, TokenId b) { return law[a] > law[b]; });
+                   [distribution](TokenId a, TokenId b) {
+                     return distribution[a] > distribution[b];
+                   });
   return tokens;
 }
 
@@ -40,48 +42,52 @@ class Drafter {
   int32_t Take(const DraftStep& step) {
     const int32_t parent = nodes_[step.parent];
     if (parent == kMissing || Ends(parent)) return kMissing;
-    const auto law = drafters_[step.drafter]->Law(TextOf(tree_, parent));
+    const auto distribution =
+        drafters_[step.drafter]->Distribution(TextOf(tree_, parent));
     if (step.kind == Kind::kTop) {
-      return AddNode(parent, Ranked(law)[step.rank], DraftSlot::kChosen);
+      return AddNode(parent, Ranked(distribution)[step.rank],
+                     DraftSample::kDeterministic);
     }
-    const int32_t drawn_from = LawOf(step, parent, law);
-    if (drawn_from == kMissing) return kMissing;
-    const std::vector<double> law_left = WhatIsLeft(drawn_from);
-    if (law_left.empty()) return kMissing;
-    const TokenId token = tree_.laws[drawn_from].tokens[draw_(law_left)];
-    return AddNode(parent, token, drawn_from);
+    const int32_t sampled_from = DistributionOf(step, parent, distribution);
+    if (sampled_from == kMissing) return kMissing;
+    const std::vector<double> distribution_left = WhatIsLeft(sampled_from);
+    if (distribution_left.empty()) return kMissing;
+    const TokenId token =
+        tree_.distributions[sampled_from].tokens[draw_(distribution_left)];
+    return AddNode(parent, token, sampled_from);
   }
 
   bool Ends(int32_t node) const {
     return node != 0 && scheme_.end_token == tree_.tokens[node];
   }
 
-  // The law's index in the tree. Steps that draw from the same law share it.
-  int32_t LawOf(const DraftStep& step, int32_t parent,
-                absl::Span<const double> law) {
+  // The distribution's index in the tree. Steps that draw from the same
+  // distribution share it.
+  int32_t DistributionOf(const DraftStep& step, int32_t parent,
+                         absl::Span<const double> distribution) {
     const int64_t left_out = step.kind == Kind::kRest ? step.rank : 0;
-    const auto [known, is_new] = laws_.try_emplace(
+    const auto [known, is_new] = distributions_.try_emplace(
         {parent, step.drafter, step.kind == Kind::kDistinct, left_out},
         kMissing);
     if (is_new) {
-      known->second =
-          AddLaw(law, left_out,
-                 step.kind == Kind::kDistinct ? LawDraws::kWithoutReplacement
-                                              : LawDraws::kIndependent);
+      known->second = AddDistribution(
+          distribution, left_out,
+          step.kind == Kind::kDistinct ? SampleDependence::kWithoutReplacement
+                                       : SampleDependence::kIndependent);
     }
     return known->second;
   }
 
-  int32_t AddLaw(absl::Span<const double> law, int64_t left_out,
-                 LawDraws draws) {
-    std::vector<double> rest(law.begin(), law.end());
-    const Tokens ranked = Ranked(law);
+  int32_t AddDistribution(absl::Span<const double> distribution,
+                          int64_t left_out, SampleDependence draws) {
+    std::vector<double> rest(distribution.begin(), distribution.end());
+    const Tokens ranked = Ranked(distribution);
     for (int64_t i = 0; i < left_out && i < std::ssize(ranked); ++i) {
       rest[ranked[i]] = 0;
     }
     const auto is_zero = [](double p) { return p == 0; };
     if (std::all_of(rest.begin(), rest.end(), is_zero)) return kMissing;
-    const std::vector<uint32_t> weights = LawWeights(rest);
+    const std::vector<uint32_t> weights = DistributionWeights(rest);
     Tokens tokens;
     std::vector<uint32_t> kept;
     for (size_t token = 0; token < weights.size(); ++token) {
@@ -89,20 +95,22 @@ class Drafter {
       tokens.push_back(static_cast<TokenId>(token));
       kept.push_back(weights[token]);
     }
-    return tree_.laws.Add(tokens, kept, draws);
+    return tree_.distributions.Add(tokens, kept, draws);
   }
 
-  // What the next draw from a law is from, [tokens of the law]; empty: no token
-  // is left.
+  // The weights of the next draw from a distribution, [tokens of the
+  // distribution]; empty: no token is left.
   std::vector<double> WhatIsLeft(int32_t index) const {
-    const DraftLaw law = tree_.laws[index];
-    std::vector<double> left(law.weights.begin(), law.weights.end());
-    if (law.draws == LawDraws::kWithoutReplacement) {
-      for (const DraftSlot& slot : tree_.slots) {
-        if (slot.law != index) continue;
-        const TokenId drawn = tree_.tokens[slot.node];
-        left[std::lower_bound(law.tokens.begin(), law.tokens.end(), drawn) -
-             law.tokens.begin()] = 0;
+    const DraftDistribution distribution = tree_.distributions[index];
+    std::vector<double> left(distribution.weights.begin(),
+                             distribution.weights.end());
+    if (distribution.draws == SampleDependence::kWithoutReplacement) {
+      for (const DraftSample& sample : tree_.samples) {
+        if (sample.distribution != index) continue;
+        const TokenId sampled = tree_.tokens[sample.node];
+        left[std::lower_bound(distribution.tokens.begin(),
+                              distribution.tokens.end(), sampled) -
+             distribution.tokens.begin()] = 0;
       }
     }
     const double sum = std::accumulate(left.begin(), left.end(), 0.0);
@@ -111,11 +119,11 @@ class Drafter {
     return left;
   }
 
-  int32_t AddNode(int32_t parent, TokenId token, int32_t law) {
+  int32_t AddNode(int32_t parent, TokenId token, int32_t distribution) {
     int32_t node = TokenTree::kNoChild;
     if (scheme_.merge_duplicates) node = tree_.ChildWith(parent, token);
     if (node == TokenTree::kNoChild) node = tree_.Add(parent, token, 0.0f);
-    tree_.slots.push_back({.node = node, .law = law});
+    tree_.samples.push_back({.node = node, .distribution = distribution});
     return node;
   }
 
@@ -125,7 +133,7 @@ class Drafter {
   TokenTree tree_ = TokenTree::RootOnly(0);
   std::vector<int32_t> nodes_ = {0};  // [steps + 1]
   // By node, drafter, whether draws differ, and number of tokens left out.
-  std::map<std::tuple<int32_t, int32_t, bool, int64_t>, int32_t> laws_;
+  std::map<std::tuple<int32_t, int32_t, bool, int64_t>, int32_t> distributions_;
 };
 
 // Grows a shape: num_children(sibling index, siblings, depth) for every node,

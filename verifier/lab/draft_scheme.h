@@ -1,4 +1,4 @@
-// Ways to draft a tree from the laws of models.
+// Schemes that draft a tree from the distributions of models.
 #ifndef ESPALIER_VERIFIER_LAB_DRAFT_SCHEME_H_
 #define ESPALIER_VERIFIER_LAB_DRAFT_SCHEME_H_
 
@@ -13,15 +13,16 @@
 
 namespace espalier::verifier {
 
-// An attempt at a child, made from a drafter's law after its parent.
+// The choice of one child token from a drafter's distribution after its parent.
 struct DraftStep {
   enum class Kind {
     kSampled,   // an independent draw
-    kDistinct,  // a draw without the tokens that such steps drew there before
-    kTop,       // the rank-th likeliest token, ties to the lower id: chosen
-    kRest,      // a draw from the law without its `rank` likeliest tokens
+    kDistinct,  // a draw without the tokens of earlier kDistinct steps there
+    kTop,   // the rank-th likeliest token, ties to the lower id: deterministic
+    kRest,  // a draw from the distribution without its `rank` likeliest tokens
   };
-  int32_t parent = 0;  // 0: the root; else the step before, plus one
+  int32_t parent =
+      0;  // 0: the root; else the index of an earlier step, plus one
   int32_t drafter = 0;
   Kind kind = Kind::kSampled;
   int64_t rank = 0;
@@ -29,18 +30,19 @@ struct DraftStep {
 
 struct DraftScheme {
   std::vector<DraftStep> steps;
-  // Siblings with the same token become one node with all the slots.
+  // Siblings with the same token become one node with all the samples.
   bool merge_duplicates = true;
-  // Nothing is drafted behind this token.
+  // Nothing is drafted after this token.
   std::optional<TokenId> end_token = {};
 };
 
 // An index, with probability weights[index]. The weights sum to 1.
 using DrawIndex = std::function<int64_t(absl::Span<const double> weights)>;
 
-// The tree of a scheme, with true laws. Draws are from the laws as they are
-// shipped, rounded to integers. A step whose parent is missing, or whose law
-// has no token left, is left out. REQUIRES: rank < vocab of a kTop step.
+// The tree of a scheme, with true distributions. Draws are from the
+// distributions as transmitted, rounded to integers. A step whose parent is
+// missing, or whose distribution has no token left, is omitted. REQUIRES: rank
+// < vocab for kTop steps.
 TokenTree DraftTree(const DraftScheme& scheme,
                     absl::Span<const SequenceModel* const> drafters,
                     const DrawIndex& draw);
@@ -55,14 +57,13 @@ Shape Tapered(int64_t branch, int64_t depth);
 // branches[t]: children of each node of depth t.
 Shape Branching(absl::Span<const int64_t> branches);
 
-// ---- Schemes over shapes, by one drafter
-// -------------------------------------
+// ---- Schemes over shapes, by one drafter ------------------------------------
 
 DraftScheme AllSampled(const Shape& shape);
 DraftScheme WithoutReplacement(const Shape& shape);
 DraftScheme AllTop(const Shape& shape);
-// All children but one are the likeliest, and one is drawn from the others. Hu
-// et al., "Towards Optimal Multi-Draft Speculative Decoding", 2502.18779.
+// All children but one are the likeliest, and one is sampled from the others.
+// Hu et al., "Towards Optimal Multi-Draft Speculative Decoding", 2502.18779.
 DraftScheme GreedyPlusOne(const Shape& shape);
 
 }  // namespace espalier::verifier

@@ -21,11 +21,11 @@ void Spread(const SequenceModel& model, int64_t length, Tokens& text,
     joint[SequenceIndex(model.vocab(), cut)] += weight;
     return;
   }
-  const auto law = model.Law(text);
+  const auto distribution = model.Distribution(text);
   for (TokenId token = 0; token < model.vocab(); ++token) {
-    if (law[token] == 0) continue;
+    if (distribution[token] == 0) continue;
     text.push_back(token);
-    Spread(model, length, text, weight * law[token], joint);
+    Spread(model, length, text, weight * distribution[token], joint);
     text.pop_back();
   }
 }
@@ -37,26 +37,27 @@ TableModel::TableModel(int64_t vocab, int64_t max_context) : vocab_(vocab) {
   for (int64_t length = 0; length <= max_context; ++length) {
     contexts += Power(vocab, length);
   }
-  laws_.assign(contexts * vocab, 1.0 / static_cast<double>(vocab));
+  distributions_.assign(contexts * vocab, 1.0 / static_cast<double>(vocab));
 }
 
-void TableModel::SetLaw(absl::Span<const TokenId> context,
-                        absl::Span<const double> weights) {
+void TableModel::SetDistribution(absl::Span<const TokenId> context,
+                                 absl::Span<const double> weights) {
   ESPALIER_CHECK(static_cast<int64_t>(weights.size()) == vocab_);
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   const int64_t row = ContextIndex(context) * vocab_;
   for (int64_t token = 0; token < vocab_; ++token) {
-    laws_[row + token] = weights[token] / sum;
+    distributions_[row + token] = weights[token] / sum;
   }
 }
 
 int64_t TableModel::num_contexts() const {
-  return static_cast<int64_t>(laws_.size()) / vocab_;
+  return static_cast<int64_t>(distributions_.size()) / vocab_;
 }
 
-absl::Span<const double> TableModel::Law(
+absl::Span<const double> TableModel::Distribution(
     absl::Span<const TokenId> context) const {
-  return absl::MakeSpan(laws_).subspan(ContextIndex(context) * vocab_, vocab_);
+  return absl::MakeSpan(distributions_)
+      .subspan(ContextIndex(context) * vocab_, vocab_);
 }
 
 int64_t TableModel::ContextIndex(absl::Span<const TokenId> context) const {
@@ -66,15 +67,17 @@ int64_t TableModel::ContextIndex(absl::Span<const TokenId> context) const {
   return index;
 }
 
-absl::StatusOr<TargetLaw> ModelLaws::LawAt(int32_t node) {
+absl::StatusOr<TargetDistribution> ModelDistributions::DistributionAt(
+    int32_t node) {
   Tokens context = committed_;
   for (TokenId token : TextOf(tree_, node)) context.push_back(token);
-  const auto law = model_.Law(context);
+  const auto distribution = model_.Distribution(context);
   log_weights_.clear();
-  for (double probability : law) {
+  for (double probability : distribution) {
     log_weights_.push_back(static_cast<float>(std::log(probability)));
   }
-  return TargetLaw{.log_weights = log_weights_, .probabilities = law};
+  return TargetDistribution{.log_weights = log_weights_,
+                            .probabilities = distribution};
 }
 
 Tokens TextOf(const TokenTree& tree, int32_t node) {
@@ -89,7 +92,8 @@ int64_t SequenceIndex(int64_t vocab, absl::Span<const TokenId> tokens) {
   return index;
 }
 
-std::vector<double> JointLaw(const SequenceModel& model, int64_t length) {
+std::vector<double> JointDistribution(const SequenceModel& model,
+                                      int64_t length) {
   std::vector<double> joint(Power(model.vocab(), length), 0.0);
   SpreadOverContinuations(model, length, {}, 1, joint);
   return joint;

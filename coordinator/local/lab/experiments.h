@@ -1,4 +1,4 @@
-// What `espalier lab` can run, one file each.
+// The experiments of `espalier lab`, one file each.
 #ifndef ESPALIER_COORDINATOR_LOCAL_LAB_EXPERIMENTS_H_
 #define ESPALIER_COORDINATOR_LOCAL_LAB_EXPERIMENTS_H_
 
@@ -21,7 +21,7 @@ cli::Command ToyExperiment();
 struct JsonExperiment {
   std::string name;
   std::string summary;  // one line of the list
-  std::string usage;    // what --help prints
+  std::string usage;    // printed by --help
   std::function<absl::StatusOr<Json>(const JsonField& input)> run;
 };
 cli::Command AsCommand(JsonExperiment experiment);

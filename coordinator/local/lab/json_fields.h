@@ -16,7 +16,7 @@ namespace espalier::local {
 
 using Json = nlohmann::ordered_json;
 
-// A value and how the user finds it. The value must outlive it.
+// A value and its path in the input. The value must outlive it.
 class JsonField {
  public:
   // The input itself.
@@ -26,14 +26,14 @@ class JsonField {
   bool HasMember(const std::string& name) const;
   absl::StatusOr<std::vector<std::string>> MemberNames() const;
 
-  // Of a list.
+  // Size of a list.
   absl::StatusOr<size_t> ListSize() const;
   absl::Status ExpectListOf(size_t size) const;
   JsonField At(size_t index) const;  // REQUIRES: index < *ListSize()
 
   absl::StatusOr<int64_t> Integer(int64_t min, int64_t max) const;
   absl::StatusOr<double> Number(double min, double max) const;
-  // -1e30 .. 0: sums of a tree's stay finite.
+  // -1e30 .. 0, so that sums over a tree stay finite.
   absl::StatusOr<double> LogProb() const { return Number(-1e30, 0); }
   absl::StatusOr<std::string> Text() const;
   absl::StatusOr<bool> Bool() const;

@@ -14,7 +14,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/local/lab/experiments.h"
 #include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::local {
@@ -23,7 +23,7 @@ namespace {
 constexpr char kLawUsage[] =
     R"(Usage: espalier lab law < INPUT
 
-The exact law of what a rule emits, by enumeration of every draft and of every
+The exact distribution of what a rule emits, by enumeration of every draft and of every
 random choice of the rule that runs in the service.
 
 In:  {"vocab": 3, "depth": 2,
@@ -32,19 +32,19 @@ In:  {"vocab": 3, "depth": 2,
       "tree": [{"parent": 0, "drafter": 0, "kind": "sampled"},
                {"parent": 0, "drafter": 0, "kind": "top", "rank": 0}, ..],
       "rule": "lvseq-gr", "merge_duplicates": true}
-     Laws by context. Entry i of the tree is node i + 1, and 0 is the root. Its
-     token: an independent draw from the drafter's law after its parent
+     Distributions by context. Entry i of the tree is node i + 1, and 0 is the root. Its
+     token: an independent draw from the drafter's distribution after its parent
      ("sampled"); a draw without replacement, of all that are marked so
      ("distinct"); the rank-th likeliest token there, from 0, ties to the lower
-     id ("top"); a draw from that law without its `rank` likeliest tokens
+     id ("top"); a draw from that distribution without its `rank` likeliest tokens
      ("rest"). merge_duplicates (default true): siblings with one token are one.
 Out: {"max_error": .., "expected_accepted": .., "law": {"0,1,2": p, ..}}
      Over all sequences of depth + 1 tokens; what the rule does not reach is
-     continued from the target. max_error: against the target's own law.)";
+     continued from the target. max_error: against the target's own distribution.)";
 
 using verifier::DraftScheme;
 using verifier::DraftStep;
-using verifier::ExactLaw;
+using verifier::ExactDistribution;
 using verifier::SequenceModel;
 using verifier::TableModel;
 using verifier::Tokens;
@@ -63,40 +63,40 @@ std::string ContextName(absl::Span<const TokenId> context) {
   return absl::StrJoin(context, ",");
 }
 
-// A model as the input has it. Contexts that it lacks are uniform; the first of
-// them that was asked for is remembered.
+// A model from the input. Missing contexts are uniform; the first missing one
+// that was asked for is remembered.
 class GivenModel final : public SequenceModel {
  public:
   GivenModel(int64_t vocab, int64_t depth)
       : table_(vocab, depth), is_given_(table_.num_contexts(), false) {}
 
-  absl::Status Give(const JsonField& law, const Tokens& context) {
-    RETURN_IF_ERROR(law.ExpectListOf(vocab()));
+  absl::Status Give(const JsonField& distribution, const Tokens& context) {
+    RETURN_IF_ERROR(distribution.ExpectListOf(vocab()));
     std::vector<double> weights(vocab());
     double sum = 0;
     for (size_t i = 0; i < weights.size(); ++i) {
-      ASSIGN_OR_RETURN(weights[i], law.At(i).Number(0, 1));
+      ASSIGN_OR_RETURN(weights[i], distribution.At(i).Number(0, 1));
       sum += weights[i];
     }
     if (std::abs(sum - 1) > kSumTolerance) {
-      return law.Error(absl::StrCat("sums to ", sum, ", not to 1"));
+      return distribution.Error(absl::StrCat("sums to ", sum, ", not to 1"));
     }
-    table_.SetLaw(context, weights);
+    table_.SetDistribution(context, weights);
     is_given_[table_.ContextIndex(context)] = true;
     return absl::OkStatus();
   }
 
   int64_t vocab() const override { return table_.vocab(); }
-  absl::Span<const double> Law(
+  absl::Span<const double> Distribution(
       absl::Span<const TokenId> context) const override {
     if (missing_.empty() && !is_given_[table_.ContextIndex(context)]) {
-      missing_ =
-          absl::StrCat("needs the law after \"", ContextName(context), "\"");
+      missing_ = absl::StrCat("needs the distribution after \"",
+                              ContextName(context), "\"");
     }
-    return table_.Law(context);
+    return table_.Distribution(context);
   }
 
-  // What was missing so far; empty: nothing.
+  // The first missing context; empty: none.
   const std::string& missing() const { return missing_; }
 
  private:
@@ -130,8 +130,8 @@ absl::StatusOr<GivenModel> ReadModel(const JsonField& field, int64_t vocab,
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const Tokens context,
                      ReadContext(field, name, vocab, depth));
-    ASSIGN_OR_RETURN(const JsonField law, field.Member(name));
-    RETURN_IF_ERROR(model.Give(law, context));
+    ASSIGN_OR_RETURN(const JsonField distribution, field.Member(name));
+    RETURN_IF_ERROR(model.Give(distribution, context));
   }
   return model;
 }
@@ -232,17 +232,18 @@ absl::StatusOr<std::unique_ptr<VerificationRule>> ReadRule(
 // ------------------------------------------------------------------------
 
 // By sequence, in the order of SequenceIndex.
-Json LawJson(absl::Span<const double> joint, int64_t vocab, int64_t length) {
-  Json law = Json::object();
+Json DistributionJson(absl::Span<const double> joint, int64_t vocab,
+                      int64_t length) {
+  Json distribution = Json::object();
   Tokens sequence(length, 0);
   for (double probability : joint) {
-    law[ContextName(sequence)] = probability;
+    distribution[ContextName(sequence)] = probability;
     for (size_t i = sequence.size(); i > 0; --i) {
       if (++sequence[i - 1] < vocab) break;
       sequence[i - 1] = 0;
     }
   }
-  return law;
+  return distribution;
 }
 
 absl::StatusOr<Json> RunLaw(const JsonField& input) {
@@ -261,32 +262,34 @@ absl::StatusOr<Json> RunLaw(const JsonField& input) {
   ASSIGN_OR_RETURN(const auto rule, ReadRule(input));
 
   const int64_t length = limits.depth + 1;
-  const std::vector<double> wanted = JointLaw(target, length);
+  const std::vector<double> wanted = JointDistribution(target, length);
   if (!target.missing().empty()) return target_field.Error(target.missing());
 
   std::vector<const SequenceModel*> drafters;
   for (const GivenModel& drafter : given) drafters.push_back(&drafter);
   const auto draft = [&](verifier::ChoiceTree& choices) {
-    return DraftTree(scheme, drafters, [&](absl::Span<const double> law) {
-      return choices.Choose(law);
-    });
+    return DraftTree(scheme, drafters,
+                     [&](absl::Span<const double> distribution) {
+                       return choices.Choose(distribution);
+                     });
   };
-  const ExactLaw law =
-      EnumerateLaw(target, length, RuleRound(*rule, target, draft));
+  const ExactDistribution distribution =
+      EnumerateDistribution(target, length, RuleRound(*rule, target, draft));
   for (size_t i = 0; i < given.size(); ++i) {
     if (given[i].missing().empty()) continue;
     return drafters_field.At(i).Error(given[i].missing());
   }
-  return Json{{"max_error", verifier::MaxError(law.joint, wanted)},
-              {"expected_accepted", law.expected_emitted - 1},
-              {"law", LawJson(law.joint, limits.vocab, length)}};
+  return Json{
+      {"max_error", verifier::MaxError(distribution.joint, wanted)},
+      {"expected_accepted", distribution.expected_emitted - 1},
+      {"law", DistributionJson(distribution.joint, limits.vocab, length)}};
 }
 
 }  // namespace
 
 cli::Command LawExperiment() {
   return AsCommand({.name = "law",
-                    .summary = "the exact law of what a rule emits",
+                    .summary = "the exact distribution of what a rule emits",
                     .usage = kLawUsage,
                     .run = RunLaw});
 }

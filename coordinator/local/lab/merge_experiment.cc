@@ -5,10 +5,10 @@
 
 #include "common/base/registry.h"
 #include "common/base/status_macros.h"
-#include "coordinator/calibration.h"
 #include "coordinator/local/lab/experiments.h"
 #include "coordinator/local/lab/tree_json.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/calibration.h"
+#include "coordinator/merge/merge_policies.h"
 
 namespace espalier::local {
 namespace {
@@ -85,7 +85,8 @@ bool HasTree(const TokenTree& merged, int32_t node, size_t tree) {
   return (merged.provenance[node] >> tree & 1) != 0;
 }
 
-// Where each node of tree `h` went: down the same tokens, through its nodes.
+// Merged index of each node of tree `h`: follows the same tokens through nodes
+// of that tree.
 std::vector<int32_t> MapOf(const TokenTree& tree, size_t h,
                            const TokenTree& merged) {
   std::vector<int32_t> map(tree.num_nodes(), -1);

@@ -4,7 +4,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/local/lab/experiments.h"
 #include "coordinator/local/lab/tree_json.h"
-#include "coordinator/merge_policies.h"
+#include "coordinator/merge/merge_policies.h"
 
 namespace espalier::local {
 namespace {

@@ -24,7 +24,7 @@ Speculative Tree Decoding", Table 1): a list of {"shape", "scheme", "rule",
 "accepted", "block_efficiency", "std_error", "max_error"}.
 
 accepted: expected draft tokens per verification; block_efficiency counts the
-bonus token too. max_error: of the exact law of the same rule, scheme and shape
+bonus token too. max_error: of the exact distribution of the same rule, scheme and shape
 on a smaller model, by enumeration of all drafts. A rule has no row for shapes
 that it is not for.)";
 
@@ -137,7 +137,8 @@ absl::StatusOr<DraftScheme> SchemeOf(const Row& row, const ToyOptions& options,
   return scheme;
 }
 
-// The largest of a few smaller models whose drafts are few enough to enumerate.
+// The largest error of a few smaller models whose drafts are few enough to
+// enumerate.
 absl::StatusOr<double> SmallExactError(const Row& row, ToyOptions options,
                                        bool merge_duplicates) {
   constexpr double kMostDrafts = 5000;

@@ -5,10 +5,10 @@
 //   llama_measure MODEL.gguf THREADS FLASH plain|lookup IDS MAX_TOKENS STOP_ID
 //
 // forward: as `espalier bench forward`: a pass over so many rows with the
-// logits of all, behind 512 cached tokens; the best of a second's repetitions.
-// plain: greedy decoding. lookup: the same with prompt lookup. libllama has no
-// speculation of its own; this loop is ours. Tokens per second count the tokens
-// behind the first and the time behind it, so no prefill.
+// logits of all rows, after 512 cached tokens; the best of a second's
+// repetitions. plain: greedy decoding. lookup: the same with prompt lookup.
+// libllama has no speculation of its own; this loop is ours. Tokens per second
+// count the tokens and the time after the first token, so no prefill.
 //
 // FLASH: "auto" for llama.cpp's choice, "off" for no flash attention, which is
 // faster for few rows. All else is llama.cpp's default; the K/V cache is f16.
@@ -110,7 +110,7 @@ class Sequence {
     length_ = length;
   }
 
-  // The likeliest token behind row `row` of the last Append.
+  // The likeliest token after row `row` of the last Append.
   llama_token Greedy(int row) const {
     const float* logits = llama_get_logits_ith(context_, row);
     const float* end = logits + vocab_size();
@@ -120,7 +120,7 @@ class Sequence {
     return static_cast<llama_token>(std::find(logits, end, best) - logits);
   }
 
-  // Returns the token behind all of them.
+  // Returns the token after all of them.
   llama_token Prefill(const Tokens& tokens) {
     const int size = static_cast<int>(tokens.size());
     int count = 0;
@@ -187,7 +187,8 @@ Tokens LookUp(const Tokens& text, int most) {
 }
 
 // One pass over the last token, which is not cached yet, and drafted ones.
-// Appends those that greedy decoding would have said, and the one behind.
+// Appends the tokens that greedy decoding gives: the accepted ones and the next
+// one.
 void Advance(Sequence& sequence, const Tokens& drafted, Tokens& text) {
   Tokens rows = {text.back()};
   rows.insert(rows.end(), drafted.begin(), drafted.end());
@@ -207,7 +208,7 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
   Tokens text = prompt;
   text.push_back(sequence.Prefill(prompt));
   const auto start = Clock::now();
-  size_t end = text.size();  // of the answer, behind its stop token
+  size_t end = text.size();  // of the answer, after its stop token
   int passes = 0;
   for (; end < limit && text[end - 1] != stop; ++passes) {
     const int most = static_cast<int>(limit - end) - 1;

@@ -30,7 +30,7 @@ TEST(Mutex, AnUnlockWakesWhoWaitsForItsChange) {
   Mutex mutex;
   int turn = 0;
   std::vector<std::thread> threads;
-  // Each waits for the one before it, the last but the first to start.
+  // Each thread waits for the one before it; the last one starts first.
   for (int t = 4; t > 0; --t) {
     threads.emplace_back([&, t] {
       MutexLock lock(&mutex);
@@ -49,7 +49,7 @@ TEST(Mutex, AnUnlockThatChangesNothingWakesNobody) {
   Mutex mutex;
   bool waiting = false;
   int turns = 0;
-  int looks = 0;  // of the thread that waits
+  int looks = 0;  // evaluations by the waiting thread
   std::thread waiter([&] {
     const auto self = std::this_thread::get_id();
     MutexLock lock(&mutex);
@@ -67,7 +67,7 @@ TEST(Mutex, AnUnlockThatChangesNothingWakesNobody) {
   EXPECT_LT(looks, 10);
 }
 
-// The one that waits last has made the change that the other waits for.
+// The thread that waits last has made the change that the other waits for.
 TEST(Mutex, WaitingWakesOthersAsUnlockingDoes) {
   Mutex mutex;
   bool ping = false;

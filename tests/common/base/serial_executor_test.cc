@@ -63,6 +63,18 @@ TEST(SerialExecutor, AnEarlierTaskOvertakesTheOneItSleepsFor) {
   done.Wait();
 }
 
+TEST(SerialExecutor, ACancelledTimerHoldsNothing) {
+  SerialExecutor executor("test");
+  auto held = std::make_shared<int>(0);
+  std::weak_ptr<int> dropped = held;
+  const Executor::Timer timer = executor.PostAt(
+      executor.Now() + absl::Hours(1), [held = std::move(held)] { FAIL(); });
+  EXPECT_FALSE(dropped.expired());
+  executor.Cancel(timer);
+  EXPECT_TRUE(dropped.expired());
+  executor.Cancel(timer);
+}
+
 TEST(SerialExecutor, DestructorRunsWhatIsDueAndDropsTheRest) {
   bool due_ran = false;
   auto held = std::make_shared<int>(0);

@@ -1,5 +1,5 @@
 // Greedy text must be that of Hugging Face transformers in float32 (goldens/,
-// written by make_hf_goldens.py), except behind a near-tie.
+// written by make_hf_goldens.py), except after a near-tie.
 
 #include <algorithm>
 #include <cstdlib>
@@ -25,7 +25,7 @@ struct Golden {
   std::vector<TokenId> prompt;
   std::vector<TokenId> tokens;
   std::vector<double> margins;  // of the best token over the second
-  std::vector<double> logits;   // behind the prompt; may be empty
+  std::vector<double> logits;   // after the prompt; may be empty
 };
 
 std::vector<Golden> ReadGoldens(const std::string& name) {
@@ -104,7 +104,7 @@ void ExpectLogits(LanguageModel& model, const Golden& golden) {
   model.Release(cache);
 }
 
-// Random weights: what is mixed up in the layers is seen in the logits.
+// Random weights: any mix-up in the layers shows in the logits.
 TEST_P(HuggingFaceParity, RandomQwen3) {
   auto model = LoadModel(
       {.folder = ESPALIER_SOURCE_DIR "/tests/common/model/goldens/tiny-qwen3",

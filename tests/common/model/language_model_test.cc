@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "common/base/available_memory.h"
 #include "common/model/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -68,42 +69,58 @@ Rows Copy(const LogitRows& logits) {
   return rows;
 }
 
-// Every test runs on every architecture and on every implementation.
+// Every test runs on every architecture, on every implementation and, where
+// that is ours, in every compute type.
 struct Subject {
   const char* architecture;
   testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
   std::string backend;
+  ComputeDType dtype = ComputeDType::kFloat32;
 };
 
-void PrintTo(const Subject& subject, std::ostream* out) {
-  *out << subject.architecture << " " << subject.backend;
+std::string NameOf(const Subject& subject) {
+  std::string name = subject.architecture + ("_" + subject.backend);
+  if (subject.dtype != ComputeDType::kFloat32) {
+    name += std::string("_") + NameOf(subject.dtype);
+  }
+  return name;
 }
 
-std::vector<Subject> Subjects() {
+void PrintTo(const Subject& subject, std::ostream* out) {
+  *out << NameOf(subject);
+}
+
+std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
   std::vector<Subject> subjects;
   for (const std::string& backend : ModelBackends()) {
-    subjects.push_back({"Llama", testing::WriteTinyLlama, backend});
-    subjects.push_back({"Qwen3", testing::WriteTinyQwen3, backend});
-    subjects.push_back({"Gpt2", testing::WriteTinyGpt2, backend});
+    for (ComputeDType dtype : dtypes) {
+      if (backend != "native" && dtype != ComputeDType::kFloat32) continue;
+      subjects.push_back({"Llama", testing::WriteTinyLlama, backend, dtype});
+      subjects.push_back({"Qwen3", testing::WriteTinyQwen3, backend, dtype});
+      subjects.push_back({"Gpt2", testing::WriteTinyGpt2, backend, dtype});
+    }
   }
   return subjects;
 }
 
 std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) {
-  return info.param.architecture + ("_" + info.param.backend);
+  return NameOf(info.param);
 }
 
 class LanguageModelTest : public ::testing::TestWithParam<Subject> {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/language_model_test_" +
-              GetParam().architecture + "_" + GetParam().backend;
+    folder_ =
+        ::testing::TempDir() + "/language_model_test_" + NameOf(GetParam());
     tensors_ = GetParam().write(folder_, /*seed=*/1);
     model_ = Load({.folder = folder_, .threads = 1});
   }
 
   std::unique_ptr<LanguageModel> Load(ModelOptions options) {
     options.backend = GetParam().backend;
+    if (options.compute_dtype == ComputeDType::kFloat32) {
+      options.compute_dtype = GetParam().dtype;
+    }
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
@@ -181,9 +198,17 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Subjects, LanguageModelTest,
-                         ::testing::ValuesIn(Subjects()), SubjectName);
+                         ::testing::ValuesIn(SubjectsIn(kComputeDTypes)),
+                         SubjectName);
 
-TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
+// In float32 only.
+class ExactLanguageModelTest : public LanguageModelTest {};
+
+INSTANTIATE_TEST_SUITE_P(
+    Subjects, ExactLanguageModelTest,
+    ::testing::ValuesIn(SubjectsIn({ComputeDType::kFloat32})), SubjectName);
+
+TEST_P(ExactLanguageModelTest, AgreesWithTheDefinitionInFloat64) {
   // Logits are near 10; a split operand of the native kernels has 16 bits.
   const double tolerance = GetParam().backend == "native" ? 5e-4 : 1e-4;
   std::mt19937 random(1);
@@ -202,7 +227,7 @@ TEST_P(LanguageModelTest, AgreesWithTheDefinitionInFloat64) {
   }
 }
 
-TEST_P(LanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
+TEST_P(ExactLanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
   // As for the logits.
   const double tolerance = GetParam().backend == "native" ? 5e-4 : 1e-4;
   std::mt19937 random(11);
@@ -223,7 +248,7 @@ TEST_P(LanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
   }
 }
 
-// As for the logits: neither the tree nor the company changes a bit.
+// As for the logits: neither the tree nor other sequences change a bit.
 TEST_P(LanguageModelTest, FeaturesOfTreeRowsAreWhatDecodingTheirPathsGives) {
   std::mt19937 random(12);
   const std::vector<TokenId> prompt = RandomTokens(random, 37);
@@ -395,16 +420,69 @@ TEST_P(LanguageModelTest, FullPoolIsResourceExhaustedAndRecovers) {
   const int64_t token_bytes = model_->info().kv_bytes_per_token;
   auto model = Load(
       {.folder = folder_, .threads = 1, .kv_pool_bytes = 130 * token_bytes});
-  EXPECT_EQ(model->kv_usage().total_tokens, 130);
+  EXPECT_EQ(model->kv_usage().total_tokens, 128);  // whole blocks
   const CacheId first = Started(*model, std::vector<TokenId>(64, 1));
   const CacheId second = model->NewSequence();
   const std::vector<TokenId> tokens(70, 2);
   const auto full = Prefill(*model, second, tokens, 256);
   EXPECT_EQ(full.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(full.status().message(), HasSubstr("130"));
+  EXPECT_THAT(full.status().message(), HasSubstr("128"));
   EXPECT_EQ(model->Length(second), 0);
   model->Release(first);
   EXPECT_TRUE(Prefill(*model, second, tokens, 256).ok());
+}
+
+TEST_P(LanguageModelTest, TheContextIsNoLongerThanThePool) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 80 * token_bytes});
+  EXPECT_EQ(model->info().max_context, 64);
+  EXPECT_LE(model->info().max_rows, 64);
+  Started(*model, std::vector<TokenId>(64, 1));
+  EXPECT_EQ(model->kv_usage().used_tokens, 64);
+}
+
+TEST_P(LanguageModelTest, ByDefaultThePoolHoldsAShareOfTheMemory) {
+  const int64_t pool =
+      model_->kv_usage().total_tokens * model_->info().kv_bytes_per_token;
+  EXPECT_GT(pool, AvailableMemory() / 10);
+  EXPECT_LT(pool, AvailableMemory());
+}
+
+// The numbers by which the engine divides the pool.
+TEST_P(LanguageModelTest, APassFindsRoomWhereTheMissingIsFree) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 320 * token_bytes});
+  const ModelInfo& info = model->info();
+  const int64_t total = model->kv_usage().total_tokens;
+  std::vector<CacheId> caches = {Started(*model, std::vector<TokenId>(64, 1)),
+                                 Started(*model, std::vector<TokenId>(60, 2)),
+                                 model->NewSequence()};
+  EXPECT_EQ(model->HeldRoom(caches[0]), info.RoomFor(64));
+  EXPECT_EQ(model->HeldRoom(caches[2]), 0);
+  for (int64_t rows = 1;; rows += 3) {
+    Tree tree;
+    for (int64_t i = 0; i < rows; ++i) {
+      tree.tokens.push_back(3);
+      tree.parents.push_back(kPrefixParent);
+    }
+    std::vector<SequenceRows> batch;
+    int64_t missing = 0;
+    for (CacheId cache : caches) {
+      batch.push_back(AllRows(cache, tree));
+      missing += std::max<int64_t>(
+          info.RoomFor(model->Length(cache) + rows) - model->HeldRoom(cache),
+          0);
+    }
+    const bool fits = missing <= total - model->kv_usage().used_tokens;
+    ASSERT_EQ(model->Forward(batch).ok(), fits) << rows << " rows";
+    if (!fits) break;
+    for (CacheId cache : caches) ASSERT_TRUE(model->Keep(cache, {}).ok());
+  }
+  int64_t held = 0;
+  for (CacheId cache : caches) held += model->HeldRoom(cache);
+  EXPECT_EQ(held, model->kv_usage().used_tokens);
 }
 
 TEST_P(LanguageModelTest, ContextLimitIsOutOfRange) {
@@ -449,7 +527,7 @@ TEST_P(LanguageModelTest, MalformedRowsAreInvalidArgument) {
 
 TEST_P(LanguageModelTest, KeepTakesOnlyAPathOfTheLastPass) {
   const CacheId cache = Started({1});
-  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // nothing waits
+  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // no uncommitted rows
   const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
   Forward({AllRows(cache, tree)});
   EXPECT_FALSE(model_->Keep(cache, {1}).ok());        // skips row 0
@@ -462,25 +540,36 @@ TEST_P(LanguageModelTest, KeepTakesOnlyAPathOfTheLastPass) {
   EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // already kept
 }
 
-TEST_P(LanguageModelTest, BFloat16StaysCloseToFloat32) {
-  auto bf16 = Load({.folder = folder_,
-                    .compute_dtype = ComputeDType::kBFloat16,
-                    .threads = 1});
+TEST_P(ExactLanguageModelTest, RoundedTypesStayCloseToFloat32) {
+  struct Bound {
+    ComputeDType dtype;
+    double error;
+  };
   std::mt19937 random(8);
   const Tree tree = RandomTree(random, 20);
   const std::vector<TokenId> prompt = RandomTokens(random, 30);
   const Rows expected = Forward({AllRows(Started(prompt), tree)});
-  const SequenceRows rows = AllRows(Started(*bf16, prompt), tree);
-  auto logits = bf16->Forward({&rows, 1});
-  ASSERT_TRUE(logits.ok()) << logits.status();
-  const Rows got = Copy(**logits);
-  for (size_t row = 0; row < got.size(); ++row) {
-    double error = 0, size = 0;
-    for (size_t i = 0; i < got[row].size(); ++i) {
-      error += std::pow(got[row][i] - expected[row][i], 2);
-      size += std::pow(expected[row][i], 2);
+  for (const auto& [dtype, bound] :
+       {Bound{ComputeDType::kBFloat16, 0.05}, Bound{ComputeDType::kInt8, 0.1},
+        Bound{ComputeDType::kInt4, 0.5}}) {
+    if (GetParam().backend != "native" && dtype != ComputeDType::kBFloat16) {
+      continue;
     }
-    EXPECT_LT(std::sqrt(error / size), 0.05) << "row " << row;
+    auto rounded =
+        Load({.folder = folder_, .compute_dtype = dtype, .threads = 1});
+    const SequenceRows rows = AllRows(Started(*rounded, prompt), tree);
+    auto logits = rounded->Forward({&rows, 1});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    const Rows got = Copy(**logits);
+    for (size_t row = 0; row < got.size(); ++row) {
+      double error = 0, size = 0;
+      for (size_t i = 0; i < got[row].size(); ++i) {
+        error += std::pow(got[row][i] - expected[row][i], 2);
+        size += std::pow(expected[row][i], 2);
+      }
+      EXPECT_LT(std::sqrt(error / size), bound)
+          << NameOf(dtype) << ", row " << row;
+    }
   }
 }
 

@@ -49,6 +49,39 @@ TEST_F(LoadModelTest, SaysWhatItLoaded) {
   EXPECT_GT(info.weight_bytes, 0);
 }
 
+TEST_F(LoadModelTest, FingerprintIsOfWeightsAndOfHowTheyAreComputedWith) {
+  const auto fingerprint = [&](ComputeDType dtype = ComputeDType::kFloat32) {
+    const auto model =
+        LoadModel({.folder = folder_, .compute_dtype = dtype, .threads = 1});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return (*model)->info().fingerprint;
+  };
+  const uint64_t original = fingerprint();
+  EXPECT_NE(original, 0);
+  EXPECT_EQ(fingerprint(), original);
+  EXPECT_NE(fingerprint(ComputeDType::kBFloat16), original);
+  tensors_["model.layers.1.mlp.up_proj.weight"].values[0] += 1;
+  Rewrite();
+  EXPECT_NE(fingerprint(), original);
+  testing::WriteTinyLlama(folder_, /*seed=*/2);
+  EXPECT_NE(fingerprint(), original);
+  testing::WriteTinyLlama(folder_);
+  EXPECT_EQ(fingerprint(), original);
+}
+
+TEST_F(LoadModelTest, LayersThatTheConfigDoesNotCountAreNamed) {
+  tensors_["model.layers.2.mlp.up_proj.weight"] =
+      tensors_["model.layers.1.mlp.up_proj.weight"];
+  Rewrite();
+  for (const std::string& backend : ModelBackends()) {
+    ExpectError({.folder = folder_, .backend = backend},
+                absl::StatusCode::kInvalidArgument, "num_hidden_layers is 2");
+    ExpectError({.folder = folder_, .backend = backend},
+                absl::StatusCode::kInvalidArgument,
+                "model.layers.2.mlp.up_proj.weight");
+  }
+}
+
 TEST_F(LoadModelTest, MissingFolderIsNotFound) {
   ExpectError({.folder = folder_ + "/none"}, absl::StatusCode::kNotFound,
               "none/config.json");

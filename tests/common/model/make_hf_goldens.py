@@ -8,7 +8,7 @@
 Float32, no batching. Per prompt: its token ids, the ids that follow, how far
 the best token led at each step (the difference of the two best logits): where
 that is tiny, another order of summation may decide otherwise; of a random model
-the logits behind the prompt as well. The second form makes MODEL_FOLDER first.
+the logits after the prompt as well. The second form makes MODEL_FOLDER first.
 Needs torch and transformers.
 """
 import argparse
@@ -44,7 +44,7 @@ QUESTIONS = [
 TEXTS = [
     "Once upon a time, in a small village by the sea,",
     "def fibonacci(n):\n    ",
-    "The three laws of motion are:\n1.",
+    "The three distributions of motion are:\n1.",
     "{\"name\": \"Ada\", \"born\": 1815, ",
 ]
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "common/model/model_config.h"
+#include "common/model/files/model_config.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier::testing {
@@ -17,7 +17,7 @@ std::vector<std::vector<double>> ReferenceLogits(
 
 // The residual stream: [tokens][num_layers + 2][hidden]. [0] is the embedding,
 // [i] what enters layer i, [num_layers] what leaves the last one, and the last
-// is that behind the final norm.
+// is the output of the final norm.
 std::vector<std::vector<std::vector<double>>> ReferenceStates(
     const ModelConfig& config, const TinyTensors& tensors,
     const std::vector<TokenId>& tokens);

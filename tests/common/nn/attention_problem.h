@@ -13,14 +13,14 @@ namespace espalier::nn {
 // Keys and values of some slots, in pages.
 class KvSlots {
  public:
-  KvSlots(const Kernels& kernels, int64_t slots, int64_t head_dim)
-      : kernels_(kernels), head_dim_(head_dim) {
+  KvSlots(const Kernels& kernels, KvType type, int64_t slots, int64_t head_dim)
+      : kernels_(kernels), type_(type), head_dim_(head_dim) {
     const int64_t pages = (slots + kPageTokens - 1) / kPageTokens;
     // What was never written must not matter.
-    memory_.assign(pages * 2 * kPageTokens * head_dim,
+    memory_.assign(pages * 2 * value_offset(),
                    std::numeric_limits<float>::quiet_NaN());
     for (int64_t page = 0; page < pages; ++page) {
-      pages_.push_back(&memory_[page * 2 * kPageTokens * head_dim]);
+      pages_.push_back(&memory_[page * 2 * value_offset()]);
     }
   }
 
@@ -31,17 +31,20 @@ class KvSlots {
     kernels_.copy_kv(Panels(from), from % kPageTokens, Panels(to),
                      to % kPageTokens);
   }
-  int64_t value_offset() const { return kPageTokens * head_dim_; }
+  int64_t value_offset() const { return KvPanelFloats(type_, head_dim_); }
   const float* const* pages() const { return pages_.data(); }
 
  private:
   KvPanels Panels(int64_t slot) {
     float* const page = pages_[slot / kPageTokens];
-    return {
-        .keys = page, .values = page + value_offset(), .head_dim = head_dim_};
+    return {.type = type_,
+            .keys = page,
+            .values = page + value_offset(),
+            .head_dim = head_dim_};
   }
 
   const Kernels& kernels_;
+  const KvType type_;
   const int64_t head_dim_;
   std::vector<float> memory_;
   std::vector<float*> pages_;
@@ -49,6 +52,7 @@ class KvSlots {
 
 // One query a row, of rows behind a prefix.
 struct AttentionProblem {
+  KvType type = KvType::kFloat32;
   int64_t head_dim = 64;
   int64_t prefix = 0;
   std::vector<std::vector<int32_t>> ancestors;  // of each row, itself last
@@ -102,7 +106,8 @@ inline std::vector<float> Attend(const Kernels& kernels,
                        .num_ancestors = static_cast<int64_t>(seen.size()),
                        .out = &out[(row - begin) * p.head_dim]});
   }
-  AttendArgs args = {.queries = &p.queries[begin * p.head_dim],
+  AttendArgs args = {.type = p.type,
+                     .queries = &p.queries[begin * p.head_dim],
                      .query = queries.data(),
                      .num_queries = end - begin,
                      .head_dim = p.head_dim,
@@ -120,7 +125,7 @@ inline std::vector<float> Attend(const Kernels& kernels,
 inline std::vector<float> Attend(const Kernels& kernels,
                                  const AttentionProblem& p, int64_t begin,
                                  int64_t end) {
-  KvSlots slots(kernels, p.prefix + p.rows(), p.head_dim);
+  KvSlots slots(kernels, p.type, p.prefix + p.rows(), p.head_dim);
   for (int64_t slot = 0; slot < p.prefix + p.rows(); ++slot) {
     slots.Write(slot, &p.keys[slot * p.head_dim], &p.values[slot * p.head_dim]);
   }

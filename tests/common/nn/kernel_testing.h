@@ -57,6 +57,8 @@ inline double OperandError(OperandType type) {
       return 0x1p-8;
     case OperandType::kSplitBf16:
       return 0x1p-16;
+    case OperandType::kBlocks:
+      break;
   }
   return 0;
 }

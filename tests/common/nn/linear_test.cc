@@ -51,8 +51,21 @@ class LinearTest : public KernelValues,
  protected:
   const Kernels& kernels() const { return *GetParam().kernels; }
   OperandType OperandOf(const PackedMatrix& weights) const {
-    return weights.view().type == WeightType::kFloat32 ? OperandType::kFloat32
-                                                       : GetParam().operand;
+    switch (weights.view().type) {
+      case WeightType::kFloat32:
+        return OperandType::kFloat32;
+      case WeightType::kBlocks:
+        return OperandType::kBlocks;
+      case WeightType::kBf16:
+        break;
+    }
+    return GetParam().operand;
+  }
+  // Those that the backend multiplies: blocks are not the tiles' work.
+  std::vector<WeightType> WeightTypes() const {
+    std::vector<WeightType> types = {WeightType::kBf16, WeightType::kFloat32};
+    if (&kernels() != &AmxModelKernels()) types.push_back(WeightType::kBlocks);
+    return types;
   }
   // Bound of a product's error, for a sum of products of this size.
   double Error(const PackedMatrix& weights, double size) const {
@@ -78,8 +91,6 @@ class LinearTest : public KernelValues,
     args.panel_end = weights.panels();
     const OperandRows rows(kernels(), OperandOf(weights), x, weights.inputs());
     args = rows.In(args);
-    std::vector<float> scratch(LinearScratch(weights.view()));
-    args.scratch = scratch.data();
     args.out_columns = args.out_stride = weights.out_columns();
     args.gated = weights.gated();
     std::vector<float> out(args.rows * args.out_columns, start);
@@ -133,28 +144,10 @@ TEST_P(LinearTest, AgreesWithTheSumInFloat64OnOddShapes) {
   }
 }
 
-// Weights are what Row says; that they are near the true ones, the test of
-// PackedMatrix shows.
-TEST_P(LinearTest, Int8AgreesWithItsRoundedWeights) {
-  for (int64_t inputs : {1, 33, 200}) {
-    for (int64_t outputs : {1, 33, 64}) {
-      const PackedMatrix packed =
-          Pack({Random(inputs * outputs)},
-               {.inputs = inputs, .type = WeightType::kInt8});
-      std::vector<float> w(inputs * outputs);
-      for (int64_t i = 0; i < outputs; ++i) packed.Row(i, &w[i * inputs]);
-      for (int64_t rows : {1, 9, 40}) {
-        ExpectProduct(packed, w, rows);
-      }
-    }
-  }
-}
-
 // What batch invariance rests on: bit for bit, in any company.
 TEST_P(LinearTest, RowIsTheSameWhateverTheRowsAndPanelsOfTheCall) {
   constexpr int64_t kInputs = 131, kOutputs = 200, kRows = 40;
-  for (WeightType type :
-       {WeightType::kBf16, WeightType::kInt8, WeightType::kFloat32}) {
+  for (WeightType type : WeightTypes()) {
     const PackedMatrix packed =
         Pack({Random(kInputs * kOutputs)}, {.inputs = kInputs, .type = type});
     const std::vector<float> x = Random(kRows * kInputs);
@@ -171,15 +164,13 @@ TEST_P(LinearTest, RowIsTheSameWhateverTheRowsAndPanelsOfTheCall) {
     }
     std::vector<float> by_panels(kRows * kOutputs);
     const OperandRows rows(kernels(), OperandOf(packed), x, kInputs);
-    std::vector<float> scratch(LinearScratch(packed.view()));
     for (int64_t panel : {6, 2, 0, 1, 5, 3, 4}) {
       kernels().linear(rows.In({.weights = packed.view(),
                                 .panel_begin = panel,
                                 .panel_end = panel + 1,
                                 .out = by_panels.data(),
                                 .out_stride = kOutputs,
-                                .out_columns = kOutputs,
-                                .scratch = scratch.data()}));
+                                .out_columns = kOutputs}));
     }
     EXPECT_EQ(by_panels, expected);
   }
@@ -268,18 +259,20 @@ TEST_P(LinearTest, ActivationsStayFiniteAtTheEnds) {
 
 TEST_P(LinearTest, NotANumberReachesItsOwnRowOnly) {
   const std::vector<float> w = Random(8 * 32);
-  const PackedMatrix packed = Pack({w}, {.inputs = 8});
-  std::vector<float> x = Random(5 * 8);
-  const std::vector<float> clean =
-      Run(packed, {.activation = Activation::kSilu}, x);
-  x[2 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
-  const std::vector<float> y =
-      Run(packed, {.activation = Activation::kSilu}, x);
-  for (int64_t i = 0; i < 5 * 32; ++i) {
-    if (i / 32 == 2) {
-      EXPECT_TRUE(std::isnan(y[i]));
-    } else {
-      EXPECT_EQ(y[i], clean[i]);
+  for (WeightType type : WeightTypes()) {
+    const PackedMatrix packed = Pack({w}, {.inputs = 8, .type = type});
+    std::vector<float> x = Random(5 * 8);
+    const std::vector<float> clean =
+        Run(packed, {.activation = Activation::kSilu}, x);
+    x[2 * 8 + 3] = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> y =
+        Run(packed, {.activation = Activation::kSilu}, x);
+    for (int64_t i = 0; i < 5 * 32; ++i) {
+      if (i / 32 == 2) {
+        EXPECT_TRUE(std::isnan(y[i]));
+      } else {
+        EXPECT_EQ(y[i], clean[i]);
+      }
     }
   }
 }

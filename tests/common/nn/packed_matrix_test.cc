@@ -1,5 +1,6 @@
 #include "common/nn/packed_matrix.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -32,6 +33,25 @@ TEST(Bf16Test, EveryFiniteBf16SurvivesTheRoundTrip) {
     if (std::isnan(value)) continue;
     ASSERT_EQ(FloatToBf16(value), bits);
   }
+}
+
+TEST(F16Test, EveryF16SurvivesTheRoundTripAndTheNextAreReached) {
+  for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const float value = F16ToFloat(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) {
+      ASSERT_TRUE(std::isnan(F16ToFloat(FloatToF16(value))));
+      continue;
+    }
+    ASSERT_EQ(FloatToF16(value), bits);
+    if ((bits & 0x7FFF) >= 0x7BFF) continue;
+    const float next = F16ToFloat(static_cast<uint16_t>(bits + 1));
+    const float middle = value + (next - value) / 2;  // a tie, to even
+    ASSERT_EQ(FloatToF16(middle), bits + bits % 2);
+    ASSERT_EQ(FloatToF16(std::nextafter(middle, value)), bits);
+    ASSERT_EQ(FloatToF16(std::nextafter(middle, next)), bits + 1);
+  }
+  EXPECT_EQ(FloatToF16(65519.9f), 0x7BFF);
+  EXPECT_EQ(FloatToF16(65520.0f), 0x7C00);
 }
 
 TEST(F16Test, WidensAllClasses) {
@@ -177,23 +197,59 @@ TEST_F(PackedMatrixTest, LayoutIsPairsOfInputsByOutputWithZeroPadding) {
               ::testing::Each(0));
 }
 
-TEST_F(PackedMatrixTest, Int8IsWithinHalfAStepOfTheOutputsLargestWeight) {
-  const auto format = WeightSource::Format::kFloat32;
-  const std::vector<float> weights = {0.5f, -2, 1.9f, 0, 0,      0,
-                                      100,  3,  -100, 1, -0.01f, 0};
-  const Unaligned source(weights, format);  // [4 outputs][3 inputs]
-  const PackedMatrix packed = PackedMatrix::Pack(
-      {{.format = format, .data = source.data(), .outputs = 4}},
-      {.inputs = 3, .type = WeightType::kInt8}, arena_, pool_);
-  EXPECT_EQ(packed.bytes(), 32 * 32 + 32 * 4);
-  const float largest[] = {2, 0, 100, 1};
-  for (int64_t i = 0; i < 4; ++i) {
-    float row[3];
-    packed.Row(i, row);
-    for (int64_t k = 0; k < 3; ++k) {
-      EXPECT_NEAR(row[k], weights[i * 3 + k], largest[i] / 127 / 2 * 1.0001f);
+TEST_F(PackedMatrixTest, BlocksAreWithinHalfAStepOfTheirOwn) {
+  const auto float32 = WeightSource::Format::kFloat32;
+  constexpr int64_t kInputs = 70, kOutputs = 33;  // blocks of 32, 32 and 6
+  std::vector<float> weights(kInputs * kOutputs);
+  for (int64_t i = 0; i < std::ssize(weights); ++i) {
+    const int64_t block = i % kInputs / kBlockInputs;
+    weights[i] = static_cast<float>(i * 7919 % 1001 - 300) *
+                 std::pow(10.0f, static_cast<float>(block) - 4);
+  }
+  const Unaligned source(weights, float32);
+  for (const BlockFormat& format :
+       {BlockFormat{}, {.bits = 4}, {.bits = 4, .minimums = true}}) {
+    const PackedMatrix packed = PackedMatrix::Pack(
+        {{.format = float32, .data = source.data(), .outputs = kOutputs}},
+        {.inputs = kInputs, .type = WeightType::kBlocks, .format = format},
+        arena_, pool_);
+    EXPECT_EQ(packed.bytes(), 2 * 3 * BlockBytes(format));
+    for (int64_t row = 0; row < kOutputs; ++row) {
+      float unpacked[kInputs];
+      packed.Row(row, unpacked);
+      for (int64_t k = 0; k < kInputs; k += kBlockInputs) {
+        const float* const block = &weights[row * kInputs + k];
+        const int64_t size = std::min(kBlockInputs, kInputs - k);
+        auto [low, high] = std::minmax_element(block, block + size);
+        // What is missing to a whole block is zero.
+        const float least = size < kBlockInputs ? std::min(*low, 0.0f) : *low;
+        const float most = size < kBlockInputs ? std::max(*high, 0.0f) : *high;
+        const float step =
+            format.minimums
+                ? (most - least) / 15
+                : std::max(-least, most) / (format.bits == 8 ? 127.0f : 7.0f);
+        for (int64_t i = 0; i < size; ++i) {
+          // Scales and minimums have 11 bits.
+          ASSERT_NEAR(unpacked[k + i], block[i],
+                      step / 2 * 1.003f + std::abs(least) * 0x1p-10f);
+        }
+      }
     }
   }
+}
+
+TEST_F(PackedMatrixTest, BlocksOfWhatIsNotFiniteAreNotFinite) {
+  std::vector<float> weights(64, 1);
+  weights[40] = std::numeric_limits<float>::infinity();
+  const auto float32 = WeightSource::Format::kFloat32;
+  const Unaligned source(weights, float32);
+  const PackedMatrix packed = PackedMatrix::Pack(
+      {{.format = float32, .data = source.data(), .outputs = 1}},
+      {.inputs = 64, .type = WeightType::kBlocks}, arena_, pool_);
+  float row[64];
+  packed.Row(0, row);
+  EXPECT_NEAR(row[0], 1, 1e-3);
+  EXPECT_TRUE(std::isnan(row[32]));
 }
 
 TEST_F(PackedMatrixTest, BiasOfAGatedProductIsMixedByHalfPanels) {

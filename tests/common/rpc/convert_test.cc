@@ -20,12 +20,13 @@ TokenTree SmallTree() {
   tree.Add(0, 11, -1.5f);
   tree.Add(1, 999, -2.0f);
   tree.provenance = {0, 1, 2, uint64_t{1} << 63};
-  tree.slots = {{.node = 1, .law = 0},
-                {.node = 2},
-                {.node = 1, .law = 0},
-                {.node = 3, .law = 1}};
-  tree.laws.Add({10, 12}, {kLawTotal - 1, 1});
-  tree.laws.Add({999}, {kLawTotal}, LawDraws::kWithoutReplacement);
+  tree.samples = {{.node = 1, .distribution = 0},
+                  {.node = 2},
+                  {.node = 1, .distribution = 0},
+                  {.node = 3, .distribution = 1}};
+  tree.distributions.Add({10, 12}, {kDistributionTotal - 1, 1});
+  tree.distributions.Add({999}, {kDistributionTotal},
+                         SampleDependence::kWithoutReplacement);
   return tree;
 }
 
@@ -34,12 +35,12 @@ void ExpectEqual(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.parents, b.parents);
   EXPECT_EQ(a.log_probs, b.log_probs);
   EXPECT_EQ(a.provenance, b.provenance);
-  EXPECT_EQ(a.slots, b.slots);
-  ASSERT_EQ(a.laws.size(), b.laws.size());
-  for (int32_t i = 0; i < a.laws.size(); ++i) {
-    EXPECT_EQ(a.laws[i].tokens, b.laws[i].tokens);
-    EXPECT_EQ(a.laws[i].weights, b.laws[i].weights);
-    EXPECT_EQ(a.laws[i].draws, b.laws[i].draws);
+  EXPECT_EQ(a.samples, b.samples);
+  ASSERT_EQ(a.distributions.size(), b.distributions.size());
+  for (int32_t i = 0; i < a.distributions.size(); ++i) {
+    EXPECT_EQ(a.distributions[i].tokens, b.distributions[i].tokens);
+    EXPECT_EQ(a.distributions[i].weights, b.distributions[i].weights);
+    EXPECT_EQ(a.distributions[i].draws, b.distributions[i].draws);
   }
 }
 
@@ -62,14 +63,14 @@ void ExpectRefused(const Message& message, const char* what) {
 TEST(Convert, ProposeGoesThroughUnchanged) {
   const ProposeRequest request{.update = TestUpdate(3),
                                .budget = {.max_nodes = 7, .max_depth = 4},
-                               .guess = {999, 0}};
+                               .lookahead = {999, 0}};
   const v1::Propose message = ToProto(request, absl::Milliseconds(2));
   auto back = FromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   EXPECT_EQ(back->budget.max_nodes, 7);
   EXPECT_EQ(back->budget.max_depth, 4);
-  EXPECT_EQ(back->guess, request.guess);
+  EXPECT_EQ(back->lookahead, request.lookahead);
   EXPECT_EQ(TimeBudget(message), absl::Milliseconds(2));
 }
 
@@ -87,36 +88,39 @@ TEST(Convert, ProposalGoesThroughUnchanged) {
 }
 
 TEST(Convert, VerifyRequestGoesThroughUnchanged) {
-  const VerifyRequest request{
-      .update = TestUpdate(3), .tree = SmallTree(), .rule = "walk"};
+  const VerifyRequest request{.update = TestUpdate(3),
+                              .tree = SmallTree(),
+                              .rule = "walk",
+                              .max_length = 5000};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   ExpectEqual(back->tree, request.tree);
   EXPECT_EQ(back->rule, "walk");
+  EXPECT_EQ(back->max_length, 5000);
 }
 
-TEST(Convert, VerdictGoesThroughUnchanged) {
-  Verdict verdict;
-  verdict.round = 8;
-  verdict.path = {1, 3};
-  verdict.tokens = {10, 999, 5};
-  verdict.rule = "walk";
-  verdict.near_ties = 2;
-  verdict.timings.forward = absl::Milliseconds(9);
-  verdict.timings.commit = absl::Microseconds(1);
-  verdict.pass_costs = {{1, absl::Milliseconds(6)},
-                        {16, absl::Milliseconds(8)}};
-  auto back = FromProto(ToProto(verdict));
+TEST(Convert, VerifyResultGoesThroughUnchanged) {
+  VerifyResult verify_result;
+  verify_result.round = 8;
+  verify_result.path = {1, 3};
+  verify_result.tokens = {10, 999, 5};
+  verify_result.rule = "walk";
+  verify_result.near_ties = 2;
+  verify_result.timings.forward = absl::Milliseconds(9);
+  verify_result.timings.commit = absl::Microseconds(1);
+  verify_result.pass_costs = {{1, absl::Milliseconds(6)},
+                              {16, absl::Milliseconds(8)}};
+  auto back = FromProto(ToProto(verify_result));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
-  EXPECT_EQ(back->path, verdict.path);
-  EXPECT_EQ(back->tokens, verdict.tokens);
+  EXPECT_EQ(back->path, verify_result.path);
+  EXPECT_EQ(back->tokens, verify_result.tokens);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->near_ties, 2);
-  EXPECT_EQ(back->timings.forward, verdict.timings.forward);
-  EXPECT_EQ(back->timings.total(), verdict.timings.total());
-  EXPECT_EQ(back->pass_costs, verdict.pass_costs);
+  EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
+  EXPECT_EQ(back->timings.total(), verify_result.timings.total());
+  EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {
@@ -128,8 +132,8 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(drafter->max_depth, 64);
   EXPECT_EQ(drafter->model.tokenizer_fingerprint, 0xabcu);
   EXPECT_TRUE(drafter->features.taps.empty());
-  EXPECT_EQ(drafter->site, 12);
-  EXPECT_TRUE(drafter->drafts_ahead);
+  EXPECT_EQ(drafter->cpu_group, 12);
+  EXPECT_TRUE(drafter->supports_lookahead);
   DrafterInfo head = TestDrafterInfo();
   head.features = {.taps = {0, 3, 7}, .hidden_size = 64};
   EXPECT_EQ(FromProto(ToProto(head))->features, head.features);
@@ -137,9 +141,11 @@ TEST(Convert, HellosGoThroughUnchanged) {
   auto verifier = FromProto(ToProto(TestVerifierInfo()));
   ASSERT_TRUE(verifier.ok());
   EXPECT_EQ(verifier->epoch, 77);
-  EXPECT_EQ(verifier->site, 13);
+  EXPECT_EQ(verifier->cpu_group, 13);
   EXPECT_EQ(verifier->max_context, 200'000);
   EXPECT_EQ(verifier->rules, TestVerifierInfo().rules);
+  EXPECT_EQ(verifier->distribution_rules,
+            TestVerifierInfo().distribution_rules);
   EXPECT_EQ(verifier->eos_token_ids, TestVerifierInfo().eos_token_ids);
   EXPECT_EQ(verifier->device, "cpu");
   EXPECT_EQ(verifier->model.vocab_size, 1000);
@@ -161,16 +167,16 @@ TEST(Convert, FeatureRequestsGoThroughUnchanged) {
 }
 
 TEST(Convert, RefusesCostsThatDoNotAscend) {
-  const auto verdict_with = [](const PassCosts& costs) {
-    Verdict verdict;
-    verdict.tokens = {1};
-    verdict.pass_costs = costs;
-    return ToProto(verdict);
+  const auto verify_result_with = [](const PassCosts& costs) {
+    VerifyResult verify_result;
+    verify_result.tokens = {1};
+    verify_result.pass_costs = costs;
+    return ToProto(verify_result);
   };
   const absl::Duration time = absl::Milliseconds(6);
-  ExpectRefused(verdict_with({{0, time}}), "rows must ascend");
-  ExpectRefused(verdict_with({{2, time}, {2, time}}), "rows must ascend");
-  ExpectRefused(verdict_with({{2, time}, {4, time / 2}}),
+  ExpectRefused(verify_result_with({{0, time}}), "rows must ascend");
+  ExpectRefused(verify_result_with({{2, time}, {2, time}}), "rows must ascend");
+  ExpectRefused(verify_result_with({{2, time}, {4, time / 2}}),
                 "3000 us for 4 rows behind 6000 us for 2;");
   v1::VerifierHello hello = ToProto(TestVerifierInfo());
   hello.add_pass_costs();
@@ -204,17 +210,66 @@ TEST(Convert, RefusesColumnsOfUnequalLength) {
   tree.add_provenance(1);
   ExpectRefused(tree, "5 provenances");
   tree = ToProto(SmallTree());
-  tree.add_slot_law(0);
-  ExpectRefused(tree, "4 slot_nodes, 5 slot_laws");
+  tree.add_sample_distribution(0);
+  ExpectRefused(tree, "4 sample_nodes, 5 sample_distributions");
   tree = ToProto(SmallTree());
-  tree.add_law_weight(1);
-  ExpectRefused(tree, "laws of 3 tokens in all, but 3 law_tokens, 4 law");
+  tree.add_distribution_weight(1);
+  ExpectRefused(tree,
+                "distributions of 3 tokens in all, but 3 distribution_tokens, "
+                "4 distribution");
   tree = ToProto(SmallTree());
-  tree.set_law_size(0, ~uint32_t{0});
-  ExpectRefused(tree, "laws of 4294967296 tokens in all");
+  tree.set_distribution_size(0, ~uint32_t{0});
+  ExpectRefused(tree, "tree: distribution_size 4294967295 exceeds 2048");
   tree = ToProto(SmallTree());
-  tree.add_law_without_replacement(2);
-  ExpectRefused(tree, "tree.law_without_replacement: law 2 of 2");
+  tree.add_distribution_without_replacement(2);
+  ExpectRefused(tree,
+                "tree.distribution_without_replacement: distribution 2 of 2");
+}
+
+TEST(Convert, RefusesTreesOfMoreBytesThanAnyRuleIsWorth) {
+  v1::TokenTree wide = ToProto(SmallTree());
+  for (int i = 0; i < 11; ++i) {
+    wide.add_distribution_size(49152);
+    for (int token = 0; token < 49152; ++token) {
+      wide.add_distribution_token(token);
+      wide.add_distribution_weight(1);
+    }
+  }
+  ExpectRefused(wide,
+                "tree: entries of distribution_token 540675 exceeds 524288");
+  wide = ToProto(SmallTree());
+  wide.set_distribution_size(0, 49152);
+  ExpectRefused(wide, "tree: distribution_size 49152 exceeds 2048");
+  wide = ToProto(SmallTree());
+  for (int i = 0; i < 1000; ++i) wide.add_distribution_size(0);
+  ExpectRefused(wide, "tree: entries of distribution_size 1002 exceeds 256");
+  wide = ToProto(SmallTree());
+  for (int i = 0; i < 1000; ++i) wide.add_sample_node(1);
+  ExpectRefused(wide, "tree: entries of sample_node 1004 exceeds 256");
+  wide = ToProto(SmallTree());
+  for (int i = 0; i < 5000; ++i) wide.add_token(1);
+  ExpectRefused(wide, "tree: entries of token 5004 exceeds 4096");
+}
+
+TEST(Convert, TextsOfPeersAreBoundedAndPrintable) {
+  v1::DrafterHello drafter = ToProto(DrafterInfo{.name = "a", .type = "b"});
+  drafter.set_name("a\n2026-01-01 [error] \x1b[31mforged");
+  const auto info = FromProto(drafter);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ(info->name, "a\\x0a2026-01-01 [error] \\x1b[31mforged");
+  drafter.set_type(std::string(60 << 20, 'x'));
+  EXPECT_EQ(FromProto(drafter).status().message(),
+            "type of 62914560 bytes, limit 128");
+
+  v1::VerifierHello verifier = ToProto(VerifierInfo());
+  verifier.mutable_model()->set_name(std::string(1000, 'x'));
+  EXPECT_FALSE(FromProto(verifier).ok());
+  verifier = ToProto(VerifierInfo());
+  verifier.set_device(std::string(1000, 'x'));
+  EXPECT_FALSE(FromProto(verifier).ok());
+  verifier = ToProto(VerifierInfo());
+  for (int i = 0; i < 1000; ++i) verifier.add_rules("walk");
+  EXPECT_FALSE(FromProto(verifier).ok());
 }
 
 TEST(Convert, RefusesNumbersThatDoNotFit) {
@@ -260,18 +315,11 @@ TEST(Convert, RefusesMissingParts) {
   v1::SequenceUpdate update = ToProto(TestUpdate(1));
   update.clear_sampling();
   ExpectRefused(update, "update.sampling is missing");
-  ExpectRefused(v1::Verdict(), "0 tokens for a path of 0");
+  ExpectRefused(v1::VerifyResult(), "0 tokens for a path of 0");
 }
 
-TEST(Convert, CheckTokensNamesTheFirstOutside) {
-  EXPECT_TRUE(CheckTokens({0, 999}, TestModel()).ok());
-  EXPECT_THAT(std::string(CheckTokens({0, 1000}, TestModel()).message()),
-              HasSubstr("token 1000 at 1"));
-  EXPECT_FALSE(CheckTokens({-1}, TestModel()).ok());
-}
-
-// Whatever bytes arrive: parsed or not, converted or refused, never a crash,
-// and what was converted has columns of one length.
+// Any bytes are parsed or not, converted or refused, without a crash. A
+// converted tree has columns of equal length.
 TEST(Convert, SurvivesMutatedBytes) {
   v1::VerifyRequest request;
   *request.mutable_verify() = ToProto(

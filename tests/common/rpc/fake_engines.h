@@ -1,4 +1,4 @@
-// Endpoints that a test holds by the strings, and what they are served with.
+// Endpoints that a test controls, and the hellos that they are served with.
 #ifndef ESPALIER_TESTS_COMMON_RPC_FAKE_ENGINES_H_
 #define ESPALIER_TESTS_COMMON_RPC_FAKE_ENGINES_H_
 
@@ -15,7 +15,7 @@
 
 namespace espalier {
 
-// Longer than any machine needs; only a failing test waits for it.
+// A deadline that no machine needs; only a failing test waits for it.
 inline absl::Time Generous() { return absl::Now() + absl::Seconds(60); }
 
 inline ModelIdentity TestModel() {
@@ -28,18 +28,19 @@ inline DrafterInfo TestDrafterInfo() {
           .model = TestModel(),
           .max_nodes = 2048,
           .max_depth = 64,
-          .site = 12,
-          .drafts_ahead = true};
+          .cpu_group = 12,
+          .supports_lookahead = true};
 }
 
 inline VerifierInfo TestVerifierInfo() {
   VerifierInfo info;
   info.model = TestModel();
   info.epoch = 77;
-  info.site = 13;
+  info.cpu_group = 13;
   info.max_context = 200'000;
   info.max_tree_nodes = 2048;
   info.rules = {"greedy", "walk"};
+  info.distribution_rules = {"greedy"};
   info.eos_token_ids = {2, 3};
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
@@ -47,7 +48,7 @@ inline VerifierInfo TestVerifierInfo() {
   return info;
 }
 
-// Every number another one, as far as 16 bits go.
+// All numbers differ, as far as 16 bits allow.
 inline FeatureRows TestFeatures(int64_t first, int64_t rows, int64_t width) {
   FeatureRows features = {.first_position = first, .width = width};
   for (int64_t i = 0; i < rows * width; ++i) {
@@ -66,8 +67,8 @@ inline SequenceUpdate TestUpdate(uint64_t sequence) {
               .temperature = 0.5f, .top_k = 4, .top_p = 0.9f, .seed = 123}};
 }
 
-// Records calls; answers each at once, or on Release while held. Answers echo
-// the request so that a mix-up shows.
+// Records calls. Answers each at once or, while held, on Release. Answers echo
+// the request so that a mix-up is visible.
 template <typename Interface, typename Request, typename Answer>
 class FakeEngine : public Interface {
  public:
@@ -84,7 +85,7 @@ class FakeEngine : public Interface {
     }
     for (Call& call : calls) Run(std::move(call));
   }
-  // Every call from now on is answered with it.
+  // Answers every further call with `status`.
   void FailWith(absl::Status status) {
     MutexLock lock(&mutex_);
     failure_ = std::move(status);
@@ -176,12 +177,12 @@ class FakeDraftEngine final
     Take(std::move(request), deadline, std::move(done));
   }
 
-  // Trees of so many nodes come before every answer, also while it is held.
-  // Before the first call.
+  // Sends partial trees of these sizes (nodes) before every answer, also while
+  // it is held. Call it before the first request.
   void TellBefore(std::vector<int64_t> parts) { parts_ = std::move(parts); }
 
  private:
-  // A chain that spells the sequence's number, as long as the budget.
+  // A chain as long as the budget, of tokens that tell the sequence's number.
   Proposal Make(const ProposeRequest& request) override {
     Proposal proposal{.round = request.update.round,
                       .committed_length = request.update.committed_length(),
@@ -199,40 +200,41 @@ class FakeDraftEngine final
 };
 
 class FakeVerifyEngine final
-    : public FakeEngine<VerifyEndpoint, VerifyRequest, Verdict> {
+    : public FakeEngine<VerifyEndpoint, VerifyRequest, VerifyResult> {
  public:
   void Verify(VerifyRequest request, absl::Time deadline,
-              Done<Verdict> done) override {
+              Done<VerifyResult> done) override {
     Take(std::move(request), deadline, std::move(done));
   }
 
  private:
-  // Accepts every node and adds the sequence's number. Features: one row for
-  // every committed token that is not known yet.
-  Verdict Make(const VerifyRequest& request) override {
-    Verdict verdict;
-    verdict.round = request.update.round;
-    verdict.rule = request.rule;
+  // Accepts every node; the bonus token is the sequence's number. Features: one
+  // row for every committed token that the sender lacks.
+  VerifyResult Make(const VerifyRequest& request) override {
+    VerifyResult verify_result;
+    verify_result.round = request.update.round;
+    verify_result.rule = request.rule;
     if (!request.features.taps.empty()) {
       const int64_t first = request.features.first_position;
       const int64_t width =
           64 * static_cast<int64_t>(request.features.taps.size());
-      verdict.features =
+      verify_result.features =
           TestFeatures(first, request.update.committed_length() - first, width);
     }
-    verdict.near_ties = 1;
-    verdict.timings = {.queue = absl::Microseconds(1),
-                       .prefill = absl::Microseconds(2),
-                       .forward = absl::Microseconds(3),
-                       .accept = absl::Microseconds(4),
-                       .commit = absl::Microseconds(5)};
+    verify_result.near_ties = 1;
+    verify_result.timings = {.queue = absl::Microseconds(1),
+                             .prefill = absl::Microseconds(2),
+                             .forward = absl::Microseconds(3),
+                             .accept = absl::Microseconds(4),
+                             .commit = absl::Microseconds(5)};
     for (int32_t i = 1; i < request.tree.num_nodes(); ++i) {
-      verdict.path.push_back(i);
-      verdict.tokens.push_back(request.tree.tokens[static_cast<size_t>(i)]);
+      verify_result.path.push_back(i);
+      verify_result.tokens.push_back(
+          request.tree.tokens[static_cast<size_t>(i)]);
     }
-    verdict.tokens.push_back(
+    verify_result.tokens.push_back(
         static_cast<TokenId>(request.update.sequence.number));
-    return verdict;
+    return verify_result;
   }
 };
 

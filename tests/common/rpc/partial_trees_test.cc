@@ -1,4 +1,4 @@
-// Trees that come in parts.
+// Answers that arrive in parts: partial trees and features.
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -69,7 +69,7 @@ TEST_P(PartialTreesTest, ALostStreamAnswersAfterItsParts) {
   draft_engine_.Release();
 }
 
-// Says what no drafter of ours would.
+// Sends responses that our drafters never send.
 class RawDrafter final : public v1::Drafter::CallbackService {
  public:
   using Stream = grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>;
@@ -127,7 +127,7 @@ v1::DraftResponse RawProposal(bool partial) {
 
 class RawDrafterTest : public RemoteEndpointTest {
  protected:
-  // What comes of `answers` to one request.
+  // What the endpoint makes of `answers` to one request.
   struct Outcome {
     int num_parts = 0;
     absl::Status status;
@@ -163,7 +163,7 @@ TEST_P(RawDrafterTest, AnAnswerWithAnUnreadablePartIsMalformed) {
   bad.mutable_proposal()->mutable_tree()->clear_parent();
   const Outcome outcome = Ask({part, bad, part, RawProposal(false)});
   EXPECT_EQ(outcome.num_parts, 1);
-  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(outcome.status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(outcome.status.message(), HasSubstr("malformed"));
 }
 
@@ -177,13 +177,14 @@ TEST_P(RawDrafterTest, AnAnswerInTooManyPartsIsMalformed) {
   EXPECT_THAT(outcome.status.message(), HasSubstr("more than 256 parts"));
 }
 
-// More than one message takes, and several streams' worth of requests at once.
-TEST_P(PartialTreesTest, FeaturesComeWithTheirVerdict) {
+// The features need several messages, and another request runs at the same
+// time.
+TEST_P(PartialTreesTest, FeaturesComeWithTheirVerifyResult) {
   StartServer();
   auto endpoint = ConnectVerifier();
   SequenceUpdate update = TestUpdate(1);
   update.new_tokens.assign(20'000, 5);
-  Future<Verdict> with, without;
+  Future<VerifyResult> with, without;
   endpoint->Verify({.update = update,
                     .tree = TokenTree::RootOnly(5),
                     .features = {.taps = {1, 4, 9}, .first_position = 500}},

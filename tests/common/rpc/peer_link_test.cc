@@ -1,4 +1,4 @@
-// Links to peers that are not there, do not fit, or go away.
+// Links to peers that do not exist, do not fit, or go away.
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -8,6 +8,8 @@
 #include <thread>
 
 #include "gmock/gmock.h"
+#include "grpcpp/generic/async_generic_service.h"
+#include "grpcpp/server_builder.h"
 #include "tests/common/rpc/remote_endpoint_fixture.h"
 
 namespace espalier {
@@ -141,8 +143,8 @@ TEST_P(PeerLinkTest, DrainWaitsForOpenSequencesAndRefusesNewOnes) {
     server_->runner().DrainAndStop();
     drained.Notify();
   });
-  // The stream still works for the open sequence; when draining has begun, a
-  // new one is refused.
+  // The stream still works for the open sequence. Once draining has begun, a
+  // new sequence is refused.
   draft_engine_.Release();
   EXPECT_TRUE(running.Get().ok());
   while (Propose(*endpoint, 50).Get().ok()) {
@@ -192,6 +194,95 @@ TEST_P(PeerLinkTest, ADrafterThatIsNoVerifierIsRefused) {
   RemoteVerifyEndpoint endpoint(Options());
   EXPECT_TRUE(endpoint.AwaitState(PeerState::kRefused, Generous()));
   EXPECT_NE(endpoint.status().reason, "");
+}
+
+TEST_P(PeerLinkTest, EveryStreamHasAnEpochOfItsOwn) {
+  StartServer();
+  auto drafter = ConnectDrafter();
+  auto other = ConnectDrafter();
+  const auto epoch = [this](DraftEndpoint& endpoint) {
+    EXPECT_TRUE(Propose(endpoint, 1).Get().ok());
+    return draft_engine_.last().update.sequence.coordinator_epoch;
+  };
+  const uint64_t first = epoch(*drafter);
+  EXPECT_EQ(epoch(*drafter), first);
+  EXPECT_NE(epoch(*other), first);
+  other.reset();
+  server_.reset();
+  ASSERT_TRUE(drafter->AwaitState(PeerState::kConnecting, Generous()));
+  StartServer({.address = address_});
+  ASSERT_TRUE(drafter->AwaitState(PeerState::kReady, Generous()));
+  EXPECT_NE(epoch(*drafter), first);
+}
+
+TEST_P(PeerLinkTest, TheEndOfASequenceAnswersWhatIsUnanswered) {
+  StartServer();
+  auto endpoint = ConnectDrafter();
+  draft_engine_.Hold();
+  auto ended = Propose(*endpoint, 1);
+  auto other = Propose(*endpoint, 2);
+  ASSERT_TRUE(draft_engine_.AwaitHeld(2));
+  endpoint->EndSequence({.number = 1});
+  ASSERT_TRUE(ended.ready());
+  EXPECT_TRUE(absl::IsCancelled(ended.Get().status()));
+  EXPECT_FALSE(other.ready());
+  draft_engine_.Release();
+  EXPECT_TRUE(other.Get().ok());
+}
+
+// Answers the hello, then everything else with bytes that are not a message.
+class GarbledDrafter final : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext*) override {
+    return new Reactor();
+  }
+
+ private:
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    Reactor() { StartRead(&request_); }
+    void OnReadDone(bool ok) override {
+      if (!ok) {
+        Finish(grpc::Status::OK);
+        return;
+      }
+      v1::DraftResponse hello;
+      *hello.mutable_hello() = ToProto(TestDrafterInfo());
+      const std::string text =
+          greeted_ ? std::string("\xff\xff\xff") : hello.SerializeAsString();
+      greeted_ = true;
+      const grpc::Slice slice(text);
+      response_ = grpc::ByteBuffer(&slice, 1);
+      StartWrite(&response_);
+    }
+    void OnWriteDone(bool ok) override {
+      if (ok) StartRead(&request_);
+    }
+    void OnDone() override { delete this; }
+
+   private:
+    bool greeted_ = false;
+    grpc::ByteBuffer request_;
+    grpc::ByteBuffer response_;
+  };
+};
+
+TEST_P(PeerLinkTest, AMessageThatCannotBeDecodedEndsTheStream) {
+  GarbledDrafter garbled;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(),
+                           &port);
+  builder.RegisterCallbackGenericService(&garbled);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  address_ = absl::StrCat("127.0.0.1:", port);
+  auto endpoint = ConnectDrafter();
+  EXPECT_EQ(Propose(*endpoint, 1).Get().status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(endpoint->AwaitState(PeerState::kReady, Generous()));
+  endpoint.reset();
+  server->Shutdown();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A server with engines that the test holds, and endpoints that reach it.
+// A server with engines that the test controls, and endpoints connected to it.
 #ifndef ESPALIER_TESTS_COMMON_RPC_REMOTE_ENDPOINT_FIXTURE_H_
 #define ESPALIER_TESTS_COMMON_RPC_REMOTE_ENDPOINT_FIXTURE_H_
 
@@ -16,7 +16,7 @@
 
 namespace espalier {
 
-// The answer of one call, to wait for.
+// The answer of one call; a test can wait for it.
 template <typename T>
 class Future {
  public:
@@ -59,7 +59,6 @@ class RemoteEndpointTest : public testing::TestWithParam<const char*> {
     return {.name = "peer",
             .address = address_,
             .model = TestModel(),
-            .epoch = 9,
             .registry = registry_,
             .min_backoff = absl::Milliseconds(5),
             .max_backoff = absl::Milliseconds(50),
@@ -86,7 +85,7 @@ class RemoteEndpointTest : public testing::TestWithParam<const char*> {
     return future;
   }
 
-  // What a peer that is expected to be refused says.
+  // The reason for which a peer with this info is refused.
   std::string RefusalOf(const DrafterInfo& info) {
     StartServer({.address = Address(), .drafter = info});
     RemoteDraftEndpoint endpoint(Options());

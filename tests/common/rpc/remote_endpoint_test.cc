@@ -1,4 +1,4 @@
-// What is asked of a peer, and what comes back.
+// Requests to a peer, and their answers.
 #include <atomic>
 #include <latch>
 #include <thread>
@@ -35,22 +35,22 @@ TEST_P(RemoteEndpointTest, ProposalComesBack) {
   EXPECT_LE(draft_engine_.last_deadline(), Generous());
 }
 
-TEST_P(RemoteEndpointTest, VerdictComesBack) {
+TEST_P(RemoteEndpointTest, VerifyResultComesBack) {
   StartServer();
   auto endpoint = ConnectVerifier();
   EXPECT_EQ(endpoint->info()->epoch, 77);
   EXPECT_EQ(endpoint->info()->rules, TestVerifierInfo().rules);
   TokenTree tree = TokenTree::RootOnly(3);
   tree.Add(0, 20, -1.0f);
-  Future<Verdict> future;
+  Future<VerifyResult> future;
   endpoint->Verify({.update = TestUpdate(8), .tree = tree, .rule = "walk"},
                    absl::InfiniteFuture(), future.done());
-  auto verdict = future.Get();
-  ASSERT_TRUE(verdict.ok()) << verdict.status();
-  EXPECT_EQ(verdict->path, std::vector<int32_t>{1});
-  EXPECT_EQ(verdict->tokens, (std::vector<TokenId>{20, 8}));
-  EXPECT_EQ(verdict->rule, "walk");
-  EXPECT_EQ(verdict->timings.total(), absl::Microseconds(15));
+  auto verify_result = future.Get();
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  EXPECT_EQ(verify_result->path, std::vector<int32_t>{1});
+  EXPECT_EQ(verify_result->tokens, (std::vector<TokenId>{20, 8}));
+  EXPECT_EQ(verify_result->rule, "walk");
+  EXPECT_EQ(verify_result->timings.total(), absl::Microseconds(15));
   EXPECT_EQ(verify_engine_.last_deadline(), absl::InfiniteFuture());
 }
 
@@ -91,7 +91,7 @@ TEST_P(RemoteEndpointTest, AnswersMayComeInAnyOrder) {
   auto slow = Propose(*endpoint, 1);
   ASSERT_TRUE(draft_engine_.AwaitHeld(1));
   auto verifier = ConnectVerifier();
-  Future<Verdict> other;
+  Future<VerifyResult> other;
   verifier->Verify({.update = TestUpdate(2), .tree = TokenTree::RootOnly(3)},
                    Generous(), other.done());
   EXPECT_TRUE(other.Get().ok());
@@ -114,11 +114,11 @@ TEST_P(RemoteEndpointTest, BigMessagesPass) {
   EXPECT_EQ(proposal->committed_length, 100'000);
 
   auto verifier = ConnectVerifier();
-  Future<Verdict> verdict;
+  Future<VerifyResult> verify_result;
   verifier->Verify({.update = request.update, .tree = proposal->tree},
-                   Generous(), verdict.done());
-  ASSERT_TRUE(verdict.Get().ok()) << verdict.Get().status();
-  EXPECT_EQ(verdict.Get()->path.size(), 1024);
+                   Generous(), verify_result.done());
+  ASSERT_TRUE(verify_result.Get().ok()) << verify_result.Get().status();
+  EXPECT_EQ(verify_result.Get()->path.size(), 1024);
 }
 
 TEST_P(RemoteEndpointTest, ErrorsOfTheEngineComeThrough) {
@@ -138,17 +138,17 @@ TEST_P(RemoteEndpointTest, TokensOutsideOfTheVocabularyAreRefused) {
   auto endpoint = ConnectVerifier();
   TokenTree tree = TokenTree::RootOnly(3);
   tree.Add(0, 1000, -1.0f);
-  Future<Verdict> bad_tree;
+  Future<VerifyResult> bad_tree;
   endpoint->Verify({.update = TestUpdate(1), .tree = tree}, Generous(),
                    bad_tree.done());
   EXPECT_EQ(bad_tree.Get().status().code(), absl::StatusCode::kInvalidArgument);
   SequenceUpdate update = TestUpdate(1);
   update.new_tokens.push_back(1000);
-  Future<Verdict> bad_update;
+  Future<VerifyResult> bad_update;
   endpoint->Verify({.update = update, .tree = TokenTree::RootOnly(3)},
                    Generous(), bad_update.done());
   EXPECT_THAT(std::string(bad_update.Get().status().message()),
-              HasSubstr("token 1000 at 3"));
+              HasSubstr("token 1000 at index 3"));
 }
 
 TEST_P(RemoteEndpointTest, FeaturesGoToTheDrafterWithTheirRequest) {
@@ -182,9 +182,11 @@ TEST_P(RemoteEndpointTest, SequencesEndWhenToldAndWithTheStream) {
   EXPECT_EQ(draft_engine_.ended()[0].number, 2);
   endpoint.reset();
   ASSERT_TRUE(draft_engine_.AwaitEnded(3));
+  // The sequence carries the epoch of the stream.
+  const uint64_t epoch = draft_engine_.last().update.sequence.coordinator_epoch;
   EXPECT_THAT(draft_engine_.ended(),
-              UnorderedElementsAre(SequenceId{9, 2}, SequenceId{9, 1},
-                                   SequenceId{9, 3}));
+              UnorderedElementsAre(SequenceId{epoch, 2}, SequenceId{epoch, 1},
+                                   SequenceId{epoch, 3}));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A drafter and a verifier over fake engines, in this process, that a test can
-// stop and start again at the same address.
+// A drafter and a verifier with fake engines, in this process. A test can stop
+// them and start them again at the same address.
 #ifndef ESPALIER_TESTS_COMMON_RPC_SERVER_FIXTURE_H_
 #define ESPALIER_TESTS_COMMON_RPC_SERVER_FIXTURE_H_
 
@@ -18,7 +18,7 @@
 
 namespace espalier {
 
-// Short enough for a Unix socket, and of this test alone.
+// An address that is short enough for a Unix socket and unique to this test.
 inline std::string SocketAddress() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   return "unix:/tmp/espalier_" + std::to_string(getpid()) + "_" +
@@ -59,7 +59,7 @@ class TestServer {
  private:
   drafter::DrafterService drafter_;
   verifier::VerifierService verifier_;
-  std::unique_ptr<ServerRunner> runner_;  // first to go
+  std::unique_ptr<ServerRunner> runner_;  // destroyed first
 };
 
 }  // namespace espalier

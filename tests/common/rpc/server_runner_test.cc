@@ -2,7 +2,9 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -13,6 +15,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/notification.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/listen_address.h"
@@ -20,6 +25,8 @@
 #include "drafter/drafter_service.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
 
@@ -27,6 +34,7 @@ namespace espalier {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace health = ::grpc::health::v1;
 
 constexpr char kService[] = "espalier.v1.Drafter";
@@ -77,17 +85,30 @@ class ServerRunnerTest : public testing::Test {
                        : status.error_message();
   }
 
-  // The body and headers of GET /metrics.
-  static std::string Scrape(const std::string& address) {
+  // A connection to "127.0.0.1:PORT" over which nothing was sent.
+  static int Connect(const std::string& address) {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ConnectTo(address, fd);
+    return fd;
+  }
+
+  static void ConnectTo(const std::string& address, int fd) {
     auto parsed = ListenAddress::Parse(address);
     EXPECT_TRUE(parsed.ok());
     sockaddr_in name = {.sin_family = AF_INET};
     name.sin_port = htons(static_cast<uint16_t>(parsed->port));
     inet_pton(AF_INET, parsed->host.c_str(), &name.sin_addr);
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
     EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
+  }
+
+  // The headers and body of a page.
+  static std::string Scrape(const std::string& address,
+                            const std::string& path = "/metrics",
+                            const std::string& host = "x") {
+    const int fd = Connect(address);
     const std::string request =
-        "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", host,
+                     "\r\nConnection: close\r\n\r\n");
     EXPECT_EQ(send(fd, request.data(), request.size(), 0),
               static_cast<ssize_t>(request.size()));
     std::string response;
@@ -115,6 +136,48 @@ TEST_F(ServerRunnerTest, ServesOnSeveralAddresses) {
     EXPECT_FALSE(absl::EndsWith(address, ":0"));
     EXPECT_EQ(Health(address, kService), "NOT_SERVING");
   }
+}
+
+// The status of a stream that begins with a hello of `bytes` bytes.
+grpc::Status StatusOfHello(const std::string& address, size_t bytes,
+                           grpc_compression_algorithm compression) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  auto stub = v1::Drafter::NewStub(grpc::CreateCustomChannel(
+      address, grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  context.set_compression_algorithm(compression);
+  auto stream = stub->Draft(&context);
+  v1::DraftRequest hello;
+  hello.mutable_hello()->mutable_model()->set_name(std::string(bytes, 'x'));
+  stream->Write(hello);
+  v1::DraftResponse response;
+  while (stream->Read(&response)) {
+  }
+  return stream->Finish();
+}
+
+TEST_F(ServerRunnerTest, LargeMessagesAreRefusedBeforeTheyAreRead) {
+  auto runner = Start(Listening({"127.0.0.1:0"}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::string address = (*runner)->addresses()[0];
+  const grpc::Status status =
+      StatusOfHello(address, 60 << 20, GRPC_COMPRESS_NONE);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_THAT(status.error_message(), HasSubstr("8388608"));
+  EXPECT_EQ(Health(address, kService), "NOT_SERVING");
+}
+
+TEST_F(ServerRunnerTest, CompressedMessagesAreRefusedUnread) {
+  auto runner = Start(Listening({"127.0.0.1:0"}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::string address = (*runner)->addresses()[0];
+  // 60 KiB on the wire.
+  const grpc::Status status =
+      StatusOfHello(address, 60 << 20, GRPC_COMPRESS_GZIP);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNIMPLEMENTED)
+      << status.error_message();
+  EXPECT_EQ(Health(address, kService), "NOT_SERVING");
 }
 
 TEST_F(ServerRunnerTest, HealthFollowsWhatItIsTold) {
@@ -183,9 +246,16 @@ TEST_F(ServerRunnerTest, AddressInUseIsAnErrorThatNamesIt) {
   ASSERT_TRUE(first.ok()) << first.status();
   const std::string tcp_address = (*first)->addresses()[0];
   for (const std::string& address : {tcp_address, unix_address}) {
-    EXPECT_EQ(ErrorOf(Listening({address})),
-              "cannot listen on " + address + ": address already in use");
+    const std::string error =
+        "cannot listen on " + address + ": address already in use";
+    EXPECT_THAT(ErrorOf(Listening({address})), testing::StartsWith(error));
+    EXPECT_THAT(
+        std::string(ServerRunner::CanListen(Listening({address})).message()),
+        testing::StartsWith(error));
   }
+  // The error for a Unix socket names the process that has it.
+  EXPECT_THAT(ErrorOf(Listening({unix_address})),
+              testing::EndsWith("(process " + std::to_string(getpid()) + ")"));
   v1::ServerConfig config = Listening({"127.0.0.1:0"});
   config.set_metrics_listen(tcp_address);
   EXPECT_THAT(ErrorOf(config),
@@ -246,6 +316,111 @@ TEST_F(ServerRunnerTest, MetricsCanBeScraped) {
         "grpc_code=\"FAILED_PRECONDITION\""}) {
     EXPECT_THAT(page, HasSubstr(text));
   }
+}
+
+TEST_F(ServerRunnerTest, CallersCannotMakeSeriesOrSpoilThePage) {
+  AddCounter(*registry_, {.name = "espalier_test_total",
+                          .help = "h",
+                          .labels = {{"name", "a\xff\xed\xa0\x80z\xc3\xa4"}}});
+  v1::ServerConfig config = Listening({"127.0.0.1:0"});
+  config.set_metrics_listen("127.0.0.1:0");
+  auto runner = Start(config);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  grpc::GenericStub stub(NewPeerChannel((*runner)->addresses()[0]));
+  for (const char* method : {"/a.B/C", "/espalier.v1.Drafter/D",
+                             "/espalier.v1.Drafter/\xff", "/x", "no slash"}) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(Generous()));
+    const grpc::Slice slice("");
+    const grpc::ByteBuffer nothing(&slice, 1);
+    grpc::ByteBuffer response;
+    Notification done;
+    stub.UnaryCall(&context, method, {}, &nothing, &response,
+                   [&done](const grpc::Status& status) {
+                     EXPECT_FALSE(status.ok());
+                     done.Notify();
+                   });
+    ASSERT_TRUE(done.WaitUntil(Generous()));
+  }
+  const std::string page = Scrape((*runner)->metrics_address());
+  const std::vector<std::string> lines = absl::StrSplit(page, '\n');
+  for (const std::string& line : lines) {
+    if (!absl::StartsWith(line, "grpc_server_handled_total{")) continue;
+    EXPECT_THAT(line, testing::AllOf(HasSubstr("grpc_service=\"unknown\""),
+                                     HasSubstr("grpc_method=\"unknown\"")));
+  }
+  EXPECT_THAT(page, HasSubstr("grpc_service=\"unknown\""));
+  EXPECT_THAT(page, HasSubstr("name=\"a????z\xc3\xa4\""));
+}
+
+TEST_F(ServerRunnerTest, PagesAreNotForWebCpuGroupsThatPretendToBeUs) {
+  v1::ServerConfig config = Listening({"127.0.0.1:0"});
+  config.set_metrics_listen("127.0.0.1:0");
+  config.add_page_hosts("good.example");
+  auto runner = ServerRunner::Start(
+      {.config = config,
+       .services = {{kService, &service_}},
+       .registry = registry_,
+       .pages = {{.path = "/",
+                  .content_type = "text/plain",
+                  .body = [](absl::string_view) { return "secret"; }}}});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::string address = (*runner)->metrics_address();
+  for (const char* host : {"127.0.0.1:9464", "localhost:9464", "localhost",
+                           "[::1]:9464", "good.example:80"}) {
+    EXPECT_THAT(Scrape(address, "/", host), HasSubstr("secret")) << host;
+  }
+  for (const char* host : {"evil.example:9464", "127.0.0.1.evil.example", ""}) {
+    EXPECT_THAT(Scrape(address, "/", host), Not(HasSubstr("secret"))) << host;
+  }
+  EXPECT_THAT(Scrape(address, "/metrics", "evil.example"), HasSubstr("200 OK"));
+}
+
+TEST_F(ServerRunnerTest, HalfOpenConnectionsDoNotBlockTheMetrics) {
+  v1::ServerConfig config = Listening({"127.0.0.1:0"});
+  config.set_metrics_listen("127.0.0.1:0");
+  auto runner = Start(config);
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  std::vector<int> open;
+  for (int i = 0; i < 32; ++i) {
+    open.push_back(Connect((*runner)->metrics_address()));
+    EXPECT_EQ(send(open.back(), "GET", 3, 0), 3);
+  }
+  // The server drops them in less time than a scrape waits.
+  EXPECT_THAT(Scrape((*runner)->metrics_address()), HasSubstr("200 OK"));
+  for (int fd : open) close(fd);
+}
+
+TEST_F(ServerRunnerTest, AListenerOutlivesALackOfDescriptors) {
+  auto runner = Start(Listening({"127.0.0.1:0"}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  const std::string address = (*runner)->addresses()[0];
+  ASSERT_EQ(Health(address, ""), "NOT_SERVING");
+  std::vector<int> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(socket(AF_INET, SOCK_STREAM, 0));
+  }
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = static_cast<rlim_t>(clients.back()) + 1;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  std::vector<int> fillers;
+  for (int fd; (fd = dup(0)) >= 0;) fillers.push_back(fd);
+  for (int fd : clients) ConnectTo(address, fd);  // none can be accepted
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(Health(address, ""), "NOT_SERVING");
+  for (int fd : clients) close(fd);
+  for (int fd : fillers) close(fd);
+}
+
+TEST_F(ServerRunnerTest, OnlyTheOwnUserReachesAUnixSocket) {
+  const std::string path = SocketPath("mode");
+  auto runner = Start(Listening({"unix:" + path}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  struct stat info = {};
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
 }  // namespace

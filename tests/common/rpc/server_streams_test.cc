@@ -1,6 +1,9 @@
-// Streams that no client of ours would send.
+// Streams that our clients never send.
 #include "common/rpc/server_streams.h"
 
+#include <unistd.h>
+
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -24,7 +27,7 @@ class ServerStreamsTest : public testing::Test {
  protected:
   using Stream = grpc::ClientReaderWriter<v1::DraftRequest, v1::DraftResponse>;
 
-  // A blocking stream, with the hello done.
+  // A blocking stream, after the hello.
   struct Client {
     std::unique_ptr<grpc::ClientContext> context =
         std::make_unique<grpc::ClientContext>();
@@ -158,7 +161,7 @@ TEST_F(ServerStreamsTest, FeaturesBelongToTheRequestThatFollows) {
   EXPECT_TRUE(client.Ask(Propose(2, 1)).has_proposal());
   EXPECT_EQ(draft_engine_.last().features.num_rows(), 1);
 
-  EXPECT_TRUE(client.stream->Write(chunk));  // 2 is over
+  EXPECT_TRUE(client.stream->Write(chunk));  // request 2 has been answered
   EXPECT_TRUE(client.Ask(Propose(3, 1)).has_proposal());
   EXPECT_TRUE(draft_engine_.last().features.empty());
 
@@ -167,6 +170,100 @@ TEST_F(ServerStreamsTest, FeaturesBelongToTheRequestThatFollows) {
   EXPECT_TRUE(client.stream->Write(chunk));
   ExpectFailure(client.Ask(Propose(4, 1)), 4,
                 absl::StatusCode::kInvalidArgument);
+}
+
+// Parts so small that bytes do not bound them.
+TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByNumber) {
+  constexpr int kMostParts = 256;
+  Client client = OpenWithHello();
+  const auto rows_of = [&](uint64_t id, int num_parts) {
+    v1::DraftRequest chunk;
+    chunk.set_request_id(id);
+    chunk.mutable_features()->set_num_rows(1);
+    chunk.mutable_features()->set_type(v1::FEATURE_TYPE_BF16);
+    chunk.mutable_features()->set_data("wx");
+    for (int part = 0; part < num_parts; ++part) {
+      chunk.mutable_features()->set_first_position(part);
+      client.stream->Write(chunk);
+    }
+    EXPECT_TRUE(client.Ask(Propose(id, 1)).has_proposal());
+    return draft_engine_.last().features.num_rows();
+  };
+  EXPECT_EQ(rows_of(2, kMostParts), kMostParts);
+  EXPECT_EQ(rows_of(3, kMostParts + 3), 3) << "the last ones";
+}
+
+// The memory that this process holds now.
+int64_t ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t size = 0;
+  int64_t resident = 0;
+  statm >> size >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
+}
+
+TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByBytes) {
+  constexpr int64_t kMiB = 1 << 20;
+  const int64_t before = ResidentBytes();
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    Client& client = clients.emplace_back(OpenWithHello());
+    v1::DraftRequest chunk;
+    chunk.mutable_features()->set_data(std::string(4 * kMiB, 'x'));
+    chunk.set_request_id(2);
+    for (int part = 0; part < 50; ++part) client.stream->Write(chunk);
+    // When this is answered the parts have come.
+    EXPECT_TRUE(client.Ask(Propose(3, 1 + i)).has_proposal());
+    for (int part = 0; part < 50; ++part) client.stream->Write(chunk);
+    v1::DraftRequest end;
+    *end.mutable_end_sequence() = ToProto(SequenceId{9, 7});
+    client.stream->Write(end);
+    ExpectFailure(client.Ask(v1::DraftRequest()), 0,
+                  absl::StatusCode::kInvalidArgument);
+    EXPECT_LT(ResidentBytes() - before, 450 * kMiB) << i;
+  }
+}
+
+// A peer that asks for features and does not read them.
+TEST_F(ServerStreamsTest, AnswersThatNobodyReadsAreBoundedByBytes) {
+  constexpr int kRequests = 24;
+  constexpr int64_t kTokens = 8192;  // with 8 taps of 64 numbers: 8 MiB
+  verify_engine_.Hold();
+  auto stub = v1::Verifier::NewStub(NewPeerChannel(server_.address()));
+  grpc::ClientContext context;
+  auto stream = stub->Verify(&context);
+  v1::VerifyRequest hello;
+  hello.set_request_id(1);
+  *hello.mutable_hello() = MakeCoordinatorHello(TestModel(), 9);
+  v1::VerifyResponse response;
+  ASSERT_TRUE(stream->Write(hello));
+  ASSERT_TRUE(stream->Read(&response));
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    VerifyRequest ask = {.update = TestUpdate(i), .rule = "walk"};
+    ask.update.new_tokens.assign(kTokens, 1);
+    ask.tree = TokenTree::RootOnly(1);
+    ask.features = {.taps = {1, 2, 3, 4, 5, 6, 7, 8}};
+    v1::VerifyRequest message;
+    message.set_request_id(i + 2);
+    *message.mutable_verify() = ToProto(ask, absl::Seconds(60));
+    ASSERT_TRUE(stream->Write(message));
+  }
+  ASSERT_TRUE(verify_engine_.AwaitHeld(kRequests));
+  verify_engine_.Release();  // all answers come while nobody reads
+
+  int whole = 0, refused = 0;
+  while (whole + refused < kRequests && stream->Read(&response)) {
+    if (response.has_verify_result()) ++whole;
+    if (!response.has_failure()) continue;
+    ++refused;
+    EXPECT_EQ(response.failure().code(),
+              static_cast<int>(absl::StatusCode::kUnavailable));
+  }
+  EXPECT_EQ(whole + refused, kRequests);
+  EXPECT_GE(whole, 8);     // 64 MiB
+  EXPECT_GE(refused, 10);  // beside what the wire had taken
+  context.TryCancel();
+  (void)stream->Finish();
 }
 
 TEST_F(ServerStreamsTest, BudgetIsCutToWhatTheDrafterPromised) {
@@ -189,17 +286,50 @@ TEST_F(ServerStreamsTest, UnknownFieldsBreakOnlyTheirStream) {
   EXPECT_TRUE(client.Ask(Propose(2, 1)).has_proposal());
 }
 
-TEST_F(ServerStreamsTest, ASequenceBelongsToTheStreamThatSpokeLast) {
-  std::optional<Client> old_stream = OpenWithHello();
-  EXPECT_TRUE(old_stream->Ask(Propose(2, 1)).has_proposal());
-  EXPECT_TRUE(old_stream->Ask(Propose(3, 2)).has_proposal());
-  Client new_stream = OpenWithHello();
-  EXPECT_TRUE(new_stream.Ask(Propose(2, 1)).has_proposal());
-  old_stream.reset();
+TEST_F(ServerStreamsTest, ASequenceBelongsToTheStreamThatBeganIt) {
+  std::optional<Client> owner = OpenWithHello();
+  EXPECT_TRUE(owner->Ask(Propose(2, 1)).has_proposal());
+  Client stranger = OpenWithHello();  // it has learned the epoch
+  ExpectFailure(stranger.Ask(Propose(2, 1)), 2,
+                absl::StatusCode::kPermissionDenied);
+  v1::DraftRequest end;
+  *end.mutable_end_sequence() =
+      ToProto(SequenceId{.coordinator_epoch = 9, .number = 1});
+  EXPECT_TRUE(stranger.stream->Write(end));
+  EXPECT_TRUE(stranger.Ask(Propose(3, 2)).has_proposal());
+  EXPECT_TRUE(draft_engine_.ended().empty());
+  EXPECT_TRUE(owner->Ask(Propose(3, 1)).has_proposal());
+  owner.reset();
   ASSERT_TRUE(draft_engine_.AwaitEnded(1));
-  // A round trip later, still only the sequence that was left behind.
-  EXPECT_TRUE(new_stream.Ask(Propose(3, 1)).has_proposal());
-  EXPECT_EQ(draft_engine_.ended(), (std::vector<SequenceId>{{9, 2}}));
+  EXPECT_EQ(draft_engine_.ended(), (std::vector<SequenceId>{{9, 1}}));
+}
+
+TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
+  const AccessToken token("0123456789abcdef");
+  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), token);
+  v1::ServerConfig config;
+  config.add_listen("127.0.0.1:0");
+  auto runner = ServerRunner::Start(
+      {.config = config,
+       .services = {{"espalier.v1.Drafter", &service}},
+       .registry = std::make_shared<prometheus::Registry>()});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
+  EXPECT_EQ(EndAfter(Hello()).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  for (const char* wrong : {"0123456789abcdeF", "0123456789abcdef0"}) {
+    Client client;
+    AccessToken(wrong).ShowOn(*client.context);
+    client.stream = stub_->Draft(client.context.get());
+    v1::DraftResponse response;
+    EXPECT_FALSE(client.stream->Read(&response));
+    EXPECT_EQ(client.stream->Finish().error_code(),
+              grpc::StatusCode::UNAUTHENTICATED);
+    client.stream.reset();
+  }
+  Client client;
+  token.ShowOn(*client.context);
+  client.stream = stub_->Draft(client.context.get());
+  EXPECT_TRUE(client.Ask(Hello()).has_hello());
 }
 
 TEST_F(ServerStreamsTest, ASequenceOfAnotherStreamCannotBeEnded) {
@@ -242,7 +372,7 @@ TEST_F(ServerStreamsTest, HalfCloseEndsTheStreamAndItsSequences) {
   EXPECT_FALSE(client.stream->Read(&response));
   EXPECT_TRUE(client.stream->Finish().ok());
   client.stream.reset();
-  // By the time the client knows.
+  // The engine knows before the client does.
   EXPECT_EQ(draft_engine_.ended(), (std::vector<SequenceId>{{9, 1}}));
 }
 
@@ -252,7 +382,7 @@ class BrokenEngine final : public DraftEndpoint {
   void Propose(ProposeRequest request, absl::Time, OnPartial,
                Done<Proposal>) override {
     if (request.update.sequence.number == 1) throw std::runtime_error("bug");
-    // Forgets to answer.
+    // Never answers.
   }
   void EndSequence(SequenceId) override {}
 };

@@ -8,7 +8,8 @@
 namespace espalier {
 namespace {
 
-// Death tests start the program anew: other tests leave gRPC's threads behind.
+// Death tests start the program anew, because other tests leave gRPC's threads
+// running.
 class ShutdownSignalsTest : public testing::Test {
  protected:
   ShutdownSignalsTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }

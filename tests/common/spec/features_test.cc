@@ -5,7 +5,7 @@
 namespace espalier {
 namespace {
 
-// Two numbers a position: the position and the tag.
+// Two numbers per position: the position and the tag.
 FeatureRows Rows(int64_t first, int64_t end, uint16_t tag = 7) {
   FeatureRows rows = {.first_position = first, .width = 2};
   for (int64_t i = first; i < end; ++i) {
@@ -77,7 +77,7 @@ TEST(FeatureRows, CutToBytesKeepsTheLastRows) {
   EXPECT_EQ(rows, Rows(0, 100));
   rows.CutToBytes(160);
   EXPECT_EQ(rows, Rows(65, 100));
-  rows.CutToBytes(3);  // not one row
+  rows.CutToBytes(3);  // less than one row
   EXPECT_TRUE(rows.empty());
   EXPECT_EQ(rows.end_position(), 100);
 }

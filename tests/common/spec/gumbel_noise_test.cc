@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Known answers that the Random123 library ships for Philox 4x32-10.
+// Known answers for Philox 4x32-10 from the Random123 library.
 TEST(Philox, GivesTheKnownAnswers) {
   EXPECT_THAT(Philox({0, 0, 0, 0}, 0),
               ElementsAre(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
@@ -25,7 +25,7 @@ TEST(Philox, GivesTheKnownAnswers) {
               ElementsAre(0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1));
 }
 
-// Drafters and verifiers of different builds must meet in these.
+// Drafters and verifiers of different builds must have the same noise.
 TEST(GumbelNoise, IsPinned) {
   EXPECT_EQ(GumbelNoise(0, 0).Bits(0), Philox({0, 0, 0, 0x57414c4b}, 0)[0]);
   EXPECT_EQ(GumbelNoise(7, (int64_t{3} << 32) + 5).Bits(4 * 11 + 2),
@@ -61,7 +61,7 @@ TEST(GumbelNoise, DiffersBySeedPositionAndToken) {
 }
 
 TEST(GumbelNoise, FromBitsIsTheGumbelQuantile) {
-  // Median of the Gumbel law: -log(log 2).
+  // The median of the Gumbel distribution is -log(log 2).
   EXPECT_NEAR(GumbelNoise::FromBits(0x80000000), -std::log(std::log(2.0)),
               1e-9);
   // The upper tail is not quantised: g ~ -log v.

@@ -1,4 +1,4 @@
-// How peers find out that their copies of a sequence differ.
+// How peers detect that their copies of a sequence differ.
 
 #include <set>
 #include <vector>
@@ -40,7 +40,7 @@ TEST(PrefixHash, TellsTextsApartByTokensOrderAndLength) {
   EXPECT_EQ(static_cast<int64_t>(hashes.size()), texts + 1);
 }
 
-// Peers of different builds must agree on it.
+// Peers of different builds must have the same hash.
 TEST(PrefixHash, IsPinned) {
   EXPECT_EQ(PrefixHash({1, 2, 3}), 0xc316ec6f03114cf1);
 }

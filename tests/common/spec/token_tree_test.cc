@@ -145,45 +145,47 @@ TEST(TokenTreeValidate, RefusesTreesDeeperThanTheLimit) {
   EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: depth 4, limit 3"));
 }
 
-// Nodes 1 and 3 drawn, 1 twice; the others chosen.
-TokenTree TreeWithLaws() {
+// Nodes 1 and 3 are sampled, 1 twice; the others are deterministic.
+TokenTree TreeWithDistributions() {
   TokenTree tree = ValidTree();
   const TokenId a = tree.tokens[1], b = tree.tokens[3];
   const std::vector<TokenId> tokens = {std::min(a, b), std::max(a, b)};
-  tree.laws.Add(tokens, {kLawTotal / 4, kLawTotal / 4 * 3});
-  tree.slots = {{.node = 1, .law = 0},
-                {.node = 2},
-                {.node = 1, .law = 0},
-                {.node = 4},
-                {.node = 3, .law = 0}};
+  tree.distributions.Add(tokens,
+                         {kDistributionTotal / 4, kDistributionTotal / 4 * 3});
+  tree.samples = {{.node = 1, .distribution = 0},
+                  {.node = 2},
+                  {.node = 1, .distribution = 0},
+                  {.node = 4},
+                  {.node = 3, .distribution = 0}};
   return tree;
 }
 
-TEST(TokenTreeValidate, TakesTreesWithLaws) {
-  EXPECT_TRUE(TreeWithLaws().Validate(kLimits).ok());
+TEST(TokenTreeValidate, TakesTreesWithDistributions) {
+  EXPECT_TRUE(TreeWithDistributions().Validate(kLimits).ok());
 }
 
-TEST(TokenTreeValidate, RefusesSlotsThatCannotBe) {
-  TokenTree tree = TreeWithLaws();
-  tree.slots[0].node = 0;
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 0: has a slot"));
-  tree = TreeWithLaws();
-  tree.slots[0].node = 5;
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: has a slot"));
-  for (int32_t law : {-2, 1}) {
-    tree = TreeWithLaws();
-    tree.slots[2].law = law;
-    EXPECT_THAT(ErrorOf(tree), HasSubstr("node 1: drawn from law"));
+TEST(TokenTreeValidate, RefusesSamplesThatCannotBe) {
+  TokenTree tree = TreeWithDistributions();
+  tree.samples[0].node = 0;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 0: has a sample"));
+  tree = TreeWithDistributions();
+  tree.samples[0].node = 5;
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 5: has a sample"));
+  for (int32_t distribution : {-2, 1}) {
+    tree = TreeWithDistributions();
+    tree.samples[2].distribution = distribution;
+    EXPECT_THAT(ErrorOf(tree), HasSubstr("node 1: sampled from distribution"));
   }
-  tree = TreeWithLaws();
-  tree.slots[1].law = 0;
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 2: drawn from a law that lacks"));
-  tree = TreeWithLaws();
-  tree.slots.pop_back();
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 3: has no slot"));
-  tree = TreeWithLaws();
-  tree.slots.resize(TokenTree::kMaxFinds * 5 + 1, {.node = 2});
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("321 slots, limit 320"));
+  tree = TreeWithDistributions();
+  tree.samples[1].distribution = 0;
+  EXPECT_THAT(ErrorOf(tree),
+              HasSubstr("node 2: sampled from a distribution that lacks"));
+  tree = TreeWithDistributions();
+  tree.samples.pop_back();
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 3: has no sample"));
+  tree = TreeWithDistributions();
+  tree.samples.resize(TokenTree::kMaxSamplesPerNode * 5 + 1, {.node = 2});
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("321 samples, limit 320"));
 }
 
 TEST(TokenTreeValidate, RefusesDrawsWithoutReplacementThatCannotBe) {
@@ -192,60 +194,65 @@ TEST(TokenTreeValidate, RefusesDrawsWithoutReplacementThatCannotBe) {
     TokenTree tree = TokenTree::RootOnly(1);
     for (size_t i = 0; i < parents.size(); ++i) {
       tree.Add(parents[i], tokens[i % 2], -1);
-      tree.slots.push_back({.node = static_cast<int32_t>(i) + 1, .law = 0});
+      tree.samples.push_back(
+          {.node = static_cast<int32_t>(i) + 1, .distribution = 0});
     }
-    tree.laws.Add(tokens, {kLawTotal / 2, kLawTotal / 2},
-                  LawDraws::kWithoutReplacement);
+    tree.distributions.Add(tokens,
+                           {kDistributionTotal / 2, kDistributionTotal / 2},
+                           SampleDependence::kWithoutReplacement);
     return tree;
   };
   TokenTree tree = tree_of({0, 0});
   EXPECT_TRUE(tree.Validate(kLimits).ok());
-  tree.slots.push_back({.node = 2, .law = 0});
-  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 2: drawn twice"));
-  EXPECT_THAT(ErrorOf(tree_of({0, 0, 0})), HasSubstr("node 3: drawn twice"));
+  tree.samples.push_back({.node = 2, .distribution = 0});
+  EXPECT_THAT(ErrorOf(tree), HasSubstr("node 2: sampled twice"));
+  EXPECT_THAT(ErrorOf(tree_of({0, 0, 0})), HasSubstr("node 3: sampled twice"));
   EXPECT_THAT(ErrorOf(tree_of({0, 1})),
-              HasSubstr("node 2: drawn without replacement, as node 1 of "
+              HasSubstr("node 2: sampled without replacement, as node 1 of "
                         "another parent"));
 }
 
-TEST(TokenTreeValidate, RefusesWhatIsNoLaw) {
+TEST(TokenTreeValidate, RefusesWhatIsNoDistribution) {
   const struct {
     std::vector<TokenId> tokens;
     std::vector<uint32_t> weights;
     const char* problem;
   } cases[] = {
       {{}, {}, "the weights do not sum"},
-      {{1}, {kLawTotal - 1}, "the weights do not sum"},
-      {{1, 2}, {kLawTotal, kLawTotal}, "the weights do not sum"},
-      {{1, 2}, {kLawTotal, 0}, "a weight is 0"},
-      {{2, 1}, {kLawTotal - 1, 1}, "tokens do not ascend"},
-      {{1, 1}, {kLawTotal - 1, 1}, "tokens do not ascend"},
-      {{-1}, {kLawTotal}, "a token is no token"},
-      {{1 << 30}, {kLawTotal}, "a token is no token"},
+      {{1}, {kDistributionTotal - 1}, "the weights do not sum"},
+      {{1, 2},
+       {kDistributionTotal, kDistributionTotal},
+       "the weights do not sum"},
+      {{1, 2}, {kDistributionTotal, 0}, "a weight is 0"},
+      {{2, 1}, {kDistributionTotal - 1, 1}, "tokens do not ascend"},
+      {{1, 1}, {kDistributionTotal - 1, 1}, "tokens do not ascend"},
+      {{-1}, {kDistributionTotal}, "a token is no token"},
+      {{1 << 30}, {kDistributionTotal}, "a token is no token"},
   };
   for (const auto& test : cases) {
-    TokenTree tree = TreeWithLaws();
-    tree.laws.Add(test.tokens, test.weights);
-    EXPECT_THAT(ErrorOf(tree), HasSubstr("law 1: ")) << test.problem;
+    TokenTree tree = TreeWithDistributions();
+    tree.distributions.Add(test.tokens, test.weights);
+    EXPECT_THAT(ErrorOf(tree), HasSubstr("distribution 1: ")) << test.problem;
     EXPECT_THAT(ErrorOf(tree), HasSubstr(test.problem));
   }
 }
 
-TEST(LawWeights, SumUpAndAreWithinOneOfTheirShare) {
+TEST(DistributionWeights, SumUpAndAreWithinOneOfTheirShare) {
   std::mt19937_64 random(3);
   std::normal_distribution<double> logit(0, 4);
   for (size_t size : {1, 2, 7, 20, 1000}) {
-    std::vector<double> law(size);
+    std::vector<double> distribution(size);
     double sum = 0;
-    for (double& p : law) sum += p = std::exp(logit(random));
-    const std::vector<uint32_t> weights = LawWeights(law);
+    for (double& p : distribution) sum += p = std::exp(logit(random));
+    const std::vector<uint32_t> weights = DistributionWeights(distribution);
     EXPECT_EQ(std::accumulate(weights.begin(), weights.end(), uint64_t{0}),
-              kLawTotal);
+              kDistributionTotal);
     for (size_t i = 0; i < size; ++i) {
-      EXPECT_NEAR(weights[i], law[i] / sum * kLawTotal, 1);
+      EXPECT_NEAR(weights[i], distribution[i] / sum * kDistributionTotal, 1);
     }
   }
-  EXPECT_EQ(LawWeights({0, 1, 0}), (std::vector<uint32_t>{0, kLawTotal, 0}));
+  EXPECT_EQ(DistributionWeights({0, 1, 0}),
+            (std::vector<uint32_t>{0, kDistributionTotal, 0}));
 }
 
 TokenTree RandomTree(int64_t nodes, std::mt19937_64& random) {

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 constexpr TokenId kA = 0, kB = 1, kC = 2, kAb = 3, kBc = 4, kAa = 5, kAbc = 6;
 
-// Single letters a, b, c; "bc" is more urgent than "ab".
+// Single letters a, b, c; "bc" is merged before "ab".
 TokenizerFile LettersAndMerges() {
   return {.vocabulary = {{"a", kA},
                          {"b", kB},
@@ -72,7 +72,7 @@ TEST(BpeTest, RefusesAnUnknownTokenThatWouldBeNeeded) {
               testing::HasSubstr("model.unk_token"));
 }
 
-// The definition, one scan of the word per merge.
+// Merges by the definition, with one scan of the word per merge.
 std::vector<std::string> MergeByDefinition(const TokenizerFile& file,
                                            std::string_view word) {
   std::vector<std::string> parts;

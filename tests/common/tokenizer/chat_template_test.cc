@@ -21,7 +21,7 @@ struct Chat {
   std::vector<TokenId> ids;
 };
 
-// What Jinja and `tokenizers` make of conversations, for one tokenizer.
+// Conversations as Jinja and `tokenizers` encode them, for one tokenizer.
 std::vector<Chat> GoldenChats(const std::string& tokenizer) {
   std::ifstream stream(Testdata("chats.json"));
   std::vector<Chat> chats;
@@ -120,7 +120,7 @@ TEST(ChatTemplateTest, FindsTheDefaultSystemMessageWhereOneIsWrittenOut) {
        {"{{ '<|im_start|>system\nGrow.<|im_end|>\n' }}", "Grow."},
        {"{{ '<|im_start|>system\\nGrow\\nwell.<|im_end|>\\n' }}",
         "Grow\nwell."},
-       // The first is computed, the second is the default.
+       // The first one is computed, the second one is the default.
        {"{{ '<|im_start|>system\n' + x + '<|im_end|>' }}"
         "{{ '<|im_start|>system\nGrow.<|im_end|>\n' }}",
         "Grow."},

@@ -12,8 +12,8 @@
 
 namespace espalier {
 
-// Readers of what make_goldens.py writes. All fail the test loudly rather
-// than return nothing.
+// Readers of the files of make_goldens.py. A missing or empty file fails the
+// test.
 
 std::filesystem::path Testdata(std::string_view name);
 
@@ -22,7 +22,7 @@ std::vector<std::string> ReadLines(const std::filesystem::path& path);
 // The texts of texts.txt: any bytes, in order.
 std::vector<std::string> GoldenTexts();
 
-// FNV-1a over numbers, one at a time.
+// FNV-1a over a sequence of numbers.
 class Digest {
  public:
   void Add(uint32_t number) { value_ = (value_ ^ number) * 0x01000193; }
@@ -35,8 +35,8 @@ class Digest {
 std::string DigestOf(absl::Span<const TokenId> ids);
 std::string DigestOf(std::string_view bytes);
 
-// The folder of the default model ($ESPALIER_MODEL_DIR, else where set-up
-// puts it), or an empty path: it is too large to be in the repository.
+// The folder of the default model: $ESPALIER_MODEL_DIR, or where set-up puts
+// it. Empty if it is not there; it is too large for the repository.
 std::filesystem::path DefaultModelFolder();
 
 std::unique_ptr<Tokenizer> LoadOrDie(const std::filesystem::path& path);

@@ -1,5 +1,5 @@
-// Agreement with the `tokenizers` package, answer by answer. The answers are
-// made by make_goldens.py.
+// Compares encoding and decoding with the `tokenizers` package, whose answers
+// make_goldens.py has stored.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -82,8 +82,8 @@ std::string WordSizes(const PreTokenizer& pre_tokenizer,
   return digest.Hex();
 }
 
-// Calls `check` with the first code point of each block of 1024, and with the
-// block's answers.
+// Calls `check` with the first code point and the answers of each block of
+// 1024.
 template <typename Check>
 void ForEachBlock(const std::string& name, const Check& check) {
   const std::vector<std::string> lines = ReadLines(Testdata(name));

@@ -44,7 +44,7 @@ FIXED = ["", " ", "a", "\n", "Hello, world!", "The capital of France is",
 
 
 def any_code_point(rng):
-    """Most planes are empty: lean towards the low ones."""
+    """A code point, mostly from the low planes: most planes are empty."""
     top = rng.choice([0x80, 0x800, 0x3000, 0x10000, 0x20000, 0x110000])
     while True:
         code = rng.randrange(top)

@@ -12,7 +12,7 @@
 namespace espalier {
 namespace {
 
-// Streams `ids`; every piece must be valid UTF-8 of its own.
+// Streams `ids`; every piece must be valid UTF-8 by itself.
 std::string Stream(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
                    bool skip_special) {
   IncrementalDetokenizer stream(&tokenizer, {.skip_special = skip_special});
@@ -27,7 +27,7 @@ std::string Stream(const Tokenizer& tokenizer, const std::vector<TokenId>& ids,
 
 TEST(IncrementalDetokenizerTest, WaitsForTheRestOfACharacter) {
   const auto tokenizer = LoadOrDie(Testdata("gpt2_style"));
-  // No token has the whole owl: it comes in four.
+  // No token is the whole owl: it takes four.
   const std::vector<TokenId> ids = tokenizer->Encode("🦉");
   ASSERT_GT(ids.size(), 1u);
   IncrementalDetokenizer stream(tokenizer.get(), {});
@@ -60,7 +60,7 @@ TEST(IncrementalDetokenizerTest, StreamsGoldenTextsAsDecodeDoes) {
 TEST(IncrementalDetokenizerTest, StreamsRandomIdsAsDecodeDoes) {
   const auto tokenizer = LoadOrDie(Testdata("gpt2_style"));
   std::mt19937 random(3);
-  // A few ids beyond both ends: unknown ones add nothing.
+  // Some ids are outside both ends of the vocabulary: unknown ones add nothing.
   std::uniform_int_distribution<TokenId> any(
       -3, static_cast<TokenId>(tokenizer->vocab_size()) + 3);
   // Ids below 257 are single bytes, so that sequences break in many ways.

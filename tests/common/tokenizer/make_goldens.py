@@ -4,9 +4,9 @@
   pip install tokenizers==0.23.3 jinja2==3.1.6
   python3 make_goldens.py --model ~/.cache/espalier/models/smollm2-135m-instruct
 
-The default model's own tokenizer is too large to commit; its answers are not.
-Answers are digests, one line per text, because the ids themselves would be
-megabytes: a test that fails prints the text and the ids it got.
+The default model's tokenizer is too large to commit; its answers are not.
+Answers are digests, one line per text, because the ids would take megabytes. A
+test that fails prints the text and the ids that it got.
 """
 import argparse
 import json
@@ -115,7 +115,7 @@ def small():
              AddedToken("pear>", normalized=False)]
     document = train(with_digits(), 420, [], added)
     merges = [" ".join(pair) for pair in document["model"]["merges"]]
-    # Listed twice: the place that counts is the last.
+    # Listed twice: the last place counts.
     document["model"]["merges"] = merges + merges[3:5]
     return document
 

@@ -35,7 +35,7 @@ struct BadFile {
   const char* what;
   std::function<void(json&)> spoil;
   absl::StatusCode code;
-  std::vector<std::string> message;  // all of these are in it
+  std::vector<std::string> message;  // parts that the message must have
 };
 
 const auto kInvalid = absl::StatusCode::kInvalidArgument;
@@ -242,7 +242,7 @@ TEST(TokenizerFileTest, RefusesEveryTruncation) {
   }
 }
 
-// Whatever the file: an error with a message, or a tokenizer that works.
+// Any file gives either an error with a message or a tokenizer that works.
 void ExpectNoHarm(const std::string& text) {
   const auto tokenizer = Build(text);
   if (!tokenizer.ok()) {
@@ -288,7 +288,7 @@ TEST(TokenizerFileTest, SurvivesAnyFieldOfAnyType) {
                                     json::array(),
                                     json::object(),
                                     9223372036854775807};
-  // Every field outside the long lists, and some of those.
+  // Every field outside the long lists, and some inside them.
   int index = 0;
   const json fields = good.flatten();
   for (const auto& [pointer, unused] : fields.items()) {

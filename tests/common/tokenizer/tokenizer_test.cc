@@ -21,7 +21,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// a, b, ab, and some tokens beside the text; bytes but a and b have none.
+// Tokens a, b, ab, and some added ones; all bytes except a and b have no token.
 TokenizerFile Letters() {
   return {.vocabulary = {{"a", 0}, {"b", 1}, {"ab", 2}},
           .merges = {{"a", "b"}},
@@ -82,7 +82,7 @@ TEST(TokenizerTest, RestoresAnyTextWhenEveryByteHasAToken) {
 }
 
 TEST(TokenizerTest, EncodesAMegabyteOfAnything) {
-  // Quadratic work would run into the time limit of the test.
+  // Quadratic work would exceed the time limit of the test.
   constexpr size_t kSize = 1 << 20;
   const auto tokenizer = LoadOrDie(Testdata("gpt2_style"));
   for (std::string_view unit :
@@ -132,7 +132,7 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
   EXPECT_EQ(fingerprints.size(), changes.size());
 }
 
-// A folder of its own for each test, with the small tokenizer in it.
+// Each test has its own folder with the small tokenizer.
 class ModelFolderTest : public testing::Test {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-"""What the small tokenizers of make_goldens.py are trained on."""
+"""The text that the small tokenizers of make_goldens.py are trained on."""
 LINES = [
     "An espalier is a tree that is trained to grow flat against a wall.",
     "The gardener ties the young branches to wires and prunes the rest.",

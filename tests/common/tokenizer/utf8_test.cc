@@ -19,7 +19,7 @@ TEST(Utf8RepairTest, LeavesValidTextAlone) {
 
 TEST(Utf8RepairTest, ReplacesEachMaximalSubpartOnce) {
   // The example of the Unicode Standard, table 3-11, and what Python and Rust
-  // make of surrogates, overlong forms and the beyond of U+10FFFF.
+  // make of surrogates, overlong forms and values above U+10FFFF.
   const std::string r = kReplacement;
   EXPECT_EQ(RepairUtf8("\xE1\x80\xE2\xF0\x91\x92\xF1\xBF\x41"),
             absl::StrCat(r, r, r, r, "A"));
@@ -46,7 +46,7 @@ TEST(Utf8RepairTest, HoldsBackOnlyTheBeginningOfACharacter) {
 
 TEST(Utf8RepairTest, DoesNotDependOnWhereTheBytesAreCut) {
   std::mt19937 random(1);
-  // Bytes that begin, continue and break sequences, each often enough.
+  // Bytes that begin, continue and break sequences.
   const std::string kBytes = "aZ\x80\x9F\xA0\xBF\xC2\xE0\xE2\xED\xF0\xF4\xFF";
   for (int round = 0; round < 2000; ++round) {
     std::string bytes;

@@ -72,6 +72,16 @@ TEST(LabTest, DdtreeWithoutBudgetOrPositionsIsTheRoot) {
   }
 }
 
+TEST(LabTest, InputNestedWithoutEndIsRefused) {
+  for (const char* open : {"[", "{\"a\":"}) {
+    std::string deep;
+    for (int i = 0; i < 1'000'000; ++i) deep += open;
+    const Result result = Lab({"ddtree"}, deep);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_THAT(result.err, HasSubstr("nested deeper than 64"));
+  }
+}
+
 TEST(LabTest, DdtreeNamesTheFieldThatIsWrong) {
   const struct {
     const char* in;
@@ -181,15 +191,15 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
 }
 
 // One draw, p against q: SpS accepts sum min(p, q) = 0.7.
-constexpr char kOneDraw[] = R"("vocab": 3, "depth": 1,
+constexpr char kOneSample[] = R"("vocab": 3, "depth": 1,
     "target": {"": [0.2, 0.3, 0.5], "0": [0.1, 0.1, 0.8], "1": [0.6, 0.2, 0.2],
                "2": [0.5, 0.5, 0]},
     "drafters": [{"": [0.4, 0.4, 0.2]}],
     "tree": [{"parent": 0, "drafter": 0, "kind": "sampled"}])";
 
-TEST(LabTest, LawIsTheTargetsAndSaysWhatIsAccepted) {
+TEST(LabTest, DistributionIsTheTargetsAndSaysWhatIsAccepted) {
   const Result result =
-      Lab({"law"}, absl::StrCat("{", kOneDraw, R"(, "rule": "tv-sps"})"));
+      Lab({"law"}, absl::StrCat("{", kOneSample, R"(, "rule": "tv-sps"})"));
   ASSERT_EQ(result.code, 0) << result.err;
   const json out = json::parse(result.out);
   EXPECT_LT(out["max_error"], 1e-12);
@@ -199,7 +209,7 @@ TEST(LabTest, LawIsTheTargetsAndSaysWhatIsAccepted) {
   EXPECT_EQ(out["law"]["2,2"], 0.0);
 }
 
-TEST(LabTest, LawTakesChosenAndRestTokens) {
+TEST(LabTest, DistributionTakesChosenAndRestTokens) {
   // The likeliest of 0.4, 0.4, 0.2 is 0; the rest is 2/3, 1/3.
   const Result result = Lab({"law"}, R"({"vocab": 3, "depth": 0,
       "target": {"": [0.2, 0.3, 0.5]}, "drafters": [], "tree": [],
@@ -218,9 +228,9 @@ TEST(LabTest, LawTakesChosenAndRestTokens) {
   EXPECT_NEAR(out["expected_accepted"], 0.2 + 0.3 + 1.0 / 3, 1e-6);
 }
 
-TEST(LabTest, LawNamesTheFieldThatIsWrong) {
+TEST(LabTest, DistributionNamesTheFieldThatIsWrong) {
   const auto with = [](const std::string& from, const std::string& to) {
-    std::string input = absl::StrCat("{", kOneDraw, R"(, "rule": "tv-sps"})");
+    std::string input = absl::StrCat("{", kOneSample, R"(, "rule": "tv-sps"})");
     const size_t at = input.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     return input.replace(at, from.size(), to);
@@ -230,7 +240,7 @@ TEST(LabTest, LawNamesTheFieldThatIsWrong) {
     const char* problem;
   } cases[] = {
       {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
-      {with("sampled", "drawn"),
+      {with("sampled", "guessed"),
        "tree[0].kind: must be sampled, distinct, top or rest"},
       {with("sampled", "top"), "tree[0]: needs \"rank\""},
       {with("\"drafter\": 0", "\"drafter\": 1"), "tree[0].drafter: must be"},
@@ -238,8 +248,9 @@ TEST(LabTest, LawNamesTheFieldThatIsWrong) {
       {with("0.4, 0.4, 0.2", "0.4, 0.4, 0.3"), "drafters[0].: sums to 1.1"},
       {with("0.4, 0.4, 0.2", "0.4, 0.6"), "drafters[0].: must be a list of 3"},
       {with("{\"\": [0.4, 0.4, 0.2]}", "{}"),
-       "drafters[0]: needs the law after \"\""},
-      {with("\"1\": [0.6, 0.2, 0.2],", ""), "target: needs the law after"},
+       "drafters[0]: needs the distribution after \"\""},
+      {with("\"1\": [0.6, 0.2, 0.2],", ""),
+       "target: needs the distribution after"},
       {with("\"1\"", "\"7\""), "target: \"7\" is no context"},
       {with("\"1\"", "\"1,1\""), "target: \"1,1\" is longer than depth"},
       {with("\"vocab\": 3", "\"vocab\": 65"), "vocab: must be an integer"},

@@ -1,5 +1,4 @@
-// What a block drafter drafts. That its numbers are right:
-// tests/drafter/golden.
+// The trees of a block drafter. tests/drafter/golden checks its numbers.
 #include <algorithm>
 #include <memory>
 #include <random>
@@ -94,16 +93,16 @@ TEST(DflashDrafterTest, TheCompanyAndTheThreadsDoNotChangeATree) {
   std::vector<SequenceView> views;
   for (const Text& text : texts) views.push_back(text.View());
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    for (const char* type : {"float32", "bfloat16", "int8"}) {
+    for (const char* type : {"float32", "bfloat16", "int8", "int4"}) {
       SCOPED_TRACE(std::string(kernels->name) + " " + type);
-      const std::map<std::string, std::string> machine = {
+      const std::map<std::string, std::string> runtime = {
           {"cpu_kernels", kernels->name}, {"compute_type", type}};
-      auto with_threads = machine;
+      auto with_threads = runtime;
       with_threads.emplace("threads", "3");
       const auto together = Make(with_threads)->Draft(views);
       ASSERT_TRUE(together.ok()) << together.status();
       for (size_t i = 0; i < views.size(); ++i) {
-        ExpectSame((*together)[i], DraftOne(*Make(machine), views[i]));
+        ExpectSame((*together)[i], DraftOne(*Make(runtime), views[i]));
         EXPECT_GT((*together)[i].num_nodes(), 1);
       }
     }
@@ -172,12 +171,12 @@ TEST(DflashDrafterTest, LostFeaturesAreLeftOut) {
   EXPECT_GT(from_rest.num_nodes(), 1);
   EXPECT_NE(from_rest.log_probs, DraftOne(*Make(), text.View()).log_probs);
 
-  // Whoever has read them before they were lost still has them.
+  // A drafter that read them before they were lost still has them.
   auto drafter = Make();
   DraftOne(*drafter, Prefix(text, 30).View());
   ExpectSame(DraftOne(*drafter, cut.View()), DraftOne(*Make(), text.View()));
 
-  // A gap behind what it has.
+  // A gap after its context.
   auto gap = Make();
   DraftOne(*gap, Prefix(text, 10).View());
   const TokenTree around_gap = DraftOne(*gap, cut.View());

@@ -1,4 +1,4 @@
-// What happens to an EAGLE head when features are late or lost.
+// An EAGLE head when features are late or lost.
 #include <memory>
 #include <random>
 #include <string>

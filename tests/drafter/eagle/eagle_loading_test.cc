@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/model/safetensors.h"
+#include "common/model/files/safetensors.h"
 #include "drafter/drafters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -192,7 +192,7 @@ TEST_F(EagleLoadingTest, AMapOutOfRangeIsRefused) {
 }
 
 // The same points of the residual stream, counted in three ways. A head that is
-// fed one layer off still runs, and guesses badly.
+// fed one layer off still runs, but drafts badly.
 TEST_F(EagleLoadingTest, LayersAreCountedAsTheFileCountsThem) {
   const char* const kIds = "eagle_aux_hidden_state_layer_ids";
   Head head = GoldenHead("eagle31_midlayer");
@@ -236,8 +236,8 @@ TEST_F(EagleLoadingTest, FoldersThatAreNoHeadsAreNamed) {
   const std::string good = kFixtures + "eagle31_midlayer/head";
   EXPECT_THAT(error({{"model", good}, {"width", "0"}}),
               HasSubstr("option width"));
-  EXPECT_THAT(error({{"model", good}, {"compute_type", "int4"}}),
-              HasSubstr("option compute_type: \"int4\""));
+  EXPECT_THAT(error({{"model", good}, {"compute_type", "int2"}}),
+              HasSubstr("option compute_type: \"int2\""));
   EXPECT_THAT(error({{"model", good}, {"cpu_kernels", "sse"}}),
               HasSubstr("option cpu_kernels"));
 }

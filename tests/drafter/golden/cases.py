@@ -109,7 +109,7 @@ def norm(random: np.random.RandomState, size: int) -> np.ndarray:
 def draw_layer(random, shape: Shape, inputs: int, qk_norm: bool) -> Weights:
     """Queries and keys are large, so that it matters what a row sees."""
     q, kv = (n * shape.head_dim for n in (shape.heads, shape.kv_heads))
-    drawn = {"q": matrix(random, q, inputs, 1.5),
+    sampled = {"q": matrix(random, q, inputs, 1.5),
              "k": matrix(random, kv, inputs, 1.5),
              "v": matrix(random, kv, inputs), "o": matrix(random, shape.hidden, q),
              "gate": matrix(random, shape.intermediate, shape.hidden),
@@ -117,63 +117,63 @@ def draw_layer(random, shape: Shape, inputs: int, qk_norm: bool) -> Weights:
              "down": matrix(random, shape.hidden, shape.intermediate),
              "post_norm": norm(random, shape.hidden)}
     if qk_norm:
-        drawn["q_norm"] = norm(random, shape.head_dim)
-        drawn["k_norm"] = norm(random, shape.head_dim)
-    return drawn
+        sampled["q_norm"] = norm(random, shape.head_dim)
+        sampled["k_norm"] = norm(random, shape.head_dim)
+    return sampled
 
 
 def draw_eagle(random, case: Case) -> Weights:
     hidden, flags = case.shape.hidden, case.flags
     width = len(case.taps) * TARGET_HIDDEN
-    drawn = {"fc": matrix(random, hidden, hidden + width if flags.eagle1
+    sampled = {"fc": matrix(random, hidden, hidden + width if flags.eagle1
                           else width)}
     if case.fc_bias:
-        drawn["fc_bias"] = 0.5 * random.standard_normal(hidden)
-    drawn |= draw_layer(random, case.shape,
+        sampled["fc_bias"] = 0.5 * random.standard_normal(hidden)
+    sampled |= draw_layer(random, case.shape,
                         hidden if flags.eagle1 else 2 * hidden, case.qk_norm)
     if not flags.eagle1:
-        drawn |= {name: norm(random, hidden)
+        sampled |= {name: norm(random, hidden)
                   for name in ("token_norm", "hidden_norm", "norm")}
     if flags.fc_norm:
-        drawn |= {f"fc_norm.{i}": norm(random, TARGET_HIDDEN)
+        sampled |= {f"fc_norm.{i}": norm(random, TARGET_HIDDEN)
                   for i in range(len(case.taps))}
     if flags.norm_before_fc:
-        drawn["input_norm"] = norm(random, width)
-    return drawn
+        sampled["input_norm"] = norm(random, width)
+    return sampled
 
 
 def draw_dflash(random, case: Case) -> Weights:
     hidden = case.shape.hidden
-    drawn = {"fc": matrix(random, hidden, len(case.taps) * TARGET_HIDDEN),
+    sampled = {"fc": matrix(random, hidden, len(case.taps) * TARGET_HIDDEN),
              "hidden_norm": norm(random, hidden), "norm": norm(random, hidden)}
     for i in range(case.block.layers):
         layer = draw_layer(random, case.shape, hidden, qk_norm=True)
         layer["input_norm"] = norm(random, hidden)
-        drawn |= {f"{i}.{name}": weight for name, weight in layer.items()}
-    return drawn
+        sampled |= {f"{i}.{name}": weight for name, weight in layer.items()}
+    return sampled
 
 
 def draw_weights(random: np.random.RandomState, case: Case) -> Weights:
     """What the head's file has, as float64 after rounding to its dtype."""
     draw = draw_eagle if case.type == "eagle" else draw_dflash
-    drawn = draw(random, case)
+    sampled = draw(random, case)
     if case.own_embedding:
-        drawn["embed"] = random.standard_normal((VOCABULARY,
+        sampled["embed"] = random.standard_normal((VOCABULARY,
                                                  case.shape.hidden))
     if case.own_head:
         rows = DRAFT_VOCABULARY if case.draft_vocabulary else VOCABULARY
-        drawn["head"] = matrix(random, rows, case.shape.hidden, 2.5)
-    return {name: rounded(w, case.dtype) for name, w in drawn.items()}
+        sampled["head"] = matrix(random, rows, case.shape.hidden, 2.5)
+    return {name: rounded(w, case.dtype) for name, w in sampled.items()}
 
 
 def draw_target(random: np.random.RandomState, tied: bool) -> Weights:
     gain = 0.5 if tied else 1.0
-    drawn = {"embed": gain * random.standard_normal((VOCABULARY,
+    sampled = {"embed": gain * random.standard_normal((VOCABULARY,
                                                      TARGET_HIDDEN)),
              "norm": norm(random, TARGET_HIDDEN)}
     if not tied:
-        drawn["head"] = matrix(random, VOCABULARY, TARGET_HIDDEN, 2.5)
-    return {name: rounded(w, "BF16") for name, w in drawn.items()}
+        sampled["head"] = matrix(random, VOCABULARY, TARGET_HIDDEN, 2.5)
+    return {name: rounded(w, "BF16") for name, w in sampled.items()}
 
 
 # The configs.

@@ -61,11 +61,11 @@ def children(log_law: np.ndarray, tokens: np.ndarray, width: int,
              ) -> list[tuple[int, float]]:
     """(token, belief) of the `width` best, best first.
 
-    log_law[i] is the drafter's log-probability of the target's token tokens[i]
+    log_distribution[i] is the drafter's log-probability of the target's token tokens[i]
     at `position`. A belief is the log of the chance that the target emits it.
     """
     temperature = sampling.temperature
-    perturbed = [float(p) for p in log_law]
+    perturbed = [float(p) for p in log_distribution]
     if temperature > 0:
         perturbed = [p + temperature * gumbel(sampling.seed, position, int(x))
                      for p, x in zip(perturbed, tokens)]
@@ -75,10 +75,10 @@ def children(log_law: np.ndarray, tokens: np.ndarray, width: int,
     check_order([perturbed[i] for i in order[:width]])
     order = order[:width]
     if temperature == 0:
-        return [(int(tokens[i]), float(log_law[i])) for i in order]
+        return [(int(tokens[i]), float(log_distribution[i])) for i in order]
     # Log p errs by Gumbel noise of scale s: softmax((log p + T g) / s), where
     # all other tokens are one more candidate, its noise at the median.
-    rest = math.log1p(-sum(math.exp(log_law[i]) for i in order))
+    rest = math.log1p(-sum(math.exp(log_distribution[i]) for i in order))
     logits = [perturbed[i] / noise_scale for i in order]
     logits.append((rest - temperature * math.log(math.log(2))) / noise_scale)
     top = max(logits)

@@ -3,7 +3,7 @@
 Written from the papers (DFlash, arXiv 2602.06036; DDTree, 2604.12989). There is
 no cache: every round computes the keys and values of the whole context again.
 
-Weights of layer i go by `{i}.` and a short name (see `DFlashDrafter.laws`).
+Weights of layer i go by `{i}.` and a short name (see `DFlashDrafter.distributions`).
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ class DFlashDrafter:
         self.shape, self.block, self.w = shape, block, weights
         self.draft_tokens = draft_tokens
 
-    def laws(self, root: int, taps: np.ndarray) -> np.ndarray:
-        """[size - 1, draft tokens]: the log-laws of the tokens after `root`.
+    def distributions(self, root: int, taps: np.ndarray) -> np.ndarray:
+        """[size - 1, draft tokens]: the log-distributions of the tokens after `root`.
 
         taps [positions, taps, hidden]: of every position before the root's.
         """
@@ -64,19 +64,19 @@ class DFlashDrafter:
         return attention(q, k, v, visible) @ w[layer + "o"].T
 
 
-def best_first(laws: list[list[tuple[int, float]]], max_nodes: int,
+def best_first(distributions: list[list[tuple[int, float]]], max_nodes: int,
                root: int) -> dict:
     """DDTree: the likeliest paths when positions are independent.
 
-    laws[d]: the candidates (token, belief) of depth d + 1, best first.
+    distributions[d]: the candidates (token, belief) of depth d + 1, best first.
     """
     tree = {"tokens": [root], "parents": [-1], "log_probs": [0.0]}
     heap = []
 
     def push(score: float, ranks: tuple[int, ...], parent: int) -> None:
         depth = len(ranks) - 1
-        if depth < len(laws) and ranks[-1] < len(laws[depth]):
-            total = score + laws[depth][ranks[-1]][1]
+        if depth < len(distributions) and ranks[-1] < len(distributions[depth]):
+            total = score + distributions[depth][ranks[-1]][1]
             heapq.heappush(heap, (-total, ranks, parent, score))
 
     push(0.0, (0,), 0)
@@ -85,7 +85,7 @@ def best_first(laws: list[list[tuple[int, float]]], max_nodes: int,
         negated, ranks, parent, base = heapq.heappop(heap)
         popped.append(-negated)
         node = len(tree["tokens"])
-        tree["tokens"].append(laws[len(ranks) - 1][ranks[-1]][0])
+        tree["tokens"].append(distributions[len(ranks) - 1][ranks[-1]][0])
         tree["parents"].append(parent)
         tree["log_probs"].append(-negated)
         push(base, ranks[:-1] + (ranks[-1] + 1,), parent)
@@ -97,12 +97,12 @@ def best_first(laws: list[list[tuple[int, float]]], max_nodes: int,
 def draft_tree(drafter: DFlashDrafter, tokens: list[int], taps: np.ndarray,
                max_nodes: int, max_depth: int, width: int, sampling: Sampling,
                noise_scale: float) -> dict:
-    """The tree behind the committed `tokens`; width 1 is a chain."""
+    """The tree after the committed `tokens`; width 1 is a chain."""
     assert len(taps) == len(tokens) - 1
     if max_nodes == 0:
         return best_first([], 0, tokens[-1])
-    laws = drafter.laws(tokens[-1], taps)[:max_depth]
+    distributions = drafter.distributions(tokens[-1], taps)[:max_depth]
     return best_first(
-        [children(law, drafter.draft_tokens, width, sampling,
+        [children(distribution, drafter.draft_tokens, width, sampling,
                   len(tokens) + depth, noise_scale)
-         for depth, law in enumerate(laws)], max_nodes, tokens[-1])
+         for depth, distribution in enumerate(distributions)], max_nodes, tokens[-1])

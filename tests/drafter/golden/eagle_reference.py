@@ -4,7 +4,7 @@ Written from the papers (EAGLE, arXiv 2401.15077; EAGLE-2, 2406.16858; EAGLE-3,
 2503.01840; EAGLE-3.1, 2605.09992). There is no cache: every node's row is computed
 from a whole causal pass over the committed rows and the node's own path.
 
-Weights go by short names (see `EagleHead.law`), not by those of any format.
+Weights go by short names (see `EagleHead.distribution`), not by those of any format.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ class Flags:
 
 @dataclasses.dataclass
 class Node:
-    """A candidate: `token` behind the path of rows `rows`."""
+    """A candidate: `token` after the path of rows `rows`."""
     token: int
     score: float
     parent: "Node | None"
@@ -55,9 +55,9 @@ class EagleHead:
             joined = rms_norm(joined, self.w["input_norm"], eps)
         return self.w["fc"] @ joined + self.w.get("fc_bias", 0)
 
-    def law(self, rows: list[tuple[int, np.ndarray]]
+    def distribution(self, rows: list[tuple[int, np.ndarray]]
             ) -> tuple[np.ndarray, np.ndarray]:
-        """What the last row feeds back, and its law over the draft tokens."""
+        """What the last row feeds back, and its distribution over the draft tokens."""
         embedded = np.stack([self.w["embed"][token] for token, _ in rows])
         features = np.stack([feature for _, feature in rows])
         y = (self._layer1 if self.flags.eagle1 else self._layer3)(embedded,
@@ -103,7 +103,7 @@ class EagleHead:
 def draft_tree(head: EagleHead, tokens: list[int], taps: np.ndarray,
                max_nodes: int, max_depth: int, width: int, sampling: Sampling,
                noise_scale: float) -> dict:
-    """EAGLE-2's tree behind the committed `tokens`.
+    """EAGLE-2's tree after the committed `tokens`.
 
     taps [len(tokens) - 1, taps, hidden]: the row of position p joins the
     features of p with the token at p + 1.
@@ -117,11 +117,11 @@ def draft_tree(head: EagleHead, tokens: list[int], taps: np.ndarray,
 
     def expand(node: Node | None, depth: int) -> list[Node]:
         path = rows if node is None else node.rows
-        fed_back, law = head.law(path)
+        fed_back, distribution = head.distribution(path)
         grown = [Node(token, belief + (node.score if node else 0.0), node,
                       path + [(token, fed_back)])
                  for token, belief in children(
-                     law, head.draft_tokens, width, sampling,
+                     distribution, head.draft_tokens, width, sampling,
                      len(tokens) + depth, noise_scale)]
         recorded.extend(grown)
         return grown

@@ -147,7 +147,7 @@ TEST_P(GoldenTest, DraftsTheSameTreesFromWholeTextsInOneBatch) {
   }
 }
 
-// What a round could use whose time is over.
+// The partial trees that a round can use when its time is over.
 TEST_P(GoldenTest, ReportsOnItsWayTheTreesOfSmallerDepths) {
   ASSERT_NE(drafter_, nullptr);
   const Json& round = expected_["rounds"][0];

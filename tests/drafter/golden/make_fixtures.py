@@ -128,8 +128,8 @@ def play(random: np.random.RandomState, case: Case, draft) -> list[dict]:
 
 def write_case(folder: pathlib.Path, case: Case, target: Weights) -> None:
     # Another draw where float32 could decide otherwise.
-    for attempt in itertools.count():
-        random = np.random.RandomState(zlib.crc32(case.name.encode()) + attempt)
+    for sample in itertools.count():
+        random = np.random.RandomState(zlib.crc32(case.name.encode()) + sample)
         weights = draw_weights(random, case)
         draft_tokens = np.sort(random.permutation(VOCABULARY)
                                [:DRAFT_VOCABULARY]) \

@@ -14,23 +14,23 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A random law over 12 tokens that depends on the path, best first.
-std::vector<Candidate> LawAfter(uint64_t seed,
-                                const std::vector<TokenId>& path) {
+// A random distribution over 12 tokens that depends on the path, best first.
+std::vector<Candidate> DistributionAfter(uint64_t seed,
+                                         const std::vector<TokenId>& path) {
   for (TokenId token : path) seed = seed * 6364136223846793005u + token + 1;
   std::mt19937_64 random(seed);
   std::exponential_distribution<double> weight;
-  std::vector<Candidate> law;
+  std::vector<Candidate> distribution;
   double sum = 0;
   for (TokenId token = 0; token < 12; ++token) {
-    law.push_back({token, weight(random)});
-    sum += law.back().log_prob;
+    distribution.push_back({token, weight(random)});
+    sum += distribution.back().log_prob;
   }
-  for (Candidate& c : law) c.log_prob = std::log(c.log_prob / sum);
-  std::sort(law.begin(), law.end(), [](const auto& a, const auto& b) {
-    return a.log_prob > b.log_prob;
-  });
-  return law;
+  for (Candidate& c : distribution) c.log_prob = std::log(c.log_prob / sum);
+  std::sort(
+      distribution.begin(), distribution.end(),
+      [](const auto& a, const auto& b) { return a.log_prob > b.log_prob; });
+  return distribution;
 }
 
 std::vector<TokenId> PathOf(const DynamicTree& tree, int32_t node) {
@@ -52,7 +52,7 @@ Grown Grow(uint64_t seed, const DraftBudget& budget, int64_t width) {
   while (!tree.frontier().empty()) {
     std::vector<std::vector<Candidate>> children;
     for (int32_t node : tree.frontier()) {
-      children.push_back(LawAfter(seed, PathOf(tree, node)));
+      children.push_back(DistributionAfter(seed, PathOf(tree, node)));
       children.back().resize(width);
       ++grown.expanded;
     }
@@ -75,10 +75,10 @@ TokenTree Literal(uint64_t seed, const DraftBudget& budget, size_t width) {
   for (int64_t depth = 0; depth < budget.max_depth; ++depth) {
     std::vector<Node> level;
     for (const Node& parent : beam) {
-      const auto law = LawAfter(seed, parent.path);
+      const auto distribution = DistributionAfter(seed, parent.path);
       for (size_t i = 0; i < width; ++i) {
-        level.push_back({parent.path, parent.score + law[i].log_prob});
-        level.back().path.push_back(law[i].token);
+        level.push_back({parent.path, parent.score + distribution[i].log_prob});
+        level.back().path.push_back(distribution[i].token);
       }
     }
     all.insert(all.end(), level.begin(), level.end());

@@ -1,4 +1,4 @@
-// A language model as a drafter: its trees say what the model says.
+// A language model as a drafter: its trees follow the model's distributions.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -52,39 +52,42 @@ std::string ErrorOf(const Options& options, uint64_t fingerprint = 0) {
 }
 
 // Log-probabilities of all tokens after a text.
-std::vector<double> LawAfter(LanguageModel& model,
-                             const std::vector<TokenId>& text) {
+std::vector<double> DistributionAfter(LanguageModel& model,
+                                      const std::vector<TokenId>& text) {
   const CacheId cache = model.NewSequence();
   const auto rows = Prefill(model, cache, text, 64);
   EXPECT_TRUE(rows.ok()) << rows.status();
   const auto logits = (*rows)->Row(0);
-  std::vector<double> law(logits.begin(), logits.end());
-  const double largest = *std::max_element(law.begin(), law.end());
+  std::vector<double> distribution(logits.begin(), logits.end());
+  const double largest =
+      *std::max_element(distribution.begin(), distribution.end());
   double sum = 0;
-  for (double logit : law) sum += std::exp(logit - largest);
-  for (double& logit : law) logit -= largest + std::log(sum);
+  for (double logit : distribution) sum += std::exp(logit - largest);
+  for (double& logit : distribution) logit -= largest + std::log(sum);
   model.Release(cache);
-  return law;
+  return distribution;
 }
 
-// The weights of a law's likeliest `top` tokens at a temperature.
-std::map<TokenId, double> Truncated(const std::vector<double>& law, size_t top,
-                                    double temperature) {
-  std::vector<TokenId> tokens(law.size());
+// The weights of a distribution's likeliest `top` tokens at a temperature.
+std::map<TokenId, double> Truncated(const std::vector<double>& distribution,
+                                    size_t top, double temperature) {
+  std::vector<TokenId> tokens(distribution.size());
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int>(i);
   std::stable_sort(tokens.begin(), tokens.end(),
-                   [&law](TokenId a, TokenId b) { return law[a] > law[b]; });
+                   [&distribution](TokenId a, TokenId b) {
+                     return distribution[a] > distribution[b];
+                   });
   tokens.resize(top);
   std::map<TokenId, double> weights;
   double sum = 0;
   for (TokenId token : tokens) {
-    sum += weights[token] = std::exp(law[token] / temperature);
+    sum += weights[token] = std::exp(distribution[token] / temperature);
   }
   for (auto& [token, weight] : weights) weight /= sum;
   return weights;
 }
 
-TEST(LmDrafterTest, LawsAreTheModelsOwnTruncated) {
+TEST(LmDrafterTest, DistributionsAreTheModelsOwnTruncated) {
   const auto model = LoadModel({.folder = Target()});
   ASSERT_TRUE(model.ok()) << model.status();
   const auto drafter = Make({{"model", Target()},
@@ -98,18 +101,19 @@ TEST(LmDrafterTest, LawsAreTheModelsOwnTruncated) {
                           .sampling = {.temperature = 0.8f, .seed = 3},
                           .budget = {.max_nodes = 30, .max_depth = 5}});
   const auto paths = Paths(tree);
-  ASSERT_EQ(std::ssize(tree.slots), 3 + 6 + 6);
-  for (const DraftSlot& slot : tree.slots) {
+  ASSERT_EQ(std::ssize(tree.samples), 3 + 6 + 6);
+  for (const DraftSample& sample : tree.samples) {
     std::vector<TokenId> text = tokens;
-    const auto& path = paths[tree.parents[slot.node]];
+    const auto& path = paths[tree.parents[sample.node]];
     text.insert(text.end(), path.begin(), path.end());
-    const auto expected = Truncated(LawAfter(**model, text), 7, 0.8);
-    const DraftLaw law = tree.laws[slot.law];
-    ASSERT_EQ(law.tokens.size(), expected.size());
-    for (size_t i = 0; i < law.tokens.size(); ++i) {
-      ASSERT_TRUE(expected.contains(law.tokens[i]));
-      EXPECT_NEAR(law.weights[i] / double{kLawTotal},
-                  expected.at(law.tokens[i]), 1e-4);
+    const auto expected = Truncated(DistributionAfter(**model, text), 7, 0.8);
+    const DraftDistribution distribution =
+        tree.distributions[sample.distribution];
+    ASSERT_EQ(distribution.tokens.size(), expected.size());
+    for (size_t i = 0; i < distribution.tokens.size(); ++i) {
+      ASSERT_TRUE(expected.contains(distribution.tokens[i]));
+      EXPECT_NEAR(distribution.weights[i] / double{kDistributionTotal},
+                  expected.at(distribution.tokens[i]), 1e-4);
     }
   }
 }
@@ -126,12 +130,12 @@ TEST(LmDrafterTest, TheTargetItselfForeseesTheText) {
                             .sampling = sampling,
                             .budget = {.max_nodes = 30, .max_depth = 4}});
     const auto target = [&](const std::vector<TokenId>& text) {
-      std::vector<Candidate> law;
-      const std::vector<double> log_probs = LawAfter(**model, text);
+      std::vector<Candidate> distribution;
+      const std::vector<double> log_probs = DistributionAfter(**model, text);
       for (TokenId token = 0; token < kTinyVocab; ++token) {
-        law.push_back({token, log_probs[token]});
+        distribution.push_back({token, log_probs[token]});
       }
-      return law;
+      return distribution;
     };
     EXPECT_EQ(AcceptedLength(tree, tokens, sampling, target), 4);
   }
@@ -150,7 +154,7 @@ TEST(LmDrafterTest, EarlyExitIsTheModelOfItsFirstLayers) {
             DraftOne(*same, asked).log_probs);
 }
 
-// Rounds in which some of a tree is accepted leave nothing of it behind.
+// A partly accepted tree leaves no rows in the cache.
 TEST(LmDrafterTest, AfterManyRoundsTheTreeIsThatOfAFreshSession) {
   for (const char* scheme :
        {"best_first", "sampled", "greedy+1", "without-replacement"}) {
@@ -179,8 +183,9 @@ TEST(LmDrafterTest, AfterManyRoundsTheTreeIsThatOfAFreshSession) {
       EXPECT_EQ(tree.tokens, fresh.tokens) << scheme;
       EXPECT_EQ(tree.parents, fresh.parents) << scheme;
       EXPECT_EQ(tree.log_probs, fresh.log_probs) << scheme;
-      EXPECT_EQ(tree.slots, fresh.slots) << scheme;
-      EXPECT_EQ(tree.claims_laws(), scheme != std::string("best_first"));
+      EXPECT_EQ(tree.samples, fresh.samples) << scheme;
+      EXPECT_EQ(tree.claims_distributions(),
+                scheme != std::string("best_first"));
     }
   }
 }
@@ -227,6 +232,25 @@ TEST(LmDrafterTest, WithoutRoomItStartsAgain) {
   view.id = {1, 2};
   view.tokens = absl::MakeConstSpan(tokens).first(20);
   EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 10);
+}
+
+TEST(LmDrafterTest, WhoFindsNoRoomTakesNoneFromOthersAndDraftsWhenTheyEnd) {
+  const auto drafter = Make({{"layers", "1"}, {"kv_tokens", "128"}});
+  std::mt19937_64 random(8);
+  const std::vector<TokenId> tokens = RandomTokens(random, 100, kTinyVocab);
+  SequenceView first = {.id = {1, 1},
+                        .tokens = absl::MakeConstSpan(tokens).first(70),
+                        .budget = {.max_nodes = 9, .max_depth = 2}};
+  SequenceView second = first;
+  second.id = {1, 2};
+  EXPECT_EQ(DraftOne(*drafter, first).num_nodes(), 10);
+  for (size_t length = 70; length < 100; length += 10) {
+    first.tokens = second.tokens = absl::MakeConstSpan(tokens).first(length);
+    EXPECT_EQ(DraftOne(*drafter, second).num_nodes(), 1);
+    EXPECT_EQ(DraftOne(*drafter, first).num_nodes(), 10);
+  }
+  drafter->Forget(first.id);
+  EXPECT_EQ(DraftOne(*drafter, second).num_nodes(), 10);
 }
 
 TEST(LmDrafterTest, RefusesWhatDoesNotFitTheTarget) {

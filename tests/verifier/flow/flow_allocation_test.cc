@@ -7,10 +7,10 @@
 
 #include "gtest/gtest.h"
 #include "tests/verifier/flow/flow_cases.h"
-#include "verifier/choosers.h"
 #include "verifier/flow/tree_verifier.h"
+#include "verifier/flow/tree_verifiers.h"
 #include "verifier/lab/toy.h"
-#include "verifier/verification_rules.h"
+#include "verifier/token_samplers.h"
 
 namespace {
 
@@ -39,21 +39,22 @@ int64_t allocations = 0;
 namespace espalier::verifier {
 namespace {
 
-// Laws that are there already.
-class StoredLaws final : public TargetLaws {
+// Distributions that are there already.
+class StoredDistributions final : public TargetDistributions {
  public:
-  StoredLaws(const SequenceModel& model, const TokenTree& tree) {
+  StoredDistributions(const SequenceModel& model, const TokenTree& tree) {
     for (int32_t node = 0; node < tree.num_nodes(); ++node) {
-      laws_.push_back(model.Law(TextOf(tree, node)));
+      distributions_.push_back(model.Distribution(TextOf(tree, node)));
     }
     log_weights_.assign(model.vocab(), 0);
   }
-  absl::StatusOr<TargetLaw> LawAt(int32_t node) override {
-    return TargetLaw{.log_weights = log_weights_, .probabilities = laws_[node]};
+  absl::StatusOr<TargetDistribution> DistributionAt(int32_t node) override {
+    return TargetDistribution{.log_weights = log_weights_,
+                              .probabilities = distributions_[node]};
   }
 
  private:
-  std::vector<absl::Span<const double>> laws_;
+  std::vector<absl::Span<const double>> distributions_;
   std::vector<float> log_weights_;
 };
 
@@ -68,19 +69,20 @@ void WarmRule::ExpectNoAllocation(const DraftScheme& scheme) {
   const auto verifier = *registry.Create(GetParam());
   const ToyModels models({.vocab = 20}, /*seed=*/1);
   std::mt19937_64 random(1);
-  const TokenTree tree = DraftTree(scheme, {{&models.drafter()}},
-                                   [&random](absl::Span<const double> law) {
-                                     return std::discrete_distribution<int64_t>(
-                                         law.begin(), law.end())(random);
-                                   });
-  StoredLaws laws(models.target(), tree);
-  GumbelChooser chooser(1);
+  const TokenTree tree =
+      DraftTree(scheme, {{&models.drafter()}},
+                [&random](absl::Span<const double> distribution) {
+                  return std::discrete_distribution<int64_t>(
+                      distribution.begin(), distribution.end())(random);
+                });
+  StoredDistributions distributions(models.target(), tree);
+  GumbelSampler sampler(1);
   FlowTree flow_tree;
-  StopLaw law;
+  StopDistribution distribution;
   const auto decide = [&] {
     flow_tree.Build(tree);
-    ASSERT_TRUE(flow_tree.GatherTarget(laws).ok());
-    verifier->Verify(flow_tree, /*round=*/1, chooser, law);
+    ASSERT_TRUE(flow_tree.GatherTarget(distributions).ok());
+    verifier->Verify(flow_tree, /*round=*/1, sampler, distribution);
   };
   for (int i = 0; i < 4; ++i) decide();
   const int64_t before = allocations;

@@ -6,7 +6,7 @@
 
 #include "common/base/check.h"
 #include "tests/verifier/random_model.h"
-#include "verifier/choosers.h"
+#include "verifier/token_samplers.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -14,7 +14,7 @@ namespace {
 
 using Kind = DraftStep::Kind;
 
-DraftScheme WithTwins(DraftScheme scheme) {
+DraftScheme WithDuplicates(DraftScheme scheme) {
   scheme.merge_duplicates = false;
   return scheme;
 }
@@ -76,10 +76,10 @@ TableModel Perturbed(const TableModel& model, int64_t depth, double scale,
   std::vector<Tokens> contexts = {{}};
   for (size_t i = 0; i < contexts.size(); ++i) {
     const Tokens context = contexts[i];
-    const auto law = model.Law(context);
-    std::vector<double> weights(law.begin(), law.end());
+    const auto distribution = model.Distribution(context);
+    std::vector<double> weights(distribution.begin(), distribution.end());
     for (double& weight : weights) weight *= std::exp(noise(random));
-    perturbed.SetLaw(context, weights);
+    perturbed.SetDistribution(context, weights);
     if (static_cast<int64_t>(context.size()) == depth) continue;
     for (TokenId token = 0; token < model.vocab(); ++token) {
       contexts.push_back(context);
@@ -97,7 +97,7 @@ TableModel Stubborn(int64_t vocab, int64_t depth, TokenId token) {
   std::vector<Tokens> contexts = {{}};
   for (size_t i = 0; i < contexts.size(); ++i) {
     const Tokens context = contexts[i];
-    model.SetLaw(context, weights);
+    model.SetDistribution(context, weights);
     if (static_cast<int64_t>(context.size()) == depth) continue;
     for (TokenId next = 0; next < vocab; ++next) {
       contexts.push_back(context);
@@ -131,12 +131,12 @@ std::vector<SchemeCase> SchemeCases() {
   return {
       {"SampledChain", 3, 3, AllSampled(chain)},
       {"SampledChains", 2, 3, AllSampled(chains)},
-      {"SampledChainsApart", 2, 3, WithTwins(AllSampled(chains))},
+      {"SampledChainsApart", 2, 3, WithDuplicates(AllSampled(chains))},
       {"SampledChainsOfThree", 3, 2, AllSampled(MultiChain(2, 2))},
       {"SampledTapered", 3, 2, AllSampled(tapered)},
-      {"SampledTaperedApart", 3, 2, WithTwins(AllSampled(tapered))},
+      {"SampledTaperedApart", 3, 2, WithDuplicates(AllSampled(tapered))},
       {"SampledComplete", 3, 2, AllSampled(complete)},
-      {"SampledCompleteApart", 3, 2, WithTwins(AllSampled(complete))},
+      {"SampledCompleteApart", 3, 2, WithDuplicates(AllSampled(complete))},
       {"SampledBush", 3, 1, AllSampled(bush)},
       {"SampledBushOfFour", 4, 1, AllSampled(bush)},
       {"SampledWide", 2, 2, AllSampled(wide)},
@@ -152,14 +152,15 @@ std::vector<SchemeCase> SchemeCases() {
       {"DistinctDeep", 2, 3, WithoutReplacement(Branching({2, 1, 2}))},
       {"DistinctWithEnd", 3, 2, WithEndToken(WithoutReplacement(complete), 1)},
       {"DistinctByTwo", 3, 2, ByTwo(WithoutReplacement(complete))},
-      {"DistinctByTwoApart", 3, 2, WithTwins(ByTwo(WithoutReplacement(wide)))},
+      {"DistinctByTwoApart", 3, 2,
+       WithDuplicates(ByTwo(WithoutReplacement(wide)))},
       {"MixedDistinct", 3, 2, MixedDistinct()},
-      {"MixedDistinctApart", 3, 2, WithTwins(MixedDistinct())},
+      {"MixedDistinctApart", 3, 2, WithDuplicates(MixedDistinct())},
       {"TwoDrafters", 3, 2, ByTwo(AllSampled(MultiChain(2, 2)))},
-      {"TwoDraftersApart", 3, 2, WithTwins(ByTwo(AllSampled(complete)))},
+      {"TwoDraftersApart", 3, 2, WithDuplicates(ByTwo(AllSampled(complete)))},
       {"TwoDraftersComplete", 3, 2, ByTwo(AllSampled(complete))},
       {"Mixed", 3, 2, Mixed()},
-      {"MixedApart", 3, 2, WithTwins(Mixed())},
+      {"MixedApart", 3, 2, WithDuplicates(Mixed())},
       {"ThreeDrafts", 3, 2, ThreeDrafts()},
   };
 }
@@ -195,26 +196,28 @@ void ForEachDraftTree(
     const auto drafters = DraftersOf(models);
     for (uint64_t seed = 0; seed < 20; ++seed) {
       // Not the noise that a rule with this seed draws from.
-      GumbelChooser drafts(seed + 1000);
+      GumbelSampler drafts(seed + 1000);
       see(models, seed,
           DraftTree(scheme_case.scheme, drafters,
-                    [&drafts](absl::Span<const double> law) {
-                      return drafts.Choose(0, law);
+                    [&drafts](absl::Span<const double> distribution) {
+                      return drafts.SampleIndex(0, distribution);
                     }));
     }
   }
 }
 
-ExactLaw LawOfRule(VerificationRule& rule, const Models& models,
-                   const SchemeCase& scheme_case) {
+ExactDistribution DistributionOfRule(VerificationRule& rule,
+                                     const Models& models,
+                                     const SchemeCase& scheme_case) {
   const auto drafters = DraftersOf(models);
   const auto draft = [&](ChoiceTree& choices) {
-    return DraftTree(
-        scheme_case.scheme, drafters,
-        [&](absl::Span<const double> law) { return choices.Choose(law); });
+    return DraftTree(scheme_case.scheme, drafters,
+                     [&](absl::Span<const double> distribution) {
+                       return choices.Choose(distribution);
+                     });
   };
-  return EnumerateLaw(models.target, scheme_case.depth + 1,
-                      RuleRound(rule, models.target, draft));
+  return EnumerateDistribution(models.target, scheme_case.depth + 1,
+                               RuleRound(rule, models.target, draft));
 }
 
 std::vector<std::string> AllRules() {

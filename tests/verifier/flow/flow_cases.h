@@ -1,5 +1,5 @@
-// What the exact tests of flow rules run over: models that are hard on them,
-// and ways to draft.
+// The cases of the exact tests of flow rules: difficult models, and drafting
+// schemes.
 #ifndef ESPALIER_TESTS_VERIFIER_FLOW_FLOW_CASES_H_
 #define ESPALIER_TESTS_VERIFIER_FLOW_FLOW_CASES_H_
 
@@ -11,13 +11,13 @@
 
 #include "absl/functional/function_ref.h"
 #include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/lab/sequence_model.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
 
-// A scheme to draft by, over a vocabulary small enough to enumerate it.
+// A drafting scheme, with a vocabulary small enough to enumerate.
 struct SchemeCase {
   std::string name;
   int64_t vocab;
@@ -26,7 +26,7 @@ struct SchemeCase {
 };
 void PrintTo(const SchemeCase& scheme_case, std::ostream* out);
 
-// Each way to draft on each shape, and trees of several drafters.
+// Each kind of draft on each shape, and trees of several drafters.
 std::vector<SchemeCase> SchemeCases();
 
 // A target and two drafters.
@@ -44,14 +44,16 @@ void ForEachDraftTree(
     absl::FunctionRef<void(const Models&, uint64_t seed, const TokenTree&)>
         see);
 
-// The exact law of `depth` + 1 tokens when the rule verifies what is drafted.
-ExactLaw LawOfRule(VerificationRule& rule, const Models& models,
-                   const SchemeCase& scheme_case);
+// The exact distribution of `depth` + 1 tokens when the rule verifies the
+// scheme's drafts.
+ExactDistribution DistributionOfRule(VerificationRule& rule,
+                                     const Models& models,
+                                     const SchemeCase& scheme_case);
 
 std::vector<std::string> AllRules();
 std::unique_ptr<VerificationRule> MakeRule(const std::string& name);
 
-// A rule's name, as a test's.
+// A rule's name as the name of a test.
 std::string TestName(std::string name);
 
 }  // namespace espalier::verifier

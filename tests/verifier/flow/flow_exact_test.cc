@@ -1,5 +1,5 @@
-// The exact law of what every shipped rule emits, over all drafts and all
-// choices, for every way to draft.
+// The exact distribution of what every shipped rule emits, over all drafts and
+// all choices, for every way to draft.
 
 #include <string>
 #include <tuple>
@@ -15,14 +15,15 @@ constexpr double kTolerance = 1e-9;
 class FlowExact
     : public ::testing::TestWithParam<std::tuple<std::string, SchemeCase>> {};
 
-TEST_P(FlowExact, EmitsTheTargetsLaw) {
+TEST_P(FlowExact, EmitsTheTargetsDistribution) {
   const auto& [name, scheme_case] = GetParam();
   const auto rule = MakeRule(name);
   for (const Models& models :
        ModelCases(scheme_case.vocab, scheme_case.depth)) {
-    const ExactLaw law = LawOfRule(*rule, models, scheme_case);
-    const auto wanted = JointLaw(models.target, scheme_case.depth + 1);
-    EXPECT_LT(MaxError(law.joint, wanted), kTolerance) << models.name;
+    const ExactDistribution distribution =
+        DistributionOfRule(*rule, models, scheme_case);
+    const auto wanted = JointDistribution(models.target, scheme_case.depth + 1);
+    EXPECT_LT(MaxError(distribution.joint, wanted), kTolerance) << models.name;
   }
 }
 

@@ -1,4 +1,4 @@
-// What rules must have in common, and which accepts more.
+// Identities between rules, and which rule accepts more.
 
 #include <cmath>
 #include <random>
@@ -13,7 +13,8 @@ namespace {
 
 double Emitted(const std::string& rule, const Models& models,
                const SchemeCase& scheme_case) {
-  return LawOfRule(*MakeRule(rule), models, scheme_case).expected_emitted;
+  return DistributionOfRule(*MakeRule(rule), models, scheme_case)
+      .expected_emitted;
 }
 
 const SchemeCase kChain = {"chain", 3, 3, AllSampled(MultiChain(1, 3))};
@@ -41,16 +42,16 @@ TEST(FlowIdentities, OneDrawAtEachNodeMakesStepsAlike) {
 TEST(FlowIdentities, TheTargetsOwnChainIsAcceptedWhole) {
   std::mt19937_64 random(1);
   const TableModel model = RandomModel(3, 3, /*zeros=*/0, random);
-  // But for the rounding of the drafter's law.
+  // Up to rounding of the drafter's distribution.
   const Models equal = {"equal", model, {model}};
   for (const std::string& rule : AllRules()) {
-    if (rule == "walk") continue;
+    if (!MakeRule(rule)->needs().draft_distributions) continue;
     EXPECT_NEAR(Emitted(rule, equal, kChain), 4, 1e-5) << rule;
   }
 }
 
-// Chosen tokens: nothing beats the walk, whose length is the sum over nodes of
-// the probability that the target says the path to them.
+// Deterministic tokens: no rule beats the walk, whose acceptance length is the
+// sum over nodes of the target's probability of the path to the node.
 TEST(FlowIdentities, OnChosenTreesAllAcceptWhatTheWalkDoes) {
   const SchemeCase top = {"top", 3, 2, AllTop(Branching({2, 2}))};
   for (const Models& models : ModelCases(3, 2)) {
@@ -62,7 +63,7 @@ TEST(FlowIdentities, OnChosenTreesAllAcceptWhatTheWalkDoes) {
       double probability = 1;
       Tokens text;
       for (TokenId token : TextOf(tree, node)) {
-        probability *= models.target.Law(text)[token];
+        probability *= models.target.Distribution(text)[token];
         text.push_back(token);
       }
       most += probability;
@@ -75,7 +76,7 @@ TEST(FlowIdentities, OnChosenTreesAllAcceptWhatTheWalkDoes) {
   }
 }
 
-TEST(FlowIdentities, MergingTwinsDoesNotShorten) {
+TEST(FlowIdentities, MergingDuplicatesDoesNotShorten) {
   for (const char* rule : {"tv-rrs", "tv-gr", "lv-gr", "lvseq-gr", "trv"}) {
     for (const Models& models : ModelCases(3, 2)) {
       SchemeCase scheme_case = {"complete", 3, 2,

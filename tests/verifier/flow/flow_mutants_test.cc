@@ -1,5 +1,5 @@
-// Ways to draft and to verify that look right and are not: each must fail the
-// exact test. Those that lie about drafts leave the walk exact.
+// Drafting and verification schemes that look lossless but are not: each must
+// fail the exact test. With false claims about drafts the walk stays exact.
 
 #include <algorithm>
 #include <memory>
@@ -13,7 +13,7 @@
 #include "tests/verifier/random_model.h"
 #include "verifier/flow/flow_rule.h"
 #include "verifier/lab/draft_scheme.h"
-#include "verifier/lab/exact_law.h"
+#include "verifier/lab/exact_distribution.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -27,14 +27,15 @@ using Kind = DraftStep::Kind;
 class FlowMutants : public ::testing::Test {
  protected:
   TokenTree Draft(const DraftScheme& scheme, ChoiceTree& choices) const {
-    return DraftTree(
-        scheme, {{&first_, &second_}},
-        [&](absl::Span<const double> law) { return choices.Choose(law); });
+    return DraftTree(scheme, {{&first_, &second_}},
+                     [&](absl::Span<const double> distribution) {
+                       return choices.Choose(distribution);
+                     });
   }
 
   double ErrorOf(const Round& round) const {
-    return MaxError(EnumerateLaw(target_, 3, round).joint,
-                    JointLaw(target_, 3));
+    return MaxError(EnumerateDistribution(target_, 3, round).joint,
+                    JointDistribution(target_, 3));
   }
   double ErrorOf(const std::string& rule, const Drafting& draft) const {
     return ErrorOf(RuleRound(*MakeRule(rule), target_, draft));
@@ -63,8 +64,8 @@ TEST_F(FlowMutants, DroppedDuplicates) {
     const auto draft = [&](ChoiceTree& choices) {
       TokenTree tree = Draft(scheme, choices);
       std::set<int32_t> known;
-      std::erase_if(tree.slots, [&known](const DraftSlot& slot) {
-        return !known.insert(slot.node).second;
+      std::erase_if(tree.samples, [&known](const DraftSample& sample) {
+        return !known.insert(sample.node).second;
       });
       return tree;
     };
@@ -74,35 +75,37 @@ TEST_F(FlowMutants, DroppedDuplicates) {
   }
 }
 
-// The mean of the two laws after the root.
-int32_t AddMeanLaw(const SequenceModel& a, const SequenceModel& b,
-                   TokenTree& tree) {
+// The mean of the two distributions after the root.
+int32_t AddMeanDistribution(const SequenceModel& a, const SequenceModel& b,
+                            TokenTree& tree) {
   std::vector<double> mean;
   Tokens tokens;
   for (TokenId token = 0; token < a.vocab(); ++token) {
-    mean.push_back(a.Law({})[token] + b.Law({})[token]);
+    mean.push_back(a.Distribution({})[token] + b.Distribution({})[token]);
     tokens.push_back(token);
   }
-  return tree.laws.Add(tokens, LawWeights(mean));
+  return tree.distributions.Add(tokens, DistributionWeights(mean));
 }
 
-TEST_F(FlowMutants, MixtureOfLawsForEverySlot) {
+TEST_F(FlowMutants, MixtureOfDistributionsForEverySample) {
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(two_drafters_, choices);
-    const int32_t mean = AddMeanLaw(first_, second_, tree);
-    for (DraftSlot& slot : tree.slots) slot.law = mean;
-    if (choices.Flip(0.5)) std::swap(tree.slots[0], tree.slots[1]);
+    const int32_t mean = AddMeanDistribution(first_, second_, tree);
+    for (DraftSample& sample : tree.samples) sample.distribution = mean;
+    if (choices.Flip(0.5)) std::swap(tree.samples[0], tree.samples[1]);
     return tree;
   };
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
   EXPECT_GT(ErrorOf("tv-gr", draft), kNoticed);
 }
 
-TEST_F(FlowMutants, MeanOfLawsForWhatBothProposed) {
+TEST_F(FlowMutants, MeanOfDistributionsForWhatBothProposed) {
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(two_drafters_, choices);
-    if (tree.slots[0].node == tree.slots[1].node) {
-      tree.slots = {{.node = 1, .law = AddMeanLaw(first_, second_, tree)}};
+    if (tree.samples[0].node == tree.samples[1].node) {
+      tree.samples = {
+          {.node = 1,
+           .distribution = AddMeanDistribution(first_, second_, tree)}};
     }
     return tree;
   };
@@ -113,11 +116,12 @@ TEST_F(FlowMutants, DrawsWithoutReplacementTakenForIndependentOnes) {
   const DraftScheme scheme = WithoutReplacement(Branching({2}));
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(scheme, choices);
-    DraftLaws independent;
-    for (int32_t i = 0; i < tree.laws.size(); ++i) {
-      independent.Add(tree.laws[i].tokens, tree.laws[i].weights);
+    DraftDistributions independent;
+    for (int32_t i = 0; i < tree.distributions.size(); ++i) {
+      independent.Add(tree.distributions[i].tokens,
+                      tree.distributions[i].weights);
     }
-    tree.laws = independent;
+    tree.distributions = independent;
     return tree;
   };
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
@@ -129,8 +133,8 @@ TEST_F(FlowMutants, DrawsWithoutReplacementOutOfOrder) {
   const DraftScheme scheme = WithoutReplacement(Branching({2}));
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(scheme, choices);
-    std::sort(tree.slots.begin(), tree.slots.end(),
-              [&](const DraftSlot& a, const DraftSlot& b) {
+    std::sort(tree.samples.begin(), tree.samples.end(),
+              [&](const DraftSample& a, const DraftSample& b) {
                 return tree.tokens[a.node] < tree.tokens[b.node];
               });
     return tree;
@@ -138,12 +142,12 @@ TEST_F(FlowMutants, DrawsWithoutReplacementOutOfOrder) {
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
 }
 
-TEST_F(FlowMutants, SlotsInTheOrderOfTheTargetsTaste) {
+TEST_F(FlowMutants, SamplesInTheOrderOfTheTargetsTaste) {
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(two_draws_, choices);
-    const auto q = target_.Law({});
-    std::stable_sort(tree.slots.begin(), tree.slots.end(),
-                     [&](const DraftSlot& a, const DraftSlot& b) {
+    const auto q = target_.Distribution({});
+    std::stable_sort(tree.samples.begin(), tree.samples.end(),
+                     [&](const DraftSample& a, const DraftSample& b) {
                        return q[tree.tokens[a.node]] > q[tree.tokens[b.node]];
                      });
     return tree;
@@ -157,7 +161,7 @@ TEST_F(FlowMutants, SlotsInTheOrderOfTheTargetsTaste) {
 
 // Keeps the likeliest child of the root, and what is below.
 TokenTree Pruned(const TokenTree& tree, const SequenceModel& drafter) {
-  const auto p = drafter.Law({});
+  const auto p = drafter.Distribution({});
   int32_t best = 1;
   for (int32_t node = 2; node < tree.num_nodes(); ++node) {
     if (tree.parents[node] == 0 &&
@@ -166,7 +170,7 @@ TokenTree Pruned(const TokenTree& tree, const SequenceModel& drafter) {
     }
   }
   TokenTree pruned = TokenTree::RootOnly(0);
-  pruned.laws = tree.laws;
+  pruned.distributions = tree.distributions;
   std::vector<int32_t> kept(tree.num_nodes(), -1);
   kept[0] = 0;
   for (int32_t node = 1; node < tree.num_nodes(); ++node) {
@@ -174,15 +178,16 @@ TokenTree Pruned(const TokenTree& tree, const SequenceModel& drafter) {
     if (kept[parent] < 0 || (parent == 0 && node != best)) continue;
     kept[node] = pruned.Add(kept[parent], tree.tokens[node], 0.0f);
   }
-  for (const DraftSlot& slot : tree.slots) {
-    if (kept[slot.node] > 0) {
-      pruned.slots.push_back({.node = kept[slot.node], .law = slot.law});
+  for (const DraftSample& sample : tree.samples) {
+    if (kept[sample.node] > 0) {
+      pruned.samples.push_back(
+          {.node = kept[sample.node], .distribution = sample.distribution});
     }
   }
   return pruned;
 }
 
-TEST_F(FlowMutants, PrunedByWhatWasDrawn) {
+TEST_F(FlowMutants, PrunedByWhatWasSampled) {
   const Shape shape = Branching({2, 1});
   const auto draft = [&](ChoiceTree& choices) {
     return Pruned(Draft(AllSampled(shape), choices), first_);
@@ -190,7 +195,7 @@ TEST_F(FlowMutants, PrunedByWhatWasDrawn) {
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
   EXPECT_GT(ErrorOf("lv-gr", draft), kNoticed);
   EXPECT_LT(ErrorOf("walk", draft), kExact);
-  // Nothing is wrong with that where nothing was drawn.
+  // This is correct for trees without sampled nodes.
   const auto chosen = [&](ChoiceTree& choices) {
     return Pruned(Draft(AllTop(shape), choices), first_);
   };
@@ -202,8 +207,8 @@ TEST_F(FlowMutants, RoutedToTheChainThatWasSurer) {
   const DraftScheme by_second = {.steps = {{.drafter = 1}}};
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree a = Draft(by_first, choices), b = Draft(by_second, choices);
-    const bool a_is_surer =
-        first_.Law({})[a.tokens[1]] >= second_.Law({})[b.tokens[1]];
+    const bool a_is_surer = first_.Distribution({})[a.tokens[1]] >=
+                            second_.Distribution({})[b.tokens[1]];
     return a_is_surer ? a : b;
   };
   EXPECT_GT(ErrorOf("tv-sps", draft), kNoticed);
@@ -211,12 +216,12 @@ TEST_F(FlowMutants, RoutedToTheChainThatWasSurer) {
   EXPECT_LT(ErrorOf("walk", draft), kExact);
 }
 
-TEST_F(FlowMutants, LikeliestTokensThatPassForDrawn) {
+TEST_F(FlowMutants, LikeliestTokensThatPassForSampled) {
   const auto draft = [&](ChoiceTree& choices) {
     TokenTree tree = Draft(AllTop(Branching({2})), choices);
-    TokenTree drawn = Draft(AllSampled(Branching({1})), choices);
-    tree.laws = drawn.laws;
-    for (DraftSlot& slot : tree.slots) slot.law = 0;
+    TokenTree sampled = Draft(AllSampled(Branching({1})), choices);
+    tree.distributions = sampled.distributions;
+    for (DraftSample& sample : tree.samples) sample.distribution = 0;
     return tree;
   };
   EXPECT_GT(ErrorOf("tv-rrs", draft), kNoticed);
@@ -240,8 +245,8 @@ TEST_F(FlowMutants, LongestOfPathsThatWereVerifiedApart) {
             kNoticed);
 }
 
-// The walk stands in where two draws were alike.
-TEST_F(FlowMutants, FallsBackByWhatWasDrawn) {
+// The walk verifies the tree if two draws gave the same token.
+TEST_F(FlowMutants, FallsBackByWhatWasSampled) {
   const auto rule = MakeRule("tv-rrs");
   const auto walk = NewWalkRule();
   const auto draft = [&](ChoiceTree& choices) {
@@ -255,15 +260,15 @@ TEST_F(FlowMutants, FallsBackByWhatWasDrawn) {
             kNoticed);
 }
 
-// The bonus token is the target's, not what the flow has left of it.
+// The bonus token is from the target, not from the residual of the flow.
 class BonusFromTarget final : public TreeVerifier {
  public:
-  void Verify(const FlowTree& tree, int64_t round, Chooser& chooser,
-              StopLaw& law) override {
-    right_->Verify(tree, round, chooser, law);
-    const std::vector<double> stop = law.stop;
-    law.Clear(tree);
-    law.stop = stop;
+  void Verify(const FlowTree& tree, int64_t round, TokenSampler& sampler,
+              StopDistribution& distribution) override {
+    right_->Verify(tree, round, sampler, distribution);
+    const std::vector<double> stop = distribution.stop;
+    distribution.Clear(tree);
+    distribution.stop = stop;
   }
 
  private:
@@ -284,12 +289,13 @@ class GreedyKseq final : public SingleStep {
     double unaccepted = 1, pass = 0;
     for (size_t i = 0; i < input.draws.size(); ++i) {
       const int32_t x = input.draws[i];
-      const double chance = std::min(1.0, input.target[x] / input.law[x]);
+      const double chance =
+          std::min(1.0, input.target[x] / input.distribution[x]);
       plan.accept[i] = unaccepted * chance;
       unaccepted *= 1 - chance;
     }
-    for (size_t x = 0; x < input.law.size(); ++x) {
-      plan.flow[x] = std::min(input.law[x], input.target[x]);
+    for (size_t x = 0; x < input.distribution.size(); ++x) {
+      plan.flow[x] = std::min(input.distribution[x], input.target[x]);
       pass += plan.flow[x];
     }
     for (double& flow : plan.flow) flow *= 2 - pass;  // of two draws
@@ -304,37 +310,38 @@ TEST_F(FlowMutants, KseqWithTheLowerEndOfTheShare) {
 // Traversal of a chain, with the normaliser of a public re-implementation.
 class MisnormalisedTraversal final : public TreeVerifier {
  public:
-  void Verify(const FlowTree& tree, int64_t, Chooser&, StopLaw& law) override {
-    law.Clear(tree);
+  void Verify(const FlowTree& tree, int64_t, TokenSampler&,
+              StopDistribution& distribution) override {
+    distribution.Clear(tree);
     std::vector<double> accept(tree.num_nodes(), 0);
     accept[0] = 1;
     for (int32_t node = 0; !tree.is_leaf(node); ++node) {
-      const auto& draw = tree.attempts(node)[0];
+      const auto& draw = tree.draws(node)[0];
       accept[node + 1] =
           std::min(1.0, accept[node] * tree.target(node)[draw.entry] /
-                            Drawn(tree, node));
+                            Sampled(tree, node));
     }
     double reach = 1;
     for (int32_t node = tree.num_nodes() - 1; node >= 0; --node) {
       double stop = accept[node];
       if (!tree.is_leaf(node)) {
-        const auto p = tree.group(node, 0).law.probability;
-        const auto inside = tree.OfNode(law.inside, node);
+        const auto p = tree.group(node, 0).distribution.probability;
+        const auto inside = tree.OfNode(distribution.inside, node);
         double left = 0;
         for (size_t x = 0; x < p.size(); ++x) {
           inside[x] = std::max(0.0, accept[node] * inside[x] - p[x]);
           left += inside[x];
         }
-        stop = std::min(1.0, left / (1 - Drawn(tree, node)));  // the bug
+        stop = std::min(1.0, left / (1 - Sampled(tree, node)));  // the bug
       }
-      law.stop[node] = node == 0 ? reach : reach * stop;
-      reach -= law.stop[node];
+      distribution.stop[node] = node == 0 ? reach : reach * stop;
+      reach -= distribution.stop[node];
     }
   }
 
  private:
-  static double Drawn(const FlowTree& tree, int32_t node) {
-    const auto& draw = tree.attempts(node)[0];
+  static double Sampled(const FlowTree& tree, int32_t node) {
+    const auto& draw = tree.draws(node)[0];
     return draw.drafted;
   }
 };
@@ -344,7 +351,7 @@ TEST_F(FlowMutants, TraversalWithTheWrongNormaliser) {
     return ErrorOf(std::make_unique<MisnormalisedTraversal>(),
                    AllSampled(MultiChain(1, depth)));
   };
-  EXPECT_LT(error(1), kExact);  // it takes depth to see it
+  EXPECT_LT(error(1), kExact);  // visible only in deeper trees
   EXPECT_GT(error(2), kNoticed);
 }
 

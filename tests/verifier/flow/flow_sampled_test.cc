@@ -1,5 +1,6 @@
-// Texts that rules emit with the production chooser, round after round with one
-// seed as in the service, against the exact law (G-tests; seeds fixed).
+// Texts that rules emit with the production sampler, round after round with one
+// seed as in the service, against the exact distribution (G-tests; seeds
+// fixed).
 
 #include <random>
 #include <string>
@@ -8,7 +9,7 @@
 #include "tests/verifier/chi_square.h"
 #include "tests/verifier/flow/flow_cases.h"
 #include "tests/verifier/random_model.h"
-#include "verifier/choosers.h"
+#include "verifier/token_samplers.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
@@ -25,11 +26,11 @@ class Continued final : public SequenceModel {
   Continued(const SequenceModel& model, const Tokens& before)
       : model_(model), text_(before), length_(before.size()) {}
   int64_t vocab() const override { return model_.vocab(); }
-  absl::Span<const double> Law(
+  absl::Span<const double> Distribution(
       absl::Span<const TokenId> context) const override {
     text_.resize(length_);
     text_.insert(text_.end(), context.begin(), context.end());
-    return model_.Law(text_);
+    return model_.Distribution(text_);
   }
 
  private:
@@ -40,14 +41,14 @@ class Continued final : public SequenceModel {
 
 class FlowSampled : public ::testing::TestWithParam<std::string> {
  protected:
-  // The drafter's noise has nothing to do with the seed.
+  // The drafter's noise is independent of the seed.
   TokenTree Draft(const Tokens& text) {
     const Continued drafter(drafter_, text);
     const auto left = kLength - static_cast<int64_t>(text.size());
     return DraftTree(AllSampled(MultiChain(2, left - 1)), {{&drafter}},
-                     [this](absl::Span<const double> law) {
+                     [this](absl::Span<const double> distribution) {
                        return std::discrete_distribution<int64_t>(
-                           law.begin(), law.end())(noise_);
+                           distribution.begin(), distribution.end())(noise_);
                      });
   }
 
@@ -55,12 +56,13 @@ class FlowSampled : public ::testing::TestWithParam<std::string> {
     Tokens text;
     while (static_cast<int64_t>(text.size()) < kLength) {
       const TokenTree tree = Draft(text);
-      ModelLaws laws(target_, text, tree);
-      GumbelChooser chooser(seed);
-      VerificationRule& used = rule.Refusal(tree).empty() ? rule : *walk_;
+      ModelDistributions distributions(target_, text, tree);
+      GumbelSampler sampler(seed);
+      VerificationRule& used =
+          rule.UnsupportedReason(tree).empty() ? rule : *walk_;
       const auto accepted = used.Accept(
-          tree, /*first_position=*/1 + static_cast<int64_t>(text.size()), laws,
-          chooser);
+          tree, /*first_position=*/1 + static_cast<int64_t>(text.size()),
+          distributions, sampler);
       for (int32_t node : accepted->path) text.push_back(tree.tokens[node]);
       text.push_back(accepted->bonus_token);
     }
@@ -74,14 +76,14 @@ class FlowSampled : public ::testing::TestWithParam<std::string> {
   const std::unique_ptr<VerificationRule> walk_ = NewWalkRule();
 };
 
-TEST_P(FlowSampled, TextsFollowTheTargetsLaw) {
+TEST_P(FlowSampled, TextsFollowTheTargetsDistribution) {
   const auto rule = MakeRule(GetParam());
-  const std::vector<double> law = JointLaw(target_, kLength);
-  std::vector<int64_t> counts(law.size());
+  const std::vector<double> distribution = JointDistribution(target_, kLength);
+  std::vector<int64_t> counts(distribution.size());
   for (uint64_t seed = 0; seed < kTexts; ++seed) {
     ++counts[SequenceIndex(kVocab, Decode(*rule, seed * 0x9e3779b97f4a7c15))];
   }
-  EXPECT_GT(GTestPValue(counts, law), kSignificance);
+  EXPECT_GT(GTestPValue(counts, distribution), kSignificance);
 }
 
 INSTANTIATE_TEST_SUITE_P(Rules, FlowSampled, ::testing::ValuesIn(AllRules()),

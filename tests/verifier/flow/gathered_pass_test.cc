@@ -1,4 +1,4 @@
-// A pass that gathers decides as one that hands over whole laws.
+// A pass that gathers gives the same results as one with whole distributions.
 #include <map>
 #include <string>
 #include <tuple>
@@ -6,15 +6,15 @@
 #include "gtest/gtest.h"
 #include "tests/verifier/flow/flow_cases.h"
 #include "tests/verifier/tree_pass.h"
-#include "verifier/choosers.h"
 #include "verifier/flow/rule_comparison.h"
 #include "verifier/flow/tree_supports.h"
+#include "verifier/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {
 
-// A target that knows more tokens than the drafters, and may think little of
-// theirs.
+// A target with a larger vocabulary than the drafters, which may give their
+// tokens little probability.
 TreePass FarTarget() {
   return TreePass({.vocab_size = 12, .max_rows = 200, .deviation = 1.5f});
 }
@@ -26,22 +26,22 @@ SamplingParams SamplingOf(uint64_t seed) {
 class GatheredPass
     : public ::testing::TestWithParam<std::tuple<std::string, SchemeCase>> {};
 
-TEST_P(GatheredPass, DecidesAsOneWithWholeLaws) {
+TEST_P(GatheredPass, DecidesAsOneWithWholeDistributions) {
   const auto& [name, scheme_case] = GetParam();
-  if (name == "walk") GTEST_SKIP() << "draws";
   const auto rule = MakeRule(name);
+  if (rule->needs().logits != LogitNeed::kGathered) GTEST_SKIP();
   TreePass pass = FarTarget();
   int64_t rounds = 0, outside = 0;
   ForEachDraftTree(
       scheme_case, [&](const Models&, uint64_t seed, const TokenTree& tree) {
-        if (!rule->Refusal(tree).empty()) return;
+        if (!rule->UnsupportedReason(tree).empty()) return;
         const SamplingParams sampling = SamplingOf(seed);
-        const LogitUse use = UseOfLaws(*rule, tree, sampling, 1);
+        const LogitUse use = LogitUseFor(*rule, tree, sampling, 1);
         ASSERT_TRUE(std::holds_alternative<GatherRequest>(use));
         const auto accept = [&](const LogitUse& told, Acceptance& accepted) {
-          pass.Run(tree, sampling, told, [&](PassLaws& laws) {
-            GumbelChooser chooser(sampling.seed);
-            const auto result = rule->Accept(tree, 1, laws, chooser);
+          pass.Run(tree, sampling, told, [&](PassDistributions& distributions) {
+            GumbelSampler sampler(sampling.seed);
+            const auto result = rule->Accept(tree, 1, distributions, sampler);
             ASSERT_TRUE(result.ok()) << result.status();
             accepted = *result;
           });
@@ -67,8 +67,8 @@ INSTANTIATE_TEST_SUITE_P(RulesAndSchemes, GatheredPass,
 
 using GatheredComparison = GatheredPass;
 
-// Rules that merge twins and rules that do not.
-TEST_P(GatheredComparison, IsThatOfWholeLaws) {
+// Rules that merge duplicates and rules that do not.
+TEST_P(GatheredComparison, IsThatOfWholeDistributions) {
   const auto& [name, scheme_case] = GetParam();
   const auto rule = MakeRule(name);
   TreePass pass = FarTarget();
@@ -78,8 +78,8 @@ TEST_P(GatheredComparison, IsThatOfWholeLaws) {
         RuleComparison comparison;
         const auto compare = [&](const LogitUse& told,
                                  std::map<std::string, double>& lengths) {
-          pass.Run(tree, sampling, told, [&](PassLaws& laws) {
-            const auto result = comparison.Compare(tree, laws);
+          pass.Run(tree, sampling, told, [&](PassDistributions& distributions) {
+            const auto result = comparison.Compare(tree, distributions);
             ASSERT_TRUE(result.ok()) << result.status();
             for (const RuleLength& length : *result) {
               if (length.rule == "specinfer") continue;  // a random order
@@ -88,7 +88,7 @@ TEST_P(GatheredComparison, IsThatOfWholeLaws) {
           });
         };
         std::map<std::string, double> gathered, whole;
-        compare(UseOfLaws(*rule, tree, sampling, 1), gathered);
+        compare(LogitUseFor(*rule, tree, sampling, 1), gathered);
         compare(AnyUse{}, whole);
         ASSERT_EQ(gathered.size(), whole.size());
         for (const auto& [compared, length] : whole) {
@@ -104,22 +104,23 @@ INSTANTIATE_TEST_SUITE_P(Schemes, GatheredComparison,
                            return std::get<1>(named.param).name;
                          });
 
-TEST(UseOfLaws, GathersForRulesThatReadLawsWithoutFilters) {
+TEST(LogitUseFor, GathersForRulesThatReadDistributionsWithoutFilters) {
   const auto rule = MakeRule("lvseq-gr");
   TokenTree tree = TokenTree::RootOnly(3);
   tree.Add(0, 4, -0.7f);
-  tree.laws.Add({4, 9}, {kLawTotal / 2, kLawTotal / 2});
-  tree.slots = {{.node = 1, .law = 0}};
+  tree.distributions.Add({4, 9},
+                         {kDistributionTotal / 2, kDistributionTotal / 2});
+  tree.samples = {{.node = 1, .distribution = 0}};
   const auto gathers = [&](const SamplingParams& sampling) {
     return std::holds_alternative<GatherRequest>(
-        UseOfLaws(*rule, tree, sampling, 1));
+        LogitUseFor(*rule, tree, sampling, 1));
   };
   EXPECT_TRUE(gathers({.temperature = 0.5f, .seed = 3}));
   EXPECT_FALSE(gathers({.temperature = 0.5f, .top_k = 3}));
   EXPECT_FALSE(gathers({.temperature = 0.5f, .top_p = 0.5f}));
   EXPECT_FALSE(gathers({}));
   const auto request = std::get<GatherRequest>(
-      UseOfLaws(*rule, tree, {.temperature = 0.5f, .seed = 3}, 17));
+      LogitUseFor(*rule, tree, {.temperature = 0.5f, .seed = 3}, 17));
   EXPECT_EQ(request.temperature, 0.5f);
   EXPECT_EQ(request.seed, 3u);
   EXPECT_EQ(request.round, 17);
@@ -127,18 +128,20 @@ TEST(UseOfLaws, GathersForRulesThatReadLawsWithoutFilters) {
   EXPECT_EQ(request.supports->ends, (std::vector<int64_t>{0, 2, 2}));
 }
 
-TEST(TreeSupports, TwinsShareTheirs) {
+TEST(TreeSupports, DuplicatesShareTheirs) {
   TokenTree tree = TokenTree::RootOnly(3);
   tree.Add(0, 4, -0.7f);
   tree.Add(0, 4, -0.7f);
   tree.Add(1, 6, -0.7f);
   tree.Add(2, 8, -0.7f);
-  tree.laws.Add({4, 9}, {kLawTotal / 2, kLawTotal / 2});
-  tree.laws.Add({1, 6}, {kLawTotal / 2, kLawTotal / 2});
-  tree.slots = {{.node = 1, .law = 0},
-                {.node = 2, .law = 0},
-                {.node = 3, .law = 1},
-                {.node = 4, .law = DraftSlot::kChosen}};
+  tree.distributions.Add({4, 9},
+                         {kDistributionTotal / 2, kDistributionTotal / 2});
+  tree.distributions.Add({1, 6},
+                         {kDistributionTotal / 2, kDistributionTotal / 2});
+  tree.samples = {{.node = 1, .distribution = 0},
+                  {.node = 2, .distribution = 0},
+                  {.node = 3, .distribution = 1},
+                  {.node = 4, .distribution = DraftSample::kDeterministic}};
   const RowSupports supports = TreeSupports(tree);
   ASSERT_EQ(supports.rows(), 5);
   EXPECT_EQ(supports.Of(0), Tokens({4, 9}));

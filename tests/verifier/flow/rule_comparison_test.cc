@@ -1,4 +1,4 @@
-// What rules are said to accept is what they accept.
+// Expected acceptance lengths equal the actual ones.
 #include "verifier/flow/rule_comparison.h"
 
 #include <algorithm>
@@ -21,13 +21,14 @@ TEST_P(RuleComparisonTest, LengthsAreThoseOfTheRulesThemselves) {
     for (const TableModel& drafter : models.drafters) {
       drafters.push_back(&drafter);
     }
-    GumbelChooser drafts(7);
-    const TokenTree tree = DraftTree(GetParam().scheme, drafters,
-                                     [&drafts](absl::Span<const double> law) {
-                                       return drafts.Choose(0, law);
-                                     });
-    ModelLaws laws(models.target, committed, tree);
-    const auto lengths = comparison.Compare(tree, laws);
+    GumbelSampler drafts(7);
+    const TokenTree tree =
+        DraftTree(GetParam().scheme, drafters,
+                  [&drafts](absl::Span<const double> distribution) {
+                    return drafts.SampleIndex(0, distribution);
+                  });
+    ModelDistributions distributions(models.target, committed, tree);
+    const auto lengths = comparison.Compare(tree, distributions);
     ASSERT_TRUE(lengths.ok()) << lengths.status();
     std::map<std::string, double> by_rule;
     for (const RuleLength& length : *lengths) {
@@ -35,13 +36,16 @@ TEST_P(RuleComparisonTest, LengthsAreThoseOfTheRulesThemselves) {
     }
     for (const std::string& name : AllRules()) {
       const auto rule = MakeRule(name);
-      ASSERT_EQ(by_rule.contains(name), rule->Refusal(tree).empty()) << name;
+      ASSERT_EQ(by_rule.contains(name), rule->UnsupportedReason(tree).empty())
+          << name;
       // Of a random order of draws one is looked at.
       if (!by_rule.contains(name) || name == "specinfer") continue;
-      const ExactLaw law = EnumerateLaw(models.target, GetParam().depth + 1,
-                                        RuleRound(*rule, models.target, tree));
+      const ExactDistribution distribution =
+          EnumerateDistribution(models.target, GetParam().depth + 1,
+                                RuleRound(*rule, models.target, tree));
       // After unlikely draws little is left to divide by.
-      EXPECT_NEAR(by_rule[name], law.expected_emitted - 1, 1e-6) << name;
+      EXPECT_NEAR(by_rule[name], distribution.expected_emitted - 1, 1e-6)
+          << name;
     }
   }
 }

@@ -1,5 +1,5 @@
-// Single steps against their definition: what flows is the exact expectation
-// of what is accepted, fits the target, and for gr is the most possible.
+// Single steps against their definition: the flow is the exact expectation of
+// acceptance, does not exceed the target, and is maximal for gr.
 
 #include "verifier/flow/single_step.h"
 
@@ -18,39 +18,43 @@ namespace espalier::verifier {
 namespace {
 
 struct Problem {
-  std::vector<double> law;
+  std::vector<double> distribution;
   std::vector<double> target;
   int64_t num_draws;
 };
 
-std::vector<double> RandomLaw(size_t size, double spread, double zeros,
-                              std::mt19937_64& random) {
+std::vector<double> RandomDistribution(size_t size, double spread, double zeros,
+                                       std::mt19937_64& random) {
   std::normal_distribution<double> logit(0, spread);
   std::bernoulli_distribution is_zero(zeros);
-  std::vector<double> law(size);
-  for (double& p : law) p = is_zero(random) ? 0 : std::exp(logit(random));
-  if (std::all_of(law.begin(), law.end(), [](double p) { return p == 0; })) {
-    law[0] = 1;
+  std::vector<double> distribution(size);
+  for (double& p : distribution)
+    p = is_zero(random) ? 0 : std::exp(logit(random));
+  if (std::all_of(distribution.begin(), distribution.end(),
+                  [](double p) { return p == 0; })) {
+    distribution[0] = 1;
   }
-  const double sum = std::accumulate(law.begin(), law.end(), 0.0);
-  for (double& p : law) p /= sum;
-  return law;
+  const double sum =
+      std::accumulate(distribution.begin(), distribution.end(), 0.0);
+  for (double& p : distribution) p /= sum;
+  return distribution;
 }
 
-// With targets of less than all mass, with zeros, equal to the law, and with
-// equal ratios.
+// With targets of less than all mass, with zeros, equal to the distribution,
+// and with equal ratios.
 std::vector<Problem> Problems(size_t size, int64_t num_draws) {
   std::mt19937_64 random(size * 10 + num_draws);
   std::vector<Problem> problems;
   for (double spread : {0.3, 1.5, 6.0}) {
     for (double mass : {1.0, 0.6, 0.01}) {
       for (double zeros : {0.0, 0.4}) {
-        Problem problem = {.law = RandomLaw(size, spread, 0, random),
-                           .target = RandomLaw(size, spread, zeros, random),
-                           .num_draws = num_draws};
+        Problem problem = {
+            .distribution = RandomDistribution(size, spread, 0, random),
+            .target = RandomDistribution(size, spread, zeros, random),
+            .num_draws = num_draws};
         for (double& wanted : problem.target) wanted *= mass;
         problems.push_back(problem);
-        problem.target = problem.law;
+        problem.target = problem.distribution;
         for (double& wanted : problem.target) wanted *= mass;
         problems.push_back(problem);
         problem.target[0] = 0;
@@ -63,14 +67,14 @@ std::vector<Problem> Problems(size_t size, int64_t num_draws) {
 
 double Probability(const Problem& problem, const std::vector<int32_t>& draws) {
   double probability = 1;
-  for (int32_t x : draws) probability *= problem.law[x];
+  for (int32_t x : draws) probability *= problem.distribution[x];
   return probability;
 }
 
 void ForEachDraws(const Problem& problem,
                   const std::function<void(const std::vector<int32_t>&)>& see) {
   std::vector<int32_t> draws(problem.num_draws, 0);
-  const auto size = static_cast<int32_t>(problem.law.size());
+  const auto size = static_cast<int32_t>(problem.distribution.size());
   for (;;) {
     see(draws);
     size_t digit = draws.size();
@@ -89,10 +93,10 @@ void PrintTo(const Named& named, std::ostream* out) { *out << named.name; }
 class EveryStep : public ::testing::TestWithParam<Named> {
  protected:
   void Check(const Problem& problem) {
-    std::vector<double> expected(problem.law.size());
+    std::vector<double> expected(problem.distribution.size());
     std::vector<double> flow;
     ForEachDraws(problem, [&](const std::vector<int32_t>& draws) {
-      step_->Plan({problem.law, problem.target, draws}, plan_);
+      step_->Plan({problem.distribution, problem.target, draws}, plan_);
       flow = plan_.flow;
       double sum = 0;
       for (size_t i = 0; i < draws.size(); ++i) {
@@ -135,11 +139,13 @@ INSTANTIATE_TEST_SUITE_P(Steps, EveryStep,
 double DistinctProbability(const Problem& problem,
                            const std::vector<int32_t>& draws) {
   double probability = 1;
-  std::vector<double> law = problem.law;
+  std::vector<double> distribution = problem.distribution;
   for (int32_t draw : draws) {
-    if (law[draw] == 0) return 0;
-    probability *= law[draw] / std::accumulate(law.begin(), law.end(), 0.0);
-    law[draw] = 0;
+    if (distribution[draw] == 0) return 0;
+    probability *=
+        distribution[draw] /
+        std::accumulate(distribution.begin(), distribution.end(), 0.0);
+    distribution[draw] = 0;
   }
   return probability;
 }
@@ -149,12 +155,12 @@ TEST(DistinctStep, FlowIsTheExpectedAcceptanceAndFitsTheTarget) {
   StepPlan plan;
   for (int64_t num_draws : {1, 2, 3, 4}) {
     for (const Problem& problem : Problems(5, num_draws)) {
-      std::vector<double> expected(problem.law.size());
+      std::vector<double> expected(problem.distribution.size());
       std::vector<double> flow;
       ForEachDraws(problem, [&](const std::vector<int32_t>& draws) {
         const double probability = DistinctProbability(problem, draws);
         if (probability == 0) return;
-        step->Plan({problem.law, problem.target, draws}, plan);
+        step->Plan({problem.distribution, problem.target, draws}, plan);
         flow = plan.flow;
         double sum = 0;
         for (size_t i = 0; i < draws.size(); ++i) {
@@ -175,24 +181,24 @@ TEST(DistinctStep, FlowIsTheExpectedAcceptanceAndFitsTheTarget) {
 TEST(DistinctStep, TestsAsManyDrawsAsCanBeSummedOver) {
   const auto step = NewDistinctStep();
   StepPlan plan;
-  const std::vector<double> law(20, 0.05);
+  const std::vector<double> distribution(20, 0.05);
   std::vector<double> target(20, 0.0);
   target[4] = 1;
-  step->Plan({law, target, std::vector<int32_t>{0, 1, 2, 3, 4}}, plan);
+  step->Plan({distribution, target, std::vector<int32_t>{0, 1, 2, 3, 4}}, plan);
   EXPECT_EQ(plan.accept, std::vector<double>(5, 0.0));  // the last is not
-  step->Plan({law, target, std::vector<int32_t>{0, 1, 4, 3, 2}}, plan);
+  step->Plan({distribution, target, std::vector<int32_t>{0, 1, 4, 3, 2}}, plan);
   EXPECT_GT(plan.accept[2], 0);
 }
 
 double TotalFlow(SingleStep& step, const Problem& problem) {
   StepPlan plan;
   const std::vector<int32_t> draws(problem.num_draws, 0);
-  step.Plan({problem.law, problem.target, draws}, plan);
+  step.Plan({problem.distribution, problem.target, draws}, plan);
   return std::accumulate(plan.flow.begin(), plan.flow.end(), 0.0);
 }
 
 // The linear program: a node for every tuple of draws with its probability, one
-// for every token with its target, an edge where the tuple shows the token.
+// for every token with its target, an edge where the tuple contains the token.
 double MostPossible(const Problem& problem) {
   MaxFlow network;
   const int source = network.AddNode(), sink = network.AddNode();

@@ -1,0 +1,150 @@
+#include "common/cuda/cuda_device.h"
+
+#include <cuda_runtime.h>
+
+#include <deque>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/cuda/launch/cuda_launch.h"
+
+namespace espalier::cuda {
+namespace {
+
+std::string Describe(cudaError_t error) {
+  return absl::StrCat(cudaGetErrorName(error), ": ", cudaGetErrorString(error));
+}
+
+class CudaDevice final : public ComputeDevice {
+ public:
+  CudaDevice(std::string name, cudaStream_t stream)
+      : name_(std::move(name)), stream_(stream) {}
+  ~CudaDevice() override;
+
+  DeviceInfo info() const override;
+  absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) override;
+  void Free(std::byte* memory) override;
+  void Copy(void* to, const void* from, int64_t bytes) override;
+  void Launch(const KernelArgs& args) override;
+  int64_t Record() override;
+  absl::Status Wait(int64_t event) override;
+
+ private:
+  // The first error is the one that counts.
+  void Note(cudaError_t error) {
+    if (error_ == cudaSuccess) error_ = error;
+  }
+
+  const std::string name_;
+  const cudaStream_t stream_;
+  cudaError_t error_ = cudaSuccess;
+  std::map<std::byte*, Memory> allocated_;
+  int64_t events_ = 0;                // recorded so far
+  std::deque<cudaEvent_t> recorded_;  // the last of them
+  std::vector<cudaEvent_t> free_events_;
+};
+
+CudaDevice::~CudaDevice() {
+  cudaStreamSynchronize(stream_);
+  ESPALIER_CHECK(allocated_.empty());
+  free_events_.insert(free_events_.end(), recorded_.begin(), recorded_.end());
+  for (cudaEvent_t event : free_events_) cudaEventDestroy(event);
+  cudaStreamDestroy(stream_);
+}
+
+DeviceInfo CudaDevice::info() const {
+  size_t free = 0, total = 0;
+  cudaMemGetInfo(&free, &total);
+  return {.name = name_,
+          .memory_bytes = static_cast<int64_t>(total),
+          .free_bytes = static_cast<int64_t>(free)};
+}
+
+absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
+  void* memory = nullptr;
+  const cudaError_t error = kind == Memory::kDevice
+                                ? cudaMalloc(&memory, bytes)
+                                : cudaMallocHost(&memory, bytes);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // the device goes on
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "no room for ", bytes, " bytes on ", name_, ": ", Describe(error)));
+  }
+  auto* const start = static_cast<std::byte*>(memory);
+  allocated_[start] = kind;
+  return start;
+}
+
+void CudaDevice::Free(std::byte* memory) {
+  const auto found = allocated_.find(memory);
+  ESPALIER_CHECK(found != allocated_.end());
+  Note(cudaStreamSynchronize(stream_));
+  Note(found->second == Memory::kDevice ? cudaFree(memory)
+                                        : cudaFreeHost(memory));
+  allocated_.erase(found);
+}
+
+void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
+  if (bytes == 0) return;
+  Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
+}
+
+void CudaDevice::Launch(const KernelArgs& args) {
+  Note(static_cast<cudaError_t>(LaunchOnStream(stream_, args)));
+}
+
+int64_t CudaDevice::Record() {
+  cudaEvent_t event = nullptr;
+  if (free_events_.empty()) {
+    Note(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  } else {
+    event = free_events_.back();
+    free_events_.pop_back();
+  }
+  Note(cudaEventRecord(event, stream_));
+  recorded_.push_back(event);
+  return ++events_;
+}
+
+absl::Status CudaDevice::Wait(int64_t event) {
+  ESPALIER_CHECK(event > 0 && event <= events_);
+  int64_t oldest = events_ - static_cast<int64_t>(recorded_.size()) + 1;
+  if (oldest <= event) Note(cudaEventSynchronize(recorded_[event - oldest]));
+  for (; oldest <= event; ++oldest) {
+    free_events_.push_back(recorded_.front());
+    recorded_.pop_front();
+  }
+  if (error_ == cudaSuccess) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat(name_, " failed: ", Describe(error_)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index) {
+  const auto failed = [index](cudaError_t error) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("CUDA device ", index, ": ", Describe(error)));
+  };
+  cudaDeviceProp properties;
+  cudaError_t error = cudaGetDeviceProperties(&properties, index);
+  if (error != cudaSuccess) return failed(error);
+  if (properties.major != 9 || properties.minor != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("CUDA device ", index, ", ", properties.name,
+                     ", has compute capability ", properties.major, ".",
+                     properties.minor, ": kernels are for 9.0 (H100, H200)"));
+  }
+  cudaStream_t stream = nullptr;
+  error = cudaSetDevice(index);
+  if (error == cudaSuccess)
+    error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+  if (error != cudaSuccess) return failed(error);
+  return std::make_unique<CudaDevice>(properties.name, stream);
+}
+
+}  // namespace espalier::cuda

@@ -1,0 +1,18 @@
+#ifndef ESPALIER_COMMON_CUDA_CUDA_DEVICE_H_
+#define ESPALIER_COMMON_CUDA_CUDA_DEVICE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "common/cuda/compute_device.h"
+
+namespace espalier::cuda {
+
+// A GPU of compute capability 9.0, by its number. UNIMPLEMENTED: this program
+// was built without nvcc. FAILED_PRECONDITION: there is no such GPU, no driver,
+// or one that is too old.
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index);
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_CUDA_DEVICE_H_

@@ -1,0 +1,62 @@
+#ifndef ESPALIER_COMMON_CUDA_EMULATED_DEVICE_H_
+#define ESPALIER_COMMON_CUDA_EMULATED_DEVICE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <variant>
+
+#include "common/cuda/compute_device.h"
+#include "common/cuda/emulation/grid.h"
+
+namespace espalier::cuda {
+
+// Runs kernels on the CPU, for tests: the kernels' own source, by a compiler of
+// C++. What a device may do late it does late, and in an order drawn from a
+// seed: copies and kernels wait for Wait; kernels begin before those that they
+// depend on; memory starts as NaN. A kernel that breaks a rule of the device
+// ends the process and says which. No model of speed, of the memory order
+// between blocks, or of how tensor cores round.
+class EmulatedDevice final : public ComputeDevice {
+ public:
+  struct Options {
+    uint64_t seed = 0;
+    int64_t memory_bytes = int64_t{1} << 40;
+  };
+  explicit EmulatedDevice(const Options& options);
+  ~EmulatedDevice() override;
+
+  DeviceInfo info() const override;
+  absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) override;
+  void Free(std::byte* memory) override;
+  void Copy(void* to, const void* from, int64_t bytes) override;
+  void Launch(const KernelArgs& args) override;
+  int64_t Record() override { return ++events_; }
+  absl::Status Wait(int64_t event) override;
+
+ private:
+  struct CopyWork {
+    void* to = nullptr;
+    const void* from = nullptr;
+    int64_t bytes = 0;
+  };
+  using Work = std::variant<CopyWork, emulation::Grid>;
+
+  void Drain();
+
+  const Options options_;
+  std::mt19937_64 random_;
+  std::map<std::byte*, int64_t> allocated_;  // bytes of device memory
+  int64_t used_bytes_ = 0;
+  int64_t events_ = 0;
+  emulation::StackPool stacks_;
+  std::deque<Work> queue_;
+};
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_EMULATED_DEVICE_H_

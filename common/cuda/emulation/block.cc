@@ -1,0 +1,165 @@
+#include "common/cuda/emulation/block.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "common/base/check.h"
+
+namespace espalier::cuda::emulation {
+namespace {
+
+thread_local Block* current_block = nullptr;
+
+}  // namespace
+
+Block& Block::Current() { return *current_block; }
+
+void Block::Fail(const std::string& what) {
+  if (current_block != nullptr) {
+    const BlockShape& shape = current_block->shape_;
+    std::fprintf(stderr, "emulated kernel %s, block (%u, %u, %u), thread %d: ",
+                 shape.kernel, shape.index.x, shape.index.y, shape.index.z,
+                 current_block->current_);
+  }
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::abort();
+}
+
+Block::Block(const BlockShape& shape, const std::function<void()>& kernel,
+             StackPool& stacks)
+    : shape_(shape),
+      random_(shape.seed),
+      alive_(shape.threads),
+      warps_(shape.threads / 32),
+      warpgroups_((shape.threads + 127) / 128),
+      warpgroup_rendezvous_(warpgroups_.size()) {
+  ESPALIER_CHECK(shape.threads > 0 && shape.threads % 32 == 0);
+  constexpr uint64_t kSteps[] = {2, 64, 0};
+  steps_per_copy_ = kSteps[random_() % 3];
+  if (random_() % 2 == 0) candidates_ = 16;
+  for (size_t warp = 0; warp < warps_.size(); ++warp) {
+    haste_.push_back(random_());
+  }
+  void* memory = nullptr;
+  ESPALIER_CHECK(posix_memalign(&memory, 1024, shape.shared_bytes) == 0);
+  shared_ = static_cast<unsigned char*>(memory);
+  std::memset(shared_, 0xff, shape.shared_bytes);
+  for (int i = 0; i < shape.threads; ++i) {
+    threads_.push_back(std::make_unique<Fiber>(stacks, kernel));
+    ready_.push_back(i);
+  }
+}
+
+Block::~Block() { std::free(shared_); }
+
+uint32_t Block::AddressOf(const void* shared) const {
+  const auto* const byte = static_cast<const unsigned char*>(shared);
+  if (byte < shared_ || byte >= shared_ + shape_.shared_bytes)
+    Fail("not an address of shared memory");
+  return static_cast<uint32_t>(byte - shared_);
+}
+
+unsigned char* Block::At(uint32_t address, size_t bytes) {
+  if (address + bytes > shape_.shared_bytes) Fail("beyond the shared memory");
+  return shared_ + address;
+}
+
+void Block::MeetInWarpgroup(const std::function<void()>& action) {
+  Meet(warpgroup_rendezvous_[current_ / 128], 128, this, action);
+}
+
+void Block::WaitForPrevious() {
+  waited_for_previous_ = true;
+  if (previous_ended_) return;
+  waiting_for_previous_.push_back(current_);
+  Suspend();
+}
+
+void Block::Poll() {
+  polling_.push_back(current_);
+  Suspend();
+}
+
+void Block::WakeIfPhaseEnded() {
+  if (!barriers_.TakeEndedPhase()) return;
+  ready_.insert(ready_.end(), polling_.begin(), polling_.end());
+  polling_.clear();
+}
+
+void Block::BeginCopy(const CopyInFlight& copy) {
+  barriers_.CheckCopy(copy);
+  const uint32_t to = AddressOf(copy.to);
+  if (to % 16 != 0) Fail("a bulk copy is not aligned to 16 bytes");
+  std::memset(At(to, copy.bytes), 0xff, copy.bytes);
+  copies_.push_back(copy);
+}
+
+// Any of those that are under way.
+bool Block::LandCopy() {
+  if (copies_.empty()) return false;
+  std::swap(copies_[random_() % copies_.size()], copies_.back());
+  const CopyInFlight copy = copies_.back();
+  copies_.pop_back();
+  std::memcpy(copy.to, copy.from, copy.bytes);
+  barriers_.Land(copy);
+  WakeIfPhaseEnded();
+  return true;
+}
+
+// Any thread; or mostly one of few warps, which so get ahead of the others as
+// far as barriers let them.
+int Block::TakeReady() {
+  size_t taken = random_() % ready_.size();
+  for (int i = 1; i < candidates_; ++i) {
+    const size_t other = random_() % ready_.size();
+    if (haste_[ready_[other] / 32] > haste_[ready_[taken] / 32]) taken = other;
+  }
+  std::swap(ready_[taken], ready_.back());
+  const int thread = ready_.back();
+  ready_.pop_back();
+  return thread;
+}
+
+void Block::RunReady() {
+  if (steps_per_copy_ != 0 && random_() % steps_per_copy_ == 0) LandCopy();
+  current_ = TakeReady();
+  current_block = this;
+  threads_[current_]->Resume();
+  if (threads_[current_]->ended()) --alive_;
+  WakeIfPhaseEnded();
+}
+
+void Block::RunAhead() {
+  const bool copies_are_fast = random_() % 2 == 0;
+  while (!ready_.empty() || (copies_are_fast && !copies_.empty())) {
+    current_block = this;
+    if (ready_.empty()) {
+      LandCopy();
+    } else {
+      RunReady();
+    }
+  }
+}
+
+void Block::Finish() {
+  previous_ended_ = true;
+  ready_.insert(ready_.end(), waiting_for_previous_.begin(),
+                waiting_for_previous_.end());
+  waiting_for_previous_.clear();
+  while (alive_ > 0) {
+    current_block = this;
+    if (!ready_.empty()) {
+      RunReady();
+    } else if (!LandCopy()) {
+      Fail("deadlock: every thread waits");
+    }
+  }
+  if (!copies_.empty()) Fail("the block ended while copies were under way");
+  if (!waited_for_previous_)
+    Fail("the block never waited for the kernel before");
+  current_block = nullptr;
+}
+
+}  // namespace espalier::cuda::emulation

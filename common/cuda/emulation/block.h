@@ -1,0 +1,153 @@
+#ifndef ESPALIER_COMMON_CUDA_EMULATION_BLOCK_H_
+#define ESPALIER_COMMON_CUDA_EMULATION_BLOCK_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "common/cuda/emulation/fiber.h"
+#include "common/cuda/emulation/shared_barrier.h"
+#include "common/cuda/emulation/warpgroup.h"
+
+namespace espalier::cuda::emulation {
+
+struct Index {
+  unsigned x = 1, y = 1, z = 1;
+
+  unsigned count() const { return x * y * z; }
+};
+
+// Of a block of threads, as its kernel was launched.
+struct BlockShape {
+  const char* kernel = nullptr;
+  Index grid;
+  Index index;
+  int threads = 0;          // whole warps
+  size_t shared_bytes = 0;  // exactly so many are there
+  uint64_t seed = 0;        // of the schedule
+};
+
+// A block of threads: fibers of one OS thread. Which of them goes on next, and
+// when asynchronous copies and products take place, is drawn from the seed, so
+// that a missing barrier, wait or fence shows as a result that depends on it.
+// Shared memory starts as NaN. A broken rule of the device ends the process.
+class Block {
+ public:
+  Block(const BlockShape& shape, const std::function<void()>& kernel,
+        StackPool& stacks);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  // The kernel before may be under way: runs the threads until each waits for
+  // it, or for one that does.
+  void RunAhead();
+  // The kernel before has ended: runs the threads to their ends.
+  void Finish();
+
+  // What follows is for the block's own threads, while they run.
+  static Block& Current();
+  [[noreturn]] static void Fail(const std::string& what);
+
+  const BlockShape& shape() const { return shape_; }
+  int thread() const { return current_; }
+  unsigned char* shared() { return shared_; }
+  // An address of shared memory is its offset.
+  uint32_t AddressOf(const void* shared) const;
+  unsigned char* At(uint32_t address, size_t bytes);
+
+  // Threads that wait for each other.
+  struct Rendezvous {
+    std::vector<int> waiting;
+    const void* where = nullptr;  // the instruction that they wait at
+  };
+  // Waits for `expected` threads; the last of them acts before all go on.
+  template <typename Action>
+  void Meet(Rendezvous& rendezvous, int expected, const void* where,
+            Action action);
+  Rendezvous& all_threads() { return all_threads_; }
+  // A warp's lanes show each other what `arguments` point at; the last acts for
+  // all of them.
+  template <typename Arguments>
+  void MeetInWarp(Arguments& arguments, void (*action)(Arguments**));
+  // The same of four warps.
+  void MeetInWarpgroup(const std::function<void()>& action);
+
+  void WaitForPrevious();
+  // Until something has happened to a barrier.
+  void Poll();
+  // 16-byte pieces; read and written later, before the barrier says so.
+  void BeginCopy(const CopyInFlight& copy);
+
+  BarrierTable& barriers() { return barriers_; }
+  Warpgroup& warpgroup() { return warpgroups_[current_ / 128]; }
+
+ private:
+  struct Warp {
+    std::array<void*, 32> arguments = {};
+    Rendezvous rendezvous;
+  };
+
+  int TakeReady();
+  void RunReady();
+  void Suspend() { threads_[current_]->Suspend(); }
+  bool LandCopy();
+  void WakeIfPhaseEnded();
+
+  const BlockShape shape_;
+  std::mt19937_64 random_;
+  unsigned char* shared_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> threads_;
+  int alive_ = 0;
+  int current_ = 0;
+  std::vector<int> ready_, polling_, waiting_for_previous_;
+  bool previous_ended_ = false;
+  bool waited_for_previous_ = false;
+
+  Rendezvous all_threads_;
+  std::vector<Warp> warps_;
+  std::vector<Warpgroup> warpgroups_;
+  std::vector<Rendezvous> warpgroup_rendezvous_;
+  BarrierTable barriers_;
+  std::vector<CopyInFlight> copies_;
+  std::vector<uint64_t> haste_;  // of each warp
+  int candidates_ = 1;           // of which the hastiest goes on
+  uint64_t steps_per_copy_ = 0;  // 0: a copy lands when nobody can go on
+};
+
+template <typename Action>
+void Block::Meet(Rendezvous& rendezvous, int expected, const void* where,
+                 Action action) {
+  if (rendezvous.waiting.empty()) {
+    rendezvous.where = where;
+  } else if (rendezvous.where != where) {
+    Fail("threads that have to meet are at different instructions");
+  }
+  rendezvous.waiting.push_back(current_);
+  if (static_cast<int>(rendezvous.waiting.size()) < expected) {
+    Suspend();
+    return;
+  }
+  action();
+  rendezvous.waiting.pop_back();  // the one that runs
+  ready_.insert(ready_.end(), rendezvous.waiting.begin(),
+                rendezvous.waiting.end());
+  rendezvous.waiting.clear();
+}
+
+template <typename Arguments>
+void Block::MeetInWarp(Arguments& arguments, void (*action)(Arguments**)) {
+  Warp& warp = warps_[current_ / 32];
+  warp.arguments[current_ % 32] = &arguments;
+  Meet(warp.rendezvous, 32, reinterpret_cast<const void*>(action),
+       [&] { action(reinterpret_cast<Arguments**>(warp.arguments.data())); });
+}
+
+}  // namespace espalier::cuda::emulation
+
+#endif  // ESPALIER_COMMON_CUDA_EMULATION_BLOCK_H_

@@ -1,0 +1,86 @@
+#include "common/cuda/emulation/warpgroup.h"
+
+#include <cstring>
+
+#include "common/base/bf16.h"
+#include "common/cuda/emulation/block.h"
+
+namespace espalier::cuda::emulation {
+namespace {
+
+// Sixteen numbers of every row of a tile that is swizzled by 128 bytes.
+void ReadTile(uint64_t descriptor, int rows, float (*out)[16]) {
+  if (descriptor >> 62 != 1) Block::Fail("wgmma: not the swizzle of 128 bytes");
+  const auto start = static_cast<uint32_t>(descriptor & 0x3fff) << 4;
+  const auto stride = static_cast<uint32_t>(descriptor >> 32 & 0x3fff) << 4;
+  for (int row = 0; row < rows; ++row) {
+    for (int piece = 0; piece < 2; ++piece) {
+      uint32_t address = start + row / 8 * stride + row % 8 * 128 + piece * 16;
+      address ^= (address >> 7 & 7) << 4;
+      uint16_t bits[8];
+      std::memcpy(bits, Block::Current().At(address, 16), 16);
+      for (int i = 0; i < 8; ++i)
+        out[row][8 * piece + i] = Bf16ToFloat(bits[i]);
+    }
+  }
+}
+
+}  // namespace
+
+void Warpgroup::Multiply(int thread, uint64_t a, uint64_t b, int n,
+                         float* sums) {
+  Thread& self = threads_[thread];
+  if (!self.fenced) Block::Fail("wgmma: no fence since its sums were touched");
+  if (self.products == products_.size()) products_.push_back({a, b, n});
+  Product& product = products_[self.products++];
+  if (product.a != a || product.b != b || product.n != n)
+    Block::Fail("wgmma: threads disagree on descriptors");
+  product.sums[thread] = sums;
+}
+
+void Warpgroup::Commit(int thread) {
+  threads_[thread].groups.push_back(threads_[thread].products);
+}
+
+void Warpgroup::Complete(size_t left) {
+  const std::vector<size_t>& groups = threads_[0].groups;
+  const size_t ended = groups.size() > left ? groups.size() - left : 0;
+  const size_t products = ended > 0 ? groups[ended - 1] : 0;
+  for (Thread& thread : threads_) {
+    if (thread.groups.size() < ended ||
+        (ended > 0 && thread.groups[ended - 1] != products))
+      Block::Fail("wgmma: threads committed different groups");
+  }
+  for (size_t i = 0; i < products; ++i) Run(products_[i]);
+  products_.erase(products_.begin(),
+                  products_.begin() + static_cast<ptrdiff_t>(products));
+  for (Thread& thread : threads_) {
+    thread.groups.erase(thread.groups.begin(),
+                        thread.groups.begin() + static_cast<ptrdiff_t>(ended));
+    for (size_t& end : thread.groups) end -= products;
+    thread.products -= products;
+    thread.fenced = false;
+  }
+}
+
+void Warpgroup::Run(const Product& product) {
+  float a[64][16], b[64][16];
+  ReadTile(product.a, 64, a);
+  ReadTile(product.b, product.n, b);
+  for (int thread = 0; thread < 128; ++thread) {
+    float* sums = product.sums[thread];
+    if (sums == nullptr) Block::Fail("wgmma: a thread is missing");
+    const int row = thread / 32 * 16 + thread % 32 / 4;
+    for (int n = 0; n < product.n; n += 8) {
+      for (int i = 0; i < 4; ++i, ++sums) {
+        const float* const x = a[row + 8 * (i / 2)];
+        const float* const y = b[n + 2 * (thread % 4) + i % 2];
+        float sum = 0;
+        for (int k = 0; k < 16; ++k) sum += x[k] * y[k];
+        *sums += sum;
+      }
+    }
+  }
+}
+
+}  // namespace espalier::cuda::emulation

@@ -1,0 +1,281 @@
+// What each kernel is told. Plain structs: the code that launches kernels
+// includes this and compute_device.h. All pointers are to device memory; sizes
+// are numbers of elements unless they say bytes. Where things lie in memory:
+// layout.h.
+#ifndef ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
+#define ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
+
+#include <cstdint>
+#include <variant>
+
+namespace espalier::cuda {
+
+using bf16_t = uint16_t;  // bits
+
+// A row of the pass: a token of a sequence's tree.
+struct PassRow {
+  int32_t sequence = 0;    // of the pass
+  int32_t position = 0;    // of its token, in the text
+  int32_t slot = 0;        // of its K/V: prefix + row of the sequence
+  int32_t path_begin = 0;  // in `paths`
+};
+struct PassSequence {
+  int32_t prefix = 0;  // cached positions
+  int32_t first_row = 0;
+  int32_t rows = 0;          // at most kMostTreeRows
+  int32_t table_begin = 0;   // of its pages in the page table
+  int64_t states_begin = 0;  // of its states, see AttendArgs
+};
+inline constexpr int kMostTreeRows = 256;
+
+// A layer's K/V in the pages of all sequences.
+struct KvPages {
+  unsigned char* pages = nullptr;       // of this layer: page 0's first panel
+  int64_t page_bytes = 0;               // from page to page, all layers
+  const int32_t* page_table = nullptr;  // per sequence: page of each 64 slots
+};
+
+// x[row] = row tokens[row] of an embedding table.
+struct EmbedArgs {
+  const unsigned char* table = nullptr;  // weights [vocab, hidden]
+  const int32_t* tokens = nullptr;       // [rows]
+  int rows = 0;
+  int hidden = 0;         // a multiple of 64
+  float* x = nullptr;     // [rows, hidden]
+  bf16_t* tap = nullptr;  // [rows, hidden] the same rounded, or null
+};
+
+// What a product left in parts, one for each range of its inputs.
+struct Parts {
+  const float* values = nullptr;  // [splits, padded_rows, outputs]
+  int splits = 0;
+  int padded_rows = 0;
+  int outputs = 0;
+  const float* bias = nullptr;  // [outputs] or null
+};
+
+// x += the parts of a product; out = x / rms(x) * weight, as activations.
+struct ResidualNormArgs {
+  float* x = nullptr;  // [rows, hidden] residual stream
+  Parts parts;         // splits 0: none
+  int rows = 0;
+  int hidden = 0;                 // a multiple of 64
+  const float* weight = nullptr;  // [hidden]
+  float epsilon = 0;
+  // Which row of `out` a row becomes, -1: none. Null: its own.
+  const int32_t* out_rows = nullptr;
+  unsigned char* out = nullptr;  // activations [., hidden] or null
+  int out_block = 0;             // rows of a block of `out`
+  bf16_t* tap = nullptr;         // [rows, hidden] x, rounded, or null
+  bf16_t* normed_tap = nullptr;  // [rows, hidden] what is normed, or null
+};
+
+// out = weights times rows. An output's bits depend on its row and its weights
+// alone: the ranges of inputs that are summed apart follow from the weights'
+// shape (ProductSplits).
+struct ProductArgs {
+  const unsigned char* weights = nullptr;      // [outputs, inputs]
+  const unsigned char* activations = nullptr;  // [rows, inputs]
+  int rows = 0;
+  int inputs = 0;   // a multiple of 64
+  int outputs = 0;  // a multiple of 64
+  // One of the two. Parts: [ProductSplits, padded rows, outputs].
+  float* parts = nullptr;
+  // silu(gate) * value of outputs / 2 pairs (GatePlace), as activations.
+  unsigned char* gated = nullptr;
+};
+
+// From the product of a layer's input to what attention reads: queries and keys
+// are normed (Qwen3), turned by their position and rounded; keys and values go
+// into the rows' slots.
+struct PrepareArgs {
+  Parts parts;  // outputs: [heads + 2 kv_heads] heads: queries, keys, values
+  const float* query_norm = nullptr;  // [head_dim] or null
+  const float* key_norm = nullptr;
+  float epsilon = 0;
+  const float* angles = nullptr;  // [positions, head_dim / 2, 2] cos, sin
+  const PassRow* rows = nullptr;
+  const PassSequence* sequences = nullptr;
+  int num_rows = 0;
+  int heads = 0;
+  int kv_heads = 0;
+  int head_dim = 0;  // 64 or 128
+  KvPages kv;
+  bf16_t* queries = nullptr;  // [rows, heads, head_dim]
+};
+
+// Work of the attention over pages that lie wholly in a prefix: some rows and
+// one chunk of pages.
+struct PrefixItem {
+  int32_t sequence = 0;
+  int32_t chunk = 0;
+  // Of the sequence's rows, each as often as heads share a K/V head; 64 each.
+  int32_t first_query = 0;
+};
+// Of the attention after these: some rows of a tree.
+struct TreeItem {
+  int32_t sequence = 0;
+  int32_t first_row = 0;  // of the sequence; kTreeItemRows each
+};
+inline constexpr int kPrefixItemQueries = 64;
+inline constexpr int kTreeItemRows = 4;
+
+// Attention of the pass's rows over their prefixes and paths. A row's bits are
+// those of decoding its path token by token: the order of its sums follows from
+// absolute positions alone, wherever K/V lies and whatever else is in the pass.
+struct AttendArgs {
+  const bf16_t* queries = nullptr;  // [rows, heads, head_dim]
+  KvPages kv;
+  const PassRow* rows = nullptr;
+  const PassSequence* sequences = nullptr;
+  // Of each row: which rows of its sequence its path is, itself included.
+  const uint16_t* paths = nullptr;
+  const PrefixItem* prefix_items = nullptr;
+  const TreeItem* tree_items = nullptr;
+  int num_prefix_items = 0;
+  int num_tree_items = 0;
+  int tree_pages = 0;  // that a tree touches, the most of all sequences
+  int kv_heads = 0;
+  int group = 0;     // heads that share a K/V head, at most 8
+  int head_dim = 0;  // 64 or 128
+  // Of the chunks: [chunks, kv_heads, rows * group, head_dim + 2] for each
+  // sequence, chunks being those before page prefix / 64.
+  float* states = nullptr;
+  unsigned char* out = nullptr;  // activations [rows, heads * head_dim]
+  int out_block = 0;             // rows of a block of `out`
+};
+
+// Moves K/V of accepted rows to follow the prefix, in all layers.
+struct KeepSequence {
+  int32_t prefix = 0;
+  int32_t table_begin = 0;
+  int32_t path_begin = 0;  // in `paths`: ascending rows
+  int32_t path_size = 0;   // 0: nothing
+};
+struct KeepArgs {
+  KvPages kv;  // of layer 0
+  const KeepSequence* sequences = nullptr;
+  const uint16_t* paths = nullptr;
+  int num_sequences = 0;
+  int panels = 0;  // of a page: layers * kv_heads * 2
+  int head_dim = 0;
+};
+
+// Rows of taps, the taps of a row side by side.
+struct GatherTapsArgs {
+  const bf16_t* taps = nullptr;   // [num_taps, rows, hidden]
+  const int32_t* kept = nullptr;  // [num_kept] rows
+  int num_taps = 0;
+  int rows = 0;
+  int hidden = 0;  // a multiple of 64
+  int num_kept = 0;
+  bf16_t* out = nullptr;  // [num_kept, num_taps, hidden]
+};
+
+// Logits of some rows.
+struct LogitBlock {
+  const float* logits = nullptr;  // [rows, stride]
+  int rows = 0;
+  int vocab = 0;  // at most kMostTokens
+  int64_t stride = 0;
+};
+inline constexpr int kMostTokens = 1 << 18;
+
+// Tokens by their logit, then the lower id first: larger is ahead. 0 is below
+// all of them.
+using TokenRank = uint64_t;
+
+struct LogitOfToken {
+  int32_t token = 0;
+  float logit = 0;
+};
+
+// The tokens whose logit + temperature * noise is so near the best that they
+// could be drawn, or be near ties.
+struct DrawRow {
+  float temperature = 0;  // 0: no noise
+  float margin = 0;       // how near, in units of logits
+  uint64_t seed = 0;
+  uint64_t position = 0;
+  uint32_t purpose = 0;                        // of the noise
+  int32_t without_begin = 0, without_end = 0;  // tokens that cannot be drawn
+};
+inline constexpr int kMostContenders = 16;
+struct DrawResult {
+  float largest = 0;       // logit, of all tokens
+  int32_t bad_token = 0;   // the first whose logit is not finite; -1: none
+  int32_t contenders = 0;  // more than kMostContenders: look at the logits
+  LogitOfToken contender[kMostContenders];  // ascending tokens
+};
+inline constexpr int kDrawChunkTokens = 2048;
+struct DrawChunk {  // scratch
+  float best = 0;   // score
+  float scores[kMostContenders];
+  DrawResult of_chunk;
+};
+struct DrawArgs {
+  LogitBlock logits;
+  const DrawRow* rows = nullptr;
+  const int32_t* without = nullptr;   // ascending in each row's range
+  const TokenRank* lowest = nullptr;  // [rows] that may be drawn, or null
+  DrawChunk* chunks = nullptr;        // [rows, ceil(vocab / kDrawChunkTokens)]
+  DrawResult* results = nullptr;      // [rows]
+};
+
+// Top-k, then top-p of what is left: the lowest rank that stays.
+struct FilterRow {
+  float temperature = 1;  // above 0
+  int32_t top_k = 0;      // 0: all
+  float top_p = 1;        // 1: all
+};
+struct FilterArgs {
+  LogitBlock logits;
+  const FilterRow* rows = nullptr;
+  TokenRank* lowest = nullptr;  // [rows]
+};
+
+// Sums of e^(logit / temperature) are whole numbers of this part of the largest
+// term: their bits do not depend on their order.
+inline constexpr double kMassUnit = 0x1p-45;
+
+// The top_k tokens of largest logits, and the sum of all.
+inline constexpr int kMostRanked = 256;
+struct RankResult {
+  float largest = 0;
+  int32_t bad_token = 0;  // as of DrawResult
+  uint64_t mass = 0;      // of e^(logit - largest), in kMassUnit
+};
+struct RankArgs {
+  LogitBlock logits;
+  int top_k = 0;                  // at most kMostRanked and vocab
+  RankResult* results = nullptr;  // [rows]
+  LogitOfToken* top = nullptr;    // [rows, top_k] by TokenRank
+};
+
+// Logits of some tokens, and the mass of all others.
+struct GatherRow {
+  float temperature = 1;                       // above 0
+  int32_t support_begin = 0, support_end = 0;  // ascending tokens
+};
+struct GatherResult {
+  float largest = 0;          // of all
+  float largest_outside = 0;  // -infinity: there is none
+  int32_t bad_token = 0;      // as of DrawResult
+  uint64_t mass_outside = 0;  // of e^((logit - largest_outside) / temperature)
+};
+struct GatherArgs {
+  LogitBlock logits;
+  const GatherRow* rows = nullptr;
+  const int32_t* support = nullptr;
+  GatherResult* results = nullptr;  // [rows]
+  float* support_logits = nullptr;  // as `support`
+};
+
+using KernelArgs =
+    std::variant<EmbedArgs, ResidualNormArgs, ProductArgs, PrepareArgs,
+                 AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs, FilterArgs,
+                 RankArgs, GatherArgs>;
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_

@@ -1,0 +1,208 @@
+#ifndef ESPALIER_COMMON_CUDA_KERNELS_ATTEND_TREE_H_
+#define ESPALIER_COMMON_CUDA_KERNELS_ATTEND_TREE_H_
+
+#include "common/cuda/kernels/attend_prefix.h"
+
+namespace espalier::cuda {
+namespace {
+
+// Where a row of a tree finds the positions of one of its pages: anywhere in
+// the panels from page prefix / 64 on, which lie one after another.
+template <int kDim>
+struct PathPanel {
+  uint32_t panels;   // of keys, or of values
+  const int* slots;  // [kPagePositions] from that page's first on
+
+  DEVICE PanelRow operator()(int i) const {
+    const int slot = slots[i];
+    return {panels + slot / kPagePositions * 2 * PanelBytes(kDim) +
+                slot % kPagePositions * (kDim * 2),
+            static_cast<uint32_t>(slot & 7)};
+  }
+};
+
+// One query's chunks, merged in ascending order: the first eight rows of a
+// Softmax, of which lane / 4 is this one's.
+template <int kDim>
+struct MergedChunks {
+  float largest, sum;
+  float out[kDim / 8][2];
+
+  DEVICE void Clear() {
+    largest = kLowest;
+    sum = 0;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) out[n][0] = out[n][1] = 0;
+  }
+  DEVICE void Add(const Softmax<kDim>& chunk) {
+    const float most = fmaxf(largest, chunk.largest[0]);
+    const float old_scale = Exp2(largest - most);
+    const float new_scale = Exp2(chunk.largest[0] - most);
+    largest = most;
+    sum = fmaf(sum, old_scale, chunk.sum[0] * new_scale);
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        out[n][i] = fmaf(out[n][i], old_scale, chunk.out[n][i] * new_scale);
+      }
+    }
+  }
+};
+
+inline constexpr int kTreeThreads = kTreeItemRows * 32;
+inline int TreeShared(const AttendArgs& args) {
+  return args.tree_pages * 2 * PanelBytes(args.head_dim) +
+         kTreeItemRows * kPagePositions * static_cast<int>(sizeof(int)) + 16;
+}
+
+// A warp's row of a tree.
+template <int kDim>
+struct TreeRow {
+  const AttendArgs& args;
+  const PassSequence& sequence;
+  int row;  // of the sequence
+  int head;
+  PassRow place;
+  int query;  // of this lane, see StateOf
+
+  DEVICE TreeRow(const AttendArgs& attend, const PassSequence& of, int index,
+                 int kv_head)
+      : args(attend),
+        sequence(of),
+        row(index),
+        head(kv_head),
+        place(attend.rows[of.first_row + index]) {
+    const int g = threadIdx.x % 32 / 4;
+    query = row * args.group + (g < args.group ? g : 0);
+  }
+  DEVICE bool HasQuery() const {
+    return static_cast<int>(threadIdx.x % 32 / 4) < args.group;
+  }
+
+  // As AttendPrefix left it.
+  DEVICE void LoadState(int chunk, Softmax<kDim>& softmax) const {
+    const float* const state =
+        StateOf<kDim>(args, sequence, chunk, head, query);
+    const int t = threadIdx.x % 4;
+    softmax.Clear();
+    softmax.largest[0] = state[kDim];
+    softmax.sum[0] = state[kDim + 1];
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      softmax.out[n][0] = state[8 * n + 2 * t];
+      softmax.out[n][1] = state[8 * n + 2 * t + 1];
+    }
+  }
+
+  // The slots of a page's positions, from page `first_page` on. After the row
+  // itself is itself again, so that what is not seen is finite.
+  DEVICE void FindSlots(int page, int first_page, int* slots) const {
+    __syncwarp();
+    for (int i = threadIdx.x % 32; i < kPagePositions; i += 32) {
+      const int position = page * kPagePositions + i;
+      int slot = place.slot;
+      if (position < sequence.prefix) {
+        slot = position;
+      } else if (position <= place.position) {
+        slot = sequence.prefix +
+               args.paths[place.path_begin + position - sequence.prefix];
+      }
+      slots[i] = slot - first_page * kPagePositions;
+    }
+    __syncwarp();
+  }
+
+  DEVICE void Write(const MergedChunks<kDim>& merged) const {
+    if (!HasQuery()) return;
+    const int heads = args.kv_heads * args.group;
+    const int column = (head * args.group + threadIdx.x % 32 / 4) * kDim;
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+      const uint64_t at = ActivationPlace(
+          args.out_block, heads * kDim, sequence.first_row + row,
+          column + 8 * n + 2 * (threadIdx.x % 4));
+      *reinterpret_cast<uint32_t*>(args.out + at) = PackBf16(
+          merged.out[n][0] / merged.sum, merged.out[n][1] / merged.sum);
+    }
+  }
+};
+
+// Pages `first` to its own of a row, whose panels are in shared memory.
+template <int kDim>
+DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
+                       int* slots, const Queries<kDim>& queries) {
+  MergedChunks<kDim> merged;
+  merged.Clear();
+  Softmax<kDim> softmax;
+  const int open_chunk = ChunkOf(first);  // the one that `first` is of
+  for (int chunk = 0; chunk < open_chunk; ++chunk) {
+    row.LoadState(chunk, softmax);
+    merged.Add(softmax);
+  }
+  if (ChunkBegin(open_chunk) < first) row.LoadState(open_chunk, softmax);
+  const int own_page = row.place.position / kPagePositions;
+  for (int page = first; page <= own_page; ++page) {
+    if (ChunkBegin(ChunkOf(page)) == page) softmax.Clear();
+    row.FindSlots(page, first, slots);
+    const int seen = row.place.position + 1 - page * kPagePositions;
+    softmax.Add(queries, AttendScale(kDim),
+                seen < kPagePositions ? seen : kPagePositions,
+                PathPanel<kDim>{panels, slots},
+                PathPanel<kDim>{panels + PanelBytes(kDim), slots});
+    const bool ends_chunk = ChunkBegin(ChunkOf(page + 1)) == page + 1;
+    if (page == own_page || ends_chunk) merged.Add(softmax);
+  }
+  row.Write(merged);
+}
+
+// Grid: items, K/V heads. A warp for each row. Shared memory: the pages of the
+// sequence from prefix / 64 on, and slots of each warp.
+template <int kDim>
+__global__ void __launch_bounds__(kTreeThreads)
+    AttendTree(const __grid_constant__ AttendArgs args) {
+  SHARED_MEMORY(shared);
+  constexpr int kPanel = PanelBytes(kDim);
+  int* const all_slots =
+      reinterpret_cast<int*>(shared + args.tree_pages * 2 * kPanel);
+  uint64_t* const full =
+      reinterpret_cast<uint64_t*>(all_slots + kTreeItemRows * kPagePositions);
+  if (threadIdx.x == 0) {
+    BarrierInit(full, 1);
+    FenceBarrierInit();
+  }
+  __syncthreads();
+  DependentsMayLaunch();
+  WaitForPrevious();
+  const TreeItem item = args.tree_items[blockIdx.x];
+  const PassSequence sequence = args.sequences[item.sequence];
+  const int head = blockIdx.y, warp = threadIdx.x / 32;
+  const int first = sequence.prefix / kPagePositions;
+  if (threadIdx.x == 0) {
+    const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
+    const int pages = last - first + 1;
+    BarrierArriveExpect(full, pages * 2 * kPanel);
+    for (int i = 0; i < 2 * pages; ++i) {
+      BulkCopy(shared + i * kPanel,
+               PanelOf(args, sequence, first + i / 2, head, i % 2), kPanel,
+               full);
+    }
+  }
+  const int index = item.first_row + warp;
+  const bool is_there = index < sequence.rows;
+  BarrierWait(full, 0);
+  if (!is_there) return;  // whole warps
+  const TreeRow<kDim> row(args, sequence, index, head);
+  const bf16_t* const at[2] = {
+      row.HasQuery() ? QueryOf<kDim>(args, sequence, head, row.query) : nullptr,
+      nullptr};
+  Queries<kDim> queries;
+  queries.Load(at);
+  AttendPath<kDim>(row, first, SharedAddress(shared),
+                   all_slots + warp * kPagePositions, queries);
+}
+
+}  // namespace
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_KERNELS_ATTEND_TREE_H_

@@ -1,0 +1,204 @@
+#ifndef ESPALIER_COMMON_CUDA_KERNELS_PRODUCT_H_
+#define ESPALIER_COMMON_CUDA_KERNELS_PRODUCT_H_
+
+#include "common/cuda/kernel_args.h"
+#include "common/cuda/layout.h"
+#include "common/cuda/product_shape.h"
+#include "common/cuda/tensor_core.h"
+
+namespace espalier::cuda {
+namespace {
+
+// A block multiplies kGroups strips of weights by a block of kRows rows, over
+// one range of the inputs. Its last warp has one thread bring tiles, through a
+// ring of stages; a warpgroup multiplies each strip.
+template <int kGroups, int kRows>
+struct ProductRing {
+  static constexpr int kRowTileBytes = kRows * kTileRowBytes;
+  static constexpr int kStageBytes = kGroups * kWeightTileBytes + kRowTileBytes;
+  static constexpr int kMostShared = 227 << 10;
+  static constexpr int kStages = kMostShared / (kStageBytes + 16) < 8
+                                     ? kMostShared / (kStageBytes + 16)
+                                     : 8;
+  static constexpr int kSharedBytes = kStages * (kStageBytes + 16);
+  static constexpr int kThreads = kGroups * 128 + 32;
+
+  unsigned char* stages;
+  uint64_t* full;   // [kStages] tiles are there
+  uint64_t* empty;  // [kStages] all warps have read them
+
+  DEVICE explicit ProductRing(unsigned char* shared)
+      : stages(shared),
+        full(reinterpret_cast<uint64_t*>(shared + kStages * kStageBytes)),
+        empty(full + kStages) {}
+  DEVICE unsigned char* Strip(int tile, int group) const {
+    return stages + tile % kStages * kStageBytes + group * kWeightTileBytes;
+  }
+  DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
+};
+
+// Where a block of the grid is in the product.
+struct ProductPart {
+  int first_strip, strips, split, row_block;
+  int first_tile, tiles;  // of the inputs
+
+  DEVICE ProductPart(const ProductArgs& args, int groups, int splits) {
+    const int all_strips = args.outputs / kStripOutputs;
+    const int all_tiles = args.inputs / kTileColumns;
+    first_strip = blockIdx.x / splits * groups;
+    strips =
+        all_strips - first_strip < groups ? all_strips - first_strip : groups;
+    split = blockIdx.x % splits;
+    row_block = blockIdx.y;
+    first_tile = all_tiles * split / splits;
+    tiles = all_tiles * (split + 1) / splits - first_tile;
+  }
+};
+
+// By one thread: the tiles of a part, in their order.
+template <int kGroups, int kRows>
+DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
+                       const ProductRing<kGroups, kRows>& ring) {
+  using Ring = ProductRing<kGroups, kRows>;
+  const int64_t all_tiles = args.inputs / kTileColumns;
+  const unsigned char* const weights =
+      args.weights +
+      (part.first_strip * all_tiles + part.first_tile) * kWeightTileBytes;
+  const unsigned char* const rows =
+      args.activations +
+      (part.row_block * all_tiles + part.first_tile) * Ring::kRowTileBytes;
+  const auto bring_weights = [&](int tile) {
+    uint64_t* const full = &ring.full[tile % Ring::kStages];
+    BarrierArriveExpect(full,
+                        part.strips * kWeightTileBytes + Ring::kRowTileBytes);
+    for (int strip = 0; strip < part.strips; ++strip) {
+      BulkCopy(ring.Strip(tile, strip),
+               weights + (strip * all_tiles + tile) * kWeightTileBytes,
+               kWeightTileBytes, full);
+    }
+  };
+  // Weights wait for nobody: they fill the ring while the kernel before still
+  // works on the rows.
+  const int ahead = part.tiles < Ring::kStages ? part.tiles : Ring::kStages;
+  for (int tile = 0; tile < ahead; ++tile) bring_weights(tile);
+  WaitForPrevious();
+  for (int tile = 0; tile < part.tiles; ++tile) {
+    if (tile >= Ring::kStages) {
+      BarrierWait(&ring.empty[tile % Ring::kStages],
+                  (tile / Ring::kStages - 1) & 1);
+      bring_weights(tile);
+    }
+    BulkCopy(ring.Rows(tile), rows + int64_t{tile} * Ring::kRowTileBytes,
+             Ring::kRowTileBytes, &ring.full[tile % Ring::kStages]);
+  }
+}
+
+// By a warpgroup: its strip times the rows, over all tiles of the part.
+template <int kGroups, int kRows>
+DEVICE void MultiplyTiles(const ProductPart& part,
+                          const ProductRing<kGroups, kRows>& ring,
+                          float (&sums)[kRows / 2]) {
+  using Ring = ProductRing<kGroups, kRows>;
+  constexpr int kStep = kRows < 64 ? kRows : 64;  // rows of an instruction
+  const int group = threadIdx.x / 128;
+#pragma unroll
+  for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
+  HoldSums(sums);
+  for (int tile = 0; tile < part.tiles; ++tile) {
+    const uint32_t strip = SharedAddress(ring.Strip(tile, group));
+    const uint32_t rows = SharedAddress(ring.Rows(tile));
+    BarrierWait(&ring.full[tile % Ring::kStages], tile / Ring::kStages & 1);
+    GroupFence();
+#pragma unroll
+    for (int k = 0; k < kTileColumns / 16; ++k) {
+#pragma unroll
+      for (int row = 0; row < kRows; row += kStep) {
+        GroupMultiply<kStep>(
+            sums + row / 2, TileDescriptor(strip + k * 32),
+            TileDescriptor(rows + row * kTileRowBytes + k * 32));
+      }
+    }
+    GroupCommit();
+    // The tile before has been read by now; this one goes on.
+    GroupWait<1>();
+    if (tile > 0 && threadIdx.x % 32 == 0) {
+      BarrierArrive(&ring.empty[(tile - 1) % Ring::kStages]);
+    }
+  }
+  GroupWait<0>();
+  HoldSums(sums);
+}
+
+// silu(gate) * value, rounded.
+DEVICE bf16_t Gated(float gate, float value) {
+  constexpr float kLog2E = 1.44269504f;
+  const float sigmoid = 1 / (1 + Exp2(-kLog2E * gate));
+  return static_cast<bf16_t>(PackBf16(gate * sigmoid * value, 0) & 0xffff);
+}
+
+// By a warpgroup. Each thread has two outputs, eight apart, of each of its
+// rows.
+template <int kRows>
+DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
+                      const float (&sums)[kRows / 2]) {
+  const int lane = threadIdx.x % 32;
+  const int strip = part.first_strip + threadIdx.x / 128;
+  const int output =
+      strip * kStripOutputs + threadIdx.x % 128 / 32 * 16 + lane / 4;
+  const int64_t padded_rows = int64_t{gridDim.y} * kRows;
+#pragma unroll
+  for (int j = 0; j < kRows / 8; ++j) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = part.row_block * kRows + 8 * j + 2 * (lane % 4) + i;
+      const float first = sums[4 * j + i], second = sums[4 * j + 2 + i];
+      if (row >= args.rows) continue;
+      if (args.gated == nullptr) {
+        float* const to = args.parts +
+                          (part.split * padded_rows + row) * args.outputs +
+                          output;
+        to[0] = first;
+        to[8] = second;
+      } else {
+        const int column = output / 16 * 8 + lane / 4;
+        *reinterpret_cast<bf16_t*>(
+            args.gated + ActivationPlace(kRows, args.outputs / 2, row,
+                                         column)) = Gated(first, second);
+      }
+    }
+  }
+}
+
+// Grid: strips / kGroups * splits, blocks of rows.
+template <int kGroups, int kRows>
+__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
+    Product(const __grid_constant__ ProductArgs args) {
+  SHARED_MEMORY(shared);
+  const ProductRing<kGroups, kRows> ring(shared);
+  const int splits = ProductSplits(args.outputs, args.inputs);
+  const ProductPart part(args, kGroups, args.gated == nullptr ? splits : 1);
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < ring.kStages; ++i) {
+      BarrierInit(&ring.full[i], 1);
+      BarrierInit(&ring.empty[i], part.strips * 4);
+    }
+    FenceBarrierInit();
+  }
+  __syncthreads();
+  DependentsMayLaunch();
+  const int group = threadIdx.x / 128;
+  if (group == kGroups) {
+    if (threadIdx.x % 32 == 0) BringTiles(args, part, ring);
+    return;
+  }
+  if (group >= part.strips) return;
+  float sums[kRows / 2];
+  MultiplyTiles(part, ring, sums);
+  WaitForPrevious();
+  WriteSums<kRows>(args, part, sums);
+}
+
+}  // namespace
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_KERNELS_PRODUCT_H_

@@ -1,0 +1,166 @@
+// What kernels that read whole rows of logits share.
+#ifndef ESPALIER_COMMON_CUDA_KERNELS_TOKEN_RANK_H_
+#define ESPALIER_COMMON_CUDA_KERNELS_TOKEN_RANK_H_
+
+#include "common/cuda/kernel_args.h"
+#include "common/cuda/kernels/block_reduce.h"
+
+namespace espalier::cuda {
+namespace {
+
+DEVICE bool IsFinite(float x) { return (BitsOf(x) & 0x7f800000) != 0x7f800000; }
+
+DEVICE TokenRank RankOf(float logit, int token) {
+  // -0 is 0.
+  const uint32_t bits = logit == 0 ? 0 : BitsOf(logit);
+  const uint32_t ascending = bits & 0x80000000 ? ~bits : bits | 0x80000000;
+  return uint64_t{ascending} * kMostTokens +
+         static_cast<uint32_t>(kMostTokens - 1 - token);
+}
+
+// Whether an ascending list has a token.
+DEVICE bool IsAmong(const int32_t* tokens, int begin, int end, int token) {
+  while (begin < end) {
+    const int middle = (begin + end) / 2;
+    if (tokens[middle] == token) return true;
+    if (tokens[middle] < token) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return false;
+}
+
+inline constexpr int kNoToken = 0x7fffffff;
+DEVICE int BadToken(int smallest) {
+  return smallest == kNoToken ? -1 : smallest;
+}
+
+// Type of CUDA's atomic sums.
+using mass_t = unsigned long long;
+
+// e^((logit - largest) / temperature) in kMassUnit.
+DEVICE mass_t Mass(float logit, float largest, float temperature) {
+  const float weight = expf((logit - largest) / temperature);
+  return weight > 0 ? static_cast<mass_t>(weight * 0x1p45f) : 0;
+}
+
+// --- a block of kRowThreads threads for a row
+
+inline constexpr int kRowThreads = 1024, kRowWarps = kRowThreads / 32;
+
+struct RowPeak {
+  float largest;
+  int bad_token;  // smallest; kNoToken: none
+};
+// Of the tokens that `counts` takes; bad ones of all.
+template <typename Counts>
+DEVICE RowPeak FindPeak(const float* logits, int vocab, float* scratch,
+                        Counts counts) {
+  RowPeak peak = {-INFINITY, kNoToken};
+  for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
+    const float logit = logits[token];
+    if (!IsFinite(logit) && token < peak.bad_token) peak.bad_token = token;
+    if (counts(token) && logit > peak.largest) peak.largest = logit;
+  }
+  peak.largest = BlockReduce<kRowThreads>(peak.largest, scratch, Largest{});
+  peak.bad_token = BlockReduce<kRowThreads>(
+      peak.bad_token, reinterpret_cast<int*>(scratch), Smallest{});
+  return peak;
+}
+
+struct SelectMemory {
+  mass_t histogram[kRowThreads];
+  mass_t scratch[kRowWarps];
+  mass_t rest;
+  uint32_t digit;
+};
+
+// Finds ranks by what is ranked ahead of them, digit by digit.
+class RankSelector {
+ public:
+  // largest: of the row
+  DEVICE RankSelector(const LogitBlock& block, int row, float largest,
+                      SelectMemory* shared)
+      : logits_(block.logits + row * block.stride),
+        vocab_(block.vocab),
+        largest_(largest),
+        shared_(shared) {}
+
+  // The highest rank such that the tokens from it upwards weigh at least
+  // `target`. REQUIRES: all together do.
+  template <typename WeightOf>
+  DEVICE TokenRank Select(mass_t target, WeightOf weight) const {
+    // First by how far a logit is from the largest, which spreads tokens over
+    // the digits, so that sums rarely meet in one.
+    uint32_t coarse = kRowThreads;
+    TokenRank found = 0;
+    for (int shift = kFirstShift + kDigitBits; shift >= 0;
+         shift -= kDigitBits) {
+      const bool is_coarse = shift > kFirstShift;
+      shared_->histogram[threadIdx.x] = 0;
+      if (threadIdx.x == 0) {
+        shared_->digit = 0;
+        shared_->rest = 1;
+      }
+      __syncthreads();
+      for (int token = threadIdx.x; token < vocab_; token += kRowThreads) {
+        const float logit = logits_[token];
+        const TokenRank rank = RankOf(logit, token);
+        uint32_t digit = CoarseDigit(logit);
+        if (!is_coarse) {
+          if (digit != coarse || rank >> shift >> kDigitBits != found) continue;
+          digit = static_cast<uint32_t>(rank >> shift) % kRowThreads;
+        }
+        atomicAdd(&shared_->histogram[digit], weight(logit));
+      }
+      __syncthreads();
+      target = FindDigit(target);
+      if (is_coarse) {
+        coarse = shared_->digit;
+      } else {
+        found = found << kDigitBits | shared_->digit;
+      }
+      __syncthreads();
+    }
+    return found;
+  }
+
+ private:
+  static constexpr int kDigitBits = 10, kFirstShift = 40;
+  static_assert(1 << kDigitBits == kRowThreads);
+  static_assert(kMostTokens == 1 << (kFirstShift + kDigitBits - 32));
+
+  // Does not fall when the logit rises.
+  DEVICE uint32_t CoarseDigit(float logit) const {
+    const float distance = (largest_ - logit) * 32;
+    return distance < kRowThreads - 1
+               ? kRowThreads - 1 - static_cast<uint32_t>(distance)
+               : 0;
+  }
+
+  // The digit at which the sum from the highest one down reaches the target,
+  // and what of the target is left in it.
+  DEVICE mass_t FindDigit(mass_t target) const {
+    const uint32_t digit = kRowThreads - 1 - threadIdx.x;
+    const mass_t here = shared_->histogram[digit];
+    const mass_t sum = BlockScan<kRowThreads>(here, shared_->scratch);
+    if (sum >= target && sum - here < target) {
+      shared_->digit = digit;
+      shared_->rest = target - (sum - here);
+    }
+    __syncthreads();
+    return shared_->rest;
+  }
+
+  const float* const logits_;
+  const int vocab_;
+  const float largest_;
+  SelectMemory* const shared_;
+};
+
+}  // namespace
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_KERNELS_TOKEN_RANK_H_

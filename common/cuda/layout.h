@@ -1,0 +1,124 @@
+// How numbers lie in device memory, so that a contiguous copy brings them to
+// shared memory as the tensor cores read them: pieces of 16 bytes trade places
+// by the number of their row. Plain C++: host and kernels include it.
+#ifndef ESPALIER_COMMON_CUDA_LAYOUT_H_
+#define ESPALIER_COMMON_CUDA_LAYOUT_H_
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#define ESPALIER_HOST_DEVICE __host__ __device__
+#else
+#define ESPALIER_HOST_DEVICE
+#endif
+
+namespace espalier::cuda {
+
+// Numbers (bf16) of a row of a tile, and what a tile's row takes.
+inline constexpr int kTileColumns = 64;
+inline constexpr int kTileRowBytes = 2 * kTileColumns;
+
+// Byte of a number in a tile.
+ESPALIER_HOST_DEVICE constexpr uint32_t TilePlace(uint32_t row,
+                                                  uint32_t column) {
+  return row * kTileRowBytes + ((column / 8 ^ (row & 7)) * 16) + column % 8 * 2;
+}
+
+// Weights [outputs, inputs], both multiples of 64, are strips of 64 outputs:
+// [outputs / 64][inputs / 64] tiles of 64 rows, which is the order in which a
+// product reads them.
+inline constexpr int kStripOutputs = 64;
+inline constexpr int kWeightTileBytes = kStripOutputs * kTileRowBytes;
+
+ESPALIER_HOST_DEVICE constexpr uint64_t WeightPlace(uint32_t inputs,
+                                                    uint32_t output,
+                                                    uint32_t input) {
+  const uint64_t tile =
+      uint64_t{output / kStripOutputs} * (inputs / kTileColumns) +
+      input / kTileColumns;
+  return tile * kWeightTileBytes +
+         TilePlace(output % kStripOutputs, input % kTileColumns);
+}
+
+// The outputs of a gated product: of sixteen that follow each other, eight
+// gates, then the eight values that they gate.
+ESPALIER_HOST_DEVICE constexpr uint32_t GatePlace(uint32_t output) {
+  return output / 8 * 16 + output % 8;
+}
+ESPALIER_HOST_DEVICE constexpr uint32_t GatedValuePlace(uint32_t output) {
+  return GatePlace(output) + 8;
+}
+
+// A product takes its rows in blocks of 16, 32, 64, 128 or 256: the smallest
+// that holds them all, or several of the largest.
+inline constexpr int kMostRowsOfBlock = 256;
+ESPALIER_HOST_DEVICE constexpr int RowBlock(int rows) {
+  int block = 16;
+  while (block < rows && block < kMostRowsOfBlock) block *= 2;
+  return block;
+}
+ESPALIER_HOST_DEVICE constexpr int PaddedRows(int rows) {
+  const int block = RowBlock(rows);
+  return (rows + block - 1) / block * block;
+}
+
+// Activations [rows, columns] as a product reads them: for each block of rows
+// [columns / 64] tiles of that many rows. What pads the last block may be
+// anything.
+ESPALIER_HOST_DEVICE constexpr uint64_t ActivationPlace(uint32_t row_block,
+                                                        uint32_t columns,
+                                                        uint32_t row,
+                                                        uint32_t column) {
+  const uint64_t block = row / row_block, tiles = columns / kTileColumns;
+  const uint64_t tile = block * tiles + column / kTileColumns;
+  return tile * row_block * kTileRowBytes +
+         TilePlace(row % row_block, column % kTileColumns);
+}
+ESPALIER_HOST_DEVICE constexpr uint64_t ActivationBytes(uint32_t rows,
+                                                        uint32_t columns) {
+  return uint64_t{2} * PaddedRows(rows) * columns;
+}
+
+// K/V pages hold so many positions: for every layer and K/V head a panel of
+// keys, then one of values, a position each row.
+inline constexpr int kPagePositions = 64;
+
+ESPALIER_HOST_DEVICE constexpr uint32_t PanelBytes(uint32_t head_dim) {
+  return kPagePositions * head_dim * 2;
+}
+ESPALIER_HOST_DEVICE constexpr uint64_t PanelOffset(uint32_t head_dim,
+                                                    uint32_t kv_heads,
+                                                    uint32_t layer,
+                                                    uint32_t kv_head,
+                                                    uint32_t is_value) {
+  return ((uint64_t{layer} * kv_heads + kv_head) * 2 + is_value) *
+         PanelBytes(head_dim);
+}
+// Byte of a piece of 8 numbers of a position in a panel.
+ESPALIER_HOST_DEVICE constexpr uint32_t PanelPlace(uint32_t head_dim,
+                                                   uint32_t position,
+                                                   uint32_t piece) {
+  return position * (head_dim * 2) + ((piece ^ (position & 7)) * 16);
+}
+
+// Attention goes over a sequence page by page, in ascending order, and keeps a
+// state per chunk of pages. Chunks follow from the pages' numbers alone: 8
+// pages each, and 32 where a text is long.
+inline constexpr int kShortChunks = 16, kShortChunkPages = 8;
+inline constexpr int kLongChunkPages = 32;
+inline constexpr int kShortPages = kShortChunks * kShortChunkPages;
+
+ESPALIER_HOST_DEVICE constexpr int ChunkOf(int page) {
+  return page < kShortPages
+             ? page / kShortChunkPages
+             : kShortChunks + (page - kShortPages) / kLongChunkPages;
+}
+ESPALIER_HOST_DEVICE constexpr int ChunkBegin(int chunk) {
+  return chunk < kShortChunks
+             ? chunk * kShortChunkPages
+             : kShortPages + (chunk - kShortChunks) * kLongChunkPages;
+}
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_LAYOUT_H_

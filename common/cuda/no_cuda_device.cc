@@ -1,0 +1,9 @@
+#include "common/cuda/cuda_device.h"
+
+namespace espalier::cuda {
+
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int) {
+  return absl::UnimplementedError("this program was built without nvcc");
+}
+
+}  // namespace espalier::cuda

@@ -1,0 +1,28 @@
+// How a product is cut: facts of its weights' shape alone.
+#ifndef ESPALIER_COMMON_CUDA_PRODUCT_SHAPE_H_
+#define ESPALIER_COMMON_CUDA_PRODUCT_SHAPE_H_
+
+#include "common/cuda/layout.h"
+
+namespace espalier::cuda {
+
+// Strips of outputs that a block of threads takes, a warpgroup each.
+ESPALIER_HOST_DEVICE constexpr int ProductGroups(int outputs) {
+  return outputs / kStripOutputs % 3 == 0 ? 3 : 2;
+}
+
+// Ranges of the inputs that are summed apart, so that all multiprocessors of an
+// H100 or H200 have some. The consumer adds them in their order.
+ESPALIER_HOST_DEVICE constexpr int ProductSplits(int outputs, int inputs) {
+  constexpr int kMultiprocessors = 132, kLeastTiles = 4;
+  const int strips = outputs / kStripOutputs, groups = ProductGroups(outputs);
+  const int blocks = (strips + groups - 1) / groups;
+  const int wanted = kMultiprocessors / blocks;
+  const int possible = inputs / kTileColumns / kLeastTiles;
+  const int splits = wanted < possible ? wanted : possible;
+  return splits < 1 ? 1 : splits;
+}
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_COMMON_CUDA_PRODUCT_SHAPE_H_

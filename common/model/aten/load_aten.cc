@@ -1,0 +1,124 @@
+#include "common/model/aten/load_aten.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <dlfcn.h>
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/aten/aten_model.h"
+#include "common/model/aten/catch_torch.h"
+#include "common/model/aten/weight_loader.h"
+#include "common/model/model_fingerprint.h"
+#include "common/model/native/model_limits.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+namespace {
+
+// Opened where a GPU is asked for, and not linked: these libraries are large,
+// and their thread-local storage alone is more than the stacks that civetweb
+// gives its threads, so that no metrics would be served. They register
+// themselves.
+absl::Status OpenCuda() {
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    return absl::FailedPreconditionError(dlerror());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<at::Device> FindDevice(const std::string& name) {
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
+  if (!device.cuda) return at::Device(at::kCPU);
+  if (const absl::Status opened = OpenCuda(); !opened.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device \"", name, "\": ", opened.message()));
+  }
+  if (!at::globalContext().hasCUDA()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("device \"", name, "\": no driver and GPU were found"));
+  }
+  const int64_t count = static_cast<int64_t>(at::getNumGPUs());
+  if (device.index < 0 || device.index >= count) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "device \"", name, "\": this machine has ", count, " GPUs"));
+  }
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+}
+
+void SetThreads(int64_t threads) {
+  at::set_num_threads(
+      static_cast<int>(threads > 0 ? threads : nn::UsableCpus().size()));
+  // May be set once per process, before the first use.
+  if (at::get_num_interop_threads() != 1) at::set_num_interop_threads(1);
+}
+
+absl::StatusOr<std::unique_ptr<Decoder>> LoadDecoder(const ModelConfig& config,
+                                                     WeightLoader& weights) {
+  switch (config.architecture) {
+    case Architecture::kLlama:
+      return LoadLlama(config, weights);
+    case Architecture::kGpt2:
+      return LoadGpt2(config, weights);
+  }
+  return absl::InternalError("architecture without a decoder");
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
+    const ModelOptions& options) {
+  if (options.compute_dtype == ComputeDType::kInt8 ||
+      options.compute_dtype == ComputeDType::kInt4) {
+    return absl::UnimplementedError(absl::StrCat(NameOf(options.compute_dtype),
+                                                 " needs the native backend"));
+  }
+  ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
+  ASSIGN_OR_RETURN(const at::Device device, FindDevice(options.device));
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  RETURN_IF_ERROR(CheckLayerCount(config, files));
+  SetThreads(options.threads);
+
+  const bool widen = options.compute_dtype == ComputeDType::kFloat32;
+  const at::ScalarType dtype = widen ? at::kFloat : at::kBFloat16;
+  const c10::InferenceMode no_autograd;
+  WeightLoader weights(files, {.device = device, .compute_dtype = dtype});
+  ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
+                   LoadDecoder(config, weights));
+
+  ModelInfo info = {.config = config,
+                    .device = device.str(),
+                    .compute_dtype = NameOf(options.compute_dtype),
+                    .threads = at::get_num_threads(),
+                    .weight_bytes = weights.weight_bytes(),
+                    .backend = "aten",
+                    .fingerprint = ModelFingerprint(
+                        config, files, NameOf(options.compute_dtype))};
+  ASSIGN_OR_RETURN(const int64_t pool_tokens,
+                   SetLimits(options,
+                             {.bytes = static_cast<int64_t>(elementSize(dtype)),
+                              .block_tokens = KvCache::kBlockTokens},
+                             info));
+  AtenModel::Parts parts = {
+      .info = std::move(info),
+      .decoder = std::move(decoder),
+      .kv_shape = {.num_layers = config.num_layers,
+                   .num_kv_heads = config.num_kv_heads,
+                   .head_dim = config.head_dim,
+                   .tensor = at::dtype(dtype).device(device)},
+      .kv_pool_tokens = pool_tokens};
+  return std::make_unique<AtenModel>(std::move(parts));
+}
+
+}  // namespace
+
+bool HasAten() { return true; }
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadAtenModel(
+    const ModelOptions& options) {
+  return CatchTorch([&] { return Load(options); });
+}
+
+}  // namespace espalier

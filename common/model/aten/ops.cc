@@ -1,0 +1,135 @@
+#include "common/model/aten/ops.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "common/base/check.h"
+#include "common/model/aten/row_attention.h"
+
+namespace espalier::ops {
+namespace {
+
+// Multiply-adds below which a task is not worth another thread.
+constexpr int64_t kMinTaskWork = 1 << 15;
+
+}  // namespace
+
+at::Tensor Embed(const at::Tensor& table, const at::Tensor& ids) {
+  return table.index_select(/*dim=*/0, ids).to(at::kFloat);
+}
+
+at::Tensor RmsNorm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+  const at::Tensor mean_square =
+      x.square().mean(/*dim=*/{-1}, /*keepdim=*/true);
+  return x * at::rsqrt(mean_square + eps) * weight;
+}
+
+at::Tensor LayerNorm(const at::Tensor& x, const at::Tensor& weight,
+                     const at::Tensor& bias, double eps) {
+  return at::layer_norm(x, {x.size(-1)}, weight, bias, eps);
+}
+
+at::Tensor Activate(const at::Tensor& x, Activation activation) {
+  switch (activation) {
+    case Activation::kSilu:
+      return at::silu(x);
+    case Activation::kGelu:
+      return at::gelu(x, "none");
+    case Activation::kGeluTanh:
+      return at::gelu(x, "tanh");
+  }
+  ESPALIER_CHECK(false);
+}
+
+Rotation MakeRotation(const at::Tensor& frequencies,
+                      const at::Tensor& positions) {
+  // float64: the angle of position 8000 needs more than 24 bits.
+  const at::Tensor half =
+      positions.to(at::kDouble).unsqueeze(/*dim=*/1) * frequencies;
+  const at::Tensor angles =
+      at::cat({half, half}, /*dim=*/1).unsqueeze(/*dim=*/1);
+  return {.cos = angles.cos().to(at::kFloat),
+          .sin = angles.sin().to(at::kFloat)};
+}
+
+at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {
+  const int64_t half = x.size(-1) / 2;
+  const at::Tensor turned = at::cat(
+      {-x.narrow(/*dim=*/-1, half, half), x.narrow(/*dim=*/-1, 0, half)},
+      /*dim=*/-1);
+  return x * rotation.cos + turned * rotation.sin;
+}
+
+at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
+                        const at::Tensor& v, const RowTree& tree) {
+  const int64_t rows = q.size(0), heads = q.size(1), head_dim = q.size(2);
+  const int64_t group = heads / k.size(0);  // query heads per K/V head
+  const at::Tensor scaled = (q / std::sqrt(head_dim)).contiguous();
+  at::Tensor out = at::empty({rows, heads * head_dim}, q.options());
+  const float* q_data = scaled.const_data_ptr<float>();
+  const float* k_data = k.const_data_ptr<float>();
+  const float* v_data = v.const_data_ptr<float>();
+  float* out_data = out.data_ptr<float>();
+
+  const int64_t work = (tree.prefix + rows) * head_dim;  // of one task
+  const int64_t grain = std::max<int64_t>(1, kMinTaskWork / work);
+  at::parallel_for(0, rows * heads, grain, [&](int64_t begin, int64_t end) {
+    std::vector<float> scores;
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t row = task / heads, head = task % heads;
+      const RowAttention attention = {.q = q_data + task * head_dim,
+                                      .k = k_data + head / group * k.stride(0),
+                                      .v = v_data + head / group * v.stride(0),
+                                      .head_dim = head_dim,
+                                      .prefix = tree.prefix,
+                                      .ancestors = tree.AncestorsOf(row)};
+      attention.Run(scores, out_data + task * head_dim);
+    }
+  });
+  return out;
+}
+
+at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
+                       const at::Tensor& v, const RowTree& tree,
+                       const at::Tensor& bias) {
+  const int64_t rows = q.size(0), heads = q.size(1), head_dim = q.size(2);
+  const int64_t kv_heads = k.size(0), group = heads / kv_heads;
+  const int64_t keys_size = tree.prefix + rows;
+  const at::Tensor keys = k.narrow(/*dim=*/1, 0, keys_size);
+  const at::Tensor values = v.narrow(/*dim=*/1, 0, keys_size);
+  // The query heads of one K/V head become rows of one product: [kv_heads,
+  // group * rows, head_dim].
+  const at::Tensor queries = (q / std::sqrt(head_dim))
+                                 .to(k.scalar_type())
+                                 .transpose(0, 1)
+                                 .reshape({kv_heads, group * rows, head_dim});
+  at::Tensor scores = at::bmm(queries, keys.transpose(1, 2))
+                          .to(at::kFloat)
+                          .view({kv_heads, group, rows, keys_size});
+  scores.narrow(/*dim=*/-1, tree.prefix, rows).add_(bias);
+  const at::Tensor weights = scores.softmax(/*dim=*/-1)
+                                 .view({kv_heads, group * rows, keys_size})
+                                 .to(v.scalar_type());
+  return at::bmm(weights, values)
+      .to(at::kFloat)
+      .view({heads, rows, head_dim})
+      .transpose(0, 1)
+      .reshape({rows, heads * head_dim});
+}
+
+at::Tensor TreeBias(const RowTree& tree, const at::Device& device) {
+  at::Tensor bias = at::full({tree.rows(), tree.rows()},
+                             -std::numeric_limits<float>::infinity());
+  auto rows = bias.accessor<float, 2>();
+  for (int64_t row = 0; row < tree.rows(); ++row) {
+    for (int32_t seen : tree.AncestorsOf(row)) rows[row][seen] = 0;
+  }
+  return bias.to(device);
+}
+
+}  // namespace espalier::ops

@@ -1,0 +1,210 @@
+#include "common/model/cuda/cuda_decoder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/status_macros.h"
+#include "common/cuda/layout.h"
+#include "common/cuda/product_shape.h"
+#include "common/model/cuda/device_vectors.h"
+#include "common/spec/features.h"
+
+namespace espalier {
+namespace {
+
+using cuda::ActivationBytes;
+using cuda::DeviceArray;
+using cuda::PaddedRows;
+using cuda::RowBlock;
+
+int64_t PartsSize(const CudaLinear& linear, int rows) {
+  return int64_t{cuda::ProductSplits(linear.outputs, linear.inputs)} *
+         PaddedRows(rows) * linear.outputs;
+}
+
+}  // namespace
+
+absl::Status CudaDecoder::Reserve(const CudaPass& pass) {
+  const int rows = pass.num_rows();
+  const auto hidden = static_cast<uint32_t>(config_.hidden_size);
+  const auto attended =
+      static_cast<uint32_t>(config_.num_heads * config_.head_dim);
+  const CudaLayer& layer = weights_.layers[0];
+  const int64_t parts =
+      std::max({PartsSize(layer.qkv, rows), PartsSize(layer.out, rows),
+                PartsSize(layer.down, rows)});
+  RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
+  RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
+  RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
+                            scratch_.states));
+  const auto activations = [&](int count, uint32_t columns) {
+    return static_cast<int64_t>(ActivationBytes(count, columns));
+  };
+  RETURN_IF_ERROR(
+      GrowArray(device_, activations(rows, hidden), scratch_.normed));
+  RETURN_IF_ERROR(
+      GrowArray(device_, activations(rows, attended), scratch_.attended));
+  RETURN_IF_ERROR(GrowArray(
+      device_, activations(rows, static_cast<uint32_t>(config_.ffn_size)),
+      scratch_.gated));
+  RETURN_IF_ERROR(GrowArray(device_, activations(pass.num_logit_rows, hidden),
+                            scratch_.logit_rows));
+  return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
+}
+
+absl::Status CudaDecoder::Describe(const CudaPass& pass) {
+  RETURN_IF_ERROR(SendVector(device_, pass.tokens, on_device_.tokens));
+  RETURN_IF_ERROR(SendVector(device_, pass.page_table, on_device_.page_table));
+  RETURN_IF_ERROR(SendVector(device_, pass.logit_rows, on_device_.logit_rows));
+  RETURN_IF_ERROR(SendVector(device_, pass.rows, on_device_.rows));
+  RETURN_IF_ERROR(SendVector(device_, pass.sequences, on_device_.sequences));
+  RETURN_IF_ERROR(SendVector(device_, pass.paths, on_device_.paths));
+  RETURN_IF_ERROR(
+      SendVector(device_, pass.prefix_items, on_device_.prefix_items));
+  return SendVector(device_, pass.tree_items, on_device_.tree_items);
+}
+
+absl::Status CudaDecoder::Queue(const CudaPass& pass, const Target& target) {
+  RETURN_IF_ERROR(Reserve(pass));
+  RETURN_IF_ERROR(Describe(pass));
+  Embed(pass, target);
+  for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);
+  Head(pass, target);
+  return absl::OkStatus();
+}
+
+cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
+                                 const Target& target) const {
+  const auto found = std::find(target.taps.begin(), target.taps.end(), point);
+  if (found == target.taps.end()) return nullptr;
+  return target.states +
+         (found - target.taps.begin()) * pass.num_rows() * config_.hidden_size;
+}
+
+void CudaDecoder::Embed(const CudaPass& pass, const Target& target) {
+  device_.Launch(
+      cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
+                      .tokens = on_device_.tokens.data(),
+                      .rows = pass.num_rows(),
+                      .hidden = static_cast<int>(config_.hidden_size),
+                      .x = scratch_.x.data(),
+                      .tap = TapAt(0, pass, target)});
+}
+
+cuda::ResidualNormArgs CudaDecoder::Norm(
+    const CudaPass& pass, const DeviceArray<float>& weight) const {
+  return {.x = scratch_.x.data(),
+          .rows = pass.num_rows(),
+          .hidden = static_cast<int>(config_.hidden_size),
+          .weight = weight.data(),
+          .epsilon = static_cast<float>(config_.norm_epsilon),
+          .out = scratch_.normed.data(),
+          .out_block = RowBlock(pass.num_rows())};
+}
+
+cuda::Parts CudaDecoder::PartsOf(const CudaLinear& linear, int rows) const {
+  return {.values = scratch_.parts.data(),
+          .splits = cuda::ProductSplits(linear.outputs, linear.inputs),
+          .padded_rows = PaddedRows(rows),
+          .outputs = linear.outputs,
+          .bias = linear.bias.size() > 0 ? linear.bias.data() : nullptr};
+}
+
+void CudaDecoder::Multiply(const CudaLinear& linear,
+                           const unsigned char* activations, int rows,
+                           float* parts) {
+  device_.Launch(cuda::ProductArgs{.weights = linear.weights.data(),
+                                   .activations = activations,
+                                   .rows = rows,
+                                   .inputs = linear.inputs,
+                                   .outputs = linear.outputs,
+                                   .parts = parts});
+}
+
+void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
+                           const Target& target) {
+  const CudaLayer& layer = weights_.layers[index];
+  const int rows = pass.num_rows();
+  const auto dim = static_cast<uint32_t>(config_.head_dim);
+  const auto kv_heads = static_cast<uint32_t>(config_.num_kv_heads);
+  const auto layers = static_cast<uint32_t>(config_.num_layers);
+  const cuda::KvPages kv = {
+      .pages =
+          target.pages +
+          cuda::PanelOffset(dim, kv_heads, static_cast<uint32_t>(index), 0, 0),
+      .page_bytes =
+          static_cast<int64_t>(cuda::PanelOffset(dim, kv_heads, layers, 0, 0)),
+      .page_table = on_device_.page_table.data()};
+
+  cuda::ResidualNormArgs norm = Norm(pass, layer.attention_norm);
+  if (index > 0) {
+    norm.parts = PartsOf(weights_.layers[index - 1].down, rows);
+    norm.tap = TapAt(static_cast<int32_t>(index), pass, target);
+  }
+  device_.Launch(norm);
+  Multiply(layer.qkv, scratch_.normed.data(), rows, scratch_.parts.data());
+  device_.Launch(cuda::PrepareArgs{
+      .parts = PartsOf(layer.qkv, rows),
+      .query_norm = config_.qk_norm ? layer.q_norm.data() : nullptr,
+      .key_norm = config_.qk_norm ? layer.k_norm.data() : nullptr,
+      .epsilon = static_cast<float>(config_.norm_epsilon),
+      .angles = weights_.angles.data(),
+      .rows = on_device_.rows.data(),
+      .sequences = on_device_.sequences.data(),
+      .num_rows = rows,
+      .heads = static_cast<int>(config_.num_heads),
+      .kv_heads = static_cast<int>(kv_heads),
+      .head_dim = static_cast<int>(dim),
+      .kv = kv,
+      .queries = scratch_.queries.data()});
+  Attend(pass, kv);
+  Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
+  norm = Norm(pass, layer.ffn_norm);
+  norm.parts = PartsOf(layer.out, rows);
+  device_.Launch(norm);
+  device_.Launch(cuda::ProductArgs{.weights = layer.gate_up.weights.data(),
+                                   .activations = scratch_.normed.data(),
+                                   .rows = rows,
+                                   .inputs = layer.gate_up.inputs,
+                                   .outputs = layer.gate_up.outputs,
+                                   .gated = scratch_.gated.data()});
+  Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
+}
+
+void CudaDecoder::Attend(const CudaPass& pass, const cuda::KvPages& kv) {
+  device_.Launch(cuda::AttendArgs{
+      .queries = scratch_.queries.data(),
+      .kv = kv,
+      .rows = on_device_.rows.data(),
+      .sequences = on_device_.sequences.data(),
+      .paths = on_device_.paths.data(),
+      .prefix_items = on_device_.prefix_items.data(),
+      .tree_items = on_device_.tree_items.data(),
+      .num_prefix_items = static_cast<int>(pass.prefix_items.size()),
+      .num_tree_items = static_cast<int>(pass.tree_items.size()),
+      .tree_pages = pass.tree_pages,
+      .kv_heads = static_cast<int>(config_.num_kv_heads),
+      .group = static_cast<int>(config_.num_heads / config_.num_kv_heads),
+      .head_dim = static_cast<int>(config_.head_dim),
+      .states = scratch_.states.data(),
+      .out = scratch_.attended.data(),
+      .out_block = RowBlock(pass.num_rows())});
+}
+
+void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
+  const int rows = pass.num_rows();
+  const auto layers = static_cast<int32_t>(config_.num_layers);
+  cuda::ResidualNormArgs norm = Norm(pass, weights_.final_norm);
+  norm.parts = PartsOf(weights_.layers.back().down, rows);
+  norm.out_rows = on_device_.logit_rows.data();
+  norm.out = scratch_.logit_rows.data();
+  norm.out_block = RowBlock(pass.num_logit_rows);
+  norm.tap = TapAt(layers, pass, target);
+  norm.normed_tap = TapAt(NormedTap(layers), pass, target);
+  device_.Launch(norm);
+  if (pass.num_logit_rows == 0) return;
+  Multiply(weights_.head_or_tokens(), scratch_.logit_rows.data(),
+           pass.num_logit_rows, target.logits);
+}
+
+}  // namespace espalier

@@ -1,0 +1,77 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/cuda/device_array.h"
+#include "common/model/cuda/cuda_pass.h"
+#include "common/model/cuda/cuda_weights.h"
+#include "common/model/files/model_config.h"
+
+namespace espalier {
+
+// Queues the kernels of a pass. Owns what lies between them. One thread.
+class CudaDecoder {
+ public:
+  // The references must outlive this object.
+  CudaDecoder(const ModelConfig& config, const CudaWeights& weights,
+              cuda::ComputeDevice& device)
+      : config_(config), weights_(weights), device_(device) {}
+
+  struct Target {
+    unsigned char* pages = nullptr;  // of the K/V pool
+    float* logits = nullptr;  // [padded logit rows, padded vocab] one part
+    // [taps, rows, hidden] hidden states at ascending points, see
+    // FeatureContract.
+    std::vector<int32_t> taps;
+    cuda::bf16_t* states = nullptr;
+  };
+  // Nothing waits: `pass` has to stay until the device was waited for.
+  // RESOURCE_EXHAUSTED: no room on the device.
+  absl::Status Queue(const CudaPass& pass, const Target& target);
+
+  // Of the logits of so many rows.
+  int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
+
+ private:
+  // What the host says of a pass, on the device.
+  struct Description {
+    cuda::DeviceArray<int32_t> tokens, page_table, logit_rows;
+    cuda::DeviceArray<cuda::PassRow> rows;
+    cuda::DeviceArray<cuda::PassSequence> sequences;
+    cuda::DeviceArray<uint16_t> paths;
+    cuda::DeviceArray<cuda::PrefixItem> prefix_items;
+    cuda::DeviceArray<cuda::TreeItem> tree_items;
+  };
+  struct Scratch {
+    cuda::DeviceArray<float> x, parts, states;
+    cuda::DeviceArray<unsigned char> normed, attended, gated, logit_rows;
+    cuda::DeviceArray<cuda::bf16_t> queries;
+  };
+
+  absl::Status Reserve(const CudaPass& pass);
+  absl::Status Describe(const CudaPass& pass);
+  void Embed(const CudaPass& pass, const Target& target);
+  void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
+  void Attend(const CudaPass& pass, const cuda::KvPages& kv);
+  void Head(const CudaPass& pass, const Target& target);
+  void Multiply(const CudaLinear& linear, const unsigned char* activations,
+                int rows, float* parts);
+  cuda::Parts PartsOf(const CudaLinear& linear, int rows) const;
+  cuda::ResidualNormArgs Norm(const CudaPass& pass,
+                              const cuda::DeviceArray<float>& weight) const;
+  cuda::bf16_t* TapAt(int32_t point, const CudaPass& pass,
+                      const Target& target) const;
+
+  const ModelConfig& config_;
+  const CudaWeights& weights_;
+  cuda::ComputeDevice& device_;
+  Description on_device_;
+  Scratch scratch_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_

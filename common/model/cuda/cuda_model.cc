@@ -1,0 +1,263 @@
+#include "common/model/cuda/cuda_model.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/bf16.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/cuda/layout.h"
+#include "common/model/native/model_limits.h"
+#include "common/model/native/row_batch.h"
+
+namespace espalier {
+
+using cuda::DeviceArray;
+using cuda::kPagePositions;
+
+CudaModel::CudaModel(Parts parts)
+    : info_(std::move(parts.info)),
+      device_(std::move(parts.device)),
+      weights_(std::move(parts.weights)),
+      pages_(std::move(parts.pages)),
+      decoder_(info_.config, weights_, *device_),
+      pool_(parts.num_pages * kPagePositions) {
+  for (int64_t page = parts.num_pages - 1; page >= 0; --page) {
+    free_pages_.push_back(static_cast<int32_t>(page));
+  }
+}
+
+KvUsage CudaModel::kv_usage() const {
+  return {.used_tokens = pool_.used_tokens(),
+          .total_tokens = pool_.total_tokens()};
+}
+
+CacheId CudaModel::NewSequence() {
+  sequences_.try_emplace(next_id_);
+  return next_id_++;
+}
+
+void CudaModel::Release(CacheId cache) {
+  ReturnPages(0, Get(cache));
+  sequences_.erase(cache);
+}
+
+int64_t CudaModel::Length(CacheId cache) const { return Get(cache).length; }
+
+int64_t CudaModel::HeldRoom(CacheId cache) const {
+  return static_cast<int64_t>(Get(cache).pages.size()) * kPagePositions;
+}
+
+CudaModel::Sequence& CudaModel::Get(CacheId cache) {
+  const auto found = sequences_.find(cache);
+  ESPALIER_CHECK(found != sequences_.end());
+  return found->second;
+}
+const CudaModel::Sequence& CudaModel::Get(CacheId cache) const {
+  return const_cast<CudaModel*>(this)->Get(cache);
+}
+
+absl::Status CudaModel::Reserve(int64_t positions, Sequence& sequence) {
+  const int64_t pages = (positions + kPagePositions - 1) / kPagePositions;
+  const int64_t missing = pages - static_cast<int64_t>(sequence.pages.size());
+  if (missing <= 0) return absl::OkStatus();
+  RETURN_IF_ERROR(pool_.Take(missing * kPagePositions));
+  for (int64_t i = 0; i < missing; ++i) {
+    sequence.pages.push_back(free_pages_.back());
+    free_pages_.pop_back();
+  }
+  return absl::OkStatus();
+}
+
+void CudaModel::ReturnPages(int64_t kept, Sequence& sequence) {
+  while (static_cast<int64_t>(sequence.pages.size()) > kept) {
+    free_pages_.push_back(sequence.pages.back());
+    sequence.pages.pop_back();
+    pool_.Return(kPagePositions);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::Forward(
+    absl::Span<const SequenceRows> batch) {
+  RETURN_IF_ERROR(CheckBatch(
+      batch, [this](CacheId cache) { return Length(cache); },
+      RowLimitsOf(info_)));
+  return RunPass(batch);
+}
+
+absl::StatusOr<CudaPass> CudaModel::BuildPass(
+    absl::Span<const SequenceRows> batch) {
+  CudaPass pass(info_.config);
+  for (const SequenceRows& rows : batch) {
+    Sequence& sequence = Get(rows.cache);
+    const auto size = static_cast<int64_t>(rows.tokens.size());
+    RETURN_IF_ERROR(Reserve(sequence.length + size, sequence));
+    pass.Add(rows.tokens, BuildRowTree(rows.parents, sequence.length),
+             sequence.pages, rows.num_logit_rows);
+  }
+  return pass;
+}
+
+absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
+    absl::Span<const SequenceRows> batch) {
+  ASSIGN_OR_RETURN(const CudaPass pass, BuildPass(batch));
+  std::set<int32_t> points;
+  for (const SequenceRows& rows : batch) {
+    points.insert(rows.taps.begin(), rows.taps.end());
+  }
+  const int64_t hidden = info_.config.hidden_size;
+  CudaDecoder::Target target = {.pages = pages_.data(),
+                                .taps = {points.begin(), points.end()}};
+  std::vector<uint16_t> states(points.size() * pass.num_rows() * hidden);
+  DeviceArray<uint16_t> states_there;
+  if (!states.empty()) {
+    ASSIGN_OR_RETURN(states_there,
+                     DeviceArray<uint16_t>::Make(
+                         *device_, static_cast<int64_t>(states.size())));
+    target.states = states_there.data();
+  }
+  const int64_t stride = decoder_.logit_stride();
+  ASSIGN_OR_RETURN(
+      DeviceArray<float> logits,
+      DeviceArray<float>::Make(
+          *device_,
+          std::max(1, cuda::PaddedRows(pass.num_logit_rows)) * stride));
+  auto rows = std::make_unique<CudaRows>(device_, std::move(logits),
+                                         info_.config.vocab_size, stride);
+  target.logits = rows->logits();
+
+  for (const SequenceRows& part : batch) Get(part.cache).last_parents.clear();
+  absl::Status status = decoder_.Queue(pass, target);
+  if (status.ok()) status = QueueUses(batch, pass, *rows);
+  if (!states.empty()) states_there.Read(0, absl::MakeSpan(states));
+  // Also after a failure: what was queued reads memory that ends here.
+  const absl::Status done = device_->Wait(device_->Record());
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(done);
+  WriteFeatures(batch, target.taps, states, hidden);
+  for (const SequenceRows& part : batch) {
+    Get(part.cache)
+        .last_parents.assign(part.parents.begin(), part.parents.end());
+  }
+  return rows;
+}
+
+absl::Status CudaModel::QueueUses(absl::Span<const SequenceRows> batch,
+                                  const CudaPass& pass, CudaRows& rows) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const cuda::PassSequence& sequence = pass.sequences[i];
+    CudaRows::Part part = {.rows = batch[i].num_logit_rows,
+                           .use = batch[i].use};
+    const int64_t end = sequence.first_row + sequence.rows;
+    for (int64_t row = end - part.rows; row < end; ++row) {
+      part.positions.push_back(int64_t{pass.rows[row].position} + 1);
+    }
+    RETURN_IF_ERROR(rows.Add(part));
+  }
+  return absl::OkStatus();
+}
+
+// states: [taps, rows of the pass, hidden]
+void CudaModel::WriteFeatures(absl::Span<const SequenceRows> batch,
+                              const std::vector<int32_t>& taps,
+                              const std::vector<uint16_t>& states,
+                              int64_t hidden) {
+  int64_t all_rows = 0, first_row = 0;
+  for (const SequenceRows& part : batch) {
+    all_rows += static_cast<int64_t>(part.tokens.size());
+  }
+  for (const SequenceRows& part : batch) {
+    const auto rows = static_cast<int64_t>(part.tokens.size());
+    float* to = part.features.data();
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int32_t point : part.taps) {
+        const int64_t tap =
+            std::find(taps.begin(), taps.end(), point) - taps.begin();
+        const uint16_t* const from =
+            &states[(tap * all_rows + first_row + row) * hidden];
+        to = std::transform(from, from + hidden, to, Bf16ToFloat);
+      }
+    }
+    first_row += rows;
+  }
+}
+
+absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
+  Sequence& sequence = Get(cache);
+  RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  bool moves = false;
+  for (size_t i = 0; i < path.size(); ++i) {
+    moves |= path[i] != static_cast<int32_t>(i);
+  }
+  if (moves) {
+    const ModelConfig& config = info_.config;
+    const std::vector<cuda::KeepSequence> sequences = {
+        {.prefix = static_cast<int32_t>(sequence.length),
+         .path_size = static_cast<int32_t>(path.size())}};
+    const std::vector<uint16_t> rows(path.begin(), path.end());
+    ASSIGN_OR_RETURN(auto table, DeviceArray<int32_t>::Make(
+                                     *device_, std::ssize(sequence.pages)));
+    ASSIGN_OR_RETURN(auto there,
+                     DeviceArray<cuda::KeepSequence>::Make(*device_, 1));
+    ASSIGN_OR_RETURN(auto paths,
+                     DeviceArray<uint16_t>::Make(*device_, std::ssize(rows)));
+    table.Write(0, sequence.pages);
+    there.Write(0, sequences);
+    paths.Write(0, rows);
+    const int panels =
+        static_cast<int>(config.num_layers * config.num_kv_heads * 2);
+    const auto dim = static_cast<int>(config.head_dim);
+    device_->Launch(cuda::KeepArgs{
+        .kv = {.pages = pages_.data(),
+               .page_bytes = int64_t{panels} * cuda::PanelBytes(dim),
+               .page_table = table.data()},
+        .sequences = there.data(),
+        .paths = paths.data(),
+        .num_sequences = 1,
+        .panels = panels,
+        .head_dim = dim});
+    RETURN_IF_ERROR(device_->Wait(device_->Record()));
+  }
+  Truncate(cache, sequence.length + static_cast<int64_t>(path.size()));
+  return absl::OkStatus();
+}
+
+void CudaModel::Truncate(CacheId cache, int64_t length) {
+  Sequence& sequence = Get(cache);
+  sequence.length = length;
+  sequence.last_parents.clear();
+  ReturnPages((length + kPagePositions - 1) / kPagePositions, sequence);
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
+    const ModelOptions& options, std::shared_ptr<cuda::ComputeDevice> device) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
+  RETURN_IF_ERROR(CheckCudaCovers(config));
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ModelInfo info = {.config = config,
+                    .device = options.device,
+                    .compute_dtype = "bfloat16",
+                    .backend = "cuda"};
+  ASSIGN_OR_RETURN(
+      const int64_t pool_tokens,
+      SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
+  info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
+  ASSIGN_OR_RETURN(CudaWeights weights,
+                   LoadCudaWeights(config, files, info.max_context, *device));
+  info.weight_bytes = weights.bytes;
+  const int64_t pages = pool_tokens / kPagePositions;
+  ASSIGN_OR_RETURN(auto memory, DeviceArray<unsigned char>::Make(
+                                    *device, pages * kPagePositions *
+                                                 info.kv_bytes_per_token));
+  return std::make_unique<CudaModel>(
+      CudaModel::Parts{.info = std::move(info),
+                       .device = std::move(device),
+                       .weights = std::move(weights),
+                       .pages = std::move(memory),
+                       .num_pages = pages});
+}
+
+}  // namespace espalier

@@ -1,0 +1,86 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_MODEL_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/cuda/compute_device.h"
+#include "common/model/cuda/cuda_decoder.h"
+#include "common/model/cuda/cuda_rows.h"
+#include "common/model/cuda/cuda_weights.h"
+#include "common/model/language_model.h"
+#include "common/model/load_model.h"
+#include "common/model/native/kv_pool.h"
+
+namespace espalier {
+
+// LanguageModel on the kernels of common/cuda, bfloat16. A row's logits are the
+// same, to the bit, whatever else is in the pass, and those of decoding its
+// path token by token. A pass is done when Forward returns.
+class CudaModel final : public LanguageModel {
+ public:
+  struct Parts {
+    ModelInfo info;
+    std::shared_ptr<cuda::ComputeDevice> device;
+    CudaWeights weights;
+    cuda::DeviceArray<unsigned char> pages;  // the K/V pool
+    int64_t num_pages = 0;
+  };
+
+  explicit CudaModel(Parts parts);
+
+  const ModelInfo& info() const override { return info_; }
+  KvUsage kv_usage() const override;
+  CacheId NewSequence() override;
+  void Release(CacheId cache) override;
+  int64_t Length(CacheId cache) const override;
+  int64_t HeldRoom(CacheId cache) const override;
+  absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
+      absl::Span<const SequenceRows> batch) override;
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override;
+  void Truncate(CacheId cache, int64_t length) override;
+
+ private:
+  struct Sequence {
+    int64_t length = 0;
+    std::vector<int32_t> pages;
+    std::vector<int32_t> last_parents;  // of the last pass's rows
+  };
+
+  Sequence& Get(CacheId cache);
+  const Sequence& Get(CacheId cache) const;
+  // Room for so many positions. RESOURCE_EXHAUSTED: the pool is full.
+  absl::Status Reserve(int64_t positions, Sequence& sequence);
+  void ReturnPages(int64_t kept, Sequence& sequence);
+  absl::StatusOr<CudaPass> BuildPass(absl::Span<const SequenceRows> batch);
+  absl::StatusOr<std::unique_ptr<LogitRows>> RunPass(
+      absl::Span<const SequenceRows> batch);
+  static absl::Status QueueUses(absl::Span<const SequenceRows> batch,
+                                const CudaPass& pass, CudaRows& rows);
+  static void WriteFeatures(absl::Span<const SequenceRows> batch,
+                            const std::vector<int32_t>& taps,
+                            const std::vector<uint16_t>& states,
+                            int64_t hidden);
+
+  const ModelInfo info_;
+  const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows
+  const CudaWeights weights_;
+  const cuda::DeviceArray<unsigned char> pages_;
+  CudaDecoder decoder_;
+  KvPool pool_;
+  std::vector<int32_t> free_pages_;
+  std::unordered_map<CacheId, Sequence> sequences_;
+  CacheId next_id_ = 1;
+};
+
+// See LoadModel. `device` runs the kernels. UNIMPLEMENTED: the kernels do not
+// cover the model. RESOURCE_EXHAUSTED: no room on the device.
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
+    const ModelOptions& options, std::shared_ptr<cuda::ComputeDevice> device);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_MODEL_H_

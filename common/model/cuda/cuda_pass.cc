@@ -1,0 +1,54 @@
+#include "common/model/cuda/cuda_pass.h"
+
+#include <algorithm>
+
+#include "common/cuda/layout.h"
+
+namespace espalier {
+
+using cuda::kPagePositions;
+
+void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
+                   absl::Span<const int32_t> pages, int64_t logits_wanted) {
+  const auto sequence = static_cast<int32_t>(sequences.size());
+  const auto prefix = static_cast<int32_t>(tree.prefix);
+  const auto count = static_cast<int32_t>(tree.rows());
+  sequences.push_back({.prefix = prefix,
+                       .first_row = num_rows(),
+                       .rows = count,
+                       .table_begin = static_cast<int32_t>(page_table.size()),
+                       .states_begin = num_states});
+  tokens.insert(tokens.end(), row_tokens.begin(), row_tokens.end());
+  page_table.insert(page_table.end(), pages.begin(), pages.end());
+  const auto paths_begin = static_cast<int32_t>(paths.size());
+  paths.insert(paths.end(), tree.ancestors.begin(), tree.ancestors.end());
+  for (int32_t row = 0; row < count; ++row) {
+    rows.push_back({.sequence = sequence,
+                    .position = static_cast<int32_t>(tree.positions[row]),
+                    .slot = prefix + row,
+                    .path_begin = paths_begin + static_cast<int32_t>(
+                                                    tree.ancestor_begin[row])});
+    logit_rows.push_back(row >= count - logits_wanted ? num_logit_rows++ : -1);
+  }
+  AddItems(sequences.back());
+}
+
+void CudaPass::AddItems(const cuda::PassSequence& sequence) {
+  const auto index = static_cast<int32_t>(sequences.size()) - 1;
+  const int whole_pages = sequence.prefix / kPagePositions;
+  const int chunks = whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
+  const int queries = sequence.rows * group_;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    for (int query = 0; query < queries; query += cuda::kPrefixItemQueries) {
+      prefix_items.push_back({index, chunk, query});
+    }
+  }
+  for (int row = 0; row < sequence.rows; row += cuda::kTreeItemRows) {
+    tree_items.push_back({index, row});
+  }
+  const int last_page = (sequence.prefix + sequence.rows - 1) / kPagePositions;
+  tree_pages = std::max(tree_pages, last_page - whole_pages + 1);
+  num_states += int64_t{chunks} * kv_heads_ * queries;
+}
+
+}  // namespace espalier

@@ -1,0 +1,48 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_PASS_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_PASS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/cuda/kernel_args.h"
+#include "common/model/files/model_config.h"
+#include "common/model/native/row_batch.h"
+
+namespace espalier {
+
+// One pass over the rows of some sequences, as the kernels are told of it.
+class CudaPass {
+ public:
+  explicit CudaPass(const ModelConfig& config)
+      : kv_heads_(static_cast<int>(config.num_kv_heads)),
+        group_(static_cast<int>(config.num_heads / config.num_kv_heads)) {}
+
+  // `pages`: of the sequence, enough for the prefix and the rows.
+  void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
+           absl::Span<const int32_t> pages, int64_t num_logit_rows);
+
+  int num_rows() const { return static_cast<int>(rows.size()); }
+
+  std::vector<int32_t> tokens;      // [rows]
+  std::vector<cuda::PassRow> rows;  // [rows]
+  std::vector<cuda::PassSequence> sequences;
+  std::vector<uint16_t> paths;
+  std::vector<int32_t> page_table;
+  std::vector<cuda::PrefixItem> prefix_items;
+  std::vector<cuda::TreeItem> tree_items;
+  std::vector<int32_t> logit_rows;  // [rows] which row of logits, -1: none
+  int num_logit_rows = 0;
+  int tree_pages = 0;      // see AttendArgs
+  int64_t num_states = 0;  // of all chunks and queries
+
+ private:
+  void AddItems(const cuda::PassSequence& sequence);
+
+  const int kv_heads_;
+  const int group_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_PASS_H_

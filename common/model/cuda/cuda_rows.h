@@ -1,0 +1,80 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_ROWS_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_ROWS_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/cuda/device_array.h"
+#include "common/model/language_model.h"
+
+namespace espalier {
+
+// The logits of a pass, on the device. What their sequences asked for is
+// computed there, and brought to the host in few bytes; a row itself only when
+// somebody wants it. One thread, the model's.
+class CudaRows final : public LogitRows {
+ public:
+  struct Part {
+    int64_t rows = 0;
+    std::vector<int64_t> positions;  // [rows] of the tokens after the rows
+    LogitUse use;
+  };
+
+  // logits: [rows, stride], not yet there.
+  CudaRows(std::shared_ptr<cuda::ComputeDevice> device,
+           cuda::DeviceArray<float> logits, int64_t vocab, int64_t stride);
+  ~CudaRows() override;
+
+  // Queues what a sequence asks of its rows, which follow those before.
+  // RESOURCE_EXHAUSTED: no room on the device.
+  absl::Status Add(const Part& part);
+
+  float* logits() const { return logits_.data(); }
+
+  int64_t num_rows() const override {
+    return static_cast<int64_t>(places_.size());
+  }
+  absl::Span<const float> Row(int64_t row) const override;
+  absl::StatusOr<SampledToken> Draw(int64_t row, const DrawRequest& request,
+                                    int64_t position) const override;
+  absl::StatusOr<Ranking> Rank(int64_t row,
+                               const RankRequest& request) const override;
+  absl::StatusOr<GatheredRow> Gather(int64_t row, const GatherRequest& request,
+                                     int64_t index) const override;
+  absl::StatusOr<SampledToken> SampleOutside(int64_t row,
+                                             const GatherRequest& request,
+                                             int64_t index) const override;
+
+ private:
+  // Of one sequence: requests and results, here and on the device. Host memory
+  // of copies that are queued, so it never moves.
+  struct Queued;
+  struct Place {
+    Queued* part = nullptr;
+    int64_t row = 0;  // of the part
+  };
+
+  absl::Status QueueDraws(const DrawRequest& request,
+                          absl::Span<const int64_t> positions,
+                          const RowSupports* without, Queued& part);
+  absl::Status QueueRanks(const RankRequest& request, Queued& part);
+  absl::Status QueueGathers(const GatherRequest& request, Queued& part);
+  absl::StatusOr<SampledToken> Finish(int64_t row, const DrawRequest& request,
+                                      int64_t position) const;
+  absl::Status CheckBad(int64_t row, int32_t bad_token) const;
+  const Place& At(int64_t row) const;
+
+  const std::shared_ptr<cuda::ComputeDevice> device_;
+  const cuda::DeviceArray<float> logits_;
+  const int64_t vocab_;
+  const int64_t stride_;
+  std::vector<std::unique_ptr<Queued>> parts_;
+  std::vector<Place> places_;
+  mutable std::vector<std::unique_ptr<std::vector<float>>> rows_;  // copied
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_ROWS_H_

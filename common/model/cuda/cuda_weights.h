@@ -1,0 +1,60 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHTS_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/cuda/device_array.h"
+#include "common/model/files/model_config.h"
+#include "common/model/files/safetensors.h"
+
+namespace espalier {
+
+// Packed weights of a product on a device (cuda::WeightPlace). What is missing
+// to whole strips of outputs is zero.
+struct CudaLinear {
+  cuda::DeviceArray<unsigned char> weights;
+  cuda::DeviceArray<float> bias;  // [outputs]; size 0: none
+  int inputs = 0;
+  int outputs = 0;
+};
+
+struct CudaLayer {
+  cuda::DeviceArray<float> attention_norm, ffn_norm;  // [hidden]
+  cuda::DeviceArray<float> q_norm, k_norm;  // [head_dim]; size 0: none
+  CudaLinear qkv;      // hidden -> (heads + 2 kv_heads) * head_dim
+  CudaLinear out;      // heads * head_dim -> hidden
+  CudaLinear gate_up;  // hidden -> 2 ffn, gates and values in turns
+  CudaLinear down;     // ffn -> hidden
+};
+
+// The weights of a Llama or Qwen3 decoder in bfloat16 on a device.
+struct CudaWeights {
+  CudaLinear tokens;  // [vocab, hidden]; a tied head too
+  std::vector<CudaLayer> layers;
+  cuda::DeviceArray<float> final_norm;
+  CudaLinear head;                  // no weights: tied
+  cuda::DeviceArray<float> angles;  // [positions, head_dim / 2, 2] cos, sin
+  int64_t bytes = 0;                // on the device
+
+  const CudaLinear& head_or_tokens() const {
+    return head.weights.size() > 0 ? head : tokens;
+  }
+};
+
+// UNIMPLEMENTED names what of the model the kernels do not cover.
+absl::Status CheckCudaCovers(const ModelConfig& config);
+
+// `positions`: that rotation is prepared for. NOT_FOUND, INVALID_ARGUMENT: a
+// tensor is missing or has another shape or type. RESOURCE_EXHAUSTED: no room
+// on the device. UNAVAILABLE: the device failed.
+absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
+                                            const WeightFiles& files,
+                                            int64_t positions,
+                                            cuda::ComputeDevice& device);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHTS_H_

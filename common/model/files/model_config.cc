@@ -1,0 +1,231 @@
+#include "common/model/files/model_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <numbers>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/files/json_fields.h"
+#include "common/model/files/json_file.h"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::json;
+
+// One id or a list of ids; every id lies in the vocabulary.
+std::vector<TokenId> ReadEosIds(JsonFields& fields, int64_t vocab_size) {
+  constexpr const char* kName = "eos_token_id";
+  if (!fields.Has(kName)) return {};
+  const Json& value = fields.json()[kName];
+  const Json list = value.is_array() ? value : Json::array({value});
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    if (!id.is_number_unsigned() ||
+        id.get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
+      fields.Fail(kName, absl::StrCat("must be in 0 .. ", vocab_size - 1));
+      return {};
+    }
+    ids.push_back(id.get<TokenId>());
+  }
+  return ids;
+}
+
+Activation ReadActivation(JsonFields& fields, const char* name,
+                          const std::string& fallback) {
+  const std::string text = fields.Text(name, fallback);
+  if (text == "silu" || text == "swish") return Activation::kSilu;
+  if (text == "gelu") return Activation::kGelu;
+  if (text == "gelu_new" || text == "gelu_pytorch_tanh") {
+    return Activation::kGeluTanh;
+  }
+  fields.Unimplemented(absl::StrCat(name, " \"", text, "\""));
+  return Activation::kSilu;
+}
+
+void ReadRope(JsonFields& fields, ModelConfig& config) {
+  config.rope_theta = fields.Positive("rope_theta", 10000.0);
+  // Newer files call the object rope_parameters and put the base inside.
+  const char* name =
+      fields.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
+  if (!fields.Has(name)) return;
+  JsonFields rope = fields.Object(name);
+  config.rope_theta = rope.Positive("rope_theta", config.rope_theta);
+  const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
+  if (type == "llama3") {
+    config.rope_scaling =
+        Llama3RopeScaling{.factor = rope.Positive("factor"),
+                          .low_freq_factor = rope.Positive("low_freq_factor"),
+                          .high_freq_factor = rope.Positive("high_freq_factor"),
+                          .original_max_positions =
+                              rope.Size("original_max_position_embeddings")};
+    if (config.rope_scaling->low_freq_factor >=
+        config.rope_scaling->high_freq_factor) {
+      rope.Fail("low_freq_factor", "must be below high_freq_factor");
+    }
+  } else if (type != "default") {
+    rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
+  }
+  fields.Adopt(rope.status());
+}
+
+void ReadQwen3(JsonFields& fields, ModelConfig& config) {
+  if (!fields.Has("head_dim")) fields.Fail("head_dim", "is missing");
+  ReadLlamaFields(fields, config);
+  config.qk_norm = true;
+  if (config.attention_bias) fields.Unimplemented("attention_bias true");
+  CheckFullAttention(fields);
+}
+
+void ReadGpt2(JsonFields& fields, ModelConfig& config) {
+  config.architecture = Architecture::kGpt2;
+  config.num_layers = fields.Size("n_layer");
+  config.hidden_size = fields.Size("n_embd");
+  config.num_heads = fields.Size("n_head");
+  config.num_kv_heads = config.num_heads;
+  if (config.hidden_size % config.num_heads != 0) {
+    fields.Fail("n_head", "must divide n_embd");
+  }
+  config.head_dim = std::max<int64_t>(1, config.hidden_size / config.num_heads);
+  config.ffn_size = fields.Size("n_inner", 4 * config.hidden_size);
+  config.max_positions = fields.Size("n_positions");
+  config.activation = ReadActivation(fields, "activation_function", "gelu_new");
+  config.norm_epsilon = fields.Positive("layer_norm_epsilon", 1e-5);
+  config.tied_head = fields.Flag("tie_word_embeddings", true);
+  if (!fields.Flag("scale_attn_weights", true)) {
+    fields.Unimplemented("scale_attn_weights false");
+  }
+  if (fields.Flag("scale_attn_by_inverse_layer_idx", false)) {
+    fields.Unimplemented("scale_attn_by_inverse_layer_idx true");
+  }
+}
+
+absl::StatusOr<std::string> ReadArchitecture(const JsonFields& fields) {
+  const Json& json = fields.json();
+  const bool named =
+      json.contains("architectures") && json["architectures"].is_array() &&
+      json["architectures"].size() == 1 && json["architectures"][0].is_string();
+  if (!named) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        fields.source(), ": architectures must be a list of one name"));
+  }
+  return json["architectures"][0].get<std::string>();
+}
+
+absl::StatusOr<ModelConfig> FromJson(const Json& json,
+                                     const std::string& source) {
+  JsonFields fields(json, source);
+  ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(fields));
+  ModelConfig config;
+  config.vocab_size = fields.Size("vocab_size");
+  if (architecture == "LlamaForCausalLM") {
+    ReadLlamaFields(fields, config);
+  } else if (architecture == "Qwen3ForCausalLM") {
+    ReadQwen3(fields, config);
+  } else if (architecture == "GPT2LMHeadModel") {
+    ReadGpt2(fields, config);
+  } else {
+    return absl::UnimplementedError(
+        absl::StrCat(source, ": architecture \"", architecture,
+                     "\" is not implemented; known: GPT2LMHeadModel, "
+                     "LlamaForCausalLM, Qwen3ForCausalLM"));
+  }
+  if (fields.Has("quantization_config")) {
+    fields.Unimplemented("quantization_config");
+  }
+  config.eos_ids = ReadEosIds(fields, config.vocab_size);
+  RETURN_IF_ERROR(fields.status());
+  return config;
+}
+
+}  // namespace
+
+void CheckFullAttention(JsonFields& fields) {
+  if (fields.Flag("use_sliding_window", false)) {
+    fields.Unimplemented("use_sliding_window true");
+  }
+  if (!fields.Has("layer_types")) return;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
+  for (const Json& type : types) {
+    if (type != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+    }
+  }
+}
+
+void ReadLlamaFields(JsonFields& fields, ModelConfig& config) {
+  config.architecture = Architecture::kLlama;
+  config.num_layers = fields.Size("num_hidden_layers");
+  config.hidden_size = fields.Size("hidden_size");
+  config.num_heads = fields.Size("num_attention_heads");
+  config.num_kv_heads = fields.Size("num_key_value_heads", config.num_heads);
+  if (!fields.Has("head_dim") && config.hidden_size % config.num_heads != 0) {
+    fields.Fail("num_attention_heads", "must divide hidden_size");
+  }
+  config.head_dim = fields.Size(
+      "head_dim", std::max<int64_t>(1, config.hidden_size / config.num_heads));
+  config.ffn_size = fields.Size("intermediate_size");
+  config.max_positions = fields.Size("max_position_embeddings", 2048);
+  config.activation = ReadActivation(fields, "hidden_act", "silu");
+  config.norm_epsilon = fields.Positive("rms_norm_eps", 1e-6);
+  config.attention_bias = fields.Flag("attention_bias", false);
+  config.mlp_bias = fields.Flag("mlp_bias", false);
+  config.tied_head = fields.Flag("tie_word_embeddings", false);
+  ReadRope(fields, config);
+  if (config.num_heads % config.num_kv_heads != 0) {
+    fields.Fail("num_key_value_heads", "must divide num_attention_heads");
+  }
+  if (config.head_dim % 2 != 0) {
+    fields.Fail("head_dim", "must be even for rotary positions");
+  }
+}
+
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text,
+                                             const std::string& source) {
+  ASSIGN_OR_RETURN(const Json json, ParseJsonObject(text, source));
+  return FromJson(json, source);
+}
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder) {
+  const std::string path = folder + "/config.json";
+  ASSIGN_OR_RETURN(const Json json, ReadJsonObject(path));
+  ASSIGN_OR_RETURN(ModelConfig config, FromJson(json, path));
+  const std::string generation_path = folder + "/generation_config.json";
+  std::error_code ignored;
+  if (!std::filesystem::exists(generation_path, ignored)) return config;
+  ASSIGN_OR_RETURN(const Json generation, ReadJsonObject(generation_path));
+  JsonFields fields(generation, generation_path);
+  if (fields.Has("eos_token_id")) {
+    config.eos_ids = ReadEosIds(fields, config.vocab_size);
+    RETURN_IF_ERROR(fields.status());
+  }
+  return config;
+}
+
+std::vector<double> RotaryFrequencies(const ModelConfig& config) {
+  std::vector<double> frequencies;
+  for (int64_t i = 0; i < config.head_dim; i += 2) {
+    const double exponent = static_cast<double>(i) / config.head_dim;
+    double frequency = std::pow(config.rope_theta, -exponent);
+    if (config.rope_scaling.has_value()) {
+      const Llama3RopeScaling& s = *config.rope_scaling;
+      // Long waves are stretched by `factor`, short ones kept, and between
+      // the two limits the frequency is blended.
+      const double turns =
+          s.original_max_positions * frequency / (2 * std::numbers::pi);
+      const double keep =
+          std::clamp((turns - s.low_freq_factor) /
+                         (s.high_freq_factor - s.low_freq_factor),
+                     0.0, 1.0);
+      frequency = keep * frequency + (1 - keep) * frequency / s.factor;
+    }
+    frequencies.push_back(frequency);
+  }
+  return frequencies;
+}
+
+}  // namespace espalier

@@ -1,0 +1,73 @@
+#ifndef ESPALIER_COMMON_MODEL_FILES_MODEL_CONFIG_H_
+#define ESPALIER_COMMON_MODEL_FILES_MODEL_CONFIG_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/files/json_fields.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+// Qwen3 is Llama whose queries and keys have a norm.
+enum class Architecture { kLlama, kGpt2 };
+enum class Activation { kSilu, kGelu, kGeluTanh };
+
+// Llama 3.1's stretched rotary frequencies ("rope_type": "llama3").
+struct Llama3RopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_positions = 8192;
+};
+
+// The config.json of a Hugging Face folder. Checked: every size is positive and
+// bounded, and head counts divide what they must.
+struct ModelConfig {
+  Architecture architecture = Architecture::kLlama;
+  int64_t num_layers = 0;
+  int64_t hidden_size = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;  // divides num_heads
+  int64_t head_dim = 0;      // even for Llama
+  int64_t ffn_size = 0;
+  int64_t vocab_size = 0;
+  int64_t max_positions = 0;
+  Activation activation = Activation::kSilu;
+  double norm_epsilon = 0;
+  double rope_theta = 10000;
+  std::optional<Llama3RopeScaling> rope_scaling;
+  bool qk_norm = false;          // Llama: heads of q and k are normalized
+  bool attention_bias = false;   // Llama: q, k, v, o have a bias
+  bool mlp_bias = false;         // Llama: gate, up, down have a bias
+  bool tied_head = false;        // the head is the token embedding
+  std::vector<TokenId> eos_ids;  // may be empty: the text never ends by itself
+};
+
+// Parses config.json; `source` names it in errors. INVALID_ARGUMENT names the
+// field and its limits. UNIMPLEMENTED: an architecture (the message lists the
+// known ones) or an option that this engine does not have.
+absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
+                                             const std::string& source);
+
+// Reads config.json of `folder`; the end tokens of generation_config.json,
+// where there is one, replace those of config.json.
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder);
+
+// Reads what describes the layers of a Llama, or of a draft head that is made
+// of such layers, with its own rotary base. Mistakes stay in `fields`.
+void ReadLlamaFields(JsonFields& fields, ModelConfig& config);
+
+// Fails unless every layer sees the whole text, as Qwen3's fields say it.
+void CheckFullAttention(JsonFields& fields);
+
+// [head_dim / 2] angle per position of each rotated pair.
+std::vector<double> RotaryFrequencies(const ModelConfig& config);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_FILES_MODEL_CONFIG_H_

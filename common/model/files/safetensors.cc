@@ -1,0 +1,282 @@
+#include "common/model/files/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/check.h"
+#include "common/base/status_macros.h"
+#include "common/model/files/json_file.h"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little);
+
+// The limit of the format's reference implementation.
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kLengthBytes = 8;
+
+struct DTypeRow {
+  DType dtype;
+  const char* name;
+  int64_t bytes;
+};
+constexpr std::array<DTypeRow, 10> kDTypes = {{
+    {DType::kF64, "F64", 8},
+    {DType::kF32, "F32", 4},
+    {DType::kF16, "F16", 2},
+    {DType::kBF16, "BF16", 2},
+    {DType::kI64, "I64", 8},
+    {DType::kI32, "I32", 4},
+    {DType::kI16, "I16", 2},
+    {DType::kI8, "I8", 1},
+    {DType::kU8, "U8", 1},
+    {DType::kBool, "BOOL", 1},
+}};
+
+const DTypeRow& RowOf(DType dtype) {
+  for (const DTypeRow& row : kDTypes) {
+    if (row.dtype == dtype) return row;
+  }
+  ESPALIER_CHECK(false);
+}
+
+std::optional<DType> DTypeFromJson(const Json& json) {
+  if (!json.is_string()) return std::nullopt;
+  for (const DTypeRow& row : kDTypes) {
+    if (json.get_ref<const std::string&>() == row.name) return row.dtype;
+  }
+  return std::nullopt;
+}
+
+// Non-negative integers; nullopt if `json` is anything else.
+std::optional<std::vector<int64_t>> SizesFromJson(const Json& json) {
+  if (!json.is_array()) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const Json& item : json) {
+    if (!item.is_number_unsigned()) return std::nullopt;
+    const uint64_t size = item.get<uint64_t>();
+    if (size > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
+    sizes.push_back(static_cast<int64_t>(size));
+  }
+  return sizes;
+}
+
+// nullopt on overflow.
+std::optional<int64_t> ByteSize(const std::vector<int64_t>& shape,
+                                DType dtype) {
+  int64_t bytes = ElementBytes(dtype);
+  for (int64_t size : shape) {
+    if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
+  }
+  return bytes;
+}
+
+// Reads one entry of the header. `data` is everything after the header.
+absl::StatusOr<TensorView> ReadEntry(const Json& entry,
+                                     absl::Span<const std::byte> data) {
+  if (!entry.is_object()) {
+    return absl::InvalidArgumentError("its entry is not an object");
+  }
+  for (const char* field : {"dtype", "shape", "data_offsets"}) {
+    if (!entry.contains(field)) {
+      return absl::InvalidArgumentError(absl::StrCat("has no ", field));
+    }
+  }
+  TensorView view;
+  const std::optional<DType> dtype = DTypeFromJson(entry["dtype"]);
+  if (!dtype.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has the unknown dtype ",
+        entry["dtype"].dump(-1, ' ', false, Json::error_handler_t::replace)));
+  }
+  view.dtype = *dtype;
+  std::optional<std::vector<int64_t>> shape = SizesFromJson(entry["shape"]);
+  if (!shape.has_value()) {
+    return absl::InvalidArgumentError("shape is not a list of sizes");
+  }
+  view.shape = *std::move(shape);
+  const auto offsets = SizesFromJson(entry["data_offsets"]);
+  if (!offsets.has_value() || offsets->size() != 2) {
+    return absl::InvalidArgumentError("data_offsets is not [begin, end]");
+  }
+  const auto [begin, end] = std::pair((*offsets)[0], (*offsets)[1]);
+  if (begin > end || end > static_cast<int64_t>(data.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data_offsets [", begin, ", ", end,
+                     "] do not fit the file's ", data.size(), " data bytes"));
+  }
+  const std::optional<int64_t> bytes = ByteSize(view.shape, view.dtype);
+  if (bytes != end - begin) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape [", absl::StrJoin(view.shape, ", "), "] of ",
+                     DTypeName(view.dtype), " does not have the ", end - begin,
+                     " bytes of data_offsets"));
+  }
+  view.data = data.subspan(begin, end - begin);
+  return view;
+}
+
+// The tensors tile the data: the format allows neither gap nor overlap.
+absl::Status CheckTiling(const std::map<std::string, TensorView>& tensors,
+                         absl::Span<const std::byte> data) {
+  std::vector<std::pair<absl::Span<const std::byte>, std::string_view>> parts;
+  for (const auto& [name, view] : tensors) parts.emplace_back(view.data, name);
+  // Empty tensors share their offset with the next one: they come first.
+  std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.first.data(), a.first.size()) <
+           std::pair(b.first.data(), b.first.size());
+  });
+  const std::byte* expected = data.data();
+  for (const auto& [bytes, name] : parts) {
+    if (bytes.data() != expected) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "tensor ", std::string(name),
+          bytes.data() < expected ? " overlaps another" : " follows a gap"));
+    }
+    expected = bytes.data() + bytes.size();
+  }
+  if (expected != data.data() + data.size()) {
+    return absl::InvalidArgumentError("data behind the last tensor");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::map<std::string, TensorView>> ReadTensors(
+    absl::Span<const std::byte> file) {
+  if (file.size() < kLengthBytes) {
+    return absl::InvalidArgumentError("shorter than a header length");
+  }
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, file.data(), kLengthBytes);
+  if (header_bytes >
+      std::min<uint64_t>(kMaxHeaderBytes, file.size() - kLengthBytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a header of ", header_bytes, " bytes does not fit"));
+  }
+  const std::string_view text(
+      reinterpret_cast<const char*>(file.data()) + kLengthBytes, header_bytes);
+  const auto data = file.subspan(kLengthBytes + header_bytes);
+  ASSIGN_OR_RETURN(const Json header, ParseJsonObject(text, "the header"));
+
+  std::map<std::string, TensorView> tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    absl::StatusOr<TensorView> view = ReadEntry(entry, data);
+    if (!view.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", name, ": ", view.status().message()));
+    }
+    tensors.emplace(name, *std::move(view));
+  }
+  RETURN_IF_ERROR(CheckTiling(tensors, data));
+  return tensors;
+}
+
+// Shard file names in the index, without repetition.
+absl::StatusOr<std::set<std::string>> ShardNames(const Json& index,
+                                                 const std::string& path) {
+  if (!index.contains("weight_map") || !index["weight_map"].is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has no weight_map"));
+  }
+  std::set<std::string> names;
+  for (const auto& [tensor, file] : index["weight_map"].items()) {
+    // A plain file name: an index must not reach out of its folder.
+    if (!file.is_string() || file.get_ref<const std::string&>().empty() ||
+        file.get_ref<const std::string&>().find('/') != std::string::npos) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, ": weight_map of tensor ", tensor, " is not a file name"));
+    }
+    names.insert(file.get<std::string>());
+  }
+  return names;
+}
+
+}  // namespace
+
+int64_t ElementBytes(DType dtype) { return RowOf(dtype).bytes; }
+
+const char* DTypeName(DType dtype) { return RowOf(dtype).name; }
+
+absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  auto tensors = ReadTensors(file.bytes());
+  if (!tensors.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", tensors.status().message()));
+  }
+  return SafetensorsFile(std::move(file), *std::move(tensors));
+}
+
+absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& folder) {
+  namespace fs = std::filesystem;
+  WeightFiles weights(folder);
+  const std::string index_path = folder + "/model.safetensors.index.json";
+  std::error_code ignored;
+  if (!fs::exists(index_path, ignored)) {
+    ASSIGN_OR_RETURN(SafetensorsFile file,
+                     SafetensorsFile::Open(folder + "/model.safetensors"));
+    RETURN_IF_ERROR(weights.Add(std::move(file)));
+    return weights;
+  }
+  ASSIGN_OR_RETURN(const Json index, ReadJsonObject(index_path));
+  ASSIGN_OR_RETURN(const auto names, ShardNames(index, index_path));
+  for (const std::string& name : names) {
+    ASSIGN_OR_RETURN(SafetensorsFile file,
+                     SafetensorsFile::Open(absl::StrCat(folder, "/", name)));
+    for (const auto& [tensor, shard] : index["weight_map"].items()) {
+      if (shard == name && !file.tensors().contains(tensor)) {
+        return absl::NotFoundError(absl::StrCat(folder, "/", name,
+                                                " has no tensor ", tensor, " (",
+                                                index_path, " says so)"));
+      }
+    }
+    RETURN_IF_ERROR(weights.Add(std::move(file)));
+  }
+  return weights;
+}
+
+absl::Status WeightFiles::Add(SafetensorsFile file) {
+  files_.push_back(std::move(file));
+  for (const auto& [name, view] : files_.back().tensors()) {
+    if (!tensors_.emplace(name, view).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder_, ": tensor ", name, " is in two files"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TensorView> WeightFiles::Find(const std::string& name) const {
+  auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    return absl::NotFoundError(
+        absl::StrCat("the weights in ", folder_, " have no tensor ", name));
+  }
+  return found->second;
+}
+
+absl::StatusOr<TensorView> WeightFiles::Find(
+    const std::string& name, const std::vector<int64_t>& shape) const {
+  ASSIGN_OR_RETURN(TensorView view, Find(name));
+  if (view.shape != shape) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        folder_, ": tensor ", name, " has shape [",
+        absl::StrJoin(view.shape, ", "), "], the configuration wants [",
+        absl::StrJoin(shape, ", "), "]"));
+  }
+  return view;
+}
+
+}  // namespace espalier

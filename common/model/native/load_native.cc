@@ -1,0 +1,86 @@
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/model/model_fingerprint.h"
+#include "common/model/native/model_limits.h"
+#include "common/model/native/native_model.h"
+#include "common/model/native/native_weights.h"
+#include "common/nn/cpu_backend.h"
+
+namespace espalier {
+namespace {
+
+absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
+  if (device.cuda) {
+    return absl::UnimplementedError(
+        "the native backend runs on the device \"cpu\" only");
+  }
+  if (config.head_dim % nn::kHeadDimUnit != 0) {
+    return absl::UnimplementedError(
+        absl::StrCat("head_dim ", config.head_dim, " is not a multiple of ",
+                     nn::kHeadDimUnit, ", which the native backend needs"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
+    const ModelOptions& options) {
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
+  RETURN_IF_ERROR(CheckCovered(config, device));
+  ASSIGN_OR_RETURN(const nn::Kernels* kernels,
+                   nn::FindBackend(options.cpu_kernels));
+  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+
+  RETURN_IF_ERROR(CheckLayerCount(config, files));
+  ModelInfo info = {.config = config,
+                    .device = "cpu",
+                    .compute_dtype = NameOf(options.compute_dtype),
+                    .backend = absl::StrCat("native ", kernels->name),
+                    .fingerprint = ModelFingerprint(
+                        config, files, NameOf(options.compute_dtype))};
+  const bool exact = options.compute_dtype == ComputeDType::kFloat32;
+  const nn::KvType kv_type = exact ? nn::KvType::kFloat32 : nn::KvType::kBf16;
+  auto pool = std::make_unique<nn::ThreadPool>(
+      nn::ThreadPool::Options{.threads = options.threads});
+  info.threads = pool->threads();
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<NativeWeights> weights,
+      LoadNativeWeights(config, files, options.compute_dtype, *pool));
+  info.weight_bytes = weights->bytes;
+  ASSIGN_OR_RETURN(
+      const int64_t pool_tokens,
+      SetLimits(options,
+                {.bytes = exact ? 4 : 2, .block_tokens = nn::kPageTokens},
+                info));
+  auto decoder = std::make_unique<NativeDecoder>(NativeDecoder::Parts{
+      .config = config,
+      .weights = std::move(weights),
+      .kernels = kernels,
+      .operand = exact ? kernels->exact_operand : kernels->fast_operand,
+      .kv_type = kv_type,
+      .pool = std::move(pool)});
+  return std::make_unique<NativeModel>(
+      NativeModel::Parts{.info = std::move(info),
+                         .decoder = std::move(decoder),
+                         .kv_type = kv_type,
+                         .kv_pool_tokens = pool_tokens});
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadNativeModel(
+    const ModelOptions& options) {
+  try {
+    return Load(options);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("out of memory");
+  }
+}
+
+}  // namespace espalier

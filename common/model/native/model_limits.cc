@@ -1,0 +1,78 @@
+#include "common/model/native/model_limits.h"
+
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "common/base/available_memory.h"
+#include "common/base/status_macros.h"
+
+namespace espalier {
+namespace {
+
+constexpr int64_t kMaxThreads = 1024;
+constexpr int64_t kMaxRows = 4096;
+constexpr int64_t kMinPoolTokens = 64;
+constexpr int64_t kGpuPoolBytes = int64_t{1} << 30;
+
+int64_t PoolBytes(const ModelOptions& options, const ModelInfo& info) {
+  if (options.kv_pool_bytes > 0) return options.kv_pool_bytes;
+  if (info.device != "cpu") return kGpuPoolBytes;
+  return std::max(AvailableMemory() / 2,
+                  kMinPoolTokens * info.kv_bytes_per_token);
+}
+
+}  // namespace
+
+absl::Status CheckOptions(const ModelOptions& options) {
+  auto check = [](const char* name, int64_t value, int64_t low, int64_t high) {
+    if (low <= value && value <= high) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " ", value, " is not in ", low, " .. ", high));
+  };
+  RETURN_IF_ERROR(check("threads", options.threads, 0, kMaxThreads));
+  RETURN_IF_ERROR(check("max_rows", options.max_rows, 1, kMaxRows));
+  RETURN_IF_ERROR(check("kv_pool_bytes", options.kv_pool_bytes, 0, INT64_MAX));
+  return check("max_context", options.max_context, 0, INT64_MAX);
+}
+
+absl::StatusOr<DeviceName> ParseDevice(const std::string& name) {
+  if (name == "cpu") return DeviceName{};
+  DeviceName device = {.cuda = true};
+  absl::string_view rest = name;
+  if (!absl::ConsumePrefix(&rest, "cuda") ||
+      (!rest.empty() && (!absl::ConsumePrefix(&rest, ":") ||
+                         !absl::SimpleAtoi(rest, &device.index)))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "unknown device \"", name, "\"; known: cpu, cuda, cuda:<number>"));
+  }
+  return device;
+}
+
+absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
+                                  const KvElements& elements, ModelInfo& info) {
+  const ModelConfig& config = info.config;
+  info.kv_bytes_per_token = 2 * config.num_layers * config.num_kv_heads *
+                            config.head_dim * elements.bytes;
+  info.kv_block_tokens = elements.block_tokens;
+  const int64_t bytes = PoolBytes(options, info);
+  const int64_t tokens = bytes /
+                         (info.kv_bytes_per_token * elements.block_tokens) *
+                         elements.block_tokens;
+  if (tokens < kMinPoolTokens) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kv_pool_bytes ", bytes, " hold ", tokens,
+                     " tokens; at least ", kMinPoolTokens, " are needed, of ",
+                     info.kv_bytes_per_token, " bytes each"));
+  }
+  info.max_context = std::min(config.max_positions, tokens);
+  if (options.max_context > 0) {
+    info.max_context = std::min(info.max_context, options.max_context);
+  }
+  info.max_rows = std::min(options.max_rows, info.max_context);
+  return tokens;
+}
+
+}  // namespace espalier

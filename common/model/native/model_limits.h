@@ -1,0 +1,38 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_MODEL_LIMITS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_MODEL_LIMITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model/load_model.h"
+
+namespace espalier {
+
+// Shared parts of loading, independent of the implementation.
+
+// INVALID_ARGUMENT names the option and its limits.
+absl::Status CheckOptions(const ModelOptions& options);
+
+struct DeviceName {
+  bool cuda = false;
+  int index = 0;
+};
+// INVALID_ARGUMENT lists the known names.
+absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
+
+struct KvElements {
+  int64_t bytes = 0;         // of one number
+  int64_t block_tokens = 1;  // see ModelInfo
+};
+// Fills in what follows from the options and info.config: the bytes per token
+// of the K/V cache, and the limits of a sequence and of a pass. Returns the
+// tokens of the K/V pool, whole blocks. Call after the weights are loaded.
+// INVALID_ARGUMENT: too few tokens to be of use.
+absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
+                                  const KvElements& elements, ModelInfo& info);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_MODEL_LIMITS_H_

@@ -1,0 +1,104 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_NATIVE_LAYERS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_LAYERS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/model/files/model_config.h"
+#include "common/model/native/native_attention.h"
+#include "common/model/native/native_pass.h"
+#include "common/model/native/native_weights.h"
+#include "common/nn/kernels.h"
+#include "common/nn/product_chunks.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+// The building blocks of the layers of targets and draft heads, on the kernels
+// of one CPU backend. Rows are float32, row-major and dense. Owns the scratch
+// memory of a pass, so one thread, the engine's, calls it.
+class NativeLayers {
+ public:
+  struct Runtime {
+    const nn::Kernels& kernels;
+    nn::OperandType operand;  // of bf16 weights
+    nn::ThreadPool& pool;
+    nn::KvType kv_type = nn::KvType::kFloat32;
+  };
+
+  // `config`: the sizes of a layer and the number of layers. `frequencies`:
+  // rotary, empty where positions are learned. The references must outlive this
+  // object.
+  NativeLayers(const ModelConfig& config,
+               const std::vector<double>& frequencies, const Runtime& runtime);
+
+  // Starts a pass, which must not change until its last layer.
+  void Begin(const NativePass& pass);
+
+  struct Input {
+    const float* x = nullptr;          // [rows, inputs]
+    const NativeNorm* norm = nullptr;  // applied first, if not null
+  };
+
+  // One layer: x += attention(input), then x += ffn(norm(x)).
+  // input: of layer.qkv; x: [rows, hidden], the residual stream.
+  void Run(int64_t index, const NativeLayer& layer, const Input& input,
+           nn::Activation activation, float* x);
+
+  // Only caches the keys and values of `input`, for rows that others attend to
+  // but that attend to nothing themselves.
+  void FillCaches(int64_t index, const NativeLayer& layer, const float* input);
+
+  // x, out: [rows, norm's size].
+  void Normalize(const NativeNorm& norm, int64_t rows, const float* x,
+                 float* out);
+
+  struct Product {
+    const NativeLinear& linear;
+    Input input;
+    int64_t rows = 0;
+    float* out = nullptr;  // [rows, out_columns]
+    nn::Activation activation = nn::Activation::kNone;
+    bool accumulate = false;
+    int64_t first_panel = 0;  // columns before it are not written
+  };
+  void Multiply(const Product& product);
+
+  // A product that is consumed while it is computed; `out` is not used.
+  void Stream(const Product& product, nn::ProductChunks::Consumer consume);
+
+  const nn::Kernels& kernels() const { return runtime_.kernels; }
+  int64_t threads() const { return runtime_.pool.threads(); }
+
+ private:
+  // Rows as a product reads them.
+  struct Operands {
+    nn::OperandType type = nn::OperandType::kFloat32;
+    const void* rows = nullptr;
+    int64_t stride = 0;  // bytes
+  };
+  nn::OperandType OperandOf(nn::WeightType type) const;
+  Operands Prepare(const Product& product);
+  void NormalizeRow(const NativeNorm& norm, const float* x, float* out) const;
+  nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
+
+  const ModelConfig& config_;
+  const Runtime runtime_;
+  NativeAttention attention_;
+  nn::ProductChunks chunks_;
+
+  int64_t rows_ = 0;             // of the pass in progress
+  std::vector<float> normed_;    // [rows, inputs] of a product
+  std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
+  std::vector<float> attended_;  // [rows, heads * head_dim]
+  std::vector<float> ffn_;       // [rows, ffn]
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  std::vector<CacheLine> operands_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_NATIVE_LAYERS_H_

@@ -1,0 +1,68 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_NATIVE_WEIGHTS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_WEIGHTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/compute_dtype.h"
+#include "common/model/files/model_config.h"
+#include "common/model/files/safetensors.h"
+#include "common/nn/huge_page_arena.h"
+#include "common/nn/kernels.h"
+#include "common/nn/packed_matrix.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+struct NativeNorm {
+  std::vector<float> weight;  // [hidden]
+  std::vector<float> bias;    // [hidden]; empty: root mean square, no bias
+};
+
+struct NativeLinear {
+  nn::PackedMatrix matrix;
+  std::vector<float> bias;  // as packed; empty: none
+};
+
+struct NativeLayer {
+  NativeNorm attention_norm;
+  NativeLinear qkv;           // hidden -> (heads + 2 kv_heads) * head_dim
+  std::vector<float> q_norm;  // [head_dim] of every head; empty: none
+  std::vector<float> k_norm;
+  NativeLinear attention_out;  // heads * head_dim -> hidden
+  NativeNorm ffn_norm;
+  NativeLinear up;    // hidden -> ffn; gated (SwiGLU) for Llama
+  NativeLinear down;  // ffn -> hidden
+};
+
+// The weights of a decoder of any known architecture, packed. Differences
+// between architectures are data here, so that one forward pass serves them
+// all. Constant after loading.
+struct NativeWeights {
+  nn::HugePageArena arena;                    // owns what the matrices point to
+  nn::PackedMatrix tokens;                    // [vocab, hidden]
+  std::optional<nn::PackedMatrix> positions;  // [max_positions, hidden]
+  std::vector<double> frequencies;  // rotary, [head_dim / 2]; or empty
+  nn::Activation activation = nn::Activation::kNone;
+  std::vector<NativeLayer> layers;
+  NativeNorm final_norm;
+  NativeLinear head;  // hidden -> vocab; a tied one is `tokens`
+
+  int64_t bytes = 0;
+};
+
+// Packs the weights straight from the mapped files, panel by panel, and drops
+// the file's pages once packed. kFloat32: a matrix that is not bfloat16 in the
+// file becomes float32. Otherwise it is rounded to the requested type.
+// NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
+// type.
+absl::StatusOr<std::unique_ptr<NativeWeights>> LoadNativeWeights(
+    const ModelConfig& config, const WeightFiles& files, ComputeDType dtype,
+    nn::ThreadPool& pool);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_NATIVE_WEIGHTS_H_

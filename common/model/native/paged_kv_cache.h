@@ -1,0 +1,120 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_PAGED_KV_CACHE_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_PAGED_KV_CACHE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/model/files/model_config.h"
+#include "common/model/native/kv_pool.h"
+#include "common/nn/huge_page_arena.h"
+#include "common/nn/kernels.h"
+
+namespace espalier {
+
+// The layout of a page of nn::kPageTokens positions: for every layer and K/V
+// head a panel of keys, then one of values (nn::KvPanels).
+struct KvPageShape {
+  int64_t num_layers = 0;
+  int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  nn::KvType type = nn::KvType::kFloat32;
+
+  static KvPageShape Of(const ModelConfig& config,
+                        nn::KvType type = nn::KvType::kFloat32) {
+    return {.num_layers = config.num_layers,
+            .num_kv_heads = config.num_kv_heads,
+            .head_dim = config.head_dim,
+            .type = type};
+  }
+
+  int64_t panel_floats() const { return nn::KvPanelFloats(type, head_dim); }
+  int64_t page_floats() const {
+    return num_layers * num_kv_heads * 2 * panel_floats();
+  }
+  int64_t key_offset(int64_t layer, int64_t kv_head) const {
+    return (layer * num_kv_heads + kv_head) * 2 * panel_floats();
+  }
+  int64_t value_offset(int64_t layer, int64_t kv_head) const {
+    return key_offset(layer, kv_head) + panel_floats();
+  }
+  nn::KvPanels Panels(float* page, int64_t layer, int64_t kv_head) const {
+    return {.type = type,
+            .keys = page + key_offset(layer, kv_head),
+            .values = page + value_offset(layer, kv_head),
+            .head_dim = head_dim};
+  }
+};
+
+// The pages that the sequences of one model share. Memory is allocated when
+// first needed and then reused by other sequences. One thread.
+class KvPageStore {
+ public:
+  // `kernels` lay out the pages.
+  KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
+              int64_t total_tokens)
+      : shape_(shape), kernels_(kernels), pool_(total_tokens) {}
+
+  const KvPageShape& shape() const { return shape_; }
+  const nn::Kernels& kernels() const { return kernels_; }
+  const KvPool& pool() const { return pool_; }
+
+  // Appends `count` pages, or none on failure. RESOURCE_EXHAUSTED: the pool is
+  // full.
+  absl::Status Take(int64_t count, std::vector<float*>& pages);
+  void Return(absl::Span<float* const> pages);
+
+ private:
+  const KvPageShape shape_;
+  const nn::Kernels& kernels_;
+  KvPool pool_;
+  nn::HugePageArena arena_;
+  std::vector<float*> free_;
+};
+
+// The K/V of one sequence: `length` committed positions, then the rows of the
+// last pass.
+class PagedKvCache {
+ public:
+  explicit PagedKvCache(KvPageStore* store) : store_(store) {}
+  ~PagedKvCache() { store_->Return(pages_); }
+  PagedKvCache(const PagedKvCache&) = delete;
+  PagedKvCache& operator=(const PagedKvCache&) = delete;
+
+  int64_t length() const { return length_; }
+  int64_t held_tokens() const {  // room, in whole pages
+    return static_cast<int64_t>(pages_.size()) * nn::kPageTokens;
+  }
+  const float* const* pages() const { return pages_.data(); }
+
+  // Makes room for `tokens` positions. RESOURCE_EXHAUSTED: the pool is full.
+  absl::Status Reserve(int64_t tokens);
+
+  struct Entry {
+    const float* key = nullptr;    // [head_dim]
+    const float* value = nullptr;  // [head_dim]
+  };
+  // Writes a row of the pass after the prefix. REQUIRES: room. Rows may be
+  // written by several threads.
+  void WriteRow(int64_t layer, int64_t kv_head, int64_t row,
+                const Entry& entry);
+
+  // Moves the given rows of the last pass, ascending, to the end of the prefix
+  // and commits them, in all layers.
+  void Keep(absl::Span<const int32_t> rows);
+
+  // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
+  void Truncate(int64_t length);
+
+ private:
+  void CopySlot(int64_t from, int64_t to);
+
+  KvPageStore* const store_;
+  std::vector<float*> pages_;
+  int64_t length_ = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_PAGED_KV_CACHE_H_

@@ -1,0 +1,282 @@
+// Part of a backend: included by kernels_<backend>.cc and the test of the
+// software model only. See math_inl.h.
+//
+// Attention on pages of bf16: keys [head_dim / 2][kPageTokens][2], values
+// [kPageTokens / 2][head_dim][2]. These are small panels of kBf16. Values are
+// multiplied in pairs of positions, an even one and the next: where the prefix
+// ends, pairs are collected from a row's ancestors, so that the bits of a
+// tree's path are those of sequential decoding.
+#ifndef ESPALIER_COMMON_NN_ATTENTION_BF16_INL_H_
+#define ESPALIER_COMMON_NN_ATTENTION_BF16_INL_H_
+
+#include <cstdint>
+
+#include "common/nn/attention_inl.h"
+#include "common/nn/kernels.h"
+#include "common/nn/linear_inl.h"
+
+namespace espalier::nn {
+namespace {
+
+// bf16 and pairs of them, in memory that is declared as float.
+using KvHalf = uint16_t __attribute__((may_alias));
+using KvPair = uint32_t __attribute__((may_alias));
+
+// To the nearest, ties to even; a NaN stays one.
+inline void RoundToBf16(const float* x, int64_t size, uint16_t* out) {
+  for (int64_t i = 0; i < size; ++i) {
+    const uint32_t bits = __builtin_bit_cast(uint32_t, x[i]);
+    const uint32_t rounded = bits + 0x7FFF + (bits >> 16 & 1);
+    const bool nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    out[i] = static_cast<uint16_t>((nan ? bits | 0x400000 : rounded) >> 16);
+  }
+}
+
+inline void WriteBf16Kv(const KvPanels& page, int64_t slot, const float* key,
+                        const float* value) {
+  constexpr int64_t kChunk = 32;
+  uint16_t rounded[kChunk];
+  KvHalf* const keys = reinterpret_cast<KvHalf*>(page.keys) + slot * 2;
+  KvHalf* const values = reinterpret_cast<KvHalf*>(page.values) +
+                         slot / 2 * page.head_dim * 2 + slot % 2;
+  for (int64_t begin = 0; begin < page.head_dim; begin += kChunk) {
+    const int64_t left = page.head_dim - begin;
+    const int64_t size = left < kChunk ? left : kChunk;
+    RoundToBf16(key + begin, size, rounded);
+    for (int64_t i = 0; i < size; ++i) {
+      keys[(begin + i) / 2 * kPageTokens * 2 + i % 2] = rounded[i];
+    }
+    RoundToBf16(value + begin, size, rounded);
+    for (int64_t i = 0; i < size; ++i) values[(begin + i) * 2] = rounded[i];
+  }
+}
+
+inline void CopyBf16Kv(const KvPanels& from, int64_t from_slot,
+                       const KvPanels& to, int64_t to_slot) {
+  const int64_t dims = from.head_dim;
+  const auto* from_keys = reinterpret_cast<const KvPair*>(from.keys);
+  auto* to_keys = reinterpret_cast<KvPair*>(to.keys);
+  for (int64_t i = 0; i < dims / 2; ++i) {
+    to_keys[i * kPageTokens + to_slot] = from_keys[i * kPageTokens + from_slot];
+  }
+  const auto* from_values = reinterpret_cast<const KvHalf*>(from.values);
+  auto* to_values = reinterpret_cast<KvHalf*>(to.values);
+  for (int64_t i = 0; i < dims; ++i) {
+    to_values[(to_slot / 2 * dims + i) * 2 + to_slot % 2] =
+        from_values[(from_slot / 2 * dims + i) * 2 + from_slot % 2];
+  }
+}
+
+// Queries and weights as they are: bf16 is widened.
+template <typename V>
+struct FloatRows {
+  static constexpr int64_t kPerFloat = 1;
+
+  template <int N>
+  static Tile ChooseTile(int64_t rows) {
+    return TileFor<Bf16Tile<V, N>, V::kTileRows>(rows);
+  }
+  static void StoreQuery(const float* query, int64_t head_dim, float* out) {
+    __builtin_memcpy(out, query, head_dim * sizeof(float));
+  }
+  static void StoreWeights(const PageOf<V>& weights, float* out) {
+    for (int64_t i = 0; i < kPageTokens / V::kLanes; ++i) {
+      V::Store(out + i * V::kLanes, weights[i]);
+    }
+  }
+};
+
+// Of some queries. Rows: how the products take queries and weights.
+template <typename V, typename Rows>
+class Bf16Attention {
+ public:
+  explicit Bf16Attention(const AttendArgs& args)
+      : a_(args),
+        stride_(AttendScoreStride(args)),
+        scores_(args.scratch),
+        queries_(scores_ + a_.num_queries * stride_),
+        sums_(queries_ + a_.num_queries * a_.head_dim),
+        collected_(sums_ + a_.num_queries * a_.head_dim) {}
+
+  void Run() {
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      Rows::StoreQuery(a_.queries + q * a_.head_dim, a_.head_dim,
+                       queries_ + q * a_.head_dim);
+    }
+    ForPages(a_.prefix + a_.rows,
+             [this](int64_t page, int64_t q, int64_t n) { Score(page, q, n); });
+    for (int64_t q = 0; q < a_.num_queries; ++q) Weigh(q);
+    const int64_t paired = a_.prefix / 2 * 2;
+    ForPages(paired, [&](int64_t page, int64_t q, int64_t n) {
+      const int64_t left = paired - page * kPageTokens;
+      Mix({.first = page * kPageTokens,
+           .count = left < kPageTokens ? left : kPageTokens,
+           .values = a_.pages[page] + a_.value_offset},
+          q, n);
+    });
+    for (int64_t q = 0; q < a_.num_queries;) q = MixAncestors(q);
+    for (int64_t q = 0; q < a_.num_queries; ++q) {
+      const float scale = 1.0f / a_.query[q].out[0];
+      for (int64_t i = 0; i < a_.head_dim; ++i) {
+        a_.query[q].out[i] = sums_[q * a_.head_dim + i] * scale;
+      }
+    }
+  }
+
+ private:
+  // Some positions, from an even one on, and their values as panels.
+  struct Positions {
+    int64_t first = 0;
+    int64_t count = 0;
+    const float* values = nullptr;
+  };
+
+  // product(page, first query, queries), as many as a tile takes.
+  template <typename Product>
+  void ForPages(int64_t slots, Product product) {
+    for (int64_t page = 0; page * kPageTokens < slots; ++page) {
+      ForTiles(0, a_.num_queries,
+               [&](int64_t q, int64_t n) { product(page, q, n); });
+    }
+  }
+  template <typename Product>
+  static void ForTiles(int64_t begin, int64_t end, Product product) {
+    const int64_t size = end - begin;
+    const int64_t tiles = (size + V::kTileRows - 1) / V::kTileRows;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t from = begin + size * tile / tiles;
+      product(from, begin + size * (tile + 1) / tiles - from);
+    }
+  }
+
+  // Scores with every slot in use. Rows that a query does not see get a score
+  // as well; nobody reads it.
+  void Score(int64_t page, int64_t q, int64_t n) {
+    const float* const keys = a_.pages[page] + a_.key_offset;
+    for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
+      Rows::template ChooseTile<2>(n)(
+          {.x = queries_ + q * a_.head_dim,
+           .x_stride = a_.head_dim,
+           .weights = keys + slot,
+           .weight_stride = kPageTokens,
+           .next = keys,
+           .inputs = a_.head_dim,
+           .out = scores_ + q * stride_ + page * kPageTokens + slot,
+           .out_stride = stride_});
+    }
+  }
+
+  // Scores -> weights, every page in its place. Their sum waits in `out`, where
+  // the result goes.
+  void Weigh(int64_t q) {
+    float* const scores = scores_ + q * stride_;
+    a_.query[q].out[0] =
+        Softmax<V>(ByPosition(a_, a_.query[q], scores), scores,
+                   [&](int64_t begin, const PageOf<V>& weights) {
+                     Rows::StoreWeights(weights, scores + begin);
+                   });
+    for (int64_t i = 0; i < a_.head_dim; ++i) sums_[q * a_.head_dim + i] = 0;
+  }
+
+  // sums += weights * values, of positions within one page.
+  void Mix(const Positions& p, int64_t q, int64_t n) {
+    const int64_t in_page = p.first % kPageTokens;
+    TileArgs tile = {.x = scores_ + q * stride_ + p.first - in_page +
+                          in_page / Rows::kPerFloat,
+                     .x_stride = stride_,
+                     .weight_stride = a_.head_dim,
+                     .next = p.values,
+                     .inputs = p.count,
+                     .resume = true,
+                     .out_stride = a_.head_dim};
+    for (int64_t dim = 0; dim < a_.head_dim;) {
+      const bool two = dim + 2 * V::kLanes <= a_.head_dim;
+      tile.weights = p.values + dim;
+      tile.out = sums_ + q * a_.head_dim + dim;
+      (two ? Rows::template ChooseTile<2>(n)
+           : Rows::template ChooseTile<1>(n))(tile);
+      dim += (two ? 2 : 1) * V::kLanes;
+    }
+  }
+
+  // The positions behind the prefix's last pair, for the queries from `q` that
+  // see the same. Returns the next query.
+  int64_t MixAncestors(int64_t q) {
+    const AttendQuery& query = a_.query[q];
+    int64_t end = q + 1;
+    while (end < a_.num_queries && a_.query[end].ancestors == query.ancestors) {
+      ++end;
+    }
+    const int64_t seen = a_.prefix + query.num_ancestors;
+    for (int64_t begin = a_.prefix / 2 * 2; begin < seen;) {
+      const int64_t page_end = begin / kPageTokens * kPageTokens + kPageTokens;
+      const int64_t stop = page_end < seen ? page_end : seen;
+      for (int64_t i = begin; i < stop; i += 2) {
+        Collect(query, i, i + 1 < seen,
+                collected_ + (i - begin) / 2 * a_.head_dim);
+      }
+      ForTiles(q, end, [&](int64_t from, int64_t n) {
+        Mix({.first = begin, .count = stop - begin, .values = collected_}, from,
+            n);
+      });
+      begin = stop;
+    }
+    return end;
+  }
+
+  // The values of a position and, if there is one, the next.
+  void Collect(const AttendQuery& query, int64_t position, bool next,
+               float* out) {
+    const int64_t even = SlotOf(query, position);
+    const int64_t odd = next ? SlotOf(query, position + 1) : even;
+    const KvPair *const x = ValuesAt(even), *const y = ValuesAt(odd);
+    const int x_shift = even % 2 * 16, y_shift = odd % 2 * 16;
+    const uint32_t y_mask = next ? 0xFFFF0000 : 0;
+    KvPair* const pairs = reinterpret_cast<KvPair*>(out);
+    for (int64_t i = 0; i < a_.head_dim; ++i) {
+      pairs[i] = (x[i] >> x_shift & 0xFFFF) | (y[i] << (16 - y_shift) & y_mask);
+    }
+  }
+  int64_t SlotOf(const AttendQuery& query, int64_t position) const {
+    const int64_t behind = position - a_.prefix;
+    return behind < 0 ? position : a_.prefix + query.ancestors[behind];
+  }
+  const KvPair* ValuesAt(int64_t slot) const {
+    return reinterpret_cast<const KvPair*>(a_.pages[slot / kPageTokens] +
+                                           a_.value_offset) +
+           slot % kPageTokens / 2 * a_.head_dim;
+  }
+
+  const AttendArgs& a_;
+  const int64_t stride_;
+  float* const scores_;     // [num_queries, stride] by slot, then by position
+  float* const queries_;    // [num_queries, head_dim]
+  float* const sums_;       // [num_queries, head_dim]
+  float* const collected_;  // [kPageTokens / 2, head_dim] pairs
+};
+
+// Pages of either type.
+inline void WriteAnyKv(const KvPanels& page, int64_t slot, const float* key,
+                       const float* value) {
+  (page.type == KvType::kBf16 ? WriteBf16Kv : WriteKv)(page, slot, key, value);
+}
+
+inline void CopyAnyKv(const KvPanels& from, int64_t from_slot,
+                      const KvPanels& to, int64_t to_slot) {
+  (from.type == KvType::kBf16 ? CopyBf16Kv : CopyKv)(from, from_slot, to,
+                                                     to_slot);
+}
+
+template <typename V, typename Rows = FloatRows<V>>
+void AttendAnyKv(const AttendArgs& a) {
+  if (a.type == KvType::kBf16) {
+    Bf16Attention<V, Rows>(a).Run();
+  } else {
+    Attend<V>(a);
+  }
+}
+
+}  // namespace
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_ATTENTION_BF16_INL_H_

@@ -1,0 +1,56 @@
+#ifndef ESPALIER_COMMON_NN_WEIGHT_SOURCE_H_
+#define ESPALIER_COMMON_NN_WEIGHT_SOURCE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "common/nn/kernels.h"
+#include "common/nn/weight_block.h"
+
+namespace espalier::nn {
+
+// A weight as a file has it: row-major, little-endian, not aligned.
+struct WeightSource {
+  enum class Format {
+    kBf16,
+    kF16,
+    kFloat32,
+    // Blocks of GGUF files.
+    kQ8_0,
+    kQ4_0,
+    kQ4_1,
+    kQ5_0,
+    kQ5_1,
+    kQ4K,
+    kQ5K,
+    kQ6K,
+  };
+  Format format = Format::kBf16;
+  const std::byte* data = nullptr;  // [outputs, inputs]
+  int64_t outputs = 0;
+  bool transposed = false;  // [inputs, outputs] instead (GPT-2's Conv1D)
+  // Told of bytes of `data` that will not be read again, on any thread: a
+  // mapped file's pages need not all be in memory. Null: no page is dropped.
+  void (*release)(absl::Span<const std::byte> bytes) = nullptr;
+};
+
+// Inputs that a format keeps together; 1 for floats. A row has whole ones.
+int64_t UnitInputs(WeightSource::Format format);
+int64_t RowBytes(WeightSource::Format format, int64_t inputs);
+
+// How the kernels hold this format without another rounding. REQUIRES: blocks.
+BlockFormat BlockFormatOf(WeightSource::Format format);
+
+// The index-th block of a row, in BlockFormatOf(format). REQUIRES: blocks.
+WeightBlock ReadBlock(WeightSource::Format format, const std::byte* row,
+                      int64_t index);
+
+// The index-th kBlockInputs weights of a row; zeros behind `inputs`.
+// REQUIRES: transposed means floats.
+void ReadWeights(const WeightSource& source, int64_t row, int64_t inputs,
+                 int64_t index, float* out);
+
+}  // namespace espalier::nn
+
+#endif  // ESPALIER_COMMON_NN_WEIGHT_SOURCE_H_

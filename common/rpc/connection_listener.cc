@@ -1,0 +1,112 @@
+#include "common/rpc/connection_listener.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/descriptor_limit.h"
+#include "common/base/status_macros.h"
+#include "common/obs/log.h"
+
+namespace espalier {
+namespace {
+
+// Descriptors kept free for files, links to peers and metrics.
+constexpr int kReserved = 64;
+constexpr int kPauseMs = 100;
+
+}  // namespace
+
+ConnectionListener::ConnectionListener(prometheus::Counter& refused)
+    : refused_(refused),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      end_of_descriptors_(
+          std::max(kReserved, std::min(DescriptorLimit() - kReserved,
+                                       kMaxConnections + kReserved))) {}
+
+absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Open(
+    std::vector<ListenAddress> addresses, prometheus::Counter& refused) {
+  std::unique_ptr<ConnectionListener> listener(new ConnectionListener(refused));
+  for (ListenAddress& address : addresses) {
+    ASSIGN_OR_RETURN(const std::vector<int> sockets,
+                     OpenListeningSockets(address));
+    listener->sockets_.insert(listener->sockets_.end(), sockets.begin(),
+                              sockets.end());
+    listener->addresses_.push_back(std::move(address));
+  }
+  return listener;
+}
+
+ConnectionListener::~ConnectionListener() {
+  if (thread_.joinable()) {
+    eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  for (int socket : sockets_) close(socket);
+  close(stop_);
+  for (const ListenAddress& address : addresses_) {
+    if (!address.unix_path.empty()) unlink(address.unix_path.c_str());
+  }
+}
+
+void ConnectionListener::Start(OnConnection on_connection) {
+  thread_ = std::thread(
+      [this, on_connection = std::move(on_connection)] { Run(on_connection); });
+}
+
+void ConnectionListener::Run(const OnConnection& on_connection) {
+  std::vector<pollfd> polled = {{.fd = stop_, .events = POLLIN}};
+  for (int socket : sockets_)
+    polled.push_back({.fd = socket, .events = POLLIN});
+  while (true) {
+    poll(polled.data(), polled.size(), -1);
+    bool pause = false;
+    for (size_t i = 1; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) {
+        pause |= !AcceptFrom(polled[i].fd, on_connection);
+      }
+    }
+    // Connections that wait stay in the system's queue.
+    if (pause) poll(polled.data(), 1, kPauseMs);
+    if (polled[0].revents != 0) return;
+  }
+}
+
+bool ConnectionListener::AcceptFrom(int listener,
+                                    const OnConnection& on_connection) {
+  const int fd =
+      accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd < 0) {
+    const bool is_short = errno == EMFILE || errno == ENFILE ||
+                          errno == ENOBUFS || errno == ENOMEM;
+    if (is_short) LogSometimes(std::strerror(errno));
+    return !is_short;
+  }
+  // The system assigns the lowest free number, so at least `fd` are open.
+  if (fd >= end_of_descriptors_) {
+    close(fd);
+    refused_.Increment();
+    LogSometimes("too many are open");
+    return true;
+  }
+  on_connection(fd);
+  return true;
+}
+
+// Rate-limited, because callers can cause it as often as they like.
+void ConnectionListener::LogSometimes(absl::string_view trouble) {
+  const absl::Time now = absl::Now();
+  if (now < next_log_) return;
+  next_log_ = now + absl::Minutes(1);
+  LogError(absl::StrCat("connections wait or are refused: ", trouble));
+}
+
+}  // namespace espalier

@@ -1,0 +1,38 @@
+// Parses clients' requests from bytes. gRPC's own parsing answers a malformed
+// message with UNIMPLEMENTED and no text, lets protobuf write to the log, and
+// silently takes the last member if a oneof has several.
+#ifndef ESPALIER_COMMON_RPC_READ_MESSAGE_H_
+#define ESPALIER_COMMON_RPC_READ_MESSAGE_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "google/protobuf/message.h"
+#include "grpcpp/support/byte_buffer.h"
+
+namespace espalier {
+
+// Checks that `bytes` are a message of this type: well-formed, every string
+// valid UTF-8, at most one member of each oneof. A FieldError
+// (request_errors.h) names the field, e.g. "chat.messages[1].content", and the
+// byte in it.
+absl::Status CheckMessageBytes(const google::protobuf::Descriptor& type,
+                               absl::string_view bytes);
+
+// Parses `buffer` into `message`. Errors as above.
+absl::Status ReadMessage(const grpc::ByteBuffer& buffer,
+                         google::protobuf::Message& message);
+
+template <typename Message>
+absl::StatusOr<Message> ReadAs(const grpc::ByteBuffer& buffer) {
+  Message message;
+  RETURN_IF_ERROR(ReadMessage(buffer, message));
+  return message;
+}
+
+grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_RPC_READ_MESSAGE_H_

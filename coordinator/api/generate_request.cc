@@ -1,0 +1,245 @@
+#include "coordinator/api/generate_request.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "common/base/printable.h"
+#include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr size_t kMaxNameBytes = 128;  // of a request, a drafter, a rule
+constexpr size_t kShownBytes = 64;     // of a text that is refused
+constexpr int kMaxStopTokens = 64;
+constexpr int kMaxDrafters = 64;
+// A prompt of at most this size is never refused for its bytes: the tokenizer
+// drops bytes without a token, so the prompt may have fewer tokens than its
+// bytes suggest.
+constexpr int64_t kSmallPromptBytes = 64 << 10;
+
+// For requests without a seed: their text must be unpredictable.
+uint64_t UnguessableSeed() {
+  std::random_device device;
+  return (uint64_t{device()} << 32) | device();
+}
+
+// A text that will appear in logs, metrics and error messages.
+absl::StatusOr<std::string> Name(absl::string_view field,
+                                 const std::string& name) {
+  if (name.empty() || name.size() > kMaxNameBytes) {
+    return FieldError(field, absl::StrCat(name.size(), " bytes, must be 1 to ",
+                                          kMaxNameBytes));
+  }
+  if (!IsPrintable(name)) {
+    return FieldError(field, absl::StrCat("\"", Printable(name, kShownBytes),
+                                          "\" has control characters"));
+  }
+  return name;
+}
+
+absl::StatusOr<std::string> RequestId(const v1::GenerateRequest& request) {
+  if (!request.has_request_id()) {
+    return absl::StrCat("req-", absl::Hex(UnguessableSeed(), absl::kZeroPad16));
+  }
+  return Name("request_id", request.request_id());
+}
+
+// Converts only: the coordinator checks ids against the vocabulary.
+absl::StatusOr<std::vector<TokenId>> TokenList(absl::string_view field,
+                                               absl::Span<const uint32_t> ids) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(ids.size());
+  for (uint32_t id : ids) {
+    if (id > std::numeric_limits<TokenId>::max()) {
+      return FieldError(
+          field, absl::StrCat("token ", id, " is outside every vocabulary"));
+    }
+    tokens.push_back(static_cast<TokenId>(id));
+  }
+  return tokens;
+}
+
+absl::Status CheckChat(const v1::Chat& chat, const ServedModel& model) {
+  if (!model.chat_template) {
+    return FieldError("chat", absl::StrCat("model \"", model.name,
+                                           "\" has no chat template"));
+  }
+  for (const v1::ChatMessage& message : chat.messages()) {
+    if (message.role() != "system" && message.role() != "user" &&
+        message.role() != "assistant") {
+      return FieldError(
+          "chat.messages.role",
+          absl::StrCat("\"", Printable(message.role(), kShownBytes),
+                       "\" is not one of system, user, assistant"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<TokenId>> ChatPrompt(const v1::Chat& chat,
+                                                const ServedModel& model) {
+  std::vector<ChatMessage> messages;
+  for (const v1::ChatMessage& message : chat.messages()) {
+    messages.push_back({message.role(), message.content()});
+  }
+  absl::StatusOr<std::vector<TokenId>> prompt =
+      model.chat_template->Render(messages);
+  if (!prompt.ok()) return FieldError("chat", prompt.status().message());
+  return prompt;
+}
+
+// Name of the field with the prompt.
+std::string PromptField(const v1::GenerateRequest& request) {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kTokenIds:
+      return "token_ids";
+    case v1::GenerateRequest::kChat:
+      return "chat";
+    default:
+      return "prompt";
+  }
+}
+
+absl::Status CheckTextSize(const std::string& field, int64_t bytes,
+                           const ServedModel& model, int64_t max_context) {
+  if (bytes > model.max_prompt_bytes) {
+    return FieldError(
+        field, absl::StrCat(bytes, " bytes; at most ", model.max_prompt_bytes,
+                            " are taken (core.max_prompt_kib)"));
+  }
+  const int64_t most =
+      std::max(model.tokenizer->MostBytesOf(max_context), kSmallPromptBytes);
+  if (bytes <= most) return absl::OkStatus();
+  return FieldError(
+      field, absl::StrCat(bytes, " bytes; at most ", most,
+                          " can fit the context of ", max_context, " tokens"));
+}
+
+absl::StatusOr<SamplingParams> Sampling(const v1::GenerateRequest& request) {
+  if (request.top_k() > std::numeric_limits<int32_t>::max()) {
+    return FieldError("top_k", absl::StrCat(request.top_k(), " is too large"));
+  }
+  return SamplingParams{
+      .temperature = request.temperature(),
+      .top_k = static_cast<int32_t>(request.top_k()),
+      .top_p = request.has_top_p() ? request.top_p() : 1.0f,
+      .seed = request.has_seed() ? request.seed() : UnguessableSeed()};
+}
+
+absl::StatusOr<SpeculationOptions> Speculation(
+    const v1::SpeculationOptions& options) {
+  SpeculationOptions out;
+  if (options.has_enabled()) out.enabled = options.enabled();
+  if (options.has_max_nodes()) out.max_nodes = options.max_nodes();
+  if (options.has_max_depth()) out.max_depth = options.max_depth();
+  if (options.drafters_size() > kMaxDrafters) {
+    return FieldError(
+        "speculation.drafters",
+        absl::StrCat(options.drafters_size(), " names, limit ", kMaxDrafters));
+  }
+  for (const std::string& drafter : options.drafters()) {
+    ASSIGN_OR_RETURN(out.drafters.emplace_back(),
+                     Name("speculation.drafters", drafter));
+  }
+  if (options.has_strategy()) {
+    ASSIGN_OR_RETURN(out.strategy,
+                     Name("speculation.strategy", options.strategy()));
+  }
+  if (options.has_rule()) {
+    ASSIGN_OR_RETURN(out.rule, Name("speculation.rule", options.rule()));
+  }
+  return out;
+}
+
+}  // namespace
+
+absl::StatusOr<GenerationRequest> ParseGenerateRequest(
+    const v1::GenerateRequest& request, const ServedModel& model,
+    absl::Time deadline) {
+  if (request.has_model() && request.model() != model.name) {
+    return absl::NotFoundError(
+        absl::StrCat("model \"", Printable(request.model(), kShownBytes),
+                     "\" is not served here; \"", model.name, "\" is"));
+  }
+  GenerationRequest out;
+  ASSIGN_OR_RETURN(out.request_id, RequestId(request));
+  out.prompt_field = PromptField(request);
+  ASSIGN_OR_RETURN(out.sampling, Sampling(request));
+  if (request.has_max_tokens()) out.max_tokens = request.max_tokens();
+  if (request.stop_token_ids_size() > kMaxStopTokens) {
+    return FieldError("stop_token_ids",
+                      absl::StrCat(request.stop_token_ids_size(),
+                                   " tokens, limit ", kMaxStopTokens));
+  }
+  ASSIGN_OR_RETURN(out.stop_token_ids,
+                   TokenList("stop_token_ids", request.stop_token_ids()));
+  out.ignore_eos = request.ignore_eos();
+  ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
+  out.deadline = deadline;
+  return out;
+}
+
+int64_t PromptBytes(const v1::GenerateRequest& request) {
+  int64_t bytes = 0;
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kPrompt:
+      return static_cast<int64_t>(request.prompt().size());
+    case v1::GenerateRequest::kTokenIds:
+      return int64_t{sizeof(TokenId)} * request.token_ids().ids_size();
+    case v1::GenerateRequest::kChat:
+      for (const v1::ChatMessage& message : request.chat().messages()) {
+        bytes += static_cast<int64_t>(message.role().size() +
+                                      message.content().size());
+      }
+      return bytes;
+    case v1::GenerateRequest::INPUT_NOT_SET:
+      break;
+  }
+  return 0;
+}
+
+absl::Status CheckPrompt(const v1::GenerateRequest& request,
+                         const ServedModel& model, int64_t max_context) {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kTokenIds:
+      if (request.token_ids().ids_size() < max_context) return absl::OkStatus();
+      return FieldError(
+          "token_ids",
+          absl::StrCat(request.token_ids().ids_size(), " tokens; at most ",
+                       max_context - 1, " fit the context of ", max_context,
+                       " with one to follow"));
+    case v1::GenerateRequest::kChat:
+      // Checked before the content, which may be long.
+      RETURN_IF_ERROR(
+          CheckTextSize("chat", PromptBytes(request), model, max_context));
+      return CheckChat(request.chat(), model);
+    case v1::GenerateRequest::kPrompt:
+      return CheckTextSize("prompt", PromptBytes(request), model, max_context);
+    case v1::GenerateRequest::INPUT_NOT_SET:
+      break;
+  }
+  return FieldError("input", "one of prompt, token_ids and chat is needed");
+}
+
+absl::StatusOr<std::vector<TokenId>> EncodePrompt(
+    const v1::GenerateRequest& request, const ServedModel& model) {
+  switch (request.input_case()) {
+    case v1::GenerateRequest::kTokenIds:
+      return TokenList("token_ids", request.token_ids().ids());
+    case v1::GenerateRequest::kChat:
+      return ChatPrompt(request.chat(), model);
+    default:
+      return model.tokenizer->Encode(request.prompt());
+  }
+}
+
+}  // namespace espalier::coordinator

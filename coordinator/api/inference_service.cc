@@ -1,0 +1,162 @@
+#include "coordinator/api/inference_service.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/printable.h"
+#include "common/base/status_macros.h"
+#include "common/base/version.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/read_message.h"
+#include "common/rpc/status_convert.h"
+#include "coordinator/api/generate_reactor.h"
+
+namespace espalier::coordinator {
+namespace {
+
+absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
+  const auto deadline = context.deadline();
+  return deadline == std::chrono::system_clock::time_point::max()
+             ? absl::InfiniteFuture()
+             : absl::FromChrono(deadline);
+}
+
+}  // namespace
+
+InferenceService::InferenceService(Options options)
+    : options_(std::move(options)),
+      start_time_(absl::Now()),
+      queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
+
+absl::StatusOr<GenerationRequest> InferenceService::Check(
+    const v1::GenerateRequest& request, absl::Time deadline) const {
+  ASSIGN_OR_RETURN(GenerationRequest parsed,
+                   ParseGenerateRequest(request, options_.model, deadline));
+  RETURN_IF_ERROR(options_.coordinator->CheckOpen());
+  const std::optional<VerifierInfo> verifier = options_.verifier_info();
+  if (!verifier) return parsed;  // just disconnected: the coordinator refuses
+  RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
+  return parsed;
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
+  auto request = ReadAs<v1::GenerateRequest>(*message);
+  if (!request.ok()) return GenerateReactor::Refuse(request.status());
+  auto parsed = Check(*request, DeadlineOf(*context));
+  if (!parsed.ok()) return GenerateReactor::Refuse(parsed.status());
+  auto* reactor = new GenerateReactor({.request_id = parsed->request_id,
+                                       .seed = parsed->sampling.seed,
+                                       .tokenizer = options_.model.tokenizer,
+                                       .stop_token_ids = parsed->stop_token_ids,
+                                       .context = context,
+                                       .request_bytes = message->Length(),
+                                       .unread = &unread_});
+  const int64_t bytes = PromptBytes(*request);
+  const absl::Status queued =
+      queue_.Post(bytes, [this, reactor, request = *std::move(request),
+                          parsed = *std::move(parsed)]() mutable {
+        Encode(request, std::move(parsed), *reactor);
+      });
+  if (!queued.ok()) reactor->Fail(queued);
+  return reactor;
+}
+
+void InferenceService::Encode(const v1::GenerateRequest& request,
+                              GenerationRequest parsed,
+                              GenerateReactor& reactor) const {
+  if (reactor.IsCancelled()) {
+    reactor.Fail(absl::CancelledError("cancelled by the client"));
+    return;
+  }
+  if (absl::Now() >= parsed.deadline) {
+    reactor.Fail(absl::DeadlineExceededError("deadline of the request"));
+    return;
+  }
+  auto prompt = EncodePrompt(request, options_.model);
+  if (!prompt.ok()) {
+    reactor.Fail(prompt.status());
+    return;
+  }
+  parsed.prompt = *std::move(prompt);
+  reactor.Begin(*options_.coordinator, std::move(parsed));
+}
+
+grpc::ServerUnaryReactor* InferenceService::Abort(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  auto request = ReadAs<v1::AbortRequest>(*message);
+  if (!request.ok()) {
+    reactor->Finish(ToGrpcStatus(request.status()));
+    return reactor;
+  }
+  *response = WriteMessage(v1::AbortResponse());
+  const std::string& id = request->request_id();
+  options_.coordinator->Abort(id, [reactor, id](bool was_live) {
+    reactor->Finish(
+        was_live ? grpc::Status::OK
+                 : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
+                       "no request \"", Printable(id, 64), "\" is running"))));
+  });
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
+    grpc::CallbackServerContext* context, const v1::GetModelInfoRequest*,
+    v1::GetModelInfoResponse* response) {
+  const std::optional<VerifierInfo> info = options_.verifier_info();
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (!info) {
+    reactor->Finish(ToGrpcStatus(
+        absl::UnavailableError("no verifier has been connected yet")));
+    return reactor;
+  }
+  response->set_model(options_.model.name);
+  response->set_vocab_size(info->model.vocab_size);
+  response->set_tokenizer_fingerprint(info->model.tokenizer_fingerprint);
+  response->set_max_context(info->max_context);
+  response->mutable_eos_token_ids()->Add(info->eos_token_ids.begin(),
+                                         info->eos_token_ids.end());
+  response->add_rules("auto");
+  response->mutable_rules()->Add(info->rules.begin(), info->rules.end());
+  response->add_strategies("auto");
+  response->mutable_strategies()->Add(options_.strategies.begin(),
+                                      options_.strategies.end());
+  for (const Coordinator::DrafterStatus& drafter :
+       options_.coordinator->Drafters()) {
+    response->add_drafters(drafter.name);
+  }
+  response->set_max_tree_nodes(static_cast<uint32_t>(info->max_tree_nodes));
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
+    grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*,
+    v1::GetServerInfoResponse* response) {
+  response->set_version(Version());
+  response->set_protocol_version(kProtocolVersion);
+  response->set_start_time(absl::ToUnixSeconds(start_time_));
+  options_.describe_peers(*response);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetLoad(
+    grpc::CallbackServerContext* context, const v1::GetLoadRequest*,
+    v1::GetLoadResponse* response) {
+  const Coordinator::LoadInfo load = options_.coordinator->Load();
+  response->set_running_requests(static_cast<uint32_t>(load.running));
+  response->set_queued_requests(static_cast<uint32_t>(load.queued));
+  response->set_max_running_requests(static_cast<uint32_t>(load.max_sessions));
+  response->set_max_queued_requests(static_cast<uint32_t>(load.max_queued));
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
+  return reactor;
+}
+
+}  // namespace espalier::coordinator

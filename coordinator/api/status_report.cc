@@ -1,0 +1,242 @@
+#include "coordinator/api/status_report.h"
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/base/version.h"
+#include "common/rpc/peer_state_name.h"
+#include "common/tokenizer/utf8.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::coordinator {
+namespace {
+
+using nlohmann::json;
+
+// ---- counters ----
+
+std::string LabelOf(const prometheus::ClientMetric& metric,
+                    absl::string_view name) {
+  for (const auto& label : metric.label) {
+    if (label.name == name) return label.value;
+  }
+  return "";
+}
+
+// Sums of a family's values by one label; a histogram counts by its sum.
+std::map<std::string, double> SumBy(
+    const std::vector<prometheus::MetricFamily>& families,
+    absl::string_view name, absl::string_view label) {
+  std::map<std::string, double> sums;
+  for (const prometheus::MetricFamily& family : families) {
+    if (family.name != name) continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      const bool is_histogram =
+          family.type == prometheus::MetricType::Histogram;
+      sums[LabelOf(metric, label)] +=
+          is_histogram ? metric.histogram.sample_sum : metric.counter.value;
+    }
+  }
+  return sums;
+}
+
+// Counters of the rounds that speculated, and of all tokens.
+json Counters(const std::vector<prometheus::MetricFamily>& families) {
+  json counters;
+  for (const char* name :
+       {"drafts", "emitted_tokens", "draft_tokens", "accepted_tokens"}) {
+    auto sums = SumBy(families,
+                      absl::StrCat("espalier_spec_decode_num_", name, "_total"),
+                      "strategy");
+    sums.erase("none");  // plain decoding
+    double total = 0;
+    for (const auto& [strategy, value] : sums) total += value;
+    counters[name] = total;
+  }
+  const auto total = [&families](const char* name) {
+    double sum = 0;
+    for (const auto& [label, value] : SumBy(families, name, "")) sum += value;
+    return sum;
+  };
+  counters["generated_tokens"] = total("espalier_generation_tokens_total");
+  counters["degraded_rounds"] = total("espalier_degraded_steps_total");
+  return counters;
+}
+
+// ---- peers ----
+
+const char* RoleName(DrafterRole role) {
+  switch (role) {
+    case DrafterRole::kOff:
+      return "off";
+    case DrafterRole::kShadow:
+      return "shadow";
+    case DrafterRole::kActive:
+      return "active";
+  }
+  return "";
+}
+
+json PeerJson(const v1::PeerInfo& peer) {
+  return {{"address", peer.address()},
+          {"state", PeerStateName(peer.state())},
+          {"detail", peer.detail()}};
+}
+
+// {drafter: {value of `label`: count}}
+std::map<std::string, json> ByDrafter(
+    const std::vector<prometheus::MetricFamily>& families,
+    absl::string_view name, absl::string_view label) {
+  std::map<std::string, json> counts;
+  for (const prometheus::MetricFamily& family : families) {
+    if (family.name != name) continue;
+    for (const prometheus::ClientMetric& metric : family.metric) {
+      counts[LabelOf(metric, "drafter")][LabelOf(metric, label)] =
+          metric.counter.value;
+    }
+  }
+  return counts;
+}
+
+json DraftersJson(const v1::GetServerInfoResponse& peers,
+                  const std::vector<Coordinator::DrafterStatus>& drafters,
+                  const std::vector<prometheus::MetricFamily>& families) {
+  std::map<std::string, json> requests =
+      ByDrafter(families, "espalier_drafter_requests_total", "outcome");
+  std::map<std::string, json> ahead =
+      ByDrafter(families, "espalier_lookahead_total", "result");
+  auto asked =
+      SumBy(families, "espalier_drafter_asked_rounds_total", "drafter");
+  json out = json::array();
+  for (int i = 0; i < peers.drafters_size(); ++i) {
+    json drafter = PeerJson(peers.drafters(i));
+    const Coordinator::DrafterStatus& status = drafters[i];
+    drafter["name"] = status.name;
+    drafter["role"] = RoleName(status.settings.role);
+    drafter["circuit_open"] = status.circuit_open;
+    drafter["proposed"] = status.proposed_tokens;
+    drafter["accepted"] = status.accepted_tokens;
+    drafter["uniquely_accepted"] = status.uniquely_accepted_tokens;
+    drafter["asked_rounds"] = asked[status.name];
+    drafter["requests"] = requests[status.name];
+    drafter["ahead"] = ahead[status.name];
+    out.push_back(std::move(drafter));
+  }
+  return out;
+}
+
+// ---- rounds ----
+
+json RequestJson(const JournalRequest& request) {
+  return {{"id", request.id},
+          {"strategy", request.strategy},
+          {"live", request.live},
+          {"rounds", request.num_rounds},
+          {"tokens", request.num_tokens}};
+}
+
+// Indices of the drafters that proposed a node.
+json OwnersJson(uint64_t bits) {
+  json owners = json::array();
+  for (int i = 0; bits != 0; bits >>= 1, ++i) {
+    if (bits & 1) owners.push_back(i);
+  }
+  return owners;
+}
+
+json RoundJson(const JournalRound& round, const Tokenizer* tokenizer) {
+  const auto text = [tokenizer](TokenId id) -> json {
+    if (tokenizer == nullptr) return nullptr;
+    return RepairUtf8(tokenizer->BytesOf(id));
+  };
+  json tokens = json::array();
+  for (TokenId id : round.tree.tokens) tokens.push_back(text(id));
+  json owners = json::array();
+  for (uint64_t bits : round.tree.provenance)
+    owners.push_back(OwnersJson(bits));
+  json emitted = json::array();
+  for (TokenId id : round.tokens) emitted.push_back(text(id));
+  return {{"step", round.step},
+          {"token", std::move(tokens)},
+          {"parent", round.tree.parents},
+          {"owners", std::move(owners)},
+          {"path", round.path},
+          {"emitted", std::move(emitted)},
+          {"budget", round.max_nodes},
+          {"draft_ms", absl::ToDoubleMilliseconds(round.draft_wait)},
+          {"verify_ms", absl::ToDoubleMilliseconds(round.round_trip)}};
+}
+
+// The value of a key in "a=b&c=d"; empty: not there.
+std::string QueryValue(absl::string_view query, absl::string_view key) {
+  for (const auto& pair : absl::StrSplit(query, '&')) {
+    const std::pair<std::string, std::string> entry =
+        absl::StrSplit(pair, absl::MaxSplits('=', 1));
+    if (entry.first != key) continue;
+    std::string value;
+    for (size_t i = 0; i < entry.second.size(); ++i) {
+      uint32_t code = 0;
+      if (entry.second[i] == '%' && i + 2 < entry.second.size() &&
+          absl::SimpleHexAtoi(entry.second.substr(i + 1, 2), &code)) {
+        value.push_back(static_cast<char>(code));
+        i += 2;
+      } else {
+        value.push_back(entry.second[i]);
+      }
+    }
+    return value;
+  }
+  return "";
+}
+
+}  // namespace
+
+StatusReport::StatusReport(Options options)
+    : options_(std::move(options)), start_(absl::Now()) {}
+
+std::string StatusReport::Json(absl::string_view query) const {
+  const std::vector<prometheus::MetricFamily> families =
+      options_.metrics->Collect();
+  v1::GetServerInfoResponse peers;
+  options_.describe_peers(peers);
+  const bool shows_text = !options_.text_key.empty() &&
+                          options_.text_key.Matches(QueryValue(query, "key"));
+  const Tokenizer* const tokenizer = shows_text ? options_.tokenizer : nullptr;
+  const Coordinator::LoadInfo load = options_.coordinator->Load();
+  json report = {
+      {"model", options_.model},
+      {"version", Version()},
+      {"uptime_s", absl::ToDoubleSeconds(absl::Now() - start_)},
+      {"shows_text", tokenizer != nullptr},
+      {"running", load.running},
+      {"queued", load.queued},
+      {"counters", Counters(families)},
+      {"stage_seconds",
+       SumBy(families, "espalier_step_stage_seconds", "stage")},
+      {"verifier", PeerJson(peers.verifier())},
+      {"drafters",
+       DraftersJson(peers, options_.coordinator->Drafters(), families)},
+      {"requests", json::array()},
+      {"request", nullptr}};
+  const RoundJournal& journal = options_.coordinator->journal();
+  for (const JournalRequest& request : journal.Requests()) {
+    report["requests"].push_back(RequestJson(request));
+  }
+  if (const auto request = journal.Find(QueryValue(query, "request"))) {
+    json& out = report["request"] = RequestJson(*request);
+    out["drafters"] = request->drafters;
+    out["latest"] = json::array();
+    for (const JournalRound& round : request->rounds) {
+      out["latest"].push_back(RoundJson(round, tokenizer));
+    }
+  }
+  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,184 @@
+#include <istream>
+#include <optional>
+#include <ostream>
+#include <stop_token>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/tokenizer/utf8.h"
+#include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/endpoint_flags.h"
+#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/generate_flags.h"
+#include "coordinator/cli/print_statistics.h"
+#include "coordinator/cli/word_wrap.h"
+
+namespace espalier::cli {
+namespace {
+
+constexpr char kChatUsage[] =
+    R"(Usage: espalier chat [--system TEXT] [FLAGS]
+
+Holds a conversation: the model answers each line that you type, with all
+earlier lines and answers as context. A line of statistics follows each answer
+on standard error.
+
+Ctrl-C stops an answer; the text so far stays in the conversation. Ctrl-D ends
+the command. The line "/new" starts a new conversation.)";
+
+struct ChatFlags {
+  EndpointFlags endpoint;
+  GenerateFlags decoding;
+  std::optional<std::string> system;
+  absl::Duration timeout = absl::Minutes(10);
+
+  void AddTo(FlagSet& flags, const Places& places);
+};
+
+void ChatFlags::AddTo(FlagSet& flags, const Places& places) {
+  flags.Add({"--system", "TEXT", "system message"}, &system);
+  decoding.AddDecodingTo(flags);
+  endpoint.AddTo(flags, places);
+  flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
+            &timeout);
+}
+
+class Conversation {
+ public:
+  Conversation(const ChatFlags& flags, InferenceClient& client,
+               Context& context)
+      : flags_(flags), client_(client), context_(context) {
+    Forget();
+  }
+
+  // Runs to the end of the input. At a terminal the failures have been shown; a
+  // script gets the last one.
+  absl::Status Run() {
+    std::string line;
+    while (AskForLine(line)) {
+      if (line == "/new") {
+        Forget();
+      } else if (!line.empty()) {
+        Answer(line);
+      }
+    }
+    return context_.out_screen.columns > 0 ? absl::OkStatus() : last_failure_;
+  }
+
+ private:
+  // Forgets the conversation except the system message.
+  void Forget() {
+    request_ = flags_.decoding.ToDecoding();
+    if (flags_.system) Add("system", *flags_.system);
+  }
+
+  void Add(const std::string& role, const std::string& content) {
+    auto* message = request_.mutable_chat()->add_messages();
+    message->set_role(role);
+    message->set_content(content);
+  }
+
+  std::stop_token NextInterrupt() {
+    return context_.next_interrupt ? context_.next_interrupt()
+                                   : context_.interrupt;
+  }
+
+  void Prompt() {
+    if (context_.out_screen.columns == 0) return;
+    context_.out << context_.out_screen.Paint(kGreen, "> ") << std::flush;
+  }
+
+  // False: end of input.
+  bool AskForLine(std::string& line) {
+    Prompt();
+    // The terminal has discarded the line.
+    const std::stop_callback on_interrupt(NextInterrupt(), [this] {
+      context_.out << "\n(Ctrl-D ends, and so does another Ctrl-C)\n";
+      Prompt();
+    });
+    if (std::getline(context_.in, line)) {
+      line = RepairUtf8(std::string(absl::StripAsciiWhitespace(line)));
+      return true;
+    }
+    if (context_.out_screen.columns > 0) context_.out << std::endl;
+    return false;
+  }
+
+  void Answer(const std::string& line) {
+    Add("user", line);
+    const std::stop_token interrupt = NextInterrupt();
+    WordWrap lines(context_.out, context_.out_screen.columns);
+    std::string text;
+    auto answer = client_.Generate(
+        request_, {.timeout = flags_.timeout, .interrupt = interrupt},
+        [&](const std::string& piece) {
+          lines.Write(piece);
+          text += piece;
+          return context_.out.good();
+        });
+    lines.Finish();
+    const bool stopped = !answer.ok() && interrupt.stop_requested();
+    if (answer.ok() || (stopped && !text.empty())) {
+      Add("assistant", text);
+    } else {
+      request_.mutable_chat()->mutable_messages()->RemoveLast();
+    }
+    if (answer.ok()) {
+      PrintStatistics(*answer, context_);
+    } else if (stopped) {
+      Complain("stopped");
+    } else {
+      Complain(answer.status().message());
+      last_failure_ = answer.status();
+    }
+  }
+
+  void Complain(absl::string_view why) {
+    const Screen& screen = context_.err_screen;
+    context_.err << screen.Paint(kRed, absl::StrCat("(", why, ")"))
+                 << std::endl;
+  }
+
+  const ChatFlags& flags_;
+  InferenceClient& client_;
+  Context& context_;
+  v1::GenerateRequest request_;  // holds the conversation
+  absl::Status last_failure_;
+};
+
+absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
+                     Args args) {
+  ChatFlags flags;
+  FlagSet flag_set(kChatUsage);
+  flags.AddTo(flag_set, context.places);
+  ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
+  if (!parsed) return absl::OkStatus();
+  if (flags.system && RepairUtf8(*flags.system) != *flags.system) {
+    return absl::InvalidArgumentError("--system: the text is not valid UTF-8");
+  }
+
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   flags.endpoint.Open(context.places, local_cluster));
+  // Checks the connection before the user types anything.
+  RETURN_IF_ERROR(endpoint.client
+                      ->GetServerInfo({.timeout = absl::Seconds(10),
+                                       .interrupt = context.interrupt})
+                      .status());
+  return Conversation(flags, *endpoint.client, context).Run();
+}
+
+}  // namespace
+
+Command ChatCommand(LocalClusterFactory local_cluster) {
+  return {.name = "chat",
+          .summary = "talk with the model, answer by answer",
+          .run = [factory = std::move(local_cluster)](
+                     Context& context,
+                     Args args) { return RunChat(factory, context, args); },
+          .interruptible = true};
+}
+
+}  // namespace espalier::cli

@@ -1,0 +1,212 @@
+#include "coordinator/control/drafter_choice.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr int64_t kDwell = 4;            // rounds between two changes
+constexpr double kWorthAChange = 0.05;   // tokens a round
+constexpr double kNextToNothing = 0.05;  // tokens
+
+using Attention = DraftCall::Attention;
+
+bool PredictedAToken(absl::Span<const DrafterReturn> returns) {
+  return std::any_of(returns.begin(), returns.end(),
+                     [](const DrafterReturn& r) {
+                       return r.attention == Attention::kAwaited && r.active &&
+                              r.accepted.value_or(0) > 0;
+                     });
+}
+
+}  // namespace
+
+DrafterChoice::DrafterChoice(std::vector<DrafterValue> prior)
+    : values_(std::move(prior)),
+      cpu_groups_(values_.size(), 0),
+      active_(values_.size(), true),
+      kept_up_(values_.size(), false) {}
+
+double DrafterChoice::Cost(int drafter, TimePrice price) const {
+  const DrafterValue& value = values_[drafter];
+  return price.tokens_per_second *
+         (value.seconds.mean() + price.others * value.shared_seconds.mean());
+}
+
+bool DrafterChoice::IsQuick(int drafter, TimePrice price) const {
+  return Cost(drafter, price) <= kNextToNothing;
+}
+
+bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
+                                 TimePrice price) const {
+  return values_[drafter].alone.mean() * nothing_else > Cost(drafter, price);
+}
+
+absl::Duration DrafterChoice::Patience(int drafter,
+                                       double tokens_per_second) const {
+  if (tokens_per_second <= 0) return absl::InfiniteDuration();
+  const DrafterValue& value = values_[drafter];
+  const double most = std::max({0.0, value.alone.mean(), value.beside.mean()});
+  return absl::Seconds(most / tokens_per_second);
+}
+
+void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
+                          TimePrice price) {
+  if (probes()) {
+    unpredicted_ = 0;
+    probe_after_ = std::min(2 * probe_after_, kProbeLate);
+  }
+  others_ = static_cast<int64_t>(price.others);
+  LearnGains(returns);
+  LearnSeconds(returns);
+  ++round_;
+  if (round_ - last_change_ >= kDwell) Reconsider(price);
+  only_quick_ = true;
+  for (int i = 0; i < num_drafters(); ++i) {
+    only_quick_ &= !values_[i].asked || IsQuick(i, price);
+  }
+}
+
+void DrafterChoice::LearnGains(absl::Span<const DrafterReturn> returns) {
+  if (!PredictedAToken(returns)) ++unpredicted_;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const DrafterReturn& r = returns[i];
+    active_[i] = r.active;
+    if (!r.active) continue;
+    DrafterValue& value = values_[i];
+    // A drafter that did not answer in the last round may have been catching
+    // up.
+    const bool missing = r.gain == TreeGain() && !kept_up_[i];
+    if (r.late != nullptr || (r.attention == Attention::kAwaited && !missing)) {
+      value.alone.Observe(r.gain.alone);
+      value.beside.Observe(r.gain.beside);
+    } else {
+      value.alone.Fade();
+      value.beside.Fade();
+    }
+  }
+}
+
+// Drafters that share cores wait for each other, so each costs the part of
+// their wait that it computed. A drafter that was not asked in the round before
+// also catches up with the text, which it would not have to do if it were
+// always asked; such rounds are not counted.
+void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
+  struct CpuGroup {
+    absl::Duration waited;
+    absl::Duration compute;
+  };
+  std::map<uint64_t, CpuGroup> cpu_groups;
+  for (const DrafterReturn& r : returns) {
+    if (!r.waited) continue;
+    CpuGroup& cpu_group = cpu_groups[r.cpu_group];
+    cpu_group.waited = std::max(cpu_group.waited, *r.waited);
+    cpu_group.compute += r.compute;
+  }
+  for (int i = 0; i < num_drafters(); ++i) {
+    const DrafterReturn& r = returns[i];
+    cpu_groups_[i] = r.cpu_group;
+    const bool kept_up = kept_up_[i];
+    // A drafter that was waited for in vain still owes its answer.
+    if (!r.in_vain) kept_up_[i] = r.waited.has_value();
+    if (!r.waited || !kept_up) continue;
+    const CpuGroup& cpu_group = cpu_groups[r.cpu_group];
+    const bool alone =
+        r.cpu_group == 0 || cpu_group.compute <= absl::ZeroDuration();
+    const absl::Duration share =
+        alone ? *r.waited
+              : cpu_group.waited *
+                    absl::FDivDuration(r.compute, cpu_group.compute);
+    values_[i].seconds.Observe(absl::ToDoubleSeconds(share));
+    values_[i].shared_seconds.Observe(
+        r.shares_verifier_cores ? absl::ToDoubleSeconds(share) : 0);
+  }
+}
+
+double DrafterChoice::Cost(const std::vector<bool>& asked,
+                           TimePrice price) const {
+  std::map<uint64_t, double> by_cpu_group;
+  double longest = 0;
+  double shared = 0;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (!active_[i] || !asked[i]) continue;
+    const double seconds = values_[i].seconds.mean();
+    longest = std::max(longest, cpu_groups_[i] == 0
+                                    ? seconds
+                                    : by_cpu_group[cpu_groups_[i]] += seconds);
+    shared += values_[i].shared_seconds.mean();
+  }
+  return price.tokens_per_second * (longest + price.others * shared);
+}
+
+double DrafterChoice::Lead(int drafter, int without) const {
+  double best = 0;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (i == drafter || i == without || !active_[i] || !values_[i].asked) {
+      continue;
+    }
+    best = std::max(best, values_[i].alone.mean());
+  }
+  return std::max(0.0, values_[drafter].alone.mean() - best);
+}
+
+double DrafterChoice::TokensWithChanged(int i, int j) const {
+  if (i == j) {
+    const double tokens = values_[i].beside.mean();
+    return values_[i].asked ? -tokens : tokens;
+  }
+  if (!values_[i].asked) std::swap(i, j);
+  return Lead(j, i) - std::max(Lead(i, i), values_[i].beside.mean());
+}
+
+// Makes the one change that gains most, if any gains: switches i, or exchanges
+// i for j. Quick drafters cost nothing to ask: their nodes that do not pay are
+// cut.
+void DrafterChoice::Reconsider(TimePrice price) {
+  std::vector<bool> asked;
+  std::vector<bool> quick;
+  for (int i = 0; i < num_drafters(); ++i) {
+    quick.push_back(IsQuick(i, price));
+    values_[i].asked |= quick[i];
+    asked.push_back(values_[i].asked);
+  }
+  const double cost = Cost(asked, price);
+  std::vector<bool> best = asked;
+  double best_gain = kWorthAChange;
+  for (int i = 0; i < num_drafters(); ++i) {
+    for (int j = i; j < num_drafters(); ++j) {
+      if (!active_[i] || !active_[j] || quick[i] || quick[j]) continue;
+      if (i != j && asked[i] == asked[j]) continue;
+      std::vector<bool> changed = asked;
+      changed[i] = !asked[i];
+      changed[j] = i == j ? changed[i] : !asked[j];
+      const double gain =
+          TokensWithChanged(i, j) - (Cost(changed, price) - cost);
+      if (gain <= best_gain) continue;
+      best = std::move(changed);
+      best_gain = gain;
+    }
+  }
+  if (best != asked) Change(best);
+}
+
+// A drafter's gain beside others depends on which these are.
+void DrafterChoice::Change(const std::vector<bool>& asked) {
+  std::vector<bool> changed(values_.size());
+  int num_changed = 0;
+  for (int i = 0; i < num_drafters(); ++i) {
+    changed[i] = values_[i].asked != asked[i];
+    num_changed += changed[i] ? 1 : 0;
+    values_[i].asked = asked[i];
+  }
+  for (int i = 0; i < num_drafters(); ++i) {
+    const bool others_changed = num_changed > (changed[i] ? 1 : 0);
+    if (others_changed) values_[i].beside.Restart(Lead(i, i));
+  }
+  last_change_ = round_;
+  probe_after_ = kProbeSoon;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,98 @@
+#ifndef ESPALIER_COORDINATOR_CONTROL_DRAFTER_CHOICE_H_
+#define ESPALIER_COORDINATOR_CONTROL_DRAFTER_CHOICE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "coordinator/control/draft_call.h"
+#include "coordinator/control/speculation_record.h"
+
+namespace espalier::coordinator {
+
+// Decides which drafters a session asks: those whose tokens are worth the time
+// that they take, at the price of what the session emits in that time. It makes
+// one change at a time, of one drafter or of one for another. Drafters that are
+// not asked are probed after some rounds in which no drafter predicted a token,
+// without waiting for them, to see whether they would pay. Probes that change
+// nothing become rarer, as a probed drafter has to catch up with all the text
+// since. Drafters that answer in next to no time are asked first; if their
+// trees suffice, as in copied text, no other is asked. Lives on the executor.
+class DrafterChoice {
+ public:
+  // The price of time: the tokens that the session emits in a second, and the
+  // number of other sessions, which emit as much each. Time on the verifier's
+  // cores costs all sessions.
+  struct TimePrice {
+    TimePrice(double tokens_per_second, double others = 0)  // NOLINT: a price
+        : tokens_per_second(tokens_per_second), others(others) {}
+    double tokens_per_second;
+    double others;
+  };
+
+  // `prior`: what other sessions learned, by drafter of this session.
+  explicit DrafterChoice(std::vector<DrafterValue> prior);
+
+  // Whether the drafter is asked in the round that begins.
+  bool asks(int drafter) const { return values_[drafter].asked; }
+  // Whether its answer costs next to nothing, as far as is known.
+  bool IsQuick(int drafter, TimePrice price) const;
+  // Whether its usual gain, times the probability `nothing_else` that the other
+  // drafters predict nothing, is worth its time.
+  bool IsWorthwhile(int drafter, double nothing_else, TimePrice price) const;
+  bool probes() const {
+    // A probe on the verifier's cores costs all sessions, and each of them
+    // probes: together they do so no more often than one alone.
+    return unpredicted_ >=
+           (1 + others_) * (only_quick_ ? probe_after_ : kProbeLate);
+  }
+  // How long the round may wait for this drafter alone.
+  absl::Duration Patience(int drafter, double tokens_per_second) const;
+
+  // Ends the round. returns: by drafter.
+  void Learn(absl::Span<const DrafterReturn> returns, TimePrice price);
+
+  const std::vector<DrafterValue>& values() const { return values_; }
+
+ private:
+  // Rounds without a predicted token before a probe. Soon: if only quick
+  // drafters are asked; doubled after each probe that changes nothing. Late:
+  // otherwise.
+  static constexpr int64_t kProbeSoon = 8;
+  static constexpr int64_t kProbeLate = 32;
+
+  void LearnGains(absl::Span<const DrafterReturn> returns);
+  void LearnSeconds(absl::Span<const DrafterReturn> returns);
+  void Reconsider(TimePrice price);
+  // How much its gain alone exceeds the best of the other asked drafters,
+  // `without` left out.
+  double Lead(int drafter, int without) const;
+  // Gain of a round if i is switched (on or off), or exchanged for j if they
+  // differ, not counting the time to draft.
+  double TokensWithChanged(int i, int j) const;
+  void Change(const std::vector<bool>& asked);
+  // What a drafter's time costs all sessions, in tokens.
+  double Cost(int drafter, TimePrice price) const;
+  // What the time of the asked drafters costs all sessions, in tokens.
+  double Cost(const std::vector<bool>& asked, TimePrice price) const;
+
+  int num_drafters() const { return static_cast<int>(values_.size()); }
+
+  std::vector<DrafterValue> values_;
+  // As last reported.
+  std::vector<uint64_t> cpu_groups_;
+  std::vector<bool> active_;
+  std::vector<bool> kept_up_;  // answered in the last round
+  int64_t others_ = 0;         // sessions, as of the last round
+  bool only_quick_ = false;    // only quick drafters are asked
+  int64_t round_ = 0;
+  int64_t unpredicted_ =
+      0;  // rounds without a predicted token since the last probe
+  int64_t probe_after_ = kProbeSoon;
+  int64_t last_change_ = 0;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_CONTROL_DRAFTER_CHOICE_H_

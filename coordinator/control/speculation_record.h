@@ -1,0 +1,79 @@
+#ifndef ESPALIER_COORDINATOR_CONTROL_SPECULATION_RECORD_H_
+#define ESPALIER_COORDINATOR_CONTROL_SPECULATION_RECORD_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/control/running_mean.h"
+#include "coordinator/merge/calibration.h"
+
+namespace espalier::coordinator {
+
+// Gain and cost of asking a drafter, per round. Tokens: see TreeGain.
+struct DrafterValue {
+  explicit DrafterValue(double memory)
+      : alone(memory, kHopefulTokens, 1),
+        beside(memory, kHopefulTokens, 1),
+        seconds(memory),
+        shared_seconds(memory) {}
+
+  RunningMean alone;    // tokens, as the only drafter asked
+  RunningMean beside;   // tokens, beside the others asked
+  RunningMean seconds;  // its share of the round's wait
+  // The same if it computes on the verifier's cores, else 0: the passes that
+  // all other sessions share wait for it too.
+  RunningMean shared_seconds;
+  bool asked = true;
+
+ private:
+  // For a drafter without observations.
+  static constexpr double kHopefulTokens = 1;
+};
+
+// Tokens and seconds of past rounds.
+struct Throughput {
+  explicit Throughput(double memory) : tokens(memory), seconds(memory) {}
+
+  double tokens_per_second() const {
+    return seconds.mean() > 0 ? tokens.mean() / seconds.mean() : 0;
+  }
+
+  RunningMean tokens;
+  RunningMean seconds;
+};
+
+// What the sessions of a coordinator share and learn from each other. Owned by
+// the Coordinator; lives on the executor.
+class SpeculationRecord {
+ public:
+  static constexpr double kMemory = 128;  // rounds
+  static constexpr double kFirstNodes = 16;
+
+  struct Kind {
+    explicit Kind(int num_peers)
+        : values(num_peers, DrafterValue(kMemory)), throughput(kMemory) {}
+
+    Calibration calibration;
+    // By peer: the value in the session that updated it last.
+    std::vector<DrafterValue> values;
+    Throughput throughput;
+    RunningMean nodes{kMemory, kFirstNodes, 1};  // of a round's tree that paid
+  };
+
+  explicit SpeculationRecord(int num_peers)
+      : kinds_{Kind(num_peers), Kind(num_peers)} {}
+
+  // Greedy text is easier to predict than sampled text.
+  Kind& kind(bool greedy) { return kinds_[greedy ? 0 : 1]; }
+
+  int64_t num_running = 0;     // running sessions
+  RunningMean nodes{kMemory};  // of a round's tree
+
+ private:
+  std::array<Kind, 2> kinds_;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_CONTROL_SPECULATION_RECORD_H_

@@ -1,0 +1,43 @@
+#ifndef ESPALIER_COORDINATOR_DRAFTER_PEER_H_
+#define ESPALIER_COORDINATOR_DRAFTER_PEER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/spec/endpoints.h"
+#include "coordinator/coordinator_metrics.h"
+#include "coordinator/peers/drafter_health.h"
+#include "coordinator/peers/drafter_settings.h"
+
+namespace espalier::coordinator {
+
+// Token counts of one drafter over all sessions. Written on the executor, read
+// by any thread; each number is consistent by itself only.
+struct DrafterCounts {
+  std::atomic<int64_t> proposed = 0;
+  std::atomic<int64_t> accepted = 0;
+  std::atomic<int64_t> uniquely_accepted = 0;
+};
+
+// One drafter, shared by all sessions. Owned by the Coordinator. Used on the
+// executor; any thread may read `name`, `health`, `settings` and `counts`.
+struct DrafterPeer {
+  std::string name;
+  DraftEndpoint* endpoint;
+  int index;  // among all drafters of the coordinator
+  // The drafter's self-description; nullopt: not known yet. Called on the
+  // executor.
+  std::function<std::optional<DrafterInfo>()> info;
+  const DrafterMetrics* metrics;
+  DrafterHealth health;
+  CurrentSettings settings = {};
+  bool trusted = false;  // whether its draft distributions are believed
+  DrafterCounts counts = {};
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_DRAFTER_PEER_H_

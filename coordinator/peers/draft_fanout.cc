@@ -1,0 +1,424 @@
+#include "coordinator/peers/draft_fanout.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/check.h"
+#include "coordinator/control/accepted_length.h"
+#include "coordinator/control/likely_leaves.h"
+
+namespace espalier::coordinator {
+namespace {
+
+// The operator's setting overrides the call.
+DraftCall::Attention AttentionFor(const DrafterPeer& peer,
+                                  const DraftCall& call) {
+  if (peer.settings.role == DrafterRole::kOff)
+    return DraftCall::Attention::kNone;
+  if (peer.settings.role == DrafterRole::kShadow) {
+    return DraftCall::Attention::kShadow;
+  }
+  return call.attention;
+}
+
+}  // namespace
+
+DraftFanout::DraftFanout(const ExecutorScope* scope,
+                         std::vector<DrafterPeer*> drafters, int64_t vocab_size,
+                         FeatureLog* features, Enough enough)
+    : scope_(*scope),
+      vocab_size_(vocab_size),
+      features_(*features),
+      enough_(std::move(enough)) {
+  for (DrafterPeer* peer : drafters) branches_.push_back({.peer = peer});
+}
+
+void DraftFanout::Collect(const Session& session, uint64_t round,
+                          DraftBudget budget, absl::Span<const DraftCall> calls,
+                          absl::Time deadline, Then then) {
+  ESPALIER_CHECK(then_ == nullptr);
+  round_ = round;
+  began_ = scope_.Now();
+  deadline_ = deadline;
+  num_trees_.reset();
+  committed_length_ = session.length();
+  wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
+  for (Branch& branch : branches_) {
+    // Also for drafters that are not asked yet: a head that lacks the prompt's
+    // features could not draft well later.
+    if (branch.peer->settings.role != DrafterRole::kOff) {
+      features_.Want(WantedBy(branch));
+    }
+    branch.attention = DraftCall::Attention::kNone;
+    branch.from_lookahead = TakeLookahead(branch, session);
+    branch.used = false;
+    branch.waited.reset();
+    branch.in_vain = false;
+    branch.arrived = absl::ZeroDuration();
+    branch.whole = true;
+    branch.compute = absl::ZeroDuration();
+  }
+  CollectMore(session, budget, calls, std::move(then));
+}
+
+void DraftFanout::CollectMore(const Session& session, DraftBudget budget,
+                              absl::Span<const DraftCall> calls, Then then) {
+  ESPALIER_CHECK(then_ == nullptr);
+  then_ = std::move(then);
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (branches_[i].attention == DraftCall::Attention::kNone) {
+      Call(i, session, budget, calls[i]);
+    }
+  }
+  waited_ = num_awaited_ > 0;
+  if (!waited_) {
+    Finish();
+  } else {
+    WaitFurther();
+  }
+}
+
+void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
+                       const DraftCall& call) {
+  Branch& branch = branches_[index];
+  branch.attention = AttentionFor(*branch.peer, call);
+  if (branch.attention == DraftCall::Attention::kNone) return;
+  wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
+  if (branch.from_lookahead || branch.link.may_ask()) {
+    branch.peer->metrics->asked_rounds.Increment();
+  }
+  if (branch.from_lookahead) {
+    branch.waited = absl::ZeroDuration();
+    saw_answer_ = true;
+  } else if (branch.link.may_ask()) {
+    Ask(index, session, budget, call);
+  } else if (!branch.link.quarantined()) {
+    branch.peer->metrics->Count(DraftOutcome::kSkipped);
+    saw_late_ = true;
+  }
+}
+
+// Takes a tree that was drafted ahead. True: the drafter need not be asked.
+bool DraftFanout::TakeLookahead(Branch& branch, const Session& session) {
+  const auto outcome = branch.link.ResolveLookahead(session, round_);
+  if (outcome) branch.peer->metrics->Count(*outcome);
+  return outcome == LookaheadOutcome::kHit;
+}
+
+void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
+                      const DraftCall& call) {
+  Branch& branch = branches_[index];
+  branch.awaited = branch.attention == DraftCall::Attention::kAwaited &&
+                   branch.peer->health.worth_waiting_for();
+  if (branch.awaited) ++num_awaited_;
+  branch.patience = call.patience;
+  branch.sent = scope_.Now();
+  branch.deadline = deadline_;
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  branch.cpu_group = info ? info->cpu_group : 0;
+  ProposeRequest request =
+      branch.link.Ask(session, round_, budget, NewFeatures(branch));
+  const uint64_t ticket = branch.link.ticket();
+  branch.peer->endpoint->Propose(
+      std::move(request), deadline_,
+      scope_.Listen<Proposal>([this, index, round = round_](Proposal proposal) {
+        OnPartial(index, round, std::move(proposal));
+      }),
+      scope_.Reply<Proposal>(
+          [this, index, ticket](absl::StatusOr<Proposal> reply) {
+            OnReply(index, ticket, std::move(reply));
+          }));
+}
+
+FeatureContract DraftFanout::WantedBy(const Branch& branch) {
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  return info ? info->features : FeatureContract();
+}
+
+// The features that the drafter may lack.
+FeatureRows DraftFanout::NewFeatures(Branch& branch) {
+  FeatureRows features =
+      features_.From(branch.link.features_end(), WantedBy(branch));
+  branch.peer->metrics->feature_bytes.Increment(
+      static_cast<double>(features.num_bytes()));
+  return features;
+}
+
+void DraftFanout::DraftLookahead(const Session& session, const TokenTree& tree,
+                                 DraftBudget budget, const Spare& spare) {
+  lookaheads_.clear();
+  lookahead_budget_ = budget;
+  spare_until_ = scope_.Now() + spare.time;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (!CanLookAhead(branches_[i], spare.cpu_group)) continue;
+    if (lookaheads_.empty()) lookaheads_ = LikelyLeaves(tree);
+    branches_[i].num_lookaheads = 0;
+    AskLookahead(i, session);
+  }
+}
+
+bool DraftFanout::CanLookAhead(const Branch& branch,
+                               uint64_t verifier_cpu_group) const {
+  if (branch.attention != DraftCall::Attention::kAwaited ||
+      !branch.peer->health.worth_waiting_for()) {
+    return false;
+  }
+  const std::optional<DrafterInfo> info = branch.peer->info();
+  return info && info->supports_lookahead &&
+         (info->cpu_group == 0 || info->cpu_group != verifier_cpu_group);
+}
+
+// Asks for the next lookahead, if it should be done in time.
+void DraftFanout::AskLookahead(int index, const Session& session) {
+  Branch& branch = branches_[index];
+  if (branch.num_lookaheads == lookaheads_.size() || !branch.link.may_ask() ||
+      scope_.Now() + branch.last_wait > spare_until_) {
+    return;
+  }
+  ProposeRequest request = branch.link.AskLookahead(
+      session, round_ + 1, lookahead_budget_, NewFeatures(branch),
+      lookaheads_[branch.num_lookaheads++]);
+  const uint64_t ticket = branch.link.ticket();
+  branch.peer->endpoint->Propose(
+      std::move(request), spare_until_, /*on_partial=*/nullptr,
+      scope_.Reply<Proposal>(
+          [this, index, &session, ticket](absl::StatusOr<Proposal> reply) {
+            OnLookahead(index, session, ticket, std::move(reply));
+          }));
+}
+
+void DraftFanout::OnLookahead(int index, const Session& session,
+                              uint64_t ticket, absl::StatusOr<Proposal> reply) {
+  Branch& branch = branches_[index];
+  if (!branch.link.expects(ticket)) return;
+  if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
+  const DrafterLink::Answer answer =
+      branch.link.Receive(std::move(reply), vocab_size_);
+  if (answer.outcome == DraftOutcome::kMalformed ||
+      answer.outcome == DraftOutcome::kError) {
+    branch.peer->metrics->Count(answer.outcome);
+    ++branch.troubles.errors;
+    if (answer.unavailable) branch.peer->health.OnUnavailable();
+    return;
+  }
+  AskLookahead(index, session);
+}
+
+// Waits for the remaining drafters, as long as their answers together may be
+// worth.
+void DraftFanout::WaitFurther() {
+  absl::Duration patience;
+  for (const Branch& branch : branches_) {
+    if (branch.awaited) patience += branch.patience;
+  }
+  scope_.CancelTimer(wait_);
+  wait_ = scope_.SetTimer(std::min(deadline_, scope_.Now() + patience),
+                          [this] { OnDeadline(); });
+}
+
+// The round still waits for the complete answer.
+void DraftFanout::OnPartial(int index, uint64_t round, Proposal proposal) {
+  if (then_ == nullptr || round != round_) return;  // too late to be of use
+  Branch& branch = branches_[index];
+  DropUntrustedDistributions(*branch.peer, proposal);
+  const DraftOutcome outcome =
+      branch.link.ReceivePartial(std::move(proposal), vocab_size_);
+  if (outcome == DraftOutcome::kMalformed) {
+    saw_malformed_ = true;
+    StopWaiting(branch);
+  } else if (outcome == DraftOutcome::kUsed) {
+    branch.peer->health.OnAnswer();
+    branch.arrived = scope_.Now() - began_;
+    branch.whole = false;
+    if (HasEnough()) GoOnWithoutTheRest();
+  }
+}
+
+void DraftFanout::OnReply(int index, uint64_t ticket,
+                          absl::StatusOr<Proposal> reply) {
+  Branch& branch = branches_[index];
+  if (!branch.link.expects(ticket)) return;
+  const absl::Time now = scope_.Now();
+  if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
+  const DrafterLink::Answer answer =
+      branch.link.Receive(std::move(reply), vocab_size_);
+  const DraftOutcome outcome = Classify(answer);
+  branch.last_wait = now - branch.sent;
+  branch.waited = branch.last_wait;
+  branch.in_vain = false;
+  if (answer.round == round_) {
+    branch.arrived = now - began_;
+    branch.whole = true;
+  }
+  branch.compute =
+      std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
+  branch.peer->metrics->Count(outcome);
+  branch.peer->metrics->rtt_seconds.Observe(
+      absl::ToDoubleSeconds(branch.last_wait));
+  branch.peer->metrics->wire_seconds.Observe(
+      absl::ToDoubleSeconds(branch.last_wait - branch.compute));
+  if (outcome == DraftOutcome::kMalformed || outcome == DraftOutcome::kError) {
+    ++branch.troubles.errors;
+  }
+  if (answer.unavailable) {
+    branch.peer->health.OnUnavailable();
+  } else if (now <= branch.deadline) {
+    branch.peer->health.OnAnswer();
+  }
+  if (then_ == nullptr || answer.round != round_) return;
+  saw_answer_ |=
+      outcome == DraftOutcome::kUsed || outcome == DraftOutcome::kEmpty;
+  saw_malformed_ |= outcome == DraftOutcome::kMalformed;
+  StopWaiting(branch);
+}
+
+// A wrong distribution would change the text under a rule that reads it.
+void DraftFanout::DropUntrustedDistributions(const DrafterPeer& peer,
+                                             Proposal& proposal) {
+  if (peer.trusted || !proposal.tree.claims_distributions()) return;
+  proposal.tree.DropDistributions();
+  peer.metrics->untrusted_distributions.Increment();
+}
+
+void DraftFanout::StopWaiting(Branch& branch) {
+  if (!branch.awaited) return;
+  branch.awaited = false;
+  if (--num_awaited_ == 0) {
+    Finish();
+  } else if (HasEnough()) {
+    GoOnWithoutTheRest();
+  } else {
+    WaitFurther();
+  }
+}
+
+bool DraftFanout::HasEnough() { return enough_ && enough_(Trees()); }
+
+// The drafters that still owe a tree get no timeout counted.
+void DraftFanout::GoOnWithoutTheRest() {
+  for (Branch& branch : branches_) {
+    if (!branch.awaited) continue;
+    branch.awaited = false;
+    branch.waited = scope_.Now() - branch.sent;
+    branch.in_vain = true;
+  }
+  num_awaited_ = 0;
+  Finish();
+}
+
+// A valid tree for a round that has gone on is late.
+DraftOutcome DraftFanout::Classify(const DrafterLink::Answer& answer) const {
+  const bool is_late = then_ == nullptr || answer.round != round_;
+  const bool is_tree = answer.outcome == DraftOutcome::kUsed ||
+                       answer.outcome == DraftOutcome::kEmpty;
+  return is_late && is_tree ? DraftOutcome::kLate : answer.outcome;
+}
+
+void DraftFanout::OnDeadline() {
+  saw_late_ = true;
+  for (Branch& branch : branches_) {
+    if (!branch.awaited) continue;
+    branch.awaited = false;
+    branch.waited = scope_.Now() - branch.sent;
+    branch.in_vain = true;
+    if (TreeOf(branch) != nullptr) {
+      branch.peer->metrics->Count(DraftOutcome::kPartial);
+      continue;
+    }
+    ++branch.troubles.timeouts;
+    branch.peer->metrics->Count(DraftOutcome::kTimeout);
+    branch.peer->health.OnTimeout();
+  }
+  num_awaited_ = 0;
+  Finish();
+}
+
+void DraftFanout::Finish() {
+  scope_.CancelTimer(wait_);
+  Drafts drafts = {.trees = Trees()};
+  for (const DraftedTree& tree : drafts.trees) {
+    branches_[tree.drafter].used = true;
+  }
+  drafts.unchanged = !waited_ && drafts.trees.size() == num_trees_;
+  num_trees_ = drafts.trees.size();
+  if (drafts.trees.empty() && wanted_) drafts.degraded = WhyDegraded();
+  std::exchange(then_, nullptr)(std::move(drafts));
+}
+
+std::vector<DraftedTree> DraftFanout::Trees() const {
+  std::vector<DraftedTree> trees;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const Branch& branch = branches_[i];
+    const TokenTree* tree = TreeOf(branch);
+    // A tree that was drafted ahead counts only if the drafter's role still
+    // allows it.
+    const bool asked = branch.attention == DraftCall::Attention::kAsked ||
+                       branch.attention == DraftCall::Attention::kAwaited;
+    if (tree != nullptr && asked) trees.push_back(Drafted(i, tree));
+  }
+  return trees;
+}
+
+DraftedTree DraftFanout::Drafted(int index, const TokenTree* tree) const {
+  const Branch& branch = branches_[index];
+  return {.drafter = index,
+          .tree = tree,
+          .peer = branch.peer->index,
+          .weight = branch.peer->settings.weight,
+          .trusted = branch.peer->trusted,
+          .arrived = branch.arrived,
+          .whole = branch.whole};
+}
+
+std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
+  std::vector<DrafterReturn> returns;
+  for (Branch& branch : branches_) {
+    DrafterReturn& r = returns.emplace_back();
+    r.attention = branch.attention;
+    r.waited = branch.waited;
+    r.in_vain = branch.in_vain;
+    r.compute = branch.compute;
+    r.cpu_group = branch.cpu_group;
+    r.active = branch.peer->settings.role == DrafterRole::kActive;
+    if (const auto arrived = branch.link.TakeArrived()) {
+      branch.tracker.Add(*arrived->tree, arrived->committed_length);
+      if (!branch.used && arrived->tree->num_nodes() > 1 &&
+          arrived->committed_length == committed_length_) {
+        r.late = arrived->tree;
+      }
+    }
+    for (int64_t length : branch.tracker.Settle(session.tokens())) {
+      branch.peer->metrics->accepted_length.Observe(
+          static_cast<double>(length));
+      if (branch.attention != DraftCall::Attention::kAwaited) {
+        r.accepted = length;
+      }
+    }
+    const TokenTree* const used = branch.used ? TreeOf(branch) : nullptr;
+    if (used != nullptr) {
+      r.accepted =
+          AcceptedLength(*used, session.tokens().subspan(committed_length_));
+    }
+  }
+  return returns;
+}
+
+const TokenTree* DraftFanout::TreeOf(const Branch& branch) const {
+  const TokenTree* tree = branch.link.TreeOf(round_);
+  return tree != nullptr && tree->num_nodes() > 1 ? tree : nullptr;
+}
+
+std::optional<DegradedReason> DraftFanout::WhyDegraded() const {
+  if (saw_answer_) return std::nullopt;
+  if (saw_malformed_) return DegradedReason::kMalformed;
+  if (saw_late_) return DegradedReason::kAllLate;
+  return DegradedReason::kNoDrafter;
+}
+
+void DraftFanout::EndSequence(SequenceId sequence) {
+  for (Branch& branch : branches_) {
+    if (branch.link.was_asked()) branch.peer->endpoint->EndSequence(sequence);
+  }
+}
+
+}  // namespace espalier::coordinator

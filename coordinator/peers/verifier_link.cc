@@ -1,0 +1,217 @@
+#include "coordinator/peers/verifier_link.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
+#include "common/spec/gumbel_noise.h"
+#include "common/spec/stale_base.h"
+
+namespace espalier::coordinator {
+namespace {
+
+absl::Status BadVerifyResult(absl::string_view what) {
+  return absl::InternalError(absl::StrCat("verify_result: ", what));
+}
+
+// Whether both models continue a text in the same way.
+bool SameModel(const ModelIdentity& a, const ModelIdentity& b) {
+  return a.name == b.name && a.vocab_size == b.vocab_size &&
+         a.tokenizer_fingerprint == b.tokenizer_fingerprint &&
+         a.weights_fingerprint == b.weights_fingerprint;
+}
+
+}  // namespace
+
+absl::Status CheckVerifyResult(const VerifyResult& verify_result,
+                               uint64_t round, const TokenTree& tree,
+                               int64_t vocab_size) {
+  if (verify_result.round != round) {
+    return BadVerifyResult(
+        absl::StrCat("round ", verify_result.round, ", expected ", round));
+  }
+  if (verify_result.tokens.size() != verify_result.path.size() + 1) {
+    return BadVerifyResult(
+        absl::StrCat(verify_result.tokens.size(), " tokens for ",
+                     verify_result.path.size(), " accepted nodes"));
+  }
+  int32_t parent = 0;
+  for (size_t i = 0; i < verify_result.path.size(); ++i) {
+    const int32_t node = verify_result.path[i];
+    if (node < 1 || node >= tree.num_nodes() || tree.parents[node] != parent) {
+      return BadVerifyResult(
+          absl::StrCat("node ", node, " is not a child of node ", parent));
+    }
+    if (verify_result.tokens[i] != tree.tokens[node]) {
+      return BadVerifyResult(absl::StrCat("token ", verify_result.tokens[i],
+                                          " is not that of node ", node));
+    }
+    parent = node;
+  }
+  const TokenId bonus = verify_result.tokens.back();
+  if (bonus < 0 || bonus >= vocab_size) {
+    return BadVerifyResult(absl::StrCat(
+        "token ", bonus, " outside the vocabulary of ", vocab_size));
+  }
+  return absl::OkStatus();
+}
+
+void VerifierLink::Verify(const Session& session, uint64_t round,
+                          const TokenTree& tree, FeatureRequest features,
+                          Then then) {
+  ESPALIER_CHECK(then_ == nullptr);
+  session_ = &session;
+  tree_ = &tree;
+  features_ = std::move(features);
+  round_ = round;
+  then_ = std::move(then);
+  fed_again_ = false;
+  num_retries_ = 0;
+  patience_ = options_.retry.ask_again_after;
+  Send();
+}
+
+void VerifierLink::Send() {
+  was_asked_ = true;
+  trouble_ = absl::OkStatus();
+  // Set before the call, as the answer may come at once.
+  answer_due_ = options_.scope->SetTimer(options_.scope->Now() + patience_,
+                                         [this] { AskAgain(); });
+  options_.peer->endpoint->Verify(
+      {.update = session_->UpdateFrom(held_length_, round_),
+       .tree = *tree_,
+       .rule = options_.rule,
+       .features = features_,
+       .max_length = session_->length() + session_->num_left()},
+      options_.deadline,
+      options_.scope->Reply<VerifyResult>(
+          [this, call = ++call_,
+           sent = options_.scope->Now()](absl::StatusOr<VerifyResult> reply) {
+            OnReply(call, sent, std::move(reply));
+          }));
+}
+
+// The first call may still be in progress; the verifier then drops it for this
+// one and reuses its computation.
+void VerifierLink::AskAgain() {
+  patience_ *= 2;
+  Send();
+}
+
+void VerifierLink::OnReply(uint64_t call, absl::Time sent,
+                           absl::StatusOr<VerifyResult> reply) {
+  if (call != call_) return;
+  ++call_;
+  options_.scope->CancelTimer(answer_due_);
+  if (reply.ok()) {
+    OnVerifyResult(*std::move(reply), options_.scope->Now() - sent);
+  } else {
+    OnError(reply.status());
+  }
+}
+
+void VerifierLink::OnVerifyResult(VerifyResult verify_result,
+                                  absl::Duration round_trip) {
+  const absl::Status fits = CheckVerifyResult(verify_result, round_, *tree_,
+                                              options_.model.vocab_size);
+  if (!fits.ok()) {
+    Fail(fits);
+    return;
+  }
+  held_length_ =
+      session_->length() + static_cast<int64_t>(verify_result.tokens.size());
+  std::exchange(then_, nullptr)(Verified{
+      .verify_result = std::move(verify_result), .round_trip = round_trip});
+}
+
+void VerifierLink::OnError(const absl::Status& status) {
+  if (const auto held_length = HeldLength(status)) {
+    OnStale(*held_length, status);
+    return;
+  }
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kDeadlineExceeded:  // the request's own deadline
+                                               // ends it
+      RetryLater(status);
+      return;
+    case absl::StatusCode::kResourceExhausted:
+      if (session_->num_emitted() > 0) {
+        RetryLater(status);
+      } else {
+        Fail(status);
+      }
+      return;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+      Fail(status);
+      return;
+    default:
+      Fail(absl::InternalError(absl::StrCat("verifier: ", status.ToString())));
+  }
+}
+
+void VerifierLink::OnStale(int64_t held_length, const absl::Status& status) {
+  if (held_length > session_->length()) {
+    Fail(absl::InternalError(absl::StrCat("verifier: holds ", held_length,
+                                          " tokens of ", session_->length())));
+    return;
+  }
+  const auto info = options_.peer->info();
+  if (info && !SameModel(info->model, options_.model)) {
+    const bool other_weights = info->model.name == options_.model.name;
+    Fail(absl::UnavailableError(absl::StrCat(
+        "verifier restarted with another model: ", info->model.name,
+        other_weights ? " of other weights or compute type" : "")));
+    return;
+  }
+  held_length_ = held_length;
+  if (fed_again_) {
+    RetryLater(status);
+    return;
+  }
+  fed_again_ = true;
+  Send();
+}
+
+void VerifierLink::RetryLater(const absl::Status& status) {
+  const absl::Time now = options_.scope->Now();
+  if (num_retries_ == 0) failing_since_ = now;
+  trouble_ =
+      absl::UnavailableError(absl::StrCat("verifier: ", status.message()));
+  if (now - failing_since_ >= options_.retry.give_up_after) {
+    Fail(trouble_);
+    return;
+  }
+  const absl::Duration backoff = Backoff();
+  ++num_retries_;
+  fed_again_ = false;
+  options_.scope->PostAt(now + backoff, [this] { Send(); });
+}
+
+// Doubled at each retry, times 0.75 .. 1.25 by session and retry, so that the
+// sessions of a verifier that comes back do not all arrive at once.
+absl::Duration VerifierLink::Backoff() const {
+  const VerifierRetry& retry = options_.retry;
+  const absl::Duration base =
+      std::min(retry.max_backoff,
+               retry.initial_backoff * std::exp2(std::min(num_retries_, 30)));
+  const SequenceId id = session_->id();
+  const uint32_t bits = Philox(
+      {static_cast<uint32_t>(id.number), static_cast<uint32_t>(id.number >> 32),
+       static_cast<uint32_t>(num_retries_), 0},
+      id.coordinator_epoch)[0];
+  return base * (0.75 + 0.5 * bits * 0x1p-32);
+}
+
+void VerifierLink::Fail(const absl::Status& status) {
+  std::exchange(then_, nullptr)(status);
+}
+
+void VerifierLink::EndSequence(SequenceId sequence) {
+  if (was_asked_) options_.peer->endpoint->EndSequence(sequence);
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,114 @@
+#ifndef ESPALIER_COORDINATOR_PEERS_VERIFIER_LINK_H_
+#define ESPALIER_COORDINATOR_PEERS_VERIFIER_LINK_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/spec/endpoints.h"
+#include "common/spec/messages.h"
+#include "common/spec/token_tree.h"
+#include "coordinator/peers/executor_scope.h"
+#include "coordinator/session/session.h"
+
+namespace espalier::coordinator {
+
+// The verifier, shared by all sessions.
+struct VerifierPeer {
+  VerifyEndpoint* endpoint = nullptr;
+  // Description of the connected verifier; nullopt: not connected. Called on
+  // any thread.
+  std::function<std::optional<VerifierInfo>()> info;
+};
+
+struct VerifierRetry {
+  absl::Duration initial_backoff = absl::Milliseconds(50);
+  absl::Duration max_backoff = absl::Seconds(2);
+  absl::Duration give_up_after = absl::Minutes(2);  // without an answer
+  // A call without an answer is repeated after this time, then after twice as
+  // long each time: the answer may be lost.
+  absl::Duration ask_again_after = absl::Seconds(10);
+};
+
+// One session's link to the verifier. Sends only the tokens that the verifier
+// lacks, feeds it again when it has lost its state, and repeats a round (which
+// is idempotent) while the verifier is away or has not answered for long. Lives
+// on the executor.
+class VerifierLink {
+ public:
+  struct Options {
+    const ExecutorScope* scope;  // ends with the session
+    const VerifierPeer* peer;
+    ModelIdentity model;  // of the verifier that admitted the request
+    std::string rule;
+    absl::Time deadline;  // of the request
+    VerifierRetry retry;
+  };
+  struct Verified {
+    VerifyResult verify_result;  // fits the tree
+    absl::Duration round_trip;   // of the call that succeeded
+  };
+  using Then = absl::AnyInvocable<void(absl::StatusOr<Verified>) &&>;
+
+  explicit VerifierLink(Options options) : options_(std::move(options)) {}
+
+  // Borrows session and tree until `then` has run. Errors are for the client:
+  //   UNAVAILABLE: away for longer than retry.give_up_after.
+  //   RESOURCE_EXHAUSTED: no room, and nothing has been emitted yet.
+  //   OUT_OF_RANGE: the verifier no longer has room for a text of this length.
+  //   INVALID_ARGUMENT, INTERNAL.
+  // REQUIRES: `then` of the last call ran.
+  void Verify(const Session& session, uint64_t round, const TokenTree& tree,
+              FeatureRequest features, Then then);
+
+  // Tells the verifier to forget the sequence, if it knows it.
+  void EndSequence(SequenceId sequence);
+
+  // Why the round waits; OK while a call is in progress.
+  const absl::Status& trouble() const { return trouble_; }
+
+ private:
+  void Send();
+  void AskAgain();
+  void OnReply(uint64_t call, absl::Time sent,
+               absl::StatusOr<VerifyResult> reply);
+  void OnVerifyResult(VerifyResult verify_result, absl::Duration round_trip);
+  void OnError(const absl::Status& status);
+  void OnStale(int64_t held_length, const absl::Status& status);
+  void RetryLater(const absl::Status& status);
+  absl::Duration Backoff() const;
+  void Fail(const absl::Status& status);
+
+  const Options options_;
+  int64_t held_length_ = 0;
+  bool was_asked_ = false;
+
+  // State of the call in progress.
+  const Session* session_ = nullptr;
+  const TokenTree* tree_ = nullptr;
+  FeatureRequest features_;
+  uint64_t round_ = 0;
+  Then then_;
+  uint64_t call_ = 0;  // counts the calls; answers to earlier ones are dropped
+  uint64_t answer_due_ = 0;  // the timer of AskAgain
+  absl::Duration patience_;
+  bool fed_again_ = false;
+  int num_retries_ = 0;
+  absl::Time failing_since_;
+  absl::Status trouble_;
+};
+
+// Checks a result against the request before it is used. INTERNAL: what is
+// wrong with it.
+absl::Status CheckVerifyResult(const VerifyResult& verify_result,
+                               uint64_t round, const TokenTree& tree,
+                               int64_t vocab_size);
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_PEERS_VERIFIER_LINK_H_

@@ -1,0 +1,133 @@
+// A request for text inside the coordinator (token ids, no protobuf), the sink
+// of its answer, and its final report.
+#ifndef ESPALIER_COORDINATOR_SESSION_REQUEST_H_
+#define ESPALIER_COORDINATOR_SESSION_REQUEST_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/types.h"
+
+namespace espalier::coordinator {
+
+// The server chooses the values of unset fields.
+struct SpeculationOptions {
+  bool enabled = true;
+  std::optional<int64_t>
+      max_nodes;  // tree nodes per verification, root excluded
+  std::optional<int64_t> max_depth;   // 0, as max_nodes 0, turns it off
+  std::vector<std::string> drafters;  // empty: all
+  std::string strategy = "auto";      // name of a merge policy
+  std::string rule = "auto";          // name of a verification rule
+};
+
+struct GenerationRequest {
+  std::string request_id;  // unique among live requests
+  std::vector<TokenId> prompt;
+  std::string prompt_field = "prompt";  // field of the API, for errors
+  SamplingParams sampling;
+  std::optional<int64_t> max_tokens;  // cut to the context
+  std::vector<TokenId> stop_token_ids;
+  bool ignore_eos = false;
+  SpeculationOptions speculation;
+  absl::Time deadline = absl::InfiniteFuture();
+};
+
+enum class FinishReason {
+  kUnspecified,
+  kStop,  // a stop or end-of-sequence token is the last one emitted
+  kLength,
+  kCancelled,
+  kDeadline,
+  kError,
+};
+
+struct Usage {
+  int64_t prompt_tokens = 0;
+  int64_t completion_tokens = 0;
+};
+
+struct DrafterShare {
+  std::string name;
+  int64_t proposed = 0;           // verified nodes that it proposed
+  int64_t accepted = 0;           // of these, in the text
+  int64_t uniquely_accepted = 0;  // of these, proposed by no other drafter
+  int64_t timeouts = 0;           // rounds that waited without an answer
+  int64_t errors = 0;             // malformed trees and failed calls
+};
+
+struct SpecStats {
+  int64_t num_spec_steps = 0;    // verifications
+  int64_t num_draft_tokens = 0;  // verified nodes, root excluded
+  int64_t num_accepted_draft_tokens = 0;
+  int64_t num_emitted = 0;
+  int64_t degraded_steps = 0;  // no tree although speculation was requested
+  int64_t near_ties = 0;
+  std::vector<int64_t> acceptance_histogram;  // [j]: steps that accepted j
+  std::vector<DrafterShare> drafters;         // as chosen by the request
+  std::string strategy;                       // "none": plain decoding
+  std::string rule;                           // as applied by the verifier
+
+  // tau: emitted tokens per verification, bonus tokens included.
+  double mean_acceptance_length() const {
+    return num_spec_steps == 0
+               ? 0.0
+               : static_cast<double>(num_emitted) / num_spec_steps;
+  }
+  double draft_acceptance_rate() const {
+    return num_draft_tokens == 0
+               ? 0.0
+               : static_cast<double>(num_accepted_draft_tokens) /
+                     num_draft_tokens;
+  }
+};
+
+// Sums over the steps of a request, except the first two.
+struct Timing {
+  absl::Duration queue;
+  absl::Duration time_to_first_token;  // queue included
+  absl::Duration draft_wait;
+  absl::Duration merge;
+  absl::Duration verify;  // inside the verifier
+  absl::Duration wire;    // round trips to the verifier, minus `verify`
+  absl::Duration total;
+};
+
+struct GenerationReport {
+  FinishReason finish_reason = FinishReason::kUnspecified;
+  std::optional<TokenId> matched_stop_token;  // with kStop
+  Usage usage;
+  SpecStats spec;
+  Timing timing;
+  std::vector<std::string>
+      warnings;  // parts of the request that were not followed
+};
+
+struct StepInfo {
+  int64_t step = 0;  // from 1
+  int64_t num_draft_tokens = 0;
+  int64_t num_accepted_tokens = 0;
+};
+
+// Receives the answer. Called on the coordinator's executor; must not block.
+class TokenSink {
+ public:
+  virtual ~TokenSink() = default;
+  // New tokens, at least one, in order. `tokens` is valid during the call.
+  virtual void OnTokens(absl::Span<const TokenId> tokens,
+                        const StepInfo& info) = 0;
+  // Called exactly once, last. OK for kStop and kLength only; see
+  // request_errors.h for the contents of an error.
+  virtual void OnFinish(const absl::Status& status,
+                        const GenerationReport& report) = 0;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_SESSION_REQUEST_H_

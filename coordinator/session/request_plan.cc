@@ -1,0 +1,181 @@
+#include "coordinator/session/request_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
+#include "coordinator/merge/merge_policies.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr char kAuto[] = "auto";
+
+// Default budgets: of a policy that cannot tell which nodes pay, and the
+// maximum for a policy that can.
+constexpr int64_t kFixedNodes = 15;  // and the root: a full tile of rows
+constexpr int64_t kMostNodesThatPay = 64;
+
+bool Contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+absl::Status UnknownName(absl::string_view field, absl::string_view name,
+                         const std::vector<std::string>& known) {
+  return FieldError(field, absl::StrCat("unknown \"", name, "\"; known: ",
+                                        absl::StrJoin(known, ", ")));
+}
+
+absl::Status CheckPrompt(const GenerationRequest& request,
+                         const VerifierInfo& verifier) {
+  const int64_t length = static_cast<int64_t>(request.prompt.size());
+  if (length == 0) return FieldError(request.prompt_field, "empty");
+  if (length + 1 > verifier.max_context) {
+    return FieldError(
+        request.prompt_field,
+        absl::StrCat(length, " tokens; at most ", verifier.max_context - 1,
+                     " fit the context of ", verifier.max_context,
+                     " with one to follow"));
+  }
+  return CheckTokens(request.prompt_field, request.prompt,
+                     verifier.model.vocab_size);
+}
+
+absl::Status PlanMaxTokens(const GenerationRequest& request,
+                           const RequestScope& scope, RequestPlan& plan) {
+  const int64_t wanted = request.max_tokens.value_or(scope.defaults.max_tokens);
+  if (wanted < 1) {
+    return FieldError("max_tokens", absl::StrCat(wanted, " is below 1"));
+  }
+  const int64_t room =
+      scope.verifier.max_context - static_cast<int64_t>(request.prompt.size());
+  if (request.max_tokens && wanted > room) {
+    plan.warnings.push_back(
+        absl::StrCat("max_tokens: ", wanted, " asked for; ", room,
+                     " fit the context of ", scope.verifier.max_context,
+                     " behind a prompt of ", request.prompt.size()));
+  }
+  plan.session.max_tokens = std::min(wanted, room);
+  return absl::OkStatus();
+}
+
+int64_t DefaultNodes(const RequestScope& scope, bool adaptive) {
+  const int64_t nodes = scope.defaults.max_nodes.value_or(
+      adaptive ? kMostNodesThatPay : kFixedNodes);
+  return std::min(nodes, scope.verifier.max_tree_nodes);
+}
+
+// REQUIRES: the plan has its policy.
+absl::Status PlanBudget(const SpeculationOptions& options,
+                        const RequestScope& scope, RequestPlan& plan) {
+  const int64_t limit = scope.verifier.max_tree_nodes;
+  plan.adaptive =
+      plan.policy->ranks_by_acceptance() && !options.max_nodes.has_value();
+  const int64_t max_nodes =
+      options.max_nodes.value_or(DefaultNodes(scope, plan.adaptive));
+  const int64_t max_depth =
+      options.max_depth.value_or(scope.defaults.max_depth);
+  if (max_nodes < 0 || max_nodes > limit) {
+    return FieldError("speculation.max_nodes",
+                      absl::StrCat(max_nodes, " is not in 0 .. ", limit));
+  }
+  if (max_depth < 0) {
+    return FieldError("speculation.max_depth",
+                      absl::StrCat(max_depth, " is negative"));
+  }
+  if (options.enabled && max_nodes > 0 && max_depth > 0) {
+    plan.budget = {.max_nodes = max_nodes,
+                   .max_depth = std::min(max_depth, max_nodes)};
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<int>> PlanDrafters(
+    const std::vector<std::string>& names,
+    const std::vector<std::string>& known) {
+  std::vector<int> chosen;
+  for (const std::string& name : names) {
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end()) {
+      return UnknownName("speculation.drafters", name, known);
+    }
+    const int index = static_cast<int>(found - known.begin());
+    if (std::find(chosen.begin(), chosen.end(), index) != chosen.end()) {
+      return FieldError("speculation.drafters",
+                        absl::StrCat("\"", name, "\" is named twice"));
+    }
+    chosen.push_back(index);
+  }
+  if (names.empty()) {
+    for (size_t i = 0; i < known.size(); ++i) chosen.push_back(i);
+  }
+  return chosen;
+}
+
+absl::Status PlanPolicy(const std::string& strategy, const RequestScope& scope,
+                        RequestPlan& plan) {
+  plan.strategy = strategy == kAuto ? kDefaultMergePolicy : strategy;
+  const auto found = scope.policies->find(plan.strategy);
+  if (found == scope.policies->end()) {
+    std::vector<std::string> known = {kAuto};
+    for (const auto& [name, policy] : *scope.policies) known.push_back(name);
+    return UnknownName("speculation.strategy", strategy, known);
+  }
+  plan.policy = found->second.get();
+  return absl::OkStatus();
+}
+
+absl::Status CheckRule(const std::string& rule, const VerifierInfo& verifier) {
+  std::vector<std::string> known = verifier.rules;
+  known.insert(known.begin(), kAuto);
+  if (!Contains(known, rule)) {
+    return UnknownName("speculation.rule", rule, known);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
+                                        const RequestScope& scope) {
+  const VerifierInfo& verifier = scope.verifier;
+  const SpeculationOptions& speculation = request.speculation;
+  if (request.request_id.empty()) return FieldError("request_id", "empty");
+  RETURN_IF_ERROR(CheckPrompt(request, verifier));
+  RETURN_IF_ERROR(ValidateSamplingParams(request.sampling));
+  RETURN_IF_ERROR(CheckTokens("stop_token_ids", request.stop_token_ids,
+                              verifier.model.vocab_size));
+  RETURN_IF_ERROR(CheckRule(speculation.rule, verifier));
+
+  RequestPlan plan = {.rule = speculation.rule,
+                      .model = verifier.model,
+                      .target = verifier.shape};
+  RETURN_IF_ERROR(PlanPolicy(speculation.strategy, scope, plan));
+  ASSIGN_OR_RETURN(plan.drafters,
+                   PlanDrafters(speculation.drafters, scope.drafters));
+  RETURN_IF_ERROR(PlanBudget(speculation, scope, plan));
+  plan.reads_draft_distributions =
+      !request.sampling.greedy() &&
+      Contains(verifier.distribution_rules, speculation.rule);
+  if (plan.budget.max_nodes == 0) {
+    plan.drafters.clear();
+    plan.adaptive = false;
+    plan.policy = nullptr;
+    plan.strategy = "none";
+  }
+  RETURN_IF_ERROR(PlanMaxTokens(request, scope, plan));
+  plan.session.prompt = std::move(request.prompt);
+  plan.session.sampling = request.sampling;
+  plan.session.stop_token_ids = std::move(request.stop_token_ids);
+  if (!request.ignore_eos) {
+    plan.session.stop_token_ids.insert(plan.session.stop_token_ids.end(),
+                                       verifier.eos_token_ids.begin(),
+                                       verifier.eos_token_ids.end());
+  }
+  return plan;
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,64 @@
+#ifndef ESPALIER_COORDINATOR_SESSION_SESSION_H_
+#define ESPALIER_COORDINATOR_SESSION_SESSION_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/spec/messages.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/types.h"
+#include "coordinator/session/request.h"
+
+namespace espalier::coordinator {
+
+struct SessionParams {
+  std::vector<TokenId> prompt;  // at least one token
+  SamplingParams sampling;
+  int64_t max_tokens = 0;               // >= 1
+  std::vector<TokenId> stop_token_ids;  // end-of-sequence ids among them
+};
+
+// The committed tokens of one request, and the conditions that end it. They are
+// the only state of record of a sequence, so nothing is ever rolled back. Lives
+// on the executor.
+class Session {
+ public:
+  Session(SequenceId id, SessionParams params);
+
+  struct Committed {
+    int64_t num_kept = 0;  // tokens after a stop token are dropped
+    FinishReason finish_reason = FinishReason::kUnspecified;  // not ended
+    std::optional<TokenId> matched_stop_token;
+  };
+  // Appends the tokens that a verification emitted.
+  Committed Commit(absl::Span<const TokenId> tokens);
+
+  // The update for a peer that holds `base_length` tokens. REQUIRES: 0 <=
+  // base_length <= length().
+  SequenceUpdate UpdateFrom(int64_t base_length, uint64_t round) const;
+
+  SequenceId id() const { return id_; }
+  int64_t length() const { return static_cast<int64_t>(tokens_.size()); }
+  int64_t prompt_length() const { return prompt_length_; }
+  int64_t num_emitted() const { return length() - prompt_length_; }
+  int64_t num_left() const { return max_tokens_ - num_emitted(); }
+  TokenId last_token() const { return tokens_.back(); }
+  absl::Span<const TokenId> tokens() const { return tokens_; }
+
+ private:
+  void Append(TokenId token);
+
+  const SequenceId id_;
+  const SamplingParams sampling_;
+  const int64_t max_tokens_;
+  const int64_t prompt_length_;
+  std::vector<TokenId> stop_token_ids_;  // sorted
+  std::vector<TokenId> tokens_;          // [length], prompt included
+  std::vector<uint64_t> hashes_;         // [length + 1], [n]: of n tokens
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_SESSION_SESSION_H_

@@ -1,0 +1,44 @@
+#include "drafter/heads/head_runtime.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/nn/cpu_backend.h"
+
+namespace espalier::drafter {
+
+NativeLayers::Runtime HeadRuntime::layers() const {
+  return {.kernels = *kernels,
+          .operand = dtype == ComputeDType::kFloat32 ? kernels->exact_operand
+                                                     : kernels->fast_operand,
+          .pool = *pool};
+}
+
+HeadRuntime ReadHeadRuntime(OptionReader& reader) {
+  HeadRuntime runtime;
+  const int64_t threads = reader.Integer("threads", {2, 1, 256});
+  const std::string type = reader.Text("compute_type", "bfloat16");
+  bool known = false;
+  for (ComputeDType dtype : kComputeDTypes) {
+    if (type != NameOf(dtype)) continue;
+    runtime.dtype = dtype;
+    known = true;
+  }
+  if (!known) {
+    reader.Fail("compute_type",
+                absl::StrCat("\"", type,
+                             "\" is not one of float32, bfloat16, int8, int4"));
+  }
+  const auto kernels = nn::FindBackend(reader.Text("cpu_kernels", "auto"));
+  if (!kernels.ok()) {
+    reader.Fail("cpu_kernels", kernels.status().message());
+    return runtime;
+  }
+  runtime.kernels = *kernels;
+  // Not pinned: all heads of a machine would be on its first cores.
+  runtime.pool = std::make_unique<nn::ThreadPool>(
+      nn::ThreadPool::Options{.threads = threads, .pin_workers = false});
+  return runtime;
+}
+
+}  // namespace espalier::drafter

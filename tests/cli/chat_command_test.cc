@@ -1,0 +1,84 @@
+#include <string>
+
+#include "gmock/gmock.h"
+#include "tests/cli/cli_fixture.h"
+
+namespace espalier::cli {
+namespace {
+
+using testing::FakeAnswer;
+using ::testing::HasSubstr;
+
+FakeAnswer Say(const std::string& text,
+               v1::FinishReason reason = v1::FINISH_REASON_STOP) {
+  FakeAnswer answer;
+  answer.messages.resize(1);
+  answer.messages[0].add_token_ids(7);
+  answer.messages[0].set_text(text);
+  answer.messages[0].mutable_summary()->set_finish_reason(reason);
+  return answer;
+}
+
+std::string Said(const v1::GenerateRequest& request) {
+  std::string said;
+  for (const auto& message : request.chat().messages()) {
+    said += message.role() + ": " + message.content() + "\n";
+  }
+  return said;
+}
+
+class ChatCommand : public CliFixture {};
+
+TEST_F(ChatCommand, EachAnswerSeesWhatWasSaid) {
+  server_.SetScript([](const v1::GenerateRequest& request) {
+    return Say("answer " + std::to_string(request.chat().messages_size()));
+  });
+  const CliResult result =
+      Run({"chat", "--system", "Be kind.", "--seed", "5"}, "one\n\n two \n");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "answer 2\nanswer 4\n");
+  EXPECT_THAT(result.err, HasSubstr("tau "));
+  ASSERT_EQ(server_.requests().size(), 2u);
+  EXPECT_EQ(Said(server_.requests()[1]),
+            "system: Be kind.\nuser: one\nassistant: answer 2\nuser: two\n");
+  EXPECT_EQ(server_.requests()[1].seed(), 5u);
+}
+
+TEST_F(ChatCommand, NewForgetsAllButTheSystemMessage) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("yes"); });
+  Run({"chat", "--system", "s"}, "one\n/new\ntwo\n");
+  ASSERT_EQ(server_.requests().size(), 2u);
+  EXPECT_EQ(Said(server_.requests()[1]), "system: s\nuser: two\n");
+}
+
+TEST_F(ChatCommand, AFailureIsSaidAndForgotten) {
+  server_.SetScript([](const v1::GenerateRequest& request) {
+    if (request.chat().messages_size() > 1) return Say("no");
+    return request.chat().messages(0).content() == "bad"
+               ? FakeAnswer{.status = {grpc::StatusCode::RESOURCE_EXHAUSTED,
+                                       "full"}}
+               : Say("fine");
+  });
+  const CliResult result = Run({"chat"}, "bad\ngood\n");
+  EXPECT_EQ(result.code, 1);  // a script wants to know
+  EXPECT_EQ(result.out, "fine\n");
+  EXPECT_THAT(result.err, HasSubstr("full"));
+  EXPECT_EQ(Said(server_.requests()[1]), "user: good\n");
+}
+
+TEST_F(ChatCommand, SaysThatAnAnswerWasCut) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return Say("and so", v1::FINISH_REASON_LENGTH);
+  });
+  EXPECT_THAT(Run({"chat"}, "talk\n").err,
+              HasSubstr("cut at its limit of 1 tokens"));
+}
+
+TEST_F(ChatCommand, LocalServesItInThisProcess) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
+  EXPECT_EQ(Run({"chat", "--local"}, "hello\n").out, "here\n");
+  EXPECT_EQ(local_clusters_.size(), 1u);
+}
+
+}  // namespace
+}  // namespace espalier::cli

@@ -1,0 +1,264 @@
+// Sequences with trees of random rows, what the device needs of them, and their
+// attention in float64.
+#ifndef ESPALIER_TESTS_COMMON_CUDA_ATTENTION_PROBLEM_H_
+#define ESPALIER_TESTS_COMMON_CUDA_ATTENTION_PROBLEM_H_
+
+#include <algorithm>
+#include <vector>
+
+#include "tests/common/cuda/device_testing.h"
+
+namespace espalier::cuda {
+
+// [kv_heads, head_dim] of a position.
+struct KeyValue {
+  std::vector<uint16_t> key, value;
+};
+
+struct AttentionSequence {
+  std::vector<KeyValue> prefix;
+  std::vector<KeyValue> rows;
+  std::vector<std::vector<uint16_t>> queries;  // [rows][heads, head_dim]
+  std::vector<int> parents;                    // -1: of the prefix
+
+  std::vector<int> PathTo(int row) const {
+    std::vector<int> path;
+    for (; row >= 0; row = parents[row]) path.insert(path.begin(), row);
+    return path;
+  }
+};
+
+struct AttentionShape {
+  int kv_heads = 1, group = 1, head_dim = 64;
+
+  int heads() const { return kv_heads * group; }
+};
+
+inline AttentionSequence RandomSequence(const AttentionShape& shape, int prefix,
+                                        std::vector<int> parents,
+                                        Random& random) {
+  const auto kv = [&] {
+    const int size = shape.kv_heads * shape.head_dim;
+    return KeyValue{random.Bf16s(size), random.Bf16s(size)};
+  };
+  AttentionSequence sequence;
+  for (int i = 0; i < prefix; ++i) sequence.prefix.push_back(kv());
+  for (size_t i = 0; i < parents.size(); ++i) {
+    sequence.rows.push_back(kv());
+    sequence.queries.push_back(random.Bf16s(shape.heads() * shape.head_dim));
+  }
+  sequence.parents = std::move(parents);
+  return sequence;
+}
+
+// Of chains and of branches, some of them from the prefix.
+inline std::vector<int> RandomTree(int rows, Random& random) {
+  std::vector<int> parents(rows, -1);
+  for (int i = 1; i < rows; ++i) {
+    parents[i] =
+        random.Below(3) > 0 ? i - 1 : static_cast<int>(random.Below(i + 1)) - 1;
+  }
+  return parents;
+}
+inline std::vector<int> Chain(int rows) {
+  std::vector<int> parents(rows);
+  for (int i = 0; i < rows; ++i) parents[i] = i - 1;
+  return parents;
+}
+
+// The row alone, after the prefix and the rest of its path.
+inline AttentionSequence Decoded(const AttentionSequence& sequence, int row) {
+  AttentionSequence alone = {.prefix = sequence.prefix};
+  const std::vector<int> path = sequence.PathTo(row);
+  for (size_t i = 0; i + 1 < path.size(); ++i) {
+    alone.prefix.push_back(sequence.rows[path[i]]);
+  }
+  alone.rows = {sequence.rows[row]};
+  alone.queries = {sequence.queries[row]};
+  alone.parents = {-1};
+  return alone;
+}
+
+// A pass of some sequences, as arrays for the device. Pages lie in disorder;
+// what nobody has written is NaN.
+class AttentionPass {
+ public:
+  AttentionPass(const AttentionShape& shape,
+                const std::vector<AttentionSequence>& sequences)
+      : shape_(shape) {
+    for (const AttentionSequence& sequence : sequences) Add(sequence);
+    std::vector<unsigned char> disordered(pages_.size(), 0xff);
+    const int pages = static_cast<int>(page_table_.size());
+    const int64_t bytes = page_bytes();
+    for (int& page : page_table_) {
+      const int to = (page * 7 + 3) % (pages % 7 == 0 ? 1 : pages);
+      const int target = pages % 7 == 0 ? pages - 1 - page : to;
+      std::memcpy(&disordered[target * bytes], &pages_[page * bytes], bytes);
+      page = target;
+    }
+    pages_ = std::move(disordered);
+  }
+
+  int rows() const { return static_cast<int>(rows_.size()); }
+  int64_t page_bytes() const {
+    return PanelOffset(shape_.head_dim, shape_.kv_heads, 1, 0, 0);
+  }
+
+  // [rows, heads * head_dim], rounded.
+  std::vector<float> Attend(ComputeDevice& device) const {
+    const auto queries = ArrayOf(device, queries_);
+    const auto pages = ArrayOf(device, pages_);
+    const auto table = ArrayOf(device, page_table_);
+    const auto rows_there = ArrayOf(device, rows_);
+    const auto sequences = ArrayOf(device, sequences_);
+    const auto paths = ArrayOf(device, paths_);
+    const auto prefix_items = ArrayOf(device, prefix_items_);
+    const auto tree_items = ArrayOf(device, tree_items_);
+    const auto states =
+        NanArray<float>(device, states_ * (shape_.head_dim + 2));
+    const int columns = shape_.heads() * shape_.head_dim;
+    const auto out = NanArray<unsigned char>(
+        device, static_cast<int64_t>(ActivationBytes(rows(), columns)));
+    device.Launch(
+        AttendArgs{.queries = queries.data(),
+                   .kv = {pages.data(), page_bytes(), table.data()},
+                   .rows = rows_there.data(),
+                   .sequences = sequences.data(),
+                   .paths = paths.data(),
+                   .prefix_items = prefix_items.data(),
+                   .tree_items = tree_items.data(),
+                   .num_prefix_items = static_cast<int>(prefix_items_.size()),
+                   .num_tree_items = static_cast<int>(tree_items_.size()),
+                   .tree_pages = tree_pages_,
+                   .kv_heads = shape_.kv_heads,
+                   .group = shape_.group,
+                   .head_dim = shape_.head_dim,
+                   .states = states.data(),
+                   .out = out.data(),
+                   .out_block = RowBlock(rows())});
+    const std::vector<unsigned char> packed = ValuesOf(device, out);
+    std::vector<float> values(int64_t{rows()} * columns);
+    for (int row = 0; row < rows(); ++row) {
+      for (int i = 0; i < columns; ++i) {
+        values[int64_t{row} * columns + i] =
+            Bf16ToFloat(ActivationAt(packed, rows(), columns, row, i));
+      }
+    }
+    return values;
+  }
+
+ private:
+  void Add(const AttentionSequence& sequence) {
+    const int index = static_cast<int>(sequences_.size());
+    const int prefix = static_cast<int>(sequence.prefix.size());
+    const int rows = static_cast<int>(sequence.rows.size());
+    const int pages = (prefix + rows + kPagePositions - 1) / kPagePositions;
+    sequences_.push_back({.prefix = prefix,
+                          .first_row = this->rows(),
+                          .rows = rows,
+                          .table_begin = static_cast<int>(page_table_.size()),
+                          .states_begin = states_});
+    for (int i = 0; i < pages; ++i) {
+      page_table_.push_back(static_cast<int>(page_table_.size()));
+      pages_.resize(pages_.size() + page_bytes(), 0xff);
+    }
+    for (int i = 0; i < prefix; ++i) Write(i, sequence.prefix[i]);
+    for (int row = 0; row < rows; ++row) {
+      Write(prefix + row, sequence.rows[row]);
+      const std::vector<int> path = sequence.PathTo(row);
+      rows_.push_back({.sequence = index,
+                       .position = prefix + static_cast<int>(path.size()) - 1,
+                       .slot = prefix + row,
+                       .path_begin = static_cast<int>(paths_.size())});
+      paths_.insert(paths_.end(), path.begin(), path.end());
+      queries_.insert(queries_.end(), sequence.queries[row].begin(),
+                      sequence.queries[row].end());
+    }
+    AddItems(index);
+  }
+
+  void Write(int slot, const KeyValue& kv) {
+    const int dim = shape_.head_dim;
+    const int64_t page =
+        (sequences_.back().table_begin + slot / kPagePositions) * page_bytes();
+    for (int head = 0; head < shape_.kv_heads; ++head) {
+      for (int v = 0; v < 2; ++v) {
+        unsigned char* const panel =
+            &pages_[page + PanelOffset(dim, shape_.kv_heads, 0, head, v)];
+        const uint16_t* const from =
+            (v ? kv.value : kv.key).data() + head * dim;
+        for (int piece = 0; piece < dim / 8; ++piece) {
+          std::memcpy(panel + PanelPlace(dim, slot % kPagePositions, piece),
+                      from + 8 * piece, 16);
+        }
+      }
+    }
+  }
+
+  void AddItems(int index) {
+    const PassSequence& sequence = sequences_[index];
+    const int whole = sequence.prefix / kPagePositions;
+    const int chunks = whole == 0 ? 0 : ChunkOf(whole - 1) + 1;
+    const int queries = sequence.rows * shape_.group;
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      for (int q = 0; q < queries; q += kPrefixItemQueries) {
+        prefix_items_.push_back({index, chunk, q});
+      }
+    }
+    for (int row = 0; row < sequence.rows; row += kTreeItemRows) {
+      tree_items_.push_back({index, row});
+    }
+    const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
+    tree_pages_ = std::max(tree_pages_, last - whole + 1);
+    states_ += int64_t{chunks} * shape_.kv_heads * queries;
+  }
+
+  const AttentionShape shape_;
+  std::vector<PassSequence> sequences_;
+  std::vector<PassRow> rows_;
+  std::vector<uint16_t> paths_, queries_;
+  std::vector<int32_t> page_table_;
+  std::vector<unsigned char> pages_;
+  std::vector<PrefixItem> prefix_items_;
+  std::vector<TreeItem> tree_items_;
+  int tree_pages_ = 0;
+  int64_t states_ = 0;
+};
+
+// [heads * head_dim] of a row, in float64.
+inline std::vector<double> ExactAttention(const AttentionShape& shape,
+                                          const AttentionSequence& sequence,
+                                          int row) {
+  const AttentionSequence alone = Decoded(sequence, row);
+  std::vector<const KeyValue*> seen;
+  for (const KeyValue& kv : alone.prefix) seen.push_back(&kv);
+  seen.push_back(&alone.rows[0]);
+  const int dim = shape.head_dim;
+  std::vector<double> out(shape.heads() * dim);
+  for (int head = 0; head < shape.heads(); ++head) {
+    const int at = head / shape.group * dim;
+    std::vector<double> weights;
+    for (const KeyValue* kv : seen) {
+      double score = 0;
+      for (int i = 0; i < dim; ++i) {
+        score += double{Bf16ToFloat(alone.queries[0][head * dim + i])} *
+                 Bf16ToFloat(kv->key[at + i]);
+      }
+      weights.push_back(score / std::sqrt(double(dim)));
+    }
+    const double most = *std::max_element(weights.begin(), weights.end());
+    double sum = 0;
+    for (double& weight : weights) sum += weight = std::exp(weight - most);
+    for (size_t k = 0; k < seen.size(); ++k) {
+      for (int i = 0; i < dim; ++i) {
+        out[head * dim + i] +=
+            weights[k] / sum * Bf16ToFloat(seen[k]->value[at + i]);
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_TESTS_COMMON_CUDA_ATTENTION_PROBLEM_H_

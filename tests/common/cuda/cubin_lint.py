@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Looks at the machine code of the kernels.
+
+    cubin_lint.py CUOBJDUMP OBJECT
+
+Every kernel has its row below: the registers that it may take, and the
+instructions that it is written for. No kernel has a stack, spills, or reads and
+writes local memory, and its block fits the registers of a multiprocessor.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+WAITS = ["ACQBULK", "PREEXIT"]  # of dependent launches
+COPIES = ["UBLKCP", "SYNCS.PHASECHK", "SYNCS.ARRIVE"]
+ATTENDS = WAITS + COPIES + ["HMMA.16816.F32.BF16", "LDSM.16.M88.4",
+                            "LDSM.16.MT88.4", "MUFU.EX2"]
+
+
+def multiplies(shape):
+    return WAITS + COPIES + [f"HGMMA.{shape}.F32.BF16", "WARPGROUP.DEPBAR",
+                             "WARPGROUP.ARRIVE"]
+
+
+# Kernel: threads of a block, most registers, instructions.
+KERNELS = {
+    "Embed": (128, 40, WAITS),
+    "ResidualNorm": (256, 40, WAITS + ["MUFU.RSQ"]),
+    "Product<2, 16>": (288, 48, multiplies("64x16x16")),
+    "Product<2, 32>": (288, 56, multiplies("64x32x16")),
+    "Product<2, 64>": (288, 72, multiplies("64x64x16")),
+    "Product<2, 128>": (288, 104, multiplies("64x64x16")),
+    "Product<2, 256>": (288, 168, multiplies("64x64x16")),
+    "Product<3, 16>": (416, 48, multiplies("64x16x16")),
+    "Product<3, 32>": (416, 56, multiplies("64x32x16")),
+    "Product<3, 64>": (416, 72, multiplies("64x64x16")),
+    "Product<3, 128>": (416, 104, multiplies("64x64x16")),
+    "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
+    "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
+    "AttendPrefix<64>": (128, 144, ATTENDS),
+    "AttendPrefix<128>": (128, 184, ATTENDS),
+    "AttendTree<64>": (128, 184, ATTENDS),
+    "AttendTree<128>": (128, 255, ATTENDS),
+    "Keep": (128, 40, WAITS),
+    "GatherTaps": (128, 40, WAITS),
+    "DrawOfChunks": (256, 56, WAITS),
+    "DrawOfRows": (256, 40, WAITS),
+    "Filter": (1024, 64, WAITS + ["ATOMS", "MUFU.EX2"]),
+    "Rank": (1024, 64, WAITS + ["ATOMS", "MUFU.EX2"]),
+    "Gather": (1024, 64, WAITS + ["MUFU.EX2"]),
+}
+# How often, in every product: more of them, and products wait for each other.
+COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}
+REGISTERS = 65536  # of a multiprocessor
+LOCAL_MEMORY = ["LDL", "STL"]
+
+
+def dump(tool, flag, path):
+    folder = str(pathlib.Path(tool).resolve().parent)  # nvdisasm is there too
+    environment = {**os.environ, "PATH": folder + ":" + os.environ["PATH"]}
+    mangled = subprocess.run([tool, flag, path], check=True, text=True,
+                             stdout=subprocess.PIPE, env=environment).stdout
+    return subprocess.run(["c++filt"], input=mangled, check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+
+
+def name_of(signature):
+    return re.search(r"(\w+(<[\d, ]+>)?)\([\w:]+\)", signature).group(1)
+
+
+# Pairs of a kernel's name and the text of it.
+def functions(text):
+    parts = re.split(r"^\s*Function\s*:?\s+(\S.*?)\s*:?$", text,
+                     flags=re.MULTILINE)
+    return {name_of(signature): body
+            for signature, body in zip(parts[1::2], parts[2::2])}
+
+
+def complaints(resources, code):
+    for name in sorted(KERNELS.keys() ^ resources.keys()):
+        yield f"{name}: in one of the table and the object only"
+    for name in sorted(KERNELS.keys() & resources.keys()):
+        threads, most, instructions = KERNELS[name]
+        used = {key: int(value) for key, value in
+                re.findall(r"(REG|STACK|LOCAL):(\d+)", resources[name])}
+        if used["REG"] > most:
+            yield f"{name}: {used['REG']} registers, more than {most}"
+        # They are given out in units of eight.
+        if (used["REG"] + 7) // 8 * 8 * threads > REGISTERS:
+            yield f"{name}: a block does not fit the registers"
+        if used["STACK"] > 0 or used["LOCAL"] > 0:
+            yield f"{name}: it has a stack or local memory"
+        for instruction in instructions:
+            if instruction not in code[name]:
+                yield f"{name}: no {instruction}"
+        for instruction, times in COUNTS.items():
+            found = code[name].count(instruction)
+            if name.startswith("Product") and found != times:
+                yield f"{name}: {found} {instruction}, not {times}"
+        for instruction in LOCAL_MEMORY:
+            if re.search(rf"\b{instruction}\b", code[name]):
+                yield f"{name}: {instruction}, it spills"
+
+
+def main():
+    tool, path = sys.argv[1:]
+    if not os.access(tool, os.X_OK):
+        print("skipped: no cuobjdump; deploy/setup.sh --nvcc brings it")
+        return 0
+    resources = functions(dump(tool, "-res-usage", path))
+    found = list(complaints(resources, functions(dump(tool, "-sass", path))))
+    print("\n".join(found) or f"{len(resources)} kernels looked at")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+#include <vector>
+
+#include "tests/common/cuda/device_testing.h"
+
+namespace espalier::cuda {
+namespace {
+
+class RowKernelsTest : public DeviceTest {};
+INSTANTIATE_FOR_DEVICES(RowKernelsTest);
+
+TEST_P(RowKernelsTest, EmbedsRowsOfPackedWeights) {
+  constexpr int kVocab = 192, kHidden = 1088;
+  const std::vector<uint16_t> table = Random(1).Bf16s(kVocab * kHidden);
+  const std::vector<int32_t> tokens = {0, 191, 64, 64, 5};
+  const int rows = static_cast<int>(tokens.size());
+  ComputeDevice& device = Device();
+  const auto packed = ArrayOf(device, PackWeights(table, kVocab, kHidden));
+  const auto ids = ArrayOf(device, tokens);
+  const auto x = NanArray<float>(device, rows * kHidden);
+  const auto tap = NanArray<uint16_t>(device, rows * kHidden);
+  device.Launch(EmbedArgs{.table = packed.data(),
+                          .tokens = ids.data(),
+                          .rows = rows,
+                          .hidden = kHidden,
+                          .x = x.data(),
+                          .tap = tap.data()});
+  const std::vector<float> got = ValuesOf(device, x);
+  const std::vector<uint16_t> tapped = ValuesOf(device, tap);
+  for (int row = 0; row < rows; ++row) {
+    for (int i = 0; i < kHidden; ++i) {
+      const uint16_t wanted = table[tokens[row] * kHidden + i];
+      ASSERT_EQ(got[row * kHidden + i], Bf16ToFloat(wanted));
+      ASSERT_EQ(tapped[row * kHidden + i], wanted);
+    }
+  }
+}
+
+struct NormProblem {
+  int rows, hidden, splits;
+  bool has_bias;
+  std::vector<int32_t> out_rows;  // empty: all rows, in their order
+  std::vector<float> x, parts, weight, bias;
+
+  NormProblem(int r, int h, int s, bool with_bias)
+      : rows(r), hidden(h), splits(s), has_bias(with_bias) {
+    Random random(r * 7 + h);
+    x = random.Normals(int64_t{r} * h);
+    weight = random.Normals(h);
+    bias = random.Normals(h);
+    // What pads the parts is never read.
+    parts.assign(int64_t{s} * PaddedRows(r) * h,
+                 std::numeric_limits<float>::quiet_NaN());
+    for (int split = 0; split < s; ++split) {
+      for (int i = 0; i < r * h; ++i) {
+        parts[int64_t{split} * PaddedRows(r) * h + i] = random.Normal();
+      }
+    }
+  }
+  double Sum(int row, int i) const {
+    double sum = x[row * hidden + i];
+    for (int s = 0; s < splits; ++s) {
+      sum += parts[(int64_t{s} * PaddedRows(rows) + row) * hidden + i];
+    }
+    return has_bias ? sum + bias[i] : sum;
+  }
+};
+
+struct NormResult {
+  std::vector<float> x;
+  std::vector<unsigned char> out;
+  std::vector<uint16_t> tap, normed_tap;
+};
+
+NormResult Normalize(ComputeDevice& device, const NormProblem& p) {
+  const auto x = ArrayOf(device, p.x);
+  const auto parts = ArrayOf(device, p.parts);
+  const auto weight = ArrayOf(device, p.weight);
+  const auto bias = ArrayOf(device, p.bias);
+  const auto out_rows = ArrayOf(device, p.out_rows);
+  const auto out = NanArray<unsigned char>(
+      device, static_cast<int64_t>(ActivationBytes(p.rows, p.hidden)));
+  const auto tap = NanArray<uint16_t>(device, p.rows * p.hidden);
+  const auto normed = NanArray<uint16_t>(device, p.rows * p.hidden);
+  device.Launch(ResidualNormArgs{
+      .x = x.data(),
+      .parts = {.values = parts.data(),
+                .splits = p.splits,
+                .padded_rows = PaddedRows(p.rows),
+                .outputs = p.hidden,
+                .bias = p.has_bias ? bias.data() : nullptr},
+      .rows = p.rows,
+      .hidden = p.hidden,
+      .weight = weight.data(),
+      .epsilon = 1e-5f,
+      .out_rows = p.out_rows.empty() ? nullptr : out_rows.data(),
+      .out = out.data(),
+      .out_block = RowBlock(p.rows),
+      .tap = tap.data(),
+      .normed_tap = normed.data()});
+  return {ValuesOf(device, x), ValuesOf(device, out), ValuesOf(device, tap),
+          ValuesOf(device, normed)};
+}
+
+TEST_P(RowKernelsTest, AddsPartsAndNorms) {
+  for (const auto& p :
+       {NormProblem(1, 64, 0, false), NormProblem(3, 576, 2, false),
+        NormProblem(18, 1088, 4, true)}) {
+    const NormResult got = Normalize(Device(), p);
+    for (int row = 0; row < p.rows; ++row) {
+      double squares = 0;
+      for (int i = 0; i < p.hidden; ++i) squares += std::pow(p.Sum(row, i), 2);
+      const double scale = 1 / std::sqrt(squares / p.hidden + 1e-5f);
+      for (int i = 0; i < p.hidden; ++i) {
+        const int at = row * p.hidden + i;
+        const double sum = p.Sum(row, i), wanted = sum * scale * p.weight[i];
+        ASSERT_NEAR(got.x[at], sum, std::abs(sum) * 1e-6 + 1e-5);
+        ASSERT_EQ(got.tap[at], FloatToBf16(got.x[at]));
+        ASSERT_NEAR(Bf16ToFloat(got.normed_tap[at]), wanted,
+                    std::abs(wanted) * 0.004 + 1e-5);
+        ASSERT_EQ(ActivationAt(got.out, p.rows, p.hidden, row, i),
+                  got.normed_tap[at]);
+      }
+    }
+  }
+}
+
+TEST_P(RowKernelsTest, NormBitsAreTheRowsAlone) {
+  const NormProblem p(20, 576, 3, true);
+  const NormResult all = Normalize(Device(1), p);
+  for (uint64_t seed = 2; seed < 5; ++seed) {
+    EXPECT_TRUE(SameBits(Normalize(Device(seed), p).out, all.out));
+  }
+  NormProblem one(1, 576, 3, true);
+  one.weight = p.weight;
+  one.bias = p.bias;
+  for (int i = 0; i < 576; ++i) {
+    one.x[i] = p.x[7 * 576 + i];
+    for (int s = 0; s < 3; ++s) {
+      one.parts[(s * 16) * 576 + i] = p.parts[(s * 32 + 7) * 576 + i];
+    }
+  }
+  const NormResult alone = Normalize(Device(9), one);
+  for (int i = 0; i < 576; ++i) {
+    ASSERT_EQ(alone.normed_tap[i], all.normed_tap[7 * 576 + i]);
+    ASSERT_EQ(alone.x[i], all.x[7 * 576 + i]);
+  }
+}
+
+TEST_P(RowKernelsTest, NormsWantedRowsOnly) {
+  NormProblem p(4, 128, 1, false);
+  const NormResult all = Normalize(Device(), p);
+  p.out_rows = {-1, 1, -1, 0};
+  const NormResult got = Normalize(Device(), p);
+  for (int i = 0; i < 128; ++i) {
+    EXPECT_EQ(ActivationAt(got.out, 4, 128, 0, i),
+              ActivationAt(all.out, 4, 128, 3, i));
+    EXPECT_EQ(ActivationAt(got.out, 4, 128, 1, i),
+              ActivationAt(all.out, 4, 128, 1, i));
+    EXPECT_EQ(ActivationAt(got.out, 4, 128, 2, i), 0xffff);  // untouched
+  }
+  EXPECT_TRUE(SameBits(got.x, all.x));
+  EXPECT_TRUE(SameBits(got.tap, all.tap));
+}
+
+}  // namespace
+}  // namespace espalier::cuda

@@ -1,0 +1,230 @@
+#include "common/model/files/model_config.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Json Llama() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"num_hidden_layers", 4},
+          {"hidden_size", 48},
+          {"num_attention_heads", 6},
+          {"num_key_value_heads", 2},
+          {"intermediate_size", 96},
+          {"vocab_size", 300},
+          {"max_position_embeddings", 128},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 5000.0},
+          {"tie_word_embeddings", true},
+          {"eos_token_id", 2}};
+}
+
+// As published for the small ones, scaled down.
+Json Qwen3() {
+  Json json = Llama();
+  json.update({{"architectures", {"Qwen3ForCausalLM"}},
+               {"attention_bias", false},
+               {"head_dim", 16},
+               {"max_window_layers", 4},
+               {"rope_scaling", nullptr},
+               {"rope_theta", 1000000},
+               {"sliding_window", nullptr},
+               {"use_sliding_window", false}});
+  return json;
+}
+
+Json Gpt2() {
+  return {{"architectures", {"GPT2LMHeadModel"}},
+          {"n_layer", 2},
+          {"n_embd", 48},
+          {"n_head", 4},
+          {"n_positions", 64},
+          {"vocab_size", 65}};
+}
+
+absl::StatusOr<ModelConfig> Parse(const Json& json) {
+  return ParseModelConfig(json.dump(), "config.json");
+}
+
+void ExpectError(const Json& json, absl::StatusCode code,
+                 const std::string& text) {
+  const auto config = Parse(json);
+  EXPECT_EQ(config.status().code(), code) << config.status();
+  EXPECT_THAT(config.status().message(),
+              AllOf(HasSubstr("config.json"), HasSubstr(text)));
+}
+
+TEST(ModelConfig, ReadsLlama) {
+  const auto config = Parse(Llama());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, Architecture::kLlama);
+  EXPECT_EQ(config->num_layers, 4);
+  EXPECT_EQ(config->num_kv_heads, 2);
+  EXPECT_EQ(config->head_dim, 8);
+  EXPECT_EQ(config->ffn_size, 96);
+  EXPECT_EQ(config->rope_theta, 5000);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_THAT(config->eos_ids, ElementsAre(2));
+}
+
+TEST(ModelConfig, ReadsQwen3AsLlamaWithNormalizedHeads) {
+  EXPECT_FALSE(Parse(Llama())->qk_norm);
+  const auto config = Parse(Qwen3());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, Architecture::kLlama);
+  EXPECT_TRUE(config->qk_norm);
+  EXPECT_EQ(config->head_dim, 16);  // not hidden_size / num_attention_heads
+  EXPECT_EQ(config->rope_theta, 1e6);
+  EXPECT_TRUE(config->tied_head);
+}
+
+TEST(ModelConfig, Qwen3HasItsHeadDimNoBiasAndSeesTheWholeText) {
+  Json json = Qwen3();
+  json.erase("head_dim");
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "head_dim");
+  json = Qwen3();
+  json["sliding_window"] = 64;  // not used, as transformers has it
+  json["layer_types"] = Json::array({"full_attention", "full_attention"});
+  EXPECT_TRUE(Parse(json).ok());
+  json["layer_types"] = Json::array({"full_attention", "sliding_attention"});
+  ExpectError(json, absl::StatusCode::kUnimplemented, "layer_types");
+  json["layer_types"] = 3;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "layer_types");
+  json = Qwen3();
+  json["attention_bias"] = true;
+  ExpectError(json, absl::StatusCode::kUnimplemented, "attention_bias");
+  json = Qwen3();
+  json["use_sliding_window"] = true;
+  ExpectError(json, absl::StatusCode::kUnimplemented, "use_sliding_window");
+}
+
+TEST(ModelConfig, ReadsGpt2WithItsDefaults) {
+  const auto config = Parse(Gpt2());
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, Architecture::kGpt2);
+  EXPECT_EQ(config->num_kv_heads, 4);
+  EXPECT_EQ(config->head_dim, 12);
+  EXPECT_EQ(config->ffn_size, 192);
+  EXPECT_EQ(config->max_positions, 64);
+  EXPECT_EQ(config->activation, Activation::kGeluTanh);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_THAT(config->eos_ids, IsEmpty());
+}
+
+TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
+  Json json = Llama();
+  json["architectures"] = {"MambaForCausalLM"};
+  ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
+  ExpectError(json, absl::StatusCode::kUnimplemented,
+              "GPT2LMHeadModel, LlamaForCausalLM, Qwen3ForCausalLM");
+  json["architectures"] = 3;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
+}
+
+TEST(ModelConfig, WrongFieldsAreNamed) {
+  constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
+  for (const char* field : {"num_hidden_layers", "hidden_size", "vocab_size",
+                            "num_attention_heads", "intermediate_size"}) {
+    Json json = Llama();
+    json.erase(field);
+    ExpectError(json, kInvalid, field);
+    for (const Json& bad : {Json(0), Json(-3), Json("8"), Json(1e300),
+                            Json(int64_t{1} << 40), Json::array({1})}) {
+      json[field] = bad;
+      ExpectError(json, kInvalid, field);
+    }
+  }
+  Json json = Llama();
+  json["rms_norm_eps"] = 0;
+  ExpectError(json, kInvalid, "rms_norm_eps");
+  json = Llama();
+  json["eos_token_id"] = Json::array({2, 300});
+  ExpectError(json, kInvalid, "0 .. 299");
+}
+
+TEST(ModelConfig, HeadsMustDivide) {
+  Json json = Llama();
+  json["num_key_value_heads"] = 4;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "num_key_value_heads");
+  json = Llama();
+  json["num_attention_heads"] = 7;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "num_attention_heads");
+  json = Llama();
+  json["head_dim"] = 9;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "head_dim");
+  json = Gpt2();
+  json["n_head"] = 5;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "n_head");
+}
+
+TEST(ModelConfig, OptionsThatTheEngineLacksAreNamed) {
+  constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
+  Json json = Llama();
+  json["rope_scaling"] = {{"rope_type", "yarn"}};
+  ExpectError(json, kUnimplemented, "yarn");
+  json = Llama();
+  json["hidden_act"] = "relu6";
+  ExpectError(json, kUnimplemented, "relu6");
+  json = Llama();
+  json["quantization_config"] = {{"bits", 4}};
+  ExpectError(json, kUnimplemented, "quantization_config");
+  json = Gpt2();
+  json["scale_attn_by_inverse_layer_idx"] = true;
+  ExpectError(json, kUnimplemented, "scale_attn_by_inverse_layer_idx");
+}
+
+// Expected values from the definition: waves longer than 8192 / 1 positions
+// turn 8 times slower, those shorter than 8192 / 4 stay.
+TEST(ModelConfig, Llama3RopeScalingStretchesLongWaves) {
+  Json json = Llama();
+  json["head_dim"] = 64;
+  json["rope_theta"] = 500000.0;
+  const auto plain = Parse(json);
+  json["rope_scaling"] = {{"rope_type", "llama3"},
+                          {"factor", 8.0},
+                          {"low_freq_factor", 1.0},
+                          {"high_freq_factor", 4.0},
+                          {"original_max_position_embeddings", 8192}};
+  const auto scaled = Parse(json);
+  ASSERT_TRUE(scaled.ok()) << scaled.status();
+  const auto before = RotaryFrequencies(*plain);
+  const auto after = RotaryFrequencies(*scaled);
+  ASSERT_EQ(after.size(), 32u);
+  EXPECT_DOUBLE_EQ(after.front(), before.front());
+  EXPECT_DOUBLE_EQ(after.back(), before.back() / 8);
+  int between = 0;
+  for (size_t i = 0; i < after.size(); ++i) {
+    EXPECT_LE(after[i], before[i]);
+    EXPECT_GE(after[i], before[i] / 8 * (1 - 1e-12));
+    between += after[i] < before[i] * 0.999 && after[i] > before[i] / 7.999;
+  }
+  EXPECT_GT(between, 0);
+}
+
+TEST(ModelConfig, GenerationConfigReplacesTheEndTokens) {
+  const std::string folder = ::testing::TempDir() + "/model_config_test";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/config.json") << Llama();
+  std::ofstream(folder + "/generation_config.json")
+      << R"({"eos_token_id": [7, 8]})";
+  const auto config = ReadModelConfig(folder);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(config->eos_ids, ElementsAre(7, 8));
+  EXPECT_EQ(ReadModelConfig(folder + "/none").status().code(),
+            absl::StatusCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,326 @@
+#include "coordinator/control/drafter_choice.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+constexpr double kPrice = 100;  // tokens a second
+
+struct Habit {
+  int64_t accepted = 0;
+  absl::Duration takes;
+  uint64_t cpu_group = 0;
+  bool shares_verifier_cores = false;
+};
+
+// Rounds in which each drafter always behaves the same.
+class Rounds {
+ public:
+  explicit Rounds(std::vector<Habit> all)
+      : habits(std::move(all)),
+        choice(std::vector<DrafterValue>(habits.size(), DrafterValue(16))) {}
+
+  void Run(int rounds) {
+    for (int i = 0; i < rounds; ++i) RunOne(choice.probes());
+  }
+  // A round in which all drafters answer.
+  void Probe() { RunOne(/*probes=*/true); }
+
+  std::vector<Habit> habits;
+  DrafterChoice choice;
+  double other_sessions = 0;
+  int num_asked = 0;
+
+ private:
+  void RunOne(bool probes) {
+    std::vector<DrafterReturn> returns;
+    for (size_t d = 0; d < habits.size(); ++d) {
+      DrafterReturn& r = returns.emplace_back();
+      r.cpu_group = habits[d].cpu_group;
+      r.shares_verifier_cores = habits[d].shares_verifier_cores;
+      if (!choice.asks(d) && !probes) continue;
+      ++num_asked;
+      r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
+                                   : DraftCall::Attention::kAsked;
+      r.accepted = habits[d].accepted;
+      if (!choice.asks(d)) r.late = &late;
+      r.gain = GainOf(d);
+      r.waited = habits[d].takes;
+      r.compute = habits[d].takes;
+    }
+    choice.Learn(returns, {kPrice, other_sessions});
+  }
+
+  // Gain if verification costs nothing.
+  TreeGain GainOf(size_t drafter) const {
+    int64_t others = 0;
+    for (size_t d = 0; d < habits.size(); ++d) {
+      if (d == drafter || !choice.asks(d)) continue;
+      others = std::max(others, habits[d].accepted);
+    }
+    const int64_t own = habits[drafter].accepted;
+    return {.alone = static_cast<double>(own),
+            .beside = static_cast<double>(std::max<int64_t>(0, own - others))};
+  }
+
+  const TokenTree late = TokenTree::RootOnly(0);
+};
+
+TEST(DrafterChoiceTest, TimeOnTheVerifiersCoresCostsAllSessions) {
+  for (bool shares : {false, true}) {
+    Rounds rounds({{.accepted = 2,
+                    .takes = absl::Milliseconds(5),
+                    .cpu_group = 7,
+                    .shares_verifier_cores = shares}});
+    rounds.Run(50);
+    EXPECT_TRUE(rounds.choice.asks(0));
+    // Two tokens of this session, or half a token of each of eight.
+    rounds.other_sessions = 7;
+    rounds.Run(20);
+    EXPECT_EQ(rounds.choice.asks(0), !shares);
+    EXPECT_EQ(rounds.choice.IsWorthwhile(0, 1, {kPrice, 7}), !shares);
+  }
+}
+
+TEST(DrafterChoiceTest, SessionsProbeTogetherAsOftenAsOneAlone) {
+  const auto rounds_to_a_probe = [](double others) {
+    Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(50)}});
+    rounds.other_sessions = others;
+    rounds.Run(1);
+    int n = 0;
+    for (; !rounds.choice.probes() && n < 1000; ++n) rounds.Run(1);
+    return n;
+  };
+  EXPECT_GE(rounds_to_a_probe(3), 3 * rounds_to_a_probe(0));
+  EXPECT_LT(rounds_to_a_probe(3), 1000);
+}
+
+TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, DropsWhoBringsLessThanItsTime) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)},
+                 {.accepted = 2, .takes = absl::Milliseconds(30)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0));
+  EXPECT_FALSE(rounds.choice.asks(1));
+}
+
+// A round says little.
+TEST(DrafterChoiceTest, ChangesHaveRoundsBetweenThem) {
+  DrafterValue useless(16);
+  useless.alone.Restart(0);
+  useless.beside.Restart(0);
+  useless.seconds.Restart(0.030);
+  DrafterChoice choice({useless});
+  const DrafterReturn asked = {.attention = DraftCall::Attention::kAwaited,
+                               .accepted = 0,
+                               .waited = absl::Milliseconds(30)};
+  for (int i = 0; i < 3; ++i) {
+    choice.Learn({asked}, kPrice);
+    EXPECT_TRUE(choice.asks(0)) << i;
+  }
+  choice.Learn({asked}, kPrice);
+  EXPECT_FALSE(choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, KeepsOneOfTwoThatSayTheSame) {
+  Rounds rounds(
+      {{.accepted = 2, .takes = absl::Milliseconds(5), .cpu_group = 1},
+       {.accepted = 2, .takes = absl::Milliseconds(5), .cpu_group = 1}});
+  rounds.Run(50);
+  EXPECT_NE(rounds.choice.asks(0), rounds.choice.asks(1));
+}
+
+// Its gain beside others, or of late trees, shows that it is the better one.
+TEST(DrafterChoiceTest, TakesABetterOneInsteadOfAGoodOne) {
+  Rounds rounds(
+      {{.accepted = 2, .takes = absl::Milliseconds(5), .cpu_group = 1},
+       {.accepted = 0, .takes = absl::Milliseconds(5), .cpu_group = 1}});
+  rounds.Run(50);
+  ASSERT_TRUE(rounds.choice.asks(0));
+  ASSERT_FALSE(rounds.choice.asks(1));
+  rounds.habits[1].accepted = 4;
+  rounds.Probe();
+  rounds.Run(50);
+  EXPECT_FALSE(rounds.choice.asks(0));
+  EXPECT_TRUE(rounds.choice.asks(1));
+}
+
+// It adds nothing beside the one that it is as good as.
+TEST(DrafterChoiceTest, TakesAFasterOneThatSaysTheSameInstead) {
+  DrafterValue slow(16);
+  slow.alone.Restart(2);
+  slow.beside.Restart(2);
+  slow.seconds.Restart(0.010);
+  DrafterValue fast(16);
+  fast.alone.Restart(2);
+  fast.beside.Restart(0);
+  fast.seconds.Restart(0.006);
+  fast.asked = false;
+  DrafterChoice choice({slow, fast});
+  DrafterReturn asked = {.attention = DraftCall::Attention::kAwaited,
+                         .accepted = 2};
+  asked.gain = {.alone = 2, .beside = 2};
+  asked.waited = asked.compute = absl::Milliseconds(10);
+  asked.cpu_group = 1;
+  const DrafterReturn unasked = {.cpu_group = 1};
+  for (int i = 0; i < 4; ++i) choice.Learn({asked, unasked}, kPrice);
+  EXPECT_FALSE(choice.asks(0));
+  EXPECT_TRUE(choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, OneThatDraftsBesideASlowerOneIsFree) {
+  Rounds rounds({{.accepted = 3, .takes = absl::Milliseconds(9)},
+                 {.accepted = 3, .takes = absl::Milliseconds(8)}});
+  rounds.Run(50);
+  EXPECT_TRUE(rounds.choice.asks(0) || rounds.choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, SwitchesSpeculationOffAndOn) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(50);
+  EXPECT_FALSE(rounds.choice.asks(0));
+  rounds.habits[0].accepted = 3;
+  rounds.Run(150);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, ProbesAreRare) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  rounds.num_asked = 0;
+  rounds.Run(32 * 10);
+  EXPECT_LE(rounds.num_asked, 10);
+  EXPECT_GE(rounds.num_asked, 9);
+}
+
+TEST(DrafterChoiceTest, ProbesAreRarerBesideOneThatTakesTime) {
+  Rounds rounds(
+      {{.accepted = 0, .takes = absl::Milliseconds(5), .cpu_group = 1},
+       {.accepted = 3, .takes = absl::Milliseconds(5), .cpu_group = 1}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  ASSERT_TRUE(rounds.choice.asks(1));
+  rounds.habits[1].accepted = 0;
+  int until_probe = 0;
+  while (!rounds.choice.probes() && rounds.choice.asks(1)) {
+    rounds.Run(1);
+    ++until_probe;
+  }
+  EXPECT_GT(until_probe, 8);
+}
+
+// Their rare predictions may gain much.
+TEST(DrafterChoiceTest, QuickOnesAreAlwaysAsked) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Microseconds(100)},
+                 {.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  EXPECT_TRUE(rounds.choice.asks(0));
+  EXPECT_FALSE(rounds.choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, DoesNotProbeBesideWhoForetellsEnough) {
+  Rounds rounds({{.accepted = 3, .takes = absl::Milliseconds(5)},
+                 {.accepted = 3, .takes = absl::Milliseconds(30)}});
+  rounds.Run(50);
+  rounds.num_asked = 0;
+  rounds.Run(160);
+  EXPECT_EQ(rounds.num_asked, 160);
+}
+
+// Its value in earlier text fades, so one probe is enough.
+TEST(DrafterChoiceTest, ComesBackAfterAProbe) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  rounds.habits[0].accepted = 3;
+  rounds.num_asked = 0;
+  while (rounds.num_asked == 0) rounds.Run(1);
+  EXPECT_TRUE(rounds.choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, CatchingUpIsNotHeldAgainstIt) {
+  DrafterChoice choice({DrafterValue(16)});
+  const auto answer = [&choice](absl::Duration waited) {
+    const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
+                             .accepted = 2,
+                             .waited = waited,
+                             .compute = waited};
+    choice.Learn({r}, kPrice);
+  };
+  answer(absl::Milliseconds(100));
+  EXPECT_EQ(choice.values()[0].seconds.mean(), 0);
+  answer(absl::Milliseconds(5));
+  EXPECT_NEAR(choice.values()[0].seconds.mean(), 0.005, 1e-9);
+  choice.Learn({DrafterReturn()}, kPrice);
+  answer(absl::Milliseconds(50));
+  EXPECT_NEAR(choice.values()[0].seconds.mean(), 0.005, 1e-9);
+}
+
+// The round stopped waiting while it caught up.
+TEST(DrafterChoiceTest, CatchingUpInVainIsNotHeldAgainstItEither) {
+  DrafterChoice choice({DrafterValue(16)});
+  const auto round = [&choice](absl::Duration waited, bool in_vain) {
+    const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
+                             .waited = waited,
+                             .in_vain = in_vain};
+    choice.Learn({r}, kPrice);
+    return choice.values()[0].seconds.mean();
+  };
+  EXPECT_EQ(round(absl::Milliseconds(6), /*in_vain=*/true), 0);
+  EXPECT_EQ(round(absl::Milliseconds(56), false), 0) << "the same call";
+  EXPECT_NEAR(round(absl::Milliseconds(5), false), 0.005, 1e-9);
+  EXPECT_NEAR(round(absl::Milliseconds(9), true), 0.007, 1e-9)
+      << "it had kept up";
+}
+
+TEST(DrafterChoiceTest, QuickIsWhoCostsNextToNothing) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Microseconds(300)},
+                 {.accepted = 3, .takes = absl::Milliseconds(5)}});
+  EXPECT_TRUE(rounds.choice.IsQuick(1, kPrice)) << "nothing is known yet";
+  rounds.Run(2);
+  EXPECT_TRUE(rounds.choice.IsQuick(0, kPrice));
+  EXPECT_FALSE(rounds.choice.IsQuick(1, kPrice));
+  EXPECT_FALSE(rounds.choice.IsQuick(0, 10 * kPrice)) << "time is dearer";
+}
+
+// It predicts 2 tokens and costs half a token.
+TEST(DrafterChoiceTest, IsWorthwhileWhereOthersForetellNothing) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  EXPECT_TRUE(rounds.choice.IsWorthwhile(0, 1, kPrice));
+  EXPECT_TRUE(rounds.choice.IsWorthwhile(0, 0.26, kPrice));
+  EXPECT_FALSE(rounds.choice.IsWorthwhile(0, 0.24, kPrice));
+}
+
+// It was not asked because others sufficed, which is no evidence against it.
+TEST(DrafterChoiceTest, RoundsWithoutACallAreNotCounted) {
+  DrafterChoice choice({DrafterValue(16), DrafterValue(16)});
+  const DrafterReturn copied = {.attention = DraftCall::Attention::kAwaited,
+                                .accepted = 8,
+                                .gain = {.alone = 8, .beside = 8}};
+  const double gain = choice.values()[1].alone.mean();
+  for (int i = 0; i < 50; ++i) choice.Learn({copied, {}}, kPrice);
+  EXPECT_EQ(choice.values()[1].alone.mean(), gain);
+  EXPECT_TRUE(choice.asks(1));
+}
+
+TEST(DrafterChoiceTest, PatienceIsWhatTheTokensAreWorth) {
+  Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
+  rounds.Run(100);
+  EXPECT_NEAR(absl::ToDoubleSeconds(rounds.choice.Patience(0, kPrice)), 0.02,
+              0.001);
+  EXPECT_EQ(rounds.choice.Patience(0, 0), absl::InfiniteDuration());
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,175 @@
+#include "coordinator/control/speculation_control.h"
+
+#include <cmath>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+const PassCosts kUnknown;
+
+TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+  const std::vector<DrafterReturn> returns(1);
+  control.Learn(
+      {.returns = returns, .num_tokens = 1, .duration = absl::Seconds(1)});
+  EXPECT_EQ(record.kind(true).throughput.tokens_per_second(), 0);
+  control.Learn({.returns = returns,
+                 .num_tokens = 3,
+                 .duration = absl::Milliseconds(30)});
+  EXPECT_NEAR(record.kind(true).throughput.tokens_per_second(), 100, 1e-9);
+  EXPECT_EQ(record.kind(false).throughput.tokens_per_second(), 0);
+}
+
+// The slow drafter: 2 tokens in the time of one token.
+TEST(SpeculationControlTest, AsksSlowDraftersForWhatQuickOnesLeave) {
+  SpeculationRecord record(/*num_peers=*/2);
+  SpeculationControl control(&record, /*greedy=*/true, {0, 1}, &kUnknown);
+  const std::vector<DrafterReturn> returns = {
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 0,
+       .waited = absl::Microseconds(1)},
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 2,
+       .waited = absl::Milliseconds(10),
+       .gain = {.alone = 2, .beside = 2}}};
+  for (int i = 0; i < 50; ++i) {
+    control.Learn({.returns = returns,
+                   .num_tokens = 3,
+                   .duration = absl::Milliseconds(30)});
+  }
+  const auto quick = control.QuickCalls();
+  EXPECT_EQ(quick[0].attention, DraftCall::Attention::kAwaited);
+  EXPECT_EQ(quick[1].attention, DraftCall::Attention::kNone);
+  const auto further = [&control](double chance) {
+    TokenTree at_hand = TokenTree::RootOnly(0);
+    at_hand.Add(0, 1, static_cast<float>(std::log(chance)));
+    return control.FurtherCalls(at_hand)[1].attention;
+  };
+  EXPECT_EQ(further(0.4), DraftCall::Attention::kAwaited);
+  EXPECT_EQ(further(0.6), DraftCall::Attention::kNone);
+}
+
+// One round with few paying nodes does not shrink the next one.
+TEST(SpeculationControlTest, DraftsWhatRoundsUsuallyPayFor) {
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+  const auto cut = [&control](int num_nodes) {
+    TokenTree tree = TokenTree::RootOnly(0);
+    for (int i = 0; i < num_nodes; ++i) tree.Add(i, 1, -0.01f * (i + 1));
+    control.Cut(tree);
+  };
+  for (int i = 0; i < 50; ++i) cut(20);
+  EXPECT_EQ(control.NodesToDraft(64), 30);
+  EXPECT_EQ(control.FurtherNodes(64), 25);
+  cut(0);
+  EXPECT_GE(control.NodesToDraft(64), 28);
+  EXPECT_EQ(control.NodesToDraft(10), 10);
+  for (int i = 0; i < 200; ++i) cut(0);
+  EXPECT_EQ(control.NodesToDraft(64), 8);
+  EXPECT_EQ(control.FurtherNodes(64), 4);
+}
+
+// The last session of the same kind: other trees pay in sampled text than in
+// greedy text.
+TEST(SpeculationControlTest, BeginsToDraftWhatTheLastSessionPaidFor) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const auto nodes_at_first = [&record](bool greedy) {
+    return SpeculationControl(&record, greedy, {0}, &kUnknown).NodesToDraft(64);
+  };
+  EXPECT_EQ(nodes_at_first(true), 24) << "half as many again as are usual";
+  {
+    SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+    TokenTree tree = TokenTree::RootOnly(0);
+    for (int node = 0; node < 6; ++node) tree.Add(node, 1, -0.01f);
+    for (int i = 0; i < 500; ++i) control.Cut(tree);
+  }
+  EXPECT_NEAR(static_cast<double>(nodes_at_first(true)), 9.5, 0.5);
+  EXPECT_EQ(nodes_at_first(false), 24);
+}
+
+// Otherwise a wrong row cost would never be corrected.
+TEST(SpeculationControlTest, TriesAgainWhereNothingPays) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 2, .time = absl::Milliseconds(100)}};
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+  const TokenTree root = TokenTree::RootOnly(0);
+  const std::vector<DrafterReturn> nothing(1);
+  const std::vector<DrafterReturn> too_dear = {
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 0,
+       .waited = absl::Milliseconds(5),
+       .gain = {.alone = -8, .beside = -8}}};
+  int trials = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool asked =
+        control.QuickCalls()[0].attention == DraftCall::Attention::kAwaited;
+    const DraftCall further = control.FurtherCalls(root)[0];
+    const bool is_trial =
+        !asked && further.attention == DraftCall::Attention::kAwaited;
+    TokenTree tree = root;
+    for (int node = 0; node < 8; ++node) tree.Add(node, 1, -0.01f);
+    control.Cut(tree);
+    EXPECT_EQ(tree.num_nodes(), is_trial ? 6 : 1);
+    if (is_trial) {
+      ++trials;
+      EXPECT_EQ(further.patience, absl::Milliseconds(10));
+    }
+    control.Learn({.returns = asked || is_trial ? too_dear : nothing,
+                   .num_tokens = 1,
+                   .duration = absl::Milliseconds(10)});
+  }
+  EXPECT_GE(trials, 28);
+  EXPECT_LE(trials, 33);
+}
+
+// Occasional verified nodes keep the row costs up to date.
+TEST(SpeculationControlTest, TriesNothingWhereSomeNodesPay) {
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+  const TokenTree root = TokenTree::RootOnly(0);
+  const std::vector<DrafterReturn> slow_and_wrong = {
+      {.attention = DraftCall::Attention::kAwaited,
+       .accepted = 0,
+       .waited = absl::Milliseconds(20)}};
+  const std::vector<DrafterReturn> nothing(1);
+  int trials = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool asked =
+        control.QuickCalls()[0].attention == DraftCall::Attention::kAwaited;
+    const auto further = control.FurtherCalls(root)[0].attention;
+    if (i > 100 && further == DraftCall::Attention::kAwaited) ++trials;
+    TokenTree tree = root;
+    if (i % 8 == 0) tree.Add(0, 1, -0.1f);
+    control.Cut(tree);
+    control.Learn({.returns = asked ? slow_and_wrong : nothing,
+                   .num_tokens = 1,
+                   .duration = absl::Milliseconds(10)});
+  }
+  EXPECT_EQ(trials, 0);
+}
+
+// Plain decoding is a lower bound of a session's throughput.
+TEST(SpeculationControlTest, TimeIsWorthWhatPlainDecodingWouldEmitInIt) {
+  SpeculationRecord record(/*num_peers=*/1);
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 11, .time = absl::Milliseconds(60)}};
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+  // A row costs half a token.
+  TokenTree tree = TokenTree::RootOnly(0);
+  tree.Add(0, 1, std::log(0.7f));
+  tree.Add(1, 2, std::log(0.4f));
+  EXPECT_NEAR(control.Gain(tree), 0.2, 1e-6);
+  EXPECT_NEAR(control.GainIn({1, 2, 3}, tree), 0.5, 1e-6);
+  EXPECT_NEAR(control.GainIn({3}, tree), -0.5, 1e-6);
+  EXPECT_NEAR(control.GainIn({}, tree), -0.5, 1e-6);
+  control.Cut(tree);
+  EXPECT_EQ(tree.num_nodes(), 2);
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

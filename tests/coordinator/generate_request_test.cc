@@ -1,0 +1,101 @@
+#include "coordinator/api/generate_request.h"
+
+#include <functional>
+#include <string>
+
+#include "common/spec/request_errors.h"
+#include "common/tokenizer/tokenizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kContext = 256;
+
+class GenerateRequestTest : public ::testing::Test {
+ protected:
+  GenerateRequestTest() {
+    auto loaded =
+        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
+    EXPECT_TRUE(loaded.ok()) << loaded.status();
+    tokenizer_ = *std::move(loaded);
+    model_ = {.name = "tiny", .tokenizer = tokenizer_.get()};
+  }
+
+  absl::Status Parse() const {
+    return ParseGenerateRequest(request_, model_, absl::InfiniteFuture())
+        .status();
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ServedModel model_;
+  v1::GenerateRequest request_;
+};
+
+TEST_F(GenerateRequestTest, AHugePromptIsRefusedByItsSize) {
+  request_.set_prompt(std::string(3 << 20, 'a'));
+  absl::Status status = CheckPrompt(request_, model_, kContext);
+  EXPECT_EQ(FieldOf(status), "prompt");
+  EXPECT_THAT(status.message(), HasSubstr("3145728 bytes; at most 65536 can "
+                                          "fit the context of 256 tokens"));
+  request_.set_prompt(std::string(5 << 20, 'a'));
+  status = CheckPrompt(request_, model_, 1 << 30);
+  EXPECT_THAT(status.message(), HasSubstr("at most 4194304 are taken "
+                                          "(core.max_prompt_kib)"));
+  model_.chat_template.reset();
+  request_.mutable_chat()->add_messages()->set_role(std::string(3 << 20, 'a'));
+  status = CheckPrompt(request_, model_, kContext);
+  EXPECT_EQ(FieldOf(status), "chat");
+  EXPECT_LT(status.message().size(), 200);
+}
+
+TEST_F(GenerateRequestTest, TooManyIdsAreRefusedUnderTheirOwnName) {
+  for (int i = 0; i < kContext; ++i) request_.mutable_token_ids()->add_ids(1);
+  EXPECT_EQ(FieldOf(CheckPrompt(request_, model_, kContext)), "token_ids");
+  request_.mutable_token_ids()->mutable_ids()->RemoveLast();
+  EXPECT_TRUE(CheckPrompt(request_, model_, kContext).ok());
+  EXPECT_EQ(ParseGenerateRequest(request_, model_, absl::InfiniteFuture())
+                ->prompt_field,
+            "token_ids");
+}
+
+TEST_F(GenerateRequestTest, NamesAreBoundedAndPrintable) {
+  const std::function<void(const std::string&)> setters[] = {
+      [&](const std::string& name) { request_.set_request_id(name); },
+      [&](const std::string& name) {
+        request_.mutable_speculation()->set_rule(name);
+      },
+      [&](const std::string& name) {
+        request_.mutable_speculation()->set_strategy(name);
+      },
+      [&](const std::string& name) {
+        request_.mutable_speculation()->clear_drafters();
+        request_.mutable_speculation()->add_drafters(name);
+      }};
+  for (const auto& set : setters) {
+    set("good name");
+    EXPECT_TRUE(Parse().ok()) << Parse();
+    for (const std::string& bad :
+         {std::string("a\nb"), std::string("a\0b", 3), std::string("\x1b[2J"),
+          std::string(129, 'x'), std::string(1 << 20, '\n'), std::string()}) {
+      set(bad);
+      const absl::Status status = Parse();
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+      EXPECT_LT(status.message().size(), 400);
+      EXPECT_EQ(status.message().find('\n'), std::string::npos);
+    }
+    set("good name");
+  }
+}
+
+TEST_F(GenerateRequestTest, TextsOfTheClientComeBackCutAndEscaped) {
+  request_.set_model(std::string(1 << 20, '\n'));
+  EXPECT_LT(Parse().message().size(), 500);
+  EXPECT_EQ(Parse().message().find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

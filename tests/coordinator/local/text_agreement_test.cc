@@ -1,0 +1,59 @@
+#include "coordinator/local/text_agreement.h"
+
+#include <cmath>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/model/load_model.h"
+#include "gtest/gtest.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier::local {
+namespace {
+
+TEST(TextAgreementTest, AddsDivergenceTopAndLikelihood) {
+  const float ln2 = std::log(2.0f);
+  TextAgreement agreement;
+  // (1/2, 1/4, 1/4) and, shifted, (1/4, 1/4, 1/2).
+  const std::vector<float> p = {ln2, 0, 0}, q = {5, 5, 5 + ln2};
+  agreement.Add(p, q, /*next=*/1);
+  EXPECT_NEAR(agreement.mean_kl(), ln2 / 4, 1e-6);
+  EXPECT_EQ(agreement.top1(), 0);
+  EXPECT_NEAR(agreement.perplexity(), 4, 1e-5);
+  agreement.Add(p, p, /*next=*/0);
+  EXPECT_NEAR(agreement.mean_kl(), ln2 / 8, 1e-6);
+  EXPECT_EQ(agreement.top1(), 0.5);
+  EXPECT_NEAR(agreement.perplexity(), std::sqrt(8), 1e-5);
+}
+
+class CompareOnTextTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<LanguageModel> Load(uint64_t seed) {
+    const std::string folder = ::testing::TempDir() + "/text_agreement_test";
+    testing::WriteTinyLlama(folder, seed);
+    auto model = LoadModel({.folder = folder, .threads = 1});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return *std::move(model);
+  }
+};
+
+TEST_F(CompareOnTextTest, ModelAgreesWithItselfAndNotWithAnother) {
+  std::vector<TokenId> text;
+  for (TokenId i = 0; i < 205; ++i) text.push_back(i * 37 % 250);
+  const auto model = Load(1), same = Load(1), other = Load(2);
+  TextAgreement equal, different;
+  ASSERT_TRUE(CompareOnText(*model, *same, text, 100, equal).ok());
+  // Of windows of 100, 100 and 5 tokens.
+  EXPECT_EQ(equal.positions, 99 + 99 + 4);
+  EXPECT_EQ(equal.kl, 0);
+  EXPECT_EQ(equal.top1(), 1);
+  EXPECT_GT(equal.perplexity(), 1);
+  ASSERT_TRUE(CompareOnText(*model, *other, text, 100, different).ok());
+  EXPECT_GT(different.mean_kl(), 0.01);
+  EXPECT_LT(different.top1(), 1);
+  EXPECT_EQ(model->kv_usage().used_tokens, 0);
+}
+
+}  // namespace
+}  // namespace espalier::local

@@ -1,0 +1,229 @@
+#include "coordinator/session/request_plan.h"
+
+#include <cmath>
+#include <functional>
+
+#include "absl/time/time.h"
+#include "common/spec/request_errors.h"
+#include "coordinator/merge/merge_policies.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class RequestPlanTest : public testing::Test {
+ protected:
+  RequestPlanTest() {
+    policies_["budgeted"] = NewBudgetedMerge();
+    policies_["single"] = NewSingleMerge();
+    policies_["union"] = NewUnionMerge();
+    request_.request_id = "r";
+    request_.prompt = {1, 2, 3};
+  }
+
+  absl::StatusOr<RequestPlan> Plan() {
+    VerifierInfo verifier;
+    verifier.model = {.name = "toy", .vocab_size = 50};
+    verifier.max_context = 10;
+    verifier.max_tree_nodes = 32;
+    verifier.rules = {"walk", "plain", "trv"};
+    verifier.distribution_rules = {"trv"};
+    verifier.eos_token_ids = {0, 7};
+    return PlanRequest(request_, {.verifier = verifier,
+                                  .drafters = {"chat", "math"},
+                                  .policies = &policies_});
+  }
+
+  std::map<std::string, std::unique_ptr<MergePolicy>> policies_;
+  GenerationRequest request_;
+};
+
+TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.max_tokens, 7);  // what the context holds
+  EXPECT_THAT(plan->session.stop_token_ids, ElementsAre(0, 7));
+  EXPECT_EQ(plan->budget.max_nodes, 32);  // what the verifier takes, of 64
+  EXPECT_EQ(plan->budget.max_depth, 8);
+  EXPECT_TRUE(plan->adaptive);
+  EXPECT_THAT(plan->drafters, ElementsAre(0, 1));
+  EXPECT_EQ(plan->strategy, "budgeted");
+  EXPECT_EQ(plan->policy, policies_["budgeted"].get());
+  EXPECT_EQ(plan->rule, "auto");
+}
+
+TEST_F(RequestPlanTest, ErrorsOfThePromptNameTheFieldThatItCameIn) {
+  request_.prompt = {1, 99};
+  request_.prompt_field = "token_ids";
+  EXPECT_EQ(FieldOf(Plan().status()), "token_ids");
+  request_.prompt.clear();
+  EXPECT_EQ(FieldOf(Plan().status()), "token_ids");
+  request_.prompt.assign(10, 1);
+  EXPECT_EQ(FieldOf(Plan().status()), "token_ids");
+}
+
+TEST_F(RequestPlanTest, WarnsOfTokensThatTheContextDoesNotHold) {
+  EXPECT_THAT(Plan()->warnings, ElementsAre());  // 256 is only the default
+  request_.max_tokens = 7;
+  EXPECT_THAT(Plan()->warnings, ElementsAre());
+  request_.max_tokens = 8;
+  const auto plan = Plan();
+  EXPECT_EQ(plan->session.max_tokens, 7);
+  EXPECT_THAT(plan->warnings, ElementsAre("max_tokens: 8 asked for; 7 fit the "
+                                          "context of 10 behind a prompt of "
+                                          "3"));
+}
+
+TEST_F(RequestPlanTest, PolicyThatCannotPriceNodesTakesAFixedNumber) {
+  request_.speculation.strategy = "union";
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->budget.max_nodes, 15);
+  EXPECT_FALSE(plan->adaptive);
+}
+
+TEST_F(RequestPlanTest, NumberOfNodesInTheRequestIsKept) {
+  request_.speculation.max_nodes = 5;
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->budget.max_nodes, 5);
+  EXPECT_FALSE(plan->adaptive);
+}
+
+TEST_F(RequestPlanTest, TakesWhatTheRequestSays) {
+  request_.max_tokens = 2;
+  request_.stop_token_ids = {9};
+  request_.ignore_eos = true;
+  request_.speculation = {.max_nodes = 4,
+                          .max_depth = 9,
+                          .drafters = {"math"},
+                          .strategy = "single",
+                          .rule = "walk"};
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.max_tokens, 2);
+  EXPECT_THAT(plan->session.stop_token_ids, ElementsAre(9));
+  EXPECT_EQ(plan->budget.max_nodes, 4);
+  EXPECT_EQ(plan->budget.max_depth, 4);  // no tree of 4 nodes is deeper
+  EXPECT_THAT(plan->drafters, ElementsAre(1));
+  EXPECT_EQ(plan->policy, policies_["single"].get());
+  EXPECT_EQ(plan->rule, "walk");
+}
+
+TEST_F(RequestPlanTest, TheVerifierSaysWhichRulesReadDraftDistributions) {
+  const auto reads = [this](const std::string& rule, float temperature) {
+    request_.speculation.rule = rule;
+    request_.sampling.temperature = temperature;
+    return Plan()->reads_draft_distributions;
+  };
+  EXPECT_TRUE(reads("trv", 1));
+  EXPECT_FALSE(reads("trv", 0));  // nothing is sampled
+  for (const char* rule : {"auto", "walk", "plain"}) {
+    EXPECT_FALSE(reads(rule, 1)) << rule;
+  }
+}
+
+TEST_F(RequestPlanTest, SpeculationTurnedOffAsksNobody) {
+  for (const SpeculationOptions& off : {SpeculationOptions{.enabled = false},
+                                        SpeculationOptions{.max_nodes = 0},
+                                        SpeculationOptions{.max_depth = 0}}) {
+    request_.speculation = off;
+    const auto plan = Plan();
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->budget.max_nodes, 0);
+    EXPECT_TRUE(plan->drafters.empty());
+    EXPECT_EQ(plan->strategy, "none");
+  }
+}
+
+struct BadRequest {
+  const char* name;
+  const char* field;
+  const char* message;
+  std::function<void(GenerationRequest&)> spoil;
+};
+
+class RequestPlanErrorTest : public RequestPlanTest,
+                             public testing::WithParamInterface<BadRequest> {};
+
+TEST_P(RequestPlanErrorTest, NamesFieldValueAndLimit) {
+  GetParam().spoil(request_);
+  const absl::Status status = Plan().status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_EQ(FieldOf(status), GetParam().field);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(GetParam().message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Errors, RequestPlanErrorTest,
+    testing::Values(
+        BadRequest{"NoId", "request_id", "empty",
+                   [](GenerationRequest& r) { r.request_id = ""; }},
+        BadRequest{"NoPrompt", "prompt", "empty",
+                   [](GenerationRequest& r) { r.prompt.clear(); }},
+        BadRequest{"LongPrompt", "prompt", "10 tokens; at most 9 fit",
+                   [](GenerationRequest& r) { r.prompt.assign(10, 1); }},
+        BadRequest{"PromptToken", "prompt", "token 50 at index 1",
+                   [](GenerationRequest& r) { r.prompt[1] = 50; }},
+        BadRequest{"StopToken", "stop_token_ids", "token -1 at index 0",
+                   [](GenerationRequest& r) { r.stop_token_ids = {-1}; }},
+        BadRequest{"NoTokens", "max_tokens", "0 is below 1",
+                   [](GenerationRequest& r) { r.max_tokens = 0; }},
+        BadRequest{
+            "Cold", "temperature", "0.001 is neither 0 (greedy) nor",
+            [](GenerationRequest& r) { r.sampling.temperature = 1e-3f; }},
+        BadRequest{"NanTemperature", "temperature", "nan is neither",
+                   [](GenerationRequest& r) { r.sampling.temperature = NAN; }},
+        BadRequest{"TopK", "top_k", "-1 is negative",
+                   [](GenerationRequest& r) { r.sampling.top_k = -1; }},
+        BadRequest{"TopP", "top_p", "0 is not above 0",
+                   [](GenerationRequest& r) { r.sampling.top_p = 0; }},
+        BadRequest{"NanTopP", "top_p", "nan is not above 0",
+                   [](GenerationRequest& r) { r.sampling.top_p = NAN; }},
+        BadRequest{"Nodes", "speculation.max_nodes", "33 is not in 0 .. 32",
+                   [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
+        BadRequest{"Depth", "speculation.max_depth", "-1 is negative",
+                   [](GenerationRequest& r) { r.speculation.max_depth = -1; }},
+        BadRequest{
+            "Drafter", "speculation.drafters",
+            "unknown \"eagel\"; known: chat, math",
+            [](GenerationRequest& r) { r.speculation.drafters = {"eagel"}; }},
+        BadRequest{"DrafterTwice", "speculation.drafters",
+                   "\"chat\" is named twice",
+                   [](GenerationRequest& r) {
+                     r.speculation.drafters = {"chat", "chat"};
+                   }},
+        BadRequest{
+            "Strategy", "speculation.strategy",
+            "unknown \"vote\"; known: auto, budgeted, single, union",
+            [](GenerationRequest& r) { r.speculation.strategy = "vote"; }},
+        BadRequest{
+            "Rule", "speculation.rule",
+            "unknown \"typical\"; known: auto, walk, plain, trv",
+            [](GenerationRequest& r) { r.speculation.rule = "typical"; }}),
+    [](const auto& suite) { return std::string(suite.param.name); });
+
+TEST(RequestErrorsTest, CheckTokensNamesTheFirstOutside) {
+  EXPECT_TRUE(CheckTokens("prompt", {0, 999}, 1000).ok());
+  const absl::Status status = CheckTokens("prompt", {0, 1000, -1}, 1000);
+  EXPECT_EQ(FieldOf(status), "prompt");
+  EXPECT_EQ(status.message(),
+            "prompt: token 1000 at index 1 outside the vocabulary of 1000");
+  EXPECT_FALSE(CheckTokens("prompt", {-1}, 1000).ok());
+}
+
+TEST(RequestErrorsTest, DetailsSurviveTheStatus) {
+  const absl::Status status = WithRetryAfter(
+      absl::ResourceExhaustedError("full"), absl::Milliseconds(1500));
+  EXPECT_EQ(RetryAfter(status), absl::Milliseconds(1500));
+  EXPECT_EQ(FieldOf(status), std::nullopt);
+  EXPECT_EQ(RetryAfter(absl::OkStatus()), std::nullopt);
+  EXPECT_EQ(FieldError("top_p", "bad").message(), "top_p: bad");
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

@@ -1,0 +1,76 @@
+#include "coordinator/session/session.h"
+
+#include "common/spec/prefix_hash.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+
+Session MakeSession(int64_t max_tokens = 4) {
+  return Session({.coordinator_epoch = 1, .number = 2},
+                 {.prompt = {10, 11, 12},
+                  .sampling = {.seed = 5},
+                  .max_tokens = max_tokens,
+                  .stop_token_ids = {8, 7}});
+}
+
+TEST(SessionTest, UpdateCarriesOnlyWhatThePeerLacks) {
+  Session session = MakeSession();
+  session.Commit({20, 21});
+  const SequenceUpdate update = session.UpdateFrom(3, 9);
+  EXPECT_EQ(update.sequence, session.id());
+  EXPECT_EQ(update.round, 9u);
+  EXPECT_EQ(update.base_length, 3);
+  EXPECT_EQ(update.prefix_hash, PrefixHash({10, 11, 12}));
+  EXPECT_THAT(update.new_tokens, ElementsAre(20, 21));
+  EXPECT_EQ(update.sampling.seed, 5u);
+  EXPECT_EQ(update.committed_length(), 5);
+}
+
+TEST(SessionTest, UpdateForAPeerThatHoldsEverythingIsEmpty) {
+  const Session session = MakeSession();
+  const SequenceUpdate update = session.UpdateFrom(3, 1);
+  EXPECT_TRUE(update.new_tokens.empty());
+  EXPECT_EQ(update.prefix_hash, PrefixHash({10, 11, 12}));
+}
+
+TEST(SessionTest, UpdateForAPeerThatHoldsNothingIsTheWholeText) {
+  const SequenceUpdate update = MakeSession().UpdateFrom(0, 1);
+  EXPECT_EQ(update.prefix_hash, kEmptyPrefixHash);
+  EXPECT_THAT(update.new_tokens, ElementsAre(10, 11, 12));
+}
+
+TEST(SessionTest, StopTokenIsKeptAndWhatFollowsItIsDropped) {
+  Session session = MakeSession();
+  const Session::Committed committed = session.Commit({20, 7, 21});
+  EXPECT_EQ(committed.num_kept, 2);
+  EXPECT_EQ(committed.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(committed.matched_stop_token, 7);
+  EXPECT_THAT(session.tokens(), ElementsAre(10, 11, 12, 20, 7));
+}
+
+TEST(SessionTest, LengthEndsTheTextExactly) {
+  Session session = MakeSession(/*max_tokens=*/2);
+  EXPECT_EQ(session.num_left(), 2);
+  const Session::Committed committed = session.Commit({20, 21, 22});
+  EXPECT_EQ(committed.num_kept, 2);
+  EXPECT_EQ(committed.finish_reason, FinishReason::kLength);
+  EXPECT_FALSE(committed.matched_stop_token.has_value());
+}
+
+TEST(SessionTest, StopTokenAtTheLastPlaceIsAStop) {
+  Session session = MakeSession(/*max_tokens=*/2);
+  EXPECT_EQ(session.Commit({20, 8}).finish_reason, FinishReason::kStop);
+}
+
+TEST(SessionTest, StopTokensOfThePromptDoNotCount) {
+  Session session({}, {.prompt = {7}, .max_tokens = 5, .stop_token_ids = {7}});
+  EXPECT_EQ(session.Commit({20}).finish_reason, FinishReason::kUnspecified);
+  EXPECT_EQ(session.num_emitted(), 1);
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

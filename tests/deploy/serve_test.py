@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""First steps with `espalier serve`: its status page, an address that is in use,
+another model by a flag; and a conformance run without a drafter."""
+
+import re
+import subprocess
+import unittest
+
+import live_cluster
+from live_cluster import BIN, CHAR_MODEL
+
+
+class ServeTest(unittest.TestCase):
+    def setUp(self):
+        self.processes = live_cluster.Processes()
+        self.addCleanup(self.processes.close)
+        self.address = f"unix:{self.processes.folder}/serve.sock"
+
+    def argv(self, *settings):
+        return [BIN / "espalier", "serve", "--set", f"verifier.model={CHAR_MODEL}", "--set",
+                f"server.listen={self.address}", *(word for s in settings for word in ("--set", s))]
+
+    def serve(self, *settings):
+        process = self.processes.start("serve", *self.argv(*settings))
+        live_cluster.await_true(lambda: "info serving" in self.processes.log("serve"), "it serves")
+        return process
+
+    def run_to_end(self, *argv):
+        return subprocess.run([str(word) for word in argv], capture_output=True, text=True,
+                              timeout=live_cluster.PATIENCE_S, check=False)
+
+    def test_another_model_and_a_page_without_being_asked(self):
+        self.serve()
+        page = re.search(r"status page: (http://127\.0\.0\.1:\d+/)", self.processes.log("serve"))
+        self.assertIn("<title>Espalier", live_cluster.get(page[1]))
+        done = self.run_to_end(BIN / "espalier", "generate", "--address", self.address, "--prompt",
+                               "First Citizen:", "--max-tokens", "20")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("cut at its limit of 20 tokens", done.stderr)
+
+    def test_a_page_that_is_not_wanted(self):
+        self.serve("server.metrics_listen=none")
+        self.assertNotIn("http://", self.processes.log("serve"))
+
+    def test_an_address_in_use_is_noticed_before_the_model_is_loaded(self):
+        first = self.serve()
+        done = self.run_to_end(*self.argv())
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(f"(process {first.pid})", done.stderr)
+        self.assertIn("quickstart.sh --stop", done.stderr)
+        self.assertNotIn("loaded", done.stderr)
+
+    def test_conformance_of_nobody_is_one_error(self):
+        done = self.run_to_end(BIN / "espalier", "conformance", self.address, "--model", CHAR_MODEL)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, "^espalier conformance: UNAVAILABLE: nobody answers at [^\n]*\n$")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

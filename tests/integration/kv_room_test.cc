@@ -1,0 +1,149 @@
+// A K/V pool that is too small for all requests: all make progress, none fails,
+// and every text is the same as alone.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "tests/integration/char_model.h"
+#include "tests/integration/cluster.h"
+#include "tests/integration/default_model.h"
+
+namespace espalier::testing {
+namespace {
+
+std::vector<Generated> GenerateAll(
+    Cluster& cluster, const std::vector<v1::GenerateRequest>& requests) {
+  std::vector<Generated> all(requests.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { all[i] = Generate(cluster.stub(), requests[i]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return all;
+}
+
+void ExpectTextsAreThoseOfRunningAlone(
+    Cluster& cluster, const std::vector<v1::GenerateRequest>& requests,
+    const std::vector<Generated>& together) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Generated& one = together[i];
+    EXPECT_TRUE(one.status.ok()) << i << ": " << one.status.error_message();
+    EXPECT_EQ(one.summary.finish_reason(), v1::FINISH_REASON_LENGTH) << i;
+    EXPECT_EQ(one.token_ids.size(), requests[i].max_tokens()) << i;
+    const Generated alone = Generate(cluster.stub(), Plain(requests[i]));
+    EXPECT_EQ(one.token_ids, alone.token_ids) << i;
+  }
+}
+
+// Of the verifier's metric whose line begins so.
+double Metric(const Cluster& cluster, const std::string& name) {
+  const std::string text = cluster.Metrics("verifier");
+  const size_t line = text.find("\n" + name);
+  if (line == std::string::npos) return -1;
+  const size_t value = text.find(' ', line + 1) + 1;
+  double number = -1;
+  EXPECT_TRUE(absl::SimpleAtod(
+      text.substr(value, text.find('\n', value) - value), &number));
+  return number;
+}
+
+// 12 texts of up to 250 tokens where 1024 have room.
+TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
+  Cluster cluster({.model = CharModelFolder(),
+                   .drafters = LookupAndBigram(),
+                   .coordinator_sets = {"core.max_running_requests=12"},
+                   .verifier_sets = {"engine.kv_cache_mib=1"}});
+  cluster.AwaitReady();
+  ASSERT_EQ(Metric(cluster, "espalier_kv_tokens_capacity"), 1024);
+  std::vector<v1::GenerateRequest> requests;
+  for (int i = 0; i < 12; ++i) {
+    v1::GenerateRequest request =
+        CharRequest(i % 2 ? 1.0f : 0.0f, /*seed=*/i, /*max_tokens=*/70);
+    std::string prompt;
+    while (prompt.size() < 170) {
+      absl::StrAppend(&prompt, "What, ho! the king and queen ", i, "\n");
+    }
+    for (char& c : prompt) {
+      if ('0' <= c && c <= '9') c = static_cast<char>('a' + (c - '0'));
+    }
+    request.set_prompt(prompt.substr(0, 170 + i % 8));
+    requests.push_back(std::move(request));
+  }
+  const std::vector<Generated> together = GenerateAll(cluster, requests);
+  ExpectTextsAreThoseOfRunningAlone(cluster, requests, together);
+  EXPECT_EQ(Metric(cluster, "espalier_kv_tokens_used"), 0);
+  EXPECT_EQ(Metric(cluster, "espalier_kv_sessions_waiting"), 0);
+}
+
+class DefaultModelRoom : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!HasDefaultModel()) {
+      GTEST_SKIP() << "no default model: run deploy/setup.sh";
+    }
+  }
+
+  static Cluster::Options With(int kv_cache_mib) {
+    return {
+        .model = DefaultModelFolder(),
+        .drafters = {{.name = "lookup", .type = "prompt_lookup"}},
+        .verifier_sets = {absl::StrCat("engine.kv_cache_mib=", kv_cache_mib)}};
+  }
+
+  static v1::GenerateRequest Request(int words, uint32_t max_tokens) {
+    v1::GenerateRequest request;
+    std::string prompt;
+    for (int i = 0; i < words; ++i) absl::StrAppend(&prompt, " glacier");
+    request.set_prompt(prompt);
+    request.set_max_tokens(max_tokens);
+    request.set_ignore_eos(true);
+    return request;
+  }
+};
+
+// 704 tokens: two that soon need 300 each begin together, and outgrow it.
+TEST_F(DefaultModelRoom, TheYoungestGivesWayAndComesBack) {
+  Cluster cluster(With(/*kv_cache_mib=*/32));
+  cluster.AwaitReady();
+  std::vector<v1::GenerateRequest> requests = {Request(12, 440),
+                                               Request(16, 440)};
+  requests[1].set_temperature(1);
+  requests[1].set_seed(7);
+  const std::vector<Generated> together = GenerateAll(cluster, requests);
+  EXPECT_GE(Metric(cluster, "espalier_kv_preemptions_total"), 1);
+  ExpectTextsAreThoseOfRunningAlone(cluster, requests, together);
+  EXPECT_EQ(Metric(cluster, "espalier_kv_tokens_used"), 0);
+}
+
+TEST_F(DefaultModelRoom, AloneItEndsWithThePoolAndWhatNeverFitsIsRefused) {
+  Cluster cluster(With(/*kv_cache_mib=*/4));  // 64 tokens
+  cluster.AwaitReady();
+  v1::GetModelInfoResponse info;
+  grpc::ClientContext context;
+  ASSERT_TRUE(cluster.stub().GetModelInfo(&context, {}, &info).ok());
+  EXPECT_EQ(info.max_context(), 64);
+
+  const Generated filled = Generate(cluster.stub(), Request(20, 500));
+  EXPECT_TRUE(filled.status.ok()) << filled.status.error_message();
+  EXPECT_EQ(filled.summary.finish_reason(), v1::FINISH_REASON_LENGTH);
+  EXPECT_EQ(filled.summary.usage().prompt_tokens() +
+                filled.summary.usage().completion_tokens(),
+            64);
+
+  const Generated refused = Generate(cluster.stub(), Request(200, 5));
+  EXPECT_EQ(refused.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(refused.status.error_message().find("at most 63 fit"),
+            std::string::npos)
+      << refused.status.error_message();
+  EXPECT_EQ(refused.status.error_details().find("RetryInfo"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace espalier::testing

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Plants faults, one at a time, and sees that the tests notice each.
+
+    run_mutants.py SOURCE WORK [TEXT ...]
+
+SOURCE is the source tree, which is only read: faults are planted in a copy in
+WORK, which is built without optimisation and kept for the next run. The faults
+are in *.toml beside this file, each with the text that it replaces and the test
+program that must fail. TEXT: only faults with it in their name or file.
+
+Fails if a fault survives, if its text is not in the file exactly once, or if it
+does not compile: then the list has to follow the code.
+"""
+
+import filecmp
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    print("skipped: needs Python 3.11")
+    sys.exit(0)
+
+SKIPPED = {".git", "build", "dist", "__pycache__", ".venv"}
+TEST_SECONDS = 300  # a fault may make a program hang
+
+
+def read_mutants(words):
+    mutants = []
+    for path in sorted(pathlib.Path(__file__).parent.glob("*.toml")):
+        mutants += tomllib.loads(path.read_text())["mutant"]
+    if words:
+        mutants = [m for m in mutants
+                   if any(w in m["file"] or w in m["fault"] for w in words)]
+    return sorted(mutants, key=lambda m: m["test"])
+
+
+def copy_changes(source, copy):
+    """Leaves files alone that are the same, so that they are not built again."""
+    kept = set()
+    for folder, folders, files in os.walk(source):
+        folders[:] = [f for f in folders if f not in SKIPPED]
+        for name in files:
+            path = pathlib.Path(folder, name)
+            target = copy / path.relative_to(source)
+            kept.add(target)
+            if target.exists() and filecmp.cmp(path, target, shallow=False):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+            shutil.copymode(path, target)
+    for folder, folders, files in os.walk(copy):
+        folders[:] = [f for f in folders if f not in SKIPPED]
+        for name in files:
+            path = pathlib.Path(folder, name)
+            if path not in kept:
+                path.unlink()
+
+
+class Tree:
+    """The copy and its build."""
+
+    def __init__(self, work):
+        self.source = work / "source"
+        self.build = self.source / "build" / "mutants"
+        self.environment = os.environ | {"CCACHE_BASEDIR": str(self.source),
+                                         "CCACHE_NOHASHDIR": "1"}
+
+    def run(self, *command):
+        return subprocess.run(command, env=self.environment, text=True,
+                              stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+
+    def configure(self):
+        return self.run("cmake", "-S", str(self.source), "-B", str(self.build),
+                        "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
+                        "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
+                        "-DCMAKE_UNITY_BUILD=ON", "-DESPALIER_TORCH=OFF",
+                        "-DESPALIER_TESTS=ON")
+
+    def compile(self, *tests):
+        return self.run("ninja", "-C", str(self.build), *tests)
+
+    def test_fails(self, test):
+        """Whether it does, and what it says."""
+        program = self.build / "tests" / "bin" / test
+        try:
+            result = subprocess.run(
+                [program, "--gtest_fail_fast", "--gtest_brief=1"],
+                cwd=self.build, text=True, errors="replace",
+                timeout=TEST_SECONDS, stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT)
+        except subprocess.TimeoutExpired:
+            return True, "it hangs"
+        return result.returncode != 0, result.stdout
+
+    def try_mutant(self, mutant):
+        """What became of it, and whether that is as it should be."""
+        path = self.source / mutant["file"]
+        right = path.read_text()
+        if right.count(mutant["search"]) != 1:
+            return f"not there once: {mutant['search']!r}", False
+        try:
+            path.write_text(right.replace(mutant["search"], mutant["replace"]))
+            built = self.compile(mutant["test"])
+            if built.returncode != 0:
+                return f"does not compile:\n{built.stdout[-3000:]}", False
+            fails, output = self.test_fails(mutant["test"])
+        finally:
+            path.write_text(right)
+        if not fails:
+            return "SURVIVES", False
+        failed = [line.split("] ")[1].split(",")[0].split(" (")[0]
+                  for line in output.splitlines()
+                  if line.startswith("[  FAILED  ]") and "." in line]
+        return f"killed by {failed[0] if failed else 'its end'}", True
+
+
+def main():
+    source, work = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
+    mutants = read_mutants(sys.argv[3:])
+    tree = Tree(work)
+    copy_changes(source, tree.source)
+    tests = sorted({m["test"] for m in mutants})
+    for step in (tree.configure, lambda: tree.compile(*tests)):
+        result = step()
+        if result.returncode != 0:
+            sys.exit(result.stdout[-5000:])
+    for test in tests:
+        fails, output = tree.test_fails(test)
+        if fails:
+            sys.exit(f"{test} fails without a fault:\n{output[-5000:]}")
+    bad = 0
+    for mutant in mutants:
+        begin = time.monotonic()
+        outcome, is_good = tree.try_mutant(mutant)
+        bad += not is_good
+        print(f"{mutant['file']}: {mutant['fault']}: {outcome} "
+              f"[{mutant['test']}, {time.monotonic() - begin:.0f} s]",
+              flush=True)
+    print(f"{len(mutants)} faults, {len(mutants) - bad} killed")
+    return 1 if bad or not mutants else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

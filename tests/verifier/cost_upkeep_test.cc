@@ -1,0 +1,257 @@
+// The table of costs on a simulated machine: it must come close to the true
+// costs within some hundred rounds, whatever its initial values and the
+// machine's behaviour.
+#include "verifier/cost_upkeep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace espalier::verifier {
+namespace {
+
+constexpr int64_t kMaxRows = 64;
+constexpr double kGoodYield = 0.8;  // of the best choice
+constexpr int64_t kRowCounts[] = {1,  2,  4,  6,  7,  12, 13,
+                                  16, 17, 24, 32, 64, 128};
+
+// Reading the weights takes `memory` seconds, a tile of six rows `compute`.
+struct Machine {
+  double memory = 0.010;
+  double compute = 0.004;
+
+  double Seconds(int64_t rows) const {
+    const double tiles = std::ceil(static_cast<double>(rows) / 6);
+    return std::max(memory, compute * tiles) + 0.1 * memory +
+           0.0002 * static_cast<double>(rows);
+  }
+};
+
+// Where 16 rows cost little more than one.
+constexpr Machine kWide = {.memory = 0.010, .compute = 0.0025};
+// Where seven rows cost twice what six do.
+constexpr Machine kNarrow = {.memory = 0.006, .compute = 0.006};
+
+using Distortion = std::function<double(int64_t rows)>;
+
+PassCosts TableOf(const Machine& machine, const Distortion& distortion) {
+  PassCosts costs;
+  for (int64_t rows : kRowCounts) {
+    costs.push_back(
+        {rows, absl::Seconds(machine.Seconds(rows) * distortion(rows))});
+  }
+  return costs;
+}
+
+// Sessions that verify the number of rows that pays most by the table: a chain
+// of tokens, each of which is right with some chance, after `drafting`.
+class Rounds {
+ public:
+  Rounds(const Machine& machine, PassCosts table, uint32_t seed = 7)
+      : machine_(machine), upkeep_(std::move(table), kMaxRows), random_(seed) {}
+
+  void Run(int count) {
+    for (int i = 0; i < count; ++i) {
+      const int64_t rows = BestRows([this](int64_t n) {
+        return absl::ToDoubleSeconds(PassTime(upkeep_.points(), n));
+      });
+      if (const auto measured = upkeep_.RowsBefore(rows)) {
+        const double time = Noisy(*measured);
+        upkeep_.ObserveBefore(*measured, absl::Seconds(time));
+        upkeep_seconds_ += time;
+      }
+      const double time = Noisy(rows);
+      upkeep_.Observe(rows, absl::Seconds(time));
+      session_seconds_ += time;
+    }
+  }
+
+  // Runs measuring passes until none is due. Returns their number.
+  int RestUntilCertain() {
+    int passes = 0;
+    while (const auto rows = upkeep_.RowsAtRest()) {
+      upkeep_.Observe(*rows, absl::Seconds(Noisy(*rows)));
+      if (++passes == 1000) break;
+    }
+    return passes;
+  }
+
+  void set_machine(const Machine& machine) { machine_ = machine; }
+
+  // Tokens per second with the table's choice of rows, relative to the best
+  // choice.
+  double Yield() const {
+    const auto truth = [this](int64_t n) { return machine_.Seconds(n); };
+    const int64_t chosen = BestRows([this](int64_t n) {
+      return absl::ToDoubleSeconds(PassTime(upkeep_.points(), n));
+    });
+    return TokensPerSecond(chosen, truth) /
+           TokensPerSecond(BestRows(truth), truth);
+  }
+  // The table against the true costs, for passes over up to `most` rows.
+  double LargestError(int64_t most) const {
+    double largest = 0;
+    for (const PassCost& point : upkeep_.points()) {
+      if (point.rows > most) break;
+      largest = std::max(largest,
+                         std::abs(std::log(absl::ToDoubleSeconds(point.time) /
+                                           machine_.Seconds(point.rows))));
+    }
+    return std::exp(largest) - 1;
+  }
+  std::string Show() const {
+    std::string shown;
+    for (const PassCost& point : upkeep_.points()) {
+      shown += std::to_string(point.rows) + ": " +
+               std::to_string(absl::ToDoubleMilliseconds(point.time)) +
+               " (true " + std::to_string(1e3 * machine_.Seconds(point.rows)) +
+               ")\n";
+    }
+    return shown;
+  }
+  double upkeep_share() const { return upkeep_seconds_ / session_seconds_; }
+
+ private:
+  using Cost = std::function<double(int64_t rows)>;
+
+  double TokensPerSecond(int64_t rows, const Cost& cost) const {
+    double tokens = 1, chance = 1;
+    for (int64_t node = 1; node < rows; ++node) tokens += chance *= 0.8;
+    return tokens / (0.001 + cost(rows));
+  }
+  int64_t BestRows(const Cost& cost) const {
+    int64_t best = 1;
+    for (int64_t rows = 2; rows <= 32; ++rows) {
+      if (TokensPerSecond(rows, cost) > TokensPerSecond(best, cost)) {
+        best = rows;
+      }
+    }
+    return best;
+  }
+  // Varies by a tenth; sometimes another process has the cores.
+  double Noisy(int64_t rows) {
+    const double noise = std::exp(0.08 * normal_(random_));
+    const double odd = random_() % 32 == 0 ? 3 : 1;
+    return machine_.Seconds(rows) * noise * odd;
+  }
+
+  Machine machine_;
+  CostUpkeep upkeep_;
+  std::mt19937 random_;
+  std::normal_distribution<double> normal_;
+  double session_seconds_ = 0;
+  double upkeep_seconds_ = 0;
+};
+
+struct Start {
+  std::string name;
+  Distortion distortion;
+};
+
+std::vector<Start> Starts() {
+  std::vector<Start> starts = {
+      {"true", [](int64_t) { return 1.0; }},
+      {"20 times", [](int64_t) { return 20.0; }},
+      {"a twentieth", [](int64_t) { return 0.05; }},
+      {"all but the first 20 times",
+       [](int64_t rows) { return rows == 1 ? 1.0 : 20.0; }},
+      {"all but the first a twentieth",
+       [](int64_t rows) { return rows == 1 ? 1.0 : 0.05; }},
+      {"too steep",
+       [](int64_t rows) { return std::sqrt(static_cast<double>(rows)); }},
+      {"too flat",
+       [](int64_t rows) { return 1 / std::sqrt(static_cast<double>(rows)); }},
+  };
+  for (int64_t wrong : kRowCounts) {
+    for (double factor : {20.0, 0.05}) {
+      starts.push_back(
+          {std::to_string(wrong) + " rows times " + std::to_string(factor),
+           [=](int64_t rows) { return rows == wrong ? factor : 1.0; }});
+    }
+  }
+  return starts;
+}
+
+class CostUpkeepTest : public testing::TestWithParam<Machine> {};
+
+// Never idle: the table learns only from passes of sessions and measuring
+// passes before them.
+TEST_P(CostUpkeepTest, SessionsAloneFindTheTruthFromAnyStart) {
+  double sum = 0;
+  int runs = 0;
+  for (const Start& start : Starts()) {
+    for (uint32_t seed = 1; seed <= 5; ++seed) {
+      Rounds rounds(GetParam(), TableOf(GetParam(), start.distortion), seed);
+      rounds.Run(400);
+      EXPECT_GE(rounds.Yield(), kGoodYield) << start.name << "\n"
+                                            << rounds.Show();
+      sum += rounds.Yield();
+      ++runs;
+    }
+  }
+  EXPECT_GE(sum / runs, 0.95);
+}
+
+TEST_P(CostUpkeepTest, SessionsFollowAMachineThatChangesItsSpeed) {
+  for (double memory : {0.5, 1.0, 2.0}) {
+    for (double compute : {0.5, 1.0, 2.0}) {
+      Rounds rounds(GetParam(), TableOf(GetParam(), [](int64_t) { return 1; }));
+      rounds.Run(300);
+      rounds.set_machine({.memory = memory * GetParam().memory,
+                          .compute = compute * GetParam().compute});
+      rounds.Run(300);
+      EXPECT_GE(rounds.Yield(), kGoodYield) << memory << ", " << compute << "\n"
+                                            << rounds.Show();
+    }
+  }
+}
+
+// Sessions wait for few measuring passes if nothing changes.
+TEST_P(CostUpkeepTest, WhatIsKnownCostsLittleToKeep) {
+  Rounds rounds(GetParam(), TableOf(GetParam(), [](int64_t) { return 1; }));
+  rounds.Run(3000);
+  EXPECT_LE(rounds.upkeep_share(), 0.03);
+  EXPECT_GE(rounds.Yield(), kGoodYield);
+}
+
+// However much is in doubt: a sixteenth of what their own passes took.
+TEST(CostUpkeep, SessionsWaitForOneMeasurementInSixteenOfTheirPasses) {
+  const auto flat = [](int64_t) { return 1.0; };
+  CostUpkeep upkeep(TableOf(kWide, flat), kMaxRows);
+  constexpr int64_t kRows = 4;
+  int num_passes = 0;
+  int num_measured = 0;
+  for (; num_measured < 3 && num_passes < 1000; ++num_passes) {
+    // A machine that changes its speed leaves everything in doubt.
+    const absl::Duration time = absl::Milliseconds(num_passes % 2 ? 5 : 50);
+    upkeep.Observe(kRows, time);
+    if (const auto rows = upkeep.RowsBefore(kRows)) {
+      upkeep.ObserveBefore(*rows, absl::Milliseconds(50));
+      ++num_measured;
+    }
+  }
+  ASSERT_EQ(num_measured, 3);
+  // Two are paid back: 100 ms, of passes that take 27.5 ms.
+  EXPECT_GT(num_passes, 100 * 16 / 28);
+}
+
+TEST_P(CostUpkeepTest, AnIdleVerifierFindsTheWholeTruth) {
+  for (const Start& start : Starts()) {
+    Rounds rounds(GetParam(), TableOf(GetParam(), start.distortion));
+    EXPECT_LE(rounds.RestUntilCertain(), 200) << start.name;
+    EXPECT_LE(rounds.LargestError(kMaxRows), 0.35) << start.name << "\n"
+                                                   << rounds.Show();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, CostUpkeepTest,
+                         testing::Values(Machine(), kWide, kNarrow));
+
+}  // namespace
+}  // namespace espalier::verifier

@@ -1,0 +1,51 @@
+#include "verifier/pass_company.h"
+
+#include "gtest/gtest.h"
+
+namespace espalier::verifier {
+namespace {
+
+using absl::Milliseconds;
+
+// 10 ms for up to 8 rows, 2 ms for each row more.
+const PassCosts kCosts = {{.rows = 1, .time = Milliseconds(10)},
+                          {.rows = 8, .time = Milliseconds(10)},
+                          {.rows = 64, .time = Milliseconds(122)}};
+
+absl::Duration Wait(int64_t rows, std::vector<AwaitedCompany> awaited) {
+  return WaitForCompany(rows, std::move(awaited), kCosts, /*max_rows=*/64);
+}
+
+TEST(PassCompanyTest, WaitsForRowsThatAreFreeBesideOthers) {
+  EXPECT_EQ(Wait(1, {{Milliseconds(2), 1}}), Milliseconds(2));
+  EXPECT_EQ(Wait(1, {{Milliseconds(5), 1}, {Milliseconds(2), 1}}),
+            Milliseconds(2))
+      << "the third saves nothing more";
+}
+
+TEST(PassCompanyTest, RunsAtOnceWhereWaitingTakesLongerThanItSaves) {
+  EXPECT_EQ(Wait(1, {}), absl::ZeroDuration());
+  EXPECT_EQ(Wait(1, {{Milliseconds(11), 1}}), absl::ZeroDuration());
+  // 12 rows: 18 ms, of which 10 would be spent on six alone.
+  EXPECT_EQ(Wait(6, {{Milliseconds(1), 6}}), Milliseconds(1));
+  EXPECT_EQ(Wait(6, {{Milliseconds(3), 6}}), absl::ZeroDuration());
+}
+
+TEST(PassCompanyTest, NeverWaitsWhereCostsAreUnknownOrThePassIsFull) {
+  EXPECT_EQ(WaitForCompany(1, {{Milliseconds(1), 1}}, {}, 64),
+            absl::ZeroDuration());
+  EXPECT_EQ(WaitForCompany(4, {{Milliseconds(1), 4}}, kCosts, 7),
+            absl::ZeroDuration());
+}
+
+TEST(PassCompanyTest, WhoHasNotComeBackYetIsNotExpected) {
+  ReturnTime time;
+  EXPECT_EQ(time.expected(), absl::InfiniteDuration());
+  EXPECT_EQ(Wait(1, {{time.expected(), 1}}), absl::ZeroDuration());
+  for (int i = 0; i < 50; ++i) time.Observe(Milliseconds(4));
+  EXPECT_GE(time.expected(), Milliseconds(4));
+  EXPECT_LE(time.expected(), Milliseconds(4.1));
+}
+
+}  // namespace
+}  // namespace espalier::verifier

@@ -1,0 +1,49 @@
+#include "verifier/cost_upkeep.h"
+
+#include <algorithm>
+
+namespace espalier::verifier {
+namespace {
+
+constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
+// Share of sessions' time for measuring passes that they wait for.
+constexpr double kShare = 1.0 / 16;
+constexpr int kPointsAhead = 4;
+
+}  // namespace
+
+std::optional<int64_t> CostUpkeep::MostDoubtful(int64_t max_rows) const {
+  const PassCosts& points = table_.points();
+  std::optional<int64_t> rows;
+  double most = kDoubtful;
+  for (size_t i = 0; i < points.size() && points[i].rows <= max_rows; ++i) {
+    if (table_.Doubt(i) <= most) continue;
+    most = table_.Doubt(i);
+    rows = points[i].rows;
+  }
+  return rows;
+}
+
+// If the next few points turn out cheap, trees grow and further points come
+// within reach.
+std::optional<int64_t> CostUpkeep::RowsBefore(int64_t rows) const {
+  if (credit_ <= absl::ZeroDuration()) return std::nullopt;
+  int64_t limit = rows;
+  int ahead = 0;
+  for (const PassCost& point : table_.points()) {
+    if (point.rows > rows && ++ahead <= kPointsAhead) limit = point.rows;
+  }
+  return MostDoubtful(std::min(limit, max_rows_));
+}
+
+void CostUpkeep::Observe(int64_t rows, absl::Duration time) {
+  table_.Observe(rows, time);
+  credit_ = std::min(credit_ + kShare * time, kShare * time);
+}
+
+void CostUpkeep::ObserveBefore(int64_t rows, absl::Duration time) {
+  table_.Observe(rows, time);
+  credit_ -= time;
+}
+
+}  // namespace espalier::verifier

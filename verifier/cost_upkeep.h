@@ -1,0 +1,50 @@
+#ifndef ESPALIER_VERIFIER_COST_UPKEEP_H_
+#define ESPALIER_VERIFIER_COST_UPKEEP_H_
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "absl/time/time.h"
+#include "common/spec/pass_cost.h"
+#include "verifier/cost_table.h"
+
+namespace espalier::verifier {
+
+// Keeps a table of pass costs accurate where sessions do not. Sessions run only
+// the row counts that seem to pay, so a row count whose estimate is too high
+// would never be corrected. Therefore measuring passes run while no session is
+// active and, for a small share of the time, before a pass of sessions, when
+// the machine is as busy as it is for these. None run where the table is
+// certain. Single-threaded.
+class CostUpkeep {
+ public:
+  // max_rows: of a measuring pass.
+  CostUpkeep(PassCosts points, int64_t max_rows)
+      : table_(std::move(points)), max_rows_(max_rows) {}
+
+  const PassCosts& points() const { return table_.points(); }
+
+  // The row count of the next measuring pass, the most uncertain one; unset:
+  // none is needed. While no session is active:
+  std::optional<int64_t> RowsAtRest() const { return MostDoubtful(max_rows_); }
+  // Before a pass of sessions over `rows` rows: seldom, and not for many more
+  // rows than `rows`.
+  std::optional<int64_t> RowsBefore(int64_t rows) const;
+
+  // Call when a pass of sessions, or a measuring pass while idle, took `time`.
+  void Observe(int64_t rows, absl::Duration time);
+  // The same for a measuring pass that a session had to wait for.
+  void ObserveBefore(int64_t rows, absl::Duration time);
+
+ private:
+  std::optional<int64_t> MostDoubtful(int64_t max_rows) const;
+
+  CostTable table_;
+  int64_t max_rows_;
+  absl::Duration credit_;  // of sessions' time for measuring; may be negative
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_COST_UPKEEP_H_

@@ -1,0 +1,39 @@
+#ifndef ESPALIER_VERIFIER_DISTRIBUTION_TRANSFORM_H_
+#define ESPALIER_VERIFIER_DISTRIBUTION_TRANSFORM_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/spec/sampling_params.h"
+#include "verifier/verification_rule.h"
+
+namespace espalier::verifier {
+
+// Turns the target's logits into its distribution under the request's
+// parameters: temperature, then top-k, then top-p over the remaining tokens.
+// Owns the buffers that the distributions point into, so a row costs no
+// allocation. Not thread-safe.
+class DistributionTransform {
+ public:
+  // `logits`: [vocab_size]. The distribution is valid until the next Apply.
+  // INTERNAL: a logit is NaN or infinite. REQUIRES: `sampling` is valid.
+  absl::StatusOr<TargetDistribution> Apply(absl::Span<const float> logits,
+                                           const SamplingParams& sampling);
+
+ private:
+  TargetDistribution Greedy(absl::Span<const float> logits);
+  void Scale(absl::Span<const float> logits, float temperature);
+  void KeepTopK(size_t k);
+  void KeepNucleus(float top_p);
+
+  bool all_tokens_ = true;       // tokens_ would be 0 .. vocab_size - 1
+  std::vector<TokenId> tokens_;  // [n] ascending
+  std::vector<float> weights_;   // [n] log-weights, the largest is 0
+  std::vector<float> ranked_;    // scratch
+  std::vector<int32_t> heap_;    // scratch
+};
+
+}  // namespace espalier::verifier
+
+#endif  // ESPALIER_VERIFIER_DISTRIBUTION_TRANSFORM_H_
