@@ -107,14 +107,17 @@ class DefaultModelRoom : public ::testing::Test {
   }
 };
 
-// 704 tokens: two that soon need 300 each begin together, and outgrow it.
+// 704 tokens: two that may begin together outgrow them. Each fills nearly all
+// of the pool, so that they do even if one is several times as fast.
 TEST_F(DefaultModelRoom, TheYoungestGivesWayAndComesBack) {
   Cluster cluster(With(/*kv_cache_mib=*/32));
   cluster.AwaitReady();
-  std::vector<v1::GenerateRequest> requests = {Request(12, 440),
-                                               Request(16, 440)};
-  requests[1].set_temperature(1);
-  requests[1].set_seed(7);
+  std::vector<v1::GenerateRequest> requests = {Request(12, 600),
+                                               Request(16, 600)};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    requests[i].set_temperature(1);
+    requests[i].set_seed(7 + i);
+  }
   const std::vector<Generated> together = GenerateAll(cluster, requests);
   EXPECT_GE(Metric(cluster, "espalier_kv_preemptions_total"), 1);
   ExpectTextsAreThoseOfRunningAlone(cluster, requests, together);
