@@ -1,12 +1,7 @@
 // Compiled with -mavx2 -mfma -mf16c -mavxvnni.
-#include "common/nn/attention_bf16_inl.h"
 #include "common/nn/avx2_inl.h"
-#include "common/nn/blocks_inl.h"
+#include "common/nn/avx2_kernels_inl.h"
 #include "common/nn/kernels.h"
-#include "common/nn/linear_inl.h"
-#include "common/nn/reduce_inl.h"
-#include "common/nn/row_blocks_inl.h"
-#include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
 namespace {
@@ -23,28 +18,10 @@ struct AvxVnniInts : Avx2Ints {
   }
 };
 
-void LinearAnyOperand(const LinearArgs& a) {
-  a.operand == OperandType::kBlocks ? LinearOfBlocks<AvxVnniInts>(a)
-                                    : Linear<Avx2>(a);
-}
-
 }  // namespace
 
 const Kernels& AvxVnniKernels() {
-  static constexpr Kernels kKernels = {.name = "avx-vnni",
-                                       .exact_operand = OperandType::kFloat32,
-                                       .fast_operand = OperandType::kFloat32,
-                                       .prepare = PrepareRowBlocks<Avx2Blocks>,
-                                       .linear = LinearAnyOperand,
-                                       .normalize = Normalize<Avx2>,
-                                       .rotate = Rotate<Avx2>,
-                                       .write_kv = WriteAnyKv,
-                                       .copy_kv = CopyAnyKv,
-                                       .attend = AttendAnyKv<Avx2>,
-                                       .attend_queries = 12,
-                                       .peaks = Peaks<Avx2>,
-                                       .sum_exp = SumExp<Avx2>,
-                                       .noise_ceilings = NoiseCeilings<Avx2>};
+  static constexpr Kernels kKernels = KernelsOfAvx2<AvxVnniInts>("avx-vnni");
   return kKernels;
 }
 
