@@ -83,7 +83,7 @@ ARROWS = {
 
 # Outside include -> the only files that may have it, as path patterns.
 OUTSIDE = {
-    r"(ATen|torch|c10)/": [r"common/model/"],
+    r"(ATen|torch|c10)/": [r"common/model/aten/"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
