@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
 # From a fresh clone to a streamed answer.
 #
-#   deploy/quickstart.sh [PROMPT]   sets up, builds, starts the local cluster, generates
-#   deploy/quickstart.sh --stop     stops the cluster
+#   deploy/quickstart.sh [--with-libtorch] [PROMPT]
+#       sets up, builds, starts the local cluster, generates
+#   deploy/quickstart.sh --stop
+#       stops the cluster
+#
+# --with-libtorch fetches libtorch too, and builds the backend `aten`.
 #
 # Can be interrupted and run again. The cluster keeps running; the next call
 # uses it, or restarts it when the build has changed.
@@ -24,14 +28,17 @@ readonly binaries=(espalier espalier-coordinator espalier-drafter espalier-verif
 build() {
   local tree=$repo/build/release
   cd "$repo"
-  if [[ ! -e $tree/build.ninja ]] || ! grep -qxF "ESPALIER_LIBTORCH:PATH=$cache/libtorch" "$tree/CMakeCache.txt"; then
-    cmake --preset release -DESPALIER_TESTS=OFF -DESPALIER_LIBTORCH:PATH="$cache/libtorch"
-  fi
+  local options=()
+  ((!with_libtorch)) || options+=(-DESPALIER_TORCH=ON -DESPALIER_LIBTORCH:PATH="$cache/libtorch")
+  [[ -e $tree/build.ninja ]] || options+=(-DESPALIER_TESTS=OFF)
+  ((${#options[@]} == 0)) || cmake --preset release "${options[@]}"
   cmake --build --preset release -j "$(nproc)" --target "${binaries[@]}"
 }
 
 prepare() {
-  "$here/setup.sh"
+  local options=()
+  ((!with_libtorch)) || options=(--with-libtorch)
+  "$here/setup.sh" "${options[@]}"
   steps_begin start 2 "$logs"
   step "build" "a compiler that was killed lacked memory: close something and run again" build
   step "local cluster" "stop what uses its ports, or start afresh with deploy/quickstart.sh --stop" \
@@ -76,7 +83,12 @@ ask() {
   rm -f "$with" "$without"
 }
 
+with_libtorch=0
 case ${1:-} in
+  --with-libtorch)
+    with_libtorch=1
+    shift
+    ;;
   --stop) exec "$here/cluster.sh" stop ;;
   -h | --help | --*)
     sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--cuda] [--nvcc]
+#   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc]
 #
-#   --tests  also what the tests need
-#   --cuda   also libtorch's CUDA backend, to link the `cuda` preset
-#   --nvcc   also what compiles kernels for GPUs, where there is no CUDA toolkit
+#   --tests          also what the tests need; implies --with-libtorch
+#   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
+#   --cuda           also libtorch's CUDA backend, to link the `cuda` preset;
+#                    implies --with-libtorch
+#   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
+#                    toolkit
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -31,7 +34,8 @@ source "$here/lib/nvcc.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
 
-readonly disk_needed_mb=3000
+# Most that set-up takes at a time, wheels included.
+readonly disk_of_model_mb=1000 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -71,13 +75,14 @@ ensure() {
 check_architecture() {
   [[ $(uname -m) != x86_64 ]] || return 0
   die "libtorch is pinned for x86-64 only, and this is $(uname -m)." \
-    "Without it everything but GPUs works, on portable kernels (not tested here):" \
-    "  cmake --preset release -DESPALIER_TORCH=OFF && cmake --build --preset release" \
-    "With a libtorch of your own: -DESPALIER_LIBTORCH=<folder with include/ and lib/>"
+    "Without it everything but the backend aten works, on portable kernels (not tested here):" \
+    "  cmake --preset release && cmake --build --preset release" \
+    "With a libtorch of your own: -DESPALIER_TORCH=ON -DESPALIER_LIBTORCH=<folder with include/ and lib/>"
 }
 
+# check_disk MB
 check_disk() {
-  local free
+  local disk_needed_mb=$1 free
   free=$(df -Pm "$cache" | awk 'NR == 2 { print $4 }')
   ((free >= disk_needed_mb)) || die \
     "$cache has $free MB left, set-up needs $disk_needed_mb MB." \
@@ -91,26 +96,31 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() cuda='' nvcc=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' cuda='' nvcc=
   while (($# > 0)); do
     case $1 in
-      --tests) packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}") ;;
-      --cuda) cuda=1 ;;
+      --tests)
+        packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
+        libtorch_wanted=1
+        ;;
+      --with-libtorch) libtorch_wanted=1 ;;
+      --cuda) libtorch_wanted=1 cuda=1 ;;
       --nvcc) nvcc=1 ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--cuda] [--nvcc]" >&2; exit 2 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc]" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#cuda} + ${#nvcc}))" "$logs"
+  steps_begin set-up "$((4 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
-  check_architecture
-  if ! libtorch_is_ready || ! default_model_is_ready; then
-    check_disk
-  fi
+  default_model_is_ready || check_disk "$disk_of_model_mb"
   ensure "Python environment" "$download_hint; python3 needs the module venv" venv_is_ready make_venv
-  ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
+  if [[ $libtorch_wanted ]]; then
+    check_architecture
+    libtorch_is_ready || check_disk "$disk_of_libtorch_mb"
+    ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
+  fi
   if [[ $cuda ]]; then
     ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
   fi

@@ -32,8 +32,7 @@ docker buildx version >/dev/null 2>&1 || [[ ! -x /usr/bin/docker ]] || docker=/u
 
 # Stages `dist/bin` as the stage `compile` of the Dockerfile makes it.
 build_dist() {
-  cmake -S . -B build/containers -G Ninja -DCMAKE_BUILD_TYPE=Release \
-    -DESPALIER_TORCH=OFF -DESPALIER_TESTS=OFF
+  cmake -S . -B build/containers -G Ninja -DCMAKE_BUILD_TYPE=Release -DESPALIER_TESTS=OFF
   local programs=(espalier espalier-coordinator espalier-drafter espalier-verifier)
   cmake --build build/containers -j "$(nproc)" --target "${programs[@]}"
   mkdir -p dist/bin

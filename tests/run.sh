@@ -67,11 +67,12 @@ excluded() {
 }
 
 test_preset() {
-  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch tests=ON
+  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch tests=ON torch=ON
+  [[ $preset != tsan ]] || torch=OFF
   # Programs with the CUDA backend start only where its libraries are.
   [[ $preset != cuda ]] || tests=OFF
   run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_NVCC="$nvcc" \
-    -DESPALIER_LIBTORCH:PATH="$libtorch"
+    -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch"
   run cmake --build --preset "$preset" -j "$(nproc)"
   if [[ $tests == ON ]]; then
     local status=0

@@ -40,8 +40,9 @@ if(ESPALIER_TORCH)
       "Folder with libtorch's include/ and lib/ (made by deploy/setup.sh)")
   if(NOT EXISTS ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so)
     message(FATAL_ERROR "No libtorch in ${ESPALIER_LIBTORCH}. Run "
-            "deploy/setup.sh, set -DESPALIER_LIBTORCH=<folder>, or build "
-            "the native backend alone: -DESPALIER_TORCH=OFF")
+            "deploy/setup.sh --with-libtorch, set "
+            "-DESPALIER_LIBTORCH=<folder>, or build without the backend "
+            "aten: -DESPALIER_TORCH=OFF")
   endif()
   add_library(torch::cpu INTERFACE IMPORTED)
   target_compile_options(torch::cpu INTERFACE
