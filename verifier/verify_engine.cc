@@ -4,29 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/obs/log.h"
-#include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {
-
-// Tokens that a sequence is expected to add soon, if its limit allows. At least
-// this many are gained between two preemptions, which pays for recomputing the
-// K/V.
-constexpr int64_t kExpectedTokens = 256;
-
-// A session without a request for this long gives its K/V room to others: its
-// coordinator hangs, or the connection is lost.
-constexpr absl::Duration kDormantAfter = absl::Seconds(1);
-
-constexpr absl::Duration kLogRoomEvery = absl::Minutes(1);
-
-std::string RuleName(const VerifyRequest& request) {
-  return request.rule == "auto" ? kDefaultRule : request.rule;
-}
 
 absl::Status CheckOptions(const VerifyEngine::Options& options,
                           const ModelInfo& model) {
@@ -53,32 +35,6 @@ absl::Status CheckOptions(const VerifyEngine::Options& options,
     return absl::InvalidArgumentError("the model has room for no token");
   }
   return absl::OkStatus();
-}
-
-// The engine is idle after this long without a request. Longer than the time
-// between two rounds of a session, when drafters work.
-constexpr absl::Duration kRest = absl::Milliseconds(100);
-// Pause after an idle measurement, as a multiple of its duration.
-constexpr int kMeasurementPause = 4;
-
-// A root with its children.
-TokenTree StarOf(int64_t rows) {
-  TokenTree tree = TokenTree::RootOnly(0);
-  for (int64_t i = 1; i < rows; ++i) tree.Add(0, 0, 0);
-  return tree;
-}
-
-// Keeps the first `size` nodes, which are a valid tree. The distributions are
-// valid only for the whole tree, and whether they are kept must not depend on
-// how many draws gave the same token; so the number of samples decides.
-// REQUIRES: size >= 1.
-void CutTree(TokenTree& tree, int64_t size) {
-  if (std::ssize(tree.samples) >= size) tree.DropDistributions();
-  if (tree.num_nodes() <= size) return;
-  tree.tokens.resize(size);
-  tree.parents.resize(size);
-  tree.log_probs.resize(size);
-  if (!tree.provenance.empty()) tree.provenance.resize(size);
 }
 
 }  // namespace
@@ -179,186 +135,6 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   });
 }
 
-// Cheap, so that all requests that have arrived are admitted before the next
-// pass, and an EndSequence right after its Verify saves that pass.
-void VerifyEngine::Admit(std::unique_ptr<Job> job) {
-  last_request_ = executor_->Now();
-  PostMeasurement(kRest);
-  const SequenceUpdate& update = job->request.update;
-  const SequenceId id = update.sequence;
-  auto found = sessions_.find(id);
-  Session* session = found == sessions_.end() ? nullptr : found->second.get();
-  if (session != nullptr && Repeat(*job, *session)) return;
-  if (absl::Status status = CheckAdmission(*job, session); !status.ok()) {
-    std::move(job->done)(std::move(status));
-    return;
-  }
-  if (session == nullptr) {
-    if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
-      std::move(job->done)(std::move(room));
-      return;
-    }
-    session =
-        sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
-    session->age = next_age_++;
-    session->cache = model_->NewSequence();
-    UpdateGauges();
-  }
-  Answer(*session, absl::CancelledError("the sequence was asked for again"));
-  session->asked = job->request;
-  if (session->answered != absl::InfinitePast()) {
-    session->return_time.Observe(job->waiting_since - session->answered);
-    session->answered = absl::InfinitePast();
-  }
-  ApplyUpdate(job->request, *session);
-  // Near the end of the context, the last nodes of the tree may not fit.
-  CutTree(job->request.tree,
-          info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
-  ChooseRule(*job);
-  ChooseComparison(*job);
-  session->job = std::move(job);
-  session->job->ticket = next_ticket_++;
-  PostTurn();
-}
-
-bool VerifyEngine::Repeat(Job& job, Session& session) {
-  const bool same = AskTheSame(session.asked, job.request);
-  const uint64_t round = job.request.update.round;
-  if (session.last_verify_result &&
-      session.last_verify_result->round == round) {
-    if (same) {
-      std::move(job.done)(*session.last_verify_result);
-    } else {
-      std::move(job.done)(absl::InvalidArgumentError(absl::StrCat(
-          "round ", round, " was answered for another text or tree")));
-    }
-    return true;
-  }
-  if (session.job == nullptr || !same ||
-      session.job->request.update.round != round) {
-    return false;
-  }
-  std::swap(session.job->done, job.done);
-  session.job->deadline = job.deadline;
-  std::move(job.done)(absl::CancelledError("the sequence was asked for again"));
-  return true;
-}
-
-absl::Status VerifyEngine::CheckAdmission(const Job& job,
-                                          const Session* session) const {
-  if (stopping_) return absl::UnavailableError("the verifier is stopping");
-  const SequenceUpdate& update = job.request.update;
-  RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
-  if (!rules_.contains(RuleName(job.request))) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
-                     absl::StrJoin(info_.rules, ", ")));
-  }
-  absl::Span<const TokenId> held;
-  if (session != nullptr) held = session->tokens;
-  RETURN_IF_ERROR(CheckBase(held, update));
-  RETURN_IF_ERROR(CheckRoot(held, job.request));
-  if (session == nullptr) return absl::OkStatus();
-  if (session->last_verify_result &&
-      update.round < session->last_verify_result->round) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("round ", update.round, " is over: round ",
-                     session->last_verify_result->round, " was answered"));
-  }
-  return absl::OkStatus();
-}
-
-// When all sessions are open, the coordinator with the most sessions loses one
-// to a coordinator with fewer: its least recently used session without a
-// request. So no coordinator can occupy all of them. The coordinator sends the
-// lost session's tokens again.
-absl::Status VerifyEngine::MakeRoom(uint64_t epoch) {
-  if (static_cast<int64_t>(sessions_.size()) < options_.max_sessions) {
-    return absl::OkStatus();
-  }
-  absl::flat_hash_map<uint64_t, int64_t> held;  // sessions by epoch
-  for (const auto& [id, session] : sessions_) ++held[id.coordinator_epoch];
-  const int64_t own = held[epoch];
-  const auto most = std::max_element(
-      held.begin(), held.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
-  std::optional<SequenceId> oldest;
-  absl::Time oldest_use = absl::InfiniteFuture();
-  for (const auto& [id, session] : sessions_) {
-    if (id.coordinator_epoch == most->first && session->job == nullptr &&
-        session->last_used < oldest_use) {
-      oldest = id;
-      oldest_use = session->last_used;
-    }
-  }
-  if (most->second <= own + 1 || !oldest) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "all ", options_.max_sessions, " sessions of the verifier are open"));
-  }
-  Drop(*oldest, absl::CancelledError("others need the room"));
-  return absl::OkStatus();
-}
-
-// The requested rule, or the default rule if that does not support this
-// request. Decided before anything is computed or sampled.
-void VerifyEngine::ChooseRule(Job& job) const {
-  job.rule = &*rules_.find(RuleName(job.request));
-  VerificationRule& rule = *job.rule->second;
-  const bool greedy = job.request.update.sampling.greedy();
-  job.refusal = greedy && rule.needs().sampling
-                    ? "greedy"
-                    : rule.UnsupportedReason(job.request.tree);
-  if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
-}
-
-// Selects rounds at a fixed rate, independently of what was sampled in them.
-void VerifyEngine::ChooseComparison(Job& job) {
-  if (job.request.update.sampling.greedy() ||
-      !job.request.tree.claims_distributions()) {
-    return;
-  }
-  comparisons_due_ += options_.compared_rounds;
-  job.compared = comparisons_due_ >= 1;
-  if (job.compared) comparisons_due_ -= 1;
-}
-
-// Keeps the K/V of all unchanged tokens except the root.
-void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
-  std::vector<TokenId>& tokens = session.tokens;
-  const std::vector<TokenId>& added = request.update.new_tokens;
-  const auto replaced = tokens.begin() + request.update.base_length;
-  const int64_t same =
-      std::mismatch(replaced, tokens.end(), added.begin(), added.end()).first -
-      tokens.begin();
-  tokens.erase(replaced, tokens.end());
-  tokens.insert(tokens.end(), added.begin(), added.end());
-  const int64_t before_root = static_cast<int64_t>(tokens.size()) - 1;
-  const int64_t keep = std::min(same, before_root);
-  if (model_->Length(session.cache) > keep) {
-    model_->Truncate(session.cache, keep);
-  }
-  session.max_length = request.max_length > 0
-                           ? std::min(request.max_length, info_.max_context)
-                           : info_.max_context;
-  WantFeatures(request.features, session);
-  session.last_used = executor_->Now();
-}
-
-// Continues the features that earlier requests without a result have collected.
-void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
-                                Session& session) {
-  const int64_t cached = model_->Length(session.cache);
-  FeatureRows& rows = session.features;
-  rows.CutFrom(cached);
-  if (rows.empty() || rows.end_position() != cached ||
-      wanted.taps != session.taps) {
-    rows = {.first_position = std::max(cached, wanted.first_position),
-            .width = static_cast<int64_t>(wanted.taps.size()) *
-                     info_.shape.hidden_size};
-  }
-  session.taps = wanted.taps;
-}
-
 // Posted after all requests that have arrived, so that they are admitted and
 // can join the pass.
 void VerifyEngine::PostTurn() {
@@ -422,77 +198,6 @@ std::vector<VerifyEngine::Session*> VerifyEngine::WithRequests() const {
     if (session->job != nullptr) waiting.push_back(session.get());
   }
   return waiting;
-}
-
-// The sessions with a waiting request and K/V room for its next pass, in the
-// order of the requests. Preempts other sessions where needed.
-std::vector<VerifyEngine::Session*> VerifyEngine::TakeRoom() {
-  std::vector<Session*> by_age;
-  for (const auto& [id, session] : sessions_) by_age.push_back(session.get());
-  std::sort(by_age.begin(), by_age.end(),
-            [](Session* a, Session* b) { return a->age < b->age; });
-  std::vector<RoomClaim> claims;
-  for (const Session* session : by_age) claims.push_back(ClaimOf(*session));
-  const KvUsage kv = model_->kv_usage();
-  const RoomPlan plan =
-      PlanRoom(claims, kv.total_tokens, kv.total_tokens - kv.used_tokens);
-
-  for (size_t i : plan.admitted) by_age[i]->admitted = true;
-  for (size_t i : plan.preempted) Preempt(*by_age[i]);
-  std::vector<Session*> running;
-  for (size_t i : plan.runs) running.push_back(by_age[i]);
-  std::sort(running.begin(), running.end(), [](Session* a, Session* b) {
-    return a->job->ticket < b->job->ticket;
-  });
-  return running;
-}
-
-RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
-  const ModelInfo& model = model_->info();
-  RoomClaim claim = {.held = model_->HeldRoom(session.cache),
-                     .waits = session.job != nullptr,
-                     .admitted = session.admitted};
-  const int64_t length = static_cast<int64_t>(session.tokens.size());
-  int64_t expected = std::min(length + kExpectedTokens, session.max_length);
-  if (claim.waits) {
-    const PassWork work = RemainingWork(session);
-    const int64_t rows = work.prompt_rows + work.tree_rows;
-    const int64_t cached = model_->Length(session.cache);
-    claim.next =
-        model.RoomFor(cached + std::min(rows, std::max(pass_limits_.batch_rows,
-                                                       work.tree_rows)));
-    expected = std::max(expected, cached + rows);
-  } else {
-    claim.dormant = executor_->Now() - session.last_used >= kDormantAfter;
-  }
-  claim.expected = model.RoomFor(std::min(expected, model.max_context));
-  return claim;
-}
-
-void VerifyEngine::Preempt(Session& session) {
-  const absl::Time now = executor_->Now();
-  if (now - room_was_short_ >= kLogRoomEvery) {
-    room_was_short_ = now;
-    LogWarning(
-        absl::StrCat("the K/V pool of ", model_->kv_usage().total_tokens,
-                     " tokens is short: a sequence of ", session.tokens.size(),
-                     " gives way to an older one and is computed again later; ",
-                     sessions_.size(), " are open"));
-  }
-  metrics_.preemptions.Increment();
-  model_->Release(session.cache);
-  session.cache = model_->NewSequence();
-  session.admitted = false;
-}
-
-// When room may become free without a further request: when a deadline passes,
-// or a session becomes dormant.
-absl::Time VerifyEngine::WhenRoomMayCome() const {
-  absl::Time when = executor_->Now() + kDormantAfter;
-  for (const Session* session : WithRequests()) {
-    when = std::min(when, session->job->deadline);
-  }
-  return when;
 }
 
 // How long a pass for `waiting` should wait for the sessions that are between
@@ -565,74 +270,6 @@ void VerifyEngine::RunPass(absl::Span<const Member> members) {
   }
 }
 
-void VerifyEngine::ObservePass(const TargetPass::Output& output) {
-  metrics_.ObservePass(static_cast<int64_t>(output.parts.size()),
-                       output.rows());
-  if (!output.is_trees_only()) return;
-  costs_.Observe(output.rows(), output.end - output.begin);
-  PublishCosts();
-}
-
-void VerifyEngine::PublishCosts() {
-  metrics_.SetPassCosts(costs_.points());
-  MutexLock lock(&published_mutex_);
-  published_costs_ = costs_.points();
-}
-
-// Times a pass on a scratch sequence. Only the number of its rows matters.
-// Unset: the pass failed, for example because the K/V pool is full.
-std::optional<absl::Duration> VerifyEngine::TimePass(int64_t rows) {
-  const TokenTree star = StarOf(rows);
-  const SamplingParams greedy;
-  const CacheId scratch = model_->NewSequence();
-  const auto output =
-      target_pass_.Forward({{.cache = scratch,
-                             .tree = &star,
-                             .sampling = &greedy,
-                             .rule = rules_.at(kDefaultRule).get()}});
-  model_->Release(scratch);
-  if (!output.ok()) return std::nullopt;
-  return output->end - output->begin;
-}
-
-// Runs seldom, as the sessions of the pass wait for it.
-void VerifyEngine::MeasureBefore(absl::Span<const TargetPass::Part> parts) {
-  int64_t rows = 0;
-  for (const TargetPass::Part& part : parts) {
-    if (!part.prompt.empty()) return;
-    rows += part.rows();
-  }
-  const std::optional<int64_t> measured = costs_.RowsBefore(rows);
-  if (!measured) return;
-  const auto time = TimePass(*measured);
-  if (time) costs_.ObserveBefore(*measured, *time);
-}
-
-void VerifyEngine::PostMeasurement(absl::Duration pause) {
-  if (measurement_is_posted_ || !costs_.RowsAtRest()) return;
-  measurement_is_posted_ = true;
-  executor_->PostAt(executor_->Now() + pause, [this] {
-    measurement_is_posted_ = false;
-    MeasureAtRest();
-  });
-}
-
-// Runs one pass at a time, so a request that arrives meanwhile waits for at
-// most one.
-void VerifyEngine::MeasureAtRest() {
-  const std::optional<int64_t> rows = costs_.RowsAtRest();
-  if (stopping_ || !rows) return;
-  if (executor_->Now() < last_request_ + kRest) {
-    PostMeasurement(kRest);
-    return;
-  }
-  const auto time = TimePass(*rows);
-  if (!time) return;  // the next request triggers another try
-  costs_.Observe(*rows, *time);
-  PublishCosts();
-  PostMeasurement(kMeasurementPause * *time);
-}
-
 // Commits the results of the pass for one session, and attributes the time of
 // the pass as VerifyTimings describes.
 void VerifyEngine::FinishPart(Session& session,
@@ -688,37 +325,6 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
 void VerifyEngine::CompareRules(const TargetPass::Output& output, size_t part) {
   const auto lengths = target_pass_.Compare(output, part, comparison_);
   if (lengths.ok()) metrics_.ObserveRules(*lengths);
-}
-
-// Answers the session's request, if there is one.
-void VerifyEngine::Answer(Session& session,
-                          absl::StatusOr<VerifyResult> verify_result) {
-  const std::unique_ptr<Job> job = std::move(session.job);
-  if (job != nullptr) std::move(job->done)(std::move(verify_result));
-}
-
-void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
-  auto found = sessions_.find(id);
-  if (found == sessions_.end()) return;
-  Answer(*found->second, reason);
-  model_->Release(found->second->cache);
-  sessions_.erase(found);
-  PostTurn();  // others may be waiting for its room
-  UpdateGauges();
-}
-
-void VerifyEngine::DropIdleSessions() {
-  const absl::Time now = executor_->Now();
-  std::vector<SequenceId> idle;
-  for (const auto& [id, session] : sessions_) {
-    if (session->job == nullptr &&
-        now - session->last_used >= options_.session_ttl) {
-      idle.push_back(id);
-    }
-  }
-  for (SequenceId id : idle) Drop(id, absl::CancelledError("idle"));
-  executor_->PostAt(now + options_.session_ttl / 2,
-                    [this] { DropIdleSessions(); });
 }
 
 void VerifyEngine::UpdateGauges() {

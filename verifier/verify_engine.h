@@ -53,6 +53,9 @@ namespace espalier::verifier {
 // While the engine is idle, and occasionally before a pass, it runs a measuring
 // pass for no session, so that the pass costs stay accurate (see
 // cost_upkeep.h).
+//
+// Defined in verify_engine.cc (turns and passes), verify_engine_sessions.cc,
+// verify_engine_room.cc and verify_engine_costs.cc.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -134,6 +137,10 @@ class VerifyEngine final : public VerifyEndpoint {
     Session* session = nullptr;
     PassShare share;
   };
+
+  // The engine is idle after this long without a request. Longer than the time
+  // between two rounds of a session, when drafters work.
+  static constexpr absl::Duration kRest = absl::Milliseconds(100);
 
   VerifyEngine(const Options& options, std::unique_ptr<LanguageModel> model,
                std::unique_ptr<Executor> executor, Rules rules,

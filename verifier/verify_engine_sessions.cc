@@ -1,0 +1,246 @@
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_macros.h"
+#include "common/spec/stale_base.h"
+#include "verifier/verification_rules.h"
+#include "verifier/verify_engine.h"
+
+// The sessions of the engine: from an arriving request to its answer.
+
+namespace espalier::verifier {
+namespace {
+
+std::string RuleName(const VerifyRequest& request) {
+  return request.rule == "auto" ? kDefaultRule : request.rule;
+}
+
+// Keeps the first `size` nodes, which are a valid tree. The distributions are
+// valid only for the whole tree, and whether they are kept must not depend on
+// how many draws gave the same token; so the number of samples decides.
+// REQUIRES: size >= 1.
+void CutTree(TokenTree& tree, int64_t size) {
+  if (std::ssize(tree.samples) >= size) tree.DropDistributions();
+  if (tree.num_nodes() <= size) return;
+  tree.tokens.resize(size);
+  tree.parents.resize(size);
+  tree.log_probs.resize(size);
+  if (!tree.provenance.empty()) tree.provenance.resize(size);
+}
+
+}  // namespace
+
+// Cheap, so that all requests that have arrived are admitted before the next
+// pass, and an EndSequence right after its Verify saves that pass.
+void VerifyEngine::Admit(std::unique_ptr<Job> job) {
+  last_request_ = executor_->Now();
+  PostMeasurement(kRest);
+  const SequenceUpdate& update = job->request.update;
+  const SequenceId id = update.sequence;
+  auto found = sessions_.find(id);
+  Session* session = found == sessions_.end() ? nullptr : found->second.get();
+  if (session != nullptr && Repeat(*job, *session)) return;
+  if (absl::Status status = CheckAdmission(*job, session); !status.ok()) {
+    std::move(job->done)(std::move(status));
+    return;
+  }
+  if (session == nullptr) {
+    if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
+      std::move(job->done)(std::move(room));
+      return;
+    }
+    session =
+        sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
+    session->age = next_age_++;
+    session->cache = model_->NewSequence();
+    UpdateGauges();
+  }
+  Answer(*session, absl::CancelledError("the sequence was asked for again"));
+  session->asked = job->request;
+  if (session->answered != absl::InfinitePast()) {
+    session->return_time.Observe(job->waiting_since - session->answered);
+    session->answered = absl::InfinitePast();
+  }
+  ApplyUpdate(job->request, *session);
+  // Near the end of the context, the last nodes of the tree may not fit.
+  CutTree(job->request.tree,
+          info_.max_context + 1 - static_cast<int64_t>(session->tokens.size()));
+  ChooseRule(*job);
+  ChooseComparison(*job);
+  session->job = std::move(job);
+  session->job->ticket = next_ticket_++;
+  PostTurn();
+}
+
+bool VerifyEngine::Repeat(Job& job, Session& session) {
+  const bool same = AskTheSame(session.asked, job.request);
+  const uint64_t round = job.request.update.round;
+  if (session.last_verify_result &&
+      session.last_verify_result->round == round) {
+    if (same) {
+      std::move(job.done)(*session.last_verify_result);
+    } else {
+      std::move(job.done)(absl::InvalidArgumentError(absl::StrCat(
+          "round ", round, " was answered for another text or tree")));
+    }
+    return true;
+  }
+  if (session.job == nullptr || !same ||
+      session.job->request.update.round != round) {
+    return false;
+  }
+  std::swap(session.job->done, job.done);
+  session.job->deadline = job.deadline;
+  std::move(job.done)(absl::CancelledError("the sequence was asked for again"));
+  return true;
+}
+
+absl::Status VerifyEngine::CheckAdmission(const Job& job,
+                                          const Session* session) const {
+  if (stopping_) return absl::UnavailableError("the verifier is stopping");
+  const SequenceUpdate& update = job.request.update;
+  RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
+  if (!rules_.contains(RuleName(job.request))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
+                     absl::StrJoin(info_.rules, ", ")));
+  }
+  absl::Span<const TokenId> held;
+  if (session != nullptr) held = session->tokens;
+  RETURN_IF_ERROR(CheckBase(held, update));
+  RETURN_IF_ERROR(CheckRoot(held, job.request));
+  if (session == nullptr) return absl::OkStatus();
+  if (session->last_verify_result &&
+      update.round < session->last_verify_result->round) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("round ", update.round, " is over: round ",
+                     session->last_verify_result->round, " was answered"));
+  }
+  return absl::OkStatus();
+}
+
+// When all sessions are open, the coordinator with the most sessions loses one
+// to a coordinator with fewer: its least recently used session without a
+// request. So no coordinator can occupy all of them. The coordinator sends the
+// lost session's tokens again.
+absl::Status VerifyEngine::MakeRoom(uint64_t epoch) {
+  if (static_cast<int64_t>(sessions_.size()) < options_.max_sessions) {
+    return absl::OkStatus();
+  }
+  absl::flat_hash_map<uint64_t, int64_t> held;  // sessions by epoch
+  for (const auto& [id, session] : sessions_) ++held[id.coordinator_epoch];
+  const int64_t own = held[epoch];
+  const auto most = std::max_element(
+      held.begin(), held.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::optional<SequenceId> oldest;
+  absl::Time oldest_use = absl::InfiniteFuture();
+  for (const auto& [id, session] : sessions_) {
+    if (id.coordinator_epoch == most->first && session->job == nullptr &&
+        session->last_used < oldest_use) {
+      oldest = id;
+      oldest_use = session->last_used;
+    }
+  }
+  if (most->second <= own + 1 || !oldest) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "all ", options_.max_sessions, " sessions of the verifier are open"));
+  }
+  Drop(*oldest, absl::CancelledError("others need the room"));
+  return absl::OkStatus();
+}
+
+// The requested rule, or the default rule if that does not support this
+// request. Decided before anything is computed or sampled.
+void VerifyEngine::ChooseRule(Job& job) const {
+  job.rule = &*rules_.find(RuleName(job.request));
+  VerificationRule& rule = *job.rule->second;
+  const bool greedy = job.request.update.sampling.greedy();
+  job.refusal = greedy && rule.needs().sampling
+                    ? "greedy"
+                    : rule.UnsupportedReason(job.request.tree);
+  if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
+}
+
+// Selects rounds at a fixed rate, independently of what was sampled in them.
+void VerifyEngine::ChooseComparison(Job& job) {
+  if (job.request.update.sampling.greedy() ||
+      !job.request.tree.claims_distributions()) {
+    return;
+  }
+  comparisons_due_ += options_.compared_rounds;
+  job.compared = comparisons_due_ >= 1;
+  if (job.compared) comparisons_due_ -= 1;
+}
+
+// Keeps the K/V of all unchanged tokens except the root.
+void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
+  std::vector<TokenId>& tokens = session.tokens;
+  const std::vector<TokenId>& added = request.update.new_tokens;
+  const auto replaced = tokens.begin() + request.update.base_length;
+  const int64_t same =
+      std::mismatch(replaced, tokens.end(), added.begin(), added.end()).first -
+      tokens.begin();
+  tokens.erase(replaced, tokens.end());
+  tokens.insert(tokens.end(), added.begin(), added.end());
+  const int64_t before_root = static_cast<int64_t>(tokens.size()) - 1;
+  const int64_t keep = std::min(same, before_root);
+  if (model_->Length(session.cache) > keep) {
+    model_->Truncate(session.cache, keep);
+  }
+  session.max_length = request.max_length > 0
+                           ? std::min(request.max_length, info_.max_context)
+                           : info_.max_context;
+  WantFeatures(request.features, session);
+  session.last_used = executor_->Now();
+}
+
+// Continues the features that earlier requests without a result have collected.
+void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
+                                Session& session) {
+  const int64_t cached = model_->Length(session.cache);
+  FeatureRows& rows = session.features;
+  rows.CutFrom(cached);
+  if (rows.empty() || rows.end_position() != cached ||
+      wanted.taps != session.taps) {
+    rows = {.first_position = std::max(cached, wanted.first_position),
+            .width = static_cast<int64_t>(wanted.taps.size()) *
+                     info_.shape.hidden_size};
+  }
+  session.taps = wanted.taps;
+}
+
+// Answers the session's request, if there is one.
+void VerifyEngine::Answer(Session& session,
+                          absl::StatusOr<VerifyResult> verify_result) {
+  const std::unique_ptr<Job> job = std::move(session.job);
+  if (job != nullptr) std::move(job->done)(std::move(verify_result));
+}
+
+void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
+  auto found = sessions_.find(id);
+  if (found == sessions_.end()) return;
+  Answer(*found->second, reason);
+  model_->Release(found->second->cache);
+  sessions_.erase(found);
+  PostTurn();  // others may be waiting for its room
+  UpdateGauges();
+}
+
+void VerifyEngine::DropIdleSessions() {
+  const absl::Time now = executor_->Now();
+  std::vector<SequenceId> idle;
+  for (const auto& [id, session] : sessions_) {
+    if (session->job == nullptr &&
+        now - session->last_used >= options_.session_ttl) {
+      idle.push_back(id);
+    }
+  }
+  for (SequenceId id : idle) Drop(id, absl::CancelledError("idle"));
+  executor_->PostAt(now + options_.session_ttl / 2,
+                    [this] { DropIdleSessions(); });
+}
+
+}  // namespace espalier::verifier
