@@ -11,6 +11,7 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
+#include "common/spec/request_errors.h"
 #include "coordinator/api/generate_reactor.h"
 
 namespace espalier::coordinator {
@@ -110,8 +111,9 @@ grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
   const std::optional<VerifierInfo> info = options_.verifier_info();
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (!info) {
-    reactor->Finish(ToGrpcStatus(
-        absl::UnavailableError("no verifier has been connected yet")));
+    reactor->Finish(ToGrpcStatus(WithRetryAfter(
+        absl::UnavailableError("no verifier has been connected yet"),
+        absl::Seconds(1))));
     return reactor;
   }
   response->set_model(options_.model.name);
