@@ -119,12 +119,10 @@ void Generation::OnError(const absl::Status& status) {
     OnNoLongerFits(status);
     return;
   }
-  if (!absl::IsResourceExhausted(status)) {
-    Finish(status, FinishReason::kError);
-    return;
+  if (absl::IsResourceExhausted(status)) {
+    options_.metrics->Count(RejectReason::kKvFull);
   }
-  options_.metrics->Count(RejectReason::kKvFull);
-  Finish(WithRetryAfter(status, options_.retry_after), FinishReason::kError);
+  Finish(status, FinishReason::kError);
 }
 
 // The verifier was restarted with less K/V room than the plan assumes.
@@ -146,7 +144,10 @@ void Generation::OnDeadline() {
   }
 }
 
-void Generation::Finish(const absl::Status& status, FinishReason reason) {
+void Generation::Finish(absl::Status status, FinishReason reason) {
+  if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) {
+    status = WithRetryAfter(std::move(status), options_.retry_after);
+  }
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
   round_.EndSequence(session_.id());

@@ -53,7 +53,7 @@ class Generation {
   // Ends the request at once, also while peers work on it: the sink is told,
   // every peer forgets the sequence, and late answers are ignored. REQUIRES:
   // not finished.
-  void Finish(const absl::Status& status, FinishReason reason);
+  void Finish(absl::Status status, FinishReason reason);
 
   bool running() const { return running_; }
 

@@ -11,6 +11,7 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
+#include "common/spec/request_errors.h"
 #include "coordinator/api/generate_reactor.h"
 
 namespace espalier::coordinator {
@@ -22,6 +23,8 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
              ? absl::InfiniteFuture()
              : absl::FromChrono(deadline);
 }
+
+absl::Status Aborted() { return absl::CancelledError("aborted"); }
 
 }  // namespace
 
@@ -55,33 +58,46 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
                                        .request_bytes = message->Length(),
                                        .unread = &unread_});
   const int64_t bytes = PromptBytes(*request);
+  const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
   const absl::Status queued =
-      queue_.Post(bytes, [this, reactor, request = *std::move(request),
+      queue_.Post(bytes, [this, reactor, waiting, request = *std::move(request),
                           parsed = *std::move(parsed)]() mutable {
-        Encode(request, std::move(parsed), *reactor);
+        Encode(request, std::move(parsed), waiting, *reactor);
       });
-  if (!queued.ok()) reactor->Fail(queued);
+  if (!queued.ok()) {
+    waiting_.Leave(waiting, [] {});
+    reactor->Fail(queued);
+  }
   return reactor;
 }
 
 void InferenceService::Encode(const v1::GenerateRequest& request,
                               GenerationRequest parsed,
-                              GenerateReactor& reactor) const {
+                              WaitingRequests::Entry waiting,
+                              GenerateReactor& reactor) {
+  auto ready = WithPrompt(request, std::move(parsed), waiting, reactor);
+  const bool left = waiting_.Leave(waiting, [&] {
+    if (ready.ok()) reactor.Begin(*options_.coordinator, *std::move(ready));
+  });
+  if (!left) {
+    reactor.Fail(Aborted());
+  } else if (!ready.ok()) {
+    reactor.Fail(ready.status());
+  }
+}
+
+absl::StatusOr<GenerationRequest> InferenceService::WithPrompt(
+    const v1::GenerateRequest& request, GenerationRequest parsed,
+    WaitingRequests::Entry waiting, const GenerateReactor& reactor) const {
+  if (waiting_.IsAborted(waiting)) return Aborted();
   if (reactor.IsCancelled()) {
-    reactor.Fail(absl::CancelledError("cancelled by the client"));
-    return;
+    return absl::CancelledError("cancelled by the client");
   }
   if (absl::Now() >= parsed.deadline) {
-    reactor.Fail(absl::DeadlineExceededError("deadline of the request"));
-    return;
+    return absl::DeadlineExceededError("deadline of the request");
   }
-  auto prompt = EncodePrompt(request, options_.model);
-  if (!prompt.ok()) {
-    reactor.Fail(prompt.status());
-    return;
-  }
-  parsed.prompt = *std::move(prompt);
-  reactor.Begin(*options_.coordinator, std::move(parsed));
+  ASSIGN_OR_RETURN(parsed.prompt, EncodePrompt(request, options_.model));
+  return parsed;
 }
 
 grpc::ServerUnaryReactor* InferenceService::Abort(
@@ -95,11 +111,13 @@ grpc::ServerUnaryReactor* InferenceService::Abort(
   }
   *response = WriteMessage(v1::AbortResponse());
   const std::string& id = request->request_id();
-  options_.coordinator->Abort(id, [reactor, id](bool was_live) {
+  const bool waited = waiting_.Abort(id);
+  options_.coordinator->Abort(id, [reactor, id, waited](bool was_live) {
     reactor->Finish(
-        was_live ? grpc::Status::OK
-                 : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
-                       "no request \"", Printable(id, 64), "\" is running"))));
+        waited || was_live
+            ? grpc::Status::OK
+            : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
+                  "no request \"", Printable(id, 64), "\" is running"))));
   });
   return reactor;
 }
@@ -110,8 +128,9 @@ grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
   const std::optional<VerifierInfo> info = options_.verifier_info();
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (!info) {
-    reactor->Finish(ToGrpcStatus(
-        absl::UnavailableError("no verifier has been connected yet")));
+    reactor->Finish(ToGrpcStatus(WithRetryAfter(
+        absl::UnavailableError("no verifier has been connected yet"),
+        absl::Seconds(1))));
     return reactor;
   }
   response->set_model(options_.model.name);

@@ -14,6 +14,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/prompt_queue.h"
 #include "coordinator/unread_streams.h"
+#include "coordinator/waiting_requests.h"
 #include "espalier/v1/inference.grpc.pb.h"
 
 namespace espalier::coordinator {
@@ -68,10 +69,15 @@ class InferenceService final : public InferenceMethods {
                                           absl::Time deadline) const;
   // Runs on a thread of the queue.
   void Encode(const v1::GenerateRequest& request, GenerationRequest parsed,
-              GenerateReactor& reactor) const;
+              WaitingRequests::Entry waiting, GenerateReactor& reactor);
+  // The parsed request with its prompt, or why it is not to be started.
+  absl::StatusOr<GenerationRequest> WithPrompt(
+      const v1::GenerateRequest& request, GenerationRequest parsed,
+      WaitingRequests::Entry waiting, const GenerateReactor& reactor) const;
 
   const Options options_;
   UnreadStreams unread_{{}};
+  WaitingRequests waiting_;
   const absl::Time start_time_;
   PromptQueue queue_;  // last: its threads use the rest
 };

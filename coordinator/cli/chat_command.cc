@@ -91,15 +91,18 @@ class Conversation {
     context_.out << context_.out_screen.Paint(kGreen, "> ") << std::flush;
   }
 
-  // False: end of input.
+  // False: end of input. Each Ctrl-C either shows the note or stops the answer:
+  // one is armed before the prompt is shown, the other before the note is gone.
   bool AskForLine(std::string& line) {
+    const std::stop_token interrupt = NextInterrupt();
     Prompt();
     // The terminal has discarded the line.
-    const std::stop_callback on_interrupt(NextInterrupt(), [this] {
+    const std::stop_callback on_interrupt(interrupt, [this] {
       context_.out << "\n(Ctrl-D ends, and so does another Ctrl-C)\n";
       Prompt();
     });
     if (std::getline(context_.in, line)) {
+      answer_interrupt_ = NextInterrupt();
       line = RepairUtf8(std::string(absl::StripAsciiWhitespace(line)));
       return true;
     }
@@ -109,18 +112,17 @@ class Conversation {
 
   void Answer(const std::string& line) {
     Add("user", line);
-    const std::stop_token interrupt = NextInterrupt();
     WordWrap lines(context_.out, context_.out_screen.columns);
     std::string text;
     auto answer = client_.Generate(
-        request_, {.timeout = flags_.timeout, .interrupt = interrupt},
+        request_, {.timeout = flags_.timeout, .interrupt = answer_interrupt_},
         [&](const std::string& piece) {
           lines.Write(piece);
           text += piece;
           return context_.out.good();
         });
     lines.Finish();
-    const bool stopped = !answer.ok() && interrupt.stop_requested();
+    const bool stopped = !answer.ok() && answer_interrupt_.stop_requested();
     if (answer.ok() || (stopped && !text.empty())) {
       Add("assistant", text);
     } else {
@@ -146,6 +148,7 @@ class Conversation {
   InferenceClient& client_;
   Context& context_;
   v1::GenerateRequest request_;  // holds the conversation
+  std::stop_token answer_interrupt_;
   absl::Status last_failure_;
 };
 

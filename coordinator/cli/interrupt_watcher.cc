@@ -61,13 +61,10 @@ void InterruptWatcher::Watch() {
     if (fds[0].revents != 0) return;
     signalfd_siginfo info;
     if (read(signal_fd_, &info, sizeof(info)) != sizeof(info)) continue;
-    std::stop_source source;
-    {
-      MutexLock lock(&mutex_);
-      source = source_;
-    }
-    // Called without the lock, as it runs the callbacks.
-    if (!source.request_stop()) std::_Exit(kExitInterrupted);
+    // Under the lock, so that Renew does not come before the callbacks: their
+    // owner may end them once it has the next token.
+    MutexLock lock(&mutex_);
+    if (!source_.request_stop()) std::_Exit(kExitInterrupted);
   }
 }
 

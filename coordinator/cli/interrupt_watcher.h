@@ -12,7 +12,7 @@ namespace espalier::cli {
 // Turns Ctrl-C (SIGINT) into a stop request; a second one ends the process,
 // unless Renew() was called in between. Thread-safe. Create it before any other
 // thread: SIGINT stays blocked in the calling thread and in the threads that it
-// starts.
+// starts. Callbacks of the tokens must not call the watcher.
 class InterruptWatcher {
  public:
   InterruptWatcher();

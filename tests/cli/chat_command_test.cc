@@ -1,4 +1,6 @@
+#include <stop_token>
 #include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "tests/cli/cli_fixture.h"
@@ -6,6 +8,7 @@
 namespace espalier::cli {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::FakeAnswer;
 using ::testing::HasSubstr;
 
@@ -72,6 +75,31 @@ TEST_F(ChatCommand, SaysThatAnAnswerWasCut) {
   });
   EXPECT_THAT(Run({"chat"}, "talk\n").err,
               HasSubstr("cut at its limit of 1 tokens"));
+}
+
+// A Ctrl-C that answers what is shown must not meet the stop of what was
+// before.
+TEST_F(ChatCommand, CtrlCIsArmedBeforeThePromptIsShown) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
+  out_screen_.columns = 80;
+  std::vector<std::string> shown;  // when each stop was armed
+  next_interrupt_ = [&] {
+    shown.push_back(out_.str());
+    return std::stop_token();
+  };
+  Run({"chat"}, "hello\n");
+  EXPECT_THAT(shown, ElementsAre("", "> ", "> here\n"));
+}
+
+TEST_F(ChatCommand, CtrlCBetweenPromptAndAnswerIsNotLost) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
+  out_screen_.columns = 80;
+  std::vector<std::stop_source> armed;
+  next_interrupt_ = [&] {
+    if (armed.size() == 1) armed[0].request_stop();
+    return armed.emplace_back().get_token();
+  };
+  EXPECT_THAT(Run({"chat"}, "hello\n").out, HasSubstr("(Ctrl-D ends"));
 }
 
 TEST_F(ChatCommand, LocalServesItInThisProcess) {

@@ -37,15 +37,17 @@ CliFixture::~CliFixture() { std::filesystem::remove_all(folder_); }
 CliResult CliFixture::Run(const std::vector<std::string>& args,
                           const std::string& in) {
   std::istringstream in_stream(in);
-  std::ostringstream out;
+  out_.str("");
   std::ostringstream err;
   Context context{.in = in_stream,
-                  .out = out,
+                  .out = out_,
                   .err = err,
                   .places = {.address = server_.address(),
                              .model = folder_ / "no-model",
                              .executable_dir = folder_},
-                  .interrupt = interrupt_.get_token()};
+                  .interrupt = interrupt_.get_token(),
+                  .out_screen = out_screen_,
+                  .next_interrupt = next_interrupt_};
   auto factory =
       [this](const LocalClusterOptions& options,
              const Places&) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {
@@ -54,7 +56,7 @@ CliResult CliFixture::Run(const std::vector<std::string>& args,
   };
   CliResult result;
   result.code = RunApp(ClientCommands(factory), context, args);
-  result.out = out.str();
+  result.out = out_.str();
   result.err = err.str();
   return result;
 }

@@ -2,11 +2,14 @@
 #define ESPALIER_TESTS_CLI_CLI_FIXTURE_H_
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <sstream>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "coordinator/cli/context.h"
 #include "coordinator/cli/local_cluster.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_inference.h"
@@ -35,6 +38,9 @@ class CliFixture : public ::testing::Test {
   std::filesystem::path folder_;
   testing::FakeInference server_;
   std::stop_source interrupt_;
+  std::function<std::stop_token()> next_interrupt_ = nullptr;
+  std::ostringstream out_;  // of the Run in progress, or of the last one
+  Screen out_screen_;
   std::vector<LocalClusterOptions> local_clusters_;  // that were asked for
 };
 

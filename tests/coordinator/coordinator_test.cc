@@ -263,6 +263,7 @@ TEST(CoordinatorTest, ShutdownEndsEverythingBeforeItIsDone) {
     for (const Seen& one : seen) {
       EXPECT_EQ(one.num_finishes, 1);
       EXPECT_TRUE(absl::IsUnavailable(one.status)) << one.status;
+      EXPECT_TRUE(RetryAfter(one.status).has_value());
     }
     cluster.ExpectNothingOpen();
     cluster.coordinator.reset();

@@ -79,6 +79,7 @@ TEST(VerifierFaultsTest, RetriesWithGrowingPausesUntilTheDeadline) {
   request.deadline = cluster.executor.Now() + absl::Seconds(10);
   const Seen seen = cluster.Run(request);
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_TRUE(RetryAfter(seen.status).has_value());
   EXPECT_EQ(seen.report.finish_reason, FinishReason::kError);
   EXPECT_EQ(seen.report.timing.total, absl::Seconds(10));
   // 50, 100, .. 1600, 2000 ms and on, each within a quarter.
@@ -92,6 +93,7 @@ TEST(VerifierFaultsTest, GivesUpOnAVerifierThatStaysAway) {
   cluster.verifier.Behave({.error = absl::UnavailableError("away")});
   const Seen seen = cluster.Run(ToyCluster::Request());
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_TRUE(RetryAfter(seen.status).has_value());
   EXPECT_GE(seen.report.timing.total, absl::Seconds(30));
   EXPECT_LE(seen.report.timing.total, absl::Seconds(33));
 }
@@ -180,6 +182,7 @@ TEST(VerifierFaultsTest, AnotherModelDoesNotFinishTheText) {
   });
   const Seen seen = cluster.Run(ToyCluster::Request(30));
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_TRUE(RetryAfter(seen.status).has_value());
   EXPECT_EQ(seen.tokens.size(), 9u);
 }
 
@@ -192,6 +195,7 @@ TEST(VerifierFaultsTest, OtherWeightsOfTheSameNameDoNotFinishTheText) {
   });
   const Seen seen = cluster.Run(ToyCluster::Request(30));
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
+  EXPECT_TRUE(RetryAfter(seen.status).has_value());
   EXPECT_THAT(std::string(seen.status.message()),
               ::testing::HasSubstr("other weights"));
   EXPECT_EQ(seen.tokens.size(), 9u);

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 
@@ -21,13 +23,17 @@ absl::Status KvCache::Reserve(int64_t tokens, int64_t& spare) {
   int64_t more = std::max<int64_t>(capacity_ - missing, 0);
   if (more > spare) more = 0;
   RETURN_IF_ERROR(pool_->Take(missing + more));
-  spare -= more;
-  const int64_t capacity = capacity_ += missing + more;
+  // If libtorch throws, some layers have room that is not counted.
+  absl::Cleanup give_back = [&] { pool_->Return(missing + more); };
+  const int64_t capacity = capacity_ + missing + more;
   layers_.resize(shape_.num_layers);
   for (Layer& layer : layers_) {
     layer.k = Grown(layer.k, capacity);
     layer.v = Grown(layer.v, capacity);
   }
+  std::move(give_back).Cancel();
+  capacity_ = capacity;
+  spare -= more;
   return absl::OkStatus();
 }
 

@@ -42,7 +42,8 @@ class KvCache {
 
   // Makes room for `tokens` positions. Doubles the capacity instead if `spare`
   // allows that; the additional tokens are subtracted from `spare`.
-  // RESOURCE_EXHAUSTED: the pool is full.
+  // RESOURCE_EXHAUSTED: the pool is full. libtorch throws where memory is
+  // short. Neither error changes what the cache holds.
   absl::Status Reserve(int64_t tokens, int64_t& spare);
 
   // Writes the rows of a pass after the prefix. `k`, `v`: [rows, kv_heads,
