@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 
 namespace espalier {
@@ -78,15 +78,14 @@ const TensorTypeRow& RowOf(GgufTensorType type) {
   return *row;
 }
 
-// A name of the file as an error may show it.
-std::string Printable(std::string_view name) {
-  return absl::CHexEscape(std::string(name.substr(0, 100)));
-}
+// Of a name in an error.
+constexpr size_t kMaxShownBytes = 100;
 
 absl::Status Named(const char* kind, std::string_view name,
                    const absl::Status& status) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      kind, " ", Printable(name), ": ", std::string(status.message())));
+  return absl::InvalidArgumentError(
+      absl::StrCat(kind, " ", Printable(name, kMaxShownBytes), ": ",
+                   std::string(status.message())));
 }
 
 // Reads from the front of the file. Errors name the field.
@@ -461,13 +460,14 @@ absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
 }
 
 absl::Status GgufFile::NoSuchKey(std::string_view key) const {
-  return absl::NotFoundError(
-      absl::StrCat(path_, " has no metadata key ", Printable(key)));
+  return absl::NotFoundError(absl::StrCat(path_, " has no metadata key ",
+                                          Printable(key, kMaxShownBytes)));
 }
 
 absl::Status GgufFile::OtherType(std::string_view key) const {
-  return absl::InvalidArgumentError(absl::StrCat(
-      path_, ": metadata key ", Printable(key), " is of another type"));
+  return absl::InvalidArgumentError(absl::StrCat(path_, ": metadata key ",
+                                                 Printable(key, kMaxShownBytes),
+                                                 " is of another type"));
 }
 
 }  // namespace espalier
