@@ -319,7 +319,7 @@ TEST_F(GgufFileTest, BrokenTensorEntriesAreInvalidAndNamed) {
   ExpectInvalidEntry(Entry("w", {1}, 0, 1), "offset 1 is not a multiple");
   ExpectInvalidEntry(Entry("w", {17}, 0, 0), "size 68 do not fit");
   ExpectInvalidEntry(Entry("w", {1}, 0, 96), "offset 96");
-  ExpectInvalidEntry(Entry("w", {1}, 0, ~0ull - 31), "do not fit");
+  ExpectInvalidEntry(Entry("w", {8}, 0, ~0ull - 31), "do not fit");
 }
 
 TEST_F(GgufFileTest, RepeatedAndOverlappingTensorsAreInvalid) {
