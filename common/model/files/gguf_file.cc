@@ -78,14 +78,15 @@ const TensorTypeRow& RowOf(GgufTensorType type) {
   return *row;
 }
 
-// Of a name in an error.
-constexpr size_t kMaxShownBytes = 100;
+// A name of the file as an error may show it.
+std::string Shown(std::string_view name) {
+  return Printable({name.data(), name.size()}, /*max_bytes=*/100);
+}
 
 absl::Status Named(const char* kind, std::string_view name,
                    const absl::Status& status) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(kind, " ", Printable(name, kMaxShownBytes), ": ",
-                   std::string(status.message())));
+  return absl::InvalidArgumentError(absl::StrCat(
+      kind, " ", Shown(name), ": ", std::string(status.message())));
 }
 
 // Reads from the front of the file. Errors name the field.
@@ -460,14 +461,13 @@ absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
 }
 
 absl::Status GgufFile::NoSuchKey(std::string_view key) const {
-  return absl::NotFoundError(absl::StrCat(path_, " has no metadata key ",
-                                          Printable(key, kMaxShownBytes)));
+  return absl::NotFoundError(
+      absl::StrCat(path_, " has no metadata key ", Shown(key)));
 }
 
 absl::Status GgufFile::OtherType(std::string_view key) const {
-  return absl::InvalidArgumentError(absl::StrCat(path_, ": metadata key ",
-                                                 Printable(key, kMaxShownBytes),
-                                                 " is of another type"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      path_, ": metadata key ", Shown(key), " is of another type"));
 }
 
 }  // namespace espalier
