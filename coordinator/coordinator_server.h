@@ -34,7 +34,7 @@ struct Peers {
   std::function<void(v1::GetServerInfoResponse&)> describe;
 };
 
-// A Coordinator with its merge policies, behind the client API.
+// A Coordinator with its merge policies, served by the client API.
 class CoordinatorServer {
  public:
   struct Options {

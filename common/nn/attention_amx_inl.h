@@ -164,7 +164,7 @@ void StoreSums(float* sums, int64_t stride) {
   Tiles::template Store<kAttendSums2>(sums + kAmxColumns, stride * 4);
 }
 
-// Values by position instead of slot: what a query sees behind the pages that
+// Values by position instead of slot: what a query sees after the pages that
 // the prefix fills. Queries see much of the same, so a value stays where it is
 // as long as nobody needs the place; what nobody put there is zero.
 class AmxOwnPages {
@@ -289,7 +289,7 @@ class AmxAttention {
         });
   }
 
-  // The weights of the queries from `first` at a position and the 31 behind it,
+  // The weights of the queries from `first` at a position and the 31 after it,
   // times `values` of these.
   AmxSplitStep MixStep(int64_t first, int64_t position,
                        const float* values) const {
@@ -319,7 +319,7 @@ class AmxAttention {
     return a_.pages[page] + a_.value_offset;
   }
 
-  // The positions behind these pages, for the queries from `first` that see the
+  // The positions after these pages, for the queries from `first` that see the
   // same. Returns the next query.
   int64_t MixOwn(int64_t first) {
     const AttendQuery& query = a_.query[first];
@@ -350,7 +350,7 @@ class AmxAttention {
   const AttendArgs& a_;
   const int64_t pages_;      // with slots in use
   const int64_t stride_;     // of scores
-  const int64_t first_own_;  // position behind the pages that the prefix fills
+  const int64_t first_own_;  // position after the pages that the prefix fills
   float* const scores_;      // [num_queries, stride], then weights in place
   float* const queries_;     // [num_queries] split operands of head_dim
   float* const sums_;        // [num_queries, head_dim]

@@ -199,7 +199,7 @@ class Bf16Attention {
     }
   }
 
-  // The positions behind the prefix's last pair, for the queries from `q` that
+  // The positions after the prefix's last pair, for the queries from `q` that
   // see the same. Returns the next query.
   int64_t MixAncestors(int64_t q) {
     const AttendQuery& query = a_.query[q];

@@ -102,9 +102,9 @@ inline int64_t ByPosition(const AttendArgs& a, const AttendQuery& query,
                           float* scores) {
   // An ancestor's row is at least its depth, so nothing is overwritten before
   // it is read.
-  float* behind = scores + a.prefix;
+  float* own = scores + a.prefix;
   for (int64_t i = 0; i < query.num_ancestors; ++i) {
-    behind[i] = behind[query.ancestors[i]];
+    own[i] = own[query.ancestors[i]];
   }
   return a.prefix + query.num_ancestors;
 }
@@ -114,7 +114,7 @@ template <typename V>
 using PageOf = typename V::Reg[kPageTokens / V::kLanes];
 
 // Scores of one query, by position and padded to whole pages -> weights, not
-// yet divided by the returned sum, and zero behind `size`: store(first
+// yet divided by the returned sum, and zero after `size`: store(first
 // position of a page, its weights). The order of the sum follows from the
 // positions alone.
 template <typename V, typename Store>
@@ -145,7 +145,7 @@ float Softmax(int64_t size, const float* scores, Store store) {
   return V::Total(sum);
 }
 
-// Behind the prefix: the query's ancestors, one after another, on the same
+// After the prefix: the query's ancestors, one after another, on the same
 // chain that MixPage began.
 template <typename V>
 void MixAncestors(const AttendArgs& a, const AttendQuery& query,

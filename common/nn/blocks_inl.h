@@ -21,7 +21,7 @@ struct BlockTileArgs {
   const std::byte* panel = nullptr;
   BlockFormat format;
   int64_t blocks = 0;
-  bool fetch = false;     // what comes kFetchAhead behind the panel's blocks
+  bool fetch = false;     // what comes kFetchAhead after the panel's blocks
   float* sums = nullptr;  // [rows][kPanelOutputs]
 };
 

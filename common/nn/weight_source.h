@@ -46,7 +46,7 @@ BlockFormat BlockFormatOf(WeightSource::Format format);
 WeightBlock ReadBlock(WeightSource::Format format, const std::byte* row,
                       int64_t index);
 
-// The index-th kBlockInputs weights of a row; zeros behind `inputs`.
+// The index-th kBlockInputs weights of a row; zeros after `inputs`.
 // REQUIRES: transposed means floats.
 void ReadWeights(const WeightSource& source, int64_t row, int64_t inputs,
                  int64_t index, float* out);

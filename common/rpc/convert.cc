@@ -100,7 +100,7 @@ absl::StatusOr<PassCosts> CostsFromProto(
     if (cost.rows <= before.rows || cost.time < before.time) {
       return absl::InvalidArgumentError(absl::StrCat(
           "pass_costs: ", message.time_us(), " us for ", cost.rows,
-          " rows behind ", absl::ToInt64Microseconds(before.time), " us for ",
+          " rows after ", absl::ToInt64Microseconds(before.time), " us for ",
           before.rows, "; rows must ascend and times not fall"));
     }
     costs.push_back(cost);

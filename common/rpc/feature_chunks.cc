@@ -55,7 +55,7 @@ absl::Status AddChunk(const v1::FeatureChunk& chunk, FeatureRows& rows) {
              part.width != rows.width) {
     return absl::InvalidArgumentError(absl::StrCat(
         "features: ", part.width, " numbers at ", part.first_position,
-        " behind rows of ", rows.width, " that end at ", rows.end_position()));
+        " after rows of ", rows.width, " that end at ", rows.end_position()));
   }
   const size_t size = rows.data.size();
   rows.data.resize(size + bytes / kNumberBytes);

@@ -47,9 +47,9 @@ void GenerateFlags::AddSamplingTo(FlagSet& flags) {
             &top_p_);
   flags.Add({"--seed", "S", "of the sampling; default: an unguessable one"},
             &seed_);
-  flags.Add({"--stop-token-ids", "1,2", "stop behind any of these tokens"},
+  flags.Add({"--stop-token-ids", "1,2", "stop after any of these tokens"},
             &stop_token_ids_);
-  flags.AddSwitch({"--ignore-eos", "", "go on behind the model's end tokens"},
+  flags.AddSwitch({"--ignore-eos", "", "go on after the model's end tokens"},
                   &ignore_eos_);
 }
 

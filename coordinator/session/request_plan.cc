@@ -56,7 +56,7 @@ absl::Status PlanMaxTokens(const GenerationRequest& request,
     plan.warnings.push_back(
         absl::StrCat("max_tokens: ", wanted, " asked for; ", room,
                      " fit the context of ", scope.verifier.max_context,
-                     " behind a prompt of ", request.prompt.size()));
+                     " after a prompt of ", request.prompt.size()));
   }
   plan.session.max_tokens = std::min(wanted, room);
   return absl::OkStatus();

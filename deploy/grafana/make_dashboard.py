@@ -136,7 +136,7 @@ ROWS = [
               ("{{drafter}}", rate("espalier_drafter_uniquely_accepted_tokens_total",
                                    'model=~"$model"', "drafter")), unit="tokens/s", stack=True),
         Panel("Acceptance by position", "Part of the rounds that accept a token at this depth "
-              "of the tree (0: directly behind the root).",
+              "of the tree (0: directly below the root).",
               ("{{position}}", spec("accepted_tokens_per_pos", "position") +
                " / on () group_left " + spec("drafts")),
               kind="bargauge", unit="percentunit", maximum=1, decimals=0),
@@ -164,7 +164,7 @@ ROWS = [
         Panel("Between steps", "From one burst of tokens to the next.",
               *((f"p{int(q * 100)}", quantile(q, "espalier_inter_chunk_latency_seconds"))
                 for q in (0.5, 0.95, 0.99)), unit="s"),
-        Panel("Time per output token", "Mean of a request, behind its first step.",
+        Panel("Time per output token", "Mean of a request, after its first step.",
               *((f"p{int(q * 100)}", quantile(q, "espalier_time_per_output_token_seconds"))
                 for q in (0.5, 0.95, 0.99)), unit="s"),
         Panel("Whole requests", "From arrival to the end, and the part spent in the queue.",

@@ -148,7 +148,7 @@ absl::Status CheckTiling(const std::map<std::string, TensorView>& tensors,
     expected = bytes.data() + bytes.size();
   }
   if (expected != data.data() + data.size()) {
-    return absl::InvalidArgumentError("data behind the last tensor");
+    return absl::InvalidArgumentError("data after the last tensor");
   }
   return absl::OkStatus();
 }

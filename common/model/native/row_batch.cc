@@ -14,7 +14,7 @@ absl::Status CheckTaps(const SequenceRows& rows, const RowLimits& limits) {
   for (int32_t tap : rows.taps) {
     if (tap <= before || tap > NormedTap(limits.num_layers)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "tap ", tap, " behind ", before, ": taps ascend from 0 to at most ",
+          "tap ", tap, " after ", before, ": taps ascend from 0 to at most ",
           NormedTap(limits.num_layers)));
     }
     before = tap;

@@ -19,7 +19,7 @@ constexpr char kDdtreeUsage[] =
     R"(Usage: espalier lab ddtree < INPUT
 
 The best draft tree under a node budget, from one list of candidates for each
-position behind the root.
+position after the root.
 
 In:  {"marginals": [[[token, log_prob], ..] for each position], "nodes": N}
      N of 0 .. 1024, root excluded; candidates are sorted, ties as they stand.

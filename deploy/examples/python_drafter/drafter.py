@@ -43,7 +43,7 @@ class Problem(Exception):
 
 
 def draft(tokens, max_nodes, max_depth):
-    """A chain: what came behind the last earlier place of the last token."""
+    """A chain: what came after the last earlier place of the last token."""
     earlier = [i for i, token in enumerate(tokens[:-1]) if token == tokens[-1]]
     chain = tokens[earlier[-1] + 1:] if earlier else []
     chain = chain[:min(max_nodes, max_depth)]

@@ -50,7 +50,7 @@ class KvSlots {
   std::vector<float*> pages_;
 };
 
-// One query a row, of rows behind a prefix.
+// One query a row, of rows after a prefix.
 struct AttentionProblem {
   KvType type = KvType::kFloat32;
   int64_t head_dim = 64;

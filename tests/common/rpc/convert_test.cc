@@ -177,7 +177,7 @@ TEST(Convert, RefusesCostsThatDoNotAscend) {
   ExpectRefused(verify_result_with({{0, time}}), "rows must ascend");
   ExpectRefused(verify_result_with({{2, time}, {2, time}}), "rows must ascend");
   ExpectRefused(verify_result_with({{2, time}, {4, time / 2}}),
-                "3000 us for 4 rows behind 6000 us for 2;");
+                "3000 us for 4 rows after 6000 us for 2;");
   v1::VerifierHello hello = ToProto(TestVerifierInfo());
   hello.add_pass_costs();
   ExpectRefused(hello, "pass_costs");

@@ -137,7 +137,7 @@ TEST(CalibrationTest, ARankIsLearnedForAllThatHaveIt) {
   EXPECT_GT(ChanceOf(calibration, next.trie(), 6), 0.6);
 }
 
-// A drafter that knows the next token and none behind it.
+// A drafter that knows the next token and none after it.
 TEST(CalibrationTest, DeepNodesAreHeldAgainstDeepNodes) {
   TokenTree tree = TokenTree::RootOnly(kRoot);
   tree.Add(tree.Add(0, 1, std::log(0.5f)), 2, std::log(0.25f));

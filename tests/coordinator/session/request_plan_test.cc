@@ -74,7 +74,7 @@ TEST_F(RequestPlanTest, WarnsOfTokensThatTheContextDoesNotHold) {
   const auto plan = Plan();
   EXPECT_EQ(plan->session.max_tokens, 7);
   EXPECT_THAT(plan->warnings, ElementsAre("max_tokens: 8 asked for; 7 fit the "
-                                          "context of 10 behind a prompt of "
+                                          "context of 10 after a prompt of "
                                           "3"));
 }
 

@@ -93,7 +93,7 @@ TEST(Ops, DenseAttentionAgreesWithAttentionByRows) {
           ops::AttendByRows(q, k, v, tree),
           ops::AttendDense(q, k, v, tree, ops::TreeBias(tree, at::kCPU)), 1e-4,
           1e-5))
-          << rows << " rows behind " << prefix;
+          << rows << " rows after " << prefix;
     }
   }
 }

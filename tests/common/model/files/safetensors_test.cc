@@ -135,7 +135,7 @@ TEST_F(SafetensorsTest, GapsOverlapsAndRepetitionsAreInvalid) {
   EXPECT_TRUE(Open(File(two(a, Entry("b", "[0]", "[8,8]")), 8)).ok());
   ExpectInvalid(File(two(a, Entry("b", "[1]", "[4,8]")), 8), "overlaps");
   ExpectInvalid(File(two(a, Entry("b", "[1]", "[12,16]")), 16), "gap");
-  ExpectInvalid(File("{" + a + "}", 12), "behind the last");
+  ExpectInvalid(File("{" + a + "}", 12), "after the last");
   ExpectInvalid(File(two(a, Entry("a", "[2]", "[0,8]")), 8), "twice");
 }
 
