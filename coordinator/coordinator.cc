@@ -43,6 +43,31 @@ std::vector<std::string> NamesOf(const std::vector<DrafterHandle>& drafters) {
   return names;
 }
 
+std::optional<RejectReason> RejectReasonOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kNotFound:  // another model
+      return RejectReason::kInvalid;
+    case absl::StatusCode::kResourceExhausted:
+      return RejectReason::kQueueFull;
+    case absl::StatusCode::kDeadlineExceeded:
+      return RejectReason::kDeadline;
+    default:
+      return std::nullopt;
+  }
+}
+
+FinishReason FinishReasonOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kCancelled:
+      return FinishReason::kCancelled;
+    case absl::StatusCode::kDeadlineExceeded:
+      return FinishReason::kDeadline;
+    default:
+      return FinishReason::kError;
+  }
+}
+
 void ShowSettings(const DrafterPeer& peer) {
   peer.metrics->role.Set(static_cast<double>(peer.settings.role.load()));
   peer.metrics->weight.Set(peer.settings.weight);
@@ -102,10 +127,21 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
 absl::Status Coordinator::CheckOpen() {
   absl::Status status = CheckRoom(Load());
   if (status.ok()) status = CheckVerifier(verifier_.info());
-  if (!status.ok()) {
-    metrics_.CountRequest(status.code(), FinishReason::kError);
-  }
+  if (!status.ok()) CountEnd(status.code());
   return status;
+}
+
+void Coordinator::CountUnstarted(const absl::Status& status) {
+  if (const auto reason = RejectReasonOf(status.code())) {
+    metrics_.Count(*reason);
+  }
+  CountEnd(status.code());
+}
+
+// CountRequest belongs to the executor.
+void Coordinator::CountEnd(absl::StatusCode code) {
+  scope_.Post(
+      [this, code] { metrics_.CountRequest(code, FinishReasonOf(code)); });
 }
 
 void Coordinator::Admit(Arrival arrival) {

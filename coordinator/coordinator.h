@@ -83,6 +83,9 @@ class Coordinator {
   // OK, or the error of Start that every request would get now, whatever it
   // asks for. Called before anything is spent on a request. Thread-safe.
   absl::Status CheckOpen();
+  // Counts a request that failed for another reason before Start, so that the
+  // metrics have all requests. Thread-safe.
+  void CountUnstarted(const absl::Status& status);
 
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
@@ -160,6 +163,7 @@ class Coordinator {
   absl::Status CheckRoom(const LoadInfo& load);
   absl::Status CheckVerifier(const std::optional<VerifierInfo>& verifier);
   void Refuse(const absl::Status& status, const Arrival& arrival);
+  void CountEnd(absl::StatusCode code);  // thread-safe
   void StartNext();
   void FinishLive(Ticket ticket, const absl::Status& status,
                   FinishReason reason);

@@ -79,7 +79,7 @@ void DecodeRound::Learn(const Session& session) {
   if (!control_) return;
   control_->Learn({.returns = returns,
                    .num_tokens = static_cast<int64_t>(emitted.size()),
-                   .duration = options_.scope->Now() - started_});
+                   .duration = options_.scope->Now() - started_ - held_up_});
 }
 
 void DecodeRound::AssignCredit(absl::Span<const TokenId> emitted,
@@ -186,6 +186,7 @@ void DecodeRound::OnVerified(const Session& session,
     std::move(then)(verified.status());
     return;
   }
+  held_up_ = HeldUp(*verified);
   result_.verify_result = std::move(verified->verify_result);
   result_.round_trip = last_round_trip_ = verified->round_trip;
   result_.tree = &tree_;
@@ -198,6 +199,14 @@ void DecodeRound::OnVerified(const Session& session,
       static_cast<int64_t>(result_.verify_result.path.size());
   features_.Add(result_.verify_result.features, computed);
   std::move(then)(std::move(result_));
+}
+
+// The verifier measures with its own clock.
+absl::Duration DecodeRound::HeldUp(const VerifierLink::Verified& verified) {
+  const VerifyTimings& timings = verified.verify_result.timings;
+  return verified.failed + std::clamp(timings.room + timings.prefill,
+                                      absl::ZeroDuration(),
+                                      verified.round_trip);
 }
 
 void DecodeRound::EndSequence(SequenceId sequence) {

@@ -78,6 +78,9 @@ class DecodeRound {
                     std::vector<DraftedTree>& seen) const;
   void OnDrafts(const Session& session, absl::Time asked,
                 DraftFanout::Drafts drafts);
+  // Time of a round in which no pass for its tree ran or could run: the
+  // verifier was away, had no K/V room, or computed lost K/V again.
+  static absl::Duration HeldUp(const VerifierLink::Verified& verified);
   // Learns from the tokens emitted after the last round's root.
   void Learn(const Session& session);
   void Verify(const Session& session);
@@ -95,6 +98,7 @@ class DecodeRound {
   PassCosts pass_costs_;
   uint64_t verifier_cpu_group_ = 0;
   absl::Duration last_round_trip_;
+  absl::Duration held_up_;  // the last round, by what no later round repeats
 
   // State of the round in progress, or of the last one.
   uint64_t round_ = 0;

@@ -158,6 +158,7 @@ void VerifyEngine::TakeTurn() {
   if (stopping_) return;
   AnswerLate();
   const std::vector<Session*> running = TakeRoom();
+  CountRoomWaits(running);
   if (const absl::Duration wait = CompanyWait(running);
       wait > absl::ZeroDuration()) {
     PostTurnAt(executor_->Now() + wait);
@@ -305,6 +306,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.round = job.request.update.round;
   verify_result.rule = job.rule->first;
   verify_result.timings.queue = job.timings.queue;
+  verify_result.timings.room = job.timings.room;
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();

@@ -106,7 +106,8 @@ class VerifyEngine final : public VerifyEndpoint {
     Done<VerifyResult> done;
     absl::Time waiting_since;
     VerifyTimings timings;  // of its turns so far
-    uint64_t ticket = 0;    // place in the queue, lowest first
+    std::optional<absl::Time> without_room_since;
+    uint64_t ticket = 0;  // place in the queue, lowest first
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the requested rule; empty: it is.
     absl::string_view refusal;
@@ -164,6 +165,7 @@ class VerifyEngine final : public VerifyEndpoint {
   std::vector<Session*> WithRequests() const;
   std::vector<Session*> TakeRoom();
   RoomClaim ClaimOf(const Session& session) const;
+  void CountRoomWaits(absl::Span<Session* const> with_room) const;
   void Preempt(Session& session);
   absl::Time WhenRoomMayCome() const;
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/obs/log.h"
@@ -65,6 +66,19 @@ RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
   }
   claim.expected = model.RoomFor(std::min(expected, model.max_context));
   return claim;
+}
+
+void VerifyEngine::CountRoomWaits(absl::Span<Session* const> with_room) const {
+  const absl::Time now = executor_->Now();
+  for (Session* session : WithRequests()) {
+    Job& job = *session->job;
+    if (std::find(with_room.begin(), with_room.end(), session) ==
+        with_room.end()) {
+      if (!job.without_room_since) job.without_room_since = now;
+    } else if (job.without_room_since) {
+      job.timings.room += now - *std::exchange(job.without_room_since, {});
+    }
+  }
 }
 
 void VerifyEngine::Preempt(Session& session) {

@@ -1,5 +1,6 @@
 #include "common/rpc/connection_listener.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -25,16 +26,16 @@ constexpr int kPauseMs = 100;
 
 }  // namespace
 
-ConnectionListener::ConnectionListener(prometheus::Counter& refused)
-    : refused_(refused),
+ConnectionListener::ConnectionListener(prometheus::Counter& delayed)
+    : delayed_(delayed),
       stop_(eventfd(0, EFD_CLOEXEC)),
       end_of_descriptors_(
           std::max(kReserved, std::min(DescriptorLimit() - kReserved,
                                        kMaxConnections + kReserved))) {}
 
 absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Open(
-    std::vector<ListenAddress> addresses, prometheus::Counter& refused) {
-  std::unique_ptr<ConnectionListener> listener(new ConnectionListener(refused));
+    std::vector<ListenAddress> addresses, prometheus::Counter& delayed) {
+  std::unique_ptr<ConnectionListener> listener(new ConnectionListener(delayed));
   for (ListenAddress& address : addresses) {
     ASSIGN_OR_RETURN(const std::vector<int> sockets,
                      OpenListeningSockets(address));
@@ -82,31 +83,36 @@ void ConnectionListener::Run(const OnConnection& on_connection) {
 
 bool ConnectionListener::AcceptFrom(int listener,
                                     const OnConnection& on_connection) {
+  if (!HasRoom()) {
+    Delay("too many are open");
+    return false;
+  }
   const int fd =
       accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {
     const bool is_short = errno == EMFILE || errno == ENFILE ||
                           errno == ENOBUFS || errno == ENOMEM;
-    if (is_short) LogSometimes(std::strerror(errno));
+    if (is_short) Delay(std::strerror(errno));
     return !is_short;
-  }
-  // The system assigns the lowest free number, so at least `fd` are open.
-  if (fd >= end_of_descriptors_) {
-    close(fd);
-    refused_.Increment();
-    LogSometimes("too many are open");
-    return true;
   }
   on_connection(fd);
   return true;
 }
 
-// Rate-limited, because callers can cause it as often as they like.
-void ConnectionListener::LogSometimes(absl::string_view trouble) {
+// The system assigns the lowest free number, so as many descriptors are open.
+bool ConnectionListener::HasRoom() const {
+  const int lowest = fcntl(stop_, F_DUPFD_CLOEXEC, 0);
+  if (lowest >= 0) close(lowest);
+  return lowest >= 0 && lowest < end_of_descriptors_;
+}
+
+// Logged rarely, because callers can cause it as often as they like.
+void ConnectionListener::Delay(absl::string_view trouble) {
+  delayed_.Increment();
   const absl::Time now = absl::Now();
   if (now < next_log_) return;
   next_log_ = now + absl::Minutes(1);
-  LogError(absl::StrCat("connections wait or are refused: ", trouble));
+  LogError(absl::StrCat("connections wait: ", trouble));
 }
 
 }  // namespace espalier

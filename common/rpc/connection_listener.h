@@ -18,6 +18,7 @@ namespace espalier {
 // Accepts connections and hands them to gRPC. gRPC 1.51's own listener stops
 // accepting for good after one "too many open files", and limits nothing; this
 // one continues when descriptors are free again, and reserves some of them.
+// Connections that it cannot take yet wait in the system's queue.
 class ConnectionListener {
  public:
   // Takes the descriptor of a connection. Runs on the listener's thread.
@@ -28,7 +29,7 @@ class ConnectionListener {
 
   // Starts to listen; connections wait until Start. Errors name the address.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Open(
-      std::vector<ListenAddress> addresses, prometheus::Counter& refused);
+      std::vector<ListenAddress> addresses, prometheus::Counter& delayed);
   // Stops, and removes the Unix sockets.
   ~ConnectionListener();
 
@@ -38,13 +39,14 @@ class ConnectionListener {
   void Start(OnConnection on_connection);
 
  private:
-  explicit ConnectionListener(prometheus::Counter& refused);
+  explicit ConnectionListener(prometheus::Counter& delayed);
   void Run(const OnConnection& on_connection);
   // Returns whether to try again at once.
   bool AcceptFrom(int listener, const OnConnection& on_connection);
-  void LogSometimes(absl::string_view trouble);
+  bool HasRoom() const;
+  void Delay(absl::string_view trouble);
 
-  prometheus::Counter& refused_;
+  prometheus::Counter& delayed_;
   std::vector<ListenAddress> addresses_;
   std::vector<int> sockets_;
   const int stop_;                // an eventfd, readable when it is to stop

@@ -382,6 +382,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_rule(verify_result.rule);
   message.set_near_ties(ClampToUint32(verify_result.near_ties));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
+  message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
   message.set_forward_us(ClampedMicroseconds(verify_result.timings.forward));
   message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
@@ -404,6 +405,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
+                  .room = absl::Microseconds(message.room_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),
                   .forward = absl::Microseconds(message.forward_us()),
                   .accept = absl::Microseconds(message.accept_us()),

@@ -137,8 +137,9 @@ absl::Status ServerRunner::Listen() {
       ConnectionListener::Open(
           std::move(addresses),
           AddCounter(*options_.registry,
-                     {.name = "espalier_connections_refused_total",
-                      .help = "Connections closed at once: too many open."})));
+                     {.name = "espalier_connections_delayed_total",
+                      .help = "Times that connections had to wait, because "
+                              "too many were open."})));
   for (const ListenAddress& address : listener_->addresses()) {
     addresses_.push_back(address.ToString());
   }

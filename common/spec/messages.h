@@ -86,6 +86,7 @@ struct VerifyRequest {
 // engine's time.
 struct VerifyTimings {
   absl::Duration queue;    // waiting for the engine, or for other sequences
+  absl::Duration room;     // of `queue`: waiting for room in the K/V pool
   absl::Duration prefill;  // computing K/V of tokens that were not cached
   absl::Duration forward;  // the pass of the tree
   absl::Duration accept;   // the verification rule

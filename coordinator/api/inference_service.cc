@@ -37,9 +37,8 @@ absl::StatusOr<GenerationRequest> InferenceService::Check(
     const v1::GenerateRequest& request, absl::Time deadline) const {
   ASSIGN_OR_RETURN(GenerationRequest parsed,
                    ParseGenerateRequest(request, options_.model, deadline));
-  RETURN_IF_ERROR(options_.coordinator->CheckOpen());
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
-  if (!verifier) return parsed;  // just disconnected: the coordinator refuses
+  if (!verifier) return parsed;  // not connected yet: the coordinator refuses
   RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
   return parsed;
 }
@@ -47,9 +46,11 @@ absl::StatusOr<GenerationRequest> InferenceService::Check(
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
   auto request = ReadAs<v1::GenerateRequest>(*message);
-  if (!request.ok()) return GenerateReactor::Refuse(request.status());
+  if (!request.ok()) return Refuse(request.status());
   auto parsed = Check(*request, DeadlineOf(*context));
-  if (!parsed.ok()) return GenerateReactor::Refuse(parsed.status());
+  if (!parsed.ok()) return Refuse(parsed.status());
+  const absl::Status open = options_.coordinator->CheckOpen();
+  if (!open.ok()) return GenerateReactor::Refuse(open);
   auto* reactor = new GenerateReactor({.request_id = parsed->request_id,
                                        .seed = parsed->sampling.seed,
                                        .tokenizer = options_.model.tokenizer,
@@ -66,7 +67,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
       });
   if (!queued.ok()) {
     waiting_.Leave(waiting, [] {});
-    reactor->Fail(queued);
+    Fail(*reactor, queued);
   }
   return reactor;
 }
@@ -80,10 +81,21 @@ void InferenceService::Encode(const v1::GenerateRequest& request,
     if (ready.ok()) reactor.Begin(*options_.coordinator, *std::move(ready));
   });
   if (!left) {
-    reactor.Fail(Aborted());
+    Fail(reactor, Aborted());
   } else if (!ready.ok()) {
-    reactor.Fail(ready.status());
+    Fail(reactor, ready.status());
   }
+}
+
+GenerateReactor* InferenceService::Refuse(const absl::Status& status) const {
+  options_.coordinator->CountUnstarted(status);
+  return GenerateReactor::Refuse(status);
+}
+
+void InferenceService::Fail(GenerateReactor& reactor,
+                            const absl::Status& status) const {
+  options_.coordinator->CountUnstarted(status);
+  reactor.Fail(status);
 }
 
 absl::StatusOr<GenerationRequest> InferenceService::WithPrompt(
@@ -96,7 +108,8 @@ absl::StatusOr<GenerationRequest> InferenceService::WithPrompt(
   if (absl::Now() >= parsed.deadline) {
     return absl::DeadlineExceededError("deadline of the request");
   }
-  ASSIGN_OR_RETURN(parsed.prompt, EncodePrompt(request, options_.model));
+  ASSIGN_OR_RETURN(parsed.prompt,
+                   options_.encode_prompt(request, options_.model));
   return parsed;
 }
 

@@ -41,6 +41,10 @@ class InferenceService final : public InferenceMethods {
     std::function<std::optional<VerifierInfo>()> verifier_info;
     // Fills in the state of verifier and drafters.
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
+    // Runs on a thread of its own; see EncodePrompt.
+    std::function<absl::StatusOr<std::vector<TokenId>>(
+        const v1::GenerateRequest&, const ServedModel&)>
+        encode_prompt = EncodePrompt;
   };
 
   explicit InferenceService(Options options);
@@ -64,12 +68,15 @@ class InferenceService final : public InferenceMethods {
                                     v1::GetLoadResponse* response) override;
 
  private:
+  // Counts and refuses a request that the coordinator does not see.
+  GenerateReactor* Refuse(const absl::Status& status) const;
   // Parses and checks a request without tokenizing its prompt.
   absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
                                           absl::Time deadline) const;
   // Runs on a thread of the queue.
   void Encode(const v1::GenerateRequest& request, GenerationRequest parsed,
               WaitingRequests::Entry waiting, GenerateReactor& reactor);
+  void Fail(GenerateReactor& reactor, const absl::Status& status) const;
   // The parsed request with its prompt, or why it is not to be started.
   absl::StatusOr<GenerationRequest> WithPrompt(
       const v1::GenerateRequest& request, GenerationRequest parsed,

@@ -66,6 +66,7 @@ void VerifierLink::Verify(const Session& session, uint64_t round,
   tree_ = &tree;
   features_ = std::move(features);
   round_ = round;
+  began_ = options_.scope->Now();
   then_ = std::move(then);
   fed_again_ = false;
   num_retries_ = 0;
@@ -122,8 +123,10 @@ void VerifierLink::OnVerifyResult(VerifyResult verify_result,
   }
   held_length_ =
       session_->length() + static_cast<int64_t>(verify_result.tokens.size());
-  std::exchange(then_, nullptr)(Verified{
-      .verify_result = std::move(verify_result), .round_trip = round_trip});
+  std::exchange(then_, nullptr)(
+      Verified{.verify_result = std::move(verify_result),
+               .round_trip = round_trip,
+               .failed = options_.scope->Now() - began_ - round_trip});
 }
 
 void VerifierLink::OnError(const absl::Status& status) {

@@ -52,6 +52,7 @@ class VerifierLink {
   struct Verified {
     VerifyResult verify_result;  // fits the tree
     absl::Duration round_trip;   // of the call that succeeded
+    absl::Duration failed;       // earlier calls, and the pauses after them
   };
   using Then = absl::AnyInvocable<void(absl::StatusOr<Verified>) &&>;
 
@@ -93,6 +94,7 @@ class VerifierLink {
   const TokenTree* tree_ = nullptr;
   FeatureRequest features_;
   uint64_t round_ = 0;
+  absl::Time began_;
   Then then_;
   uint64_t call_ = 0;  // counts the calls; answers to earlier ones are dropped
   uint64_t answer_due_ = 0;  // the timer of AskAgain

@@ -87,6 +87,20 @@ TEST(CoordinatorMetricsTest, CountsWhatTheReportCounts) {
                    0.028);
 }
 
+TEST(CoordinatorMetricsTest, ADraftersOwnWordOfItsTimeIsBounded) {
+  for (const absl::Duration claimed : {absl::Hours(1), -absl::Hours(1)}) {
+    ToyCluster cluster(1);
+    cluster.drafters[0]->Behave(
+        {.delay = absl::Milliseconds(4),
+         .corrupt = [claimed](Proposal& p) { p.compute_time = claimed; }});
+    cluster.Run(ToyCluster::Request(18));
+    const Labels labels = {{"drafter", "d0"}};
+    const double wire =
+        *Value(cluster, "espalier_drafter_wire_seconds", labels);
+    EXPECT_DOUBLE_EQ(wire, claimed > absl::ZeroDuration() ? 0 : 0.008);
+  }
+}
+
 TEST(CoordinatorMetricsTest, CountsEachFaultOfADrafter) {
   ToyCluster cluster(2);
   cluster.drafters[0]->Behave({.delay = kHeld});

@@ -1,6 +1,7 @@
 // The verifier may die, restart and forget. The text goes on without lost or
 // duplicate tokens, or ends with a clear error.
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -119,6 +120,54 @@ TEST(VerifierFaultsTest, HungVerifierEndsAtTheDeadline) {
   EXPECT_EQ(seen.report.timing.total, absl::Seconds(3));
   cluster.verifier.Release();
   cluster.executor.RunUntilIdle();
+}
+
+// Each call may cost a hung verifier a pass.
+TEST(VerifierFaultsTest, CallsToAHungVerifierBecomeRarer) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave({.delay = kHeld});
+  GenerationRequest request = ToyCluster::Request();
+  request.deadline = cluster.executor.Now() + absl::Seconds(100);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(cluster.Run(request).status));
+  EXPECT_EQ(cluster.verifier.requests().size(), 4u);  // at 0, 10, 30 and 70 s
+}
+
+TEST(VerifierFaultsTest, AnswerToAnEarlierCallIsNotTakenForALaterRounds) {
+  ToyCluster cluster(1);
+  cluster.verifier.Behave(Once(0, {.delay = kHeld}));
+  const GenerationRequest request = ToyCluster::Request(40);
+  Seen seen;
+  cluster.Start(request, &seen);
+  cluster.executor.AdvanceBy(absl::Seconds(5));
+  // The second call is answered, the next round waits, and now comes the
+  // answer to the first call.
+  cluster.verifier.Behave(Once(1, {.delay = absl::Seconds(1)}));
+  cluster.executor.AdvanceBy(absl::Milliseconds(5500));
+  EXPECT_EQ(seen.tokens.size(), 9u);
+  cluster.verifier.Release();
+  cluster.executor.AdvanceBy(absl::Hours(1));
+  EXPECT_TRUE(seen.status.ok()) << seen.status;
+  EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+}
+
+TEST(VerifierFaultsTest, SessionsDoNotComeBackAllAtOnce) {
+  constexpr int kSessions = 8;
+  ToyCluster cluster(0, {.max_sessions = kSessions});
+  std::set<absl::Time> times;
+  cluster.verifier.Behave([&] {
+    times.insert(cluster.executor.Now());
+    return Behaviour{.error = absl::UnavailableError("away")};
+  });
+  std::vector<Seen> seen(kSessions);
+  for (int i = 0; i < kSessions; ++i) {
+    GenerationRequest request = ToyCluster::Request();
+    request.request_id = std::to_string(i);
+    request.deadline = cluster.executor.Now() + absl::Milliseconds(70);
+    cluster.Start(request, &seen[i]);
+  }
+  cluster.executor.AdvanceBy(absl::Hours(1));
+  // The first call of all, then a retry of each after 37.5 to 62.5 ms.
+  EXPECT_EQ(times.size(), 1u + kSessions);
 }
 
 TEST(VerifierFaultsTest, RequestWithoutADeadlineGetsTheServersOwn) {

@@ -114,7 +114,9 @@ class FaultsTest(RecordedTest):
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             list(pool.map(ask_and_cancel, range(1000)))
         self.await_idle(cluster)
-        self.assertLessEqual(gauges(cluster, "coordinator", "process_open_fds")[0], before[0] + 8)
+        live_cluster.await_true(
+            lambda: gauges(cluster, "coordinator", "process_open_fds")[0] <= before[0] + 8,
+            "descriptors are given back")
         self.assert_unharmed(client.generate())
 
     def test_a_slow_reader_holds_up_nobody(self):

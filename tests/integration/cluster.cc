@@ -15,6 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(60);
+// Between two looks at processes of our own, which need the cores themselves.
+constexpr auto kPause = std::chrono::milliseconds(10);
 
 std::string BinaryOf(const std::string& name) {
   const std::string program =
@@ -127,10 +129,21 @@ void Cluster::AwaitReady(const std::vector<std::string>& drafters) {
         return;
       }
     }
-    // Polling a process of our own; nothing here depends on the throughput.
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::this_thread::sleep_for(kPause);
   }
   FAIL() << "not ready: " << info.ShortDebugString();
+}
+
+void Cluster::AwaitMetric(const std::string& name,
+                          const std::string& line) const {
+  const auto give_up = Clock::now() + kPatience;
+  std::string text;
+  while (Clock::now() < give_up) {
+    text = Metrics(name);
+    if (text.find("\n" + line + "\n") != std::string::npos) return;
+    std::this_thread::sleep_for(kPause);
+  }
+  FAIL() << name << " never exported " << line << "; last:\n" << text;
 }
 
 std::string Cluster::Metrics(const std::string& name) const {

@@ -53,6 +53,10 @@ class Cluster {
   std::string Path(const std::string& file) const { return dir_ + "/" + file; }
   // The text of /metrics.
   std::string Metrics(const std::string& name) const;
+  // Until /metrics of a process has `line`: what a client does reaches the
+  // peers of the coordinator some time after the client's answer. Fails the
+  // test if that takes longer than a generous time.
+  void AwaitMetric(const std::string& name, const std::string& line) const;
 
  private:
   void WriteConfigs();

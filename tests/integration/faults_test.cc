@@ -5,7 +5,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <thread>
 
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
@@ -35,22 +34,9 @@ class FaultsTest : public ::testing::Test {
     return Generate(cluster_.stub(), request);
   }
 
-  // Waits until a gauge of a service reads `value`.
-  void AwaitMetric(const std::string& service, const std::string& line) {
-    const auto give_up =
-        std::chrono::steady_clock::now() + std::chrono::seconds(30);
-    std::string text;
-    do {
-      text = cluster_.Metrics(service);
-      if (text.find(line) != std::string::npos) return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    } while (std::chrono::steady_clock::now() < give_up);
-    FAIL() << service << " never exported " << line << "; last:\n" << text;
-  }
-
   void AwaitNoSessions(const std::string& drafter) {
-    AwaitMetric(drafter, "espalier_sessions_open{drafter=\"" + drafter +
-                             "\",role=\"drafter\"} 0");
+    cluster_.AwaitMetric(drafter, "espalier_sessions_open{drafter=\"" +
+                                      drafter + "\",role=\"drafter\"} 0");
   }
 
   Cluster cluster_;
@@ -133,15 +119,18 @@ TEST_F(FaultsTest, ACancelledClientFreesEveryPeersState) {
                  context.TryCancel();
                });
   EXPECT_EQ(out.status.error_code(), grpc::StatusCode::CANCELLED);
-  AwaitMetric("coordinator", "espalier_sessions_open{role=\"coordinator\"} 0");
-  AwaitMetric("verifier", "espalier_sessions_open{role=\"verifier\"} 0");
-  AwaitMetric("verifier", "espalier_kv_tokens_used 0");
+  cluster_.AwaitMetric("coordinator",
+                       "espalier_sessions_open{role=\"coordinator\"} 0");
+  cluster_.AwaitMetric("verifier",
+                       "espalier_sessions_open{role=\"verifier\"} 0");
+  cluster_.AwaitMetric("verifier", "espalier_kv_tokens_used 0");
   for (const char* name : {"lookup", "bigram"}) AwaitNoSessions(name);
 }
 
 TEST_F(FaultsTest, PeersDropTheSessionsOfACoordinatorThatDied) {
   RunWithFault(CharRequest(0.0f, 1), [&] { cluster_.Kill("coordinator"); });
-  AwaitMetric("verifier", "espalier_sessions_open{role=\"verifier\"} 0");
+  cluster_.AwaitMetric("verifier",
+                       "espalier_sessions_open{role=\"verifier\"} 0");
   AwaitNoSessions("lookup");
   cluster_.Start("coordinator");
   cluster_.AwaitReady();

@@ -52,6 +52,20 @@ TEST(PlanRoom, WhatOthersExpectCountsAlsoWhileTheyThink) {
   EXPECT_THAT(plan.runs, IsEmpty());
 }
 
+TEST(PlanRoom, WhatIsHeldCountsThoughLessIsExpected) {
+  const RoomPlan plan = PlanRoom({{Thinking(60, 40), Fresh(30, 50)}},
+                                 /*pool=*/100, /*free=*/40);
+  EXPECT_THAT(plan.admitted, IsEmpty());
+  EXPECT_THAT(plan.runs, IsEmpty());
+}
+
+TEST(PlanRoom, RoomIsGrantedOnce) {
+  const RoomPlan plan = PlanRoom({{Running(20, 35, 40), Running(20, 35, 40)}},
+                                 /*pool=*/60, /*free=*/20);
+  EXPECT_THAT(plan.runs, ElementsAre(0));
+  EXPECT_THAT(plan.preempted, IsEmpty());
+}
+
 TEST(PlanRoom, ALargeOneIsNotOvertakenWhileItWaits) {
   const RoomPlan plan =
       PlanRoom({{Running(20, 20, 40), Fresh(70, 80), Fresh(5, 10)}},

@@ -209,6 +209,18 @@ TEST_F(FullPool, WhoWaitsBeginsWhenTheOtherEnds) {
   EXPECT_EQ(MetricValue(harness_, "espalier_kv_sessions_waiting"), 0);
 }
 
+TEST_F(FullPool, TheWaitForRoomIsMeasured) {
+  harness_.executor->AdvanceBy(absl::Milliseconds(300));
+  harness_.engine->EndSequence(first_.id);
+  harness_.executor->RunUntilIdle();
+  ASSERT_TRUE(waiting_->value && waiting_->value->ok());
+  EXPECT_EQ((*waiting_->value)->timings.room, absl::Milliseconds(300));
+  EXPECT_EQ((*waiting_->value)->timings.queue, absl::Milliseconds(300));
+  second_.Commit(**waiting_->value);
+  EXPECT_EQ(harness_.Ask(second_.Request())->timings.room,
+            absl::ZeroDuration());
+}
+
 TEST_F(FullPool, WhoWaitsMayBeCancelled) {
   harness_.engine->EndSequence(second_.id);
   harness_.executor->RunUntilIdle();

@@ -108,6 +108,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.rule = "walk";
   verify_result.near_ties = 2;
   verify_result.timings.forward = absl::Milliseconds(9);
+  verify_result.timings.room = absl::Milliseconds(7);
   verify_result.timings.commit = absl::Microseconds(1);
   verify_result.pass_costs = {{1, absl::Milliseconds(6)},
                               {16, absl::Milliseconds(8)}};
@@ -119,6 +120,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->near_ties, 2);
   EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
+  EXPECT_EQ(back->timings.room, verify_result.timings.room);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
   EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
 }
@@ -181,6 +183,12 @@ TEST(Convert, RefusesCostsThatDoNotAscend) {
   v1::VerifierHello hello = ToProto(TestVerifierInfo());
   hello.add_pass_costs();
   ExpectRefused(hello, "pass_costs");
+
+  PassCosts many;
+  for (int64_t rows = 1; rows <= 1024; ++rows) many.push_back({rows, time});
+  EXPECT_TRUE(FromProto(verify_result_with(many)).ok());
+  many.push_back({1025, time});
+  ExpectRefused(verify_result_with(many), "1025 exceeds 1024");
 }
 
 TEST(Convert, TimeBudgetsAreClampedAndNeverBecomeUnlimited) {

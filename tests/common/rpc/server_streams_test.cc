@@ -222,6 +222,17 @@ TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByBytes) {
                   absl::StatusCode::kInvalidArgument);
     EXPECT_LT(ResidentBytes() - before, 450 * kMiB) << i;
   }
+  // They count no more once they are dropped.
+  clients.clear();
+  Client client = OpenWithHello();
+  v1::DraftRequest chunk;
+  chunk.mutable_features()->set_num_rows(1);
+  chunk.mutable_features()->set_type(v1::FEATURE_TYPE_BF16);
+  chunk.mutable_features()->set_data("wx");
+  chunk.set_request_id(2);
+  EXPECT_TRUE(client.stream->Write(chunk));
+  EXPECT_TRUE(client.Ask(Propose(2, 9)).has_proposal());
+  EXPECT_EQ(draft_engine_.last().features.num_rows(), 1);
 }
 
 // A peer that asks for features and does not read them.

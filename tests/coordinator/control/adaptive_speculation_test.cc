@@ -62,6 +62,58 @@ TEST_F(AdaptiveSpeculationTest, NonsenseIsSwitchedOff) {
   EXPECT_LE(RunTwice(cluster).timing.total, 1.05 * kTokens * kPass);
 }
 
+// What holds a round up once says nothing about the price of time.
+class HeldUpRoundTest : public AdaptiveSpeculationTest {
+ protected:
+  static constexpr absl::Duration kHeldUp = absl::Seconds(100);
+
+  // Time of a request beside a drafter that is not worth its time: it predicts
+  // one token in four rounds. behaviour: of call 400 to the verifier.
+  static absl::Duration TimeWith(FakeVerifyEndpoint::Behaviour behaviour) {
+    ToyCluster cluster(
+        1, {.verifier_retry = {.ask_again_after = absl::InfiniteDuration()}});
+    cluster.drafters[0]->Behave({.delay = absl::Milliseconds(5)});
+    cluster.drafters[0]->DraftBy([&](const auto& text, const auto&) {
+      return text.size() % 4 == 0 ? cluster.target.PerfectChain(text, 1)
+                                  : cluster.target.WrongChain(text, 1);
+    });
+    cluster.verifier.Behave([&behaviour, call = 0]() mutable {
+      return call++ == 400 ? behaviour
+                           : FakeVerifyEndpoint::Behaviour{.delay = kPass};
+    });
+    const GenerationRequest request = Adaptive();
+    const Seen seen = cluster.Run(request);
+    EXPECT_TRUE(seen.status.ok()) << seen.status;
+    EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+    return seen.report.timing.total;
+  }
+};
+
+TEST_F(HeldUpRoundTest, ByAnything) {
+  const absl::Duration usual = TimeWith({.delay = kPass});
+  const absl::Duration most = kHeldUp + 1.01 * usual;
+  EXPECT_LE(TimeWith({.delay = kHeldUp,
+                      .corrupt =
+                          [](VerifyResult& r) {
+                            r.timings.queue = r.timings.room = kHeldUp - kPass;
+                          }}),
+            most)
+      << "a K/V pool that is full";
+  EXPECT_LE(TimeWith({.delay = kHeldUp,
+                      .corrupt =
+                          [](VerifyResult& r) {
+                            r.timings.prefill = kHeldUp - kPass;
+                          }}),
+            most)
+      << "K/V that is computed again";
+  EXPECT_LE(
+      TimeWith({.delay = kHeldUp, .error = absl::UnavailableError("restarts")}),
+      most + absl::Seconds(1))
+      << "a verifier that is away";
+  EXPECT_GT(TimeWith({.delay = kHeldUp}), most)
+      << "a pass that takes long is what it is";
+}
+
 TEST_F(AdaptiveSpeculationTest, NonsenseBesideGoodTreesIsNotVerified) {
   ToyCluster cluster(2);
   cluster.drafters[0]->Behave({.delay = absl::Milliseconds(2)});

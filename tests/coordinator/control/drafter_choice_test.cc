@@ -149,6 +149,117 @@ TEST(DrafterChoiceTest, KeepsOneOfTwoThatSayTheSame) {
   EXPECT_NE(rounds.choice.asks(0), rounds.choice.asks(1));
 }
 
+// A value of which four observations were made.
+DrafterValue ValueOf(double alone, double beside, double seconds) {
+  DrafterValue value(16);
+  value.alone.Restart(alone);
+  value.beside.Restart(beside);
+  value.seconds.Restart(seconds);
+  return value;
+}
+
+DrafterReturn AskedReturn(TreeGain gain, absl::Duration waited) {
+  return {.attention = DraftCall::Attention::kAwaited,
+          .waited = waited,
+          .compute = waited,
+          .gain = gain};
+}
+
+// As many rounds as lie between two changes.
+void LearnUntilChange(DrafterChoice& choice,
+                      const std::vector<DrafterReturn>& returns) {
+  for (int i = 0; i < 4; ++i) choice.Learn(returns, kPrice);
+}
+
+// What it gained beside one that has gone says nothing.
+TEST(DrafterChoiceTest, WhoIsLeftIsWorthWhatItGainsAlone) {
+  DrafterChoice choice({ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
+  const DrafterReturn first =
+      AskedReturn({.alone = 2, .beside = 0}, absl::Milliseconds(5));
+  DrafterReturn second =
+      AskedReturn({.alone = 2, .beside = 0.1}, absl::Milliseconds(5));
+  DrafterReturn on_same_cores = first;
+  on_same_cores.cpu_group = second.cpu_group = 1;
+  LearnUntilChange(choice, {on_same_cores, second});
+  ASSERT_FALSE(choice.asks(0));
+  ASSERT_TRUE(choice.asks(1));
+  EXPECT_EQ(choice.values()[1].beside.mean(), choice.values()[1].alone.mean());
+  EXPECT_LT(choice.values()[0].beside.mean(), 0.1) << "its others are the same";
+}
+
+// As a shadow, or switched off.
+class InactiveDrafterTest : public testing::Test {
+ protected:
+  // A good drafter that is not active, and its trees.
+  const DrafterValue value_ = ValueOf(5, 5, 0.050);
+  const TokenTree tree_ = TokenTree::RootOnly(0);
+  DrafterReturn inactive_ = {.attention = DraftCall::Attention::kShadow,
+                             .waited = absl::Milliseconds(50),
+                             .compute = absl::Milliseconds(50),
+                             .late = &tree_,
+                             .gain = {.alone = 1, .beside = 1},
+                             .active = false};
+};
+
+TEST_F(InactiveDrafterTest, ItsGainsAreNotCounted) {
+  DrafterChoice choice({value_});
+  LearnUntilChange(choice, {inactive_});
+  EXPECT_EQ(choice.values()[0].alone.mean(), 5);
+  EXPECT_EQ(choice.values()[0].beside.mean(), 5);
+}
+
+TEST_F(InactiveDrafterTest, ItIsNotSwitched) {
+  DrafterChoice choice({ValueOf(0, -1, 0.050)});
+  LearnUntilChange(choice, {inactive_});
+  EXPECT_TRUE(choice.asks(0)) << "as it was, for when it is active again";
+}
+
+TEST_F(InactiveDrafterTest, OthersAreNotMeasuredByIt) {
+  DrafterChoice choice({value_, ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
+  DrafterReturn first =
+      AskedReturn({.alone = 2, .beside = 0}, absl::Milliseconds(5));
+  DrafterReturn second =
+      AskedReturn({.alone = 2, .beside = 0.1}, absl::Milliseconds(5));
+  first.cpu_group = second.cpu_group = 1;
+  LearnUntilChange(choice, {inactive_, first, second});
+  ASSERT_FALSE(choice.asks(1));
+  ASSERT_TRUE(choice.asks(2));
+  EXPECT_EQ(choice.values()[2].beside.mean(), choice.values()[2].alone.mean());
+}
+
+// Beside it, the other's time would be free.
+TEST_F(InactiveDrafterTest, ItsTimeDoesNotHideThatOfOthers) {
+  DrafterChoice choice({value_, ValueOf(0, 0, 0.030)});
+  LearnUntilChange(choice,
+                   {inactive_, AskedReturn({}, absl::Milliseconds(30))});
+  EXPECT_FALSE(choice.asks(1));
+}
+
+TEST_F(InactiveDrafterTest, WhatItPredictsKeepsNobodyFromBeingProbed) {
+  DrafterValue wrong = ValueOf(0, 0, 0.030);
+  wrong.asked = false;
+  DrafterChoice choice({value_, wrong});
+  inactive_.accepted = 3;
+  for (int i = 0; i < 40 && !choice.Probes(1, kPrice); ++i) {
+    choice.Learn({inactive_, {}}, kPrice);
+  }
+  EXPECT_TRUE(choice.Probes(1, kPrice));
+}
+
+// Of 30 ms that both waited, it computed a third.
+TEST(DrafterChoiceTest, OneOfSeveralOnTheSameCoresCostsWhatItComputed) {
+  DrafterChoice choice({ValueOf(2, 2, 0.010), ValueOf(2, 2, 0.020)});
+  DrafterReturn first =
+      AskedReturn({.alone = 2, .beside = 2}, absl::Milliseconds(30));
+  DrafterReturn second = first;
+  first.compute = absl::Milliseconds(10);
+  second.compute = absl::Milliseconds(20);
+  first.cpu_group = second.cpu_group = 1;
+  for (int i = 0; i < 3; ++i) choice.Learn({first, second}, kPrice);
+  EXPECT_NEAR(choice.values()[0].seconds.mean(), 0.010, 1e-9);
+  EXPECT_NEAR(choice.values()[1].seconds.mean(), 0.020, 1e-9);
+}
+
 // Its gain beside others, or of late trees, shows that it is the better one.
 TEST(DrafterChoiceTest, TakesABetterOneInsteadOfAGoodOne) {
   Rounds rounds(
@@ -211,6 +322,30 @@ TEST(DrafterChoiceTest, ProbesAreRare) {
   rounds.Run(32 * 10);
   EXPECT_LE(rounds.num_asked, 10);
   EXPECT_GE(rounds.num_asked, 9);
+}
+
+// Text that has changed once may change again.
+TEST(DrafterChoiceTest, ProbesComeSoonAgainAfterAChange) {
+  DrafterChoice choice({ValueOf(0, 0, 0.030)});
+  const DrafterReturn wrong = AskedReturn({}, absl::Milliseconds(30));
+  LearnUntilChange(choice, {wrong});
+  ASSERT_FALSE(choice.asks(0));
+  const TokenTree tree = TokenTree::RootOnly(0);
+  DrafterReturn probed = {.attention = DraftCall::Attention::kAsked,
+                          .late = &tree};
+  const auto next_probe = [&] {
+    int rounds = 0;
+    for (; !choice.Probes(0, kPrice); ++rounds) choice.Learn({{}}, kPrice);
+    return rounds;
+  };
+  EXPECT_EQ(next_probe(), 8);
+  choice.Learn({probed}, kPrice);
+  EXPECT_EQ(next_probe(), 16);
+  probed.gain = {20, 20};
+  choice.Learn({probed}, kPrice);
+  ASSERT_TRUE(choice.asks(0)) << "the probe found it good";
+  while (choice.asks(0)) choice.Learn({wrong}, kPrice);
+  EXPECT_EQ(next_probe(), 8);
 }
 
 // It is probed soon after the round in which it was dropped, in case it was

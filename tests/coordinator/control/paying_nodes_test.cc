@@ -41,6 +41,11 @@ TEST(NodeBudgetTest, TakesAllWhereRowsAreFreeOrOfUnknownPrice) {
       2);
 }
 
+TEST(NodeBudgetTest, TakesNoNodeThatGainsNothing) {
+  const std::vector<float> never = {-0.5f, -HUGE_VALF};
+  EXPECT_EQ(NodesThatPay(never, {}).nodes, 1);
+}
+
 TEST(NodeBudgetTest, PassesAStepThatAllBehindItPayFor) {
   const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
                            {.rows = 2, .time = absl::Milliseconds(16)},

@@ -1,6 +1,7 @@
 #include "coordinator/control/speculation_control.h"
 
 #include <cmath>
+#include <memory>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -133,6 +134,110 @@ TEST(SpeculationControlTest, ProbesWhereNothingPays) {
   }
   EXPECT_GE(probes, 28);
   EXPECT_LE(probes, 34);
+}
+
+class SharedPassesTest : public ::testing::Test {
+ protected:
+  // Nodes that are kept of one with this probability, beside other sessions.
+  static int64_t NodesKept(const PassCosts& costs, double chance,
+                           int num_others) {
+    SpeculationRecord record(/*num_peers=*/1);
+    std::vector<std::unique_ptr<SpeculationControl>> others;
+    for (int i = 0; i < num_others; ++i) {
+      others.push_back(std::make_unique<SpeculationControl>(
+          &record, /*greedy=*/true, std::vector<int>{0}, &costs));
+    }
+    SpeculationControl control(&record, /*greedy=*/true, {0}, &costs);
+    TokenTree tree = TokenTree::RootOnly(0);
+    tree.Add(0, 1, static_cast<float>(std::log(chance)));
+    control.Cut(tree);
+    return tree.num_nodes() - 1;
+  }
+};
+
+// A row costs half a token of one session, and two thirds of one of two, as
+// their pass takes 15 ms.
+TEST_F(SharedPassesTest, ARowCostsTheTokensOfAllSessions) {
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 11, .time = absl::Milliseconds(60)}};
+  EXPECT_EQ(NodesKept(costs, 0.6, /*num_others=*/0), 1);
+  EXPECT_EQ(NodesKept(costs, 0.6, /*num_others=*/1), 0);
+}
+
+TEST_F(SharedPassesTest, OthersTakeTheRowsThatAreFree) {
+  const PassCosts costs = {{.rows = 1, .time = absl::Milliseconds(10)},
+                           {.rows = 2, .time = absl::Milliseconds(10)},
+                           {.rows = 3, .time = absl::Milliseconds(30)}};
+  EXPECT_EQ(NodesKept(costs, 0.9, /*num_others=*/0), 1);
+  EXPECT_EQ(NodesKept(costs, 0.9, /*num_others=*/1), 0);
+}
+
+TEST(SpeculationControlTest, SessionsCountWhileTheyRun) {
+  SpeculationRecord record(/*num_peers=*/1);
+  {
+    const SpeculationControl one(&record, /*greedy=*/true, {0}, &kUnknown);
+    const SpeculationControl other(&record, /*greedy=*/false, {0}, &kUnknown);
+    EXPECT_EQ(record.num_running, 2);
+  }
+  EXPECT_EQ(record.num_running, 0);
+}
+
+class PassedOnTest : public ::testing::Test {
+ protected:
+  static DrafterValue ValueOf(double alone, double beside, double seconds) {
+    DrafterValue value(128);
+    value.alone.Restart(alone);
+    value.beside.Restart(beside);
+    value.seconds.Restart(seconds);
+    return value;
+  }
+  // Rounds of one token in 10 ms, after the first one, which does not count.
+  void Learn(SpeculationControl& control, int rounds,
+             const std::vector<DrafterReturn>& returns) {
+    for (int i = 0; i < rounds; ++i) {
+      control.Learn({.returns = returns,
+                     .num_tokens = 1,
+                     .duration = absl::Milliseconds(10)});
+    }
+  }
+  std::vector<DrafterValue>& values() { return record_.kind(true).values; }
+
+  SpeculationRecord record_{/*num_peers=*/2};
+};
+
+TEST_F(PassedOnTest, RoundsThatSayNothingTeachNobody) {
+  SpeculationControl control(&record_, /*greedy=*/true, {0, 1}, &kUnknown);
+  values()[0] = ValueOf(7, 7, 0.005);  // by another session meanwhile
+  Learn(control, 2, std::vector<DrafterReturn>(2));
+  EXPECT_EQ(values()[0].alone.mean(), 7);
+}
+
+// The one that is taken instead was not asked in the round that decided it.
+TEST_F(PassedOnTest, WhoIsAskedIsKnownToTheNextSession) {
+  values()[0] = ValueOf(2, 2, 0.010);
+  values()[1] = ValueOf(2, 0, 0.006);
+  values()[1].asked = false;
+  SpeculationControl control(&record_, /*greedy=*/true, {0, 1}, &kUnknown);
+  const DrafterReturn slow = {.attention = DraftCall::Attention::kAwaited,
+                              .accepted = 2,
+                              .waited = absl::Milliseconds(10),
+                              .compute = absl::Milliseconds(10),
+                              .gain = {.alone = 2, .beside = 2},
+                              .cpu_group = 1};
+  Learn(control, 5, {slow, {.cpu_group = 1}});
+  EXPECT_FALSE(values()[0].asked);
+  EXPECT_TRUE(values()[1].asked);
+}
+
+// What many rounds of other sessions said counts as 16 rounds.
+TEST_F(PassedOnTest, ASessionsOwnRoundsSoonOutweighThoseOfOthers) {
+  for (int i = 0; i < 1000; ++i) values()[0].alone.Observe(2);
+  SpeculationControl control(&record_, /*greedy=*/true, {0, 1}, &kUnknown);
+  DrafterReturn late;
+  const TokenTree tree = TokenTree::RootOnly(0);
+  late.late = &tree;
+  Learn(control, 1 + 16, {late, {}});
+  EXPECT_NEAR(values()[0].alone.mean(), 1, 0.05);
 }
 
 // Plain decoding is a lower bound of a session's throughput.

@@ -211,6 +211,28 @@ TEST(CalibrationTest, ADrafterIsOneHoweverManyChildrenItProposes) {
   EXPECT_EQ(Round({many}).trie().NumProposers(1), 0);
 }
 
+TEST(CalibrationTest, OfEquallyLikelyTokensTheLowerRanksFirst) {
+  for (const bool lower_first : {true, false}) {
+    TokenTree tree = TokenTree::RootOnly(kRoot);
+    tree.Add(0, lower_first ? 1 : 2, -1.0f);
+    tree.Add(0, lower_first ? 2 : 1, -1.0f);
+    const Round round({tree});
+    const TokenTrie trie = round.trie();
+    EXPECT_EQ(trie.node(trie.ChildOf(0, 1)).scores[0].rank, 1);
+    EXPECT_EQ(trie.node(trie.ChildOf(0, 2)).scores[0].rank, 2);
+  }
+}
+
+TEST(CalibrationTest, AScoreIsGivenThePathToTheParent) {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(tree.Add(0, 1, -0.5f), 2, -1.25f);
+  const Round round({tree});
+  const TokenTrie trie = round.trie();
+  const auto& score = trie.node(trie.ChildOf(trie.ChildOf(0, 1), 2)).scores[0];
+  EXPECT_EQ(score.log_prob, -1.25f);
+  EXPECT_EQ(score.conditional, -0.75f);
+}
+
 // It is right whenever it is sure, and else never.
 TEST(CalibrationTest, HowSureADrafterIsCounts) {
   const Round sure({OneLookahead(1, 0.5)});

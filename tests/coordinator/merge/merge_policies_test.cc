@@ -89,6 +89,60 @@ TEST(UnionMergeTest, DuplicatesOfOneTreeBecomeOneNodeWithBothSubtrees) {
   EXPECT_THAT(merged.provenance, ElementsAre(32, 32, 32, 32));
 }
 
+TEST(UnionMergeTest, OfDuplicatesTheLikelierGivesTheScore) {
+  for (const bool first_is_likelier : {true, false}) {
+    TokenTree tree = TokenTree::RootOnly(kRoot);
+    tree.Add(0, 1, first_is_likelier ? -1.0f : -2.0f);
+    tree.Add(0, 1, first_is_likelier ? -2.0f : -1.0f);
+    const DraftedTree drafted[] = {{.drafter = 0, .tree = &tree}};
+    EXPECT_THAT(Merge(*NewUnionMerge(), drafted, 16).log_probs,
+                ElementsAre(0.0f, -1.0f));
+  }
+}
+
+TEST(UnionMergeTest, TheLikeliestDrafterGivesTheScoreInAnyOrder) {
+  TokenTree likely = TokenTree::RootOnly(kRoot);
+  likely.Add(0, 1, -1.0f);
+  TokenTree unlikely = TokenTree::RootOnly(kRoot);
+  unlikely.Add(0, 1, -2.0f);
+  const DraftedTree likely_first[] = {{.drafter = 0, .tree = &likely},
+                                      {.drafter = 1, .tree = &unlikely}};
+  const DraftedTree likely_last[] = {{.drafter = 0, .tree = &unlikely},
+                                     {.drafter = 1, .tree = &likely}};
+  for (const auto& drafted : {likely_first, likely_last}) {
+    EXPECT_THAT(Merge(*NewUnionMerge(), {drafted, 2}, 16).log_probs,
+                ElementsAre(0.0f, -1.0f));
+  }
+}
+
+// A weight may make a child seem likelier than its parent.
+TEST(BudgetedMergeTest, NoWeightPutsAChildBeforeItsParent) {
+  TokenTree tree = TokenTree::RootOnly(kRoot);
+  tree.Add(0, 1, -3.0f);
+  tree.Add(1, 2, -3.0f);
+  const DraftedTree drafted[] = {{.drafter = 0, .tree = &tree, .weight = 10}};
+  const TokenTree merged = Merge(*NewBudgetedMerge(), drafted, 16);
+  EXPECT_THAT(merged.tokens, ElementsAre(kRoot, 1, 2));
+  EXPECT_LE(merged.log_probs[1], 0);
+  EXPECT_LE(merged.log_probs[2], merged.log_probs[1]);
+}
+
+TEST(BudgetedMergeTest, ANodeHasTheLargestWeightOfItsDrafters) {
+  TokenTree shared = TokenTree::RootOnly(kRoot);
+  shared.Add(0, 1, -1.0f);
+  TokenTree other = TokenTree::RootOnly(kRoot);
+  other.Add(0, 2, -1.0f);
+  for (const int heavy : {0, 1}) {
+    const DraftedTree drafted[] = {
+        {.drafter = 0, .tree = &shared, .weight = heavy == 0 ? 2.0 : 0.5},
+        {.drafter = 1, .tree = &shared, .weight = heavy == 1 ? 2.0 : 0.5},
+        {.drafter = 2, .tree = &other}};
+    EXPECT_THAT(Merge(*NewBudgetedMerge(), drafted, 1).tokens,
+                ElementsAre(kRoot, 1))
+        << heavy;
+  }
+}
+
 TEST(UnionMergeTest, TiesGoToTheEarlierParentThenTheLowerToken) {
   TokenTree tree = TokenTree::RootOnly(kRoot);
   tree.Add(0, 7, -1.0f);
@@ -111,6 +165,14 @@ TokenTree TreeWithDistributions() {
                   {.node = 2},
                   {.node = 1, .distribution = 0}};
   return tree;
+}
+
+TEST(SingleMergeTest, ATreeWithMoreSamplesThanNodesLosesItsDistributions) {
+  const TokenTree sampled = TreeWithDistributions();  // three samples
+  const DraftedTree drafted[] = {
+      {.drafter = 0, .tree = &sampled, .trusted = true}};
+  EXPECT_TRUE(Merge(*NewSingleMerge(), drafted, 3).claims_distributions());
+  EXPECT_FALSE(Merge(*NewSingleMerge(), drafted, 2).claims_distributions());
 }
 
 TEST(UnionMergeTest, SamplesKeepTheirDistributionsAndStayAsMany) {

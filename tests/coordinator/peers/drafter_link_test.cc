@@ -61,6 +61,36 @@ TEST_F(DrafterLinkTest, StartsAgainFromTheHeldLength) {
   EXPECT_THAT(Ask(3).update.new_tokens, ElementsAre(11, 12, 20));
 }
 
+FeatureRows Features(int64_t first, int64_t end) {
+  return {.first_position = first,
+          .width = 1,
+          .data = std::vector<uint16_t>(end - first)};
+}
+
+TEST_F(DrafterLinkTest, FeaturesThatWereAnsweredNeedNotBeSentAgain) {
+  EXPECT_EQ(link_.features_end(), 0);
+  link_.Ask(session_, 1, kBudget, Features(0, 2));
+  EXPECT_EQ(link_.features_end(), 0) << "they may be lost";
+  link_.Receive(Good(1), kVocabSize);
+  EXPECT_EQ(link_.features_end(), 2);
+  session_.Commit({20, 21});
+  Ask(2);
+  link_.Receive(Good(2), kVocabSize);
+  EXPECT_EQ(link_.features_end(), 2) << "there were none";
+}
+
+TEST_F(DrafterLinkTest, FeaturesBeyondTheHeldLengthAreSentAgain) {
+  link_.Ask(session_, 1, kBudget, Features(0, 2));
+  link_.Receive(Good(1), kVocabSize);
+  session_.Commit({20, 21});
+  link_.Ask(session_, 2, kBudget, Features(2, 4));
+  link_.Receive(StaleBaseError(3, 3), kVocabSize);
+  EXPECT_EQ(link_.features_end(), 2) << "the last ones did not arrive";
+  Ask(3);
+  link_.Receive(StaleBaseError(1, 3), kVocabSize);
+  EXPECT_EQ(link_.features_end(), 1);
+}
+
 TEST_F(DrafterLinkTest, SendsAnUpdateAgainThatMayHaveBeenLost) {
   Ask(1);
   const DrafterLink::Answer answer =

@@ -53,6 +53,26 @@ TEST(DrafterSettingsTest, ShadowIsAskedAndJudgedButNeverVerified) {
   }
 }
 
+// Its trees are there before the round goes on.
+TEST(DrafterSettingsTest, ShadowIsNotVerifiedWhileOthersAreAwaited) {
+  for (const char* strategy : {"single", "union", "budgeted"}) {
+    ToyCluster cluster(2);
+    ASSERT_TRUE(
+        Set(cluster, {.drafter = "d1", .role = DrafterRole::kShadow}).ok());
+    cluster.drafters[0]->Behave({.delay = absl::Milliseconds(5)});
+    cluster.drafters[0]->DraftBy(
+        [](const std::vector<TokenId>& text, const DraftBudget&) {
+          return TokenTree::RootOnly(text.back());
+        });
+    GenerationRequest request = ToyCluster::Request(10);
+    request.speculation.strategy = strategy;
+    const Seen seen = cluster.Run(request);
+    EXPECT_EQ(seen.tokens, cluster.PlainText(request));
+    EXPECT_EQ(seen.report.spec.num_draft_tokens, 0) << strategy;
+    EXPECT_GE(cluster.drafters[1]->requests().size(), 9u);
+  }
+}
+
 TEST(DrafterSettingsTest, RoundsDoNotWaitForAShadow) {
   ToyCluster cluster(1);
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});

@@ -96,6 +96,18 @@ TEST_P(TrustedDraftersTest, DistributionsOfTheTrustedArriveWhole) {
   EXPECT_EQ(DistributionsIgnored(cluster, "d0"), 0);
 }
 
+// The only tree of a drafter that hangs.
+TEST_P(TrustedDraftersTest, DistributionsOfAPartAreDroppedToo) {
+  ToyCluster cluster(1);
+  cluster.drafters[0]->Behave({.delay = kHeld, .part = [](Proposal&) {}});
+  const Seen seen = Run(cluster);
+  EXPECT_GT(seen.report.spec.num_accepted_draft_tokens, 0);
+  for (const VerifyRequest& request : cluster.verifier.requests()) {
+    EXPECT_FALSE(request.tree.claims_distributions());
+  }
+  EXPECT_GT(DistributionsIgnored(cluster, "d0"), 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, TrustedDraftersTest,
                          ::testing::Values("single", "union", "disjoint"),
                          [](const auto& named) {
