@@ -60,7 +60,7 @@ std::string Values(const TinyTensor& tensor) {
   return bytes;
 }
 
-std::string Utf8(int code_point) {  // below 0x800
+std::string CharacterOf(int code_point) {  // below 0x800
   if (code_point < 0x80) return std::string(1, static_cast<char>(code_point));
   return {static_cast<char>(0xC0 | code_point >> 6),
           static_cast<char>(0x80 | (code_point & 0x3F))};
@@ -71,7 +71,7 @@ std::string ByteToken(int byte) {
   for (int other = 0; other <= byte; ++other) {
     const bool printable = (other >= 33 && other <= 126) ||
                            (other >= 161 && other <= 172) || other >= 174;
-    if (other == byte) return Utf8(printable ? byte : 256 + unprintable);
+    if (other == byte) return CharacterOf(printable ? byte : 256 + unprintable);
     unprintable += printable ? 0 : 1;
   }
   ESPALIER_CHECK(false);
