@@ -17,7 +17,9 @@ namespace espalier {
 std::vector<std::string> ModelBackends();
 
 struct ModelOptions {
-  std::string folder;  // config.json and model.safetensors (or its shards)
+  // config.json and model.safetensors (or its shards), or a GGUF file's path
+  // (see GgufPathOf).
+  std::string folder;
   std::string device = "cpu";  // or "cuda", "cuda:1"
   ComputeDType compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
@@ -34,10 +36,10 @@ struct ModelOptions {
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
 };
 
-// Loads a Hugging Face folder. "aten" sets the number of threads of the whole
-// process: two such models in one process share them. A native model has its
-// own threads. NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the folder is
-// missing, malformed or not supported; the message says why.
+// Loads a Hugging Face folder or a GGUF file. "aten" sets the number of threads
+// of the whole process: two such models in one process share them. A native
+// model has its own threads. NOT_FOUND, INVALID_ARGUMENT, UNIMPLEMENTED: the
+// folder is missing, malformed or not supported; the message says why.
 // FAILED_PRECONDITION: no such device or backend here.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(
     const ModelOptions& options);

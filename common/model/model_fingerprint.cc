@@ -4,17 +4,21 @@
 #include <bit>
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/bf16.h"
+#include "common/model/files/tensor_values.h"
 
 namespace espalier {
 namespace {
 
-constexpr size_t kSampleBytes = 4096;
-constexpr size_t kSamples = 16;  // of a tensor
+constexpr int64_t kSampleValues = 1024;
+constexpr int64_t kSamples = 16;  // of a tensor
 
 // FNV-1a, 64 bit.
 class ModelHasher {
@@ -48,27 +52,64 @@ void AddConfig(const ModelConfig& config, ModelHasher& hasher) {
         static_cast<int64_t>(config.activation)}) {
     hasher.AddNumber(static_cast<uint64_t>(size));
   }
-  for (bool flag : {config.qk_norm, config.attention_bias, config.mlp_bias,
-                    config.tied_head}) {
+  for (bool flag :
+       {config.qk_norm, config.attention_bias, config.attention_out_bias,
+        config.mlp_bias, config.tied_head}) {
     hasher.AddNumber(flag);
   }
-  hasher.AddNumber(std::bit_cast<uint64_t>(config.norm_epsilon));
+  // A GGUF file has float32, and models compute with it.
+  hasher.AddNumber(
+      std::bit_cast<uint32_t>(static_cast<float>(config.norm_epsilon)));
   for (double frequency : RotaryFrequencies(config)) {
     hasher.AddNumber(std::bit_cast<uint64_t>(frequency));
   }
 }
 
-// Evenly spaced samples that include the last bytes; all of a small tensor.
-void AddSamples(absl::Span<const std::byte> data, ModelHasher& hasher) {
-  if (data.size() <= kSamples * kSampleBytes) {
-    hasher.AddBytes(data);
-    return;
+bool IsInteger(ComputeDType type) {
+  return type == ComputeDType::kInt8 || type == ComputeDType::kInt4;
+}
+
+// Values as the model computes with them.
+void AddValues(absl::Span<float> values, bool rounded, ModelHasher& hasher) {
+  if (rounded) {
+    for (float& value : values) value = Bf16ToFloat(FloatToBf16(value));
   }
-  for (size_t i = 0; i < kSamples; ++i) {
-    const size_t begin = (data.size() - kSampleBytes) / (kSamples - 1) * i;
-    hasher.AddBytes(data.subspan(begin, kSampleBytes));
+  hasher.AddBytes(
+      absl::MakeConstSpan(reinterpret_cast<const std::byte*>(values.data()),
+                          values.size() * sizeof(float)));
+}
+
+// All of a small tensor; of others parts of evenly spaced rows, the last one
+// among them.
+void AddSamples(const TensorValues& values, bool rounded, ModelHasher& hasher) {
+  const int64_t rows = values.rows(), columns = values.columns();
+  if (rows == 0 || columns == 0) return;
+  const bool all = rows * columns <= kSamples * kSampleValues;
+  const int64_t samples = all ? rows : kSamples;
+  const int64_t width = all ? columns : std::min(columns, kSampleValues);
+  std::vector<float> row(columns);
+  for (int64_t i = 0; i < samples; ++i) {
+    const int64_t last = std::max<int64_t>(1, samples - 1);
+    values.Row((rows - 1) * i / last, row.data());
+    const int64_t begin = (columns - width) * i / last;
+    AddValues(absl::MakeSpan(row).subspan(begin, width), rounded, hasher);
   }
-  hasher.AddBytes(data.last(kSampleBytes));
+}
+
+void AddTensor(const std::string& name, const TensorView& tensor,
+               ComputeDType compute_type, ModelHasher& hasher) {
+  hasher.AddText(name);
+  hasher.AddNumber(tensor.shape.size());
+  for (int64_t size : tensor.shape) hasher.AddNumber(size);
+  const absl::StatusOr<TensorValues> values = TensorValues::Of(name, tensor);
+  if (!values.ok()) return;  // no weights: no part of what is computed
+  if (IsInteger(compute_type) && nn::UnitInputs(values->format()) > 1) {
+    hasher.AddText(DTypeName(tensor.dtype));
+  }
+  // Vectors stay as they are: norms and biases.
+  const bool rounded =
+      compute_type == ComputeDType::kBFloat16 && tensor.shape.size() > 1;
+  AddSamples(*values, rounded, hasher);
 }
 
 // Of "model.layers.7.mlp.weight" or "h.7.mlp.weight" 7; -1: of no layer.
@@ -84,16 +125,12 @@ int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
 }  // namespace
 
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          std::string_view compute_type) {
+                          ComputeDType compute_type) {
   ModelHasher hasher;
-  hasher.AddText(compute_type);
+  hasher.AddText(NameOf(compute_type));
   AddConfig(config, hasher);
   for (const auto& [name, tensor] : files.tensors()) {
-    hasher.AddText(name);
-    hasher.AddText(DTypeName(tensor.dtype));
-    hasher.AddNumber(tensor.shape.size());
-    for (int64_t size : tensor.shape) hasher.AddNumber(size);
-    AddSamples(tensor.data, hasher);
+    AddTensor(name, tensor, compute_type, hasher);
   }
   return hasher.hash();
 }

@@ -2,25 +2,24 @@
 #define ESPALIER_COMMON_MODEL_MODEL_FINGERPRINT_H_
 
 #include <cstdint>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/files/model_config.h"
-#include "common/model/files/safetensors.h"
+#include "common/model/files/weight_files.h"
 
 namespace espalier {
 
 // Models of equal fingerprint continue a text alike; no model has 0. It covers
-// what decides a model's output: its shape, its weights and its compute type
-// ("float32"). At most 64 KiB of every tensor are hashed, as samples, so that a
-// large model loads no slower; a fine-tune changes them all.
-//
-// Today the stored bytes are sampled, so the same weights in another format
-// have another fingerprint: this can refuse an equal model but never accepts a
-// different one. Code that reads a second format must sample the values that it
-// computes with.
+// what decides a model's output: its shape, its compute type and its weights as
+// that type has them, whatever file they come from. With bfloat16, a file of
+// blocks is thus the same model as a folder of its weights rounded to bf16;
+// with float32 it is another. Integer types take blocks as they are and make
+// blocks of floats, so there the file's format counts. At most 64 KiB of
+// every tensor are hashed, as samples, so that a large model loads no slower; a
+// fine-tune changes them all.
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          std::string_view compute_type);
+                          ComputeDType compute_type);
 
 // INVALID_ARGUMENT names a tensor of a layer beyond config.json's count.
 // Without this check the model would run truncated and give wrong text without

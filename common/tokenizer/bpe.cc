@@ -28,6 +28,18 @@ absl::StatusOr<TokenId> TokenOfMerge(const Vocabulary& vocabulary,
       absl::CHexEscape(token.substr(0, kMaxShown)), "\" in model.vocab"));
 }
 
+// Not those that are added: they are no words of a text.
+Vocabulary WordsOf(const TokenizerFile& file) {
+  Vocabulary words;
+  for (const auto& [token, id] : file.vocabulary) {
+    words.emplace(ByteLevelToBytes(token), id);
+  }
+  for (const AddedToken& added : file.added_tokens) {
+    words.erase(ByteLevelToBytes(added.content));
+  }
+  return words;
+}
+
 // Heap order: the lowest rank on top; among equal ranks, the leftmost.
 constexpr auto kLater = [](const auto& a, const auto& b) {
   if (a.merged.rank != b.merged.rank) return a.merged.rank > b.merged.rank;
@@ -67,6 +79,7 @@ absl::StatusOr<Bpe> Bpe::Create(const TokenizerFile& file) {
     bpe.merges_[PairKey(left_id, right_id)] = {
         .rank = static_cast<int32_t>(rank), .id = id};
   }
+  if (file.ignore_merges) bpe.words_ = WordsOf(file);
   return bpe;
 }
 
@@ -86,6 +99,13 @@ void Bpe::QueuePair(int64_t left, Workspace& workspace) const {
 
 void Bpe::EncodeWord(std::string_view word, Workspace& workspace,
                      std::vector<TokenId>& ids) const {
+  if (!words_.empty()) {
+    const auto found = words_.find(std::string(word));
+    if (found != words_.end()) {
+      ids.push_back(found->second);
+      return;
+    }
+  }
   auto& symbols = workspace.symbols_;
   auto& heap = workspace.heap_;
   symbols.clear();

@@ -42,6 +42,7 @@ class Bpe {
 
   std::array<std::optional<TokenId>, 256> byte_tokens_;
   absl::flat_hash_map<uint64_t, Merged> merges_;  // by PairKey
+  Vocabulary words_;  // by their bytes, if merges are ignored for them
 };
 
 class Bpe::Workspace {

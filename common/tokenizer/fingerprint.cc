@@ -70,6 +70,7 @@ uint64_t FingerprintOf(const TokenizerFile& file) {
     hasher.AddText(right);
   }
   if (file.normalize_to_nfc) hasher.AddByte(1);
+  if (file.ignore_merges) hasher.AddByte(2);
   return hasher.hash();
 }
 

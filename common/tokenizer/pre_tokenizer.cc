@@ -89,15 +89,28 @@ size_t SpaceEnd(std::string_view text, size_t begin) {
   return run.last > begin ? run.last : run.end;
 }
 
-// End of the word at `begin` by kQwen2Pattern, written by hand.
-size_t Qwen2WordEnd(std::string_view text, size_t begin) {
+// End of at most `most` numbers from `at` on.
+size_t NumbersEnd(std::string_view text, size_t at, int most) {
+  for (; most > 0 && at < text.size(); --most) {
+    const CodePoint c = CodePointAt(text, at);
+    if (ClassOf(c.value) != CharClass::kNumber) break;
+    at += c.size;
+  }
+  return at;
+}
+
+// End of the word at `begin` by kQwen2Pattern, or kLlama3Pattern, which differs
+// in how many numbers make a word. Written by hand.
+size_t Qwen2WordEnd(std::string_view text, size_t begin, int most_numbers) {
   if (size_t size = AnyCaseContractionSize(text.substr(begin)); size > 0) {
     return begin + size;
   }
   const CodePoint first = CodePointAt(text, begin);
   const size_t second = begin + first.size;
   const CharClass kind = ClassOf(first.value), next = ClassAt(text, second);
-  if (kind == CharClass::kNumber) return second;
+  if (kind == CharClass::kNumber) {
+    return NumbersEnd(text, begin, most_numbers);
+  }
   if (kind == CharClass::kLetter ||
       (next == CharClass::kLetter && !IsLineBreak(text[begin]))) {
     return RunOf(CharClass::kLetter, text, second).end;
@@ -111,12 +124,15 @@ size_t Qwen2WordEnd(std::string_view text, size_t begin) {
   return SpaceEnd(text, begin);
 }
 
+size_t WordEnd(std::string_view text, size_t begin, WordPattern pattern) {
+  if (pattern == WordPattern::kGpt2) return Gpt2WordEnd(text, begin);
+  return Qwen2WordEnd(text, begin, pattern == WordPattern::kLlama3 ? 3 : 1);
+}
+
 void SplitWords(std::string_view text, WordPattern pattern,
                 absl::FunctionRef<void(std::string_view)> word) {
   for (size_t begin = 0; begin < text.size();) {
-    const size_t end = pattern == WordPattern::kGpt2
-                           ? Gpt2WordEnd(text, begin)
-                           : Qwen2WordEnd(text, begin);
+    const size_t end = WordEnd(text, begin, pattern);
     word(text.substr(begin, end - begin));
     begin = end;
   }

@@ -1,6 +1,7 @@
 #include "common/tokenizer/tokenizer_file.h"
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -10,9 +11,6 @@ namespace espalier {
 namespace {
 
 using nlohmann::json;
-
-// Far above any vocabulary; bounds the memory that one id can claim.
-constexpr int64_t kMaxTokenId = (int64_t{1} << 20) - 1;
 
 absl::Status Unsupported(std::string_view path, const json& value) {
   std::string shown = value.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/true);
@@ -59,13 +57,13 @@ absl::StatusOr<Merges> ParseMerges(const JsonObject& model) {
       continue;
     }
     const auto* text = entry.get_ptr<const std::string*>();
-    const size_t space = text == nullptr ? std::string::npos : text->find(' ');
-    if (space == std::string::npos || space != text->rfind(' ')) {
+    auto merge = ParseMerge(text == nullptr ? "" : *text);
+    if (!merge.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat(model.PathOf("merges"), "[", merges.size(),
                        "]: must be [\"a\", \"b\"] or \"a b\""));
     }
-    merges.emplace_back(text->substr(0, space), text->substr(space + 1));
+    merges.push_back(*std::move(merge));
   }
   return merges;
 }
@@ -77,9 +75,11 @@ absl::Status ParseModel(const JsonObject& document, TokenizerFile& file) {
   if (!type.empty() && type != "BPE") {
     return Unsupported(model.PathOf("type"), *model.Find("type"));
   }
-  for (std::string_view name : {"byte_fallback", "ignore_merges"}) {
-    ASSIGN_OR_RETURN(const bool wanted, model.Bool(name));
-    if (wanted) return Unsupported(model.PathOf(name), *model.Find(name));
+  ASSIGN_OR_RETURN(file.ignore_merges, model.Bool("ignore_merges"));
+  ASSIGN_OR_RETURN(const bool byte_fallback, model.Bool("byte_fallback"));
+  if (byte_fallback) {
+    return Unsupported(model.PathOf("byte_fallback"),
+                       *model.Find("byte_fallback"));
   }
   for (std::string_view name :
        {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -131,12 +131,16 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(
   return tokens;
 }
 
-absl::StatusOr<bool> IsQwen2Split(const JsonObject& step) {
+// Nullopt: another pattern.
+absl::StatusOr<std::optional<WordPattern>> ParseSplit(const JsonObject& step) {
   ASSIGN_OR_RETURN(const JsonObject pattern, step.Object("pattern"));
   ASSIGN_OR_RETURN(const std::string regex, pattern.String("Regex"));
   ASSIGN_OR_RETURN(const std::string behavior, step.String("behavior"));
   ASSIGN_OR_RETURN(const bool invert, step.Bool("invert"));
-  return regex == kQwen2Pattern && behavior == "Isolated" && !invert;
+  if (behavior != "Isolated" || invert) return std::nullopt;
+  if (regex == kQwen2Pattern) return WordPattern::kQwen2;
+  if (regex == kLlama3Pattern) return WordPattern::kLlama3;
+  return std::nullopt;
 }
 
 // The steps of a Sequence, or the single step.
@@ -158,8 +162,8 @@ absl::StatusOr<std::vector<JsonObject>> ParseSteps(const JsonObject& outer) {
   return steps;
 }
 
-// Accepts Digits, Qwen2's Split and ByteLevel, in this order. ByteLevel is
-// required, and splits words itself unless there is a Split.
+// Accepts Digits, a Split of Qwen2 or Llama 3, and ByteLevel, in this order.
+// ByteLevel is required, and splits words itself unless there is a Split.
 absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
   ASSIGN_OR_RETURN(const JsonObject outer, document.Object("pre_tokenizer"));
   ASSIGN_OR_RETURN(const std::vector<JsonObject> steps, ParseSteps(outer));
@@ -172,8 +176,10 @@ absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonObject& document) {
       if (result.split_digits) continue;
     }
     if (type == "Split" && !split && !byte_level) {
-      ASSIGN_OR_RETURN(split, IsQwen2Split(step));
-      result.words = WordPattern::kQwen2;
+      ASSIGN_OR_RETURN(const std::optional<WordPattern> words,
+                       ParseSplit(step));
+      split = words.has_value();
+      result.words = words.value_or(result.words);
       if (split) continue;
     }
     if (type == "ByteLevel" && !byte_level) {
@@ -209,6 +215,16 @@ absl::Status CheckDecoder(const JsonObject& document) {
 }
 
 }  // namespace
+
+absl::StatusOr<std::pair<std::string, std::string>> ParseMerge(
+    std::string_view text) {
+  const size_t space = text.find(' ');
+  if (space == std::string_view::npos || space != text.rfind(' ')) {
+    return absl::InvalidArgumentError("must be \"a b\"");
+  }
+  return std::pair(std::string(text.substr(0, space)),
+                   std::string(text.substr(space + 1)));
+}
 
 absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view text) {
   ASSIGN_OR_RETURN(const json parsed, ParseJson(text));

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_TOKENIZER_TOKENIZER_FILE_H_
 #define ESPALIER_COMMON_TOKENIZER_TOKENIZER_FILE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,9 +27,19 @@ struct TokenizerFile {
   std::vector<AddedToken> added_tokens;
   bool normalize_to_nfc = false;  // text is put into form C (nfc.h) first
   PreTokenizer pre_tokenizer;
+  // A word that is a token of the vocabulary is that token, whatever merges
+  // would make of it (Llama 3).
+  bool ignore_merges = false;
   // The token of bytes that have none; empty: such bytes are dropped.
   std::string unknown_token;
 };
+
+// Far above any vocabulary; bounds the memory that one id can claim.
+inline constexpr int64_t kMaxTokenId = (int64_t{1} << 20) - 1;
+
+// "a b". INVALID_ARGUMENT: not two tokens with one space.
+absl::StatusOr<std::pair<std::string, std::string>> ParseMerge(
+    std::string_view text);
 
 // INVALID_ARGUMENT: not JSON, or a field of the wrong type; names the field.
 // UNIMPLEMENTED: a kind of tokenizer for which ids would differ from those of

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flag_set.h"
@@ -35,8 +36,9 @@ struct NgramFlags {
 void NgramFlags::AddTo(FlagSet& flags) {
   flags.Add({"--text", "FILE", "a text to count; repeatable"}, &texts);
   flags.Add({"--out", "TABLE", "the file to write"}, &out);
-  flags.Add({"--model", "DIR", "folder of the tokenizer; default\n" + model},
-            &model);
+  flags.Add(
+      {"--model", "PATH", "a model's folder or .gguf file; default\n" + model},
+      &model);
   flags.Add({"--order", "N", "tokens per n-gram; default 2: bigrams"}, &order);
   flags.Add({"--top", "K", "successors kept per context; default 16"}, &top);
   flags.Add({"--min-count", "C", "drop rarer successors; default 1"},
@@ -54,7 +56,7 @@ absl::Status RunNgram(Context& context, Args args) {
   }
 
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
-                   Tokenizer::Load(flags.model));
+                   LoadTokenizer(flags.model));
   size_t next = 0;
   int64_t tokens = 0;
   auto next_document =

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flag_set.h"
@@ -85,8 +86,8 @@ absl::Status TokenizeLines(const Tokenizer& tokenizer,
 absl::Status RunTokenize(Context& context, Args args) {
   TokenizeOptions options = {.model = context.places.model.string()};
   FlagSet flags(kTokenizeUsage);
-  flags.Add({"--model", "DIR",
-             "a model's folder, or a tokenizer.json;\n"
+  flags.Add({"--model", "PATH",
+             "a model's folder or .gguf file, or a tokenizer.json;\n"
              "default " +
                  options.model},
             &options.model);
@@ -96,7 +97,7 @@ absl::Status RunTokenize(Context& context, Args args) {
   if (!parsed) return absl::OkStatus();
 
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
-                   Tokenizer::Load(options.model));
+                   LoadTokenizer(options.model));
   return TokenizeLines(*tokenizer, options, context);
 }
 

@@ -51,7 +51,9 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
             &context);
   flags.Add({"--threads", "T,T", "default 0: all cores of this process"},
             &threads);
-  flags.Add({"--model", "DIR", "default the default model"}, &model);
+  flags.Add({"--model", "PATH",
+             "a folder or a .gguf file; default the default model"},
+            &model);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
   flags.Add({"--backend", "NAME", "native, aten or auto (default)"}, &backend);
   flags.Add(

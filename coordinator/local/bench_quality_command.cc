@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/model_identity.h"
 #include "common/model/load_model.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/cli/flag_set.h"
@@ -50,7 +51,9 @@ void QualityFlags::AddTo(cli::FlagSet& flags) {
             &window);
   flags.Add({"--tokens", "N", "of the text, from its start; default 0: all"},
             &tokens);
-  flags.Add({"--model", "DIR", "default the default model"}, &model);
+  flags.Add({"--model", "PATH",
+             "a folder or a .gguf file; default the default model"},
+            &model);
   flags.Add({"--cpu-kernels", "NAME", "default auto"}, &cpu_kernels);
   flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
 }
@@ -66,7 +69,7 @@ absl::StatusOr<std::vector<TokenId>> ReadTokens(const QualityFlags& flags,
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(model));
+  ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(model));
   std::vector<TokenId> tokens = tokenizer->Encode(text, SpecialText::kPlain);
   if (flags.tokens > 0 && flags.tokens < tokens.size()) {
     tokens.resize(flags.tokens);

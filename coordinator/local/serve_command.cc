@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/rpc/listen_address.h"
@@ -16,14 +18,15 @@ namespace espalier::local {
 namespace {
 
 constexpr char kServeUsage[] =
-    R"(Usage: espalier serve [--config FILE] [--set path=value]...
+    R"(Usage: espalier serve [--model PATH] [--config FILE] [--set path=value]...
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
 the address that `espalier generate` calls. The fields are those of ServeConfig
 in proto/espalier/v1/config.proto.
 
-Another model:  --set verifier.model=FOLDER
+Another model:  --model PATH (a folder or a .gguf file), which is short for
+                --set verifier.model=PATH
 TCP:            --set server.listen=127.0.0.1:50051
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
 unless server.metrics_listen gives its address ("none": no page).
@@ -70,9 +73,28 @@ void PrintPlaces(const ServerRunner& runner, const std::string& model,
   out << "status page: http://" << runner.metrics_address() << "/" << std::endl;
 }
 
+// `args` with --model spelled out.
+std::vector<std::string> Expanded(cli::Args args) {
+  constexpr absl::string_view kModel = "--model";
+  std::vector<std::string> words = {"serve"};
+  for (size_t i = 0; i < args.size(); ++i) {
+    absl::string_view value = args[i];
+    if (value == kModel && i + 1 < args.size()) {
+      words.push_back(absl::StrCat("--set=verifier.model=", args[++i]));
+    } else if (absl::ConsumePrefix(&value, kModel) &&
+               absl::ConsumePrefix(&value, "=")) {
+      words.push_back(absl::StrCat("--set=verifier.model=", value));
+    } else {
+      words.push_back(args[i]);
+    }
+  }
+  return words;
+}
+
 absl::Status Serve(cli::Context& context, cli::Args args) {
-  std::vector<const char*> argv = {"serve"};
-  for (const std::string& arg : args) argv.push_back(arg.c_str());
+  const std::vector<std::string> words = Expanded(args);
+  std::vector<const char*> argv;
+  for (const std::string& word : words) argv.push_back(word.c_str());
   ASSIGN_OR_RETURN(
       const ServiceFlags flags,
       ParseServiceFlags(static_cast<int>(argv.size()), argv.data()));

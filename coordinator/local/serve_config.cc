@@ -25,7 +25,14 @@ absl::StatusOr<std::string> TypeOf(const fs::path& folder) {
   return block ? "dflash" : "eagle";
 }
 
-// Prompt lookup, and the drafters in the folder `drafters` of the model.
+// Where the drafters of a model are: in its folder, or beside its file.
+fs::path DraftersOf(const fs::path& model) {
+  std::error_code none_there;
+  const bool is_folder = fs::is_directory(model, none_there);
+  return (is_folder ? model : model.parent_path()) / "drafters";
+}
+
+// Prompt lookup, and the model's own drafters.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   v1::DrafterEngineConfig& lookup = *config.add_drafters();
   lookup.set_name("lookup");
@@ -33,7 +40,7 @@ absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   std::error_code none_there;
   std::set<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(
-           fs::path(config.verifier().model()) / "drafters", none_there)) {
+           DraftersOf(config.verifier().model()), none_there)) {
     if (entry.is_directory()) folders.insert(entry.path());
   }
   for (const fs::path& folder : folders) {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/files/safetensors.h"
+#include "common/model/files/weight_files.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
 #include "common/spec/features.h"

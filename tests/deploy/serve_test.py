@@ -17,7 +17,7 @@ class ServeTest(unittest.TestCase):
         self.address = f"unix:{self.processes.folder}/serve.sock"
 
     def argv(self, *settings):
-        return [BIN / "espalier", "serve", "--set", f"verifier.model={CHAR_MODEL}", "--set",
+        return [BIN / "espalier", "serve", "--model", CHAR_MODEL, "--set",
                 f"server.listen={self.address}", *(word for s in settings for word in ("--set", s))]
 
     def serve(self, *settings):

@@ -17,8 +17,8 @@ using Json = nlohmann::json;
 
 constexpr int64_t kLayers = 2;
 constexpr int64_t kHidden = 48;
-constexpr int64_t kHeads = 6;
-constexpr int64_t kKvHeads = 2;
+constexpr int64_t kHeads = kTinyHeads;
+constexpr int64_t kKvHeads = kTinyKvHeads;
 constexpr int64_t kHeadDim = 8;
 constexpr int64_t kFfn = 96;
 
@@ -208,6 +208,29 @@ TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
                  {"model_type", "qwen3"},
                  {"head_dim", kWideHeadDim},
                  {"rope_theta", 1e6},
+                 {"use_sliding_window", false},
+                 {"tie_word_embeddings", true}});
+  WriteFolder(folder, config, tensors);
+  return tensors;
+}
+
+TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed) {
+  WeightSource source(seed);
+  TinyTensors tensors;
+  tensors["model.embed_tokens.weight"] =
+      source.Draw({kTinyVocab, kHidden}, 0.3f);
+  DrawLlamaLayers(kHeadDim, source, tensors);
+  for (int64_t i = 0; i < kLayers; ++i) {
+    const std::string attention =
+        absl::StrCat("model.layers.", i, ".self_attn.");
+    tensors[attention + "q_proj.bias"] = source.Bias(kHeads * kHeadDim);
+    tensors[attention + "k_proj.bias"] = source.Bias(kKvHeads * kHeadDim);
+    tensors[attention + "v_proj.bias"] = source.Bias(kKvHeads * kHeadDim);
+  }
+  tensors["model.norm.weight"] = source.Scale(kHidden);
+  Json config = LlamaConfig();
+  config.update({{"architectures", {"Qwen2ForCausalLM"}},
+                 {"model_type", "qwen2"},
                  {"use_sliding_window", false},
                  {"tie_word_embeddings", true}});
   WriteFolder(folder, config, tensors);

@@ -21,6 +21,8 @@ inline constexpr int32_t kTinyImStart = 256;
 inline constexpr int32_t kTinyImEnd = 257;
 inline constexpr int64_t kTinyVocab = 258;
 inline constexpr int64_t kTinyMaxPositions = 512;
+inline constexpr int64_t kTinyHeads = 6;
+inline constexpr int64_t kTinyKvHeads = 2;
 
 // Write a model folder (config.json, tokenizer.json, model.safetensors) of two
 // layers with random weights: the same seed gives the same bytes everywhere.
@@ -29,6 +31,8 @@ inline constexpr int64_t kTinyMaxPositions = 512;
 TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed = 1);
 // Heads wider than the hidden size makes them, and a tied head.
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed = 1);
+// Biases at queries, keys and values.
+TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 
 // A file in the safetensors format: bf16, and 64-bit integers.

@@ -116,10 +116,10 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                           {attention + "v_proj", kv_size}},
                          {.in = hidden, .has_bias = config.attention_bias}));
   ASSIGN_OR_RETURN(at::Tensor qk_norm, LoadQkNorm(config, attention, weights));
-  ASSIGN_OR_RETURN(
-      Linear attention_out,
-      weights.LoadLinear({{attention + "o_proj", hidden}},
-                         {.in = q_size, .has_bias = config.attention_bias}));
+  ASSIGN_OR_RETURN(Linear attention_out,
+                   weights.LoadLinear(
+                       {{attention + "o_proj", hidden}},
+                       {.in = q_size, .has_bias = config.attention_out_bias}));
   ASSIGN_OR_RETURN(
       at::Tensor ffn_norm,
       weights.Vector(layer + "post_attention_layernorm.weight", hidden));

@@ -88,14 +88,14 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                    LoadDecoder(config, weights));
 
-  ModelInfo info = {.config = config,
-                    .device = device.str(),
-                    .compute_dtype = NameOf(options.compute_dtype),
-                    .threads = at::get_num_threads(),
-                    .weight_bytes = weights.weight_bytes(),
-                    .backend = "aten",
-                    .fingerprint = ModelFingerprint(
-                        config, files, NameOf(options.compute_dtype))};
+  ModelInfo info = {
+      .config = config,
+      .device = device.str(),
+      .compute_dtype = NameOf(options.compute_dtype),
+      .threads = at::get_num_threads(),
+      .weight_bytes = weights.weight_bytes(),
+      .backend = "aten",
+      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
   ASSIGN_OR_RETURN(const int64_t pool_tokens,
                    SetLimits(options,
                              {.bytes = static_cast<int64_t>(elementSize(dtype)),

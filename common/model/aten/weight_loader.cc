@@ -5,14 +5,13 @@
 #include <cstring>
 #include <optional>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/tensor_values.h"
 
 namespace espalier {
 namespace {
 
-std::optional<at::ScalarType> FloatType(DType dtype) {
+std::optional<at::ScalarType> FloatTypeOf(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return at::kFloat;
@@ -30,15 +29,18 @@ std::optional<at::ScalarType> FloatType(DType dtype) {
 absl::StatusOr<at::Tensor> WeightLoader::Read(
     const std::string& name, const std::vector<int64_t>& shape) const {
   ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, shape));
-  const std::optional<at::ScalarType> dtype = FloatType(view.dtype);
-  if (!dtype.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("tensor ", name, " has dtype ", DTypeName(view.dtype),
-                     "; a weight is F32, F16 or BF16"));
+  ASSIGN_OR_RETURN(const TensorValues values, TensorValues::Of(name, view));
+  const at::ScalarType dtype = FloatTypeOf(view.dtype).value_or(at::kFloat);
+  if (FloatTypeOf(view.dtype).has_value() && values.in_order()) {
+    at::Tensor tensor = at::empty(shape, dtype);
+    std::memcpy(tensor.mutable_data_ptr(), view.data.data(), view.data.size());
+    return tensor;
   }
-  at::Tensor tensor = at::empty(shape, *dtype);
-  std::memcpy(tensor.mutable_data_ptr(), view.data.data(), view.data.size());
-  return tensor;
+  at::Tensor wide = at::empty(shape, at::kFloat);
+  for (int64_t row = 0; row < values.rows(); ++row) {
+    values.Row(row, wide.mutable_data_ptr<float>() + row * values.columns());
+  }
+  return wide.to(dtype);
 }
 
 at::Tensor WeightLoader::Place(const at::Tensor& tensor, at::ScalarType dtype) {

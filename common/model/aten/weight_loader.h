@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/aten/linear.h"
 #include "common/model/files/model_config.h"
-#include "common/model/files/safetensors.h"
+#include "common/model/files/weight_files.h"
 
 namespace espalier {
 
@@ -39,7 +39,8 @@ class WeightLoader {
   // A norm's weight or bias: [size] float32.
   absl::StatusOr<at::Tensor> Vector(const std::string& name, int64_t size);
 
-  // A table to look rows up in: [rows, columns] in the dtype of the file.
+  // A table to look rows up in: [rows, columns] in the dtype of the file,
+  // float32 if it has blocks.
   absl::StatusOr<at::Tensor> Table(const std::string& name, int64_t rows,
                                    int64_t columns);
 
@@ -59,7 +60,8 @@ class WeightLoader {
   int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
-  // On the CPU, in the dtype of the file, of exactly this shape.
+  // On the CPU, of exactly this shape, in the dtype of the file, float32 if it
+  // has blocks.
   absl::StatusOr<at::Tensor> Read(const std::string& name,
                                   const std::vector<int64_t>& shape) const;
   at::Tensor Place(const at::Tensor& tensor, at::ScalarType dtype);

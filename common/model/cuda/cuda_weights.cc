@@ -11,6 +11,7 @@
 #include "common/base/bf16.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
+#include "common/model/files/tensor_values.h"
 
 namespace espalier {
 namespace {
@@ -19,29 +20,9 @@ using cuda::ComputeDevice;
 using cuda::DeviceArray;
 using cuda::kStripOutputs;
 
-absl::StatusOr<float> ElementOf(const TensorView& view, int64_t i) {
-  const std::byte* const at = view.data.data() + i * ElementBytes(view.dtype);
-  uint16_t half;
-  float whole;
-  switch (view.dtype) {
-    case DType::kBF16:
-      std::memcpy(&half, at, sizeof half);
-      return Bf16ToFloat(half);
-    case DType::kF16:
-      std::memcpy(&half, at, sizeof half);
-      return F16ToFloat(half);
-    case DType::kF32:
-      std::memcpy(&whole, at, sizeof whole);
-      return whole;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("weights of type ", DTypeName(view.dtype)));
-  }
-}
-
 // A row of some tensor; null: zeros.
 struct WeightRow {
-  const TensorView* view = nullptr;
+  const TensorValues* values = nullptr;
   int64_t row = 0;
 };
 
@@ -50,9 +31,10 @@ class Loader {
   Loader(const WeightFiles& files, ComputeDevice& device)
       : files_(files), device_(device) {}
 
-  absl::StatusOr<TensorView> Find(const std::string& name,
-                                  const std::vector<int64_t>& shape) const {
-    return files_.Find(name, shape);
+  absl::StatusOr<TensorValues> Find(const std::string& name,
+                                    const std::vector<int64_t>& shape) const {
+    ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, shape));
+    return TensorValues::Of(name, view);
   }
 
   absl::StatusOr<DeviceArray<float>> Upload(const std::vector<float>& values) {
@@ -73,11 +55,9 @@ class Loader {
   absl::StatusOr<DeviceArray<float>> Vectors(const std::vector<Part>& parts) {
     std::vector<float> values;
     for (const Part& part : parts) {
-      ASSIGN_OR_RETURN(const TensorView view, Find(part.name, {part.size}));
-      for (int64_t i = 0; i < part.size; ++i) {
-        ASSIGN_OR_RETURN(const float value, ElementOf(view, i));
-        values.push_back(value);
-      }
+      ASSIGN_OR_RETURN(const TensorValues vector, Find(part.name, {part.size}));
+      values.resize(values.size() + part.size);
+      vector.Row(0, values.data() + values.size() - part.size);
     }
     return Upload(values);
   }
@@ -100,7 +80,7 @@ class Loader {
       for (int64_t i = 0; i < count * kStripOutputs; ++i) {
         const int64_t output = strip * kStripOutputs + i;
         if (output >= outputs) break;
-        RETURN_IF_ERROR(PackRow(row_of(output), inputs, i, packed));
+        PackRow(row_of(output), i, packed);
       }
       linear.weights.Write(strip * strip_bytes, packed);
       RETURN_IF_ERROR(device_.Wait(device_.Record()));
@@ -112,28 +92,30 @@ class Loader {
   int64_t bytes() const { return bytes_; }
 
  private:
-  // In pieces of 8 numbers, which a tile keeps together.
-  static absl::Status PackRow(const WeightRow& row, int64_t inputs,
-                              int64_t output,
-                              std::vector<unsigned char>& packed) {
-    const TensorView& view = *row.view;
-    for (int64_t i = 0; i < inputs; i += 8) {
-      unsigned char* const to = &packed[cuda::WeightPlace(
-          static_cast<uint32_t>(inputs), static_cast<uint32_t>(output),
-          static_cast<uint32_t>(i))];
-      const int64_t from = row.row * inputs + i;
-      if (view.dtype == DType::kBF16) {
-        std::memcpy(to, view.data.data() + from * 2, 16);
-        continue;
-      }
-      uint16_t piece[8];
-      for (int64_t k = 0; k < 8; ++k) {
-        ASSIGN_OR_RETURN(const float value, ElementOf(view, from + k));
-        piece[k] = FloatToBf16(value);
-      }
-      std::memcpy(to, piece, sizeof piece);
+  static std::vector<uint16_t> Bf16Row(const TensorValues& values,
+                                       int64_t row) {
+    std::vector<uint16_t> rounded(values.columns());
+    if (values.format() == TensorValues::Format::kBf16) {
+      std::memcpy(rounded.data(), values.Bytes(row).data(),
+                  rounded.size() * sizeof(uint16_t));
+      return rounded;
     }
-    return absl::OkStatus();
+    std::vector<float> wide(values.columns());
+    values.Row(row, wide.data());
+    std::transform(wide.begin(), wide.end(), rounded.begin(), FloatToBf16);
+    return rounded;
+  }
+
+  // In pieces of 8 numbers, which a tile keeps together.
+  static void PackRow(const WeightRow& row, int64_t output,
+                      std::vector<unsigned char>& packed) {
+    const std::vector<uint16_t> weights = Bf16Row(*row.values, row.row);
+    for (size_t i = 0; i < weights.size(); i += 8) {
+      std::memcpy(&packed[cuda::WeightPlace(
+                      static_cast<uint32_t>(weights.size()),
+                      static_cast<uint32_t>(output), static_cast<uint32_t>(i))],
+                  &weights[i], 8 * sizeof(uint16_t));
+    }
   }
 
   const WeightFiles& files_;
@@ -145,16 +127,17 @@ class Loader {
 absl::StatusOr<CudaLinear> LoadLinear(Loader& loader,
                                       const std::vector<Loader::Part>& parts,
                                       int64_t inputs, bool has_bias) {
-  std::vector<TensorView> views;
+  std::vector<TensorValues> tensors;
   std::vector<Loader::Part> biases;
   std::vector<WeightRow> rows;
-  views.reserve(parts.size());
+  tensors.reserve(parts.size());
   for (const Loader::Part& part : parts) {
-    ASSIGN_OR_RETURN(TensorView view,
+    ASSIGN_OR_RETURN(const TensorValues values,
                      loader.Find(part.name + ".weight", {part.size, inputs}));
-    views.push_back(std::move(view));
+    tensors.push_back(values);
     biases.push_back({part.name + ".bias", part.size});
-    for (int64_t i = 0; i < part.size; ++i) rows.push_back({&views.back(), i});
+    for (int64_t i = 0; i < part.size; ++i)
+      rows.push_back({&tensors.back(), i});
   }
   ASSIGN_OR_RETURN(CudaLinear linear,
                    loader.Pack(static_cast<int64_t>(rows.size()), inputs,
@@ -167,9 +150,9 @@ absl::StatusOr<CudaLinear> LoadLinear(Loader& loader,
 
 absl::StatusOr<CudaLinear> LoadGateUp(Loader& loader, const std::string& mlp,
                                       int64_t ffn, int64_t hidden) {
-  ASSIGN_OR_RETURN(const TensorView gate,
+  ASSIGN_OR_RETURN(const TensorValues gate,
                    loader.Find(mlp + "gate_proj.weight", {ffn, hidden}));
-  ASSIGN_OR_RETURN(const TensorView up,
+  ASSIGN_OR_RETURN(const TensorValues up,
                    loader.Find(mlp + "up_proj.weight", {ffn, hidden}));
   std::vector<WeightRow> rows(2 * ffn);
   for (int64_t i = 0; i < ffn; ++i) {
@@ -208,7 +191,7 @@ absl::StatusOr<CudaLayer> LoadLayer(Loader& loader, const ModelConfig& config,
                                           hidden, config.attention_bias));
   ASSIGN_OR_RETURN(loaded.out,
                    LoadLinear(loader, {{attention + "o_proj", hidden}}, q_size,
-                              config.attention_bias));
+                              config.attention_out_bias));
   ASSIGN_OR_RETURN(loaded.gate_up,
                    LoadGateUp(loader, mlp, config.ffn_size, hidden));
   ASSIGN_OR_RETURN(loaded.down,

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "common/cuda/device_array.h"
 #include "common/model/files/model_config.h"
-#include "common/model/files/safetensors.h"
+#include "common/model/files/weight_files.h"
 
 namespace espalier {
 

@@ -460,6 +460,11 @@ absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
   return GgufFile(path, std::move(file), *std::move(contents));
 }
 
+absl::Status GgufFile::Error(const absl::Status& error) const {
+  return absl::Status(error.code(),
+                      absl::StrCat(path_, ": ", std::string(error.message())));
+}
+
 absl::Status GgufFile::NoSuchKey(std::string_view key) const {
   return absl::NotFoundError(
       absl::StrCat(path_, " has no metadata key ", Shown(key)));

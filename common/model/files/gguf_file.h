@@ -85,6 +85,7 @@ class GgufFile {
   // NOT_FOUND: no such file. INVALID_ARGUMENT names file, field and limit.
   static absl::StatusOr<GgufFile> Open(const std::string& path);
 
+  const std::string& path() const { return path_; }
   uint32_t version() const { return contents_.version; }
   uint32_t alignment() const { return contents_.alignment; }  // bytes
   const std::map<std::string_view, GgufValue>& metadata() const {
@@ -104,6 +105,9 @@ class GgufFile {
     if (value == nullptr) return OtherType(key);
     return *value;
   }
+
+  // The same error, with the file's name.
+  absl::Status Error(const absl::Status& error) const;
 
  private:
   struct Contents {

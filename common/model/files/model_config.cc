@@ -8,6 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/gguf_config.h"
+#include "common/model/files/gguf_file.h"
+#include "common/model/files/gguf_path.h"
 #include "common/model/files/json_fields.h"
 #include "common/model/files/json_file.h"
 
@@ -80,6 +83,13 @@ void ReadQwen3(JsonFields& fields, ModelConfig& config) {
   CheckFullAttention(fields);
 }
 
+void ReadQwen2(JsonFields& fields, ModelConfig& config) {
+  ReadLlamaFields(fields, config);
+  config.attention_bias = true;
+  config.attention_out_bias = false;
+  CheckFullAttention(fields);
+}
+
 void ReadGpt2(JsonFields& fields, ModelConfig& config) {
   config.architecture = Architecture::kGpt2;
   config.num_layers = fields.Size("n_layer");
@@ -123,6 +133,8 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
   config.vocab_size = fields.Size("vocab_size");
   if (architecture == "LlamaForCausalLM") {
     ReadLlamaFields(fields, config);
+  } else if (architecture == "Qwen2ForCausalLM") {
+    ReadQwen2(fields, config);
   } else if (architecture == "Qwen3ForCausalLM") {
     ReadQwen3(fields, config);
   } else if (architecture == "GPT2LMHeadModel") {
@@ -131,7 +143,7 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
     return absl::UnimplementedError(
         absl::StrCat(source, ": architecture \"", architecture,
                      "\" is not implemented; known: GPT2LMHeadModel, "
-                     "LlamaForCausalLM, Qwen3ForCausalLM"));
+                     "LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
   }
   if (fields.Has("quantization_config")) {
     fields.Unimplemented("quantization_config");
@@ -173,6 +185,7 @@ void ReadLlamaFields(JsonFields& fields, ModelConfig& config) {
   config.activation = ReadActivation(fields, "hidden_act", "silu");
   config.norm_epsilon = fields.Positive("rms_norm_eps", 1e-6);
   config.attention_bias = fields.Flag("attention_bias", false);
+  config.attention_out_bias = config.attention_bias;
   config.mlp_bias = fields.Flag("mlp_bias", false);
   config.tied_head = fields.Flag("tie_word_embeddings", false);
   ReadRope(fields, config);
@@ -190,7 +203,9 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view text,
   return FromJson(json, source);
 }
 
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder) {
+namespace {
+
+absl::StatusOr<ModelConfig> ReadFolderConfig(const std::string& folder) {
   const std::string path = folder + "/config.json";
   ASSIGN_OR_RETURN(const Json json, ReadJsonObject(path));
   ASSIGN_OR_RETURN(ModelConfig config, FromJson(json, path));
@@ -204,6 +219,15 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder) {
     RETURN_IF_ERROR(fields.status());
   }
   return config;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> gguf, GgufPathOf(path));
+  if (!gguf.has_value()) return ReadFolderConfig(path);
+  ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(*gguf));
+  return ReadGgufConfig(file);
 }
 
 std::vector<double> RotaryFrequencies(const ModelConfig& config) {
@@ -223,6 +247,7 @@ std::vector<double> RotaryFrequencies(const ModelConfig& config) {
                      0.0, 1.0);
       frequency = keep * frequency + (1 - keep) * frequency / s.factor;
     }
+    if (!config.rope_factors.empty()) frequency /= config.rope_factors[i / 2];
     frequencies.push_back(frequency);
   }
   return frequencies;

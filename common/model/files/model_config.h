@@ -13,7 +13,8 @@
 
 namespace espalier {
 
-// Qwen3 is Llama whose queries and keys have a norm.
+// Qwen2 is Llama whose queries, keys and values have a bias; Qwen3 one whose
+// queries and keys have a norm.
 enum class Architecture { kLlama, kGpt2 };
 enum class Activation { kSilu, kGelu, kGeluTanh };
 
@@ -25,8 +26,8 @@ struct Llama3RopeScaling {
   int64_t original_max_positions = 8192;
 };
 
-// The config.json of a Hugging Face folder. Checked: every size is positive and
-// bounded, and head counts divide what they must.
+// What a model folder's config.json, or a GGUF file's metadata, says. Checked:
+// every size is positive and bounded, and head counts divide what they must.
 struct ModelConfig {
   Architecture architecture = Architecture::kLlama;
   int64_t num_layers = 0;
@@ -41,10 +42,13 @@ struct ModelConfig {
   double norm_epsilon = 0;
   double rope_theta = 10000;
   std::optional<Llama3RopeScaling> rope_scaling;
-  bool qk_norm = false;          // Llama: heads of q and k are normalized
-  bool attention_bias = false;   // Llama: q, k, v, o have a bias
-  bool mlp_bias = false;         // Llama: gate, up, down have a bias
-  bool tied_head = false;        // the head is the token embedding
+  // [head_dim / 2] what rotary frequencies are divided by; or empty.
+  std::vector<double> rope_factors;
+  bool qk_norm = false;             // Llama: heads of q and k are normalized
+  bool attention_bias = false;      // Llama: q, k, v have a bias
+  bool attention_out_bias = false;  // Llama: o has a bias
+  bool mlp_bias = false;            // Llama: gate, up, down have a bias
+  bool tied_head = false;           // the head is the token embedding
   std::vector<TokenId> eos_ids;  // may be empty: the text never ends by itself
 };
 
@@ -54,9 +58,10 @@ struct ModelConfig {
 absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
                                              const std::string& source);
 
-// Reads config.json of `folder`; the end tokens of generation_config.json,
-// where there is one, replace those of config.json.
-absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& folder);
+// Reads the configuration of the model at `path`: a GGUF file's (see
+// GgufPathOf), or a folder's config.json, whose end tokens give way to those of
+// generation_config.json where there is one.
+absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path);
 
 // Reads what describes the layers of a Llama, or of a draft head that is made
 // of such layers, with its own rotary base. Mistakes stay in `fields`.

@@ -1,32 +1,53 @@
 #include "common/model/files/model_identity.h"
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/gguf_file.h"
+#include "common/model/files/gguf_path.h"
+#include "common/model/files/gguf_tokenizer.h"
 #include "common/model/files/model_config.h"
 
 namespace espalier {
 
-absl::StatusOr<TargetIdentity> IdentifyTarget(const std::string& folder,
+namespace {
+
+// A folder may be written with a slash at its end.
+std::string NameOf(const std::string& path) {
+  const auto whole = std::filesystem::weakly_canonical(path);
+  return (std::filesystem::is_directory(whole) ? whole.filename()
+                                               : whole.stem())
+      .string();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(
+    const std::string& path) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> gguf, GgufPathOf(path));
+  if (!gguf.has_value()) return Tokenizer::Load(path);
+  ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(*gguf));
+  return ReadGgufTokenizer(file);
+}
+
+absl::StatusOr<TargetIdentity> IdentifyTarget(const std::string& path,
                                               const std::string& name) {
-  if (folder.empty()) {
-    return absl::InvalidArgumentError("model: no folder is given");
+  if (path.empty()) {
+    return absl::InvalidArgumentError("model: no folder or file is given");
   }
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(folder));
-  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
-                   Tokenizer::Load(folder));
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(path));
   if (tokenizer->vocab_size() > config.vocab_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder, ": tokenizer.json has ", tokenizer->vocab_size(),
-        " tokens, config.json a vocab_size of ", config.vocab_size));
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": the tokenizer has ", tokenizer->vocab_size(),
+                     " tokens, the model a vocabulary of ", config.vocab_size));
   }
-  // A folder may be written with a slash at its end.
-  const auto path = std::filesystem::weakly_canonical(folder);
   return TargetIdentity{
-      .identity = {.name = name.empty() ? path.filename().string() : name,
+      .identity = {.name = name.empty() ? NameOf(path) : name,
                    .vocab_size = config.vocab_size,
                    .tokenizer_fingerprint = tokenizer->fingerprint()},
       .tokenizer = std::move(tokenizer)};

@@ -16,9 +16,15 @@ struct TargetIdentity {
   std::unique_ptr<Tokenizer> tokenizer;
 };
 
-// Reads config.json and the tokenizer of a model folder, not its weights.
-// `name` empty: the folder's name. Errors name the file and the field.
-absl::StatusOr<TargetIdentity> IdentifyTarget(const std::string& folder,
+// The tokenizer of the model at `path`: a folder's, a tokenizer.json alone
+// (Tokenizer::Load), or a GGUF file's (see GgufPathOf).
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(
+    const std::string& path);
+
+// Reads configuration and tokenizer of the model at `path`, not its weights.
+// `name` empty: the name of the folder, or of the file without its ending.
+// Errors name the file and the field.
+absl::StatusOr<TargetIdentity> IdentifyTarget(const std::string& path,
                                               const std::string& name);
 
 }  // namespace espalier

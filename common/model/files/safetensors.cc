@@ -4,15 +4,13 @@
 #include <array>
 #include <bit>
 #include <cstring>
-#include <filesystem>
 #include <optional>
-#include <set>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/files/json_file.h"
 
@@ -45,19 +43,13 @@ constexpr std::array<DTypeRow, 10> kDTypes = {{
     {DType::kBool, "BOOL", 1},
 }};
 
-const DTypeRow& RowOf(DType dtype) {
+// nullptr: no dtype of the format.
+const DTypeRow* DTypeFromJson(const Json& json) {
+  if (!json.is_string()) return nullptr;
   for (const DTypeRow& row : kDTypes) {
-    if (row.dtype == dtype) return row;
+    if (json.get_ref<const std::string&>() == row.name) return &row;
   }
-  ESPALIER_CHECK(false);
-}
-
-std::optional<DType> DTypeFromJson(const Json& json) {
-  if (!json.is_string()) return std::nullopt;
-  for (const DTypeRow& row : kDTypes) {
-    if (json.get_ref<const std::string&>() == row.name) return row.dtype;
-  }
-  return std::nullopt;
+  return nullptr;
 }
 
 // Non-negative integers; nullopt if `json` is anything else.
@@ -75,8 +67,8 @@ std::optional<std::vector<int64_t>> SizesFromJson(const Json& json) {
 
 // nullopt on overflow.
 std::optional<int64_t> ByteSize(const std::vector<int64_t>& shape,
-                                DType dtype) {
-  int64_t bytes = ElementBytes(dtype);
+                                int64_t element_bytes) {
+  int64_t bytes = element_bytes;
   for (int64_t size : shape) {
     if (__builtin_mul_overflow(bytes, size, &bytes)) return std::nullopt;
   }
@@ -95,13 +87,13 @@ absl::StatusOr<TensorView> ReadEntry(const Json& entry,
     }
   }
   TensorView view;
-  const std::optional<DType> dtype = DTypeFromJson(entry["dtype"]);
-  if (!dtype.has_value()) {
+  const DTypeRow* const dtype = DTypeFromJson(entry["dtype"]);
+  if (dtype == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat(
         "has the unknown dtype ",
         entry["dtype"].dump(-1, ' ', false, Json::error_handler_t::replace)));
   }
-  view.dtype = *dtype;
+  view.dtype = dtype->dtype;
   std::optional<std::vector<int64_t>> shape = SizesFromJson(entry["shape"]);
   if (!shape.has_value()) {
     return absl::InvalidArgumentError("shape is not a list of sizes");
@@ -117,12 +109,11 @@ absl::StatusOr<TensorView> ReadEntry(const Json& entry,
         absl::StrCat("data_offsets [", begin, ", ", end,
                      "] do not fit the file's ", data.size(), " data bytes"));
   }
-  const std::optional<int64_t> bytes = ByteSize(view.shape, view.dtype);
+  const std::optional<int64_t> bytes = ByteSize(view.shape, dtype->bytes);
   if (bytes != end - begin) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("shape [", absl::StrJoin(view.shape, ", "), "] of ",
-                     DTypeName(view.dtype), " does not have the ", end - begin,
-                     " bytes of data_offsets"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "shape [", absl::StrJoin(view.shape, ", "), "] of ", dtype->name,
+        " does not have the ", end - begin, " bytes of data_offsets"));
   }
   view.data = data.subspan(begin, end - begin);
   return view;
@@ -184,30 +175,7 @@ absl::StatusOr<std::map<std::string, TensorView>> ReadTensors(
   return tensors;
 }
 
-// Shard file names in the index, without repetition.
-absl::StatusOr<std::set<std::string>> ShardNames(const Json& index,
-                                                 const std::string& path) {
-  if (!index.contains("weight_map") || !index["weight_map"].is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " has no weight_map"));
-  }
-  std::set<std::string> names;
-  for (const auto& [tensor, file] : index["weight_map"].items()) {
-    // A plain file name: an index must not reach out of its folder.
-    if (!file.is_string() || file.get_ref<const std::string&>().empty() ||
-        file.get_ref<const std::string&>().find('/') != std::string::npos) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, ": weight_map of tensor ", tensor, " is not a file name"));
-    }
-    names.insert(file.get<std::string>());
-  }
-  return names;
-}
-
 }  // namespace
-
-int64_t ElementBytes(DType dtype) { return RowOf(dtype).bytes; }
-
-const char* DTypeName(DType dtype) { return RowOf(dtype).name; }
 
 absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
@@ -217,66 +185,6 @@ absl::StatusOr<SafetensorsFile> SafetensorsFile::Open(const std::string& path) {
         absl::StrCat(path, ": ", tensors.status().message()));
   }
   return SafetensorsFile(std::move(file), *std::move(tensors));
-}
-
-absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& folder) {
-  namespace fs = std::filesystem;
-  WeightFiles weights(folder);
-  const std::string index_path = folder + "/model.safetensors.index.json";
-  std::error_code ignored;
-  if (!fs::exists(index_path, ignored)) {
-    ASSIGN_OR_RETURN(SafetensorsFile file,
-                     SafetensorsFile::Open(folder + "/model.safetensors"));
-    RETURN_IF_ERROR(weights.Add(std::move(file)));
-    return weights;
-  }
-  ASSIGN_OR_RETURN(const Json index, ReadJsonObject(index_path));
-  ASSIGN_OR_RETURN(const auto names, ShardNames(index, index_path));
-  for (const std::string& name : names) {
-    ASSIGN_OR_RETURN(SafetensorsFile file,
-                     SafetensorsFile::Open(absl::StrCat(folder, "/", name)));
-    for (const auto& [tensor, shard] : index["weight_map"].items()) {
-      if (shard == name && !file.tensors().contains(tensor)) {
-        return absl::NotFoundError(absl::StrCat(folder, "/", name,
-                                                " has no tensor ", tensor, " (",
-                                                index_path, " says so)"));
-      }
-    }
-    RETURN_IF_ERROR(weights.Add(std::move(file)));
-  }
-  return weights;
-}
-
-absl::Status WeightFiles::Add(SafetensorsFile file) {
-  files_.push_back(std::move(file));
-  for (const auto& [name, view] : files_.back().tensors()) {
-    if (!tensors_.emplace(name, view).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(folder_, ": tensor ", name, " is in two files"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<TensorView> WeightFiles::Find(const std::string& name) const {
-  auto found = tensors_.find(name);
-  if (found == tensors_.end()) {
-    return absl::NotFoundError(
-        absl::StrCat("the weights in ", folder_, " have no tensor ", name));
-  }
-  return found->second;
-}
-
-absl::StatusOr<TensorView> WeightFiles::Find(
-    const std::string& name, const std::vector<int64_t>& shape) const {
-  ASSIGN_OR_RETURN(TensorView view, Find(name));
-  if (view.shape != shape) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        folder_, ": tensor ", name, " has shape [",
-        absl::StrJoin(view.shape, ", "), "], the configuration wants [",
-        absl::StrJoin(shape, ", "), "]"));
-  }
-  return view;
 }
 
 }  // namespace espalier

@@ -38,12 +38,12 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
 
   RETURN_IF_ERROR(CheckLayerCount(config, files));
-  ModelInfo info = {.config = config,
-                    .device = "cpu",
-                    .compute_dtype = NameOf(options.compute_dtype),
-                    .backend = absl::StrCat("native ", kernels->name),
-                    .fingerprint = ModelFingerprint(
-                        config, files, NameOf(options.compute_dtype))};
+  ModelInfo info = {
+      .config = config,
+      .device = "cpu",
+      .compute_dtype = NameOf(options.compute_dtype),
+      .backend = absl::StrCat("native ", kernels->name),
+      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
   const bool exact = options.compute_dtype == ComputeDType::kFloat32;
   const nn::KvType kv_type = exact ? nn::KvType::kFloat32 : nn::KvType::kBf16;
   auto pool = std::make_unique<nn::ThreadPool>(

@@ -1,33 +1,21 @@
 #include "common/model/native/native_weight_loader.h"
 
 #include <algorithm>
-#include <cstring>
+#include <iterator>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/bf16.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/mapped_file.h"
+#include "common/model/files/tensor_values.h"
 
 namespace espalier {
 namespace {
 
 using Format = nn::WeightSource::Format;
-
-absl::StatusOr<Format> FormatOf(const std::string& name, DType dtype) {
-  switch (dtype) {
-    case DType::kBF16:
-      return Format::kBf16;
-    case DType::kF16:
-      return Format::kF16;
-    case DType::kF32:
-      return Format::kFloat32;
-    default:
-      return absl::InvalidArgumentError(
-          absl::StrCat("tensor ", name, " has dtype ", DTypeName(dtype),
-                       "; a weight is F32, F16 or BF16"));
-  }
-}
 
 // `bf16`: what the file has.
 nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
@@ -43,22 +31,34 @@ nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
   return bf16 ? nn::WeightType::kBf16 : nn::WeightType::kFloat32;
 }
 
-nn::BlockFormat BlockFormatOf(ComputeDType dtype, bool vocabulary) {
-  if (dtype == ComputeDType::kInt4 && !vocabulary) {
-    return {.bits = 4, .minimums = true};
-  }
-  return {};
+bool IsBlocks(const nn::WeightSource& source) {
+  return nn::UnitInputs(source.format) > 1;
 }
 
-float Element(const TensorView& view, Format format, int64_t index) {
-  if (format == Format::kFloat32) {
-    float value;
-    std::memcpy(&value, view.data.data() + index * 4, 4);
-    return value;
+// The narrowest format that has room for the blocks of all parts; nullopt: some
+// part is not of blocks.
+std::optional<nn::BlockFormat> FormatOfFile(
+    absl::Span<const nn::WeightSource> parts) {
+  std::optional<nn::BlockFormat> format;
+  for (const nn::WeightSource& part : parts) {
+    if (!IsBlocks(part)) return std::nullopt;
+    const nn::BlockFormat own = nn::BlockFormatOf(part.format);
+    format = format.has_value() ? nn::CommonFormat(*format, own) : own;
   }
-  uint16_t bits;
-  std::memcpy(&bits, view.data.data() + index * 2, 2);
-  return format == Format::kBf16 ? Bf16ToFloat(bits) : F16ToFloat(bits);
+  return format;
+}
+
+// Blocks of the file are taken as they are, unless they have more bits than are
+// asked for.
+nn::BlockFormat BlockFormatOf(ComputeDType dtype, bool vocabulary,
+                              absl::Span<const nn::WeightSource> parts) {
+  const bool wants_four = dtype == ComputeDType::kInt4 && !vocabulary;
+  const std::optional<nn::BlockFormat> of_file = FormatOfFile(parts);
+  if (of_file.has_value() && (!wants_four || of_file->bits == 4)) {
+    return *of_file;
+  }
+  if (wants_four) return {.bits = 4, .minimums = true};
+  return {};
 }
 
 }  // namespace
@@ -66,39 +66,32 @@ float Element(const TensorView& view, Format format, int64_t index) {
 absl::StatusOr<std::vector<float>> NativeWeightLoader::Vector(
     const std::string& name, int64_t size) {
   ASSIGN_OR_RETURN(const TensorView view, Find(name, {size}));
-  ASSIGN_OR_RETURN(const Format format, FormatOf(name, view.dtype));
+  ASSIGN_OR_RETURN(const TensorValues tensor, TensorValues::Of(name, view));
   std::vector<float> values(size);
-  for (int64_t i = 0; i < size; ++i) values[i] = Element(view, format, i);
+  tensor.Row(0, values.data());
   bytes_ += size * static_cast<int64_t>(sizeof(float));
   return values;
 }
 
 absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Table(
     const std::string& name, const TableShape& shape) {
-  ASSIGN_OR_RETURN(TensorView view, Find(name, {shape.rows, shape.columns}));
-  return Pack({std::move(view)}, {{name, shape.rows}},
-              {.inputs = shape.columns, .vocabulary = true});
+  ASSIGN_OR_RETURN(const Source source,
+                   Open({name, shape.rows}, {.inputs = shape.columns}));
+  return Pack({source.weights}, {.inputs = shape.columns, .vocabulary = true});
 }
 
 absl::StatusOr<NativeLinear> NativeWeightLoader::Rows(
     const std::string& name, absl::Span<const TokenId> rows,
     const TableShape& shape) {
-  ASSIGN_OR_RETURN(TensorView view, Find(name, {shape.rows, shape.columns}));
-  const int64_t bytes = shape.columns * ElementBytes(view.dtype);
-  std::vector<std::byte> gathered;
-  gathered.reserve(rows.size() * bytes);
-  for (TokenId row : rows) {
-    const absl::Span<const std::byte> source =
-        view.data.subspan(row * bytes, bytes);
-    gathered.insert(gathered.end(), source.begin(), source.end());
-  }
-  view.data = gathered;
-  NativeLinear linear;
-  ASSIGN_OR_RETURN(
-      linear.matrix,
-      Pack({std::move(view)}, {{name, static_cast<int64_t>(rows.size())}},
-           {.inputs = shape.columns, .vocabulary = true, .in_memory = true}));
-  return linear;
+  ASSIGN_OR_RETURN(const TensorView view,
+                   Find(name, {shape.rows, shape.columns}));
+  ASSIGN_OR_RETURN(const TensorValues values, TensorValues::Of(name, view));
+  const std::vector<std::byte> gathered = values.Gather(rows);
+  const nn::WeightSource source = {.format = values.format(),
+                                   .data = gathered.data(),
+                                   .outputs = std::ssize(rows)};
+  return NativeLinear{
+      .matrix = Pack({source}, {.inputs = shape.columns, .vocabulary = true})};
 }
 
 absl::Status NativeWeightLoader::CheckAllRead() const {
@@ -117,48 +110,59 @@ absl::StatusOr<TensorView> NativeWeightLoader::Find(
   return files_.Find(name, shape);
 }
 
+absl::StatusOr<NativeWeightLoader::Source> NativeWeightLoader::Open(
+    const Part& part, const LinearShape& shape) {
+  const std::vector<int64_t> sizes =
+      shape.transposed ? std::vector<int64_t>{shape.inputs, part.outputs}
+                       : std::vector<int64_t>{part.outputs, shape.inputs};
+  ASSIGN_OR_RETURN(const TensorView view, Find(part.name, sizes));
+  ASSIGN_OR_RETURN(const TensorValues values,
+                   TensorValues::Of(part.name, view));
+  Source source = {.weights = {.format = values.format(),
+                               .data = view.data.data(),
+                               .outputs = part.outputs,
+                               .transposed = shape.transposed,
+                               .release = DropPages}};
+  if (values.in_order()) return source;
+  std::vector<int32_t> rows(part.outputs);
+  std::iota(rows.begin(), rows.end(), 0);
+  source.copy = values.Gather(rows);
+  source.weights.data = source.copy.data();
+  source.weights.release = nullptr;
+  DropPages(view.data);
+  return source;
+}
+
 absl::StatusOr<NativeLinear> NativeWeightLoader::Linear(
     const std::vector<Part>& parts, const LinearShape& shape) {
-  std::vector<TensorView> views;
+  std::vector<Source> sources;
+  std::vector<nn::WeightSource> weights;
   std::vector<std::vector<float>> biases;
   for (const auto& [name, outputs] : parts) {
-    const std::vector<int64_t> sizes =
-        shape.transposed ? std::vector<int64_t>{shape.inputs, outputs}
-                         : std::vector<int64_t>{outputs, shape.inputs};
-    ASSIGN_OR_RETURN(TensorView view, Find(name + ".weight", sizes));
-    views.push_back(std::move(view));
+    ASSIGN_OR_RETURN(Source source, Open({name + ".weight", outputs}, shape));
+    weights.push_back(source.weights);
+    sources.push_back(std::move(source));
     if (shape.has_bias) {
       ASSIGN_OR_RETURN(std::vector<float> bias,
                        Vector(name + ".bias", outputs));
       biases.push_back(std::move(bias));
     }
   }
-  NativeLinear linear;
-  ASSIGN_OR_RETURN(linear.matrix, Pack(views, parts, shape));
+  NativeLinear linear = {.matrix = Pack(weights, shape)};
   if (shape.has_bias) linear.bias = nn::PackBias(biases, shape.gated);
   return linear;
 }
 
-absl::StatusOr<nn::PackedMatrix> NativeWeightLoader::Pack(
-    const std::vector<TensorView>& views, const std::vector<Part>& parts,
-    const LinearShape& shape) {
-  std::vector<nn::WeightSource> sources;
-  bool bf16 = true;
-  for (size_t i = 0; i < views.size(); ++i) {
-    ASSIGN_OR_RETURN(const Format format,
-                     FormatOf(parts[i].name, views[i].dtype));
-    bf16 = bf16 && format == Format::kBf16;
-    sources.push_back({.format = format,
-                       .data = views[i].data.data(),
-                       .outputs = parts[i].outputs,
-                       .transposed = shape.transposed,
-                       .release = shape.in_memory ? nullptr : DropPages});
-  }
+nn::PackedMatrix NativeWeightLoader::Pack(
+    const std::vector<nn::WeightSource>& parts, const LinearShape& shape) {
+  const bool bf16 = std::all_of(
+      parts.begin(), parts.end(),
+      [](const auto& part) { return part.format == Format::kBf16; });
   const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
-      sources,
+      parts,
       {.inputs = shape.inputs,
        .type = TypeOf(target_.dtype, bf16),
-       .format = BlockFormatOf(target_.dtype, shape.vocabulary),
+       .format = BlockFormatOf(target_.dtype, shape.vocabulary, parts),
        .gated = shape.gated},
       target_.arena, target_.pool);
   bytes_ += packed.bytes();

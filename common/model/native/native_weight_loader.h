@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_MODEL_NATIVE_NATIVE_WEIGHT_LOADER_H_
 #define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_WEIGHT_LOADER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/model/native/native_weights.h"
+#include "common/nn/weight_source.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -52,7 +54,6 @@ class NativeWeightLoader {
     bool transposed = false;  // GPT-2's Conv1D
     bool gated = false;       // parts: gates and what they multiply
     bool vocabulary = false;  // a row for each token
-    bool in_memory = false;   // not in a file, so no pages to drop
   };
   absl::StatusOr<NativeLinear> Linear(const std::vector<Part>& parts,
                                       const LinearShape& shape);
@@ -70,9 +71,16 @@ class NativeWeightLoader {
   int64_t bytes() const { return bytes_; }
 
  private:
-  absl::StatusOr<nn::PackedMatrix> Pack(const std::vector<TensorView>& views,
-                                        const std::vector<Part>& parts,
-                                        const LinearShape& shape);
+  // A weight of the files; a copy where the file has its rows in another order.
+  struct Source {
+    nn::WeightSource weights;
+    std::vector<std::byte> copy;
+  };
+  // `part`: with its whole name.
+  absl::StatusOr<Source> Open(const Part& part, const LinearShape& shape);
+
+  nn::PackedMatrix Pack(const std::vector<nn::WeightSource>& parts,
+                        const LinearShape& shape);
 
   absl::StatusOr<TensorView> Find(const std::string& name,
                                   const std::vector<int64_t>& shape);

@@ -62,7 +62,7 @@ absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
   ASSIGN_OR_RETURN(
       loaded.attention_out,
       loader.Linear({{attention + "o_proj", hidden}},
-                    {.inputs = q_size, .has_bias = config.attention_bias}));
+                    {.inputs = q_size, .has_bias = config.attention_out_bias}));
   ASSIGN_OR_RETURN(
       loaded.ffn_norm.weight,
       loader.Vector(layer + "post_attention_layernorm.weight", hidden));

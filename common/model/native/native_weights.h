@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/files/model_config.h"
-#include "common/model/files/safetensors.h"
+#include "common/model/files/weight_files.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/kernels.h"
 #include "common/nn/packed_matrix.h"
@@ -56,7 +56,9 @@ struct NativeWeights {
 
 // Packs the weights straight from the mapped files, panel by panel, and drops
 // the file's pages once packed. kFloat32: a matrix that is not bfloat16 in the
-// file becomes float32. Otherwise it is rounded to the requested type.
+// file becomes float32. Integer types take blocks of the file as they are,
+// unless they have more bits. Otherwise weights are rounded to the requested
+// type.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type.
 absl::StatusOr<std::unique_ptr<NativeWeights>> LoadNativeWeights(

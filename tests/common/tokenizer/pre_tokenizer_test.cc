@@ -58,6 +58,17 @@ TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {
               ElementsAre("f", "();\n\n", " ", " g", "  \n", "\tz", "  "));
 }
 
+// As the `tokenizers` package splits these texts.
+TEST(PreTokenizerTest, Llama3sPatternTakesThreeDigitsTogether) {
+  const PreTokenizer llama3 = {.words = WordPattern::kLlama3};
+  EXPECT_THAT(Words(llama3, "I'M a (b) x12345 6½78"),
+              ElementsAre("I", "'M", " a", " (", "b", ")", " x", "123", "45",
+                          " ", "6½7", "8"));
+  EXPECT_THAT(
+      Words(llama3, "1234567 a1b22c٣٤٥٦"),
+      ElementsAre("123", "456", "7", " a", "1", "b", "22", "c", "٣٤٥", "٦"));
+}
+
 TEST(PreTokenizerTest, GivesEveryByteOnceInOrder) {
   for (WordPattern words :
        {WordPattern::kWhole, WordPattern::kGpt2, WordPattern::kQwen2}) {

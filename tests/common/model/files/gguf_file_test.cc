@@ -1,7 +1,6 @@
 #include "common/model/files/gguf_file.h"
 
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/gguf_writer.h"
 
 namespace espalier {
 namespace {
@@ -17,57 +17,25 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-template <typename T>
-std::string Raw(T value) {
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-
-std::string Str(const std::string& text) {
-  return Raw<uint64_t>(text.size()) + text;
-}
-
-// Types of values by their numbers in the file.
-constexpr uint32_t kUint8 = 0, kInt8 = 1, kUint16 = 2, kInt16 = 3, kUint32 = 4,
-                   kInt32 = 5, kFloat32 = 6, kBool = 7, kString = 8, kArray = 9,
-                   kUint64 = 10, kInt64 = 11, kFloat64 = 12;
-
-std::string Pair(const std::string& key, uint32_t type,
-                 const std::string& value) {
-  return Str(key) + Raw(type) + value;
-}
-
-std::string Array(uint32_t type, uint64_t count, const std::string& items) {
-  return Raw(type) + Raw(count) + items;
-}
-
-std::string Entry(const std::string& name, const std::vector<uint64_t>& dims,
-                  uint32_t type, uint64_t offset) {
-  std::string bytes = Str(name) + Raw<uint32_t>(dims.size());
-  for (uint64_t dim : dims) bytes += Raw(dim);
-  return bytes + Raw(type) + Raw(offset);
-}
-
-// A file of these pairs and entries, its data filled with ones.
-struct Writer {
-  std::string magic = "GGUF";
-  uint32_t version = 3;
-  std::vector<std::string> pairs;
-  std::vector<std::string> entries;
-  uint64_t data_bytes = 0;
-  uint64_t alignment = 32;
-
-  std::string Bytes() const {
-    std::string bytes = magic + Raw(version) + Raw<uint64_t>(entries.size()) +
-                        Raw<uint64_t>(pairs.size());
-    for (const std::string& pair : pairs) bytes += pair;
-    for (const std::string& entry : entries) bytes += entry;
-    if (data_bytes == 0) return bytes;
-    bytes.resize((bytes.size() + alignment - 1) / alignment * alignment);
-    return bytes + std::string(data_bytes, '\1');
-  }
-};
+using testing::Array;
+using testing::Entry;
+using testing::GgufBytes;
+using testing::kArray;
+using testing::kBool;
+using testing::kFloat32;
+using testing::kFloat64;
+using testing::kInt16;
+using testing::kInt32;
+using testing::kInt64;
+using testing::kInt8;
+using testing::kString;
+using testing::kUint16;
+using testing::kUint32;
+using testing::kUint64;
+using testing::kUint8;
+using testing::Pair;
+using testing::Raw;
+using testing::Str;
 
 class GgufFileTest : public ::testing::Test {
  protected:
@@ -90,18 +58,18 @@ class GgufFileTest : public ::testing::Test {
   }
   void ExpectInvalidPair(const std::string& pair,
                          const std::string& why) const {
-    ExpectInvalid(Writer{.pairs = {pair}}.Bytes(), why);
+    ExpectInvalid(GgufBytes{.pairs = {pair}}.Bytes(), why);
   }
   void ExpectInvalidEntry(const std::string& entry,
                           const std::string& why) const {
-    ExpectInvalid(Writer{.entries = {entry}, .data_bytes = 64}.Bytes(), why);
+    ExpectInvalid(GgufBytes{.entries = {entry}, .data_bytes = 64}.Bytes(), why);
   }
 
   std::string path_;
 };
 
 // One value of each type, arrays, and tensors of plain values and of blocks.
-Writer Sample() {
+GgufBytes Sample() {
   return {.pairs = {Pair("u8", kUint8, Raw<uint8_t>(200)),
                     Pair("i8", kInt8, Raw<int8_t>(-3)),
                     Pair("u16", kUint16, Raw<uint16_t>(60000)),
@@ -158,7 +126,7 @@ TEST_F(GgufFileTest, ReadsEveryTypeOfValue) {
 }
 
 TEST_F(GgufFileTest, ReadsTheTensorDirectory) {
-  Writer writer = Sample();
+  GgufBytes writer = Sample();
   writer.version = 2;
   const auto file = Open(writer.Bytes());
   ASSERT_TRUE(file.ok()) << file.status();
@@ -193,8 +161,8 @@ TEST_F(GgufFileTest, KnowsTheBlocksOfEveryTensorType) {
                                          {13, "Q5_K", 256, 176},
                                          {14, "Q6_K", 256, 210},
                                          {30, "BF16", 1, 2}}) {
-    Writer writer{.entries = {Entry("w", {c.values, 3}, c.type, 0)},
-                  .data_bytes = 3 * c.bytes};
+    GgufBytes writer{.entries = {Entry("w", {c.values, 3}, c.type, 0)},
+                     .data_bytes = 3 * c.bytes};
     const auto file = Open(writer.Bytes());
     ASSERT_TRUE(file.ok()) << file.status();
     const GgufTensor& tensor = file->tensors().at("w");
@@ -229,11 +197,11 @@ TEST_F(GgufFileTest, MissingAndOtherValuesAreNamed) {
 
 TEST_F(GgufFileTest, BrokenHeadersAreInvalid) {
   ExpectInvalid("", "magic");
-  ExpectInvalid(Writer{.magic = "GGML"}.Bytes(), "magic is not GGUF");
+  ExpectInvalid(GgufBytes{.magic = "GGML"}.Bytes(), "magic is not GGUF");
   ExpectInvalid("GGUF", "version");
-  ExpectInvalid(Writer{.version = 1}.Bytes(), "version is 1");
-  ExpectInvalid(Writer{.version = 4}.Bytes(), "version is 4");
-  ExpectInvalid(Writer{.version = 0x03000000}.Bytes(), "little-endian");
+  ExpectInvalid(GgufBytes{.version = 1}.Bytes(), "version is 1");
+  ExpectInvalid(GgufBytes{.version = 4}.Bytes(), "version is 4");
+  ExpectInvalid(GgufBytes{.version = 0x03000000}.Bytes(), "little-endian");
   const std::string start = "GGUF" + Raw<uint32_t>(3);
   ExpectInvalid(start + "1234", "tensor count");
   ExpectInvalid(start + Raw<uint64_t>(0) + "1234", "metadata count");
@@ -241,7 +209,7 @@ TEST_F(GgufFileTest, BrokenHeadersAreInvalid) {
                 "metadata count is 18446744073709551615");
   ExpectInvalid(start + Raw<uint64_t>(1ull << 60) + Raw<uint64_t>(0),
                 "tensor count is 1152921504606846976");
-  EXPECT_TRUE(Open(Writer{}.Bytes()).ok());
+  EXPECT_TRUE(Open(GgufBytes{}.Bytes()).ok());
 }
 
 TEST_F(GgufFileTest, BrokenMetadataIsInvalidAndNamed) {
@@ -257,7 +225,8 @@ TEST_F(GgufFileTest, BrokenMetadataIsInvalidAndNamed) {
                     "key k: value of 9 bytes");
   ExpectInvalidPair(Pair("\xFF\n", 13, pad), "key \\xff\\n");
   ExpectInvalid(
-      Writer{.pairs = {Pair("k", kUint8, "1"), Pair("k", kBool, "\1")}}.Bytes(),
+      GgufBytes{.pairs = {Pair("k", kUint8, "1"), Pair("k", kBool, "\1")}}
+          .Bytes(),
       "key k: is there twice");
 }
 
@@ -280,7 +249,7 @@ TEST_F(GgufFileTest, BrokenArraysAreInvalidAndNamed) {
 
 TEST_F(GgufFileTest, AlignmentIsAPowerOfTwoThatOffsetsKeep) {
   auto with = [](uint32_t alignment, uint64_t offset) {
-    return Writer{
+    return GgufBytes{
         .pairs = {Pair("general.alignment", kUint32, Raw(alignment))},
         .entries = {Entry("a", {1}, 0, 0), Entry("b", {1}, 0, offset)},
         .data_bytes = offset + 4,
@@ -300,8 +269,8 @@ TEST_F(GgufFileTest, AlignmentIsAPowerOfTwoThatOffsetsKeep) {
                     "not a uint32");
   // Far past the end of the file.
   ExpectInvalid(
-      Writer{.pairs = {Pair("general.alignment", kUint32, Raw(1u << 31))},
-             .entries = {Entry("a", {1}, 0, 0)}}
+      GgufBytes{.pairs = {Pair("general.alignment", kUint32, Raw(1u << 31))},
+                .entries = {Entry("a", {1}, 0, 0)}}
           .Bytes(),
       "do not fit the file's 0 data bytes");
 }
@@ -324,7 +293,7 @@ TEST_F(GgufFileTest, BrokenTensorEntriesAreInvalidAndNamed) {
 
 TEST_F(GgufFileTest, RepeatedAndOverlappingTensorsAreInvalid) {
   auto two = [](const std::string& a, const std::string& b) {
-    return Writer{.entries = {a, b}, .data_bytes = 128}.Bytes();
+    return GgufBytes{.entries = {a, b}, .data_bytes = 128}.Bytes();
   };
   const std::string a = Entry("a", {9}, 0, 32);
   ExpectInvalid(two(a, Entry("a", {1}, 0, 96)), "tensor a: is there twice");

@@ -128,7 +128,8 @@ TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
   json["architectures"] = {"MambaForCausalLM"};
   ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
   ExpectError(json, absl::StatusCode::kUnimplemented,
-              "GPT2LMHeadModel, LlamaForCausalLM, Qwen3ForCausalLM");
+              "GPT2LMHeadModel, LlamaForCausalLM, "
+              "Qwen2ForCausalLM, Qwen3ForCausalLM");
   json["architectures"] = 3;
   ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
 }

@@ -1,0 +1,36 @@
+#ifndef ESPALIER_COMMON_MODEL_FILES_GGUF_CONFIG_H_
+#define ESPALIER_COMMON_MODEL_FILES_GGUF_CONFIG_H_
+
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/model/files/gguf_file.h"
+#include "common/model/files/model_config.h"
+#include "common/spec/types.h"
+
+namespace espalier {
+
+inline constexpr std::string_view kTokenTensor = "token_embd.weight";
+inline constexpr std::string_view kOutputTensor = "output.weight";
+// What Llama 3.1's rotary frequencies are divided by: [head_dim / 2].
+inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
+
+// The configuration in a GGUF file: its metadata, and what follows from which
+// tensors there are. Architectures: llama, qwen2, qwen3. INVALID_ARGUMENT names
+// file, field and limit. UNIMPLEMENTED: another architecture (the message lists
+// the known ones), or an option that this engine does not have.
+absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
+
+// The end tokens of the metadata: of a text, of a turn, of a message.
+// INVALID_ARGUMENT: not one of `num_tokens` tokens.
+absl::StatusOr<std::vector<TokenId>> ReadGgufEosIds(const GgufFile& file,
+                                                    int64_t num_tokens);
+
+// Whether queries and keys have llama.cpp's order (TensorView). REQUIRES:
+// ReadGgufConfig succeeds.
+absl::StatusOr<bool> HasInterleavedHeads(const GgufFile& file);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_FILES_GGUF_CONFIG_H_

@@ -1,0 +1,54 @@
+#ifndef ESPALIER_COMMON_MODEL_FILES_WEIGHT_FILES_H_
+#define ESPALIER_COMMON_MODEL_FILES_WEIGHT_FILES_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/model/files/gguf_file.h"
+#include "common/model/files/safetensors.h"
+#include "common/model/files/tensor_view.h"
+
+namespace espalier {
+
+// The weights of a model or of a draft head, by the names that a Hugging Face
+// folder gives them: model.safetensors, the shards that
+// model.safetensors.index.json lists, or a GGUF file (see GgufPathOf). Constant
+// after Open.
+class WeightFiles {
+ public:
+  // NOT_FOUND: no such file, or a listed shard or tensor is missing.
+  // INVALID_ARGUMENT, UNIMPLEMENTED: the files are malformed, or not of a kind
+  // that is known; the message names file and tensor.
+  static absl::StatusOr<WeightFiles> Open(const std::string& path);
+
+  bool Has(const std::string& name) const { return tensors_.contains(name); }
+  const std::map<std::string, TensorView>& tensors() const { return tensors_; }
+
+  // NOT_FOUND names the path and the tensor.
+  absl::StatusOr<TensorView> Find(const std::string& name) const;
+
+  // As above, of exactly this shape. INVALID_ARGUMENT: it has another.
+  absl::StatusOr<TensorView> Find(const std::string& name,
+                                  const std::vector<int64_t>& shape) const;
+
+ private:
+  explicit WeightFiles(std::string path) : path_(std::move(path)) {}
+
+  absl::Status AddGguf(const std::string& path);
+  absl::Status AddShards(const std::string& index_path);
+  absl::Status Add(SafetensorsFile file);
+
+  std::string path_;
+  std::optional<GgufFile> gguf_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, TensorView> tensors_;  // views into the files
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_FILES_WEIGHT_FILES_H_
