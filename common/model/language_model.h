@@ -136,7 +136,9 @@ class LanguageModel {
   virtual int64_t HeldRoom(CacheId cache) const = 0;
 
   // Runs every sequence's rows in one pass. The K/V of the rows stay after the
-  // prefix until Keep or the sequence's next pass, which overwrites them.
+  // prefix until Keep or the sequence's next pass, which overwrites them. The
+  // pass is done when Forward returns, on every device: its duration is the
+  // pass's, and what is asked of the rows later waits for no pass.
   // INVALID_ARGUMENT: rows, tokens or parents are out of range, or a sequence
   // is in the batch twice. OUT_OF_RANGE: a sequence would outgrow max_context.
   // RESOURCE_EXHAUSTED: the K/V pool is full.

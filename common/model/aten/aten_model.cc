@@ -20,6 +20,12 @@ at::Tensor LongTensor(const std::vector<int64_t>& values,
   return at::tensor(values, at::dtype(at::kLong)).to(device);
 }
 
+// Other devices than the CPU compute in their own time. `x` is what they
+// compute last.
+void WaitFor(const at::Tensor& x) {
+  if (!x.is_cpu()) x.flatten().narrow(/*dim=*/0, 0, 1).to(at::kCPU);
+}
+
 }  // namespace
 
 AtenModel::AtenModel(Parts parts)
@@ -130,6 +136,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     }
   }
   if (wanted.empty()) {
+    WaitFor(hidden);
     return std::make_unique<DeviceLogitRows>(
         at::empty({0, info_.config.vocab_size}));
   }
@@ -137,7 +144,9 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     hidden =
         hidden.index_select(/*dim=*/0, LongTensor(wanted, hidden.device()));
   }
-  return std::make_unique<DeviceLogitRows>(decoder_->Logits(hidden));
+  const at::Tensor logits = decoder_->Logits(hidden);
+  WaitFor(logits);
+  return std::make_unique<DeviceLogitRows>(logits);
 }
 
 absl::Status AtenModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
