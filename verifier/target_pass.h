@@ -51,10 +51,9 @@ class TargetPass {
   // The results of a pass. Valid for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
-    std::vector<int64_t> first_logit_row;    // [parts] of the tree
-    std::vector<LogitUse> uses;              // [parts] that the model was told
-    std::unique_ptr<LogitRows> logits;       // of all trees
-    std::vector<std::vector<float>> states;  // [parts][rows * width] of taps
+    std::vector<int64_t> first_logit_row;  // [parts] of the tree
+    std::vector<LogitUse> uses;            // [parts] that the model was told
+    std::unique_ptr<LogitRows> logits;     // of all trees
     absl::Time begin;
     absl::Time end;
 

@@ -39,12 +39,9 @@ struct SequenceRows {
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits.
   LogitUse use;
-  // Hidden states wanted of every row, ascending points of the residual stream
-  // (see FeatureContract).
+  // Points of the residual stream, ascending (see FeatureContract), whose
+  // hidden states Keep may be asked for.
   absl::Span<const int32_t> taps;
-  // [rows, taps, hidden] float32: the caller's memory, written by the pass.
-  // Undefined after a failed pass.
-  absl::Span<float> features;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.
@@ -147,8 +144,12 @@ class LanguageModel {
 
   // Commits rows of the sequence's last pass: a path that starts at a child of
   // the prefix and goes from parent to child. Drops all other rows. An empty
-  // path drops them all. INVALID_ARGUMENT: not such a path.
-  virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) = 0;
+  // path drops them all. Writes the hidden states of the kept rows at the taps
+  // of their pass to `features`, [path, taps, hidden] rounded to bf16, unless
+  // it is empty. INVALID_ARGUMENT: not such a path, or `features` has another
+  // size.
+  virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                            absl::Span<uint16_t> features) = 0;
 
   // Drops the positions from `length` on and the rows of the last pass.
   // REQUIRES: 0 <= length <= Length(cache).

@@ -7,14 +7,12 @@
 #include "common/model/files/safetensors.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
-#include "common/spec/features.h"
 #include "drafter/heads/draft_vocabulary.h"
 
 namespace espalier::drafter {
 
 LmModel::LmModel(Parts parts)
     : config_(parts.config),
-      taps_{NormedTap(config_.num_layers)},
       candidates_(DraftVocabulary::Full(config_.vocab_size),
                   parts.weights->head),
       decoder_({.config = config_,
@@ -32,8 +30,7 @@ void LmModel::Run(absl::Span<const Rows> batch) {
                               .tree = rows.tree,
                               .cached_rows = rows.cached_rows,
                               .cache = rows.cache,
-                              .taps = taps_,
-                              .features = rows.outputs});
+                              .outputs = rows.outputs});
     pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
                        rows.tokens.end());
     pass.positions.insert(pass.positions.end(),

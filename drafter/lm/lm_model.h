@@ -43,7 +43,6 @@ class LmModel final : public RowModel {
 
  private:
   const ModelConfig config_;
-  const std::vector<int32_t> taps_;  // the normed output
   CandidateHead candidates_;
   NativeDecoder decoder_;
   KvPageStore pages_;

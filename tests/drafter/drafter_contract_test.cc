@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/bf16.h"
 #include "drafter/ngram_table_builder.h"
 #include "drafter/ngram_table_file.h"
 #include "gmock/gmock.h"
@@ -122,10 +123,9 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
           .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
           .sampling = {.temperature = 0.5f * (i % 3), .seed = random()},
           .features = {.width = width}});
-      std::vector<float> row(width);
-      for (size_t p = 0; width > 0 && p + 1 < sequence.tokens.size(); ++p) {
-        for (float& value : row) value = normal(random);
-        sequence.features.Append(row);
+      sequence.features.data.resize((sequence.tokens.size() - 1) * width);
+      for (uint16_t& value : sequence.features.data) {
+        value = FloatToBf16(normal(random));
       }
     }
     return sequences;
