@@ -57,9 +57,9 @@ static_assert(kPrefixParent == -1, "the root's parent is the row before it");
 
 absl::Status TargetModelError(const absl::Status& status) {
   if (status.ok()) return status;
-  const auto code = status.code() == absl::StatusCode::kResourceExhausted
-                        ? status.code()
-                        : absl::StatusCode::kInternal;
+  const bool is_known =
+      absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+  const auto code = is_known ? status.code() : absl::StatusCode::kInternal;
   return absl::Status(code, absl::StrCat("target model: ", status.message()));
 }
 

@@ -67,9 +67,10 @@ class TargetPass {
       : model_(model), clock_(clock) {}
 
   // One pass over all parts, each of a different sequence. Changes no sequence,
-  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full. All other
-  // errors are INTERNAL, as requests were checked before. An error does not
-  // tell which part caused it.
+  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
+  // UNAVAILABLE, here and below: the model's device is lost. All other errors
+  // are INTERNAL, as requests were checked before. An error does not tell which
+  // part caused it.
   absl::StatusOr<Output> Forward(std::vector<Part> parts);
 
   // Caches the prompt of a part without a tree. Errors here and below concern

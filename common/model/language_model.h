@@ -110,6 +110,8 @@ struct KvUsage {
 
 // A causal language model and the K/V of its sequences. Owned and called by
 // one thread, the engine's. No call leaves a sequence changed when it fails.
+// Forward, Keep and what is asked of LogitRows give UNAVAILABLE if the device
+// is lost to this process: then all later calls fail, too.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;

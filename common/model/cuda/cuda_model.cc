@@ -141,8 +141,8 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   if (status.ok()) status = QueueUses(batch, pass, *rows);
   // Also after a failure: what was queued reads memory that ends here.
   const absl::Status done = device_->Wait(device_->Record());
-  RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(done);
+  RETURN_IF_ERROR(status);
   for (size_t i = 0; i < batch.size(); ++i) {
     Sequence& sequence = Get(batch[i].cache);
     sequence.last_parents.assign(batch[i].parents.begin(),
