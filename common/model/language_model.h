@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -93,6 +94,9 @@ struct ModelInfo {
   std::string backend;          // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;     // see model_fingerprint.h
   int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+  // Ascending row counts of a pass after which the next row costs as much as
+  // many; between them rows cost next to nothing. Empty: not known.
+  std::vector<int64_t> row_edges;
 
   // The least room that `positions` positions take.
   int64_t RoomFor(int64_t positions) const {

@@ -29,6 +29,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     int64_t pool_tokens = 1000;  // whole blocks
     int64_t block_tokens = 1;
     float deviation = 2.0f;  // of the logits
+    std::vector<int64_t> row_edges = {};
   };
   static constexpr int64_t kNumLayers = 3;
   static constexpr int64_t kHiddenSize = 4;
@@ -48,6 +49,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.kv_block_tokens = options.block_tokens;
     info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
+    info_.row_edges = options.row_edges;
   }
 
   // [vocab_size] logits after `text`.

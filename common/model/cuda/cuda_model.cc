@@ -282,6 +282,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       const int64_t pool_tokens,
       SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
   info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
+  for (int rows = cuda::kLeastRowsOfBlock; rows <= info.max_rows; rows *= 2) {
+    info.row_edges.push_back(rows);
+  }
   ASSIGN_OR_RETURN(CudaWeights weights,
                    LoadCudaWeights(config, files, info.max_context, *device));
   info.weight_bytes = weights.bytes;

@@ -13,6 +13,7 @@
 #include "common/base/bf16.h"
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/emulated_device.h"
+#include "common/cuda/layout.h"
 #include "common/model/native/native_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -217,6 +218,16 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
     EXPECT_LT(error(logits[0]->Row(row), logits[1]->Row(row)), 0.02) << row;
   }
   EXPECT_LT(error(features[0], features[1]), 0.01);
+}
+
+TEST_P(CudaModelTest, NamesTheRowCountsThatFillItsBlocks) {
+  const auto model = Load();
+  const std::vector<int64_t>& edges = model->info().row_edges;
+  ASSERT_FALSE(edges.empty());
+  for (int64_t edge : edges) {
+    EXPECT_EQ(cuda::RowBlock(static_cast<int>(edge)), edge);
+    EXPECT_LE(edge, model->info().max_rows);
+  }
 }
 
 TEST_P(CudaModelTest, TreeRowsHaveTheBitsOfDecoding) {
