@@ -92,6 +92,7 @@ Coordinator::Coordinator(Options options, Policies policies)
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
       verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
       record_(static_cast<int>(options_.drafters.size())),
+      feature_budget_(options_.feature_limits, metrics_.features),
       scope_(options_.executor) {
   for (size_t i = 0; i < options_.drafters.size(); ++i) {
     const DrafterMetrics& metrics = metrics_.drafter(static_cast<int>(i));
@@ -183,7 +184,7 @@ void Coordinator::Admit(Arrival arrival) {
           .verifier_retry = options_.verifier_retry,
           .draft_timeout = options_.draft_timeout,
           .draft_ahead = options_.draft_ahead,
-          .max_feature_bytes = options_.max_feature_bytes,
+          .feature_budget = &feature_budget_,
           .retry_after = options_.retry_after,
           .record = &record_,
           .metrics = &metrics_,

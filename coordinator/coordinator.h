@@ -25,6 +25,7 @@
 #include "coordinator/peers/draft_fanout.h"
 #include "coordinator/peers/drafter_settings.h"
 #include "coordinator/peers/executor_scope.h"
+#include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/verifier_link.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
@@ -68,9 +69,7 @@ class Coordinator {
     absl::Duration draft_timeout = absl::Milliseconds(50);
     bool draft_ahead = true;           // where drafters would be idle
     int drafter_timeouts_to_open = 3;  // see DrafterHealth
-    // The most features that a session keeps, see FeatureLog. Twice as much for
-    // a moment, when a drafter takes all of it.
-    int64_t max_feature_bytes = int64_t{64} << 20;
+    FeatureBudget::Limits feature_limits;
     VerifierRetry verifier_retry;
     absl::Duration max_request_duration = absl::Minutes(10);
     absl::Duration retry_after = absl::Seconds(1);  // advice when full
@@ -189,6 +188,7 @@ class Coordinator {
 
   // On the executor.
   SpeculationRecord record_;
+  FeatureBudget feature_budget_;  // of live_
   absl::flat_hash_map<Ticket, Live> live_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
   std::deque<Ticket> queue_;

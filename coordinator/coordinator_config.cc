@@ -1,11 +1,13 @@
 #include "coordinator/coordinator_config.h"
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/available_memory.h"
 #include "common/base/status_macros.h"
 
 namespace espalier::coordinator {
@@ -22,6 +24,17 @@ absl::Status CheckLimit(const Limit& limit, uint32_t value) {
   return absl::InvalidArgumentError(absl::StrCat("core.", limit.field, ": ",
                                                  value, " is not in ",
                                                  limit.min, " .. ", limit.max));
+}
+
+absl::StatusOr<int64_t> FeatureCacheBytes(
+    const v1::CoordinatorCoreConfig& config) {
+  constexpr int64_t kLeast = int64_t{512} << 20;
+  if (!config.has_feature_cache_mib()) {
+    return std::max(kLeast, AvailableMemory() / 4);
+  }
+  RETURN_IF_ERROR(CheckLimit({"feature_cache_mib", 64, 1 << 20},
+                             config.feature_cache_mib()));
+  return int64_t{config.feature_cache_mib()} << 20;
 }
 
 }  // namespace
@@ -66,6 +79,7 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
                                config.max_request_seconds()));
     options.max_request_duration = absl::Seconds(config.max_request_seconds());
   }
+  ASSIGN_OR_RETURN(options.feature_limits.all_bytes, FeatureCacheBytes(config));
   return options;
 }
 

@@ -73,6 +73,18 @@ StageMetrics MakeStages(prometheus::Registry& registry) {
           .emit = AddStage(registry, "emit")};
 }
 
+FeatureMetrics MakeFeatures(prometheus::Registry& registry) {
+  return {.held_bytes = AddGauge(
+              registry,
+              {.name = "espalier_coordinator_feature_bytes",
+               .help = "Hidden states of the target that sessions hold for "
+                       "their drafters"}),
+          .lost_positions = AddCounter(
+              registry, {.name = "espalier_features_lost_positions_total",
+                         .help = "Positions whose hidden states were dropped "
+                                 "before every drafter had them"})};
+}
+
 RequestMetrics MakeRequests(prometheus::Registry& registry,
                             const std::string& model) {
   const std::map<std::string, std::string> labels = {{"model", model}};
@@ -160,6 +172,7 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
                                        const std::vector<std::string>& drafters)
     : stages(MakeStages(registry)),
       requests(MakeRequests(registry, model)),
+      features(MakeFeatures(registry)),
       registry_(registry),
       model_(std::move(model)) {
   for (const std::string& name : drafters) {

@@ -109,6 +109,12 @@ struct StageMetrics {
   prometheus::Histogram& emit;
 };
 
+// Of the target's features that sessions hold for their drafters.
+struct FeatureMetrics {
+  prometheus::Gauge& held_bytes;
+  prometheus::Counter& lost_positions;
+};
+
 // By request.
 struct RequestMetrics {
   prometheus::Gauge& in_flight;
@@ -147,6 +153,7 @@ class CoordinatorMetrics {
 
   const StageMetrics stages;
   const RequestMetrics requests;
+  const FeatureMetrics features;
 
  private:
   using Labels = std::map<std::string, std::string>;

@@ -10,7 +10,7 @@ namespace espalier::coordinator {
 
 DecodeRound::DecodeRound(Options options)
     : options_(std::move(options)),
-      features_(options_.target, options_.max_feature_bytes),
+      features_(options_.target, options_.feature_budget),
       fanout_(options_.scope, options_.drafters,
               options_.verifier.model.vocab_size, &features_,
               [this](absl::Span<const DraftedTree> trees) {

@@ -11,6 +11,7 @@
 #include "coordinator/control/speculation_record.h"
 #include "coordinator/merge/merge_policy.h"
 #include "coordinator/peers/draft_fanout.h"
+#include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/feature_log.h"
 #include "coordinator/peers/verifier_link.h"
 
@@ -34,7 +35,7 @@ class DecodeRound {
     absl::Duration draft_timeout;
     bool draft_ahead = false;
     TargetShape target;
-    int64_t max_feature_bytes = 0;  // kept by the session
+    FeatureBudget* feature_budget = nullptr;
   };
   struct Result {
     VerifyResult verify_result;

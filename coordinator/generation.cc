@@ -54,7 +54,7 @@ Generation::Generation(Options options)
            .draft_timeout = options_.draft_timeout,
            .draft_ahead = options_.draft_ahead,
            .target = options_.plan.target,
-           .max_feature_bytes = options_.max_feature_bytes}),
+           .feature_budget = options_.feature_budget}),
       recorder_({.metrics = options_.metrics,
                  .arrival = options_.arrival,
                  .num_prompt_tokens = session_.prompt_length(),

@@ -12,6 +12,7 @@
 #include "coordinator/decode_round.h"
 #include "coordinator/generation_recorder.h"
 #include "coordinator/peers/executor_scope.h"
+#include "coordinator/peers/feature_budget.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
@@ -35,7 +36,7 @@ class Generation {
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
     bool draft_ahead;
-    int64_t max_feature_bytes;
+    FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice to a client if there is no room
     SpeculationRecord* record;
     CoordinatorMetrics* metrics;

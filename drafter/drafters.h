@@ -58,6 +58,15 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 
+// For measurements: trees of another drafter, relabelled with known text.
+// Options: drafter (its type, required; its options are named drafter.NAME),
+// texts (path of a file, required: in each line the token ids of a prompt and
+// of what follows it), rates (by depth, separated by commas: how often a tree
+// has the text's token if it has all before it; default 0.8), seed. After
+// another text the trees stay as they are.
+absl::StatusOr<std::unique_ptr<Drafter>> NewReplayDrafter(
+    const DrafterOptions& options);
+
 // The list of drafter types.
 using DrafterRegistry = Registry<Drafter, const DrafterOptions&>;
 void RegisterDrafters(DrafterRegistry& registry);

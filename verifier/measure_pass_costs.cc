@@ -1,6 +1,7 @@
 #include "verifier/measure_pass_costs.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -9,10 +10,9 @@
 namespace espalier::verifier {
 namespace {
 
-// Edges of the backends' register tiles (6, 12 and 16 rows), each with the next
-// row count: the first row of another tile costs as much as many rows. There
-// are few points, so that each is timed well: a wrong point makes rows look
-// free that are not.
+// For a model that names no edges: those of the CPU backends' register tiles
+// (6, 12 and 16 rows), each with the next row count. There are few points, so
+// that each is timed well: a wrong point makes rows look free that are not.
 constexpr int64_t kRowCounts[] = {1,  2,  4,  6,  7,  12,  13,
                                   16, 17, 24, 32, 64, 128, 256};
 // Share of the budget for caching the prefix that the rows attend to.
@@ -64,10 +64,24 @@ class ScratchSequence {
   const CacheId cache_;
 };
 
+// Ascending, from 1 row on.
+std::vector<int64_t> PointsOf(const ModelInfo& model) {
+  if (model.row_edges.empty()) {
+    return {std::begin(kRowCounts), std::end(kRowCounts)};
+  }
+  std::vector<int64_t> points = {1};
+  for (int64_t edge : model.row_edges) {
+    for (int64_t rows : {edge, edge + 1}) {
+      if (rows > points.back()) points.push_back(rows);
+    }
+  }
+  return points;
+}
+
 std::vector<int64_t> RowCounts(int64_t max_rows, const ModelInfo& model) {
   const int64_t limit = std::min({max_rows, model.max_rows, model.max_context});
   std::vector<int64_t> counts;
-  for (int64_t rows : kRowCounts) {
+  for (int64_t rows : PointsOf(model)) {
     if (rows == 1 || rows <= limit) counts.push_back(rows);
   }
   return counts;

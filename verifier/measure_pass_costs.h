@@ -17,7 +17,8 @@ struct MeasureOptions {
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
-// Times passes over 1, 2, 4, 6, 7, ... rows, up to what options and model
+// Times passes over one row and at the model's row_edges, with one row more at
+// each (1, 2, 4, 6, 7, ... rows if it names none), up to what options and model
 // allow. Each time is the best of as many passes as the budget has time for.
 // The passes run on a scratch sequence with a prefix of up to 256 tokens, which
 // is released afterwards. Row counts for which there is no time or no K/V room

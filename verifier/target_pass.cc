@@ -37,15 +37,13 @@ struct Rows {
     }
   }
 
-  // states: [rows * width] room for the taps
-  SequenceRows View(std::vector<float>& states) const {
+  SequenceRows View() const {
     return {.cache = cache,
             .tokens = tokens,
             .parents = parents,
             .num_logit_rows = num_logit_rows,
             .use = use,
-            .taps = taps,
-            .features = absl::MakeSpan(states)};
+            .taps = taps};
   }
 
   CacheId cache;
@@ -59,9 +57,9 @@ static_assert(kPrefixParent == -1, "the root's parent is the row before it");
 
 absl::Status TargetModelError(const absl::Status& status) {
   if (status.ok()) return status;
-  const auto code = status.code() == absl::StatusCode::kResourceExhausted
-                        ? status.code()
-                        : absl::StatusCode::kInternal;
+  const bool is_known =
+      absl::IsResourceExhausted(status) || absl::IsUnavailable(status);
+  const auto code = is_known ? status.code() : absl::StatusCode::kInternal;
   return absl::Status(code, absl::StrCat("target model: ", status.message()));
 }
 
@@ -94,12 +92,8 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   }
   std::vector<SequenceRows> batch;
   int64_t logit_rows = 0;
-  const int64_t hidden = model_.info().config.hidden_size;
-  output.states.resize(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Rows& part = rows[i];
-    output.states[i].resize(part.tokens.size() * part.taps.size() * hidden);
-    batch.push_back(part.View(output.states[i]));
+  for (const Rows& part : rows) {
+    batch.push_back(part.View());
     output.first_logit_row.push_back(logit_rows);
     output.uses.push_back(part.use);
     logit_rows += part.num_logit_rows;
@@ -115,16 +109,17 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
 absl::Status TargetPass::Keep(const Output& output, size_t index,
                               absl::Span<const int32_t> rows) {
   const Part& part = output.parts[index];
-  const int64_t first_position = model_.Length(part.cache);
-  RETURN_IF_ERROR(TargetModelError(model_.Keep(part.cache, rows)));
-  if (part.features == nullptr) return absl::OkStatus();
-  const auto states = absl::MakeConstSpan(output.states[index]);
-  const int64_t width = part.features->width;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const int64_t position = first_position + static_cast<int64_t>(i);
-    if (position < part.features->end_position()) continue;
-    part.features->Append(states.subspan(rows[i] * width, width));
+  if (part.features == nullptr) {
+    return TargetModelError(model_.Keep(part.cache, rows, {}));
   }
+  const int64_t held = part.features->end_position();
+  FeatureRows added = {.first_position = model_.Length(part.cache),
+                       .width = part.features->width};
+  added.data.resize(rows.size() * added.width);
+  RETURN_IF_ERROR(TargetModelError(
+      model_.Keep(part.cache, rows, absl::MakeSpan(added.data))));
+  added.CutBefore(held);
+  part.features->Extend(added);
   return absl::OkStatus();
 }
 

@@ -51,10 +51,9 @@ class TargetPass {
   // The results of a pass. Valid for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
-    std::vector<int64_t> first_logit_row;    // [parts] of the tree
-    std::vector<LogitUse> uses;              // [parts] that the model was told
-    std::unique_ptr<LogitRows> logits;       // of all trees
-    std::vector<std::vector<float>> states;  // [parts][rows * width] of taps
+    std::vector<int64_t> first_logit_row;  // [parts] of the tree
+    std::vector<LogitUse> uses;            // [parts] that the model was told
+    std::unique_ptr<LogitRows> logits;     // of all trees
     absl::Time begin;
     absl::Time end;
 
@@ -68,9 +67,10 @@ class TargetPass {
       : model_(model), clock_(clock) {}
 
   // One pass over all parts, each of a different sequence. Changes no sequence,
-  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full. All other
-  // errors are INTERNAL, as requests were checked before. An error does not
-  // tell which part caused it.
+  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
+  // UNAVAILABLE, here and below: the model's device is lost. All other errors
+  // are INTERNAL, as requests were checked before. An error does not tell which
+  // part caused it.
   absl::StatusOr<Output> Forward(std::vector<Part> parts);
 
   // Caches the prompt of a part without a tree. Errors here and below concern

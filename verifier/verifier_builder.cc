@@ -75,9 +75,9 @@ void LogRoom(const LanguageModel& model, int64_t wanted) {
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadTarget(
-    const ModelOptions& options) {
+    const ModelLoader& load, const ModelOptions& options) {
   const absl::Time start = absl::Now();
-  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, LoadModel(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model, load(options));
   const double megabytes =
       static_cast<double>(model->info().weight_bytes) / 1e6;
   LogInfo(absl::StrFormat("loaded %.1f MB of weights in %.2f s (%s)", megabytes,
@@ -133,14 +133,15 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
 }
 
 absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
-    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics) {
+    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics,
+    const VerifierHooks& hooks) {
   ASSIGN_OR_RETURN(const TargetIdentity target,
                    IdentifyTarget(config.model(), config.model_name()));
   ASSIGN_OR_RETURN(const ModelOptions model_options, ModelOptionsFrom(config));
   ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
   ASSIGN_OR_RETURN(const int64_t batch_rows, BatchRows(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
-                   LoadTarget(model_options));
+                   LoadTarget(hooks.load, model_options));
   auto executor = std::make_unique<SerialExecutor>("verifier");
   ASSIGN_OR_RETURN(PassCosts pass_costs,
                    MeasureOn(*executor, *model, tree_nodes + 1));
@@ -153,7 +154,8 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
-      .pass_costs = std::move(pass_costs)};
+      .pass_costs = std::move(pass_costs),
+      .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {
     options.compared_rounds = config.compared_rounds();
   }

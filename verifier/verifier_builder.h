@@ -1,6 +1,7 @@
 #ifndef ESPALIER_VERIFIER_VERIFIER_BUILDER_H_
 #define ESPALIER_VERIFIER_VERIFIER_BUILDER_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -15,10 +16,21 @@ namespace espalier::verifier {
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
     const v1::VerifierEngineConfig& config);
 
+using ModelLoader =
+    std::function<absl::StatusOr<std::unique_ptr<LanguageModel>>(
+        const ModelOptions&)>;
+
+struct VerifierHooks {
+  ModelLoader load = LoadModel;
+  // See VerifyEngine::Options.
+  std::function<void(const absl::Status&)> on_model_lost = nullptr;
+};
+
 // Builds the verifier that a configuration describes and loads its model.
 // `metrics` must outlive it. Errors name the field or the file.
 absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
-    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics);
+    const v1::VerifierEngineConfig& config, prometheus::Registry& metrics,
+    const VerifierHooks& hooks = {});
 
 }  // namespace espalier::verifier
 

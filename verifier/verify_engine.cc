@@ -155,7 +155,7 @@ void VerifyEngine::PostTurnAt(absl::Time when) {
 
 void VerifyEngine::TakeTurn() {
   turn_is_posted_ = false;
-  if (stopping_) return;
+  if (stopping_ || !lost_.ok()) return;
   AnswerLate();
   const std::vector<Session*> running = TakeRoom();
   CountRoomWaits(running);
@@ -258,17 +258,30 @@ void VerifyEngine::RunPass(absl::Span<const Member> members) {
     parts.push_back(PartOf(*member.session, member.share));
   }
   MeasureBefore(parts);
+  if (!lost_.ok()) return;
   const auto output = target_pass_.Forward(std::move(parts));
   if (output.ok()) {
     ObservePass(*output);
-    for (size_t i = 0; i < members.size(); ++i) {
+    for (size_t i = 0; i < members.size() && lost_.ok(); ++i) {
       FinishPart(*members[i].session, *output, i);
     }
+  } else if (absl::IsUnavailable(output.status())) {
+    GiveUp(output.status());
   } else if (members.size() > 1) {
-    for (const Member& member : members) RunPass({&member, 1});
+    for (size_t i = 0; i < members.size() && lost_.ok(); ++i) {
+      RunPass(members.subspan(i, 1));
+    }
   } else {
     Answer(*members[0].session, output.status());
   }
+}
+
+// Nothing but a new process helps, so no member is tried alone.
+void VerifyEngine::GiveUp(const absl::Status& status) {
+  if (!lost_.ok()) return;
+  lost_ = status;
+  for (auto& [id, session] : sessions_) Answer(*session, lost_);
+  if (options_.on_model_lost) options_.on_model_lost(lost_);
 }
 
 // Commits the results of the pass for one session, and attributes the time of
@@ -285,14 +298,18 @@ void VerifyEngine::FinishPart(Session& session,
     const absl::Duration prefill = time * part.prompt_rows() / part.rows();
     job.timings.prefill += prefill;
     job.timings.forward = time - prefill;
-    Answer(session, DecideRound(session, output, index));
+    absl::StatusOr<VerifyResult> decided = DecideRound(session, output, index);
+    const absl::Status status = decided.status();
+    Answer(session, std::move(decided));
+    if (absl::IsUnavailable(status)) GiveUp(status);
     return;
   }
   job.timings.prefill += time;
   job.ticket = next_ticket_++;  // to the back of the queue
   if (absl::Status status = target_pass_.CommitPrompt(output, index);
       !status.ok()) {
-    Answer(session, std::move(status));
+    Answer(session, status);
+    if (absl::IsUnavailable(status)) GiveUp(status);
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,6 +74,9 @@ class VerifyEngine final : public VerifyEndpoint {
     // Share of the rounds with sampled trees, 0 to 1, for which the engine
     // computes what other rules would accept. Does not change the text.
     double compared_rounds = 0;
+    // Called once, on the executor, with the reason, when the model's device is
+    // lost to this process. From then on every request is UNAVAILABLE.
+    std::function<void(const absl::Status&)> on_model_lost = nullptr;
   };
 
   // `rules` is only read here, `metrics` must outlive the engine.
@@ -89,7 +93,7 @@ class VerifyEngine final : public VerifyEndpoint {
   // sequence was ended or requested again before the pass; INVALID_ARGUMENT:
   // the round was already answered for another text or tree; DEADLINE_EXCEEDED:
   // `deadline` passed before the pass; INTERNAL: the model failed on this
-  // request.
+  // request; UNAVAILABLE: its device is lost.
   void Verify(VerifyRequest request, absl::Time deadline,
               Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
@@ -178,6 +182,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void MeasureBefore(absl::Span<const TargetPass::Part> parts);
   void PostMeasurement(absl::Duration pause);
   void MeasureAtRest();
+  void GiveUp(const absl::Status& status);
   void FinishPart(Session& session, const TargetPass::Output& output,
                   size_t part);
   absl::StatusOr<VerifyResult> DecideRound(Session& session,
@@ -204,6 +209,7 @@ class VerifyEngine final : public VerifyEndpoint {
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
   uint64_t next_age_ = 1;
   uint64_t next_ticket_ = 1;
+  absl::Status lost_;  // why the model is of no use any more; OK: it is of use
   bool turn_is_posted_ = false;
   absl::Time turn_at_ = absl::InfiniteFuture();       // posted for later
   absl::Time room_was_short_ = absl::InfinitePast();  // when that was logged

@@ -44,6 +44,7 @@ std::optional<absl::Duration> VerifyEngine::TimePass(int64_t rows) {
                              .sampling = &greedy,
                              .rule = rules_.at(kDefaultRule).get()}});
   model_->Release(scratch);
+  if (absl::IsUnavailable(output.status())) GiveUp(output.status());
   if (!output.ok()) return std::nullopt;
   return output->end - output->begin;
 }
@@ -74,7 +75,7 @@ void VerifyEngine::PostMeasurement(absl::Duration pause) {
 // most one.
 void VerifyEngine::MeasureAtRest() {
   const std::optional<int64_t> rows = costs_.RowsAtRest();
-  if (stopping_ || !rows) return;
+  if (stopping_ || !lost_.ok() || !rows) return;
   if (executor_->Now() < last_request_ + kRest) {
     PostMeasurement(kRest);
     return;

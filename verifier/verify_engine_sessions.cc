@@ -100,6 +100,7 @@ bool VerifyEngine::Repeat(Job& job, Session& session) {
 absl::Status VerifyEngine::CheckAdmission(const Job& job,
                                           const Session* session) const {
   if (stopping_) return absl::UnavailableError("the verifier is stopping");
+  RETURN_IF_ERROR(lost_);
   const SequenceUpdate& update = job.request.update;
   RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
   if (!rules_.contains(RuleName(job.request))) {

@@ -51,9 +51,9 @@ ESPALIER_HOST_DEVICE constexpr uint32_t GatedValuePlace(uint32_t output) {
 
 // A product takes its rows in blocks of 16, 32, 64, 128 or 256: the smallest
 // that holds them all, or several of the largest.
-inline constexpr int kMostRowsOfBlock = 256;
+inline constexpr int kLeastRowsOfBlock = 16, kMostRowsOfBlock = 256;
 ESPALIER_HOST_DEVICE constexpr int RowBlock(int rows) {
-  int block = 16;
+  int block = kLeastRowsOfBlock;
   while (block < rows && block < kMostRowsOfBlock) block *= 2;
   return block;
 }

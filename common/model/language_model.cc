@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> Prefill(
                                 .parents = parents,
                                 .num_logit_rows = begin + rows == size ? 1 : 0};
     ASSIGN_OR_RETURN(logits, model.Forward({&chain, 1}));
-    RETURN_IF_ERROR(model.Keep(cache, path));
+    RETURN_IF_ERROR(model.Keep(cache, path, {}));
   }
   return logits;
 }

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -39,12 +40,9 @@ struct SequenceRows {
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits.
   LogitUse use;
-  // Hidden states wanted of every row, ascending points of the residual stream
-  // (see FeatureContract).
+  // Points of the residual stream, ascending (see FeatureContract), whose
+  // hidden states Keep may be asked for.
   absl::Span<const int32_t> taps;
-  // [rows, taps, hidden] float32: the caller's memory, written by the pass.
-  // Undefined after a failed pass.
-  absl::Span<float> features;
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.
@@ -96,6 +94,9 @@ struct ModelInfo {
   std::string backend;          // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;     // see model_fingerprint.h
   int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+  // Ascending row counts of a pass after which the next row costs as much as
+  // many; between them rows cost next to nothing. Empty: not known.
+  std::vector<int64_t> row_edges;
 
   // The least room that `positions` positions take.
   int64_t RoomFor(int64_t positions) const {
@@ -113,6 +114,8 @@ struct KvUsage {
 
 // A causal language model and the K/V of its sequences. Owned and called by
 // one thread, the engine's. No call leaves a sequence changed when it fails.
+// Forward, Keep and what is asked of LogitRows give UNAVAILABLE if the device
+// is lost to this process: then all later calls fail, too.
 class LanguageModel {
  public:
   virtual ~LanguageModel() = default;
@@ -136,7 +139,9 @@ class LanguageModel {
   virtual int64_t HeldRoom(CacheId cache) const = 0;
 
   // Runs every sequence's rows in one pass. The K/V of the rows stay after the
-  // prefix until Keep or the sequence's next pass, which overwrites them.
+  // prefix until Keep or the sequence's next pass, which overwrites them. The
+  // pass is done when Forward returns, on every device: its duration is the
+  // pass's, and what is asked of the rows later waits for no pass.
   // INVALID_ARGUMENT: rows, tokens or parents are out of range, or a sequence
   // is in the batch twice. OUT_OF_RANGE: a sequence would outgrow max_context.
   // RESOURCE_EXHAUSTED: the K/V pool is full.
@@ -145,8 +150,12 @@ class LanguageModel {
 
   // Commits rows of the sequence's last pass: a path that starts at a child of
   // the prefix and goes from parent to child. Drops all other rows. An empty
-  // path drops them all. INVALID_ARGUMENT: not such a path.
-  virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) = 0;
+  // path drops them all. Writes the hidden states of the kept rows at the taps
+  // of their pass to `features`, [path, taps, hidden] rounded to bf16, unless
+  // it is empty. INVALID_ARGUMENT: not such a path, or `features` has another
+  // size.
+  virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                            absl::Span<uint16_t> features) = 0;
 
   // Drops the positions from `length` on and the rows of the last pass.
   // REQUIRES: 0 <= length <= Length(cache).

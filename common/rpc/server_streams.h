@@ -41,7 +41,7 @@ class ServerStreams {
   // Limits of what peers can make a service hold: parts of a request that does
   // not arrive, per stream and in all, and answers that a peer does not read,
   // per stream. They exceed what a coordinator sends for one request
-  // (Coordinator's max_feature_bytes).
+  // (FeatureBudget's request_bytes).
   static constexpr int64_t kMaxParts = 256;
   static constexpr int64_t kMaxPartBytes = int64_t{96} << 20;
   static constexpr int64_t kMaxAllPartBytes = int64_t{256} << 20;

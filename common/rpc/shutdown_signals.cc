@@ -41,4 +41,6 @@ int ShutdownSignals::Wait() {
   return first;
 }
 
+void ShutdownSignals::Raise() { kill(getpid(), SIGTERM); }
+
 }  // namespace espalier

@@ -13,6 +13,9 @@ class ShutdownSignals {
   // Blocks until a signal arrives and returns it. From then on a second one
   // ends the process at once, with status 128 + its number.
   int Wait();
+
+  // As if SIGTERM had arrived. Any thread.
+  void Raise();
 };
 
 }  // namespace espalier

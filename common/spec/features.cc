@@ -1,12 +1,9 @@
 #include "common/spec/features.h"
 
 #include <algorithm>
-#include <iterator>
-
-#include "common/base/bf16.h"
-#include "common/base/check.h"
 
 namespace espalier {
+
 bool TargetShape::Serves(const FeatureContract& contract) const {
   int32_t before = -1;
   for (int32_t tap : contract.taps) {
@@ -15,11 +12,6 @@ bool TargetShape::Serves(const FeatureContract& contract) const {
   }
   return contract.taps.empty() || (contract.hidden_size == hidden_size &&
                                    contract.width() <= kMaxFeatureWidth);
-}
-
-void FeatureRows::Append(absl::Span<const float> row) {
-  ESPALIER_CHECK(static_cast<int64_t>(row.size()) == width);
-  std::transform(row.begin(), row.end(), std::back_inserter(data), FloatToBf16);
 }
 
 void FeatureRows::CutFrom(int64_t position) {

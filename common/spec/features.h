@@ -72,8 +72,6 @@ struct FeatureRows {
         (position - first_position) * width, count * width);
   }
 
-  // Appends one position, rounded to bf16. REQUIRES: row is [width].
-  void Append(absl::Span<const float> row);
   // Drops the rows from `position` on, or those before it.
   void CutFrom(int64_t position);
   void CutBefore(int64_t position);

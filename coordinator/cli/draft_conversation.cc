@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/bf16.h"
 #include "common/rpc/feature_chunks.h"
 #include "common/spec/prefix_hash.h"
 
@@ -19,13 +20,12 @@ FeatureRows FeaturesFor(const v1::SequenceUpdate& update, int64_t width) {
   const int64_t root = base + update.new_tokens_size() - 1;
   FeatureRows rows = {.first_position = std::max<int64_t>(base - 1, 0),
                       .width = width};
-  std::vector<float> row(static_cast<size_t>(width));
   for (int64_t position = rows.first_position; position < root; ++position) {
     std::minstd_rand random(static_cast<uint32_t>(position) + 1);
-    for (float& value : row) {
-      value = static_cast<float>(random()) * 0x1p-30f - 1;
+    for (int64_t i = 0; i < width; ++i) {
+      rows.data.push_back(
+          FloatToBf16(static_cast<float>(random()) * 0x1p-30f - 1));
     }
-    rows.Append(row);
   }
   return rows;
 }

@@ -88,7 +88,7 @@ absl::Status DecodeOne(LanguageModel& model, CacheId cache,
                                  .num_logit_rows = 1,
                                  .use = draw}};
   ASSIGN_OR_RETURN(const auto logits, model.Forward(batch));
-  RETURN_IF_ERROR(model.Keep(cache, {&row, 1}));
+  RETURN_IF_ERROR(model.Keep(cache, {&row, 1}, {}));
   ASSIGN_OR_RETURN(const SampledToken sampled,
                    logits->Draw(0, draw, model.Length(cache)));
   next = sampled.token;

@@ -13,7 +13,8 @@ namespace espalier::local {
 LocalServer::~LocalServer() = default;
 
 absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
-    const v1::ServeConfig& config) {
+    const v1::ServeConfig& config,
+    std::function<void(const absl::Status&)> on_model_lost) {
   std::unique_ptr<LocalServer> server(new LocalServer());
   for (const v1::DrafterEngineConfig& drafter : config.drafters()) {
     ASSIGN_OR_RETURN(server->drafters_.emplace_back(),
@@ -21,7 +22,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
   }
   ASSIGN_OR_RETURN(
       server->verifier_,
-      verifier::BuildVerifier(config.verifier(), *server->metrics_));
+      verifier::BuildVerifier(config.verifier(), *server->metrics_,
+                              {.on_model_lost = std::move(on_model_lost)}));
   ASSIGN_OR_RETURN(TargetIdentity target,
                    IdentifyTarget(config.verifier().model(),
                                   config.verifier().model_name()));

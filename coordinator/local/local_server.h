@@ -1,9 +1,11 @@
 #ifndef ESPALIER_COORDINATOR_LOCAL_LOCAL_SERVER_H_
 #define ESPALIER_COORDINATOR_LOCAL_LOCAL_SERVER_H_
 
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/serial_executor.h"
 #include "common/rpc/server_runner.h"
@@ -19,8 +21,10 @@ namespace espalier::local {
 class LocalServer {
  public:
   // Loads the model and listens. Errors name the field, file or address.
+  // on_model_lost: see VerifyEngine::Options.
   static absl::StatusOr<std::unique_ptr<LocalServer>> Start(
-      const v1::ServeConfig& config);
+      const v1::ServeConfig& config,
+      std::function<void(const absl::Status&)> on_model_lost = nullptr);
   ~LocalServer();
 
   ServerRunner& runner() { return *runner_; }

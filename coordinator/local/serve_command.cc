@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/rpc/listen_address.h"
@@ -109,10 +110,17 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                                    context.places));
   RETURN_IF_ERROR(CheckAddresses(config.server()));
   RETURN_IF_ERROR(ChoosePageAddress(*config.mutable_server(), context.err));
-  ASSIGN_OR_RETURN(auto server, LocalServer::Start(config));
+  absl::Status loss;
+  Notification lost;  // then `loss` is set
+  ASSIGN_OR_RETURN(auto server,
+                   LocalServer::Start(config, [&](const absl::Status& status) {
+                     loss = status;
+                     lost.Notify();
+                     signals.Raise();
+                   }));
   PrintPlaces(server->runner(), config.verifier().model(), context.err);
   ServeUntilSignal(server->runner(), signals);
-  return absl::OkStatus();
+  return lost.HasBeenNotified() ? loss : absl::OkStatus();
 }
 
 }  // namespace

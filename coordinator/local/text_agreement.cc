@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> Extend(
                                  .parents = parents,
                                  .num_logit_rows = std::ssize(tokens)}};
   ASSIGN_OR_RETURN(auto logits, model.Forward(batch));
-  RETURN_IF_ERROR(model.Keep(cache, path));
+  RETURN_IF_ERROR(model.Keep(cache, path, {}));
   return logits;
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/peers/draft_fanout.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -58,6 +59,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     branch.whole = true;
     branch.compute = absl::ZeroDuration();
   }
+  features_.Release(FeaturesHeldByAll());
   CollectMore(session, budget, calls, std::move(then));
 }
 
@@ -133,6 +135,19 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
 FeatureContract DraftFanout::WantedBy(const Branch& branch) {
   const std::optional<DrafterInfo> info = branch.peer->info();
   return info ? info->features : FeatureContract();
+}
+
+// The position before which no drafter that wants features lacks any.
+int64_t DraftFanout::FeaturesHeldByAll() const {
+  int64_t held = std::numeric_limits<int64_t>::max();
+  for (const Branch& branch : branches_) {
+    if (branch.link.quarantined() || WantedBy(branch).taps.empty() ||
+        branch.peer->settings.role == DrafterRole::kOff) {
+      continue;
+    }
+    held = std::min(held, branch.link.features_end());
+  }
+  return held;
 }
 
 // The features that the drafter may lack.

@@ -120,6 +120,7 @@ class DraftFanout {
   bool CanLookAhead(const Branch& branch, uint64_t verifier_cpu_group) const;
   void AskLookahead(int index, const Session& session);
   static FeatureContract WantedBy(const Branch& branch);
+  int64_t FeaturesHeldByAll() const;
   FeatureRows NewFeatures(Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, uint64_t ticket, absl::StatusOr<Proposal> reply);

@@ -5,6 +5,13 @@
 #include <vector>
 
 namespace espalier::coordinator {
+namespace {
+
+int64_t RowBytes(const FeatureRows& rows) {
+  return rows.width * static_cast<int64_t>(sizeof(uint16_t));
+}
+
+}  // namespace
 
 void FeatureLog::Want(const FeatureContract& contract) {
   if (!target_.Serves(contract)) return;
@@ -15,6 +22,7 @@ void FeatureLog::Want(const FeatureContract& contract) {
   if (all.taps == wanted_.taps || !target_.Serves(all)) return;
   wanted_ = std::move(all);
   rows_ = {.width = wanted_.width()};  // the old ones lack the new points
+  CutToBudget();
 }
 
 FeatureRequest FeatureLog::Request() const {
@@ -27,7 +35,29 @@ void FeatureLog::Add(const FeatureRows& rows, int64_t end) {
     return;
   }
   rows_.Extend(rows);
-  rows_.CutToBytes(max_bytes_);
+  CutToBudget();
+}
+
+void FeatureLog::Release(int64_t position) {
+  released_ = position;
+  CutToBudget();
+}
+
+void FeatureLog::CutToBudget() {
+  CutTo(budget_.limits().session_bytes, released_);
+  const int64_t first = std::max(rows_.first_position, released_);
+  CutTo(budget_.RoomFor(counted_bytes_), rows_.end_position());
+  budget_.CountLost(std::max<int64_t>(rows_.first_position - first, 0));
+  budget_.Change(counted_bytes_, num_bytes());
+  counted_bytes_ = num_bytes();
+}
+
+// Cuts more than needed, so that the next row does not cause another cut.
+void FeatureLog::CutTo(int64_t max_bytes, int64_t limit) {
+  if (num_bytes() <= max_bytes) return;
+  const int64_t left = max_bytes / 8 * 7 / RowBytes(rows_);
+  rows_.CutBefore(std::min(rows_.end_position() - left, limit));
+  if (rows_.data.capacity() > 2 * rows_.data.size()) rows_.data.shrink_to_fit();
 }
 
 FeatureRows FeatureLog::From(int64_t position,
@@ -46,7 +76,11 @@ FeatureRows FeatureLog::From(int64_t position,
         std::lower_bound(wanted_.taps.begin(), wanted_.taps.end(), tap);
     columns.push_back((found - wanted_.taps.begin()) * target_.hidden_size);
   }
-  for (int64_t i = part.first_position; i < rows_.end_position(); ++i) {
+  const int64_t most =
+      std::max<int64_t>(budget_.limits().request_bytes / RowBytes(part), 1);
+  const int64_t end =
+      std::min(rows_.end_position(), part.first_position + most);
+  for (int64_t i = part.first_position; i < end; ++i) {
     const auto row = rows_.Row(i).begin();
     for (int64_t column : columns) {
       part.data.insert(part.data.end(), row + column,

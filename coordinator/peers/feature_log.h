@@ -4,20 +4,25 @@
 #include <cstdint>
 
 #include "common/spec/features.h"
+#include "coordinator/peers/feature_budget.h"
 
 namespace espalier::coordinator {
 
 // The target's features at one session's committed positions, at all taps that
-// its drafters want. They are kept so that a drafter that was late or has
-// restarted can be fed again. Bounded: the oldest rows are dropped first. A
-// drafter that needs dropped rows, or taps that no drafter wanted before, gets
-// features from some position on and works without the earlier ones: computing
-// them again would hold up the session for a mere draft. Pure state; lives on
-// the executor.
+// its drafters want, until all of them have them; some for longer, so that a
+// drafter that has restarted can be fed again. Bounded by the budget of all
+// sessions: the oldest rows are dropped first. A drafter that needs dropped
+// rows, or taps that no drafter wanted before, gets features from some position
+// on and works without the earlier ones: computing them again would hold up the
+// session for a mere draft. Pure state; lives on the executor.
 class FeatureLog {
  public:
-  FeatureLog(const TargetShape& target, int64_t max_bytes)
-      : target_(target), max_bytes_(max_bytes) {}
+  // `budget` must outlive the log.
+  FeatureLog(const TargetShape& target, FeatureBudget* budget)
+      : target_(target), budget_(*budget) {}
+  ~FeatureLog() { budget_.Change(counted_bytes_, 0); }
+  FeatureLog(const FeatureLog&) = delete;
+  FeatureLog& operator=(const FeatureLog&) = delete;
 
   // Adds the taps that a drafter wants from now on. Ignored if the target lacks
   // a tap, or if all contracts together exceed kMaxFeatureWidth.
@@ -30,17 +35,28 @@ class FeatureLog {
   // do not fit the request.
   void Add(const FeatureRows& rows, int64_t end);
 
-  // The contract's columns of the rows from `position` on; no rows if there are
-  // none, or if the contract was ignored.
+  // All drafters have the rows before `position`, for now.
+  void Release(int64_t position);
+
+  // The contract's columns of the rows from `position` on, as many as one
+  // request may carry; no rows if there are none, or if the contract was
+  // ignored.
   FeatureRows From(int64_t position, const FeatureContract& contract) const;
 
   int64_t num_bytes() const { return rows_.num_bytes(); }
 
  private:
+  void CutToBudget();
+  // Drops the first rows if there are more than `max_bytes`, but none from
+  // `limit` on.
+  void CutTo(int64_t max_bytes, int64_t limit);
+
   const TargetShape target_;
-  const int64_t max_bytes_;
-  FeatureContract wanted_;  // of all drafters together
-  FeatureRows rows_;        // width: that of wanted_
+  FeatureBudget& budget_;
+  int64_t counted_bytes_ = 0;  // in the budget
+  int64_t released_ = 0;       // position
+  FeatureContract wanted_;     // of all drafters together
+  FeatureRows rows_;           // width: that of wanted_
 };
 
 }  // namespace espalier::coordinator

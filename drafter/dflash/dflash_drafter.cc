@@ -22,7 +22,7 @@
 namespace espalier::drafter {
 namespace {
 
-using Block = DflashModel::Block;
+using Block = BlockModel::Block;
 using MarginalsOfView = std::vector<std::vector<Candidate>>;
 
 struct DflashOptions {
@@ -32,7 +32,14 @@ struct DflashOptions {
 };
 
 struct Sequence {
-  std::unique_ptr<DflashContext> context;
+  // `model` must outlive the sequence.
+  explicit Sequence(BlockModel* of) : model(*of), context(model.NewContext()) {}
+  ~Sequence() { model.Release(context); }
+  Sequence(const Sequence&) = delete;
+  Sequence& operator=(const Sequence&) = delete;
+
+  BlockModel& model;
+  const BlockModel::Context context;
   bool has_room = false;  // for all features and a block
   // The last prediction, before ApplyGumbelCoupling, and the token count that
   // it followed. Filled under sampling only.
@@ -42,8 +49,7 @@ struct Sequence {
 
 class DflashDrafter final : public Drafter {
  public:
-  DflashDrafter(const DflashOptions& options,
-                std::unique_ptr<DflashModel> model)
+  DflashDrafter(const DflashOptions& options, std::unique_ptr<BlockModel> model)
       : options_(options),
         model_(std::move(model)),
         calibration_(options.noise_scale) {}
@@ -69,7 +75,7 @@ class DflashDrafter final : public Drafter {
 
   const DflashOptions options_;
   const FeatureRows no_features_;
-  const std::unique_ptr<DflashModel> model_;
+  const std::unique_ptr<BlockModel> model_;
   NoiseCalibration calibration_;
   // Their contexts hold memory of the model.
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
@@ -111,21 +117,18 @@ absl::StatusOr<std::vector<TokenTree>> DflashDrafter::Draft(
 
 Sequence& DflashDrafter::Get(const SequenceView& view) {
   std::unique_ptr<Sequence>& sequence = sequences_[view.id];
-  if (sequence == nullptr) {
-    sequence = std::make_unique<Sequence>();
-    sequence->context = model_->NewContext();
-  }
+  if (sequence == nullptr) sequence = std::make_unique<Sequence>(model_.get());
   return *sequence;
 }
 
 absl::Status DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
-  std::vector<DflashModel::NewRows> fresh;
+  std::vector<BlockModel::NewRows> fresh;
   for (const SequenceView& view : batch) {
     RETURN_IF_ERROR(CheckFeatures(view));
     Sequence& sequence = Get(view);
     Learn(view, sequence);
-    const DflashModel::NewRows rows = {
-        .context = sequence.context.get(),
+    const BlockModel::NewRows rows = {
+        .context = sequence.context,
         .features = view.features == nullptr ? &no_features_ : view.features,
         .root_position = RootPosition(view)};
     sequence.has_room = model_->Reserve(rows).ok();
@@ -165,8 +168,8 @@ void DflashDrafter::Learn(const SequenceView& view, Sequence& sequence) {
 // Without a context there is nothing to draft from, so no position is wanted.
 Block DflashDrafter::BlockOf(const SequenceView& view,
                              const Sequence& sequence) const {
-  if (!sequence.has_room || sequence.context->kv.length() == 0) return {};
-  Block block = {.context = sequence.context.get(),
+  if (!sequence.has_room || model_->Length(sequence.context) == 0) return {};
+  Block block = {.context = sequence.context,
                  .root = view.tokens.back(),
                  .root_position = RootPosition(view)};
   const int64_t depth = std::min({view.budget.max_nodes, view.budget.max_depth,

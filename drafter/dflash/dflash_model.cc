@@ -48,12 +48,11 @@ RowTree BlockRows(int64_t prefix, int64_t rows, bool causal) {
 }
 
 // Appends a sequence's rows, at consecutive positions.
-void AddRows(RowTree tree, int64_t first_position, DflashContext& context,
+void AddRows(RowTree tree, int64_t first_position, PagedKvCache& kv,
              NativePass& pass) {
   const int64_t rows = tree.rows();
-  pass.sequences.push_back({.first_row = pass.rows(),
-                            .tree = std::move(tree),
-                            .cache = &context.kv});
+  pass.sequences.push_back(
+      {.first_row = pass.rows(), .tree = std::move(tree), .cache = &kv});
   for (int64_t i = 0; i < rows; ++i) {
     pass.tokens.push_back(0);  // rows() counts them
     pass.positions.push_back(first_position + i);
@@ -73,22 +72,43 @@ DflashModel::DflashModel(const DflashConfig& config,
       pages_(KvPageShape::Of(config_.layers), *runtime_.kernels,
              PoolTokens(KvPageShape::Of(config_.layers))) {}
 
-std::unique_ptr<DflashContext> DflashModel::NewContext() {
-  return std::make_unique<DflashContext>(&pages_);
+BlockModel::Context DflashModel::NewContext() {
+  contexts_.try_emplace(next_context_, &pages_);
+  return next_context_++;
 }
 
-int64_t DflashModel::NewRows::begin() const {
-  return std::max(context->end_position, features->first_position);
+void DflashModel::Release(Context context) {
+  ESPALIER_CHECK(contexts_.erase(context) == 1);
 }
 
-int64_t DflashModel::NewRows::count() const {
-  const int64_t end = std::min(features->end_position(), root_position);
-  return std::max<int64_t>(end - begin(), 0);
+int64_t DflashModel::Length(Context context) const {
+  return Get(context).kv.length();
+}
+
+DflashModel::State& DflashModel::Get(Context context) {
+  const auto found = contexts_.find(context);
+  ESPALIER_CHECK(found != contexts_.end());
+  return found->second;
+}
+
+const DflashModel::State& DflashModel::Get(Context context) const {
+  return const_cast<DflashModel*>(this)->Get(context);
+}
+
+int64_t DflashModel::BeginOf(const NewRows& rows) const {
+  return std::max(Get(rows.context).end_position,
+                  rows.features->first_position);
+}
+
+int64_t DflashModel::CountOf(const NewRows& rows) const {
+  const int64_t end =
+      std::min(rows.features->end_position(), rows.root_position);
+  return std::max<int64_t>(end - BeginOf(rows), 0);
 }
 
 absl::Status DflashModel::Reserve(const NewRows& rows) {
-  PagedKvCache& kv = rows.context->kv;
-  return kv.Reserve(kv.length() + rows.count() + config_.block_size);
+  PagedKvCache& kv = Get(rows.context).kv;
+  return kv.Reserve(kv.length() + CountOf(rows) + config_.block_size);
 }
 
 void DflashModel::Extend(absl::Span<const NewRows> rows) {
@@ -96,10 +116,10 @@ void DflashModel::Extend(absl::Span<const NewRows> rows) {
   int64_t free = kMaxPassRows;
   for (const NewRows& part : rows) {
     // The piece moves the context's end.
-    const int64_t count = part.count();
+    const int64_t count = CountOf(part);
     for (int64_t done = 0; done < count;) {
       pieces.push_back({.rows = &part,
-                        .first = part.begin(),
+                        .first = BeginOf(part),
                         .count = std::min(count - done, free)});
       done += pieces.back().count;
       free -= pieces.back().count;
@@ -131,7 +151,7 @@ void DflashModel::ExtendBy(absl::Span<const Piece> pieces) {
   std::vector<int32_t> kept(kMaxPassRows);
   std::iota(kept.begin(), kept.end(), 0);
   for (const Piece& piece : pieces) {
-    DflashContext& context = *piece.rows->context;
+    State& context = Get(piece.rows->context);
     context.kv.Keep(absl::MakeConstSpan(kept).first(piece.count));
     context.end_position = piece.first + piece.count;
   }
@@ -141,9 +161,8 @@ NativePass DflashModel::ContextPass(absl::Span<const Piece> pieces) {
   NativePass pass;
   features_.clear();
   for (const Piece& piece : pieces) {
-    DflashContext& context = *piece.rows->context;
-    AddRows(ContextRows(context.kv.length(), piece.count), piece.first, context,
-            pass);
+    PagedKvCache& kv = Get(piece.rows->context).kv;
+    AddRows(ContextRows(kv.length(), piece.count), piece.first, kv, pass);
     for (int64_t i = 0; i < piece.count; ++i) {
       for (uint16_t bits : piece.rows->features->Row(piece.first + i)) {
         features_.push_back(Bf16ToFloat(bits));
@@ -160,8 +179,9 @@ NativePass DflashModel::BlockPass(absl::Span<const Block> blocks) {
   x_.resize(static_cast<int64_t>(blocks.size()) * size * hidden);
   float* x = x_.data();
   for (const Block& block : blocks) {
-    AddRows(BlockRows(block.context->kv.length(), size, config_.causal),
-            block.root_position, *block.context, pass);
+    PagedKvCache& kv = Get(block.context).kv;
+    AddRows(BlockRows(kv.length(), size, config_.causal), block.root_position,
+            kv, pass);
     for (int64_t i = 0; i < size; ++i, x += hidden) {
       weights_->embeddings.Row(i == 0 ? block.root : config_.mask_token, x);
     }

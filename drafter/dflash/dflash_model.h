@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -11,9 +12,7 @@
 #include "common/model/native/native_layers.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/paged_kv_cache.h"
-#include "common/spec/features.h"
-#include "common/spec/sampling_params.h"
-#include "common/spec/types.h"
+#include "drafter/dflash/block_model.h"
 #include "drafter/dflash/dflash_config.h"
 #include "drafter/dflash/dflash_weights.h"
 #include "drafter/gumbel_coupling.h"
@@ -22,57 +21,30 @@
 
 namespace espalier::drafter {
 
-// A sequence's context: the keys and values that each layer made from the
-// target's features. Positions with lost features are left out.
-struct DflashContext {
-  explicit DflashContext(KvPageStore* store) : kv(store) {}
-
-  PagedKvCache kv;
-  int64_t end_position = 0;  // after the last position that is in
-};
-
-// A block drafter (DFlash, arXiv 2602.06036): one parallel pass over a root and
-// the masks after it gives for each mask a distribution over the token in its
-// place. A result depends on its own sequence only, bit for bit. One thread.
-class DflashModel {
+// A BlockModel on the CPU.
+class DflashModel final : public BlockModel {
  public:
   DflashModel(const DflashConfig& config,
               std::unique_ptr<const DflashWeights> weights,
               HeadRuntime runtime);
 
-  const DflashConfig& config() const { return config_; }
-
-  // Must not outlive the model.
-  std::unique_ptr<DflashContext> NewContext();
-
-  // Features of the positions from the context's end on, and before the root.
-  struct NewRows {
-    DflashContext* context = nullptr;
-    const FeatureRows* features = nullptr;
-    int64_t root_position = 0;
-
-    int64_t begin() const;
-    int64_t count() const;
-  };
-  // Reserves room for the rows and for a block. RESOURCE_EXHAUSTED: the memory
-  // of all contexts is used up.
-  absl::Status Reserve(const NewRows& rows);
-  // Adds the rows to their contexts. REQUIRES: room, and each context once.
-  void Extend(absl::Span<const NewRows> rows);
-
-  struct Block {
-    DflashContext* context = nullptr;  // with room, not empty
-    TokenId root = 0;
-    int64_t root_position = 0;
-    // For each wanted position after the root, fewer than block_size.
-    std::vector<SamplingParams> wanted;
-  };
-  // Candidates for each block's wanted positions, as CandidateHead gives them.
-  // INTERNAL: a logit is not finite.
+  const DflashConfig& config() const override { return config_; }
+  Context NewContext() override;
+  void Release(Context context) override;
+  int64_t Length(Context context) const override;
+  absl::Status Reserve(const NewRows& rows) override;
+  void Extend(absl::Span<const NewRows> rows) override;
   absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>> Predict(
-      absl::Span<const Block> blocks, int64_t width);
+      absl::Span<const Block> blocks, int64_t width) override;
 
  private:
+  // The keys and values that each layer made from the target's features.
+  struct State {
+    explicit State(KvPageStore* store) : kv(store) {}
+
+    PagedKvCache kv;
+    int64_t end_position = 0;  // after the last position that is in
+  };
   // Rows `first` .. `first` + `count` - 1 of the new rows.
   struct Piece {
     const NewRows* rows = nullptr;
@@ -80,6 +52,11 @@ class DflashModel {
     int64_t count = 0;
   };
 
+  State& Get(Context context);
+  const State& Get(Context context) const;
+  // The first position to add, and how many there are.
+  int64_t BeginOf(const NewRows& rows) const;
+  int64_t CountOf(const NewRows& rows) const;
   void ExtendBy(absl::Span<const Piece> pieces);
   NativePass ContextPass(absl::Span<const Piece> pieces);
   NativePass BlockPass(absl::Span<const Block> blocks);
@@ -91,6 +68,8 @@ class DflashModel {
   NativeLayers layers_;
   CandidateHead head_;
   KvPageStore pages_;
+  std::unordered_map<Context, State> contexts_;  // hold pages of pages_
+  Context next_context_ = 1;
 
   std::vector<float> features_;  // [rows, width], of a context pass
   std::vector<float> x_;         // [rows, hidden]

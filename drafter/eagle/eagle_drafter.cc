@@ -30,7 +30,7 @@ struct Sequence : GrownSequence {
 
   int64_t first_position = 0;
 
-  int64_t end() const { return first_position + cache.length(); }
+  int64_t end() const { return first_position + length(); }
 };
 
 class EagleDrafter final : public Drafter {
@@ -54,8 +54,6 @@ class EagleDrafter final : public Drafter {
  private:
   Sequence& Get(const SequenceView& view);
   absl::Status CatchUp(const SequenceView& view, Sequence& sequence);
-  absl::Status Append(const SequenceView& view, int64_t rows,
-                      Sequence& sequence);
 
   EagleModel model_;
   TreeGrower grower_;
@@ -72,14 +70,14 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
         RETURN_IF_ERROR(CatchUp(view, sequence));
         const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
         const bool predicts_on =
-            sequence.end() == root && !sequence.last_output.empty();
+            sequence.end() == root && sequence.length() > 0;
         return predicts_on ? &sequence : nullptr;
       });
 }
 
 Sequence& EagleDrafter::Get(const SequenceView& view) {
   std::unique_ptr<Sequence>& held = sequences_[view.id];
-  if (held == nullptr) held = std::make_unique<Sequence>(&model_.pages());
+  if (held == nullptr) held = std::make_unique<Sequence>(&model_);
   return *held;
 }
 
@@ -91,30 +89,22 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
     return absl::OkStatus();
   }
   const FeatureRows& features = *view.features;
-  if (sequence.end() < features.first_position ||
-      sequence.last_output.empty()) {
+  if (sequence.end() < features.first_position || sequence.length() == 0) {
     // After a gap the head starts again, as if the text began there.
-    sequence.cache.Truncate(0);
+    model_.Truncate(sequence.rows, 0);
     sequence.first_position = features.first_position;
   }
   const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
   const int64_t end = std::min(features.end_position(), root);
   // Reserve before computing: without room the work would be lost.
-  RETURN_IF_ERROR(sequence.cache.Reserve(end - sequence.first_position));
+  RETURN_IF_ERROR(model_.Reserve(sequence.rows, end - sequence.first_position));
   while (sequence.end() < end) {
-    RETURN_IF_ERROR(
-        Append(view, std::min(kRowsPerPass, end - sequence.end()), sequence));
+    const int64_t first = sequence.end();
+    const int64_t rows = std::min(kRowsPerPass, end - first);
+    model_.Append(sequence.rows, view.tokens.subspan(first + 1, rows),
+                  features.Rows(first, rows));
   }
   return absl::OkStatus();
-}
-
-absl::Status EagleDrafter::Append(const SequenceView& view, int64_t rows,
-                                  Sequence& sequence) {
-  const int64_t first = sequence.end();
-  std::vector<float> features(rows * model_.hidden_size());
-  model_.Fuse(view.features->Rows(first, rows), features.data());
-  return grower_.Append(view.tokens.subspan(first + 1, rows), features,
-                        sequence);
 }
 
 }  // namespace

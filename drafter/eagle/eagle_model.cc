@@ -23,23 +23,26 @@ void JoinRows(const float* a, const float* b, int64_t rows, int64_t size,
 
 EagleModel::EagleModel(LoadedEagle head, HeadRuntime runtime,
                        int64_t kv_pool_tokens)
-    : config_(std::move(head.config)),
+    : NativeRowModel(KvPageShape::Of(head.config.layer), *runtime.kernels,
+                     kv_pool_tokens, head.config.layer.hidden_size),
+      config_(std::move(head.config)),
       weights_(std::move(head.weights)),
       runtime_(std::move(runtime)),
       frequencies_(RotaryFrequencies(config_.layer)),
       layers_(config_.layer, frequencies_, runtime_.layers()),
-      pages_(KvPageShape::Of(config_.layer), *runtime_.kernels, kv_pool_tokens),
       candidates_(std::move(head.vocabulary), weights_->output_rows) {}
 
-void EagleModel::Fuse(absl::Span<const uint16_t> states, float* features) {
+void EagleModel::Fuse(absl::Span<const uint16_t> states,
+                      std::vector<float>& features) {
   std::vector<float> wide(states.size());
   std::transform(states.begin(), states.end(), wide.begin(), Bf16ToFloat);
   if (config_.mode == EagleMode::kEagle1) {
-    std::copy(wide.begin(), wide.end(), features);
+    features = std::move(wide);
     return;
   }
   const int64_t width = config_.features().width();
   const int64_t rows = static_cast<int64_t>(states.size()) / width;
+  features.resize(rows * hidden_size());
   if (config_.fc_norm) NormTaps(rows, wide);
   if (weights_->input_norm.has_value()) {
     std::vector<float> normed(wide.size());
@@ -49,7 +52,7 @@ void EagleModel::Fuse(absl::Span<const uint16_t> states, float* features) {
   layers_.Multiply({.linear = weights_->fc,
                     .input = {wide.data()},
                     .rows = rows,
-                    .out = features});
+                    .out = features.data()});
 }
 
 // states: [rows, taps, target hidden]
@@ -64,24 +67,10 @@ void EagleModel::NormTaps(int64_t rows, std::vector<float>& states) {
   states.swap(normed);
 }
 
-void EagleModel::Run(absl::Span<const Rows> batch) {
+void EagleModel::RunRows(NativePass& pass, std::vector<float>& features,
+                         absl::Span<float> outputs) {
   const nn::ThreadPool::CallerPin pin(*runtime_.pool);
-  const int64_t hidden = hidden_size();
-  NativePass pass;
-  features_.clear();
-  for (const Rows& rows : batch) {
-    pass.sequences.push_back({.first_row = pass.rows(),
-                              .tree = rows.tree,
-                              .cached_rows = rows.cached_rows,
-                              .cache = rows.cache});
-    pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
-                       rows.tokens.end());
-    pass.positions.insert(pass.positions.end(),
-                          rows.tree.positions.begin() + rows.cached_rows,
-                          rows.tree.positions.end());
-    features_.insert(features_.end(), rows.features.begin(),
-                     rows.features.end());
-  }
+  features_.swap(features);
   layers_.Begin(pass);
   Enter(pass.tokens);
   layers_.Run(0, weights_->layer, {input_.data()}, nn::Activation::kSilu,
@@ -92,11 +81,7 @@ void EagleModel::Run(absl::Span<const Rows> batch) {
                       normed_.data());
     x_.swap(normed_);
   }
-  const float* output = x_.data();
-  for (const Rows& rows : batch) {
-    std::copy_n(output, rows.rows() * hidden, rows.outputs.data());
-    output += rows.rows() * hidden;
-  }
+  std::copy(x_.begin(), x_.end(), outputs.begin());
 }
 
 void EagleModel::Enter(const std::vector<TokenId>& tokens) {
@@ -135,7 +120,7 @@ void EagleModel::EnterEagle3(int64_t rows) {
   JoinRows(features_.data(), normed_.data(), rows, hidden_size(), input_);
 }
 
-absl::StatusOr<std::vector<std::vector<Candidate>>> EagleModel::Rank(
+absl::StatusOr<std::vector<std::vector<Candidate>>> EagleModel::RankOutputs(
     const float* outputs, absl::Span<const CandidateHead::Query> queries,
     int64_t width) {
   const nn::ThreadPool::CallerPin pin(*runtime_.pool);

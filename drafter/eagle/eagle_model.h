@@ -9,11 +9,10 @@
 #include "absl/types/span.h"
 #include "common/model/native/native_layers.h"
 #include "common/model/native/native_pass.h"
-#include "common/model/native/paged_kv_cache.h"
 #include "drafter/eagle/eagle_weights.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_runtime.h"
-#include "drafter/heads/row_model.h"
+#include "drafter/heads/native_row_model.h"
 
 namespace espalier::drafter {
 
@@ -22,26 +21,23 @@ namespace espalier::drafter {
 // feature comes from the target where that has run; otherwise it is the output
 // of the row's parent. Row p of a sequence, which pairs position p with the
 // token at p + 1, has the rotary position p. One thread.
-class EagleModel final : public RowModel {
+class EagleModel final : public NativeRowModel {
  public:
   EagleModel(LoadedEagle head, HeadRuntime runtime, int64_t kv_pool_tokens);
 
   const EagleConfig& config() const { return config_; }
-  int64_t hidden_size() const override { return config_.layer.hidden_size; }
-  // For PagedKvCache.
-  KvPageStore& pages() { return pages_; }
 
-  // The target's states, bf16 [rows, taps, target hidden], to features
-  // [rows, hidden].
-  void Fuse(absl::Span<const uint16_t> states, float* features);
-
+ private:
+  // states: [rows, taps, target hidden]
+  void Fuse(absl::Span<const uint16_t> states,
+            std::vector<float>& features) override;
   // The outputs are the features of the rows' children.
-  void Run(absl::Span<const Rows> batch) override;
-  absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
+  void RunRows(NativePass& pass, std::vector<float>& features,
+               absl::Span<float> outputs) override;
+  absl::StatusOr<std::vector<std::vector<Candidate>>> RankOutputs(
       const float* outputs, absl::Span<const CandidateHead::Query> queries,
       int64_t width) override;
 
- private:
   void Enter(const std::vector<TokenId>& tokens);
   void EnterEagle1(int64_t rows);
   void EnterEagle3(int64_t rows);
@@ -52,7 +48,6 @@ class EagleModel final : public RowModel {
   const HeadRuntime runtime_;
   const std::vector<double> frequencies_;
   NativeLayers layers_;
-  KvPageStore pages_;
   CandidateHead candidates_;
 
   // Of the pass in progress, [rows, hidden] unless it says otherwise.

@@ -4,46 +4,63 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/native/paged_kv_cache.h"
-#include "common/model/native/row_batch.h"
+#include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
 #include "drafter/gumbel_coupling.h"
-#include "drafter/heads/candidate_head.h"
 
 namespace espalier::drafter {
 
 // A network that predicts the next token, row by row: a draft head or a small
-// model. One thread.
+// model. It holds its sequences, their K/V and the outputs of their rows, on
+// whatever device it runs; callers name them. One thread.
 class RowModel {
  public:
   virtual ~RowModel() = default;
 
-  // Length of an output row.
-  virtual int64_t hidden_size() const = 0;
+  // Names a sequence. Never reused.
+  using Sequence = int64_t;
 
-  // Rows of one sequence: a tree after the cached prefix, whose first
-  // `cached_rows` rows were computed before.
-  struct Rows {
-    PagedKvCache* cache = nullptr;  // with room for the whole tree
-    RowTree tree;
-    int64_t cached_rows = 0;
-    absl::Span<const TokenId> tokens;  // [rows]
-    // [rows, hidden]: for a node of a draft tree, the output of its parent.
-    // Only heads read them.
-    absl::Span<const float> features;
-    absl::Span<float> outputs;  // [rows, hidden], written
+  // An empty sequence. REQUIRES: it is alive, here and below.
+  virtual Sequence NewSequence() = 0;
+  virtual void Release(Sequence sequence) = 0;
+  // Its kept rows.
+  virtual int64_t Length(Sequence sequence) const = 0;
+  // Drops kept rows from `length` on, and all others.
+  virtual void Truncate(Sequence sequence, int64_t length) = 0;
+  // Room for so many rows. RESOURCE_EXHAUSTED: there is none.
+  virtual absl::Status Reserve(Sequence sequence, int64_t rows) = 0;
 
-    int64_t rows() const { return tree.rows() - cached_rows; }
+  // Runs a chain of rows after the kept ones, and keeps it. states: bf16,
+  // [tokens, width] of the target's states for a head that reads them, else
+  // empty. REQUIRES: room.
+  virtual void Append(Sequence sequence, absl::Span<const TokenId> tokens,
+                      absl::Span<const uint16_t> states) = 0;
+
+  // Rows of a tree after the kept ones, which is run in parts. Their outputs
+  // stay until the sequence's next tree begins, or rows are kept.
+  struct TreeRows {
+    Sequence sequence = 0;
+    absl::Span<const int32_t> parents;  // [rows so far], kPrefixParent: none
+    absl::Span<const TokenId> tokens;   // of the last of these, which are new
   };
-  // Puts the K/V of the rows into the caches.
-  virtual void Run(absl::Span<const Rows> batch) = 0;
+  // A head reads the output of a row's parent in place of the target's state.
+  // REQUIRES: room, at least one kept row, and each sequence once.
+  virtual void Run(absl::Span<const TreeRows> batch) = 0;
 
-  // See CandidateHead. outputs: [queries, hidden], as Run writes them.
+  // A row, and the token that its output predicts.
+  struct Query {
+    Sequence sequence = 0;
+    int32_t row = 0;  // of the tree; kPrefixParent: the last kept row
+    SamplingParams sampling;
+    int64_t position = 0;  // of that token
+  };
+  // The `width` likeliest tokens after each row, as CandidateHead gives them.
+  // INTERNAL: a logit is not finite.
   virtual absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
-      const float* outputs, absl::Span<const CandidateHead::Query> queries,
-      int64_t width) = 0;
+      absl::Span<const Query> queries, int64_t width) = 0;
 };
 
 }  // namespace espalier::drafter

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <memory>
-#include <numeric>
 #include <utility>
 
 #include "common/base/status_macros.h"
-#include "common/model/native/row_batch.h"
+#include "common/model/language_model.h"
 
 namespace espalier::drafter {
 
@@ -34,26 +33,26 @@ class TreeGrower::Growth {
   // The noise settings for a node's children. A sampled tree ignores the noise.
   NoiseCalibration::Belief BeliefAt(const NoiseCalibration& calibration,
                                     int32_t node) const;
-  CandidateHead::Query QueryAt(const NoiseCalibration::Belief& belief,
-                               int32_t node) const;
+  RowModel::Query QueryAt(const NoiseCalibration::Belief& belief,
+                          int32_t node) const;
 
   void Report() const {
     if (view_.report) view_.report(tree_->Tree());
   }
   const SequenceView& view() const { return view_; }
-  absl::Status AddLevel(int64_t hidden);
-  absl::Status AddLookahead(TokenId token, int64_t hidden);
+  absl::Status AddLevel();
+  absl::Status AddLookahead(TokenId token);
   // The rows of the level or lookahead that was added last.
-  RowModel::Rows LevelRows(int64_t hidden);
-  // The outputs that predict the children of the frontier's nodes.
-  absl::Span<const float> FrontierOutputs(int64_t hidden) const;
+  RowModel::TreeRows LevelRows() const {
+    return {.sequence = sequence_.rows, .parents = parents_, .tokens = tokens_};
+  }
   // `ranked`: of the frontier's nodes, as the queries asked for.
   void Expand(absl::Span<const NoiseCalibration::Belief> beliefs,
               absl::Span<std::vector<Candidate>> ranked);
 
  private:
-  int32_t AddRow(TokenId token, int32_t parent, int64_t hidden);
-  absl::Status MakeRoom(int64_t hidden);
+  int32_t AddRow(TokenId token, int32_t parent);
+  absl::Status MakeRoom();
   void Remember(int32_t node, const std::vector<Candidate>& candidates);
 
   const SequenceView& view_;
@@ -64,10 +63,7 @@ class TreeGrower::Growth {
   int32_t root_row_ = kPrefixParent;  // or the lookahead's last row
   std::vector<int32_t> row_of_node_;
   std::vector<int32_t> parents_;  // [rows]
-  std::vector<float> outputs_;    // [rows, hidden]
-  // Of the level in progress.
-  std::vector<TokenId> tokens_;
-  std::vector<float> features_;  // [tokens, hidden]
+  std::vector<TokenId> tokens_;   // of the level in progress
 };
 
 NoiseCalibration::Belief TreeGrower::Growth::BeliefAt(
@@ -80,67 +76,43 @@ NoiseCalibration::Belief TreeGrower::Growth::BeliefAt(
   return blind;
 }
 
-CandidateHead::Query TreeGrower::Growth::QueryAt(
+RowModel::Query TreeGrower::Growth::QueryAt(
     const NoiseCalibration::Belief& belief, int32_t node) const {
-  return {.sampling = belief.sampling,
+  return {.sequence = sequence_.rows,
+          .row = node == 0 ? root_row_ : row_of_node_[node],
+          .sampling = belief.sampling,
           .position = std::ssize(view_.tokens) + std::ssize(view_.lookahead) +
                       tree_->node(node).depth};
 }
 
 // The frontier's nodes become rows.
-absl::Status TreeGrower::Growth::AddLevel(int64_t hidden) {
+absl::Status TreeGrower::Growth::AddLevel() {
   tokens_.clear();
-  features_.clear();
   for (int32_t index : tree_->frontier()) {
     const LevelTree::Node& node = tree_->node(index);
     row_of_node_.resize(std::max<size_t>(row_of_node_.size(), index + 1));
-    row_of_node_[index] =
-        AddRow(node.token,
-               node.depth == 1 ? root_row_ : row_of_node_[node.parent], hidden);
+    row_of_node_[index] = AddRow(
+        node.token, node.depth == 1 ? root_row_ : row_of_node_[node.parent]);
   }
-  return MakeRoom(hidden);
+  return MakeRoom();
 }
 
-// Tokens of a lookahead become rows too; for them a head reads its own output
-// in place of the target's feature.
-absl::Status TreeGrower::Growth::AddLookahead(TokenId token, int64_t hidden) {
+// Tokens of a lookahead become rows too.
+absl::Status TreeGrower::Growth::AddLookahead(TokenId token) {
   tokens_.clear();
-  features_.clear();
-  root_row_ = AddRow(token, root_row_, hidden);
-  return MakeRoom(hidden);
+  root_row_ = AddRow(token, root_row_);
+  return MakeRoom();
 }
 
-int32_t TreeGrower::Growth::AddRow(TokenId token, int32_t parent,
-                                   int64_t hidden) {
-  const float* const feature = parent == kPrefixParent
-                                   ? sequence_.last_output.data()
-                                   : &outputs_[parent * hidden];
-  features_.insert(features_.end(), feature, feature + hidden);
+int32_t TreeGrower::Growth::AddRow(TokenId token, int32_t parent) {
   tokens_.push_back(token);
   parents_.push_back(parent);
   return static_cast<int32_t>(parents_.size()) - 1;
 }
 
-absl::Status TreeGrower::Growth::MakeRoom(int64_t hidden) {
-  outputs_.resize(parents_.size() * hidden);
-  return sequence_.cache.Reserve(sequence_.cache.length() +
-                                 std::ssize(parents_));
-}
-
-RowModel::Rows TreeGrower::Growth::LevelRows(int64_t hidden) {
-  const size_t cached = parents_.size() - tokens_.size();
-  return {.cache = &sequence_.cache,
-          .tree = BuildRowTree(parents_, sequence_.cache.length()),
-          .cached_rows = static_cast<int64_t>(cached),
-          .tokens = tokens_,
-          .features = features_,
-          .outputs = absl::MakeSpan(outputs_).subspan(cached * hidden)};
-}
-
-absl::Span<const float> TreeGrower::Growth::FrontierOutputs(
-    int64_t hidden) const {
-  if (parents_.empty()) return sequence_.last_output;
-  return absl::MakeConstSpan(outputs_).last(tokens_.size() * hidden);
+absl::Status TreeGrower::Growth::MakeRoom() {
+  return sequence_.model.Reserve(sequence_.rows,
+                                 sequence_.length() + std::ssize(parents_));
 }
 
 void TreeGrower::Growth::Expand(
@@ -183,26 +155,6 @@ void TreeGrower::Learn(const SequenceView& view, GrownSequence& sequence) {
   }
   sequence.forecasts.clear();
   sequence.forecast_at = std::ssize(view.tokens);
-}
-
-absl::Status TreeGrower::Append(absl::Span<const TokenId> tokens,
-                                absl::Span<const float> features,
-                                GrownSequence& sequence) {
-  const int64_t hidden = model_.hidden_size();
-  const int64_t rows = std::ssize(tokens);
-  RETURN_IF_ERROR(sequence.cache.Reserve(sequence.cache.length() + rows));
-  std::vector<float> outputs(rows * hidden);
-  std::vector<int32_t> chain(rows);
-  std::iota(chain.begin(), chain.end(), kPrefixParent);
-  model_.Run({{.cache = &sequence.cache,
-               .tree = BuildRowTree(chain, sequence.cache.length()),
-               .tokens = tokens,
-               .features = features,
-               .outputs = absl::MakeSpan(outputs)}});
-  std::iota(chain.begin(), chain.end(), 0);
-  sequence.cache.Keep(chain);
-  sequence.last_output.assign(outputs.end() - hidden, outputs.end());
-  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<TokenTree>> TreeGrower::Draft(
@@ -255,25 +207,23 @@ absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
   return trees;
 }
 
-absl::Status TreeGrower::FollowLookahead(Growth& growth) {
-  const int64_t hidden = model_.hidden_size();
+absl::Status TreeGrower::FollowLookahead(Growth& growth) const {
   for (TokenId token : growth.view().lookahead) {
-    RETURN_IF_ERROR(growth.AddLookahead(token, hidden));
-    model_.Run({growth.LevelRows(hidden)});
+    RETURN_IF_ERROR(growth.AddLookahead(token));
+    model_.Run({growth.LevelRows()});
   }
   return absl::OkStatus();
 }
 
-absl::Status TreeGrower::RunFrontiers(std::vector<Growth*>& growing) {
-  const int64_t hidden = model_.hidden_size();
+absl::Status TreeGrower::RunFrontiers(std::vector<Growth*>& growing) const {
   std::vector<Growth*> with_room;
-  std::vector<RowModel::Rows> batch;
+  std::vector<RowModel::TreeRows> batch;
   for (Growth* growth : growing) {
-    const absl::Status room = growth->AddLevel(hidden);
+    const absl::Status room = growth->AddLevel();
     if (absl::IsResourceExhausted(room)) continue;
     RETURN_IF_ERROR(room);
     with_room.push_back(growth);
-    batch.push_back(growth->LevelRows(hidden));
+    batch.push_back(growth->LevelRows());
   }
   growing = std::move(with_room);
   if (!batch.empty()) model_.Run(batch);
@@ -281,13 +231,10 @@ absl::Status TreeGrower::RunFrontiers(std::vector<Growth*>& growing) {
 }
 
 absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {
-  std::vector<float> outputs;
   std::vector<NoiseCalibration::Belief> beliefs;
-  std::vector<CandidateHead::Query> queries;
+  std::vector<RowModel::Query> queries;
   int64_t width = 0;
   for (const Growth* growth : growing) {
-    const auto own = growth->FrontierOutputs(model_.hidden_size());
-    outputs.insert(outputs.end(), own.begin(), own.end());
     width = std::max(width, growth->width());
     for (int32_t node : growth->tree().frontier()) {
       beliefs.push_back(growth->BeliefAt(calibration_, node));
@@ -295,7 +242,7 @@ absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {
     }
   }
   ASSIGN_OR_RETURN(std::vector<std::vector<Candidate>> ranked,
-                   model_.Rank(outputs.data(), queries, width));
+                   model_.Rank(queries, width));
   size_t first = 0;
   for (Growth* growth : growing) {
     const size_t size = growth->tree().frontier().size();

@@ -9,7 +9,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/model/native/paged_kv_cache.h"
 #include "drafter/drafter.h"
 #include "drafter/gumbel_coupling.h"
 #include "drafter/heads/dynamic_tree.h"
@@ -20,13 +19,19 @@
 
 namespace espalier::drafter {
 
-// A model's state of a sequence: a row for each committed token that it has
-// run, and the output of the last row.
+// A sequence of a model, with a row for each committed token that it has run.
 struct GrownSequence {
-  explicit GrownSequence(KvPageStore* pages) : cache(pages) {}
+  // `model` must outlive the sequence.
+  explicit GrownSequence(RowModel* model)
+      : model(*model), rows(model->NewSequence()) {}
+  ~GrownSequence() { model.Release(rows); }
+  GrownSequence(const GrownSequence&) = delete;
+  GrownSequence& operator=(const GrownSequence&) = delete;
 
-  PagedKvCache cache;
-  std::vector<float> last_output;  // [hidden] of the last row; empty: none
+  int64_t length() const { return model.Length(rows); }
+
+  RowModel& model;
+  const RowModel::Sequence rows;
 
   // The model's prediction after the committed text and `path`.
   struct Forecast {
@@ -66,13 +71,6 @@ class TreeGrower {
   // emitted since. Call once a round, before the next tree grows.
   void Learn(const SequenceView& view, GrownSequence& sequence);
 
-  // Runs a chain of committed tokens and keeps their K/V. features: [tokens,
-  // hidden], or empty for a model that reads none. RESOURCE_EXHAUSTED: there is
-  // no room for them.
-  absl::Status Append(absl::Span<const TokenId> tokens,
-                      absl::Span<const float> features,
-                      GrownSequence& sequence);
-
   // Runs a view's committed tokens so that the sequence's last row predicts the
   // token after the root; null: not possible now.
   using CatchUp =
@@ -94,8 +92,8 @@ class TreeGrower {
   };
 
   absl::StatusOr<std::vector<TokenTree>> Grow(absl::Span<const Job> jobs);
-  absl::Status FollowLookahead(Growth& growth);
-  absl::Status RunFrontiers(std::vector<Growth*>& growing);
+  absl::Status FollowLookahead(Growth& growth) const;
+  absl::Status RunFrontiers(std::vector<Growth*>& growing) const;
   absl::Status ExpandFrontiers(absl::Span<Growth* const> growing);
 
   RowModel& model_;

@@ -67,7 +67,7 @@ absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
 
 GrownSequence& LmDrafter::Get(const SequenceView& view) {
   std::unique_ptr<GrownSequence>& held = sequences_[view.id];
-  if (held == nullptr) held = std::make_unique<GrownSequence>(&model_.pages());
+  if (held == nullptr) held = std::make_unique<GrownSequence>(&model_);
   return *held;
 }
 
@@ -75,13 +75,13 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
 absl::Status LmDrafter::CatchUp(const SequenceView& view,
                                 GrownSequence& sequence) {
   // Reserve before computing: without room the work would be lost.
-  RETURN_IF_ERROR(sequence.cache.Reserve(std::ssize(view.tokens)));
+  RETURN_IF_ERROR(model_.Reserve(sequence.rows, std::ssize(view.tokens)));
   for (;;) {
-    const auto rest = view.tokens.subspan(sequence.cache.length());
+    const auto rest = view.tokens.subspan(sequence.length());
     if (rest.empty()) return absl::OkStatus();
-    RETURN_IF_ERROR(
-        grower_.Append(rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
-                       /*features=*/{}, sequence));
+    model_.Append(sequence.rows,
+                  rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
+                  /*states=*/{});
   }
 }
 

@@ -7,43 +7,32 @@
 #include "common/model/files/weight_files.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
-#include "common/spec/features.h"
 #include "drafter/heads/draft_vocabulary.h"
 
 namespace espalier::drafter {
 
 LmModel::LmModel(Parts parts)
-    : config_(parts.config),
-      taps_{NormedTap(config_.num_layers)},
+    : NativeRowModel(KvPageShape::Of(parts.config), *parts.runtime.kernels,
+                     parts.kv_pool_tokens, parts.config.hidden_size),
+      config_(parts.config),
       candidates_(DraftVocabulary::Full(config_.vocab_size),
                   parts.weights->head),
       decoder_({.config = config_,
                 .weights = std::move(parts.weights),
                 .kernels = parts.runtime.kernels,
                 .operand = parts.runtime.layers().operand,
-                .pool = std::move(parts.runtime.pool)}),
-      pages_(KvPageShape::Of(config_), decoder_.kernels(),
-             parts.kv_pool_tokens) {}
+                .pool = std::move(parts.runtime.pool)}) {}
 
-void LmModel::Run(absl::Span<const Rows> batch) {
-  NativePass pass;
-  for (const Rows& rows : batch) {
-    pass.sequences.push_back({.first_row = pass.rows(),
-                              .tree = rows.tree,
-                              .cached_rows = rows.cached_rows,
-                              .cache = rows.cache,
-                              .taps = taps_,
-                              .features = rows.outputs});
-    pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
-                       rows.tokens.end());
-    pass.positions.insert(pass.positions.end(),
-                          rows.tree.positions.begin() + rows.cached_rows,
-                          rows.tree.positions.end());
+void LmModel::RunRows(NativePass& pass, std::vector<float>& /*features*/,
+                      absl::Span<float> outputs) {
+  for (NativePass::Sequence& part : pass.sequences) {
+    part.outputs = outputs.subspan(part.first_row * hidden_size(),
+                                   part.rows() * hidden_size());
   }
   decoder_.Run(pass);
 }
 
-absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::Rank(
+absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::RankOutputs(
     const float* outputs, absl::Span<const CandidateHead::Query> queries,
     int64_t width) {
   return candidates_.Rank(decoder_.layers(), outputs, queries, width);

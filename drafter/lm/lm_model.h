@@ -10,17 +10,16 @@
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
 #include "common/model/native/native_decoder.h"
-#include "common/model/native/paged_kv_cache.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_runtime.h"
-#include "drafter/heads/row_model.h"
+#include "drafter/heads/native_row_model.h"
 
 namespace espalier::drafter {
 
 // A whole language model, or its first layers under its own final norm and
 // output rows ("early exit"), used as a drafter. Row p of a sequence is its
 // token p. One thread.
-class LmModel final : public RowModel {
+class LmModel final : public NativeRowModel {
  public:
   struct Parts {
     ModelConfig config;  // with as many layers as there are weights for
@@ -32,21 +31,20 @@ class LmModel final : public RowModel {
 
   // Most positions of a sequence with its tree.
   int64_t max_positions() const { return config_.max_positions; }
-  KvPageStore& pages() { return pages_; }  // for PagedKvCache
 
-  int64_t hidden_size() const override { return config_.hidden_size; }
-  // Reads no features.
-  void Run(absl::Span<const Rows> batch) override;
-  absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
+ private:
+  // Reads no states.
+  void Fuse(absl::Span<const uint16_t> /*states*/,
+            std::vector<float>& /*features*/) override {}
+  void RunRows(NativePass& pass, std::vector<float>& features,
+               absl::Span<float> outputs) override;
+  absl::StatusOr<std::vector<std::vector<Candidate>>> RankOutputs(
       const float* outputs, absl::Span<const CandidateHead::Query> queries,
       int64_t width) override;
 
- private:
   const ModelConfig config_;
-  const std::vector<int32_t> taps_;  // the normed output
   CandidateHead candidates_;
   NativeDecoder decoder_;
-  KvPageStore pages_;
 };
 
 // Loads the first `layers` layers of a Hugging Face folder, 0: all.

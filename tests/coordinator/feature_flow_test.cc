@@ -107,6 +107,27 @@ TEST(FeaturesTest, EachPositionIsSentOnce) {
   EXPECT_EQ(next, RootOf(*cluster.drafters[0]));
 }
 
+// A drafter that is busy with the first part of a long prompt's features gets
+// the others in its next requests.
+TEST(FeaturesTest, ALongPromptReachesTheDrafterInParts) {
+  constexpr FeatureBudget::Limits kLimits = {
+      .session_bytes = 100, .all_bytes = 100'000, .request_bytes = 400};
+  ToyCluster cluster(1, {.feature_limits = kLimits});
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  drafter.wanted = Taps({1, 2});
+  GenerationRequest request = ToyCluster::Request(60);
+  request.prompt.assign(100, 3);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  int64_t next = 0;
+  for (const ProposeRequest& asked : drafter.requests()) {
+    EXPECT_LE(asked.features.num_bytes(), 400);
+    if (asked.features.empty()) continue;
+    EXPECT_EQ(asked.features.first_position, next);
+    next = asked.features.end_position();
+  }
+  EXPECT_GT(next, 100);
+}
+
 TEST(FeaturesTest, ADrafterThatRestartedIsFedAgain) {
   ToyCluster cluster(1);
   FakeDraftEndpoint& drafter = *cluster.drafters[0];
@@ -137,7 +158,10 @@ TEST(FeaturesTest, ADrafterThatComesLateStartsLate) {
 
 TEST(FeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    ToyCluster cluster(2, {.max_feature_bytes = seed % 2 ? 200 : 100'000});
+    ToyCluster cluster(2,
+                       {.feature_limits = {.session_bytes = 200,
+                                           .all_bytes = seed % 2 ? 0 : 100'000,
+                                           .request_bytes = 300}});
     std::mt19937_64 random(seed);
     for (auto& drafter : cluster.drafters) {
       drafter->wanted = Taps({static_cast<int32_t>(random() % 3), 4});

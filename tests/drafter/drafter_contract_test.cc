@@ -1,5 +1,6 @@
 // Checks the promises of drafter.h for every registered drafter.
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
@@ -8,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/bf16.h"
 #include "drafter/ngram_table_builder.h"
 #include "drafter/ngram_table_file.h"
 #include "gmock/gmock.h"
@@ -32,6 +34,19 @@ std::string TableFile(const std::string& name) {
   EXPECT_TRUE(builder->Add(RandomTokens(random, 2000, kVocab)).ok());
   const std::string path = ::testing::TempDir() + name + ".ngram";
   EXPECT_TRUE(WriteNgramTable(builder->Build(), path).ok());
+  return path;
+}
+
+// The texts are random, too, so they begin as any sequence does that is short.
+std::string TextsFile(const std::string& name) {
+  const std::string path = ::testing::TempDir() + name + ".texts";
+  std::ofstream file(path);
+  std::mt19937_64 random(24);
+  for (TokenId first = 0; first < kVocab; ++first) {
+    file << first;
+    for (TokenId token : RandomTokens(random, 20, kVocab)) file << "," << token;
+    file << "\n";
+  }
   return path;
 }
 
@@ -92,7 +107,10 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
         {"eagle",
          HeadSubject("eagle31_midlayer", "tied", {{"drafts_ahead", "true"}})},
         {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")},
-        {"lm", EarlyExitSubject(test)}};
+        {"lm", EarlyExitSubject(test)},
+        {"replay",
+         {.options = {{"drafter", "prompt_lookup"},
+                      {"texts", TextsFile(test)}}}}};
     const auto& [type, scheme] = GetParam();
     // A type that needs no options needs no subject.
     const auto found = subjects.find(type);
@@ -122,10 +140,9 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
           .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
           .sampling = {.temperature = 0.5f * (i % 3), .seed = random()},
           .features = {.width = width}});
-      std::vector<float> row(width);
-      for (size_t p = 0; width > 0 && p + 1 < sequence.tokens.size(); ++p) {
-        for (float& value : row) value = normal(random);
-        sequence.features.Append(row);
+      sequence.features.data.resize((sequence.tokens.size() - 1) * width);
+      for (uint16_t& value : sequence.features.data) {
+        value = FloatToBf16(normal(random));
       }
     }
     return sequences;

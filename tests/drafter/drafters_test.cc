@@ -24,8 +24,8 @@ std::string Create(const std::map<std::string, std::string>& options) {
 TEST(DraftersTest, TheListIsComplete) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
-  EXPECT_THAT(registry.Names(),
-              ElementsAre("dflash", "eagle", "lm", "ngram", "prompt_lookup"));
+  EXPECT_THAT(registry.Names(), ElementsAre("dflash", "eagle", "lm", "ngram",
+                                            "prompt_lookup", "replay"));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

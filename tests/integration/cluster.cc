@@ -83,8 +83,11 @@ void Cluster::WriteConfigs() {
 }
 
 void Cluster::Start(const std::string& name) {
-  std::vector<std::string> argv = {BinaryOf(name), "--config",
-                                   Path(name + ".textproto")};
+  const bool is_special =
+      name == "verifier" && !options_.verifier_program.empty();
+  std::vector<std::string> argv = {
+      is_special ? options_.verifier_program : BinaryOf(name), "--config",
+      Path(name + ".textproto")};
   const std::vector<std::string>* sets =
       name == "coordinator" ? &options_.coordinator_sets
       : name == "verifier"  ? &options_.verifier_sets

@@ -31,6 +31,7 @@ class Cluster {
     std::vector<DrafterSpec> drafters;
     std::vector<std::string> coordinator_sets = {};  // "path=value"
     std::vector<std::string> verifier_sets = {};
+    std::string verifier_program = "";  // empty: espalier-verifier
   };
 
   explicit Cluster(Options options);

@@ -5,6 +5,8 @@
 #include <signal.h>
 
 #include <chrono>
+#include <thread>
+#include <utility>
 
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
@@ -96,6 +98,29 @@ TEST_F(FaultsTest, ARestartedVerifierGoesOnWhereTheTextStood) {
     EXPECT_EQ(out.token_ids, plain.token_ids);
     EXPECT_EQ(out.text, plain.text);
   }
+}
+
+TEST(LostModelTest, EndsTheVerifierAndTheTextGoesOnWithTheNext) {
+  Cluster cluster({.model = CharModelFolder(),
+                   .drafters = LookupAndBigram(),
+                   .verifier_program = LOSING_VERIFIER});
+  cluster.AwaitReady();
+  const v1::GenerateRequest request = CharRequest(1.0f, 8);
+  const Generated plain = Generate(cluster.stub(), Plain(request));
+  bool lost = false;
+  const Generated out = Generate(
+      cluster.stub(), request,
+      [&](const v1::GenerateResponse&, grpc::ClientContext&) {
+        if (std::exchange(lost, true)) return;
+        cluster.Signal("verifier", SIGUSR1);
+        EXPECT_EQ(cluster.process("verifier").Wait(), 1);
+        EXPECT_NE(cluster.process("verifier").Log().find("an illegal address"),
+                  std::string::npos);
+        cluster.Start("verifier");
+      });
+  EXPECT_TRUE(out.status.ok()) << out.status.error_message();
+  EXPECT_EQ(out.token_ids, plain.token_ids);
+  EXPECT_EQ(out.text, plain.text);
 }
 
 TEST_F(FaultsTest, AVerifierThatStaysAwayEndsTheRequestAtItsDeadline) {

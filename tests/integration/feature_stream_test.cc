@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/bf16.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/model/native/native_model.h"
@@ -90,7 +89,7 @@ class CheckingDrafter final : public drafter::Drafter {
   // One pass over the whole text.
   struct Computed {
     TokenId next = 0;
-    std::vector<float> features;  // [tokens * width]
+    std::vector<uint16_t> features;  // [tokens * width]
   };
   Computed Compute(absl::Span<const TokenId> text) {
     const FeatureContract contract = Contract();
@@ -103,13 +102,16 @@ class CheckingDrafter final : public drafter::Drafter {
                                .tokens = text,
                                .parents = parents,
                                .num_logit_rows = 1,
-                               .taps = contract.taps,
-                               .features = absl::MakeSpan(computed.features)};
+                               .taps = contract.taps};
     auto logits = model_->Forward({&rows, 1});
     EXPECT_TRUE(logits.ok()) << logits.status();
     const auto row = (*logits)->Row(0);
     computed.next = static_cast<TokenId>(
         std::max_element(row.begin(), row.end()) - row.begin());
+    std::vector<int32_t> all(text.size());
+    std::iota(all.begin(), all.end(), 0);
+    EXPECT_TRUE(
+        model_->Keep(cache, all, absl::MakeSpan(computed.features)).ok());
     model_->Release(cache);
     return computed;
   }
@@ -132,7 +134,7 @@ class CheckingDrafter final : public drafter::Drafter {
     std::vector<uint16_t> expected;
     for (int64_t i = rows.first_position * rows.width;
          i < rows.end_position() * rows.width; ++i) {
-      expected.push_back(FloatToBf16(computed.features[i]));
+      expected.push_back(computed.features[i]);
     }
     EXPECT_TRUE(rows.data == expected) << "after " << root + 1 << " tokens";
     seen_.checked_rows += rows.num_rows();

@@ -26,8 +26,9 @@ class LanguageModelDecorator : public LanguageModel {
       absl::Span<const SequenceRows> batch) override {
     return model_->Forward(batch);
   }
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
-    return model_->Keep(cache, path);
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override {
+    return model_->Keep(cache, path, features);
   }
   void Truncate(CacheId cache, int64_t length) override {
     model_->Truncate(cache, length);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/bf16.h"
 #include "common/base/check.h"
 #include "common/model/language_model.h"
 
@@ -28,6 +29,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     int64_t pool_tokens = 1000;  // whole blocks
     int64_t block_tokens = 1;
     float deviation = 2.0f;  // of the logits
+    std::vector<int64_t> row_edges = {};
   };
   static constexpr int64_t kNumLayers = 3;
   static constexpr int64_t kHiddenSize = 4;
@@ -47,6 +49,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.kv_block_tokens = options.block_tokens;
     info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
+    info_.row_edges = options.row_edges;
   }
 
   // [vocab_size] logits after `text`.
@@ -136,12 +139,13 @@ class ScriptedLanguageModel final : public LanguageModel {
         logits->rows.push_back(LogitsAfter(options_, TextAt(sequence, row)));
         if (spoil_) spoil_(logits->rows.back());
       }
-      WriteFeatures(sequence, rows);
+      sequence.taps.assign(rows.taps.begin(), rows.taps.end());
     }
     return logits;
   }
 
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override {
     Sequence& sequence = sequences_.at(cache);
     int32_t parent = kPrefixParent;
     for (int32_t row : path) {
@@ -151,6 +155,7 @@ class ScriptedLanguageModel final : public LanguageModel {
       }
       parent = row;
     }
+    if (!features.empty()) WriteFeatures(sequence, path, features);
     for (int32_t row : path) sequence.text.push_back(sequence.tokens[row]);
     sequence.tokens.clear();
     sequence.parents.clear();
@@ -170,6 +175,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     std::vector<TokenId> text;     // cached
     std::vector<TokenId> tokens;   // of the last pass
     std::vector<int32_t> parents;  // of the last pass
+    std::vector<int32_t> taps;     // of the last pass
   };
   struct Rows final : LogitRows {
     int64_t num_rows() const override {
@@ -182,17 +188,17 @@ class ScriptedLanguageModel final : public LanguageModel {
   };
 
   static void WriteFeatures(const Sequence& sequence,
-                            const SequenceRows& rows) {
-    auto out = rows.features.begin();
-    for (size_t row = 0; row < rows.tokens.size() && !rows.taps.empty();
-         ++row) {
-      const auto text = TextAt(sequence, static_cast<int64_t>(row));
-      for (int32_t tap : rows.taps) {
+                            absl::Span<const int32_t> path,
+                            absl::Span<uint16_t> features) {
+    auto out = features.begin();
+    for (int32_t row : path) {
+      const auto text = TextAt(sequence, row);
+      for (int32_t tap : sequence.taps) {
         const std::vector<float> state = StateAt(tap, text);
-        out = std::copy(state.begin(), state.end(), out);
+        out = std::transform(state.begin(), state.end(), out, FloatToBf16);
       }
     }
-    ESPALIER_CHECK(out == rows.features.end());
+    ESPALIER_CHECK(out == features.end());
   }
 
   static std::vector<TokenId> TextAt(const Sequence& sequence, int64_t row) {

@@ -66,6 +66,17 @@ TEST_F(MeasurePassCostsTest, GivesWhatEachRowCountTakes) {
   }
 }
 
+TEST_F(MeasurePassCostsTest, FindsTheStepsAtTheEdgesThatAModelNames) {
+  const auto cost = [](int64_t rows) { return (rows + 15) / 16 * 2.0; };
+  const auto costs =
+      Measure(cost, 50, {.max_rows = 64, .row_edges = {1, 16, 32, 64}});
+  ASSERT_TRUE(costs.ok()) << costs.status();
+  EXPECT_THAT(Rows(*costs), ElementsAre(1, 2, 16, 17, 32, 33));
+  for (int64_t rows : {1, 9, 16, 17, 30, 32, 33}) {
+    EXPECT_NEAR(Ms(*costs, rows), cost(rows), 1e-3) << rows;
+  }
+}
+
 TEST_F(MeasurePassCostsTest, TakesTheBestOfSeveralAndNotTheFirst) {
   int pass = 0;
   const auto costs =

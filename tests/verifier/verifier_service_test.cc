@@ -64,9 +64,10 @@ class WatchedModel final : public LanguageModelDecorator {
     threads_.AddThis();
     return LanguageModelDecorator::Forward(batch);
   }
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override {
     threads_.AddThis();
-    return LanguageModelDecorator::Keep(cache, path);
+    return LanguageModelDecorator::Keep(cache, path, features);
   }
   void Truncate(CacheId cache, int64_t length) override {
     threads_.AddThis();

@@ -27,6 +27,70 @@ double GaugeValue(prometheus::Registry& metrics, const std::string& name) {
   return -1;
 }
 
+// An engine with two sessions; its model's device is lost when `hook` says so.
+class LostModelTest : public ::testing::Test {
+ protected:
+  LostModelTest() {
+    for (Client* client : {&first_, &second_}) {
+      client->Commit(*harness_.Ask(client->Request()));
+    }
+  }
+
+  void Lose() {
+    harness_.model->set_pass_hook([this](absl::Span<const SequenceRows>) {
+      ++passes_;
+      return absl::UnavailableError("the device is gone");
+    });
+  }
+
+  std::vector<absl::Status> losses_;
+  int passes_ = 0;
+  EngineHarness harness_{
+      {},
+      {.pass_costs = {{1, absl::Milliseconds(1)}, {32, absl::Milliseconds(2)}},
+       .on_model_lost = [this](const absl::Status& status) {
+         losses_.push_back(status);
+       }}};
+  Client first_ = {.id = {1, 1}, .text = kPrompt};
+  Client second_ = {.id = {1, 2}, .text = kPrompt};
+};
+
+TEST_F(LostModelTest, EveryRequestIsUnavailableAndTheModelLeftAlone) {
+  Lose();
+  const auto one = harness_.Send(first_.Request());
+  const auto other = harness_.Send(second_.Request());
+  harness_.executor->RunUntilIdle();
+  EXPECT_EQ(CodeOf(one), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf(other), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(passes_, 1);  // no member alone
+  ASSERT_EQ(losses_.size(), 1u);
+  EXPECT_THAT(std::string(losses_[0].message()),
+              HasSubstr("the device is gone"));
+  EXPECT_TRUE(absl::IsUnavailable(harness_.Ask(first_.Request()).status()));
+  harness_.engine->EndSequence(second_.id);
+  harness_.executor->AdvanceBy(absl::Seconds(30));
+  EXPECT_EQ(passes_, 1);
+  EXPECT_EQ(losses_.size(), 1u);
+}
+
+TEST_F(LostModelTest, AMeasurementWhileIdleFindsIt) {
+  Lose();
+  harness_.executor->AdvanceBy(absl::Seconds(30));
+  EXPECT_EQ(passes_, 1);
+  EXPECT_EQ(losses_.size(), 1u);
+}
+
+TEST_F(LostModelTest, AFullPoolIsNoLoss) {
+  harness_.model->set_pass_hook([](absl::Span<const SequenceRows>) {
+    return absl::ResourceExhaustedError("the K/V pool is full");
+  });
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(harness_.Ask(first_.Request()).status()));
+  harness_.model->set_pass_hook(nullptr);
+  EXPECT_TRUE(harness_.Ask(first_.Request()).ok());
+  EXPECT_TRUE(losses_.empty());
+}
+
 struct BadRequest {
   const char* name;
   void (*spoil)(VerifyRequest&);

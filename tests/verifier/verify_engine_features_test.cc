@@ -71,7 +71,7 @@ TEST_F(VerifyEngineFeaturesTest, NobodyAsksNothingComes) {
   std::vector<size_t> sizes;
   harness_.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {
     for (const SequenceRows& rows : batch) {
-      sizes.push_back(rows.taps.size() + rows.features.size());
+      sizes.push_back(rows.taps.size());
     }
     return absl::OkStatus();
   });

@@ -63,9 +63,10 @@ class LoggingModel final : public LanguageModelDecorator {
     return logits;
   }
 
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override {
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override {
     if (!path.empty()) texts_[cache] = last_texts_[cache][path.back()];
-    return LanguageModelDecorator::Keep(cache, path);
+    return LanguageModelDecorator::Keep(cache, path, features);
   }
 
  private:

@@ -2,9 +2,11 @@
 // preempted, and that every text is the same as alone.
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <random>
 
+#include "common/base/bf16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
@@ -173,12 +175,11 @@ TEST(VerifyEngineRoom, FeaturesAreThoseOfAnUndisturbedText) {
   EXPECT_EQ(verify_result->features.num_rows(), 1);
   FeatureRows expected = {.first_position = 60,
                           .width = 2 * ScriptedLanguageModel::kHiddenSize};
-  std::vector<float> row;
   for (int32_t tap : taps) {
     const auto state = ScriptedLanguageModel::StateAt(tap, text);
-    row.insert(row.end(), state.begin(), state.end());
+    std::transform(state.begin(), state.end(),
+                   std::back_inserter(expected.data), FloatToBf16);
   }
-  expected.Append(row);
   EXPECT_EQ(verify_result->features, expected);
 }
 

@@ -20,6 +20,12 @@ at::Tensor LongTensor(const std::vector<int64_t>& values,
   return at::tensor(values, at::dtype(at::kLong)).to(device);
 }
 
+// Other devices than the CPU compute in their own time. `x` is what they
+// compute last.
+void WaitFor(const at::Tensor& x) {
+  if (!x.is_cpu()) x.flatten().narrow(/*dim=*/0, 0, 1).to(at::kCPU);
+}
+
 }  // namespace
 
 AtenModel::AtenModel(Parts parts)
@@ -99,9 +105,7 @@ absl::StatusOr<Pass> AtenModel::BuildPass(
     PassSequence part = {.first_row = static_cast<int64_t>(tokens.size()),
                          .tree = BuildRowTree(rows.parents, kv.length()),
                          .cache = &kv,
-                         .bias = {},
-                         .taps = rows.taps,
-                         .features = rows.features};
+                         .bias = {}};
     if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree, device);
     tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
     positions.insert(positions.end(), part.tree.positions.begin(),
@@ -115,8 +119,14 @@ absl::StatusOr<Pass> AtenModel::BuildPass(
 
 absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     absl::Span<const SequenceRows> batch) {
-  ASSIGN_OR_RETURN(const Pass pass, BuildPass(batch));
-  for (const SequenceRows& rows : batch) Get(rows.cache).last_parents.clear();
+  ASSIGN_OR_RETURN(Pass pass, BuildPass(batch));
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Sequence& sequence = Get(batch[i].cache);
+    sequence.last_parents.clear();
+    sequence.tapped.Start(pass.sequences[i].tree.rows(), batch[i].taps,
+                          info_.config.hidden_size);
+    pass.sequences[i].tapped = &sequence.tapped;
+  }
 
   at::Tensor hidden = decoder_->Run(pass);
   pass.Tap(NormedTap(info_.config.num_layers), hidden);
@@ -130,6 +140,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     }
   }
   if (wanted.empty()) {
+    WaitFor(hidden);
     return std::make_unique<DeviceLogitRows>(
         at::empty({0, info_.config.vocab_size}));
   }
@@ -137,16 +148,21 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     hidden =
         hidden.index_select(/*dim=*/0, LongTensor(wanted, hidden.device()));
   }
-  return std::make_unique<DeviceLogitRows>(decoder_->Logits(hidden));
+  const at::Tensor logits = decoder_->Logits(hidden);
+  WaitFor(logits);
+  return std::make_unique<DeviceLogitRows>(logits);
 }
 
-absl::Status AtenModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
+absl::Status AtenModel::Keep(CacheId cache, absl::Span<const int32_t> path,
+                             absl::Span<uint16_t> features) {
   Sequence& sequence = Get(cache);
   RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  RETURN_IF_ERROR(sequence.tapped.Copy(path, features));
   return CatchTorch([&] {
     const c10::InferenceMode no_autograd;
     sequence.kv.Keep(path);
     sequence.last_parents.clear();
+    sequence.tapped.Clear();
     return absl::OkStatus();
   });
 }
@@ -155,6 +171,7 @@ void AtenModel::Truncate(CacheId cache, int64_t length) {
   Sequence& sequence = Get(cache);
   sequence.kv.Truncate(length);
   sequence.last_parents.clear();
+  sequence.tapped.Clear();
 }
 
 }  // namespace espalier

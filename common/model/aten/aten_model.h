@@ -13,6 +13,7 @@
 #include "common/model/aten/kv_cache.h"
 #include "common/model/language_model.h"
 #include "common/model/native/kv_pool.h"
+#include "common/model/native/tapped_rows.h"
 
 namespace espalier {
 
@@ -36,7 +37,8 @@ class AtenModel final : public LanguageModel {
   int64_t HeldRoom(CacheId cache) const override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override;
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
 
  private:
@@ -44,6 +46,7 @@ class AtenModel final : public LanguageModel {
     Sequence(const KvCache::Shape& shape, KvPool* pool) : kv(shape, pool) {}
     KvCache kv;
     std::vector<int32_t> last_parents;  // of the last pass's rows
+    TappedRows tapped;                  // of these rows
   };
 
   Sequence& Get(CacheId cache);

@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "common/model/aten/kv_cache.h"
 #include "common/model/aten/weight_loader.h"
 #include "common/model/files/model_config.h"
 #include "common/model/native/row_batch.h"
+#include "common/model/native/tapped_rows.h"
 
 namespace espalier {
 
@@ -23,9 +23,7 @@ struct PassSequence {
   RowTree tree;
   KvCache* cache = nullptr;  // with room for the rows
   at::Tensor bias;  // ops::TreeBias; undefined where rows attend exactly
-  // Taken of all its rows, as SequenceRows says.
-  absl::Span<const int32_t> taps;
-  absl::Span<float> features;
+  TappedRows* tapped = nullptr;  // takes hidden states of its rows
 };
 
 // The rows of all sequences of a pass, packed.
@@ -39,9 +37,9 @@ struct Pass {
   at::Tensor Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
                     const at::Tensor& v) const;
 
-  // Copies the hidden states at one point to the sequences that want them.
+  // Gives the hidden states at one point to the sequences that want them.
   // x: [rows, hidden] float32.
-  void Tap(int64_t point, const at::Tensor& x) const;
+  void Tap(int32_t point, const at::Tensor& x) const;
 };
 
 // The weights of one architecture and the pass through them. Constant.

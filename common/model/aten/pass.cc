@@ -1,7 +1,5 @@
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 #include "common/model/aten/decoder.h"
 #include "common/model/aten/ops.h"
 
@@ -25,21 +23,14 @@ at::Tensor Pass::Attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
   return parts.size() == 1 ? parts[0] : at::cat(parts);
 }
 
-void Pass::Tap(int64_t point, const at::Tensor& x) const {
-  const int64_t hidden = x.size(1);
+void Pass::Tap(int32_t point, const at::Tensor& x) const {
   for (const PassSequence& part : sequences) {
-    const auto tap = std::find(part.taps.begin(), part.taps.end(), point);
-    if (tap == part.taps.end()) continue;
+    if (!part.tapped->Wants(point)) continue;
     const at::Tensor rows =
         x.narrow(/*dim=*/0, part.first_row, part.tree.rows())
             .to(at::kCPU)  // sync
             .contiguous();
-    const float* in = rows.const_data_ptr<float>();
-    const int64_t width = static_cast<int64_t>(part.taps.size()) * hidden;
-    float* out = part.features.data() + (tap - part.taps.begin()) * hidden;
-    for (int64_t row = 0; row < part.tree.rows(); ++row) {
-      std::copy_n(in + row * hidden, hidden, out + row * width);
-    }
+    part.tapped->Take(point, rows.const_data_ptr<float>());
   }
 }
 

@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/bf16.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/row_batch.h"
+#include "common/model/native/tapped_rows.h"
 
 namespace espalier {
 
@@ -100,23 +100,31 @@ absl::StatusOr<CudaPass> CudaModel::BuildPass(
   return pass;
 }
 
+absl::StatusOr<std::shared_ptr<CudaModel::TappedPass>> CudaModel::MakeTapped(
+    absl::Span<const SequenceRows> batch, int rows) {
+  std::set<int32_t> points;
+  for (const SequenceRows& part : batch) {
+    points.insert(part.taps.begin(), part.taps.end());
+  }
+  if (points.empty()) return nullptr;
+  auto tapped = std::make_shared<TappedPass>();
+  tapped->points.assign(points.begin(), points.end());
+  tapped->rows = rows;
+  ASSIGN_OR_RETURN(tapped->states, DeviceArray<cuda::bf16_t>::Make(
+                                       *device_, std::ssize(points) * rows *
+                                                     info_.config.hidden_size));
+  return tapped;
+}
+
 absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
     absl::Span<const SequenceRows> batch) {
   ASSIGN_OR_RETURN(const CudaPass pass, BuildPass(batch));
-  std::set<int32_t> points;
-  for (const SequenceRows& rows : batch) {
-    points.insert(rows.taps.begin(), rows.taps.end());
-  }
-  const int64_t hidden = info_.config.hidden_size;
-  CudaDecoder::Target target = {.pages = pages_.data(),
-                                .taps = {points.begin(), points.end()}};
-  std::vector<uint16_t> states(points.size() * pass.num_rows() * hidden);
-  DeviceArray<uint16_t> states_there;
-  if (!states.empty()) {
-    ASSIGN_OR_RETURN(states_there,
-                     DeviceArray<uint16_t>::Make(
-                         *device_, static_cast<int64_t>(states.size())));
-    target.states = states_there.data();
+  ASSIGN_OR_RETURN(const std::shared_ptr<TappedPass> tapped,
+                   MakeTapped(batch, pass.num_rows()));
+  CudaDecoder::Target target = {.pages = pages_.data()};
+  if (tapped != nullptr) {
+    target.taps = tapped->points;
+    target.states = tapped->states.data();
   }
   const int64_t stride = decoder_.logit_stride();
   ASSIGN_OR_RETURN(
@@ -128,18 +136,21 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
                                          info_.config.vocab_size, stride);
   target.logits = rows->logits();
 
-  for (const SequenceRows& part : batch) Get(part.cache).last_parents.clear();
+  for (const SequenceRows& part : batch) Get(part.cache).ForgetPass();
   absl::Status status = decoder_.Queue(pass, target);
   if (status.ok()) status = QueueUses(batch, pass, *rows);
-  if (!states.empty()) states_there.Read(0, absl::MakeSpan(states));
   // Also after a failure: what was queued reads memory that ends here.
   const absl::Status done = device_->Wait(device_->Record());
-  RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(done);
-  WriteFeatures(batch, target.taps, states, hidden);
-  for (const SequenceRows& part : batch) {
-    Get(part.cache)
-        .last_parents.assign(part.parents.begin(), part.parents.end());
+  RETURN_IF_ERROR(status);
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Sequence& sequence = Get(batch[i].cache);
+    sequence.last_parents.assign(batch[i].parents.begin(),
+                                 batch[i].parents.end());
+    if (batch[i].taps.empty()) continue;
+    sequence.first_row = pass.sequences[i].first_row;
+    sequence.taps.assign(batch[i].taps.begin(), batch[i].taps.end());
+    sequence.tapped = tapped;
   }
   return rows;
 }
@@ -159,75 +170,101 @@ absl::Status CudaModel::QueueUses(absl::Span<const SequenceRows> batch,
   return absl::OkStatus();
 }
 
-// states: [taps, rows of the pass, hidden]
-void CudaModel::WriteFeatures(absl::Span<const SequenceRows> batch,
-                              const std::vector<int32_t>& taps,
-                              const std::vector<uint16_t>& states,
-                              int64_t hidden) {
-  int64_t all_rows = 0, first_row = 0;
-  for (const SequenceRows& part : batch) {
-    all_rows += static_cast<int64_t>(part.tokens.size());
-  }
-  for (const SequenceRows& part : batch) {
-    const auto rows = static_cast<int64_t>(part.tokens.size());
-    float* to = part.features.data();
-    for (int64_t row = 0; row < rows; ++row) {
-      for (int32_t point : part.taps) {
-        const int64_t tap =
-            std::find(taps.begin(), taps.end(), point) - taps.begin();
-        const uint16_t* const from =
-            &states[(tap * all_rows + first_row + row) * hidden];
-        to = std::transform(from, from + hidden, to, Bf16ToFloat);
-      }
+absl::Status CudaModel::GatherFeatures(const Sequence& sequence,
+                                       absl::Span<const int32_t> path,
+                                       absl::Span<uint16_t> features) {
+  const int64_t hidden = info_.config.hidden_size;
+  RETURN_IF_ERROR(CheckFeatureRoom(features.size(), path.size(),
+                                   std::ssize(sequence.taps) * hidden));
+  if (features.empty()) return absl::OkStatus();
+  const TappedPass& tapped = *sequence.tapped;
+  std::vector<int32_t> kept(path.begin(), path.end());
+  for (int32_t& row : kept) row += sequence.first_row;
+  const int64_t width = std::ssize(tapped.points) * hidden;
+  ASSIGN_OR_RETURN(auto rows,
+                   DeviceArray<int32_t>::Make(*device_, std::ssize(kept)));
+  ASSIGN_OR_RETURN(auto gathered, DeviceArray<cuda::bf16_t>::Make(
+                                      *device_, std::ssize(kept) * width));
+  std::vector<uint16_t> here(gathered.size());  // [path, points, hidden]
+  rows.Write(0, kept);
+  device_->Launch(
+      cuda::GatherTapsArgs{.taps = tapped.states.data(),
+                           .kept = rows.data(),
+                           .num_taps = static_cast<int>(tapped.points.size()),
+                           .rows = tapped.rows,
+                           .hidden = static_cast<int>(hidden),
+                           .num_kept = static_cast<int>(kept.size()),
+                           .out = gathered.data()});
+  gathered.Read(0, absl::MakeSpan(here));
+  RETURN_IF_ERROR(device_->Wait(device_->Record()));
+  uint16_t* out = features.data();
+  for (size_t row = 0; row < kept.size(); ++row) {
+    for (int32_t tap : sequence.taps) {
+      const auto point =
+          std::lower_bound(tapped.points.begin(), tapped.points.end(), tap) -
+          tapped.points.begin();
+      out = std::copy_n(&here[row * width + point * hidden], hidden, out);
     }
-    first_row += rows;
   }
+  return absl::OkStatus();
 }
 
-absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
-  Sequence& sequence = Get(cache);
-  RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+absl::Status CudaModel::MoveRows(const Sequence& sequence,
+                                 absl::Span<const int32_t> path) {
   bool moves = false;
   for (size_t i = 0; i < path.size(); ++i) {
     moves |= path[i] != static_cast<int32_t>(i);
   }
-  if (moves) {
-    const ModelConfig& config = info_.config;
-    const std::vector<cuda::KeepSequence> sequences = {
-        {.prefix = static_cast<int32_t>(sequence.length),
-         .path_size = static_cast<int32_t>(path.size())}};
-    const std::vector<uint16_t> rows(path.begin(), path.end());
-    ASSIGN_OR_RETURN(auto table, DeviceArray<int32_t>::Make(
-                                     *device_, std::ssize(sequence.pages)));
-    ASSIGN_OR_RETURN(auto there,
-                     DeviceArray<cuda::KeepSequence>::Make(*device_, 1));
-    ASSIGN_OR_RETURN(auto paths,
-                     DeviceArray<uint16_t>::Make(*device_, std::ssize(rows)));
-    table.Write(0, sequence.pages);
-    there.Write(0, sequences);
-    paths.Write(0, rows);
-    const int panels =
-        static_cast<int>(config.num_layers * config.num_kv_heads * 2);
-    const auto dim = static_cast<int>(config.head_dim);
-    device_->Launch(cuda::KeepArgs{
-        .kv = {.pages = pages_.data(),
-               .page_bytes = int64_t{panels} * cuda::PanelBytes(dim),
-               .page_table = table.data()},
-        .sequences = there.data(),
-        .paths = paths.data(),
-        .num_sequences = 1,
-        .panels = panels,
-        .head_dim = dim});
-    RETURN_IF_ERROR(device_->Wait(device_->Record()));
-  }
+  if (!moves) return absl::OkStatus();
+  const ModelConfig& config = info_.config;
+  const std::vector<cuda::KeepSequence> sequences = {
+      {.prefix = static_cast<int32_t>(sequence.length),
+       .path_size = static_cast<int32_t>(path.size())}};
+  const std::vector<uint16_t> rows(path.begin(), path.end());
+  ASSIGN_OR_RETURN(auto table, DeviceArray<int32_t>::Make(
+                                   *device_, std::ssize(sequence.pages)));
+  ASSIGN_OR_RETURN(auto there,
+                   DeviceArray<cuda::KeepSequence>::Make(*device_, 1));
+  ASSIGN_OR_RETURN(auto paths,
+                   DeviceArray<uint16_t>::Make(*device_, std::ssize(rows)));
+  table.Write(0, sequence.pages);
+  there.Write(0, sequences);
+  paths.Write(0, rows);
+  const int panels =
+      static_cast<int>(config.num_layers * config.num_kv_heads * 2);
+  const auto dim = static_cast<int>(config.head_dim);
+  device_->Launch(cuda::KeepArgs{
+      .kv = {.pages = pages_.data(),
+             .page_bytes = int64_t{panels} * cuda::PanelBytes(dim),
+             .page_table = table.data()},
+      .sequences = there.data(),
+      .paths = paths.data(),
+      .num_sequences = 1,
+      .panels = panels,
+      .head_dim = dim});
+  return device_->Wait(device_->Record());
+}
+
+absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path,
+                             absl::Span<uint16_t> features) {
+  Sequence& sequence = Get(cache);
+  RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  RETURN_IF_ERROR(GatherFeatures(sequence, path, features));
+  RETURN_IF_ERROR(MoveRows(sequence, path));
   Truncate(cache, sequence.length + static_cast<int64_t>(path.size()));
   return absl::OkStatus();
+}
+
+void CudaModel::Sequence::ForgetPass() {
+  last_parents.clear();
+  taps.clear();
+  tapped.reset();
 }
 
 void CudaModel::Truncate(CacheId cache, int64_t length) {
   Sequence& sequence = Get(cache);
   sequence.length = length;
-  sequence.last_parents.clear();
+  sequence.ForgetPass();
   ReturnPages((length + kPagePositions - 1) / kPagePositions, sequence);
 }
 
@@ -245,6 +282,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       const int64_t pool_tokens,
       SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
   info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
+  for (int rows = cuda::kLeastRowsOfBlock; rows <= info.max_rows; rows *= 2) {
+    info.row_edges.push_back(rows);
+  }
   ASSIGN_OR_RETURN(CudaWeights weights,
                    LoadCudaWeights(config, files, info.max_context, *device));
   info.weight_bytes = weights.bytes;

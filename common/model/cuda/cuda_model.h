@@ -19,7 +19,7 @@ namespace espalier {
 
 // LanguageModel on the kernels of common/cuda, bfloat16. A row's logits are the
 // same, to the bit, whatever else is in the pass, and those of decoding its
-// path token by token. A pass is done when Forward returns.
+// path token by token.
 class CudaModel final : public LanguageModel {
  public:
   struct Parts {
@@ -40,14 +40,27 @@ class CudaModel final : public LanguageModel {
   int64_t HeldRoom(CacheId cache) const override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override;
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
 
  private:
+  // The hidden states that a pass took, on the device.
+  struct TappedPass {
+    std::vector<int32_t> points;  // that any of its sequences wants
+    int rows = 0;
+    cuda::DeviceArray<cuda::bf16_t> states;  // [points, rows, hidden]
+  };
   struct Sequence {
     int64_t length = 0;
     std::vector<int32_t> pages;
-    std::vector<int32_t> last_parents;  // of the last pass's rows
+    // Of the last pass. `tapped` is null if this sequence wants no taps.
+    std::vector<int32_t> last_parents;
+    int32_t first_row = 0;
+    std::vector<int32_t> taps;
+    std::shared_ptr<const TappedPass> tapped;
+
+    void ForgetPass();
   };
 
   Sequence& Get(CacheId cache);
@@ -60,10 +73,14 @@ class CudaModel final : public LanguageModel {
       absl::Span<const SequenceRows> batch);
   static absl::Status QueueUses(absl::Span<const SequenceRows> batch,
                                 const CudaPass& pass, CudaRows& rows);
-  static void WriteFeatures(absl::Span<const SequenceRows> batch,
-                            const std::vector<int32_t>& taps,
-                            const std::vector<uint16_t>& states,
-                            int64_t hidden);
+  absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(
+      absl::Span<const SequenceRows> batch, int rows);
+  absl::Status GatherFeatures(const Sequence& sequence,
+                              absl::Span<const int32_t> path,
+                              absl::Span<uint16_t> features);
+  // Moves the K/V of a path to the end of the prefix.
+  absl::Status MoveRows(const Sequence& sequence,
+                        absl::Span<const int32_t> path);
 
   const ModelInfo info_;
   const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows

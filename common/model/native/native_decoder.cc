@@ -26,7 +26,7 @@ void NativeDecoder::Run(const NativePass& pass) {
 
   Embed(pass);
   Tap(pass, 0, x_.data());
-  for (int64_t i = 0; i < config_.num_layers; ++i) {
+  for (int32_t i = 0; i < config_.num_layers; ++i) {
     const NativeLayer& layer = weights_->layers[i];
     layers_.Run(i, layer, {x_.data(), &layer.attention_norm},
                 weights_->activation, x_.data());
@@ -50,17 +50,11 @@ void NativeDecoder::Embed(const NativePass& pass) {
 }
 
 // x: [rows, hidden]
-void NativeDecoder::Tap(const NativePass& pass, int64_t point,
+void NativeDecoder::Tap(const NativePass& pass, int32_t point,
                         const float* x) const {
-  const int64_t hidden = config_.hidden_size;
   for (const NativePass::Sequence& part : pass.sequences) {
-    const auto tap = std::find(part.taps.begin(), part.taps.end(), point);
-    if (tap == part.taps.end()) continue;
-    const int64_t width = static_cast<int64_t>(part.taps.size()) * hidden;
-    float* out = part.features.data() + (tap - part.taps.begin()) * hidden;
-    for (int64_t row = 0; row < part.rows(); ++row, out += width) {
-      std::copy_n(x + (part.first_row + row) * hidden, hidden, out);
-    }
+    if (part.tapped == nullptr) continue;
+    part.tapped->Take(point, x + part.first_row * config_.hidden_size);
   }
 }
 
@@ -69,12 +63,18 @@ void NativeDecoder::TapNormed(const NativePass& pass) {
   const int32_t point = NormedTap(config_.num_layers);
   if (std::none_of(pass.sequences.begin(), pass.sequences.end(),
                    [point](const NativePass::Sequence& part) {
-                     return !part.taps.empty() && part.taps.back() == point;
+                     return !part.outputs.empty() ||
+                            (part.tapped != nullptr &&
+                             part.tapped->Wants(point));
                    })) {
     return;
   }
   layers_.Normalize(weights_->final_norm, rows_, x_.data(), normed_.data());
   Tap(pass, point, normed_.data());
+  for (const NativePass::Sequence& part : pass.sequences) {
+    std::copy_n(&normed_[part.first_row * config_.hidden_size],
+                part.outputs.size(), part.outputs.begin());
+  }
 }
 
 void NativeDecoder::Head(const NativePass& pass) {

@@ -40,7 +40,7 @@ class NativeDecoder {
 
  private:
   void Embed(const NativePass& pass);
-  void Tap(const NativePass& pass, int64_t point, const float* x) const;
+  void Tap(const NativePass& pass, int32_t point, const float* x) const;
   void TapNormed(const NativePass& pass);
   void Head(const NativePass& pass);
 

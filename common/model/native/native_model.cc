@@ -187,9 +187,7 @@ absl::StatusOr<NativePass> NativeModel::BuildPass(
         .first_row = pass.rows(),
         .tree = BuildRowTree(rows.parents, kv.length()),
         .cache = &kv,
-        .num_logit_rows = rows.num_logit_rows,
-        .taps = rows.taps,
-        .features = rows.features};
+        .num_logit_rows = rows.num_logit_rows};
     pass.tokens.insert(pass.tokens.end(), rows.tokens.begin(),
                        rows.tokens.end());
     pass.positions.insert(pass.positions.end(), part.tree.positions.begin(),
@@ -214,7 +212,13 @@ absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
     part.logits =
         reduced->Add(part.num_logit_rows, factory.For(batch[i].use, part));
   }
-  for (const SequenceRows& rows : batch) Get(rows.cache).last_parents.clear();
+  for (size_t i = 0; i < batch.size(); ++i) {
+    Sequence& sequence = Get(batch[i].cache);
+    sequence.last_parents.clear();
+    sequence.tapped.Start(pass.sequences[i].rows(), batch[i].taps,
+                          info_.config.hidden_size);
+    pass.sequences[i].tapped = &sequence.tapped;
+  }
   decoder_->Run(pass);
   for (size_t i = 0; i < batch.size(); ++i) {
     Get(batch[i].cache).last_parents = pass.sequences[i].tree.parents;
@@ -222,12 +226,13 @@ absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
   return reduced;
 }
 
-absl::Status NativeModel::Keep(CacheId cache, absl::Span<const int32_t> path) {
+absl::Status NativeModel::Keep(CacheId cache, absl::Span<const int32_t> path,
+                               absl::Span<uint16_t> features) {
   Sequence& sequence = Get(cache);
   RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  RETURN_IF_ERROR(sequence.tapped.Copy(path, features));
   sequence.kv.Keep(path);
-  sequence.kv.Truncate(sequence.kv.length());  // room of the dropped rows
-  sequence.last_parents.clear();
+  Truncate(cache, sequence.kv.length());  // also the room of the dropped rows
   return absl::OkStatus();
 }
 
@@ -235,6 +240,7 @@ void NativeModel::Truncate(CacheId cache, int64_t length) {
   Sequence& sequence = Get(cache);
   sequence.kv.Truncate(length);
   sequence.last_parents.clear();
+  sequence.tapped.Clear();
 }
 
 }  // namespace espalier

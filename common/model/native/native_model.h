@@ -10,6 +10,7 @@
 #include "common/model/load_model.h"
 #include "common/model/native/native_decoder.h"
 #include "common/model/native/paged_kv_cache.h"
+#include "common/model/native/tapped_rows.h"
 
 namespace espalier {
 
@@ -35,7 +36,8 @@ class NativeModel final : public LanguageModel {
   int64_t HeldRoom(CacheId cache) const override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
-  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path) override;
+  absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
+                    absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
 
  private:
@@ -43,6 +45,7 @@ class NativeModel final : public LanguageModel {
     explicit Sequence(KvPageStore* store) : kv(store) {}
     PagedKvCache kv;
     std::vector<int32_t> last_parents;  // of the last pass's rows
+    TappedRows tapped;                  // of these rows
   };
 
   Sequence& Get(CacheId cache);

@@ -8,6 +8,7 @@
 #include "common/model/logits/row_reduction.h"
 #include "common/model/native/paged_kv_cache.h"
 #include "common/model/native/row_batch.h"
+#include "common/model/native/tapped_rows.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -26,9 +27,10 @@ struct NativePass {
     // Takes the logits of the sequence's wanted rows.
     int64_t num_logit_rows = 0;
     RowReduction* logits = nullptr;
-    // Taken of all its rows, as SequenceRows says.
-    absl::Span<const int32_t> taps;
-    absl::Span<float> features;
+    // Takes hidden states of its rows, unless null.
+    TappedRows* tapped = nullptr;
+    // [rows, hidden] after the final norm, unless empty.
+    absl::Span<float> outputs;
 
     int64_t rows() const { return tree.rows() - cached_rows; }
   };

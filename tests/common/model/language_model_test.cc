@@ -8,6 +8,7 @@
 #include <set>
 
 #include "common/base/available_memory.h"
+#include "common/base/bf16.h"
 #include "common/model/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -144,19 +145,31 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
 
   static constexpr int32_t kAllTaps[] = {0, 1, 2, 3};  // of two layers
 
-  // [rows][taps * hidden] of one sequence, beside other wishes.
-  Rows Features(SequenceRows rows, absl::Span<const int32_t> taps = kAllTaps,
+  // [path][taps * hidden] of the sequence's last pass, which it keeps.
+  Rows KeepFeatures(CacheId cache, const std::vector<int32_t>& path,
+                    int64_t taps = 4) {
+    const size_t width = taps * model_->info().config.hidden_size;
+    std::vector<uint16_t> bits(path.size() * width, 0xFFFF);
+    EXPECT_TRUE(model_->Keep(cache, path, absl::MakeSpan(bits)).ok());
+    Rows features;
+    for (size_t i = 0; i < path.size(); ++i) {
+      std::vector<float>& row = features.emplace_back(width);
+      std::transform(&bits[i * width], &bits[i * width] + width, row.begin(),
+                     Bf16ToFloat);
+    }
+    return features;
+  }
+
+  // Of a pass that leaves no trace.
+  Rows Features(SequenceRows rows, const std::vector<int32_t>& path,
+                absl::Span<const int32_t> taps = kAllTaps,
                 std::vector<SequenceRows> company = {}) {
-    const size_t width = taps.size() * model_->info().config.hidden_size;
-    std::vector<float> values(rows.tokens.size() * width, -1e9f);
     rows.taps = taps;
-    rows.features = absl::MakeSpan(values);
     company.push_back(rows);
     Forward(company);
-    Rows features;
-    for (size_t i = 0; i < values.size(); i += width) {
-      features.emplace_back(values.begin() + i, values.begin() + i + width);
-    }
+    const int64_t length = model_->Length(rows.cache);
+    Rows features = KeepFeatures(rows.cache, path, std::ssize(taps));
+    model_->Truncate(rows.cache, length);
     return features;
   }
 
@@ -166,8 +179,10 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     Rows rows;
     for (TokenId token : tokens) {
       const Tree one{.tokens = {token}, .parents = {kPrefixParent}};
-      rows = Features(AllRows(cache, one));
-      EXPECT_TRUE(model_->Keep(cache, {0}).ok());
+      SequenceRows pass = AllRows(cache, one);
+      pass.taps = kAllTaps;
+      Forward({pass});
+      rows = KeepFeatures(cache, {0});
     }
     return rows.at(0);
   }
@@ -178,7 +193,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     for (TokenId token : tokens) {
       const Tree one{.tokens = {token}, .parents = {kPrefixParent}};
       rows = Forward({AllRows(cache, one)});
-      EXPECT_TRUE(model_->Keep(cache, {0}).ok());
+      EXPECT_TRUE(model_->Keep(cache, {0}, {}).ok());
     }
     return rows.at(0);
   }
@@ -235,14 +250,17 @@ TEST_P(ExactLanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
   const ModelConfig& config = model_->info().config;
   const auto expected =
       testing::ReferenceStates(config, tensors_, chain.tokens);
-  const Rows rows = Features(AllRows(model_->NewSequence(), chain));
+  std::vector<int32_t> all(40);
+  std::iota(all.begin(), all.end(), 0);
+  const Rows rows = Features(AllRows(model_->NewSequence(), chain), all);
   ASSERT_EQ(rows.size(), 40u);
   for (size_t row = 0; row < rows.size(); ++row) {
     ASSERT_EQ(expected[row].size(), 4u);
     for (size_t i = 0; i < rows[row].size(); ++i) {
       const double value =
           expected[row][i / config.hidden_size][i % config.hidden_size];
-      ASSERT_NEAR(rows[row][i], value, tolerance)
+      const double rounding = std::abs(value) / 256;  // bf16
+      ASSERT_NEAR(rows[row][i], value, tolerance + rounding)
           << "row " << row << ", tap " << i / config.hidden_size;
     }
   }
@@ -254,13 +272,14 @@ TEST_P(LanguageModelTest, FeaturesOfTreeRowsAreWhatDecodingTheirPathsGives) {
   const std::vector<TokenId> prompt = RandomTokens(random, 37);
   const Tree tree = RandomTree(random, 25), other = RandomTree(random, 9);
   const CacheId cache = Started(prompt);
-  const Rows rows =
-      Features(AllRows(cache, tree), kAllTaps, {AllRows(Started({5}), other)});
-  ASSERT_EQ(rows.size(), tree.tokens.size());
+  const CacheId beside = Started({5});
   for (int32_t row = 0; row < 25; row += 4) {
-    std::vector<TokenId> path;
-    for (int32_t node : PathTo(tree, row)) path.push_back(tree.tokens[node]);
-    EXPECT_TRUE(Same(rows[row], DecodeFeatures(Started(prompt), path)))
+    const std::vector<int32_t> path = PathTo(tree, row);
+    const Rows rows = Features(AllRows(cache, tree), path, kAllTaps,
+                               {AllRows(beside, other)});
+    std::vector<TokenId> tokens;
+    for (int32_t node : path) tokens.push_back(tree.tokens[node]);
+    EXPECT_TRUE(Same(rows.back(), DecodeFeatures(Started(prompt), tokens)))
         << "row " << row;
   }
 }
@@ -269,12 +288,12 @@ TEST_P(LanguageModelTest, FeaturesAreTheTapsThatAreWanted) {
   const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
   const CacheId cache = Started({10, 11});
   const int64_t hidden = model_->info().config.hidden_size;
-  const Rows all = Features(AllRows(cache, tree));
+  const Rows all = Features(AllRows(cache, tree), {0, 2});
   for (int32_t tap : kAllTaps) {
     SequenceRows rows = AllRows(cache, tree);
     rows.num_logit_rows = tap % 2;
-    const Rows one = Features(rows, {&tap, 1});
-    for (size_t row = 0; row < 3; ++row) {
+    const Rows one = Features(rows, {0, 2}, {&tap, 1});
+    for (size_t row = 0; row < 2; ++row) {
       EXPECT_EQ(one[row],
                 std::vector<float>(all[row].begin() + tap * hidden,
                                    all[row].begin() + (tap + 1) * hidden));
@@ -288,10 +307,42 @@ TEST_P(LanguageModelTest, LogitsAreTheSameWithFeatures) {
   const CacheId cache = Started({1, 2, 3});
   const Rows expected = Forward({AllRows(cache, tree)});
   SequenceRows rows = AllRows(cache, tree);
-  std::vector<float> values(12 * 4 * model_->info().config.hidden_size);
   rows.taps = kAllTaps;
-  rows.features = absl::MakeSpan(values);
   EXPECT_TRUE(Same(Forward({rows}), expected));
+}
+
+TEST_P(LanguageModelTest, FeaturesStayUntilTheSequenceKeepsItsRows) {
+  const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
+  const CacheId cache = Started({10, 11}), other = Started({12});
+  const Rows expected = Features(AllRows(cache, tree), {0, 2});
+  SequenceRows rows = AllRows(cache, tree);
+  rows.taps = kAllTaps;
+  Forward({rows});
+  rows.cache = other;
+  rows.taps = absl::MakeConstSpan(kAllTaps).first(1);
+  Forward({rows});
+  EXPECT_EQ(KeepFeatures(cache, {0, 2}), expected);
+  EXPECT_EQ(KeepFeatures(other, {0, 1}, /*taps=*/1).size(), 2u);
+}
+
+TEST_P(LanguageModelTest, KeepWritesFeaturesOfTheRightSizeOnly) {
+  const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
+  const CacheId cache = Started({10, 11});
+  const Rows expected = Features(AllRows(cache, tree), {0, 2});
+  SequenceRows rows = AllRows(cache, tree);
+  rows.taps = kAllTaps;
+  Forward({rows});
+  std::vector<uint16_t> room(2 * 4 * model_->info().config.hidden_size + 1);
+  for (const size_t size : {room.size(), room.size() - 2}) {
+    const absl::Status kept =
+        model_->Keep(cache, {0, 2}, absl::MakeSpan(room).first(size));
+    EXPECT_EQ(kept.code(), absl::StatusCode::kInvalidArgument) << kept;
+    EXPECT_EQ(model_->Length(cache), 2);
+  }
+  EXPECT_EQ(KeepFeatures(cache, {0, 2}), expected);
+  Forward({AllRows(cache, tree)});  // takes none
+  EXPECT_FALSE(model_->Keep(cache, {0}, absl::MakeSpan(room)).ok());
+  EXPECT_TRUE(model_->Keep(cache, {0}, {}).ok());
 }
 
 // The text of a tree must not depend on the tree: this is bit for bit.
@@ -323,7 +374,7 @@ TEST_P(LanguageModelTest, KeptPathEqualsAFreshPrefillOfItsTokens) {
     const Tree tree = RandomTree(random, 24);
     Forward({AllRows(cache, tree)});
     const std::vector<int32_t> path = PathTo(tree, 23 - round);
-    ASSERT_TRUE(model_->Keep(cache, path).ok());
+    ASSERT_TRUE(model_->Keep(cache, path, {}).ok());
     for (int32_t row : path) tokens.push_back(tree.tokens[row]);
     EXPECT_EQ(model_->Length(cache), static_cast<int64_t>(tokens.size()));
   }
@@ -380,7 +431,7 @@ TEST_P(LanguageModelTest, RowsOfAnEarlierPassLeaveNoTrace) {
   const CacheId used = Started({1, 2, 3});
   Forward({AllRows(used, RandomTree(random, 60))});
   EXPECT_TRUE(Same(Forward({AllRows(used, small)}), expected));
-  ASSERT_TRUE(model_->Keep(used, {}).ok());
+  ASSERT_TRUE(model_->Keep(used, {}, {}).ok());
   EXPECT_TRUE(Same(Forward({AllRows(used, small)}), expected));
 }
 
@@ -478,7 +529,7 @@ TEST_P(LanguageModelTest, APassFindsRoomWhereTheMissingIsFree) {
     const bool fits = missing <= total - model->kv_usage().used_tokens;
     ASSERT_EQ(model->Forward(batch).ok(), fits) << rows << " rows";
     if (!fits) break;
-    for (CacheId cache : caches) ASSERT_TRUE(model->Keep(cache, {}).ok());
+    for (CacheId cache : caches) ASSERT_TRUE(model->Keep(cache, {}, {}).ok());
   }
   int64_t held = 0;
   for (CacheId cache : caches) held += model->HeldRoom(cache);
@@ -512,10 +563,8 @@ TEST_P(LanguageModelTest, MalformedRowsAreInvalidArgument) {
   rows.num_logit_rows = 2;
   EXPECT_EQ(code(rows), kInvalid);
   rows = AllRows(cache, tree);
-  std::vector<float> room(2 * model_->info().config.hidden_size);
-  rows.features = absl::MakeSpan(room);
   for (const std::vector<int32_t>& taps :
-       {std::vector<int32_t>{-1, 0}, {1, 1}, {2, 1}, {3, 4}, {1}, {}}) {
+       {std::vector<int32_t>{-1, 0}, {1, 1}, {2, 1}, {3, 4}}) {
     rows.taps = taps;
     EXPECT_EQ(code(rows), kInvalid);
   }
@@ -527,17 +576,17 @@ TEST_P(LanguageModelTest, MalformedRowsAreInvalidArgument) {
 
 TEST_P(LanguageModelTest, KeepTakesOnlyAPathOfTheLastPass) {
   const CacheId cache = Started({1});
-  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // no uncommitted rows
+  EXPECT_FALSE(model_->Keep(cache, {0}, {}).ok());  // no uncommitted rows
   const Tree tree{.tokens = {1, 2, 3}, .parents = {-1, 0, 0}};
   Forward({AllRows(cache, tree)});
-  EXPECT_FALSE(model_->Keep(cache, {1}).ok());        // skips row 0
-  EXPECT_FALSE(model_->Keep(cache, {0, 1, 2}).ok());  // 2 is a sibling
-  EXPECT_FALSE(model_->Keep(cache, {0, 3}).ok());
-  EXPECT_FALSE(model_->Keep(cache, {-1}).ok());
+  EXPECT_FALSE(model_->Keep(cache, {1}, {}).ok());        // skips row 0
+  EXPECT_FALSE(model_->Keep(cache, {0, 1, 2}, {}).ok());  // 2 is a sibling
+  EXPECT_FALSE(model_->Keep(cache, {0, 3}, {}).ok());
+  EXPECT_FALSE(model_->Keep(cache, {-1}, {}).ok());
   EXPECT_EQ(model_->Length(cache), 1);
-  EXPECT_TRUE(model_->Keep(cache, {0, 2}).ok());
+  EXPECT_TRUE(model_->Keep(cache, {0, 2}, {}).ok());
   EXPECT_EQ(model_->Length(cache), 3);
-  EXPECT_FALSE(model_->Keep(cache, {0}).ok());  // already kept
+  EXPECT_FALSE(model_->Keep(cache, {0}, {}).ok());  // already kept
 }
 
 TEST_P(ExactLanguageModelTest, RoundedTypesStayCloseToFloat32) {

@@ -35,12 +35,6 @@ TEST(FeatureRows, KnowsItsPositions) {
   EXPECT_EQ(FeatureRows().num_rows(), 0);
 }
 
-TEST(FeatureRows, AppendRoundsToTheNearest) {
-  FeatureRows rows = {.width = 4};
-  rows.Append({1.0f, 1.00390625f, 1.01171875f, -2.5f});  // two ties
-  EXPECT_EQ(rows.data, (std::vector<uint16_t>{0x3F80, 0x3F80, 0x3F82, 0xC020}));
-}
-
 TEST(FeatureRows, ExtendTakesOnlyWhatIsNew) {
   EXPECT_EQ(Extended(Rows(0, 3), Rows(3, 5)), Rows(0, 5));
   EXPECT_EQ(Extended(Rows(0, 3), Rows(1, 3, 8)), Rows(0, 3));

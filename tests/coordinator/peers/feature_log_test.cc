@@ -26,8 +26,18 @@ FeatureRows Rows(int64_t first, int64_t end, std::vector<int32_t> taps) {
   return rows;
 }
 
-TEST(FeatureLog, AsksForWhatAllWantAndGivesEachItsPart) {
-  FeatureLog log(kTarget, 1000);
+class FeatureLogTest : public ::testing::Test {
+ protected:
+  double Lost() const { return metrics_.features.lost_positions.Value(); }
+  double Held() const { return metrics_.features.held_bytes.Value(); }
+
+  prometheus::Registry registry_;
+  CoordinatorMetrics metrics_{registry_, "model", {}};
+  FeatureBudget ample_{{}, metrics_.features};
+};
+
+TEST_F(FeatureLogTest, AsksForWhatAllWantAndGivesEachItsPart) {
+  FeatureLog log(kTarget, &ample_);
   EXPECT_TRUE(log.Request().taps.empty());
   log.Want(Taps({2, 5}));
   log.Want(Taps({0, 5, 7}));
@@ -42,8 +52,8 @@ TEST(FeatureLog, AsksForWhatAllWantAndGivesEachItsPart) {
   EXPECT_TRUE(log.From(0, {}).empty());
 }
 
-TEST(FeatureLog, ANewPointStartsOver) {
-  FeatureLog log(kTarget, 1000);
+TEST_F(FeatureLogTest, ANewPointStartsOver) {
+  FeatureLog log(kTarget, &ample_);
   log.Want(Taps({2}));
   log.Add(Rows(0, 4, {2}), 4);
   log.Want(Taps({2}));
@@ -54,19 +64,19 @@ TEST(FeatureLog, ANewPointStartsOver) {
   EXPECT_EQ(log.From(0, Taps({2})), Rows(4, 6, {2}));
 }
 
-TEST(FeatureLog, WhatTheTargetLacksIsIgnored) {
-  FeatureLog log(kTarget, 1000);
+TEST_F(FeatureLogTest, WhatTheTargetLacksIsIgnored) {
+  FeatureLog log(kTarget, &ample_);
   log.Want(Taps({8}));
   log.Want(Taps({3, 1}));
   log.Want({.taps = {1}, .hidden_size = 2});
   EXPECT_TRUE(log.Request().taps.empty());
-  FeatureLog none({}, 1000);  // a verifier that gives no features
+  FeatureLog none({}, &ample_);  // a verifier that gives no features
   none.Want(Taps({0}));
   EXPECT_TRUE(none.Request().taps.empty());
 }
 
-TEST(FeatureLog, RowsThatDoNotFitTheRequestAreIgnored) {
-  FeatureLog log(kTarget, 1000);
+TEST_F(FeatureLogTest, RowsThatDoNotFitTheRequestAreIgnored) {
+  FeatureLog log(kTarget, &ample_);
   log.Want(Taps({2}));
   log.Add(Rows(0, 4, {2}), 4);
   log.Add(Rows(4, 6, {2, 3}), 6);
@@ -76,16 +86,69 @@ TEST(FeatureLog, RowsThatDoNotFitTheRequestAreIgnored) {
   EXPECT_EQ(log.From(0, Taps({2})), Rows(0, 4, {2}));
 }
 
-TEST(FeatureLog, TheOldestRowsGoWhenItIsFull) {
-  FeatureLog log(kTarget, 80);
+TEST_F(FeatureLogTest, WhatAllHaveIsKeptUpToTheSessionsLimit) {
+  FeatureBudget budget({.session_bytes = 80, .all_bytes = 1000},
+                       metrics_.features);
+  FeatureLog log(kTarget, &budget);
   log.Want(Taps({2}));
   for (int64_t i = 0; i < 100; ++i) {
     log.Add(Rows(i, i + 1, {2}), i + 1);
+    log.Release(i + 1);
     EXPECT_LE(log.num_bytes(), 80);
   }
   const FeatureRows left = log.From(0, Taps({2}));
   EXPECT_EQ(left, Rows(left.first_position, 100, {2}));
   EXPECT_GE(left.num_rows(), 35);
+  EXPECT_EQ(Lost(), 0);
+}
+
+TEST_F(FeatureLogTest, WhatADrafterLacksStaysAsLongAsThereIsRoom) {
+  FeatureBudget budget({.session_bytes = 80, .all_bytes = 400},
+                       metrics_.features);
+  FeatureLog log(kTarget, &budget);
+  log.Want(Taps({2}));
+  log.Add(Rows(0, 200, {2}), 200);
+  EXPECT_EQ(log.From(0, Taps({2})), Rows(0, 200, {2}));
+  log.Release(30);
+  EXPECT_EQ(log.From(0, Taps({2})), Rows(30, 200, {2}));
+  EXPECT_EQ(Lost(), 0);
+  log.Add(Rows(200, 300, {2}), 300);
+  const FeatureRows left = log.From(0, Taps({2}));
+  EXPECT_EQ(left, Rows(left.first_position, 300, {2}));
+  EXPECT_LE(left.num_bytes(), 400);
+  EXPECT_EQ(Lost(), left.first_position - 30);
+}
+
+TEST_F(FeatureLogTest, SessionsShareTheRoomAndEachHasSome) {
+  FeatureBudget budget({.session_bytes = 80, .all_bytes = 400},
+                       metrics_.features);
+  FeatureLog second(kTarget, &budget);
+  second.Want(Taps({2}));
+  {
+    FeatureLog first(kTarget, &budget);
+    first.Want(Taps({2}));
+    first.Add(Rows(0, 190, {2}), 190);
+    second.Add(Rows(0, 190, {2}), 190);
+    EXPECT_EQ(first.num_bytes(), 380);
+    EXPECT_LE(second.num_bytes(), 80);
+    EXPECT_GE(second.num_bytes(), 60);
+    EXPECT_EQ(Held(), first.num_bytes() + second.num_bytes());
+  }
+  EXPECT_EQ(Held(), second.num_bytes());
+  second.Add(Rows(190, 300, {2}), 300);
+  EXPECT_EQ(second.From(0, Taps({2})).end_position(), 300);
+  EXPECT_GE(second.num_bytes(), 2 * 110);
+}
+
+TEST_F(FeatureLogTest, ARequestCarriesNoMoreThanItsLimit) {
+  FeatureBudget budget({.all_bytes = 1000, .request_bytes = 45},
+                       metrics_.features);
+  FeatureLog log(kTarget, &budget);
+  log.Want(Taps({2, 3}));
+  log.Add(Rows(0, 30, {2, 3}), 30);
+  EXPECT_EQ(log.From(0, Taps({2})), Rows(0, 22, {2}));
+  EXPECT_EQ(log.From(22, Taps({2})), Rows(22, 30, {2}));
+  EXPECT_EQ(log.From(5, Taps({2, 3})), Rows(5, 16, {2, 3}));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/bf16.h"
 #include "common/base/check.h"
 #include "gtest/gtest.h"
 
@@ -137,14 +138,13 @@ TinyDflashFolders TinyDflashOnDisk(int64_t draft_vocab) {
 
 FeatureRows TinyFeatures(const std::vector<int32_t>& tokens, int64_t width) {
   FeatureRows rows{.width = width};
-  std::vector<float> row(width);
   std::mt19937_64 random(7);
   for (size_t i = 0; i + 1 < tokens.size(); ++i) {
     random.seed(random() + tokens[i]);
-    for (float& value : row) {
-      value = static_cast<float>(random() % 256) / 64 - 2;
+    for (int64_t value = 0; value < width; ++value) {
+      rows.data.push_back(
+          FloatToBf16(static_cast<float>(random() % 256) / 64 - 2));
     }
-    rows.Append(row);
   }
   return rows;
 }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/bf16.h"
 #include "drafter/drafters.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -31,11 +32,8 @@ class EagleDrafterTest : public ::testing::Test {
     std::normal_distribution<float> normal;
     tokens_ = RandomTokens(random, 40, kVocab);
     features_.width = head_->wanted_features().width();
-    std::vector<float> row(features_.width);
-    for (size_t i = 0; i + 1 < tokens_.size(); ++i) {
-      for (float& value : row) value = normal(random);
-      features_.Append(row);
-    }
+    features_.data.resize((tokens_.size() - 1) * features_.width);
+    for (uint16_t& value : features_.data) value = FloatToBf16(normal(random));
   }
 
   // The first `length` tokens with the features of positions first .. end - 1.

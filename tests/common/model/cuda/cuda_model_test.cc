@@ -13,6 +13,7 @@
 #include "common/base/bf16.h"
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/emulated_device.h"
+#include "common/cuda/layout.h"
 #include "common/model/native/native_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -167,7 +168,7 @@ class CudaModelTest
   static Row Decode(LanguageModel& model, CacheId cache, TokenId token) {
     const auto rows = model.Forward({AllRows(cache, {{token}, {-1}})});
     EXPECT_TRUE(rows.ok()) << rows.status();
-    EXPECT_TRUE(model.Keep(cache, {0}).ok());
+    EXPECT_TRUE(model.Keep(cache, {0}, {}).ok());
     return RowOf(**rows, 0);
   }
 
@@ -190,17 +191,20 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   ASSERT_TRUE(cpu.ok()) << cpu.status();
   const auto model = Load();
   const std::vector<int32_t> taps = {0, 1, 2, 3};
+  const std::vector<int32_t> path = tree_.PathTo(8);
   std::vector<float> features[2];
   std::unique_ptr<LogitRows> logits[2];
   LanguageModel* const models[] = {cpu->get(), model.get()};
   for (int i = 0; i < 2; ++i) {
     SequenceRows rows = AllRows(Prompted(*models[i], 75), tree_);
-    features[i].resize(tree_.tokens.size() * taps.size() * kHidden);
     rows.taps = taps;
-    rows.features = absl::MakeSpan(features[i]);
     auto done = models[i]->Forward({rows});
     ASSERT_TRUE(done.ok()) << done.status();
     logits[i] = *std::move(done);
+    std::vector<uint16_t> bits(path.size() * taps.size() * kHidden);
+    ASSERT_TRUE(models[i]->Keep(rows.cache, path, absl::MakeSpan(bits)).ok());
+    features[i].resize(bits.size());
+    std::transform(bits.begin(), bits.end(), features[i].begin(), Bf16ToFloat);
   }
   const auto error = [](absl::Span<const float> a, absl::Span<const float> b) {
     double errors = 0, squares = 0;
@@ -216,6 +220,16 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   EXPECT_LT(error(features[0], features[1]), 0.01);
 }
 
+TEST_P(CudaModelTest, NamesTheRowCountsThatFillItsBlocks) {
+  const auto model = Load();
+  const std::vector<int64_t>& edges = model->info().row_edges;
+  ASSERT_FALSE(edges.empty());
+  for (int64_t edge : edges) {
+    EXPECT_EQ(cuda::RowBlock(static_cast<int>(edge)), edge);
+    EXPECT_LE(edge, model->info().max_rows);
+  }
+}
+
 TEST_P(CudaModelTest, TreeRowsHaveTheBitsOfDecoding) {
   const auto model = Load(), plain = Load(2);
   const CacheId cache = Prompted(*model, 130);
@@ -229,7 +243,7 @@ TEST_P(CudaModelTest, TreeRowsHaveTheBitsOfDecoding) {
     plain->Release(other);
   }
   // And what was kept is what would have been decoded.
-  ASSERT_TRUE(model->Keep(cache, tree_.PathTo(8)).ok());
+  ASSERT_TRUE(model->Keep(cache, tree_.PathTo(8), {}).ok());
   const CacheId other = Prompted(*plain, 130);
   for (int32_t node : tree_.PathTo(8))
     Decode(*plain, other, tree_.tokens[node]);
@@ -247,6 +261,36 @@ TEST_P(CudaModelTest, SequencesOfAPassDoNotSeeEachOther) {
   for (int row = 0; row < 2; ++row) {
     EXPECT_EQ(RowOf(**together, 9 + row), RowOf(**alone, row));
   }
+}
+
+// A pass takes what any of its sequences wants.
+TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
+  const auto model = Load();
+  const std::vector<std::vector<int32_t>> taps = {{0, 2}, {}, {1, 2, 3}};
+  const std::vector<std::vector<int32_t>> paths = {
+      tree_.PathTo(8), {0}, tree_.PathTo(6)};
+  const auto kept = [&](CacheId cache, int which) {
+    std::vector<uint16_t> bits(paths[which].size() * taps[which].size() *
+                               kHidden);
+    EXPECT_TRUE(model->Keep(cache, paths[which], absl::MakeSpan(bits)).ok());
+    return bits;
+  };
+  const auto rows_of = [&](int which) {
+    SequenceRows rows = AllRows(Prompted(*model, 20, which), tree_);
+    rows.taps = taps[which];
+    return rows;
+  };
+  const std::vector<SequenceRows> batch = {rows_of(0), rows_of(1), rows_of(2)};
+  ASSERT_TRUE(model->Forward(batch).ok());
+  for (int which : {2, 0}) {
+    const std::vector<uint16_t> together = kept(batch[which].cache, which);
+    const SequenceRows alone = rows_of(which);
+    ASSERT_TRUE(model->Forward({alone}).ok());
+    EXPECT_EQ(together, kept(alone.cache, which));
+  }
+  std::vector<uint16_t> room(kHidden);
+  EXPECT_FALSE(model->Keep(batch[1].cache, {0}, absl::MakeSpan(room)).ok());
+  EXPECT_TRUE(model->Keep(batch[1].cache, {0}, {}).ok());
 }
 
 TEST_P(CudaModelTest, AnswersAreThoseOfTheRows) {

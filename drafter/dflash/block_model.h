@@ -1,0 +1,65 @@
+#ifndef ESPALIER_DRAFTER_DFLASH_BLOCK_MODEL_H_
+#define ESPALIER_DRAFTER_DFLASH_BLOCK_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/spec/features.h"
+#include "common/spec/sampling_params.h"
+#include "common/spec/types.h"
+#include "drafter/dflash/dflash_config.h"
+#include "drafter/gumbel_coupling.h"
+
+namespace espalier::drafter {
+
+// A block drafter (DFlash, arXiv 2602.06036): one parallel pass over a root and
+// the masks after it gives for each mask a distribution over the token in its
+// place. It holds a context for each sequence, what it made of the target's
+// features, on whatever device it runs; callers name them. A result depends on
+// its own sequence only, bit for bit. One thread.
+class BlockModel {
+ public:
+  virtual ~BlockModel() = default;
+
+  virtual const DflashConfig& config() const = 0;
+
+  // Names a context. Never reused.
+  using Context = int64_t;
+
+  // An empty context. REQUIRES: it is alive, here and below.
+  virtual Context NewContext() = 0;
+  virtual void Release(Context context) = 0;
+  // The positions that are in. Those with lost features are left out.
+  virtual int64_t Length(Context context) const = 0;
+
+  // Features of the positions from the context's end on, and before the root.
+  struct NewRows {
+    Context context = 0;
+    const FeatureRows* features = nullptr;
+    int64_t root_position = 0;
+  };
+  // Reserves room for the rows and for a block. RESOURCE_EXHAUSTED: the memory
+  // of all contexts is used up.
+  virtual absl::Status Reserve(const NewRows& rows) = 0;
+  // Adds the rows to their contexts. REQUIRES: room, and each context once.
+  virtual void Extend(absl::Span<const NewRows> rows) = 0;
+
+  struct Block {
+    Context context = 0;  // with room, not empty
+    TokenId root = 0;
+    int64_t root_position = 0;
+    // For each wanted position after the root, fewer than block_size.
+    std::vector<SamplingParams> wanted;
+  };
+  // Candidates for each block's wanted positions, as CandidateHead gives them.
+  // INTERNAL: a logit is not finite.
+  virtual absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>>
+  Predict(absl::Span<const Block> blocks, int64_t width) = 0;
+};
+
+}  // namespace espalier::drafter
+
+#endif  // ESPALIER_DRAFTER_DFLASH_BLOCK_MODEL_H_

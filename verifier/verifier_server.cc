@@ -1,0 +1,51 @@
+#include "verifier/verifier_server.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/notification.h"
+#include "common/base/status_macros.h"
+#include "common/obs/log.h"
+#include "common/rpc/access_token.h"
+#include "common/rpc/server_runner.h"
+#include "verifier/verifier_service.h"
+
+namespace espalier::verifier {
+
+absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
+                                ShutdownSignals& signals,
+                                const ModelLoader& load) {
+  ASSIGN_OR_RETURN(auto token, AccessToken::ReadFile(config.token_file()));
+  auto metrics = std::make_shared<prometheus::Registry>();
+  absl::Status loss;
+  Notification lost;  // then `loss` is set
+  const auto on_model_lost = [&](const absl::Status& status) {
+    LogError(absl::StrCat("the model is lost: ", status.message()));
+    loss = status;
+    lost.Notify();
+    signals.Raise();
+  };
+  ASSIGN_OR_RETURN(
+      auto engine,
+      BuildVerifier(config.engine(), *metrics,
+                    {.load = load, .on_model_lost = on_model_lost}));
+  LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
+                       engine->info().device));
+  VerifierService service(*engine, engine->info(), std::move(token));
+  ASSIGN_OR_RETURN(
+      auto runner,
+      ServerRunner::Start({.config = config.server(),
+                           .services = {{"espalier.v1.Verifier", &service}},
+                           .registry = metrics,
+                           .drain = [&](absl::Time deadline) {
+                             service.Drain(lost.HasBeenNotified() ? absl::Now()
+                                                                  : deadline);
+                           }}));
+  const int status = ServeUntilSignal(*runner, signals);
+  if (lost.HasBeenNotified()) return loss;
+  return status;
+}
+
+}  // namespace espalier::verifier
