@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Fetches and converts the default model into /models/default, with its drafters in
-# /models/default/drafters, and draws the secret that the coordinator shows the
-# verifier. Does nothing when they are there. The image `models` runs it.
+# /models/default/drafters, and draws the secrets that the coordinator shows the
+# verifier and the drafters. Does nothing when they are there. The image `models` runs it.
 set -euo pipefail
 
-token=/secrets/verifier.token
-if [[ ! -s $token ]]; then
+for token in /secrets/verifier.token /drafter-secrets/drafter.token; do
+  [[ ! -s $token ]] || continue
   (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token.part")
   mv "$token.part" "$token"
-fi
+done
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../deploy" && pwd)
 export ESPALIER_CACHE=/models/.work TMPDIR=/models/.work/tmp

@@ -10,6 +10,13 @@ namespace {
 constexpr int64_t kDwell = 4;            // rounds between two changes
 constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
+// Probes are no rarer than this if they cost nothing; otherwise, a drafter's
+// time for one answer is at most this share of the time on the verifier's
+// cores. Catching up takes it about as long again.
+constexpr int64_t kProbeInterval = 32;  // rounds
+constexpr double kProbeShare = 1.0 / 256;
+constexpr int64_t kProbeTries = 4;  // rounds of one probe
+constexpr int64_t kRarest = 4096;   // rounds
 
 using Attention = DraftCall::Attention;
 
@@ -44,6 +51,17 @@ bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
   return values_[drafter].alone.mean() * nothing_else > Cost(drafter, price);
 }
 
+bool DrafterChoice::Probes(int drafter, TimePrice price) const {
+  const DrafterValue& value = values_[drafter];
+  if (value.asked) return false;
+  const double cost = price.tokens_per_second * (1 + price.others) *
+                      value.shared_seconds.mean();
+  const int64_t affordable = std::max(
+      kProbeInterval,
+      static_cast<int64_t>(std::min<double>(kRarest, cost / kProbeShare)));
+  return value.probe.rounds >= std::min(value.probe.interval, affordable);
+}
+
 absl::Duration DrafterChoice::Patience(int drafter,
                                        double tokens_per_second) const {
   if (tokens_per_second <= 0) return absl::InfiniteDuration();
@@ -54,23 +72,25 @@ absl::Duration DrafterChoice::Patience(int drafter,
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           TimePrice price) {
-  if (probes()) {
-    unpredicted_ = 0;
-    probe_after_ = std::min(2 * probe_after_, kProbeLate);
-  }
-  others_ = static_cast<int64_t>(price.others);
+  CountProbes(returns);
   LearnGains(returns);
   LearnSeconds(returns);
   ++round_;
   if (round_ - last_change_ >= kDwell) Reconsider(price);
-  only_quick_ = true;
+}
+
+void DrafterChoice::CountProbes(absl::Span<const DrafterReturn> returns) {
+  const bool predicted = PredictedAToken(returns);
   for (int i = 0; i < num_drafters(); ++i) {
-    only_quick_ &= !values_[i].asked || IsQuick(i, price);
+    ProbeTimer& probe = values_[i].probe;
+    if (!predicted) ++probe.rounds;
+    if (returns[i].attention != Attention::kAsked) continue;
+    if (returns[i].late == nullptr && ++probe.tries < kProbeTries) continue;
+    probe = {.interval = std::min(2 * probe.interval, kRarest)};
   }
 }
 
 void DrafterChoice::LearnGains(absl::Span<const DrafterReturn> returns) {
-  if (!PredictedAToken(returns)) ++unpredicted_;
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
     active_[i] = r.active;
@@ -200,13 +220,13 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
     changed[i] = values_[i].asked != asked[i];
     num_changed += changed[i] ? 1 : 0;
     values_[i].asked = asked[i];
+    if (changed[i]) values_[i].probe = ProbeTimer();
   }
   for (int i = 0; i < num_drafters(); ++i) {
     const bool others_changed = num_changed > (changed[i] ? 1 : 0);
     if (others_changed) values_[i].beside.Restart(Lead(i, i));
   }
   last_change_ = round_;
-  probe_after_ = kProbeSoon;
 }
 
 }  // namespace espalier::coordinator

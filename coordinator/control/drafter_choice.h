@@ -13,12 +13,16 @@ namespace espalier::coordinator {
 
 // Decides which drafters a session asks: those whose tokens are worth the time
 // that they take, at the price of what the session emits in that time. It makes
-// one change at a time, of one drafter or of one for another. Drafters that are
-// not asked are probed after some rounds in which no drafter predicted a token,
-// without waiting for them, to see whether they would pay. Probes that change
-// nothing become rarer, as a probed drafter has to catch up with all the text
-// since. Drafters that answer in next to no time are asked first; if their
-// trees suffice, as in copied text, no other is asked. Lives on the executor.
+// one change at a time, of one drafter or of one for another. Drafters that
+// answer in next to no time are asked first; if their trees suffice, as in
+// copied text, no other is asked.
+//
+// A drafter that is not asked is probed after some rounds in which no drafter
+// predicted a token: asked, but not waited for. It first has to catch up with
+// all the text since it was last asked, so a probe ends with the first tree
+// that arrives in its round, or after a few rounds. Probes that change nothing
+// become rarer, until they take a small share of the time of the verifier's
+// cores. Lives on the executor.
 class DrafterChoice {
  public:
   // The price of time: the tokens that the session emits in a second, and the
@@ -41,12 +45,8 @@ class DrafterChoice {
   // Whether its usual gain, times the probability `nothing_else` that the other
   // drafters predict nothing, is worth its time.
   bool IsWorthwhile(int drafter, double nothing_else, TimePrice price) const;
-  bool probes() const {
-    // A probe on the verifier's cores costs all sessions, and each of them
-    // probes: together they do so no more often than one alone.
-    return unpredicted_ >=
-           (1 + others_) * (only_quick_ ? probe_after_ : kProbeLate);
-  }
+  // Whether it is probed in the round that begins.
+  bool Probes(int drafter, TimePrice price) const;
   // How long the round may wait for this drafter alone.
   absl::Duration Patience(int drafter, double tokens_per_second) const;
 
@@ -56,14 +56,9 @@ class DrafterChoice {
   const std::vector<DrafterValue>& values() const { return values_; }
 
  private:
-  // Rounds without a predicted token before a probe. Soon: if only quick
-  // drafters are asked; doubled after each probe that changes nothing. Late:
-  // otherwise.
-  static constexpr int64_t kProbeSoon = 8;
-  static constexpr int64_t kProbeLate = 32;
-
   void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
+  void CountProbes(absl::Span<const DrafterReturn> returns);
   void Reconsider(TimePrice price);
   // How much its gain alone exceeds the best of the other asked drafters,
   // `without` left out.
@@ -84,12 +79,7 @@ class DrafterChoice {
   std::vector<uint64_t> cpu_groups_;
   std::vector<bool> active_;
   std::vector<bool> kept_up_;  // answered in the last round
-  int64_t others_ = 0;         // sessions, as of the last round
-  bool only_quick_ = false;    // only quick drafters are asked
   int64_t round_ = 0;
-  int64_t unpredicted_ =
-      0;  // rounds without a predicted token since the last probe
-  int64_t probe_after_ = kProbeSoon;
   int64_t last_change_ = 0;
 };
 

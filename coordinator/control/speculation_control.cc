@@ -13,7 +13,6 @@ using Attention = DraftCall::Attention;
 
 constexpr double kMemory = 64;       // rounds
 constexpr double kPriorRounds = 16;  // weight of other sessions' experience
-constexpr int64_t kTrialNodes = 5;
 
 std::vector<DrafterValue> Recall(const SpeculationRecord::Kind& kind,
                                  absl::Span<const int> peers) {
@@ -110,27 +109,18 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
 }
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
-    const TokenTree& at_hand) {
-  trial_ = choice_.probes() && !spent_nodes_;
-  if (choice_.probes()) spent_nodes_ = false;
-  if (trial_) return TrialCalls();
+    const TokenTree& at_hand) const {
   const double nothing = ChanceOfNothing(at_hand);
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
     const bool asked =
         choice_.asks(i) && choice_.IsWorthwhile(i, nothing, time_price());
-    calls.push_back(Call(i, asked              ? Attention::kAwaited
-                            : choice_.probes() ? Attention::kAsked
-                                               : Attention::kNone));
+    const bool probed = choice_.Probes(i, time_price());
+    calls.push_back(Call(i, asked    ? Attention::kAwaited
+                            : probed ? Attention::kAsked
+                                     : Attention::kNone));
   }
   return calls;
-}
-
-// All drafters are awaited, for at most the time of a token by plain decoding.
-std::vector<DraftCall> SpeculationControl::TrialCalls() const {
-  const DraftCall call = {.attention = Attention::kAwaited,
-                          .patience = absl::Seconds(1 / tokens_per_second())};
-  return std::vector<DraftCall>(peers_.size(), call);
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
@@ -178,9 +168,7 @@ double SpeculationControl::GainOfANode(bool accepted) const {
 }
 
 void SpeculationControl::Cut(TokenTree& tree) {
-  const int64_t nodes = trial_ ? std::min(kTrialNodes, tree.num_nodes() - 1)
-                               : NodesThatPay(tree, row_cost()).nodes;
-  spent_nodes_ |= nodes > 0 && !trial_;
+  const int64_t nodes = NodesThatPay(tree, row_cost()).nodes;
   nodes_.Observe(static_cast<double>(nodes));
   kind_.nodes.Observe(static_cast<double>(nodes));
   record_.nodes.Observe(static_cast<double>(nodes));
@@ -204,6 +192,7 @@ void SpeculationControl::Learn(const Round& round) {
     DrafterValue& known = kind_.values[peers_[i]];
     if (SaysSomething(round.returns[i])) known = found;
     known.asked = found.asked;
+    known.probe = found.probe;
   }
 }
 

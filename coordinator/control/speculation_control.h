@@ -34,18 +34,15 @@ class SpeculationControl {
   // next to nothing,
   std::vector<DraftCall> QuickCalls() const;
   // then those of the others that are worth their time, given the tree of the
-  // first. If no node seems to pay, all of them from time to time: a trial.
-  // at_hand: merged by a policy that ranks_by_acceptance.
-  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
+  // first, and probes. at_hand: merged by a policy that ranks_by_acceptance.
+  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
   // Nodes to ask of a quick drafter, at most `limit`: as many as paid in the
   // last rounds, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
   // Nodes to ask of a drafter that is not quick.
   int64_t FurtherNodes(int64_t limit) const;
 
-  // Cuts the nodes that do not pay, unless the round is a trial. Without
-  // trials, a row cost that was measured too high would never be corrected, as
-  // no pass would have more than one row. REQUIRES: merged by a policy that
+  // Cuts the nodes that do not pay. REQUIRES: merged by a policy that
   // ranks_by_acceptance.
   void Cut(TokenTree& tree);
   // Expected gain of the nodes of a tree that pay, see TreeGain. REQUIRES:
@@ -72,7 +69,6 @@ class SpeculationControl {
   int64_t other_rows() const;  // of a pass: the other sessions' and the root
   DrafterChoice::TimePrice time_price() const;
   RowCost row_cost() const;
-  std::vector<DraftCall> TrialCalls() const;
   DraftCall Call(int drafter, DraftCall::Attention attention) const;
 
   int num_drafters() const { return static_cast<int>(peers_.size()); }
@@ -85,8 +81,6 @@ class SpeculationControl {
   Throughput throughput_;
   RunningMean nodes_;  // of a tree
   bool first_round_ = true;
-  bool spent_nodes_ = false;  // since the last probe
-  bool trial_ = false;        // the round in progress
 };
 
 }  // namespace espalier::coordinator

@@ -10,6 +10,18 @@
 
 namespace espalier::coordinator {
 
+// When a drafter that is not asked is probed next. Counts rounds in which no
+// drafter predicted a token.
+struct ProbeTimer {
+  static constexpr int64_t kSoon = 8;
+
+  int64_t rounds = 0;  // since the last probe
+  int64_t tries = 0;   // rounds of a probe without an answer in time
+  // Rounds between two probes, if they cost nothing: doubled after each probe
+  // that changes nothing.
+  int64_t interval = kSoon;
+};
+
 // Gain and cost of asking a drafter, per round. Tokens: see TreeGain.
 struct DrafterValue {
   explicit DrafterValue(double memory)
@@ -25,6 +37,7 @@ struct DrafterValue {
   // all other sessions share wait for it too.
   RunningMean shared_seconds;
   bool asked = true;
+  ProbeTimer probe;
 
  private:
   // For a drafter without observations.

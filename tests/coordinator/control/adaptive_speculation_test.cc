@@ -81,8 +81,7 @@ TEST_F(AdaptiveSpeculationTest, RowsThatCostMuchAreNotSpent) {
   dear.info->pass_costs = {{.rows = 1, .time = kPass},
                            {.rows = 64, .time = 64 * kPass}};
   EXPECT_GT(RunTwice(cheap).spec.mean_acceptance_length(), 6);
-  // Only nodes of trials are verified.
-  EXPECT_LT(RunTwice(dear).spec.num_draft_tokens, kTokens / 6);
+  EXPECT_LT(RunTwice(dear).spec.num_draft_tokens, kTokens / 100);
 }
 
 // As with prompt lookup when the text copies its prompt.

@@ -25,10 +25,17 @@ class Rounds {
         choice(std::vector<DrafterValue>(habits.size(), DrafterValue(16))) {}
 
   void Run(int rounds) {
-    for (int i = 0; i < rounds; ++i) RunOne(choice.probes());
+    for (int i = 0; i < rounds; ++i) RunOne(/*probe_all=*/false);
   }
   // A round in which all drafters answer.
-  void Probe() { RunOne(/*probes=*/true); }
+  void Probe() { RunOne(/*probe_all=*/true); }
+  // Rounds until the drafter, which is not asked, is probed.
+  int UntilProbe(int drafter) {
+    int rounds = 0;
+    for (; !choice.Probes(drafter, price()) && rounds < 10000; ++rounds) Run(1);
+    return rounds;
+  }
+  DrafterChoice::TimePrice price() const { return {kPrice, other_sessions}; }
 
   std::vector<Habit> habits;
   DrafterChoice choice;
@@ -36,13 +43,14 @@ class Rounds {
   int num_asked = 0;
 
  private:
-  void RunOne(bool probes) {
+  void RunOne(bool probe_all) {
     std::vector<DrafterReturn> returns;
     for (size_t d = 0; d < habits.size(); ++d) {
       DrafterReturn& r = returns.emplace_back();
       r.cpu_group = habits[d].cpu_group;
       r.shares_verifier_cores = habits[d].shares_verifier_cores;
-      if (!choice.asks(d) && !probes) continue;
+      const bool probed = probe_all || choice.Probes(d, price());
+      if (!choice.asks(d) && !probed) continue;
       ++num_asked;
       r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
                                    : DraftCall::Attention::kAsked;
@@ -52,7 +60,7 @@ class Rounds {
       r.waited = habits[d].takes;
       r.compute = habits[d].takes;
     }
-    choice.Learn(returns, {kPrice, other_sessions});
+    choice.Learn(returns, price());
   }
 
   // Gain if verification costs nothing.
@@ -86,17 +94,19 @@ TEST(DrafterChoiceTest, TimeOnTheVerifiersCoresCostsAllSessions) {
   }
 }
 
-TEST(DrafterChoiceTest, SessionsProbeTogetherAsOftenAsOneAlone) {
-  const auto rounds_to_a_probe = [](double others) {
-    Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(50)}});
-    rounds.other_sessions = others;
-    rounds.Run(1);
-    int n = 0;
-    for (; !rounds.choice.probes() && n < 1000; ++n) rounds.Run(1);
-    return n;
-  };
-  EXPECT_GE(rounds_to_a_probe(3), 3 * rounds_to_a_probe(0));
-  EXPECT_LT(rounds_to_a_probe(3), 1000);
+// 10 ms of eight sessions' time: eight tokens, and at most 1/256 of them all.
+TEST(DrafterChoiceTest, ProbesTakeASmallShareOfTheTimeOfAllSessions) {
+  for (bool shares : {false, true}) {
+    Rounds rounds({{.accepted = 0,
+                    .takes = absl::Milliseconds(10),
+                    .cpu_group = 7,
+                    .shares_verifier_cores = shares}});
+    rounds.other_sessions = 7;
+    rounds.Run(5000);
+    rounds.num_asked = 0;
+    rounds.Run(8 * 2048);
+    EXPECT_NEAR(rounds.num_asked, shares ? 8 : 496, 2);
+  }
 }
 
 TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
@@ -203,20 +213,34 @@ TEST(DrafterChoiceTest, ProbesAreRare) {
   EXPECT_GE(rounds.num_asked, 9);
 }
 
-TEST(DrafterChoiceTest, ProbesAreRarerBesideOneThatTakesTime) {
-  Rounds rounds(
-      {{.accepted = 0, .takes = absl::Milliseconds(5), .cpu_group = 1},
-       {.accepted = 3, .takes = absl::Milliseconds(5), .cpu_group = 1}});
-  rounds.Run(100);
-  ASSERT_FALSE(rounds.choice.asks(0));
-  ASSERT_TRUE(rounds.choice.asks(1));
-  rounds.habits[1].accepted = 0;
-  int until_probe = 0;
-  while (!rounds.choice.probes() && rounds.choice.asks(1)) {
+// It is probed soon after the round in which it was dropped, in case it was
+// bad luck.
+TEST(DrafterChoiceTest, ProbesThatChangeNothingBecomeRarer) {
+  Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
+  while (rounds.choice.asks(0)) rounds.Run(1);
+  for (int wanted : {8, 16, 32, 32, 32}) {
+    EXPECT_EQ(rounds.UntilProbe(0), wanted);
     rounds.Run(1);
-    ++until_probe;
   }
-  EXPECT_GT(until_probe, 8);
+}
+
+// It had to catch up first.
+TEST(DrafterChoiceTest, AProbeWaitsForATreeInTime) {
+  DrafterValue unasked(16);
+  unasked.asked = false;
+  unasked.probe.rounds = 100;
+  const TokenTree late = TokenTree::RootOnly(0);
+  for (int answered_after : {1, 2, 4, 9}) {
+    DrafterChoice choice({unasked});
+    int tries = 0;
+    for (; choice.Probes(0, kPrice); ++tries) {
+      const bool answers = tries + 1 == answered_after;
+      choice.Learn({{.attention = DraftCall::Attention::kAsked,
+                     .late = answers ? &late : nullptr}},
+                   kPrice);
+    }
+    EXPECT_EQ(tries, std::min(answered_after, 4));
+  }
 }
 
 // Their rare predictions may gain much.

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""What an attacker can make a service hold: each attack runs against real
+processes, and each service's peak memory stays near what it had before."""
+
+import re
+import sys
+import threading
+import unittest
+
+import live_cluster
+import stubs
+from conformance_test import char_identity
+from live_cluster import get
+from recorded_client import gauges
+
+MIB = 1 << 20
+# The largest limit is 256 MiB, of feature chunks without a request (ServerStreams).
+# gRPC holds a message twice while it is read.
+MOST_GROWTH_MIB = 512
+
+
+def peak_mib(process):
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) / 1024
+
+
+def resident_mib(process):
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status.read())[1]) / 1024
+
+
+class AttackMemoryTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        stubs.make()
+        cls.cluster = live_cluster.Cluster()
+        cls.addClassCleanup(cls.cluster.close)
+        cls.cluster.await_drafters()
+        size, fingerprint = char_identity(cls.cluster)
+        cls.identity = int(size), int(fingerprint, 16)
+        cls.cluster.generate("To be", "--max-tokens", "40")
+        cls.before = {name: resident_mib(cls.cluster.process(name))
+                      for name in cls.cluster.services}
+
+    def setUp(self):
+        for name in self.cluster.services:
+            with open(f"/proc/{self.cluster.process(name).pid}/clear_refs", "w",
+                      encoding="ascii") as refs:
+                refs.write("5")  # the peak begins anew
+
+    def tearDown(self):
+        self.assertEqual(self.cluster.gone(), {})
+        self.assertTrue(self.cluster.generate("To be", "--max-tokens", "20")["text"])
+        growth = {name: round(peak_mib(self.cluster.process(name)) - before)
+                  for name, before in self.before.items()}
+        print(f"{self.id().split('.')[-1]}: grew at most by {growth} MiB", file=sys.stderr)
+        for name, mib in growth.items():
+            self.assertLess(mib, MOST_GROWTH_MIB, name)
+
+    def channel(self, name, **options):
+        import grpc
+        channel = grpc.insecure_channel(self.cluster.address(name), options=[
+            ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)],
+            **options)
+        self.addCleanup(channel.close)
+        return channel
+
+    def codes(self, calls):
+        """How each of the calls (functions that return an iterator) ended."""
+        import grpc
+        ended = []
+        for call in calls:
+            try:
+                for _ in call():
+                    pass
+                ended.append("OK")
+            except grpc.RpcError as error:
+                ended.append(error.code().name)
+        return ended
+
+    def stream(self, method, requests):
+        """A call of `method` that sends requests, numbered if they have no number, and
+        then stays open; and an event: all of them are sent."""
+        sent, done = threading.Event(), threading.Event()
+        self.addCleanup(done.set)
+
+        def messages():
+            for number, request in enumerate(requests):
+                request.request_id = request.request_id or number + 1
+                yield request
+            sent.set()
+            done.wait()
+        return method(messages(), timeout=live_cluster.PATIENCE_S), sent
+
+    def hello(self):
+        from espalier.v1 import drafter_pb2, types_pb2
+        size, fingerprint = self.identity
+        return drafter_pb2.CoordinatorHello(
+            protocol_version=1, epoch=7, model=types_pb2.ModelIdentity(
+                name="stranger", vocab_size=size, tokenizer_fingerprint=fingerprint))
+
+    def update(self, session, tokens):
+        from espalier.v1 import types_pb2
+        return types_pb2.SequenceUpdate(
+            key=types_pb2.SessionKey(epoch=7, session_id=session, round=1,
+                                     prefix_hash=0x9E3779B97F4A7C15),
+            new_tokens=tokens, sampling=types_pb2.SamplingParams(top_p=1))
+
+    # ---- a client ----
+
+    def test_prompts_of_60_mib(self):
+        from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
+        request = pb.GenerateRequest(prompt="To be " * (10 * MIB), max_tokens=4)
+        stub = inference_pb2_grpc.InferenceStub(self.channel("coordinator"))
+        calls = [stub.Generate(request, timeout=60) for _ in range(4)]
+        self.assertEqual(self.codes([lambda c=call: c for call in calls]),
+                         ["RESOURCE_EXHAUSTED"] * 4)
+
+    def test_messages_that_decompress_to_a_gigabyte(self):
+        import grpc
+        from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
+        request = pb.GenerateRequest(prompt="a" * (256 * MIB), max_tokens=4)
+        stub = inference_pb2_grpc.InferenceStub(
+            self.channel("coordinator", compression=grpc.Compression.Gzip))
+        ended = self.codes([lambda: stub.Generate(request, timeout=60)] * 2)
+        self.assertLessEqual(set(ended), {"UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
+
+    def test_names_of_methods(self):
+        channel = self.channel("coordinator")
+        for number in range(20_000):
+            channel.unary_unary(f"/espalier.v1.Inference/Method{number}").future(b"", timeout=60)
+        self.assertEqual(
+            self.codes([lambda: channel.unary_stream("/no.Such/Method")(b"", timeout=60)]),
+            ["UNIMPLEMENTED"])
+        self.assertLess(len(get(f"http://{self.cluster.http_address('coordinator')}/metrics")),
+                        MIB)
+
+    def test_streams_that_are_never_read(self):
+        from espalier.v1 import inference_pb2 as pb, inference_pb2_grpc
+        stub = inference_pb2_grpc.InferenceStub(self.channel("coordinator"))
+        request = pb.GenerateRequest(prompt="To be", max_tokens=2000, ignore_eos=True)
+        calls = [stub.Generate(request, timeout=60) for _ in range(40)]
+        self.addCleanup(lambda: [call.cancel() for call in calls])
+        live_cluster.await_true(
+            lambda: not any(gauges(self.cluster, "coordinator", "espalier_requests_in_flight")),
+            "all have ended, unread")
+
+    # ---- a stranger among the services ----
+
+    def test_feature_chunks_without_a_request(self):
+        from espalier.v1 import drafter_pb2 as pb, drafter_pb2_grpc, types_pb2
+        stub = drafter_pb2_grpc.DrafterStub(self.channel("lookup"))
+        chunk = types_pb2.FeatureChunk(num_rows=1, type=types_pb2.FEATURE_TYPE_BF16,
+                                       data=b"\0" * (7 * MIB))
+        chunks = [pb.DraftRequest(request_id=2, features=chunk)] * 30
+        streams = [self.stream(stub.Draft, [pb.DraftRequest(hello=self.hello()), *chunks])
+                   for _ in range(6)]
+        for _, sent in streams:
+            live_cluster.await_true(sent.is_set, "the chunks are sent")
+
+    def test_trees_with_distributions_of_the_whole_vocabulary(self):
+        from espalier.v1 import types_pb2, verifier_pb2 as pb
+        nodes, width = 30, 25_000
+        tree = types_pb2.TokenTree(
+            token=[1] * nodes, parent=range(-1, nodes - 1), log_prob=[-1.0] * nodes,
+            sample_node=range(nodes), sample_distribution=range(nodes),
+            distribution_size=[width] * nodes, distribution_token=[1] * (nodes * width),
+            distribution_weight=[1] * (nodes * width))
+        answers, _ = self.verify(
+            pb.VerifyTree(update=self.update(number, [1, 2, 3]), tree=tree, rule="walk")
+            for number in range(4))
+        self.assertEqual([next(answers).failure.code for _ in range(4)], [3] * 4)
+
+    def test_rounds_that_are_never_read(self):
+        from espalier.v1 import types_pb2, verifier_pb2 as pb
+        again = pb.VerifyTree(update=self.update(1, [2] * 200 + [1]), tree=self.root(),
+                              rule="walk",
+                              features=types_pb2.FeatureRequest(after_layers=[1, 2, 3]))
+        for _ in range(4):
+            answers, sent = self.verify([again] * 2000)
+            live_cluster.await_true(lambda c=answers, s=sent: c.done() or s.is_set(),
+                                    "the rounds are sent, or the stream is closed")
+
+    def test_sessions_of_a_stranger(self):
+        from espalier.v1 import verifier_pb2 as pb
+        answers, _ = self.verify(
+            pb.VerifyTree(update=self.update(number, [2] * 200 + [1]), tree=self.root(),
+                          rule="walk")
+            for number in range(500))
+        self.assertEqual(len([next(answers) for _ in range(500)]), 500)
+
+    def root(self):
+        from espalier.v1 import types_pb2
+        return types_pb2.TokenTree(token=[1], parent=[-1], log_prob=[0.0])
+
+    def verify(self, trees):
+        """`stream` to the verifier, after its hello."""
+        from espalier.v1 import verifier_pb2 as pb, verifier_pb2_grpc
+        stub = verifier_pb2_grpc.VerifierStub(self.channel("verifier"))
+        answers, sent = self.stream(stub.Verify, [
+            pb.VerifyRequest(hello=self.hello()),
+            *(pb.VerifyRequest(verify=tree) for tree in trees)])
+        next(answers)
+        return answers, sent
+
+
+if __name__ == "__main__":
+    if why := stubs.missing():
+        print(f"skipped: {why}")
+        sys.exit(0)
+    unittest.main(verbosity=2)
