@@ -33,6 +33,10 @@ class ABSL_LOCKABLE Mutex {
     for (const auto& wake : wakes) wake->notify_one();
   }
 
+  // Tells the analysis of thread safety that the lock is held here: a condition
+  // of Await cannot say so in its type.
+  void AssertHeld() const ABSL_ASSERT_EXCLUSIVE_LOCK() {}
+
   // Blocks, with the lock released meanwhile, until `condition()` is true. Any
   // thread may evaluate it, under the lock. It must depend on nothing except
   // what the lock guards.

@@ -24,7 +24,12 @@ class Notification {
   // False if the deadline passed first.
   bool WaitUntil(absl::Time deadline) const {
     MutexLock lock(&mutex_);
-    return mutex_.AwaitUntil([this] { return notified_; }, deadline);
+    return mutex_.AwaitUntil(
+        [this] {
+          mutex_.AssertHeld();
+          return notified_;
+        },
+        deadline);
   }
 
   bool HasBeenNotified() const {

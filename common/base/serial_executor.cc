@@ -68,7 +68,10 @@ void SerialExecutor::Run() {
   MutexLock lock(&mutex_);
   while (true) {
     if (running_) {
-      mutex_.Await([&] { return !running_; });
+      mutex_.Await([this] {
+        mutex_.AssertHeld();
+        return !running_;
+      });
     } else if (AnyDue()) {
       Task task = std::move(tasks_.extract(tasks_.begin()).mapped());
       RunTask(std::move(task));
@@ -85,6 +88,7 @@ void SerialExecutor::Sleep() {
       tasks_.empty() ? absl::InfiniteFuture() : tasks_.begin()->first.when;
   mutex_.AwaitUntil(
       [&] {
+        mutex_.AssertHeld();
         return !running_ && (stopping_ || (!tasks_.empty() &&
                                            tasks_.begin()->first.when < wake));
       },

@@ -28,15 +28,7 @@ endif()
 # made here. The wheel's headers bring an old google/protobuf: -idirafter puts
 # them behind the system's.
 if(ESPALIER_TORCH)
-  set(_cache $ENV{ESPALIER_CACHE})
-  if(NOT _cache)
-    set(_cache $ENV{XDG_CACHE_HOME})
-    if(NOT _cache)
-      set(_cache $ENV{HOME}/.cache)
-    endif()
-    string(APPEND _cache /espalier)
-  endif()
-  set(ESPALIER_LIBTORCH ${_cache}/libtorch CACHE PATH
+  set(ESPALIER_LIBTORCH ${ESPALIER_CACHE_FOLDER}/libtorch CACHE PATH
       "Folder with libtorch's include/ and lib/ (made by deploy/setup.sh)")
   if(NOT EXISTS ${ESPALIER_LIBTORCH}/lib/libtorch_cpu.so)
     message(FATAL_ERROR "No libtorch in ${ESPALIER_LIBTORCH}. Run "

@@ -54,6 +54,24 @@ function(espalier_binary)
   install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin)
 endfunction()
 
+# Sets the variable to the labels of the area whose tests the current folder
+# has: its path below tests, part by part.
+function(espalier_area variable)
+  file(RELATIVE_PATH path ${CMAKE_SOURCE_DIR}/tests ${CMAKE_CURRENT_SOURCE_DIR})
+  string(REPLACE "/" ";" parts "${path}")
+  set(${variable} ${parts} PARENT_SCOPE)
+endfunction()
+
+# gtest_discover_tests cannot pass on a list.
+function(_espalier_label_discovered target labels)
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake)
+  file(WRITE ${script}
+      "foreach(test IN LISTS ${target}_TESTS)\n"
+      "  set_tests_properties(\"\${test}\" PROPERTIES LABELS \"${labels}\")\n"
+      "endforeach()\n")
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
+endfunction()
+
 include(GoogleTest)
 function(espalier_test)
   cmake_parse_arguments(ARG "SEQUENTIAL" "NAME;TIMEOUT" "SRCS;DEPS;DEFINES;LABELS"
@@ -67,6 +85,9 @@ function(espalier_test)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  espalier_area(area)
+  list(APPEND ARG_LABELS ${area})
+  list(REMOVE_DUPLICATES ARG_LABELS)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
     if(ESPALIER_SANITIZE)
@@ -94,6 +115,7 @@ function(espalier_test)
         ENVIRONMENT LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp)
   else()
     gtest_discover_tests(${ARG_NAME} DISCOVERY_TIMEOUT 120
-        PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+        PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+    _espalier_label_discovered(${ARG_NAME} "${ARG_LABELS}")
   endif()
 endfunction()

@@ -3,15 +3,8 @@
 # Sets NAME_OBJECT. ESPALIER_CUDA_INCLUDE and ESPALIER_CUDART are for the host's
 # side, ESPALIER_CUOBJDUMP shows machine code, where it is.
 
-if(DEFINED ENV{ESPALIER_CACHE})
-  set(cache $ENV{ESPALIER_CACHE})
-elseif(DEFINED ENV{XDG_CACHE_HOME})
-  set(cache $ENV{XDG_CACHE_HOME}/espalier)
-else()
-  set(cache $ENV{HOME}/.cache/espalier)
-endif()
 find_program(ESPALIER_NVCC_PROGRAM nvcc
-    HINTS ${cache}/nvcc/bin /usr/local/cuda/bin REQUIRED)
+    HINTS ${ESPALIER_CACHE_FOLDER}/nvcc/bin /usr/local/cuda/bin REQUIRED)
 get_filename_component(nvcc_program ${ESPALIER_NVCC_PROGRAM} REALPATH)
 get_filename_component(nvcc_root ${nvcc_program}/../.. ABSOLUTE)
 find_path(ESPALIER_CUDA_INCLUDE cuda_runtime.h
@@ -19,7 +12,7 @@ find_path(ESPALIER_CUDA_INCLUDE cuda_runtime.h
 find_library(ESPALIER_CUDART cudart_static
     HINTS ${nvcc_root}/lib64 ${nvcc_root}/lib /usr/local/cuda/lib64 REQUIRED)
 find_program(ESPALIER_CUOBJDUMP cuobjdump
-    HINTS ${cache}/nvcc/bin ${nvcc_root}/bin)
+    HINTS ${ESPALIER_CACHE_FOLDER}/nvcc/bin ${nvcc_root}/bin)
 
 # A contraction of a product and a sum might differ between two kernels that
 # inline the same step: those that are wanted are written as fmaf.

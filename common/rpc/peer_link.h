@@ -74,7 +74,10 @@ class PeerLink {
   // Fails pending calls with UNAVAILABLE and waits for their callbacks. Must
   // not run on a gRPC thread, so not in a Reply.
   ~PeerLink() {
-    auto retired = [this] { return stream_ == nullptr; };
+    auto retired = [this] {
+      mutex_.AssertHeld();
+      return stream_ == nullptr;
+    };
     MutexLock lock(&mutex_);
     closing_ = true;
     if (stream_) stream_->Cancel();
@@ -155,7 +158,10 @@ class PeerLink {
 
   // Blocks until the peer is in `state`; false if the deadline passes first.
   bool AwaitState(PeerState state, absl::Time deadline) const {
-    auto reached = [&] { return status_.state == state; };
+    auto reached = [&] {
+      mutex_.AssertHeld();
+      return status_.state == state;
+    };
     MutexLock lock(&mutex_);
     return mutex_.AwaitUntil(reached, deadline);
   }

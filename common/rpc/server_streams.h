@@ -86,7 +86,12 @@ class ServerStreams {
     }
     streams.clear();
     MutexLock lock(&mutex_);
-    mutex_.AwaitUntil([this] { return streams_.empty(); }, deadline);
+    mutex_.AwaitUntil(
+        [this] {
+          mutex_.AssertHeld();
+          return streams_.empty();
+        },
+        deadline);
   }
 
  private:

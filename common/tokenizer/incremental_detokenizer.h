@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "common/base/utf8.h"
 #include "common/spec/types.h"
 #include "common/tokenizer/tokenizer.h"
-#include "common/tokenizer/utf8.h"
 
 namespace espalier {
 

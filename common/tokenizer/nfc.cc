@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "absl/container/flat_hash_map.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 namespace espalier {
 namespace {

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
+#include "common/base/utf8.h"
 #include "common/tokenizer/unicode_classes.h"
-#include "common/tokenizer/utf8.h"
 
 namespace espalier {
 namespace {

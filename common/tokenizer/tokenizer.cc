@@ -7,10 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
 #include "common/tokenizer/nfc.h"
-#include "common/tokenizer/utf8.h"
 
 namespace espalier {
 namespace {

@@ -7,70 +7,70 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/tokenizer/json_object.h"
+#include "common/json/json_value.h"
+#include "common/json/parse_json.h"
 
 namespace espalier {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr uintmax_t kMaxFileBytes = uintmax_t{256} << 20;
 
-absl::Status ReadEosIds(const JsonObject& config, TokenizerSettings& settings) {
-  const json* field = config.Find("eos_token_id");
-  if (field == nullptr) return absl::OkStatus();
-  const json ids = field->is_array() ? *field : json::array({*field});
-  for (const json& id : ids) {
-    if (!id.is_number_integer() || id < 0 ||
-        id > std::numeric_limits<TokenId>::max()) {
-      return WrongType(config.PathOf("eos_token_id"),
-                       "a token id or an array of them", *field);
-    }
-    settings.eos_ids.push_back(id.get<TokenId>());
+// One id, or a list of them.
+absl::Status ReadEosIds(const JsonValue& config, TokenizerSettings& settings) {
+  if (!config.Has("eos_token_id")) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const JsonValue field, config.Member("eos_token_id"));
+  std::vector<JsonValue> ids = {field};
+  if (field.json().is_array()) {
+    ASSIGN_OR_RETURN(ids, field.Items());
+  }
+  for (const JsonValue& id : ids) {
+    ASSIGN_OR_RETURN(settings.eos_ids.emplace_back(),
+                     id.Integer(0, std::numeric_limits<TokenId>::max()));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadTokenizerConfig(const JsonObject& config,
-                                 TokenizerSettings& settings) {
-  // Either "<eos>" or {"content": "<eos>", ...}.
-  if (const json* eos = config.Find("eos_token"); eos && eos->is_object()) {
-    ASSIGN_OR_RETURN(const JsonObject token, config.Object("eos_token"));
-    ASSIGN_OR_RETURN(settings.eos_token, token.String("content"));
-  } else {
-    ASSIGN_OR_RETURN(settings.eos_token, config.String("eos_token"));
-  }
-  // Either the template or [{"name": ..., "template": ...}, ...].
-  const json* named = config.Find("chat_template");
-  if (named == nullptr || !named->is_array()) {
-    ASSIGN_OR_RETURN(settings.chat_template, config.String("chat_template"));
-    return absl::OkStatus();
-  }
-  for (const json& value : *named) {
-    ASSIGN_OR_RETURN(
-        const JsonObject entry,
-        JsonObject::Of(value, config.PathOf("chat_template[...]")));
-    ASSIGN_OR_RETURN(const std::string name, entry.String("name"));
+// Either "<eos>" or {"content": "<eos>", ...}.
+absl::StatusOr<std::string> ReadEosToken(const JsonValue& config) {
+  if (!config.Has("eos_token")) return std::string();
+  ASSIGN_OR_RETURN(const JsonValue eos, config.Member("eos_token"));
+  return eos.json().is_object() ? eos.TextOr("content", "") : eos.Text();
+}
+
+// Either the template or [{"name": ..., "template": ...}, ...].
+absl::StatusOr<std::string> ReadChatTemplate(const JsonValue& config) {
+  if (!config.Has("chat_template")) return std::string();
+  ASSIGN_OR_RETURN(const JsonValue field, config.Member("chat_template"));
+  if (!field.json().is_array()) return field.Text();
+  ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, field.Items());
+  std::string found;
+  for (const JsonValue& entry : entries) {
+    ASSIGN_OR_RETURN(const std::string name, entry.TextOr("name", ""));
     if (name != "default") continue;
-    ASSIGN_OR_RETURN(settings.chat_template, entry.String("template"));
+    ASSIGN_OR_RETURN(found, entry.TextOr("template", ""));
   }
+  return found;
+}
+
+absl::Status ReadTokenizerConfig(const JsonValue& config,
+                                 TokenizerSettings& settings) {
+  ASSIGN_OR_RETURN(settings.eos_token, ReadEosToken(config));
+  ASSIGN_OR_RETURN(settings.chat_template, ReadChatTemplate(config));
   return absl::OkStatus();
 }
 
-using Reader = absl::Status (*)(const JsonObject&, TokenizerSettings&);
+using Reader = absl::Status (*)(const JsonValue&, TokenizerSettings&);
 
 absl::Status ReadConfig(const fs::path& path, Reader reader,
                         TokenizerSettings& settings) {
   absl::StatusOr<std::string> text = ReadTextFile(path);
   if (absl::IsNotFound(text.status())) return absl::OkStatus();
   RETURN_IF_ERROR(text.status());
-  const auto read = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const json parsed, ParseJson(*text));
-    ASSIGN_OR_RETURN(const JsonObject document, JsonObject::Of(parsed, ""));
-    return reader(document, settings);
-  };
-  return InFile(path, read());
+  ASSIGN_OR_RETURN(const nlohmann::json config,
+                   ParseJsonObject(*text, path.string()));
+  return reader(JsonValue(config, path.string()), settings);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/endpoint_flags.h"
 #include "coordinator/cli/flag_set.h"

@@ -6,34 +6,25 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
-#include "nlohmann/json.hpp"
+#include "common/json/json_value.h"
+#include "common/json/parse_json.h"
 
 namespace espalier::cli {
 namespace {
 
-using SuiteJson = nlohmann::json;
-
-absl::StatusOr<std::string> TextField(const SuiteJson& object,
+absl::StatusOr<std::string> TextField(const JsonValue& object,
                                       const char* name) {
-  const auto field = object.find(name);
-  if (field == object.end() || !field->is_string() ||
-      field->get_ref<const std::string&>().empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", name, "\" must be a text that is not empty"));
-  }
-  return field->get<std::string>();
+  ASSIGN_OR_RETURN(const JsonValue field, object.Member(name));
+  ASSIGN_OR_RETURN(std::string text, field.Text());
+  if (text.empty()) return field.Error("must not be empty");
+  return text;
 }
 
-absl::Status SetMessages(const SuiteJson& messages, v1::Chat& chat) {
-  if (!messages.is_array() || messages.empty()) {
-    return absl::InvalidArgumentError(
-        "\"messages\" must be a list that is not empty");
-  }
-  for (const SuiteJson& entry : messages) {
-    if (!entry.is_object()) {
-      return absl::InvalidArgumentError(
-          "\"messages\" must hold objects with \"role\" and \"content\"");
-    }
+absl::Status SetMessages(const JsonValue& object, v1::Chat& chat) {
+  ASSIGN_OR_RETURN(const JsonValue list, object.Member("messages"));
+  ASSIGN_OR_RETURN(const std::vector<JsonValue> messages, list.Items());
+  if (messages.empty()) return list.Error("must not be empty");
+  for (const JsonValue& entry : messages) {
     v1::ChatMessage& message = *chat.add_messages();
     ASSIGN_OR_RETURN(*message.mutable_role(), TextField(entry, "role"));
     ASSIGN_OR_RETURN(*message.mutable_content(), TextField(entry, "content"));
@@ -41,17 +32,15 @@ absl::Status SetMessages(const SuiteJson& messages, v1::Chat& chat) {
   return absl::OkStatus();
 }
 
-absl::Status SetInput(const SuiteJson& object, v1::GenerateRequest& request) {
-  if (object.contains("chat") + object.contains("prompt") +
-          object.contains("messages") !=
-      1) {
+absl::Status SetInput(const JsonValue& object, v1::GenerateRequest& request) {
+  if (object.Has("chat") + object.Has("prompt") + object.Has("messages") != 1) {
     return absl::InvalidArgumentError(
         "needs exactly one of \"chat\", \"prompt\", \"messages\"");
   }
-  if (object.contains("messages")) {
-    return SetMessages(object["messages"], *request.mutable_chat());
+  if (object.Has("messages")) {
+    return SetMessages(object, *request.mutable_chat());
   }
-  if (object.contains("prompt")) {
+  if (object.Has("prompt")) {
     ASSIGN_OR_RETURN(*request.mutable_prompt(), TextField(object, "prompt"));
     return absl::OkStatus();
   }
@@ -62,14 +51,11 @@ absl::Status SetInput(const SuiteJson& object, v1::GenerateRequest& request) {
 }
 
 absl::StatusOr<SuitePrompt> ParsePrompt(absl::string_view line) {
-  const SuiteJson object =
-      SuiteJson::parse(line.begin(), line.end(), /*cb=*/nullptr,
-                       /*allow_exceptions=*/false);
-  if (!object.is_object()) {
-    return absl::InvalidArgumentError("not a JSON object");
-  }
+  ASSIGN_OR_RETURN(const nlohmann::json json,
+                   ParseJsonObject({line.data(), line.size()}, "the line"));
+  const JsonValue object(json);
   SuitePrompt prompt;
-  if (object.contains("id")) {
+  if (object.Has("id")) {
     ASSIGN_OR_RETURN(prompt.id, TextField(object, "id"));
   }
   RETURN_IF_ERROR(SetInput(object, prompt.request));

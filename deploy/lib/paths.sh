@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034  # read by the scripts that source this
 # Where things are. The rule for the cache is that of
-# common/cmake/Dependencies.cmake: keep them the same.
+# common/cmake/CacheFolder.cmake: keep them the same.
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/model/files/json_fields.h"
+#include "common/json/json_fields.h"
 #include "common/model/files/json_file.h"
 #include "common/nn/kernels.h"
 
@@ -123,7 +123,7 @@ void ReadBlock(const HeadTarget& target, JsonFields& fields,
   config.block_size = sized.Size("block_size");
   if (config.block_size < 2 || config.block_size > kMaxBlockSize) {
     sized.Fail("block_size",
-               absl::StrCat("must be an integer in 2 .. ", kMaxBlockSize));
+               absl::StrCat("must be an integer of 2 .. ", kMaxBlockSize));
   }
   config.causal = block.Flag("causal_head", fields.Flag("is_causal", false));
   const int64_t vocab_size = target.config.vocab_size;
@@ -132,7 +132,7 @@ void ReadBlock(const HeadTarget& target, JsonFields& fields,
   if (!mask.is_number_unsigned() ||
       mask.get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
     block.Fail("mask_token_id",
-               absl::StrCat("must be an integer in 0 .. ", vocab_size - 1));
+               absl::StrCat("must be an integer of 0 .. ", vocab_size - 1));
   } else {
     config.mask_token = mask.get<TokenId>();
   }

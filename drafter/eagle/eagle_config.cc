@@ -86,7 +86,7 @@ absl::StatusOr<EagleConfig> ParseEagleConfig(const nlohmann::json& json,
   if (config.target_hidden_size != target.config.hidden_size) {
     fields.Fail(
         fields.Has("target_hidden_size") ? "target_hidden_size" : "hidden_size",
-        absl::StrCat(config.target_hidden_size, ": the target has ",
+        absl::StrCat("is ", config.target_hidden_size, ", the target's is ",
                      target.config.hidden_size));
   }
   config.draft_vocab_size =

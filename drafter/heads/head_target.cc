@@ -23,8 +23,9 @@ absl::StatusOr<HeadTarget> OpenHeadTarget(const DrafterOptions& options) {
 void CheckMadeFor(const HeadTarget& target, int64_t vocab_size,
                   JsonFields& fields) {
   if (vocab_size != target.config.vocab_size) {
-    fields.Fail("vocab_size", absl::StrCat(vocab_size, ": the target has ",
-                                           target.config.vocab_size));
+    fields.Fail("vocab_size",
+                absl::StrCat("is ", vocab_size, ", the target's is ",
+                             target.config.vocab_size));
   }
   JsonFields ours = fields.Object("espalier");
   const std::string made_with = ours.Text("tokenizer_fingerprint", "");
@@ -33,7 +34,7 @@ void CheckMadeFor(const HeadTarget& target, int64_t vocab_size,
   if (!made_with.empty() && target.tokenizer_fingerprint != 0 &&
       made_with != have) {
     ours.Fail("tokenizer_fingerprint",
-              absl::StrCat(made_with, ": the target's tokenizer has ", have));
+              absl::StrCat("is ", made_with, ", the target's is ", have));
   }
   fields.Adopt(ours.status());
 }

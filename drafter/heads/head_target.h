@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "common/model/files/json_fields.h"
+#include "common/json/json_fields.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
 #include "drafter/drafters.h"

@@ -3,7 +3,7 @@
 
     selfcheck.py
 
-Skips, with a message, where torch or transformers are not installed.
+Skips, with a message, where a package that the trainers need is missing.
 """
 
 import contextlib
@@ -21,7 +21,8 @@ try:
     import transformers
     from safetensors.torch import load_file, save_file
 except (ImportError, OSError) as error:  # OSError: torch without its libraries
-    print(f"skipped: {error}")
+    print("skipped: the trainers need the Python packages torch, transformers, "
+          f"safetensors and tokenizers, which no set-up here installs: {error}")
     sys.exit(0)
 
 import evaluate
@@ -157,14 +158,14 @@ class DecodeAttentionTest(unittest.TestCase):
 
 
 class SamplingTest(unittest.TestCase):
-    def test_draw_follows_the_law(self) -> None:
+    def test_draw_follows_the_distribution(self) -> None:
         logits = torch.randn(1, 300).mul(2).expand(20000, -1).clone()
         uniform = (torch.arange(20000) + 0.5) / 20000
-        law = (logits[0] / 0.7).softmax(-1)
+        expected = (logits[0] / 0.7).softmax(-1)
         tokens = draw(logits, torch.full((20000,), 0.7),
                       torch.zeros(20000), uniform)
         seen = torch.bincount(tokens, minlength=300) / 20000
-        self.assertLess(float((law - seen).abs().max()), 1.1 / 20000)
+        self.assertLess(float((expected - seen).abs().max()), 1.1 / 20000)
 
     def test_min_p_and_greedy(self) -> None:
         logits = torch.tensor([[0.0, 1.0, 0.9, -9.0]]).expand(100, -1)

@@ -13,10 +13,11 @@ import sys
 # include, besides itself. A file belongs to the longest matching row.
 ARROWS = {
     "common/base": [],
+    "common/json": ["common/base"],
     "common/spec": ["common/base"],
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
-    "common/tokenizer": ["common/base", "common/spec"],
+    "common/tokenizer": ["common/base", "common/json", "common/spec"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
@@ -27,7 +28,7 @@ ARROWS = {
                      "common/tokenizer", "common/model/aten",
                      "common/model/files", "common/model/logits",
                      "common/model/native"],
-    "common/model/files": ["common/base", "common/nn", "common/spec",
+    "common/model/files": ["common/base", "common/json", "common/nn", "common/spec",
                            "common/tokenizer"],
     "common/model/logits": ["common/base", "common/nn", "common/spec",
                             "common/model"],
@@ -41,8 +42,8 @@ ARROWS = {
                    "common/config"],
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
-                "common/config", "common/tokenizer", "common/model",
-                "common/nn"],
+                "common/config", "common/json", "common/tokenizer",
+                "common/model", "common/nn"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/verification_rule": ["common/base", "common/spec"],
     "verifier/token_samplers": ["common/base", "common/spec",
@@ -74,8 +75,8 @@ ARROWS = {
                         "common/model", "coordinator", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
-    "coordinator/cli": ["common/base", "common/spec", "common/obs",
-                        "common/rpc", "common/config", "common/tokenizer",
+    "coordinator/cli": ["common/base", "common/json", "common/spec",
+                        "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "drafter"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",

@@ -5,8 +5,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <thread>
-#include <utility>
 
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"

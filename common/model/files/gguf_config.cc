@@ -12,7 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/files/json_fields.h"
+#include "common/json/json_fields.h"
 
 namespace espalier {
 namespace {

@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 
 namespace espalier {
@@ -80,7 +80,7 @@ const TensorTypeRow& RowOf(GgufTensorType type) {
 
 // A name of the file as an error may show it.
 std::string Shown(std::string_view name) {
-  return absl::CHexEscape(std::string(name.substr(0, 100)));
+  return Printable({name.data(), name.size()}, /*max_bytes=*/100);
 }
 
 absl::Status Named(const char* kind, std::string_view name,

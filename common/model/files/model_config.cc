@@ -8,10 +8,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/json/json_fields.h"
+#include "common/json/parse_json.h"
 #include "common/model/files/gguf_config.h"
 #include "common/model/files/gguf_file.h"
 #include "common/model/files/gguf_path.h"
-#include "common/model/files/json_fields.h"
 #include "common/model/files/json_file.h"
 
 namespace espalier {
@@ -113,14 +114,14 @@ void ReadGpt2(JsonFields& fields, ModelConfig& config) {
   }
 }
 
-absl::StatusOr<std::string> ReadArchitecture(const JsonFields& fields) {
+std::string ReadArchitecture(JsonFields& fields) {
   const Json& json = fields.json();
   const bool named =
       json.contains("architectures") && json["architectures"].is_array() &&
       json["architectures"].size() == 1 && json["architectures"][0].is_string();
   if (!named) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        fields.source(), ": architectures must be a list of one name"));
+    fields.Fail("architectures", "must be a list of one name");
+    return "";
   }
   return json["architectures"][0].get<std::string>();
 }
@@ -128,7 +129,8 @@ absl::StatusOr<std::string> ReadArchitecture(const JsonFields& fields) {
 absl::StatusOr<ModelConfig> FromJson(const Json& json,
                                      const std::string& source) {
   JsonFields fields(json, source);
-  ASSIGN_OR_RETURN(const std::string architecture, ReadArchitecture(fields));
+  const std::string architecture = ReadArchitecture(fields);
+  RETURN_IF_ERROR(fields.status());
   ModelConfig config;
   config.vocab_size = fields.Size("vocab_size");
   if (architecture == "LlamaForCausalLM") {

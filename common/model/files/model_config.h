@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/model/files/json_fields.h"
+#include "common/json/json_fields.h"
 #include "common/spec/types.h"
 
 namespace espalier {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/json/parse_json.h"
 #include "common/model/files/json_file.h"
 
 namespace espalier {

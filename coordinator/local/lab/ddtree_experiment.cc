@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "coordinator/local/lab/experiments.h"
+#include "coordinator/local/lab/tree_json.h"
 #include "drafter/dflash/ddtree.h"
 
 namespace espalier::local {
@@ -30,16 +31,16 @@ Out: {"tokens": [..], "parents": [..], "log_probs": [..],
 
 constexpr TokenId kUnknownRoot = -1;
 
-absl::StatusOr<Candidate> ReadCandidate(const JsonField& field) {
+absl::StatusOr<Candidate> ReadCandidate(const JsonValue& field) {
   RETURN_IF_ERROR(field.ExpectListOf(2));
   Candidate candidate;
   ASSIGN_OR_RETURN(candidate.token,
                    field.At(0).Integer(0, std::numeric_limits<TokenId>::max()));
-  ASSIGN_OR_RETURN(candidate.log_prob, field.At(1).LogProb());
+  ASSIGN_OR_RETURN(candidate.log_prob, ReadLogProb(field.At(1)));
   return candidate;
 }
 
-absl::StatusOr<std::vector<Candidate>> ReadPosition(const JsonField& field) {
+absl::StatusOr<std::vector<Candidate>> ReadPosition(const JsonValue& field) {
   ASSIGN_OR_RETURN(const size_t size, field.ListSize());
   std::vector<Candidate> candidates;
   std::set<TokenId> seen;
@@ -58,14 +59,14 @@ absl::StatusOr<std::vector<Candidate>> ReadPosition(const JsonField& field) {
   return candidates;
 }
 
-absl::StatusOr<Json> RunDdtree(const JsonField& input) {
-  ASSIGN_OR_RETURN(const JsonField marginals_field, input.Member("marginals"));
+absl::StatusOr<Json> RunDdtree(const JsonValue& input) {
+  ASSIGN_OR_RETURN(const JsonValue marginals_field, input.Member("marginals"));
   ASSIGN_OR_RETURN(const size_t positions, marginals_field.ListSize());
   std::vector<std::vector<Candidate>> marginals(positions);
   for (size_t d = 0; d < positions; ++d) {
     ASSIGN_OR_RETURN(marginals[d], ReadPosition(marginals_field.At(d)));
   }
-  ASSIGN_OR_RETURN(const JsonField nodes, input.Member("nodes"));
+  ASSIGN_OR_RETURN(const JsonValue nodes, input.Member("nodes"));
   ASSIGN_OR_RETURN(const int64_t max_nodes,
                    nodes.Integer(0, drafter::kMaxDdtreeNodes));
 

@@ -6,10 +6,13 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "common/json/json_value.h"
 #include "coordinator/cli/command.h"
-#include "coordinator/local/lab/json_fields.h"
 
 namespace espalier::local {
+
+// What an experiment prints, in the order in which it is written.
+using Json = nlohmann::ordered_json;
 
 cli::Command DdtreeExperiment();
 cli::Command LawExperiment();
@@ -22,7 +25,7 @@ struct JsonExperiment {
   std::string name;
   std::string summary;  // one line of the list
   std::string usage;    // printed by --help
-  std::function<absl::StatusOr<Json>(const JsonField& input)> run;
+  std::function<absl::StatusOr<Json>(const JsonValue& input)> run;
 };
 cli::Command AsCommand(JsonExperiment experiment);
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/tokenizer/json_object.h"
+#include "common/json/parse_json.h"
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/flag_set.h"
 #include "coordinator/cli/input_file.h"
@@ -59,11 +59,9 @@ absl::Status RunJson(const JsonExperiment& experiment, Context& context,
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::string text, cli::ReadInput("-", context.in));
-  RETURN_IF_ERROR(CheckJsonDepth(text));
-  const Json input =
-      Json::parse(text, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  ASSIGN_OR_RETURN(const JsonField object, JsonField::Object(input));
-  ASSIGN_OR_RETURN(const Json output, experiment.run(object));
+  ASSIGN_OR_RETURN(const nlohmann::json input,
+                   ParseJsonObject(text, "the input"));
+  ASSIGN_OR_RETURN(const Json output, experiment.run(JsonValue(input)));
   context.out << output.dump() << "\n";
   return absl::OkStatus();
 }

@@ -70,7 +70,7 @@ class GivenModel final : public SequenceModel {
   GivenModel(int64_t vocab, int64_t depth)
       : table_(vocab, depth), is_given_(table_.num_contexts(), false) {}
 
-  absl::Status Give(const JsonField& distribution, const Tokens& context) {
+  absl::Status Give(const JsonValue& distribution, const Tokens& context) {
     RETURN_IF_ERROR(distribution.ExpectListOf(vocab()));
     std::vector<double> weights(vocab());
     double sum = 0;
@@ -105,7 +105,7 @@ class GivenModel final : public SequenceModel {
   mutable std::string missing_;
 };
 
-absl::StatusOr<Tokens> ReadContext(const JsonField& field,
+absl::StatusOr<Tokens> ReadContext(const JsonValue& field,
                                    const std::string& name, int64_t vocab,
                                    int64_t depth) {
   Tokens context;
@@ -123,14 +123,14 @@ absl::StatusOr<Tokens> ReadContext(const JsonField& field,
   return context;
 }
 
-absl::StatusOr<GivenModel> ReadModel(const JsonField& field, int64_t vocab,
+absl::StatusOr<GivenModel> ReadModel(const JsonValue& field, int64_t vocab,
                                      int64_t depth) {
   GivenModel model(vocab, depth);
   ASSIGN_OR_RETURN(const std::vector<std::string> names, field.MemberNames());
   for (const std::string& name : names) {
     ASSIGN_OR_RETURN(const Tokens context,
                      ReadContext(field, name, vocab, depth));
-    ASSIGN_OR_RETURN(const JsonField distribution, field.Member(name));
+    ASSIGN_OR_RETURN(const JsonValue distribution, field.Member(name));
     RETURN_IF_ERROR(model.Give(distribution, context));
   }
   return model;
@@ -145,17 +145,17 @@ struct Limits {
   int64_t drafters = 0;
 };
 
-absl::StatusOr<DraftStep> ReadStep(const JsonField& field, int64_t earlier,
+absl::StatusOr<DraftStep> ReadStep(const JsonValue& field, int64_t earlier,
                                    const Limits& limits) {
   DraftStep step;
-  ASSIGN_OR_RETURN(const JsonField parent, field.Member("parent"));
+  ASSIGN_OR_RETURN(const JsonValue parent, field.Member("parent"));
   ASSIGN_OR_RETURN(const int64_t parent_index, parent.Integer(0, earlier));
   step.parent = static_cast<int32_t>(parent_index);
-  ASSIGN_OR_RETURN(const JsonField drafter, field.Member("drafter"));
+  ASSIGN_OR_RETURN(const JsonValue drafter, field.Member("drafter"));
   ASSIGN_OR_RETURN(const int64_t drafter_index,
                    drafter.Integer(0, limits.drafters - 1));
   step.drafter = static_cast<int32_t>(drafter_index);
-  ASSIGN_OR_RETURN(const JsonField kind_field, field.Member("kind"));
+  ASSIGN_OR_RETURN(const JsonValue kind_field, field.Member("kind"));
   ASSIGN_OR_RETURN(const std::string kind, kind_field.Text());
   if (kind == "sampled") return step;
   if (kind == "distinct") {
@@ -166,15 +166,15 @@ absl::StatusOr<DraftStep> ReadStep(const JsonField& field, int64_t earlier,
     return kind_field.Error("must be sampled, distinct, top or rest");
   }
   step.kind = kind == "top" ? DraftStep::Kind::kTop : DraftStep::Kind::kRest;
-  ASSIGN_OR_RETURN(const JsonField rank, field.Member("rank"));
+  ASSIGN_OR_RETURN(const JsonValue rank, field.Member("rank"));
   ASSIGN_OR_RETURN(step.rank, rank.Integer(0, limits.vocab - 1));
   return step;
 }
 
-absl::StatusOr<DraftScheme> ReadScheme(const JsonField& input,
+absl::StatusOr<DraftScheme> ReadScheme(const JsonValue& input,
                                        const Limits& limits) {
   DraftScheme scheme;
-  ASSIGN_OR_RETURN(const JsonField field, input.Member("tree"));
+  ASSIGN_OR_RETURN(const JsonValue field, input.Member("tree"));
   ASSIGN_OR_RETURN(const size_t size, field.ListSize());
   std::vector<int64_t> depths = {0};
   double drafts = 1;
@@ -193,20 +193,20 @@ absl::StatusOr<DraftScheme> ReadScheme(const JsonField& input,
     return field.Error(
         absl::StrCat("has ", drafts, " drafts, limit ", kMaxDrafts));
   }
-  if (input.HasMember("merge_duplicates")) {
-    ASSIGN_OR_RETURN(const JsonField merge, input.Member("merge_duplicates"));
+  if (input.Has("merge_duplicates")) {
+    ASSIGN_OR_RETURN(const JsonValue merge, input.Member("merge_duplicates"));
     ASSIGN_OR_RETURN(scheme.merge_duplicates, merge.Bool());
   }
   return scheme;
 }
 
-absl::StatusOr<Limits> ReadLimits(const JsonField& input) {
+absl::StatusOr<Limits> ReadLimits(const JsonValue& input) {
   Limits limits;
-  ASSIGN_OR_RETURN(const JsonField vocab, input.Member("vocab"));
+  ASSIGN_OR_RETURN(const JsonValue vocab, input.Member("vocab"));
   ASSIGN_OR_RETURN(limits.vocab, vocab.Integer(1, kMaxVocab));
-  ASSIGN_OR_RETURN(const JsonField depth, input.Member("depth"));
+  ASSIGN_OR_RETURN(const JsonValue depth, input.Member("depth"));
   ASSIGN_OR_RETURN(limits.depth, depth.Integer(0, kMaxDepth));
-  ASSIGN_OR_RETURN(const JsonField drafters, input.Member("drafters"));
+  ASSIGN_OR_RETURN(const JsonValue drafters, input.Member("drafters"));
   ASSIGN_OR_RETURN(const size_t size, drafters.ListSize());
   limits.drafters = static_cast<int64_t>(size);
   if (std::pow(limits.vocab, limits.depth + 1) > kMaxSequences) {
@@ -217,8 +217,8 @@ absl::StatusOr<Limits> ReadLimits(const JsonField& input) {
 }
 
 absl::StatusOr<std::unique_ptr<VerificationRule>> ReadRule(
-    const JsonField& input) {
-  ASSIGN_OR_RETURN(const JsonField field, input.Member("rule"));
+    const JsonValue& input) {
+  ASSIGN_OR_RETURN(const JsonValue field, input.Member("rule"));
   ASSIGN_OR_RETURN(const std::string name, field.Text());
   if (name == "auto") return verifier::NewWalkRule();
   Registry<VerificationRule> registry("rule");
@@ -246,12 +246,12 @@ Json DistributionJson(absl::Span<const double> joint, int64_t vocab,
   return distribution;
 }
 
-absl::StatusOr<Json> RunLaw(const JsonField& input) {
+absl::StatusOr<Json> RunLaw(const JsonValue& input) {
   ASSIGN_OR_RETURN(const Limits limits, ReadLimits(input));
-  ASSIGN_OR_RETURN(const JsonField target_field, input.Member("target"));
+  ASSIGN_OR_RETURN(const JsonValue target_field, input.Member("target"));
   ASSIGN_OR_RETURN(GivenModel target,
                    ReadModel(target_field, limits.vocab, limits.depth));
-  ASSIGN_OR_RETURN(const JsonField drafters_field, input.Member("drafters"));
+  ASSIGN_OR_RETURN(const JsonValue drafters_field, input.Member("drafters"));
   std::vector<GivenModel> given;
   for (int64_t i = 0; i < limits.drafters; ++i) {
     ASSIGN_OR_RETURN(GivenModel model, ReadModel(drafters_field.At(i),

@@ -31,15 +31,15 @@ Out: {"tokens", "parents", "positions": depths,
 using coordinator::DraftedTree;
 using coordinator::MergePolicy;
 
-absl::StatusOr<TokenTree> Merge(const JsonField& input,
+absl::StatusOr<TokenTree> Merge(const JsonValue& input,
                                 const std::vector<TokenTree>& trees) {
   Registry<MergePolicy> registry("policy");
   coordinator::RegisterMergePolicies(registry);
-  ASSIGN_OR_RETURN(const JsonField policy_field, input.Member("policy"));
+  ASSIGN_OR_RETURN(const JsonValue policy_field, input.Member("policy"));
   ASSIGN_OR_RETURN(const std::string name, policy_field.Text());
   ASSIGN_OR_RETURN(const std::unique_ptr<MergePolicy> policy,
                    registry.Create(name));
-  ASSIGN_OR_RETURN(const JsonField nodes, input.Member("nodes"));
+  ASSIGN_OR_RETURN(const JsonValue nodes, input.Member("nodes"));
   ASSIGN_OR_RETURN(const int64_t max_nodes, nodes.Integer(0, 1 << 16));
   std::vector<DraftedTree> drafted;
   for (size_t i = 0; i < trees.size(); ++i) {
@@ -103,7 +103,7 @@ std::vector<int32_t> MapOf(const TokenTree& tree, size_t h,
   return map;
 }
 
-absl::StatusOr<Json> RunMerge(const JsonField& input) {
+absl::StatusOr<Json> RunMerge(const JsonValue& input) {
   ASSIGN_OR_RETURN(const std::vector<TokenTree> trees, ReadTrees(input));
   ASSIGN_OR_RETURN(const TokenTree merged, Merge(input, trees));
   Json map = Json::array(), provenance = Json::array();

@@ -18,7 +18,7 @@ In:  {"trees": [{"tokens": [..], "parents": [..], "log_probs": [..]}, ..]}
      log_probs of paths; entry 0 of every tree is the shared root.
 Out: {"scores": [the mean chance of each tree's nodes], "chosen": index})";
 
-absl::StatusOr<Json> RunRoute(const JsonField& input) {
+absl::StatusOr<Json> RunRoute(const JsonValue& input) {
   ASSIGN_OR_RETURN(const std::vector<TokenTree> trees, ReadTrees(input));
   std::vector<double> scores;
   for (const TokenTree& tree : trees) {

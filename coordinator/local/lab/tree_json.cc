@@ -16,9 +16,9 @@ constexpr TokenTree::Limits kLimits = {
     .vocab_size = std::numeric_limits<TokenId>::max()};
 
 template <typename T, typename Read>
-absl::StatusOr<std::vector<T>> ReadColumn(const JsonField& tree,
+absl::StatusOr<std::vector<T>> ReadColumn(const JsonValue& tree,
                                           const std::string& name, Read read) {
-  ASSIGN_OR_RETURN(const JsonField field, tree.Member(name));
+  ASSIGN_OR_RETURN(const JsonValue field, tree.Member(name));
   ASSIGN_OR_RETURN(const size_t size, field.ListSize());
   std::vector<T> column;
   for (size_t i = 0; i < size; ++i) {
@@ -28,19 +28,18 @@ absl::StatusOr<std::vector<T>> ReadColumn(const JsonField& tree,
   return column;
 }
 
-absl::StatusOr<TokenTree> ReadTree(const JsonField& field) {
-  const auto token = [](const JsonField& entry) {
+absl::StatusOr<TokenTree> ReadTree(const JsonValue& field) {
+  const auto token = [](const JsonValue& entry) {
     return entry.Integer(0, kLimits.vocab_size - 1);
   };
-  const auto parent = [](const JsonField& entry) {
+  const auto parent = [](const JsonValue& entry) {
     return entry.Integer(kNoParent, kLimits.max_nodes);
   };
-  const auto log_prob = [](const JsonField& entry) { return entry.LogProb(); };
   TokenTree tree;
   ASSIGN_OR_RETURN(tree.tokens, ReadColumn<TokenId>(field, "tokens", token));
   ASSIGN_OR_RETURN(tree.parents, ReadColumn<int32_t>(field, "parents", parent));
   ASSIGN_OR_RETURN(tree.log_probs,
-                   ReadColumn<float>(field, "log_probs", log_prob));
+                   ReadColumn<float>(field, "log_probs", ReadLogProb));
   const absl::Status valid = tree.Validate(kLimits);
   if (!valid.ok()) return field.Error(std::string(valid.message()));
   return tree;
@@ -48,8 +47,8 @@ absl::StatusOr<TokenTree> ReadTree(const JsonField& field) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonField& input) {
-  ASSIGN_OR_RETURN(const JsonField field, input.Member("trees"));
+absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonValue& input) {
+  ASSIGN_OR_RETURN(const JsonValue field, input.Member("trees"));
   ASSIGN_OR_RETURN(const size_t size, field.ListSize());
   if (size < 1 || size > kMaxTrees) {
     return field.Error(absl::StrCat("must be 1 .. ", kMaxTrees, " trees"));
@@ -62,6 +61,10 @@ absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonField& input) {
     }
   }
   return trees;
+}
+
+absl::StatusOr<double> ReadLogProb(const JsonValue& value) {
+  return value.Number(-1e30, 0);
 }
 
 }  // namespace espalier::local

@@ -4,14 +4,17 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/json/json_value.h"
 #include "common/spec/token_tree.h"
-#include "coordinator/local/lab/json_fields.h"
 
 namespace espalier::local {
 
 // The input's "trees": [{"tokens": [..], "parents": [..], "log_probs": [..]},
 // ..], 1 .. 64 valid trees of at most 1024 nodes that begin with the same root.
-absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonField& input);
+absl::StatusOr<std::vector<TokenTree>> ReadTrees(const JsonValue& input);
+
+// -1e30 .. 0, so that sums over a tree stay finite.
+absl::StatusOr<double> ReadLogProb(const JsonValue& value);
 
 }  // namespace espalier::local
 

@@ -92,12 +92,18 @@ class FakeEngine : public Interface {
   }
 
   bool AwaitHeld(size_t count) {
-    auto reached = [&] { return waiting_.size() >= count; };
+    auto reached = [&] {
+      mutex_.AssertHeld();
+      return waiting_.size() >= count;
+    };
     MutexLock lock(&mutex_);
     return mutex_.AwaitUntil(reached, Generous());
   }
   bool AwaitEnded(size_t count) {
-    auto reached = [&] { return ended_.size() >= count; };
+    auto reached = [&] {
+      mutex_.AssertHeld();
+      return ended_.size() >= count;
+    };
     MutexLock lock(&mutex_);
     return mutex_.AwaitUntil(reached, Generous());
   }

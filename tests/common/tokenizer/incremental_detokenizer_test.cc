@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {

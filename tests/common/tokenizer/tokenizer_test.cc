@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {
@@ -172,7 +172,7 @@ TEST_F(ModelFolderTest, NamesTheSettingThatIsWrong) {
       {"config.json", "{", "not valid JSON"},
       {"config.json", R"({"eos_token_id": "2"})", "eos_token_id"},
       {"config.json", R"({"eos_token_id": [2, -1]})", "eos_token_id"},
-      {"generation_config.json", "[]", "document"},
+      {"generation_config.json", "[]", "must be a JSON object"},
       {"tokenizer_config.json", R"({"eos_token": 2})", "eos_token"},
       {"tokenizer_config.json", R"({"chat_template": 2})", "chat_template"},
   };

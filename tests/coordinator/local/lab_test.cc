@@ -87,11 +87,11 @@ TEST(LabTest, DdtreeNamesTheFieldThatIsWrong) {
     const char* in;
     const char* problem;
   } cases[] = {
-      {"", "the input must be one JSON object"},
-      {"[1]", "the input must be one JSON object"},
-      {"{} {}", "the input must be one JSON object"},
-      {R"({"nodes": 1})", "needs \"marginals\""},
-      {R"({"marginals": []})", "needs \"nodes\""},
+      {"", "the input"},
+      {"[1]", "the input"},
+      {"{} {}", "the input"},
+      {R"({"nodes": 1})", "marginals: is missing"},
+      {R"({"marginals": []})", "nodes: is missing"},
       {R"({"marginals": 3, "nodes": 1})", "marginals: must be a list"},
       {R"({"marginals": [[], 3], "nodes": 1})", "marginals[1]: must be a list"},
       {R"({"marginals": [[[1]]], "nodes": 1})",
@@ -167,7 +167,7 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
     const char* problem;
   } cases[] = {
       {R"({"trees": []})", "trees: must be 1 .. 64 trees"},
-      {R"({"trees": [{"tokens": [1]}]})", "trees[0]: needs \"parents\""},
+      {R"({"trees": [{"tokens": [1]}]})", "trees[0].parents: is missing"},
       {R"({"trees": [{"tokens": [1, 2], "parents": [-1, 1],
                       "log_probs": [0, 0]}]})",
        "trees[0]: "},
@@ -242,7 +242,7 @@ TEST(LabTest, DistributionNamesTheFieldThatIsWrong) {
       {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
       {with("sampled", "guessed"),
        "tree[0].kind: must be sampled, distinct, top or rest"},
-      {with("sampled", "top"), "tree[0]: needs \"rank\""},
+      {with("sampled", "top"), "tree[0].rank: is missing"},
       {with("\"drafter\": 0", "\"drafter\": 1"), "tree[0].drafter: must be"},
       {with("\"parent\": 0", "\"parent\": 1"), "tree[0].parent: must be"},
       {with("0.4, 0.4, 0.2", "0.4, 0.4, 0.3"), "drafters[0].: sums to 1.1"},

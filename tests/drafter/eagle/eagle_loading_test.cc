@@ -109,30 +109,30 @@ struct BadConfig {
 TEST_F(EagleLoadingTest, ConfigurationsAreCheckedFieldByField) {
   const char* const kIds = "eagle_aux_hidden_state_layer_ids";
   const BadConfig cases[] = {
-      {{{"vocab_size", 97}}, "vocab_size 97: the target has 96"},
-      {{{"hidden_size", nullptr}}, "hidden_size is missing"},
+      {{{"vocab_size", 97}}, "vocab_size: is 97, the target's is 96"},
+      {{{"hidden_size", nullptr}}, "hidden_size: is missing"},
       {{{"hidden_size", 64}, {"target_hidden_size", nullptr}},
-       "hidden_size 64: the target has 32"},
+       "hidden_size: is 64, the target's is 32"},
       {{{"target_hidden_size", 64}},
-       "target_hidden_size 64: the target has 32"},
+       "target_hidden_size: is 64, the target's is 32"},
       {{{"num_hidden_layers", 2}}, "a head of more than one layer"},
-      {{{"num_key_value_heads", 3}}, "num_key_value_heads must divide"},
+      {{{"num_key_value_heads", 3}}, "num_key_value_heads: must divide"},
       {{{"num_attention_heads", 7}, {"num_key_value_heads", 7}},
        "has no rows for 7 heads"},
-      {{{"norm_before_fc", true}}, "fc_norm excludes norm_before_fc"},
+      {{{"norm_before_fc", true}}, "fc_norm: excludes norm_before_fc"},
       {{{"num_attention_heads", 8}}, "makes heads of 4, not a multiple of 8"},
       {{{"draft_vocab_size", 41}}, "d2t has shape [40]"},
-      {{{"draft_vocab_size", 0}}, "draft_vocab_size must be an integer"},
-      {{{"fc_norm", 1}}, "fc_norm must be true or false"},
+      {{{"draft_vocab_size", 0}}, "draft_vocab_size: must be an integer"},
+      {{{"fc_norm", 1}}, "fc_norm: must be true or false"},
       {{{kIds, {1, 2, 9}}}, "must ascend to at most 8"},
       {{{kIds, {2, 1, 4}}}, "must ascend"},
       {{{kIds, {2, 2, 4}}}, "must ascend"},
-      {{{kIds, {-1, 2, 4}}}, "must be a list of integers"},
+      {{{kIds, {-1, 2, 4}}}, "[0]: must be an integer of 0"},
       {{{kIds, {1, 2}}}, "fc.weight has shape [32, 96]"},
       {{{"eagle_config", 3}, {kIds, nullptr}},
-       "eagle_config must be an object"},
+       "eagle_config: must be an object"},
       {{{"espalier", {{"tokenizer_fingerprint", 3}}}},
-       "tokenizer_fingerprint must be a string"},
+       "espalier.tokenizer_fingerprint: must be a string"},
       {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type \"yarn\""},
       {{{"hidden_act", "gelu"}}, "hidden_act but silu"},
   };
@@ -217,9 +217,11 @@ TEST_F(EagleLoadingTest, AnotherTokenizerIsRefused) {
   head.config["espalier"] = {{"tokenizer_fingerprint", "00000000000000ab"}};
   EXPECT_TRUE(Load(head, 0xab).ok());
   EXPECT_TRUE(Load(head, 0).ok());  // not known
-  EXPECT_THAT(Load(head, 0xcd).status().message(),
-              HasSubstr("tokenizer_fingerprint 00000000000000ab: the target's "
-                        "tokenizer has 00000000000000cd"));
+  EXPECT_THAT(
+      Load(head, 0xcd).status().message(),
+      HasSubstr(
+          "espalier.tokenizer_fingerprint: is 00000000000000ab, the target's "
+          "is 00000000000000cd"));
 }
 
 TEST_F(EagleLoadingTest, FoldersThatAreNoHeadsAreNamed) {

@@ -56,7 +56,7 @@ def check_order(scores: list[float]) -> None:
         raise NearTie
 
 
-def children(log_law: np.ndarray, tokens: np.ndarray, width: int,
+def children(log_distribution: np.ndarray, tokens: np.ndarray, width: int,
              sampling: Sampling, position: int, noise_scale: float
              ) -> list[tuple[int, float]]:
     """(token, belief) of the `width` best, best first.

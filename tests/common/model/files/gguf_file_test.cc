@@ -223,7 +223,7 @@ TEST_F(GgufFileTest, BrokenMetadataIsInvalidAndNamed) {
   ExpectInvalidPair(Pair("k", kBool, "\2"), "key k: a bool is 2");
   ExpectInvalidPair(Pair("k", kString, Raw<uint64_t>(9) + "12345678"),
                     "key k: value of 9 bytes");
-  ExpectInvalidPair(Pair("\xFF\n", 13, pad), "key \\xff\\n");
+  ExpectInvalidPair(Pair("\xFF\n", 13, pad), "key \\xff\\x0a");
   ExpectInvalid(
       GgufBytes{.pairs = {Pair("k", kUint8, "1"), Pair("k", kBool, "\1")}}
           .Bytes(),

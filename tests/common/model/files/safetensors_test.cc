@@ -105,8 +105,8 @@ TEST_F(SafetensorsTest, BrokenHeadersAreInvalid) {
   ExpectInvalid("1234567", "header length");
   ExpectInvalid(File("{}", 0).substr(0, 9), "does not fit");
   ExpectInvalid(std::string(8, '\xFF') + "{}", "does not fit");
-  ExpectInvalid(File("{", 0), "not JSON");
-  ExpectInvalid(File("[]", 0), "not a JSON object");
+  ExpectInvalid(File("{", 0), "not valid JSON");
+  ExpectInvalid(File("[]", 0), "must be a JSON object");
   ExpectInvalid(File("{\"a\":" + std::string(100000, '['), 0), "deeper");
   ExpectInvalid(File("{\"a\":1}", 0), "tensor a");
   ExpectInvalid(File("{\"a\":{\"dtype\":\"F32\"}}", 0), "has no shape");

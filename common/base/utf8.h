@@ -1,11 +1,14 @@
-#ifndef ESPALIER_COMMON_TOKENIZER_UTF8_H_
-#define ESPALIER_COMMON_TOKENIZER_UTF8_H_
+#ifndef ESPALIER_COMMON_BASE_UTF8_H_
+#define ESPALIER_COMMON_BASE_UTF8_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
 namespace espalier {
+
+// Bytes of the well-formed character at `at` < text.size(); 0: not well-formed.
+size_t CharacterSize(std::string_view text, size_t at);
 
 // Turns any bytes, however they are cut into pieces, into valid UTF-8. Each
 // maximal subpart of an ill-formed sequence becomes one U+FFFD (Unicode
@@ -38,4 +41,4 @@ void AppendUtf8(char32_t c, std::string& text);
 
 }  // namespace espalier
 
-#endif  // ESPALIER_COMMON_TOKENIZER_UTF8_H_
+#endif  // ESPALIER_COMMON_BASE_UTF8_H_

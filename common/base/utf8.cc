@@ -1,4 +1,4 @@
-#include "common/tokenizer/utf8.h"
+#include "common/base/utf8.h"
 
 #include <cstdint>
 
@@ -17,40 +17,40 @@ size_t SequenceSize(uint8_t lead) {
   return 0;
 }
 
-// Whether `byte` may follow `prefix`. Unicode Standard, table 3-7.
-bool Continues(std::string_view prefix, uint8_t byte) {
+// Whether `byte` may be byte number `index` > 0 of a character that begins with
+// `lead`. Unicode Standard, table 3-7.
+bool Continues(uint8_t lead, size_t index, uint8_t byte) {
   uint8_t low = 0x80;
   uint8_t high = 0xBF;
-  if (prefix.size() == 1) {
-    switch (static_cast<uint8_t>(prefix[0])) {
-      case 0xE0:
-        low = 0xA0;
-        break;
-      case 0xED:
-        high = 0x9F;
-        break;
-      case 0xF0:
-        low = 0x90;
-        break;
-      case 0xF4:
-        high = 0x8F;
-        break;
-      default:
-        break;
-    }
+  if (index == 1) {
+    if (lead == 0xE0) low = 0xA0;
+    if (lead == 0xED) high = 0x9F;
+    if (lead == 0xF0) low = 0x90;
+    if (lead == 0xF4) high = 0x8F;
   }
   return low <= byte && byte <= high;
 }
 
 }  // namespace
 
+size_t CharacterSize(std::string_view text, size_t at) {
+  const auto lead = static_cast<uint8_t>(text[at]);
+  const size_t size = SequenceSize(lead);
+  if (text.size() - at < size) return 0;
+  for (size_t i = 1; i < size; ++i) {
+    if (!Continues(lead, i, static_cast<uint8_t>(text[at + i]))) return 0;
+  }
+  return size;
+}
+
 void Utf8Repair::Push(std::string_view bytes, std::string& out) {
   for (char c : bytes) {
     const auto byte = static_cast<uint8_t>(c);
     if (!pending_.empty()) {
-      if (Continues(pending_, byte)) {
+      const auto lead = static_cast<uint8_t>(pending_[0]);
+      if (Continues(lead, pending_.size(), byte)) {
         pending_.push_back(c);
-        if (pending_.size() == SequenceSize(pending_[0])) {
+        if (pending_.size() == SequenceSize(lead)) {
           out.append(pending_);
           pending_.clear();
         }

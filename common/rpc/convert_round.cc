@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/convert_fields.h"
+
+namespace espalier {
+namespace {
+
+absl::StatusOr<SamplingParams> SamplingFromProto(
+    const v1::SamplingParams& message) {
+  RETURN_IF_ERROR(CheckAtMost("top_k", message.top_k(), kMaxInt32));
+  const SamplingParams sampling = {
+      .temperature = message.temperature(),
+      .top_k = static_cast<int32_t>(message.top_k()),
+      .top_p = message.top_p(),
+      .seed = message.seed()};
+  RETURN_IF_ERROR(ValidateSamplingParams(sampling));
+  return sampling;
+}
+
+}  // namespace
+
+v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
+  v1::SequenceUpdate message;
+  v1::SessionKey& key = *message.mutable_key();
+  key.set_epoch(update.sequence.coordinator_epoch);
+  key.set_session_id(update.sequence.number);
+  key.set_round(update.round);
+  key.set_base_length(static_cast<uint64_t>(update.base_length));
+  key.set_prefix_hash(update.prefix_hash);
+  message.mutable_new_tokens()->Add(update.new_tokens.begin(),
+                                    update.new_tokens.end());
+  v1::SamplingParams& sampling = *message.mutable_sampling();
+  sampling.set_temperature(update.sampling.temperature);
+  sampling.set_top_k(static_cast<uint32_t>(update.sampling.top_k));
+  sampling.set_top_p(update.sampling.top_p);
+  sampling.set_seed(update.sampling.seed);
+  return message;
+}
+
+absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
+  if (!message.has_key()) {
+    return absl::InvalidArgumentError("update.key is missing");
+  }
+  if (!message.has_sampling()) {
+    return absl::InvalidArgumentError("update.sampling is missing");
+  }
+  const v1::SessionKey& key = message.key();
+  // Positions are int32 in places; no context is near that limit.
+  RETURN_IF_ERROR(
+      CheckAtMost("update.key.base_length", key.base_length(), kMaxInt32));
+  SequenceUpdate update{.sequence = {.coordinator_epoch = key.epoch(),
+                                     .number = key.session_id()},
+                        .round = key.round(),
+                        .base_length = static_cast<int64_t>(key.base_length()),
+                        .prefix_hash = key.prefix_hash()};
+  ASSIGN_OR_RETURN(update.new_tokens,
+                   Int32Column("update.new_tokens", message.new_tokens()));
+  ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  return update;
+}
+
+v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
+  v1::Propose message;
+  *message.mutable_update() = ToProto(request.update);
+  message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
+  message.set_max_depth(ClampToUint32(request.budget.max_depth));
+  message.set_time_budget_us(ClampedMicroseconds(time_budget));
+  message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
+                                          request.lookahead.end());
+  return message;
+}
+
+absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
+  ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
+                                    .max_depth = message.max_depth()}};
+  ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
+  ASSIGN_OR_RETURN(request.lookahead,
+                   Int32Column("lookahead_tokens", message.lookahead_tokens()));
+  return request;
+}
+
+absl::Duration TimeBudget(const v1::Propose& message) {
+  return absl::Microseconds(message.time_budget_us());
+}
+
+v1::Proposal ToProto(const Proposal& proposal) {
+  v1::Proposal message;
+  message.set_round(proposal.round);
+  message.set_committed_length(
+      static_cast<uint64_t>(proposal.committed_length));
+  *message.mutable_tree() = ToProto(proposal.tree);
+  message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
+  return message;
+}
+
+absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("committed_length", message.committed_length(), kMaxInt64));
+  Proposal proposal{
+      .round = message.round(),
+      .committed_length = static_cast<int64_t>(message.committed_length()),
+      .compute_time = absl::Microseconds(message.compute_us())};
+  ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
+  return proposal;
+}
+
+v1::VerifyTree ToProto(const VerifyRequest& request,
+                       absl::Duration time_budget) {
+  v1::VerifyTree message;
+  *message.mutable_update() = ToProto(request.update);
+  *message.mutable_tree() = ToProto(request.tree);
+  message.set_rule(request.rule);
+  if (!request.features.taps.empty()) {
+    v1::FeatureRequest& features = *message.mutable_features();
+    ToProto(request.features.taps, *features.mutable_after_layers());
+    features.set_first_position(
+        static_cast<uint64_t>(request.features.first_position));
+  }
+  message.set_max_length(static_cast<uint64_t>(request.max_length));
+  if (time_budget != absl::InfiniteDuration()) {
+    // 0 would mean no limit.
+    message.set_time_budget_us(static_cast<uint64_t>(
+        std::max<int64_t>(1, absl::ToInt64Microseconds(time_budget))));
+  }
+  return message;
+}
+
+absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
+  VerifyRequest request;
+  ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
+  ASSIGN_OR_RETURN(request.tree, FromProto(message.tree()));
+  ASSIGN_OR_RETURN(request.rule, Text("rule", message.rule(), kMaxNameBytes));
+  const v1::FeatureRequest& features = message.features();
+  ASSIGN_OR_RETURN(request.features.taps, Int32Column("features.after_layers",
+                                                      features.after_layers()));
+  RETURN_IF_ERROR(CheckAtMost("features.first_position",
+                              features.first_position(), kMaxInt32));
+  request.features.first_position =
+      static_cast<int64_t>(features.first_position());
+  RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
+  request.max_length = static_cast<int64_t>(message.max_length());
+  return request;
+}
+
+absl::Duration TimeBudget(const v1::VerifyTree& message) {
+  if (message.time_budget_us() == 0) return absl::InfiniteDuration();
+  return absl::Microseconds(std::min(message.time_budget_us(), kMaxInt64));
+}
+
+v1::VerifyResult ToProto(const VerifyResult& verify_result) {
+  v1::VerifyResult message;
+  message.set_round(verify_result.round);
+  message.mutable_path()->Add(verify_result.path.begin(),
+                              verify_result.path.end());
+  message.mutable_token()->Add(verify_result.tokens.begin(),
+                               verify_result.tokens.end());
+  message.set_rule(verify_result.rule);
+  message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
+  message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
+  message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
+  message.set_forward_us(ClampedMicroseconds(verify_result.timings.forward));
+  message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
+  message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
+  ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
+  return message;
+}
+
+absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
+  if (message.token_size() != message.path_size() + 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "verify_result: ", message.token_size(), " tokens for a path of ",
+        message.path_size(), "; it takes one more"));
+  }
+  RETURN_IF_ERROR(CheckAtMost("near_ties", message.near_ties(), kMaxInt32));
+  ASSIGN_OR_RETURN(std::string rule,
+                   Text("rule", message.rule(), kMaxNameBytes));
+  VerifyResult verify_result{
+      .round = message.round(),
+      .rule = std::move(rule),
+      .near_ties = static_cast<int32_t>(message.near_ties()),
+      .timings = {.queue = absl::Microseconds(message.queue_us()),
+                  .room = absl::Microseconds(message.room_us()),
+                  .prefill = absl::Microseconds(message.prefill_us()),
+                  .forward = absl::Microseconds(message.forward_us()),
+                  .accept = absl::Microseconds(message.accept_us()),
+                  .commit = absl::Microseconds(message.commit_us())}};
+  ASSIGN_OR_RETURN(verify_result.path, Int32Column("path", message.path()));
+  ASSIGN_OR_RETURN(verify_result.tokens, Int32Column("token", message.token()));
+  ASSIGN_OR_RETURN(verify_result.pass_costs,
+                   CostsFromProto(message.pass_costs()));
+  return verify_result;
+}
+
+v1::EndSequence ToProto(SequenceId sequence) {
+  v1::EndSequence message;
+  message.set_epoch(sequence.coordinator_epoch);
+  message.set_session_id(sequence.number);
+  return message;
+}
+
+SequenceId FromProto(const v1::EndSequence& message) {
+  return {.coordinator_epoch = message.epoch(), .number = message.session_id()};
+}
+
+}  // namespace espalier
