@@ -29,8 +29,8 @@ class DrafterChoice {
   // number of other sessions, which emit as much each. Time on the verifier's
   // cores costs all sessions.
   struct TimePrice {
-    TimePrice(double tokens_per_second, double others = 0)  // NOLINT: a price
-        : tokens_per_second(tokens_per_second), others(others) {}
+    TimePrice(double rate, double other_sessions = 0)  // NOLINT: a price
+        : tokens_per_second(rate), others(other_sessions) {}
     double tokens_per_second;
     double others;
   };

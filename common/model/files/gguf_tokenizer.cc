@@ -10,10 +10,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/base/utf8.h"
 #include "common/model/files/gguf_config.h"
 #include "common/tokenizer/tokenizer_file.h"
 #include "common/tokenizer/tokenizer_settings.h"
-#include "common/tokenizer/utf8.h"
 
 namespace espalier {
 namespace {

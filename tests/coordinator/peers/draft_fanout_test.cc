@@ -69,7 +69,8 @@ class DraftFanoutTest : public ::testing::Test {
   CoordinatorMetrics metrics_{registry_, "toy", {"0", "1", "2"}};
   std::vector<std::unique_ptr<FakeDraftEndpoint>> endpoints_;
   std::vector<std::unique_ptr<DrafterPeer>> peers_;
-  FeatureLog features_{ToyTarget::kShape, 1000};
+  FeatureBudget budget_{{}, metrics_.features};
+  FeatureLog features_{ToyTarget::kShape, &budget_};
   Session session_{{}, {.prompt = {3, 1, 4}, .max_tokens = 100}};
   uint64_t round_ = 0;
   std::optional<DraftFanout> fanout_;
