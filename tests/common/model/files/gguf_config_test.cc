@@ -113,7 +113,7 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
   expect("general.architecture", kString, Str("mamba"), kUnknown,
          "\"mamba\" is not implemented; known: llama, qwen2, qwen3");
   expect("llama.block_count", kUint32, Raw<uint32_t>(0), kInvalid,
-         "llama.block_count must be an integer in 1 ..");
+         "llama.block_count: must be an integer of 1 .. ");
   expect("llama.embedding_length", kFloat32, Raw(48.0f), kInvalid,
          "llama.embedding_length");
   expect("llama.attention.head_count_kv", kUint32, Raw<uint32_t>(4), kInvalid,
