@@ -27,7 +27,8 @@ earlier lines and answers as context. A line of statistics follows each answer
 on standard error.
 
 Ctrl-C stops an answer; the text so far stays in the conversation. Ctrl-D ends
-the command. The line "/new" starts a new conversation.)";
+the command. The line "/new" starts a new conversation. At a terminal the arrow
+keys edit the line and bring back earlier ones.)";
 
 struct ChatFlags {
   EndpointFlags endpoint;
@@ -65,7 +66,7 @@ class Conversation {
         Answer(line);
       }
     }
-    return context_.out_screen.columns > 0 ? absl::OkStatus() : last_failure_;
+    return context_.read_line ? absl::OkStatus() : last_failure_;
   }
 
  private:
@@ -86,28 +87,31 @@ class Conversation {
                                    : context_.interrupt;
   }
 
-  void Prompt() {
-    if (context_.out_screen.columns == 0) return;
-    context_.out << context_.out_screen.Paint(kGreen, "> ") << std::flush;
+  // False: end of input. A Ctrl-C after the line ended stops its answer.
+  bool AskForLine(std::string& line) {
+    const bool typed =
+        context_.read_line ? ReadTypedLine(line) : ReadPipedLine(line);
+    line = RepairUtf8(std::string(absl::StripAsciiWhitespace(line)));
+    return typed;
   }
 
-  // False: end of input. Each Ctrl-C either shows the note or stops the answer:
-  // one is armed before the prompt is shown, the other before the note is gone.
-  bool AskForLine(std::string& line) {
-    const std::stop_token interrupt = NextInterrupt();
-    Prompt();
-    // The terminal has discarded the line.
-    const std::stop_callback on_interrupt(interrupt, [this] {
-      context_.out << "\n(Ctrl-D ends, and so does another Ctrl-C)\n";
-      Prompt();
-    });
-    if (std::getline(context_.in, line)) {
+  bool ReadPipedLine(std::string& line) {
+    answer_interrupt_ = NextInterrupt();
+    return static_cast<bool>(std::getline(context_.in, line));
+  }
+
+  // While a line is edited Ctrl-C sends no signal.
+  bool ReadTypedLine(std::string& line) {
+    const std::string prompt = context_.out_screen.Paint(kGreen, ">") + " ";
+    LineEnd end;
+    do {
       answer_interrupt_ = NextInterrupt();
-      line = RepairUtf8(std::string(absl::StripAsciiWhitespace(line)));
-      return true;
-    }
-    if (context_.out_screen.columns > 0) context_.out << std::endl;
-    return false;
+      context_.out << std::flush;
+      end = context_.read_line(prompt, line);
+      if (end == LineEnd::kInterrupt) context_.out << "\n(Ctrl-D ends)\n";
+    } while (end == LineEnd::kInterrupt);
+    if (end == LineEnd::kEndOfInput) context_.out << std::endl;
+    return end == LineEnd::kEnter;
   }
 
   void Answer(const std::string& line) {

@@ -7,6 +7,8 @@
 #include <stop_token>
 #include <string>
 
+#include "coordinator/cli/line_editor.h"
+
 namespace espalier::cli {
 
 // Default addresses and paths of commands.
@@ -50,6 +52,10 @@ struct Context {
   // Arms a new stop for the next Ctrl-C and returns its token, whether
   // `interrupt` was requested or not. Null: only `interrupt` exists.
   std::function<std::stop_token()> next_interrupt = nullptr;
+  // Reads a line that the user types, as LineEditor::Read. Null: `in` or `out`
+  // is not a terminal.
+  std::function<LineEnd(const std::string& prompt, std::string& line)>
+      read_line = nullptr;
 };
 
 }  // namespace espalier::cli

@@ -13,6 +13,7 @@
 
 #include "coordinator/cli/app.h"
 #include "coordinator/cli/interrupt_watcher.h"
+#include "coordinator/cli/line_editor.h"
 
 namespace espalier::cli {
 namespace {
@@ -59,6 +60,14 @@ int RunMain(int argc, char** argv, absl::Span<const Command> commands) {
       .err_screen = ScreenOf(STDERR_FILENO),
   };
   if (watcher) context.next_interrupt = [&watcher] { return watcher->Renew(); };
+  std::optional<LineEditor> editor;
+  if (isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1) {
+    context.read_line = [&editor](const std::string& prompt,
+                                  std::string& line) {
+      if (!editor) editor.emplace();
+      return editor->Read(prompt, line);
+    };
+  }
   const int code = RunApp(commands, context, args);
   std::cout.flush();
   if (code == kExitDone && !std::cout) {

@@ -79,27 +79,48 @@ TEST_F(ChatCommand, SaysThatAnAnswerWasCut) {
 
 // A Ctrl-C that answers what is shown must not meet the stop of what was
 // before.
-TEST_F(ChatCommand, CtrlCIsArmedBeforeThePromptIsShown) {
+TEST_F(ChatCommand, CtrlCIsArmedBeforeALineIsRead) {
   server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
-  out_screen_.columns = 80;
-  std::vector<std::string> shown;  // when each stop was armed
+  int armed = 0;
+  std::vector<int> armed_at_read;
   next_interrupt_ = [&] {
-    shown.push_back(out_.str());
+    ++armed;
     return std::stop_token();
   };
-  Run({"chat"}, "hello\n");
-  EXPECT_THAT(shown, ElementsAre("", "> ", "> here\n"));
+  read_line_ = [&](const std::string&, std::string& line) {
+    armed_at_read.push_back(armed);
+    line = "hello";
+    return armed_at_read.size() < 3 ? LineEnd::kEnter : LineEnd::kEndOfInput;
+  };
+  Run({"chat"});
+  EXPECT_THAT(armed_at_read, ElementsAre(1, 2, 3));
 }
 
-TEST_F(ChatCommand, CtrlCBetweenPromptAndAnswerIsNotLost) {
+TEST_F(ChatCommand, CtrlCAfterTheLineStopsItsAnswer) {
   server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
-  out_screen_.columns = 80;
   std::vector<std::stop_source> armed;
-  next_interrupt_ = [&] {
-    if (armed.size() == 1) armed[0].request_stop();
-    return armed.emplace_back().get_token();
+  next_interrupt_ = [&] { return armed.emplace_back().get_token(); };
+  read_line_ = [&](const std::string&, std::string& line) {
+    line = "hello";
+    if (armed.size() > 1) return LineEnd::kEndOfInput;
+    armed[0].request_stop();
+    return LineEnd::kEnter;
   };
-  EXPECT_THAT(Run({"chat"}, "hello\n").out, HasSubstr("(Ctrl-D ends"));
+  EXPECT_THAT(Run({"chat"}).err, HasSubstr("(stopped)"));
+}
+
+TEST_F(ChatCommand, CtrlCInALineDiscardsItAndSaysHowToEnd) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("here"); });
+  int reads = 0;
+  read_line_ = [&](const std::string& prompt, std::string& line) {
+    EXPECT_EQ(prompt, "> ");
+    line = "hello";
+    return ++reads == 1 ? LineEnd::kInterrupt
+           : reads == 2 ? LineEnd::kEnter
+                        : LineEnd::kEndOfInput;
+  };
+  EXPECT_EQ(Run({"chat"}).out, "\n(Ctrl-D ends)\nhere\n\n");
+  EXPECT_EQ(server_.requests().size(), 1u);
 }
 
 TEST_F(ChatCommand, LocalServesItInThisProcess) {

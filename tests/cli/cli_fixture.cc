@@ -47,7 +47,8 @@ CliResult CliFixture::Run(const std::vector<std::string>& args,
                              .executable_dir = folder_},
                   .interrupt = interrupt_.get_token(),
                   .out_screen = out_screen_,
-                  .next_interrupt = next_interrupt_};
+                  .next_interrupt = next_interrupt_,
+                  .read_line = read_line_};
   auto factory =
       [this](const LocalClusterOptions& options,
              const Places&) -> absl::StatusOr<std::unique_ptr<LocalCluster>> {

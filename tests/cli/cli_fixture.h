@@ -39,6 +39,8 @@ class CliFixture : public ::testing::Test {
   testing::FakeInference server_;
   std::stop_source interrupt_;
   std::function<std::stop_token()> next_interrupt_ = nullptr;
+  std::function<LineEnd(const std::string& prompt, std::string& line)>
+      read_line_ = nullptr;
   std::ostringstream out_;  // of the Run in progress, or of the last one
   Screen out_screen_;
   std::vector<LocalClusterOptions> local_clusters_;  // that were asked for

@@ -22,6 +22,7 @@ import live_cluster
 import stubs
 
 COLUMNS = 40
+COLOR = "\x1b\\[[0-9;]*m"
 
 # A runner that ignores or blocks Ctrl-C would hand that on to the programs tested here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -112,11 +113,11 @@ class ChatTest(unittest.TestCase):
         self.requests.clear()
         self.cancelled.clear()
 
-    def chat(self, *flags, **environment):
+    def chat(self, *flags, prompt="> ", **environment):
         terminal = Terminal(live_cluster.BIN / "espalier", "chat", "--address", self.address, *flags,
                             **environment)
         self.addCleanup(terminal.process.kill)
-        terminal.at = terminal.expect("> ")
+        terminal.at = terminal.expect(prompt)
         return terminal
 
     def test_history_statistics_and_the_end(self):
@@ -130,7 +131,8 @@ class ChatTest(unittest.TestCase):
         at = terminal.expect("tau 2.50", at)
         terminal.expect("> ", at)
         terminal.type("/new\nfresh\n")
-        terminal.expect("tau 2.50", at)
+        at = terminal.expect("tau 2.50", at)
+        terminal.expect("> ", at)
         terminal.type("\x04")
         self.assertEqual(terminal.end(), 0)
         system = ("system", "Be brief.")
@@ -138,10 +140,27 @@ class ChatTest(unittest.TestCase):
             [system, ("user", "hello")],
             [system, ("user", "hello"), ("assistant", first), ("user", "again")],
             [system, ("user", "fresh")]])
-        self.assertNotIn("\x1b", terminal.shown)
+        self.assertNotRegex(terminal.shown, COLOR)
+
+    def test_lines_are_edited_and_come_back(self):
+        terminal = self.chat(NO_COLOR="1")
+        terminal.type("glacier\x1b[D\x1b[D\x7fx\n")  # twice left, backspace, x
+        at = terminal.expect("> ", terminal.expect("tau 2.50", terminal.at))
+        terminal.type("größe\n")
+        at = terminal.expect("> ", terminal.expect("tau 2.50", at))
+        terminal.type("\x1b[A\x1b[A!\n")  # twice up
+        at = terminal.expect("> ", terminal.expect("tau 2.50", at))
+        terminal.type("not sent\x03")
+        at = terminal.expect("> ", terminal.expect("(Ctrl-D ends", at))
+        terminal.type("last\n")
+        terminal.expect("> ", terminal.expect("tau 2.50", at))
+        terminal.type("\x04")
+        self.assertEqual(terminal.end(), 0)
+        self.assertEqual([said[-1][1] for said in self.requests],
+                         ["glacxer", "größe", "glacxer!", "last"])
 
     def test_ctrl_c_stops_an_answer_and_the_chat_goes_on(self):
-        terminal = self.chat()
+        terminal = self.chat(NO_COLOR="1")
         terminal.type("count\n")
         at = terminal.expect("one", terminal.at)
         terminal.type("\x03")
@@ -154,13 +173,13 @@ class ChatTest(unittest.TestCase):
                          [("user", "count"), ("assistant", "one two "), ("user", "go on")])
         at = terminal.expect("> ", at)
         terminal.type("\x03")
-        terminal.expect("(Ctrl-D ends", at)
-        terminal.type("\x03")
-        self.assertEqual(terminal.end(), 128 + signal.SIGINT)
+        at = terminal.expect("(Ctrl-D ends", at)
+        terminal.expect("> ", at)
+        terminal.type("\x04")
+        self.assertEqual(terminal.end(), 0)
 
     def test_colors_are_for_terminals_that_want_them(self):
-        terminal = self.chat()
-        self.assertIn("\x1b[32m> \x1b[0m", terminal.shown)
+        terminal = self.chat(prompt="\x1b[32m>\x1b[0m ")
         terminal.type("\x04")
         self.assertEqual(terminal.end(), 0)
         done = subprocess.run([live_cluster.BIN / "espalier", "chat", "--address", self.address],
