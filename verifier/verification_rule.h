@@ -16,7 +16,8 @@ namespace espalier::verifier {
 // every transform of the request. Tokens that are absent, or weigh -inf, cannot
 // be sampled. Valid until the next DistributionAt of its source.
 struct TargetDistribution {
-  absl::Span<const TokenId> tokens;  // [n] ascending; empty: the ids 0 .. n-1
+  absl::Span<const TokenId> tokens =
+      {};  // [n] ascending; empty: the ids 0 .. n-1
   absl::Span<const float> log_weights;  // [n] finite or -inf, not all -inf
   // [n] or empty: the same distribution, not normalised, in higher precision
   // than the log-weights, where the source has it. For rules that subtract
