@@ -100,8 +100,8 @@ struct VerifyTimings {
 struct VerifyResult {
   uint64_t round = 0;
   std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
-  std::vector<TokenId> tokens =
-      {};                 // [path.size() + 1]: accepted, then the bonus
+  // [path.size() + 1]: accepted, then the bonus
+  std::vector<TokenId> tokens = {};
   std::string rule;       // the rule that was applied
   int32_t near_ties = 0;  // emitted positions with a margin < kNearTie
   VerifyTimings timings;

@@ -22,7 +22,7 @@ struct DraftedTree {
   bool trusted = false;
   // Time from the round's first request until the tree came; zero: it was there
   // before.
-  absl::Duration arrived;
+  absl::Duration arrived = {};
   bool whole = true;  // false: a partial tree; a better one may follow
 };
 

@@ -107,8 +107,8 @@ class DraftFanout {
     absl::Duration arrived = {};  // see DraftedTree
     bool whole = true;
     absl::Duration compute = {};
-    absl::Duration last_wait =
-        {};                     // for its last answer to a request of a round
+    // for its last answer to a request of a round
+    absl::Duration last_wait = {};
     size_t num_lookaheads = 0;  // of lookaheads_ that it was asked for
     Troubles troubles = {};
   };

@@ -105,8 +105,8 @@ struct GenerationReport {
   Usage usage = {};
   SpecStats spec = {};
   Timing timing = {};
-  std::vector<std::string> warnings =
-      {};  // parts of the request that were not followed
+  // parts of the request that were not followed
+  std::vector<std::string> warnings = {};
 };
 
 struct StepInfo {
