@@ -28,9 +28,7 @@ std::vector<std::string> Seeds() {
   v1::GenerateRequest request;
   auto* message = request.mutable_chat()->add_messages();
   message->set_role("user");
-  message->set_content(
-      "What is a gl\xc3\xa4"
-      "cier?");
+  message->set_content("K\xc3\xa4se?");
   request.set_temperature(0.5f);
   request.add_stop_token_ids(2);
   request.mutable_speculation()->add_drafters("chat");

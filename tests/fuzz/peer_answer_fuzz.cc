@@ -43,8 +43,10 @@ void Read(const v1::VerifyResponse& message, FeatureRows& features) {
 
 std::vector<std::string> Seeds() {
   v1::DraftResponse proposal, drafter, failure;
-  *proposal.mutable_proposal() = ToProto(
-      Proposal{.round = 1, .committed_length = 3, .tree = SampleTree(3)});
+  *proposal.mutable_proposal() = ToProto(Proposal{.round = 1,
+                                                  .committed_length = 3,
+                                                  .tree = SampleTree(3),
+                                                  .compute_time = {}});
   *drafter.mutable_hello() =
       ToProto(DrafterInfo{.name = "chat",
                           .type = "eagle",
@@ -53,8 +55,11 @@ std::vector<std::string> Seeds() {
                           .max_depth = 8});
   *failure.mutable_failure() = ToFailure(absl::InternalError("broken"));
   v1::VerifyResponse result, verifier;
-  *result.mutable_verify_result() = ToProto(VerifyResult{
-      .round = 1, .path = {1, 3}, .tokens = {10, 4, 7}, .rule = "walk"});
+  *result.mutable_verify_result() = ToProto(VerifyResult{.round = 1,
+                                                         .path = {1, 3},
+                                                         .tokens = {10, 4, 7},
+                                                         .rule = "walk",
+                                                         .timings = {}});
   VerifierInfo info;
   info.model = {.name = "tiny", .vocab_size = kVocabSize};
   info.max_context = 100;
