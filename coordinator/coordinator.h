@@ -134,8 +134,8 @@ class Coordinator {
   // Unset fields stay as they are.
   struct SettingsChange {
     std::string drafter;
-    std::optional<DrafterRole> role;
-    std::optional<double> weight;
+    std::optional<DrafterRole> role = {};
+    std::optional<double> weight = {};
   };
   // Takes effect with the next round of every session. `done` gets, on the
   // executor, NOT_FOUND, INVALID_ARGUMENT with the field, or the new settings.

@@ -26,7 +26,7 @@ namespace espalier::coordinator {
 // The services that the coordinator works with, local or remote. Borrowed: must
 // outlive it.
 struct Peers {
-  std::vector<DrafterHandle> drafters;
+  std::vector<DrafterHandle> drafters = {};
   VerifyEndpoint* verifier = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;

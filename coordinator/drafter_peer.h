@@ -34,7 +34,7 @@ struct DrafterPeer {
   const DrafterMetrics* metrics;
   DrafterHealth health;
   CurrentSettings settings = {};
-  bool trusted = false;  // whether its draft distributions are believed
+  bool trusted = false;  // whether its draft distributions are used
   DrafterCounts counts = {};
 };
 

@@ -13,14 +13,14 @@ namespace {
 // Why the verifier may apply the walk instead of the rule that was asked for.
 std::string RuleObstacle(const Generation::Options& options) {
   if (options.plan.session.sampling.greedy()) {
-    return "at temperature 0 there is nothing to draw";
+    return "at temperature 0 nothing is sampled";
   }
   const bool any_trusted =
       std::any_of(options.drafters.begin(), options.drafters.end(),
                   [](const DrafterPeer* drafter) { return drafter->trusted; });
   if (!any_trusted) {
     return "no drafter that was asked is in core.trusted_drafters, and others' "
-           "distributions are not believed";
+           "distributions are not used";
   }
   if (options.plan.policy != nullptr &&
       !options.plan.policy->keeps_distributions()) {

@@ -41,8 +41,8 @@ class GenerationRecorder {
                   const DraftFanout& drafters);
   struct StepTimes {
     absl::Time verified;
-    absl::Time committed;
-    absl::Time emitted;
+    absl::Time committed = {};
+    absl::Time emitted = {};
   };
   void Emit(const StepTimes& times, int64_t num_tokens);
 

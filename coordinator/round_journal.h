@@ -28,7 +28,7 @@ struct JournalRequest {
   std::string
       id;  // for people; not its request_id, which lets who has it abort
   std::string strategy;
-  std::vector<std::string> drafters;  // as chosen by the request
+  std::vector<std::string> drafters = {};  // as chosen by the request
   bool live = true;
   int64_t num_rounds = 0;
   int64_t num_tokens = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc]
+#   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]
 #
 #   --tests          also what the tests need; implies --with-libtorch
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
@@ -9,6 +9,7 @@
 #                    implies --with-libtorch
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
+#   --clang          also clang with libFuzzer, for the presets `clang` and `dev`
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -106,7 +107,8 @@ main() {
       --with-libtorch) libtorch_wanted=1 ;;
       --cuda) libtorch_wanted=1 cuda=1 ;;
       --nvcc) nvcc=1 ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc]" >&2; exit 2 ;;
+      --clang) packages+=("${clang_packages[@]}") ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]" >&2; exit 2 ;;
     esac
     shift
   done

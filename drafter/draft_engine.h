@@ -33,7 +33,7 @@ class DraftEngine final : public DraftEndpoint {
     int64_t max_depth = 16;
     FeatureContract features;         // the drafter's
     bool supports_lookahead = false;  // the drafter does
-    SequenceStore::Limits store;
+    SequenceStore::Limits store = {};
     // Partial trees are reported once the batch has taken this long. Most trees
     // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);

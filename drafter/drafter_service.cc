@@ -16,23 +16,6 @@ namespace {
 
 using Streams = ServerStreams<DraftWire>;
 
-// Converts a request, checks its tokens and reduces its budget to the drafter's
-// limits.
-absl::StatusOr<ProposeRequest> Read(const v1::Propose& message,
-                                    const std::vector<v1::DraftRequest>& parts,
-                                    const DrafterInfo& info) {
-  ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
-  ASSIGN_OR_RETURN(request.features, FromParts(parts));
-  const int64_t vocab_size = info.model.vocab_size;
-  RETURN_IF_ERROR(
-      CheckTokens("new_tokens", request.update.new_tokens, vocab_size));
-  RETURN_IF_ERROR(
-      CheckTokens("lookahead_tokens", request.lookahead, vocab_size));
-  request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
-  request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
-  return request;
-}
-
 v1::DraftResponse Write(const Proposal& proposal) {
   v1::DraftResponse response;
   *response.mutable_proposal() = ToProto(proposal);
@@ -42,7 +25,7 @@ v1::DraftResponse Write(const Proposal& proposal) {
 void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
             const v1::DraftRequest& message,
             const std::vector<v1::DraftRequest>& parts, Streams::Reply reply) {
-  auto request = Read(message.propose(), parts, info);
+  auto request = ReadPropose(message.propose(), parts, info);
   if (!request.ok()) {
     reply(request.status());
     return;
@@ -65,6 +48,21 @@ void Handle(DraftEndpoint& endpoint, const DrafterInfo& info,
 }
 
 }  // namespace
+
+absl::StatusOr<ProposeRequest> ReadPropose(
+    const v1::Propose& message, const std::vector<v1::DraftRequest>& parts,
+    const DrafterInfo& info) {
+  ASSIGN_OR_RETURN(ProposeRequest request, FromProto(message));
+  ASSIGN_OR_RETURN(request.features, FromParts(parts));
+  const int64_t vocab_size = info.model.vocab_size;
+  RETURN_IF_ERROR(
+      CheckTokens("new_tokens", request.update.new_tokens, vocab_size));
+  RETURN_IF_ERROR(
+      CheckTokens("lookahead_tokens", request.lookahead, vocab_size));
+  request.budget.max_nodes = std::min(request.budget.max_nodes, info.max_nodes);
+  request.budget.max_depth = std::min(request.budget.max_depth, info.max_depth);
+  return request;
+}
 
 DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
                                AccessToken token)

@@ -10,6 +10,13 @@
 
 namespace espalier::drafter {
 
+// The request in a message and in the parts that preceded it. Its tokens are
+// below the vocabulary's size, its budget within the drafter's limits.
+// INVALID_ARGUMENT names the field and the limit.
+absl::StatusOr<ProposeRequest> ReadPropose(
+    const v1::Propose& message, const std::vector<v1::DraftRequest>& parts,
+    const DrafterInfo& info);
+
 // Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
 // before the endpoint sees it; serves only clients that present `token`.
 // Thread-safe. Outlives the grpc::Server; the endpoint outlives the service.

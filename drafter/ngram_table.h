@@ -35,7 +35,7 @@ class NgramTable {
   struct Content {
     int64_t vocab_size = 0;
     uint64_t tokenizer_fingerprint = 0;  // 0: not known
-    std::vector<Level> levels;           // [order], by context length
+    std::vector<Level> levels = {};      // [order], by context length
 
     friend bool operator==(const Content&, const Content&) = default;
   };

@@ -56,10 +56,10 @@ class SequenceStore {
  private:
   struct Sequence {
     SequenceId id;
-    std::vector<TokenId> tokens;
+    std::vector<TokenId> tokens = {};
     uint64_t hash = 0;  // PrefixHash(tokens)
-    absl::Time updated;
-    FeatureRows features;  // of positions below tokens.size()
+    absl::Time updated = {};
+    FeatureRows features = {};  // of positions below tokens.size()
   };
   using Sequences = std::list<Sequence>;
 

@@ -21,9 +21,10 @@ struct RoomClaim {
 
 // Indices into the claims, each list oldest first.
 struct RoomPlan {
-  std::vector<size_t> admitted;   // from now on
-  std::vector<size_t> preempted;  // lose all their room and are not admitted
-  std::vector<size_t> runs;       // have room for their next pass
+  std::vector<size_t> admitted;  // from now on
+  // lose all their room and are not admitted
+  std::vector<size_t> preempted = {};
+  std::vector<size_t> runs = {};  // have room for their next pass
 };
 
 // Divides the pool among sequences, `claims`, oldest first.

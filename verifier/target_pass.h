@@ -29,7 +29,7 @@ class TargetPass {
   // tree, if its root follows them. At least one of the two.
   struct Part {
     CacheId cache = 0;
-    absl::Span<const TokenId> prompt;  // directly after the cached tokens
+    absl::Span<const TokenId> prompt = {};  // directly after the cached tokens
     const TokenTree* tree = nullptr;
     const SamplingParams* sampling = nullptr;  // of the tree
     VerificationRule* rule = nullptr;          // of the tree
@@ -51,11 +51,11 @@ class TargetPass {
   // The results of a pass. Valid for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
-    std::vector<int64_t> first_logit_row;  // [parts] of the tree
-    std::vector<LogitUse> uses;            // [parts] that the model was told
-    std::unique_ptr<LogitRows> logits;     // of all trees
-    absl::Time begin;
-    absl::Time end;
+    std::vector<int64_t> first_logit_row = {};  // [parts] of the tree
+    std::vector<LogitUse> uses = {};         // [parts] that the model was told
+    std::unique_ptr<LogitRows> logits = {};  // of all trees
+    absl::Time begin = {};
+    absl::Time end = {};
 
     int64_t rows() const;
     // Whether there are no prompt rows, which cost less than rows with logits.

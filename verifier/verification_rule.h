@@ -16,7 +16,8 @@ namespace espalier::verifier {
 // every transform of the request. Tokens that are absent, or weigh -inf, cannot
 // be sampled. Valid until the next DistributionAt of its source.
 struct TargetDistribution {
-  absl::Span<const TokenId> tokens;  // [n] ascending; empty: the ids 0 .. n-1
+  // [n] ascending; empty: the ids 0 .. n-1
+  absl::Span<const TokenId> tokens = {};
   absl::Span<const float> log_weights;  // [n] finite or -inf, not all -inf
   // [n] or empty: the same distribution, not normalised, in higher precision
   // than the log-weights, where the source has it. For rules that subtract
@@ -82,8 +83,9 @@ class TargetDistributions {
 };
 
 struct Acceptance {
-  std::vector<int32_t> path;  // accepted nodes, from a child of the root down
-  TokenId bonus_token = 0;    // emitted after them
+  // accepted nodes, from a child of the root down
+  std::vector<int32_t> path = {};
+  TokenId bonus_token = 0;  // emitted after them
 };
 
 // Which part of the distributions at a tree's nodes a rule uses. The pass need

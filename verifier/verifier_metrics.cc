@@ -94,8 +94,8 @@ void VerifierMetrics::ObserveRound(const VerifyResult& verify_result) {
       static_cast<double>(verify_result.features.num_bytes()));
 }
 
-void VerifierMetrics::CountRefusal(const std::string& rule,
-                                   const std::string& reason) {
+void VerifierMetrics::CountFallback(const std::string& rule,
+                                    const std::string& reason) {
   AddCounter(registry,
              {.name = "espalier_verifier_rule_fallbacks_total",
               .help = "Rounds that the walk decided in place of the rule that "

@@ -23,7 +23,7 @@ struct VerifierMetrics {
   // observes the whole time of the pass (see VerifyTimings).
   void ObserveRound(const VerifyResult& verify_result);
   // The walk verified a round that `rule` did not support.
-  void CountRefusal(const std::string& rule, const std::string& reason);
+  void CountFallback(const std::string& rule, const std::string& reason);
   // Observes a round in which rules were compared.
   void ObserveRules(absl::Span<const RuleLength> lengths);
   void ObservePass(int64_t sessions, int64_t rows);

@@ -14,21 +14,9 @@ namespace {
 
 using Streams = ServerStreams<VerifyWire>;
 
-// The request, if it is valid for the model.
-absl::StatusOr<VerifyRequest> Read(const v1::VerifyTree& message,
-                                   const VerifierInfo& info) {
-  ASSIGN_OR_RETURN(VerifyRequest request, FromProto(message));
-  RETURN_IF_ERROR(CheckTokens("new_tokens", request.update.new_tokens,
-                              info.model.vocab_size));
-  RETURN_IF_ERROR(request.tree.Validate({.max_nodes = info.max_tree_nodes,
-                                         .max_depth = info.max_tree_nodes,
-                                         .vocab_size = info.model.vocab_size}));
-  return request;
-}
-
 void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
             const v1::VerifyRequest& message, Streams::Reply reply) {
-  auto request = Read(message.verify(), info);
+  auto request = ReadVerify(message.verify(), info);
   if (!request.ok()) {
     reply(request.status());
     return;
@@ -49,6 +37,17 @@ void Handle(VerifyEndpoint& endpoint, const VerifierInfo& info,
 }
 
 }  // namespace
+
+absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
+                                         const VerifierInfo& info) {
+  ASSIGN_OR_RETURN(VerifyRequest request, FromProto(message));
+  RETURN_IF_ERROR(CheckTokens("new_tokens", request.update.new_tokens,
+                              info.model.vocab_size));
+  RETURN_IF_ERROR(request.tree.Validate({.max_nodes = info.max_tree_nodes,
+                                         .max_depth = info.max_tree_nodes,
+                                         .vocab_size = info.model.vocab_size}));
+  return request;
+}
 
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
                                  const VerifierInfo& info, AccessToken token)

@@ -10,6 +10,11 @@
 
 namespace espalier::verifier {
 
+// The request in a message: its tokens are below the vocabulary's size, its
+// tree is valid. INVALID_ARGUMENT names the field and the limit.
+absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
+                                         const VerifierInfo& info);
+
 // Serves a VerifyEndpoint over gRPC. Checks each message against `info` before
 // the endpoint sees it. Serves clients that present `token`. Thread-safe.
 // Outlives the grpc::Server; the endpoint outlives the service.

@@ -334,8 +334,8 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();
   metrics_.ObserveRound(verify_result);
-  if (!job.refusal.empty()) {
-    metrics_.CountRefusal(job.request.rule, std::string(job.refusal));
+  if (!job.unsupported.empty()) {
+    metrics_.CountFallback(job.request.rule, std::string(job.unsupported));
   }
   return verify_result;
 }

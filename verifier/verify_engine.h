@@ -109,12 +109,12 @@ class VerifyEngine final : public VerifyEndpoint {
     absl::Time deadline;
     Done<VerifyResult> done;
     absl::Time waiting_since;
-    VerifyTimings timings;  // of its turns so far
-    std::optional<absl::Time> without_room_since;
+    VerifyTimings timings = {};  // of its turns so far
+    std::optional<absl::Time> without_room_since = {};
     uint64_t ticket = 0;  // place in the queue, lowest first
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the requested rule; empty: it is.
-    absl::string_view refusal;
+    absl::string_view unsupported = {};
     bool compared = false;  // see Options::compared_rounds
   };
   struct Session {

@@ -159,10 +159,10 @@ void VerifyEngine::ChooseRule(Job& job) const {
   job.rule = &*rules_.find(RuleName(job.request));
   VerificationRule& rule = *job.rule->second;
   const bool greedy = job.request.update.sampling.greedy();
-  job.refusal = greedy && rule.needs().sampling
-                    ? "greedy"
-                    : rule.UnsupportedReason(job.request.tree);
-  if (!job.refusal.empty()) job.rule = &*rules_.find(kDefaultRule);
+  job.unsupported = greedy && rule.needs().sampling
+                        ? "greedy"
+                        : rule.UnsupportedReason(job.request.tree);
+  if (!job.unsupported.empty()) job.rule = &*rules_.find(kDefaultRule);
 }
 
 // Selects rounds at a fixed rate, independently of what was sampled in them.

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+
 namespace espalier {
 namespace {
 
@@ -36,8 +38,9 @@ constexpr GroupFiles kVersion2 = {"/sys/fs/cgroup", "memory.max",
 int64_t LeftIn(const std::string& folder, const GroupFiles& files) {
   int64_t limit = 0, usage = 0;
   // "max" is no number.
-  if (!(std::ifstream(folder + "/" + files.limit) >> limit)) return kNoLimit;
-  std::ifstream(folder + "/" + files.usage) >> usage;
+  if (!(std::ifstream(absl::StrCat(folder, "/", files.limit)) >> limit))
+    return kNoLimit;
+  std::ifstream(absl::StrCat(folder, "/", files.usage)) >> usage;
   const int64_t droppable = NumberOf(folder + "/memory.stat", files.droppable);
   return std::max<int64_t>(limit - usage + std::min(droppable, usage), 0);
 }
@@ -65,7 +68,7 @@ int64_t AvailableMemory(const std::string& root) {
     const size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
     const std::string controllers =
-        "," + line.substr(first + 1, second - first - 1) + ",";
+        absl::StrCat(",", line.substr(first + 1, second - first - 1), ",");
     const std::string group = line.substr(second + 1);
     if (!group.starts_with('/')) continue;
     if (controllers == ",,") {

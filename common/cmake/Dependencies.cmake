@@ -29,7 +29,7 @@ endif()
 # libtorch, from the folder that deploy/setup.sh makes of the pinned wheel.
 # find_package(Torch) fails where there is no CUDA toolkit, so the targets are
 # made here. The wheel's headers bring an old google/protobuf: -idirafter puts
-# them behind the system's.
+# them after the system's.
 if(ESPALIER_TORCH)
   set(ESPALIER_LIBTORCH ${ESPALIER_CACHE_FOLDER}/libtorch CACHE PATH
       "Folder with libtorch's include/ and lib/ (made by deploy/setup.sh)")

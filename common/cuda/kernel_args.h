@@ -57,7 +57,7 @@ struct Parts {
 // x += the parts of a product; out = x / rms(x) * weight, as activations.
 struct ResidualNormArgs {
   float* x = nullptr;  // [rows, hidden] residual stream
-  Parts parts;         // splits 0: none
+  Parts parts = {};    // splits 0: none
   int rows = 0;
   int hidden = 0;                 // a multiple of 64
   const float* weight = nullptr;  // [hidden]

@@ -39,10 +39,10 @@ struct SequenceRows {
   int64_t num_logit_rows = 0;
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits.
-  LogitUse use;
+  LogitUse use = {};
   // Points of the residual stream, ascending (see FeatureContract), whose
   // hidden states Keep may be asked for.
-  absl::Span<const int32_t> taps;
+  absl::Span<const int32_t> taps = {};
 };
 
 // The logits of one pass: the wanted rows of its sequences, one after another.
@@ -96,7 +96,7 @@ struct ModelInfo {
   int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
-  std::vector<int64_t> row_edges;
+  std::vector<int64_t> row_edges = {};
 
   // The least room that `positions` positions take.
   int64_t RoomFor(int64_t positions) const {

@@ -64,9 +64,9 @@ void ConnectionListener::Start(OnConnection on_connection) {
 }
 
 void ConnectionListener::Run(const OnConnection& on_connection) {
-  std::vector<pollfd> polled = {{.fd = stop_, .events = POLLIN}};
+  std::vector<pollfd> polled = {{.fd = stop_, .events = POLLIN, .revents = 0}};
   for (int socket : sockets_)
-    polled.push_back({.fd = socket, .events = POLLIN});
+    polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
   while (true) {
     poll(polled.data(), polled.size(), -1);
     bool pause = false;

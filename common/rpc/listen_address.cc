@@ -96,7 +96,8 @@ int PortOf(const Socket& socket) {
 
 absl::Status PrepareUnix(const ListenAddress& address) {
   const std::string& path = address.unix_path;
-  sockaddr_un name = {.sun_family = AF_UNIX};
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
   if (path.size() >= sizeof(name.sun_path)) {
     return Unusable(address, absl::StrCat("the path has ", path.size(),
                                           " bytes, the system's limit is ",
@@ -130,7 +131,9 @@ absl::Status PrepareUnix(const ListenAddress& address) {
 
 // Listening sockets on all IP addresses of the name, with one port.
 absl::StatusOr<std::vector<Socket>> ListenTcp(ListenAddress& address) {
-  const addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+  addrinfo hints = {};
+  hints.ai_flags = AI_PASSIVE;
+  hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = getaddrinfo(
       address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
@@ -165,7 +168,8 @@ absl::StatusOr<std::vector<Socket>> ListenTcp(ListenAddress& address) {
 
 absl::StatusOr<Socket> ListenUnix(const ListenAddress& address) {
   const std::string& path = address.unix_path;
-  sockaddr_un name = {.sun_family = AF_UNIX};
+  sockaddr_un name = {};
+  name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size());
   Socket socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK);
   // No client can connect before the socket listens.

@@ -55,7 +55,8 @@ constexpr char kMetricsPath[] = "/metrics";
 void TouchListener(const std::string& address) {
   const auto parsed = ListenAddress::Parse(address);
   if (!parsed.ok()) return;
-  const addrinfo hints = {.ai_socktype = SOCK_STREAM};
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(),
                   &hints, &found) != 0) {

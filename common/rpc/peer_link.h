@@ -171,8 +171,8 @@ class PeerLink {
   struct Expected {
     uint64_t sequence;
     Reply reply;
-    std::shared_ptr<OnPart> on_part;  // null: parts are kept
-    std::vector<Response> parts;      // those that have arrived
+    std::shared_ptr<OnPart> on_part = {};  // null: parts are kept
+    std::vector<Response> parts = {};      // those that have arrived
   };
   using Pending = absl::flat_hash_map<uint64_t, Expected>;
 

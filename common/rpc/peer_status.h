@@ -21,7 +21,7 @@ enum class PeerState {
 
 struct PeerStatus {
   PeerState state = PeerState::kConnecting;
-  std::string reason;  // why it is not ready; empty: ready, or unknown
+  std::string reason = {};  // why it is not ready; empty: ready, or unknown
 };
 
 struct PeerOptions {

@@ -13,10 +13,10 @@
 
 namespace espalier {
 
-// Checks that `bytes` are a message of this type: well-formed, every string
-// valid UTF-8, at most one member of each oneof. A FieldError
-// (request_errors.h) names the field, e.g. "chat.messages[1].content", and the
-// byte in it.
+// Checks that `bytes` are a message of this type: fields that end in it, every
+// string valid UTF-8, at most one member of each oneof. Overlong tags and
+// packed numbers are left to the parser. A FieldError (request_errors.h) names
+// the field, e.g. "chat.messages[1].content", and the byte in it.
 absl::Status CheckMessageBytes(const google::protobuf::Descriptor& type,
                                absl::string_view bytes);
 

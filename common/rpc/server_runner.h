@@ -40,7 +40,7 @@ class ServerRunner {
     int max_message_bytes = kMaxPeerMessageBytes;
     // Refuses new work and finishes running work; returns when that is done or
     // the deadline has passed. Calls that still run are then cancelled.
-    std::function<void(absl::Time deadline)> drain;
+    std::function<void(absl::Time deadline)> drain = {};
   };
 
   // Starts to listen, with health NOT_SERVING. Errors name the field or the

@@ -22,7 +22,7 @@ inline constexpr int64_t kMaxTreeDistributionTokens =
 // How several tokens are sampled from one distribution.
 enum class SampleDependence : uint8_t {
   kIndependent,
-  // Each sample, in the order of the samples, is drawn from the distribution
+  // Each sample, in the order of the samples, is sampled from the distribution
   // without the tokens sampled before. All samples have one parent and differ.
   kWithoutReplacement,
 };

@@ -17,8 +17,8 @@ namespace espalier {
 // number differently: EAGLE's code and vLLM's "input of layer i" is tap i,
 // SGLang's and DFlash's "output of layer i" is tap i + 1.
 struct FeatureContract {
-  std::vector<int32_t> taps;  // ascending; empty: no features
-  int64_t hidden_size = 0;    // numbers per tap and position
+  std::vector<int32_t> taps = {};  // ascending; empty: no features
+  int64_t hidden_size = 0;         // numbers per tap and position
 
   int64_t width() const {
     return static_cast<int64_t>(taps.size()) * hidden_size;
@@ -49,7 +49,7 @@ struct TargetShape {
 struct FeatureRows {
   int64_t first_position = 0;
   int64_t width = 0;  // numbers per position
-  std::vector<uint16_t> data;
+  std::vector<uint16_t> data = {};
 
   int64_t num_rows() const {
     return width == 0 ? 0 : static_cast<int64_t>(data.size()) / width;

@@ -25,8 +25,8 @@ struct SequenceUpdate {
   uint64_t round = 0;        // grows by one with every round of the sequence
   int64_t base_length = 0;   // committed tokens, prompt included
   uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
-  std::vector<TokenId> new_tokens;
-  SamplingParams sampling;
+  std::vector<TokenId> new_tokens = {};
+  SamplingParams sampling = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());
@@ -51,7 +51,7 @@ struct DraftBudget {
 };
 
 struct ProposeRequest {
-  SequenceUpdate update;
+  SequenceUpdate update = {};
   DraftBudget budget;
   // Features of committed positions, with the taps of the drafter's contract.
   // They follow the rows that the drafter holds, or overlap them. After a gap,
@@ -65,7 +65,7 @@ struct ProposeRequest {
 struct Proposal {
   uint64_t round = 0;            // the round of the request it answers
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
-  TokenTree tree;                // RootOnly if max_nodes was 0
+  TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
 };
 
@@ -99,16 +99,17 @@ struct VerifyTimings {
 
 struct VerifyResult {
   uint64_t round = 0;
-  std::vector<int32_t> path;    // accepted nodes in order, root excluded
-  std::vector<TokenId> tokens;  // [path.size() + 1]: accepted, then the bonus
-  std::string rule;             // the rule that was applied
-  int32_t near_ties = 0;        // emitted positions with a margin < kNearTie
+  std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
+  // [path.size() + 1]: accepted, then the bonus
+  std::vector<TokenId> tokens = {};
+  std::string rule;       // the rule that was applied
+  int32_t near_ties = 0;  // emitted positions with a margin < kNearTie
   VerifyTimings timings;
-  PassCosts pass_costs;  // the latest table; empty: unchanged
+  PassCosts pass_costs = {};  // the latest table; empty: unchanged
   // The requested features, up to the position before the bonus token's.
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
-  FeatureRows features;
+  FeatureRows features = {};
 };
 
 // What a peer states about itself when a stream to it opens.
@@ -121,12 +122,12 @@ struct ModelIdentity {
 };
 
 struct DrafterInfo {
-  std::string name;
-  std::string type;
-  ModelIdentity model;  // the target it drafts for
+  std::string name = {};
+  std::string type = {};
+  ModelIdentity model = {};  // the target it drafts for
   int64_t max_nodes = 0;
   int64_t max_depth = 0;
-  FeatureContract features;  // wanted with every update
+  FeatureContract features = {};  // wanted with every update
   // Engines with the same number share cores; 0: it shares them with none.
   uint64_t cpu_group = 0;
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead

@@ -34,7 +34,7 @@ struct TokenTree {
   std::vector<float> log_probs;
   // [num_nodes] bit h: the h-th drafter of the round proposed the node. Empty
   // in the tree of a single drafter.
-  std::vector<uint64_t> provenance;
+  std::vector<uint64_t> provenance = {};
 
   // How the nodes were proposed, for rules that read distributions. Empty: the
   // tree states no distributions, and all nodes count as deterministic.
@@ -47,13 +47,13 @@ struct TokenTree {
   // * no draw is missing;
   // * deterministic nodes, the shape of the tree and the order of the samples
   //   do not depend on what was sampled for the same node or below.
-  // Code that prunes, reorders or picks a tree by the tokens that were drawn
+  // Code that prunes, reorders or picks a tree by the tokens that were sampled
   // must clear both columns.
 
   // Most samples per node, on average.
   static constexpr int64_t kMaxSamplesPerNode = 64;
-  std::vector<DraftSample> samples;
-  DraftDistributions distributions;
+  std::vector<DraftSample> samples = {};
+  DraftDistributions distributions = {};
 
   static TokenTree RootOnly(TokenId root);
 

@@ -20,7 +20,7 @@ namespace espalier::coordinator {
 struct ServedModel {
   std::string name;
   const Tokenizer* tokenizer = nullptr;
-  std::optional<ChatTemplate> chat_template;  // none: no chat requests
+  std::optional<ChatTemplate> chat_template = {};  // none: no chat requests
   // Limit of a prompt's text, whatever the context holds.
   int64_t max_prompt_bytes = int64_t{4} << 20;
 };

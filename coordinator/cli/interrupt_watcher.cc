@@ -54,8 +54,8 @@ std::stop_token InterruptWatcher::Renew() {
 }
 
 void InterruptWatcher::Watch() {
-  pollfd fds[] = {{.fd = end_fd_, .events = POLLIN},
-                  {.fd = signal_fd_, .events = POLLIN}};
+  pollfd fds[] = {{.fd = end_fd_, .events = POLLIN, .revents = 0},
+                  {.fd = signal_fd_, .events = POLLIN, .revents = 0}};
   while (true) {
     if (poll(fds, 2, /*timeout=*/-1) < 0) continue;  // EINTR
     if (fds[0].revents != 0) return;

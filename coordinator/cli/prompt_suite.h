@@ -17,7 +17,7 @@ struct SuitePrompt {
 
 struct PromptSuite {
   std::string name;
-  std::vector<SuitePrompt> prompts;  // at least one
+  std::vector<SuitePrompt> prompts = {};  // at least one
 };
 
 // One JSON object per line: {"id": .., and one of "chat": TEXT, "prompt": TEXT,

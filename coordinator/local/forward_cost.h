@@ -24,7 +24,7 @@ struct ForwardCost {
 };
 
 struct ForwardCosts {
-  std::vector<ForwardCost> passes;  // by entry of `rows`
+  std::vector<ForwardCost> passes = {};  // by entry of `rows`
   // Time to read as much memory with the model's threads: no pass can be
   // faster.
   double floor_ms = 0;

@@ -40,8 +40,8 @@ std::vector<Entry> Likeliest(const std::vector<DraftedTree>& trees,
 class DisjointMerge final : public MergePolicy {
  public:
   TokenTree Merge(const MergeInput& input) const override {
-    if (auto lawful = UnionWithDistributions(input, Duplicates::kKeep))
-      return *lawful;
+    if (auto joined = UnionWithDistributions(input, Duplicates::kKeep))
+      return *joined;
     std::vector<DraftedTree> sorted(input.trees.begin(), input.trees.end());
     std::sort(sorted.begin(), sorted.end(),
               [](const DraftedTree& a, const DraftedTree& b) {

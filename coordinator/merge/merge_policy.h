@@ -17,12 +17,12 @@ struct DraftedTree {
   const TokenTree* tree = nullptr;
   int peer = 0;       // index among all of the coordinator's drafters
   double weight = 1;  // of its tokens, see DrafterSettings
-  // Whether the distributions that the tree claims are believed, see
+  // Whether the distributions that the tree claims are used, see
   // DrafterPeer.
   bool trusted = false;
   // Time from the round's first request until the tree came; zero: it was there
   // before.
-  absl::Duration arrived;
+  absl::Duration arrived = {};
   bool whole = true;  // false: a partial tree; a better one may follow
 };
 

@@ -136,8 +136,8 @@ TokenTree TokenTrie::BestFirst(int64_t max_nodes, Score score) const {
     const int32_t index =
         tree.Add(best.parent, best.token, static_cast<float>(best.score));
     uint64_t provenance = 0;
-    for (const DrafterScore& score : nodes_[best.node].scores) {
-      provenance |= uint64_t{1} << score.drafter;
+    for (const DrafterScore& found : nodes_[best.node].scores) {
+      provenance |= uint64_t{1} << found.drafter;
     }
     tree.provenance.push_back(provenance);
     push_children(best.node, index, best.score);

@@ -33,7 +33,7 @@ class TokenTrie {
     int32_t depth = 0;  // of the root: 0
     int32_t first_child = kNone;
     int32_t next_sibling = kNone;
-    std::vector<DrafterScore> scores;  // one per drafter; root: none
+    std::vector<DrafterScore> scores = {};  // one per drafter; root: none
 
     // The largest of the scores' log_probs. REQUIRES: not the root.
     float log_prob() const;

@@ -11,8 +11,8 @@ namespace {
 class UnionMerge final : public MergePolicy {
  public:
   TokenTree Merge(const MergeInput& input) const override {
-    if (auto lawful = UnionWithDistributions(input, Duplicates::kMerge))
-      return *lawful;
+    if (auto joined = UnionWithDistributions(input, Duplicates::kMerge))
+      return *joined;
     return TokenTrie(input.root, input.trees).Likeliest(input.max_nodes);
   }
   bool keeps_distributions() const override { return true; }

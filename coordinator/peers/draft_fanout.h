@@ -30,7 +30,7 @@ class DraftFanout {
     // until the next Collect.
     std::vector<DraftedTree> trees;
     // Why there are no trees; unset if the drafters had nothing to propose.
-    std::optional<DegradedReason> degraded;
+    std::optional<DegradedReason> degraded = {};
     // Whether these are the trees that the round's last call gave.
     bool unchanged = false;
   };
@@ -90,26 +90,27 @@ class DraftFanout {
  private:
   struct Branch {
     DrafterPeer* peer;
-    DrafterLink link;
-    AcceptanceTracker tracker;
+    DrafterLink link = {};
+    AcceptanceTracker tracker = {};
     bool awaited = false;  // the round waits for it
-    absl::Duration patience;
-    absl::Time sent;
-    absl::Time deadline;
+    absl::Duration patience = {};
+    absl::Time sent = {};
+    absl::Time deadline = {};
     uint64_t cpu_group = 0;
     // Since the last Collect.
     DraftCall::Attention attention = DraftCall::Attention::kNone;
     bool from_lookahead = false;  // its tree was there before the round
     bool used = false;            // its tree went into the merge
     // From `sent` to the answer or to giving up; zero for a tree drafted ahead.
-    std::optional<absl::Duration> waited;
-    bool in_vain = false;    // `waited` ended without an answer
-    absl::Duration arrived;  // see DraftedTree
+    std::optional<absl::Duration> waited = {};
+    bool in_vain = false;         // `waited` ended without an answer
+    absl::Duration arrived = {};  // see DraftedTree
     bool whole = true;
-    absl::Duration compute;
-    absl::Duration last_wait;   // for its last answer to a request of a round
+    absl::Duration compute = {};
+    // for its last answer to a request of a round
+    absl::Duration last_wait = {};
     size_t num_lookaheads = 0;  // of lookaheads_ that it was asked for
-    Troubles troubles;
+    Troubles troubles = {};
   };
 
   void Call(int index, const Session& session, DraftBudget budget,

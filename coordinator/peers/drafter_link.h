@@ -53,10 +53,10 @@ class DrafterLink {
                                                    uint64_t round);
 
   struct Answer {
-    uint64_t round = 0;    // of the request
-    DraftOutcome outcome;  // kUsed, kEmpty, kStale, kMalformed or kError
+    uint64_t round = 0;         // of the request
+    DraftOutcome outcome = {};  // kUsed, kEmpty, kStale, kMalformed or kError
     bool unavailable = false;
-    absl::Duration compute_time;  // as the drafter reports it
+    absl::Duration compute_time = {};  // as the drafter reports it
   };
   // Takes a partial tree for the unanswered request; the answer's tree will
   // replace it. Returns kUsed, kEmpty or kMalformed.
@@ -82,11 +82,11 @@ class DrafterLink {
  private:
   struct Pending {
     uint64_t round;
-    int64_t committed_length;
-    int64_t features_end;
+    int64_t committed_length = {};
+    int64_t features_end = {};
     TokenId root;
     DraftBudget budget;
-    std::vector<TokenId> lookahead;
+    std::vector<TokenId> lookahead = {};
 
     bool Fits(const Proposal& proposal, int64_t vocab_size) const;
   };

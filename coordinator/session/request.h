@@ -101,12 +101,12 @@ struct Timing {
 
 struct GenerationReport {
   FinishReason finish_reason = FinishReason::kUnspecified;
-  std::optional<TokenId> matched_stop_token;  // with kStop
-  Usage usage;
-  SpecStats spec;
-  Timing timing;
-  std::vector<std::string>
-      warnings;  // parts of the request that were not followed
+  std::optional<TokenId> matched_stop_token = {};  // with kStop
+  Usage usage = {};
+  SpecStats spec = {};
+  Timing timing = {};
+  // parts of the request that were not followed
+  std::vector<std::string> warnings = {};
 };
 
 struct StepInfo {

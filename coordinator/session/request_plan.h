@@ -33,17 +33,17 @@ struct RequestScope {
 
 // A valid request with all choices made.
 struct RequestPlan {
-  SessionParams session;
-  DraftBudget budget;                   // max_nodes 0: plain decoding
+  SessionParams session = {};
+  DraftBudget budget = {};              // max_nodes 0: plain decoding
   bool adaptive = false;                // fewer nodes if not all pay
-  std::vector<int> drafters;            // indices into RequestScope::drafters
-  std::string strategy;                 // resolved; "none" for plain decoding
+  std::vector<int> drafters = {};       // indices into RequestScope::drafters
+  std::string strategy = {};            // resolved; "none" for plain decoding
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   ModelIdentity model;
   TargetShape target;
-  std::vector<std::string>
-      warnings;  // parts of the request that will not be followed
+  std::vector<std::string> warnings =
+      {};  // parts of the request that will not be followed
   // Whether the rule reads the distributions that trees are sampled from.
   bool reads_draft_distributions = false;
 };

@@ -9,6 +9,7 @@ build_packages=(
   python3 python3-venv
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev curl)
+clang_packages=(clang libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
 optional_test_packages=(
   prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf

@@ -52,7 +52,7 @@ class BlockModel {
     TokenId root = 0;
     int64_t root_position = 0;
     // For each wanted position after the root, fewer than block_size.
-    std::vector<SamplingParams> wanted;
+    std::vector<SamplingParams> wanted = {};
   };
   // Candidates for each block's wanted positions, as CandidateHead gives them.
   // INTERNAL: a logit is not finite.

@@ -33,7 +33,7 @@ struct EagleWeights {
 
 struct LoadedEagle {
   EagleConfig config;
-  std::unique_ptr<const EagleWeights> weights;
+  std::unique_ptr<const EagleWeights> weights = {};
   DraftVocabulary vocabulary;
 };
 

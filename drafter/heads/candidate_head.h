@@ -44,7 +44,7 @@ class CandidateHead {
   struct Ceilings {
     uint64_t seed = 0;
     int64_t position = 0;
-    std::vector<float> values;
+    std::vector<float> values = {};
   };
   RowNoise NoiseOf(const Query& query, const nn::Kernels& kernels);
   absl::Span<const float> CeilingsOf(const Query& query,

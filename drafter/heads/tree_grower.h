@@ -21,9 +21,9 @@ namespace espalier::drafter {
 
 // A sequence of a model, with a row for each committed token that it has run.
 struct GrownSequence {
-  // `model` must outlive the sequence.
-  explicit GrownSequence(RowModel* model)
-      : model(*model), rows(model->NewSequence()) {}
+  // `owner` must outlive the sequence.
+  explicit GrownSequence(RowModel* owner)
+      : model(*owner), rows(owner->NewSequence()) {}
   ~GrownSequence() { model.Release(rows); }
   GrownSequence(const GrownSequence&) = delete;
   GrownSequence& operator=(const GrownSequence&) = delete;

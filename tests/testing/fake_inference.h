@@ -18,7 +18,7 @@ namespace espalier::testing {
 
 // The answer to one Generate call.
 struct FakeAnswer {
-  std::vector<v1::GenerateResponse> messages;
+  std::vector<v1::GenerateResponse> messages = {};
   grpc::Status status = grpc::Status::OK;
   bool hang = false;  // after the messages, until the client cancels
 };

@@ -10,8 +10,8 @@ namespace espalier::testing {
 
 struct TinyTensor {
   std::vector<int64_t> shape;
-  std::vector<float> values;      // representable in bf16, as they are stored
-  std::vector<int64_t> integers;  // if not empty, these are stored instead
+  std::vector<float> values = {};  // representable in bf16, as they are stored
+  std::vector<int64_t> integers = {};  // if not empty, these are stored instead
 };
 using TinyTensors = std::map<std::string, TinyTensor>;
 

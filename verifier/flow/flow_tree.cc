@@ -59,22 +59,19 @@ void FlowTree::SortByDepth(const TokenTree& tree) {
 }
 
 void FlowTree::SortSamples(const TokenTree& tree) {
-  const bool all_chosen = !tree.claims_distributions();
-  const auto sample = [&tree, all_chosen](int32_t i) {
-    return all_chosen ? DraftSample{.node = i + 1} : tree.samples[i];
+  const bool all_deterministic = !tree.claims_distributions();
+  const auto sample = [&tree, all_deterministic](int32_t i) {
+    return all_deterministic ? DraftSample{.node = i + 1} : tree.samples[i];
   };
-  const auto size =
-      all_chosen ? num_nodes() - 1 : static_cast<int32_t>(tree.samples.size());
+  const auto size = all_deterministic
+                        ? num_nodes() - 1
+                        : static_cast<int32_t>(tree.samples.size());
   SortByKey(
       size, num_nodes(),
       [&tree, sample](int32_t i) { return tree.parents[sample(i).node]; },
       sample_order_, sample_ends_);
-  finds_.assign(num_nodes(), 0);
   samples_.clear();
-  for (int32_t i : sample_order_) {
-    samples_.push_back(sample(i));
-    ++finds_[samples_.back().node];
-  }
+  for (int32_t i : sample_order_) samples_.push_back(sample(i));
 }
 
 void FlowTree::AddNode(const TokenTree& tree, int32_t node) {
@@ -221,7 +218,7 @@ FlowTree::Group FlowTree::group(int32_t node, int32_t index) const {
               range.draws_begin, range.draws_end - range.draws_begin)};
 }
 
-absl::Span<const FlowTree::Draw> FlowTree::chosen(int32_t node) const {
+absl::Span<const FlowTree::Draw> FlowTree::deterministic(int32_t node) const {
   const int32_t groups = num_groups(node);
   const int32_t end = draw_ends_[node + 1];
   const int32_t begin = groups == 0

@@ -75,13 +75,11 @@ class FlowTree {
     return group_ends_[node + 1] - group_ends_[node];
   }
   Group group(int32_t node, int32_t index) const;
-  absl::Span<const Draw> chosen(int32_t node) const;
+  absl::Span<const Draw> deterministic(int32_t node) const;
   // The distribution that a draw was sampled from, given the draws before it:
-  // its group's, less their tokens if drawn without replacement. For a
+  // its group's, less their tokens if sampled without replacement. For a
   // deterministic child its token has probability 1.
   Distribution DistributionOf(const Draw& draw) const;
-  // Number of draft samples of a node.
-  int32_t num_finds(int32_t node) const { return finds_[node]; }
 
   // First index of the node's support in columns over all supports.
   int32_t support_begin(int32_t node) const { return support_ends_[node]; }
@@ -135,7 +133,6 @@ class FlowTree {
   std::vector<int32_t> depths_;    // [nodes]
   std::vector<int32_t> by_depth_;  // [nodes]
   std::vector<int32_t> layers_;    // [layers + 1] ends in by_depth_
-  std::vector<int32_t> finds_;     // [nodes]
 
   std::vector<int32_t> sample_order_;  // [samples] of the tree's, by parent
   std::vector<DraftSample> samples_;   // [samples] in that order

@@ -12,7 +12,7 @@ class GreedyMultiPath final : public TreeVerifier {
   // Only the first level is checked: the shape deeper down may depend on
   // sampled tokens, which must not decide the rule.
   bool Handles(const FlowTree& tree) const override {
-    return tree.num_groups(0) == 1 && tree.chosen(0).empty() &&
+    return tree.num_groups(0) == 1 && tree.deterministic(0).empty() &&
            tree.group(0, 0).how == SampleDependence::kIndependent;
   }
 

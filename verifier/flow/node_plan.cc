@@ -30,8 +30,9 @@ void NodePlan::Begin(const FlowTree& tree, int32_t node, double scale) {
   residual_.assign(target.begin(), target.end());
   for (double& mass : residual_) mass *= scale;
   flow_.assign(target.size(), 0);
-  is_chosen_.assign(target.size(), false);
-  for (const auto& child : tree.chosen(node)) is_chosen_[child.entry] = true;
+  is_deterministic_.assign(target.size(), false);
+  for (const auto& child : tree.deterministic(node))
+    is_deterministic_[child.entry] = true;
   accept_.clear();
 }
 
@@ -40,7 +41,7 @@ void NodePlan::ServeDraws(const FlowTree::Group& group, SingleStep& step) {
   const auto& [distribution, how, draws] = group;
   wanted_.clear();
   for (int32_t entry : distribution.entries) {
-    wanted_.push_back(is_chosen_[entry] ? 0 : residual_[entry] / free_);
+    wanted_.push_back(is_deterministic_[entry] ? 0 : residual_[entry] / free_);
   }
   sampled_.clear();
   for (const auto& draw : draws) sampled_.push_back(draw.distribution_entry);
@@ -65,10 +66,10 @@ void NodePlan::ServeDraws(const FlowTree::Group& group, SingleStep& step) {
   }
 }
 
-void NodePlan::ServeChosen() {
+void NodePlan::ServeDeterministic() {
   if (free_ <= kNegligible) return;
   double accepted = 0;
-  for (const auto& child : tree_->chosen(node_)) {
+  for (const auto& child : tree_->deterministic(node_)) {
     const double wanted = residual_[child.entry] / free_;
     accept_.push_back({child.child, unaccepted_ * wanted});
     accepted += wanted;
@@ -86,7 +87,7 @@ const NodePlan& NodePlanner::Plan(const FlowTree& tree, int32_t node,
     const FlowTree::Group group = tree.group(node, index);
     plan_.ServeDraws(group, StepFor(group));
   }
-  plan_.ServeChosen();
+  plan_.ServeDeterministic();
   return plan_;
 }
 

@@ -28,7 +28,7 @@ class NodePlan {
   // served before, the draws are from the group's distribution, and the order
   // of groups depends only on distributions (or on independent randomness).
   void ServeDraws(const FlowTree::Group& group, SingleStep& step);
-  void ServeChosen();
+  void ServeDeterministic();
 
   // [children] a child and the probability of accepting it; a child with
   // several samples is listed several times. The sum is at most 1.
@@ -44,8 +44,8 @@ class NodePlan {
   int32_t node_ = 0;
   double free_ = 1;        // expected share of drafts with nothing accepted yet
   double unaccepted_ = 1;  // the same for the current draft
-  std::vector<double> residual_;  // [support] of the target
-  std::vector<bool> is_chosen_;   // [support]
+  std::vector<double> residual_;        // [support] of the target
+  std::vector<bool> is_deterministic_;  // [support]
   std::vector<double> flow_;
   std::vector<std::pair<int32_t, double>> accept_;
   std::vector<double> wanted_;    // scratch, [distribution]

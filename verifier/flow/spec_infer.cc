@@ -29,7 +29,7 @@ class SpecInfer final : public TreeVerifier {
       plan_.ServeDraws(units_.back(), replaced ? *step_ : *distinct_step_);
       units_.pop_back();
     }
-    plan_.ServeChosen();
+    plan_.ServeDeterministic();
     return plan_;
   }
 

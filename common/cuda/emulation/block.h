@@ -26,7 +26,7 @@ struct Index {
 struct BlockShape {
   const char* kernel = nullptr;
   Index grid;
-  Index index;
+  Index index = {};
   int threads = 0;          // whole warps
   size_t shared_bytes = 0;  // exactly so many are there
   uint64_t seed = 0;        // of the schedule

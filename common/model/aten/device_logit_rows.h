@@ -30,7 +30,7 @@ class DeviceLogitRows final : public LogitRows {
  private:
   struct Gathered {
     GatherRequest request;
-    std::vector<std::optional<GatheredRow>> rows;  // none: not finite
+    std::vector<std::optional<GatheredRow>> rows = {};  // none: not finite
   };
   absl::StatusOr<Gathered> GatherAll(int64_t first_row,
                                      const GatherRequest& request) const;

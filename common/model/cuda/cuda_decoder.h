@@ -25,7 +25,7 @@ class CudaDecoder {
     float* logits = nullptr;  // [padded logit rows, padded vocab] one part
     // [taps, rows, hidden] hidden states at ascending points, see
     // FeatureContract.
-    std::vector<int32_t> taps;
+    std::vector<int32_t> taps = {};
     cuda::bf16_t* states = nullptr;
   };
   // Nothing waits: `pass` has to stay until the device was waited for.

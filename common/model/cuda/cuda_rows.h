@@ -18,7 +18,7 @@ class CudaRows final : public LogitRows {
  public:
   struct Part {
     int64_t rows = 0;
-    std::vector<int64_t> positions;  // [rows] of the tokens after the rows
+    std::vector<int64_t> positions = {};  // [rows] of the tokens after the rows
     LogitUse use;
   };
 

@@ -15,8 +15,8 @@ namespace espalier {
 // Packed weights of a product on a device (cuda::WeightPlace). What is missing
 // to whole strips of outputs is zero.
 struct CudaLinear {
-  cuda::DeviceArray<unsigned char> weights;
-  cuda::DeviceArray<float> bias;  // [outputs]; size 0: none
+  cuda::DeviceArray<unsigned char> weights = {};
+  cuda::DeviceArray<float> bias = {};  // [outputs]; size 0: none
   int inputs = 0;
   int outputs = 0;
 };

@@ -18,10 +18,10 @@ namespace espalier {
 struct RowNoise {
   GumbelNoise noise;
   float temperature = 0;  // factor of the noise; 0: none
-  absl::Span<const float>
-      ceilings;  // [vocab] upper bounds of the noise (NoiseArgs)
-  absl::Span<const TokenId>
-      tokens;  // [vocab] the token whose noise a column takes
+  // [vocab] upper bounds of the noise (NoiseArgs)
+  absl::Span<const float> ceilings = {};
+  // [vocab] the token whose noise a column takes
+  absl::Span<const TokenId> tokens = {};
 };
 
 // The ranking of every row. Its tokens are those of RankFrom on the whole row;

@@ -27,7 +27,7 @@ class RowReduction {
 // Where in a row's chunk something may be found.
 struct RowPeaks {
   int64_t panels = 0;
-  std::array<float, nn::kChunkPanels> of_panel;  // [panels]
+  std::array<float, nn::kChunkPanels> of_panel = {};  // [panels]
   float largest = 0;
 };
 

@@ -70,7 +70,7 @@ void SampledRows::Race::Enter(const RankedToken& token, double score,
 struct SampledRows::Noise {
   GumbelNoise gumbel;
   bool known = false;
-  alignas(64) std::array<float, kChunkColumns> ceilings;
+  alignas(64) std::array<float, kChunkColumns> ceilings = {};
 
   const float* CeilingsOf(const nn::ProductChunk& chunk,
                           const nn::Kernels& kernels) {

@@ -30,7 +30,7 @@ struct NativePass {
     // Takes hidden states of its rows, unless null.
     TappedRows* tapped = nullptr;
     // [rows, hidden] after the final norm, unless empty.
-    absl::Span<float> outputs;
+    absl::Span<float> outputs = {};
 
     int64_t rows() const { return tree.rows() - cached_rows; }
   };

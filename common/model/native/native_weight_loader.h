@@ -74,7 +74,7 @@ class NativeWeightLoader {
   // A weight of the files; a copy where the file has its rows in another order.
   struct Source {
     nn::WeightSource weights;
-    std::vector<std::byte> copy;
+    std::vector<std::byte> copy = {};
   };
   // `part`: with its whole name.
   absl::StatusOr<Source> Open(const Part& part, const LinearShape& shape);

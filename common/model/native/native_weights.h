@@ -24,7 +24,7 @@ struct NativeNorm {
 
 struct NativeLinear {
   nn::PackedMatrix matrix;
-  std::vector<float> bias;  // as packed; empty: none
+  std::vector<float> bias = {};  // as packed; empty: none
 };
 
 struct NativeLayer {

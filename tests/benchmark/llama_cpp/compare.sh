@@ -4,7 +4,7 @@
 #
 #   compare.sh [--threads N] [--model DIR] [--rounds R]
 #
-# Times of forward passes with the logits of all rows, behind 512 cached tokens;
+# Times of forward passes with the logits of all rows, after 512 cached tokens;
 # tokens/s of greedy decoding, plain and with prompt lookup (8 drafted tokens at
 # most), prefill excluded. llama.cpp takes part twice, with its default and with
 # flash attention off, which is faster for few rows on a CPU; the ratio is to the

@@ -79,7 +79,7 @@ int Connect(int port, uint8_t number) {
 }
 
 uint8_t ByteFrom(int descriptor) {
-  pollfd polled = {.fd = descriptor, .events = POLLIN};
+  pollfd polled = {.fd = descriptor, .events = POLLIN, .revents = 0};
   EXPECT_EQ(poll(&polled, 1, -1), 1);
   uint8_t byte = 0;
   EXPECT_EQ(recv(descriptor, &byte, 1, 0), 1);

@@ -1,0 +1,107 @@
+// K/V room of language models: the pool and the context.
+
+#include <algorithm>
+#include <random>
+
+#include "common/base/available_memory.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/common/model/language_model_fixture.h"
+
+namespace espalier {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST_P(LanguageModelTest, ReleaseReturnsTheRoomToThePool) {
+  EXPECT_EQ(model_->kv_usage().used_tokens, 0);
+  std::mt19937 random(7);
+  std::vector<CacheId> caches;
+  for (int i = 1; i < 5; ++i) {
+    caches.push_back(Started(RandomTokens(random, 60 * i)));
+    EXPECT_GE(model_->kv_usage().used_tokens, 60 * i);
+  }
+  for (CacheId cache : caches) model_->Release(cache);
+  EXPECT_EQ(model_->kv_usage().used_tokens, 0);
+}
+
+TEST_P(LanguageModelTest, FullPoolIsResourceExhaustedAndRecovers) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 130 * token_bytes});
+  EXPECT_EQ(model->kv_usage().total_tokens, 128);  // whole blocks
+  const CacheId first = Started(*model, std::vector<TokenId>(64, 1));
+  const CacheId second = model->NewSequence();
+  const std::vector<TokenId> tokens(70, 2);
+  const auto full = Prefill(*model, second, tokens, 256);
+  EXPECT_EQ(full.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(full.status().message(), HasSubstr("128"));
+  EXPECT_EQ(model->Length(second), 0);
+  model->Release(first);
+  EXPECT_TRUE(Prefill(*model, second, tokens, 256).ok());
+}
+
+TEST_P(LanguageModelTest, TheContextIsNoLongerThanThePool) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 80 * token_bytes});
+  EXPECT_EQ(model->info().max_context, 64);
+  EXPECT_LE(model->info().max_rows, 64);
+  Started(*model, std::vector<TokenId>(64, 1));
+  EXPECT_EQ(model->kv_usage().used_tokens, 64);
+}
+
+TEST_P(LanguageModelTest, ByDefaultThePoolHoldsAShareOfTheMemory) {
+  const int64_t pool =
+      model_->kv_usage().total_tokens * model_->info().kv_bytes_per_token;
+  EXPECT_GT(pool, AvailableMemory() / 10);
+  EXPECT_LT(pool, AvailableMemory());
+}
+
+// The numbers by which the engine divides the pool.
+TEST_P(LanguageModelTest, APassFindsRoomWhereTheMissingIsFree) {
+  const int64_t token_bytes = model_->info().kv_bytes_per_token;
+  auto model = Load(
+      {.folder = folder_, .threads = 1, .kv_pool_bytes = 320 * token_bytes});
+  const ModelInfo& info = model->info();
+  const int64_t total = model->kv_usage().total_tokens;
+  std::vector<CacheId> caches = {Started(*model, std::vector<TokenId>(64, 1)),
+                                 Started(*model, std::vector<TokenId>(60, 2)),
+                                 model->NewSequence()};
+  EXPECT_EQ(model->HeldRoom(caches[0]), info.RoomFor(64));
+  EXPECT_EQ(model->HeldRoom(caches[2]), 0);
+  for (int64_t rows = 1;; rows += 3) {
+    Tree tree;
+    for (int64_t i = 0; i < rows; ++i) {
+      tree.tokens.push_back(3);
+      tree.parents.push_back(kPrefixParent);
+    }
+    std::vector<SequenceRows> batch;
+    int64_t missing = 0;
+    for (CacheId cache : caches) {
+      batch.push_back(AllRows(cache, tree));
+      missing += std::max<int64_t>(
+          info.RoomFor(model->Length(cache) + rows) - model->HeldRoom(cache),
+          0);
+    }
+    const bool fits = missing <= total - model->kv_usage().used_tokens;
+    ASSERT_EQ(model->Forward(batch).ok(), fits) << rows << " rows";
+    if (!fits) break;
+    for (CacheId cache : caches) ASSERT_TRUE(model->Keep(cache, {}, {}).ok());
+  }
+  int64_t held = 0;
+  for (CacheId cache : caches) held += model->HeldRoom(cache);
+  EXPECT_EQ(held, model->kv_usage().used_tokens);
+}
+
+TEST_P(LanguageModelTest, ContextLimitIsOutOfRange) {
+  auto model = Load({.folder = folder_, .threads = 1, .max_context = 20});
+  EXPECT_EQ(model->info().max_context, 20);
+  const CacheId cache = Started(*model, std::vector<TokenId>(20, 1));
+  const auto over = Prefill(*model, cache, {1}, 1);
+  EXPECT_EQ(over.status().code(), absl::StatusCode::kOutOfRange);
+  EXPECT_THAT(over.status().message(), HasSubstr("20 tokens"));
+}
+
+}  // namespace
+}  // namespace espalier

@@ -1,0 +1,100 @@
+// A client's request, from the message to the plan.
+#include <map>
+#include <memory>
+
+#include "common/base/check.h"
+#include "coordinator/api/generate_request.h"
+#include "coordinator/merge/merge_policies.h"
+#include "coordinator/session/request_plan.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace espalier::testing {
+namespace {
+
+constexpr int64_t kContext = 64;
+
+// The served model, and what requests can use.
+struct Service {
+  Service() {
+    auto loaded = Tokenizer::Load(ESPALIER_SOURCE_DIR
+                                  "/tests/common/tokenizer/testdata/small");
+    ESPALIER_CHECK(loaded.ok());
+    tokenizer = *std::move(loaded);
+    model = {.name = "tiny", .tokenizer = tokenizer.get()};
+    if (auto chat = ChatTemplate::Create(tokenizer.get()); chat.ok()) {
+      model.chat_template = *std::move(chat);
+    }
+    policies["budgeted"] = coordinator::NewBudgetedMerge();
+    policies["union"] = coordinator::NewUnionMerge();
+    scope.verifier.model = {.name = "tiny",
+                            .vocab_size = tokenizer->vocab_size()};
+    scope.verifier.max_context = kContext;
+    scope.verifier.max_tree_nodes = 32;
+    scope.verifier.rules = {"walk", "trv"};
+    scope.verifier.distribution_rules = {"trv"};
+    scope.verifier.eos_token_ids = {0};
+    scope.drafters = {"chat", "math"};
+    scope.policies = &policies;
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer;
+  coordinator::ServedModel model;
+  std::map<std::string, std::unique_ptr<coordinator::MergePolicy>> policies;
+  coordinator::RequestScope scope;
+};
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  v1::GenerateRequest text;
+  text.set_prompt("What is a glacier?");
+  text.set_temperature(0.5f);
+  text.set_top_k(3);
+  text.set_top_p(0.9f);
+  text.set_seed(1);
+  text.set_max_tokens(9);
+  text.add_stop_token_ids(2);
+  auto& speculation = *text.mutable_speculation();
+  speculation.set_enabled(true);
+  speculation.set_max_nodes(8);
+  speculation.set_max_depth(4);
+  speculation.add_drafters("chat");
+  speculation.set_strategy("union");
+  speculation.set_rule("trv");
+  v1::GenerateRequest ids;
+  ids.mutable_token_ids()->add_ids(1);
+  ids.set_request_id("r");
+  v1::GenerateRequest chat;
+  auto* message = chat.mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content("Hello");
+  return {text.SerializeAsString(), ids.SerializeAsString(),
+          chat.SerializeAsString()};
+}
+
+void Try(std::string_view bytes) {
+  static const Service service;
+  v1::GenerateRequest message;
+  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return;
+  }
+  auto request = coordinator::ParseGenerateRequest(message, service.model,
+                                                   absl::InfiniteFuture());
+  if (!request.ok() ||
+      !coordinator::CheckPrompt(message, service.model, kContext).ok()) {
+    return;
+  }
+  auto prompt = coordinator::EncodePrompt(message, service.model);
+  if (!prompt.ok()) return;
+  request->prompt = *std::move(prompt);
+  const auto plan =
+      coordinator::PlanRequest(*std::move(request), service.scope);
+  if (!plan.ok()) return;
+  ESPALIER_CHECK(plan->session.max_tokens >= 1);
+  ESPALIER_CHECK(plan->session.prompt.size() + plan->session.max_tokens <=
+                 kContext);
+  ESPALIER_CHECK(plan->budget.max_nodes <= 32);
+  ESPALIER_CHECK((plan->policy == nullptr) == (plan->budget.max_nodes == 0));
+}
+
+}  // namespace espalier::testing

@@ -1,0 +1,73 @@
+#include <filesystem>
+
+#include "common/model/files/gguf_config.h"
+#include "common/model/files/gguf_file.h"
+#include "common/model/files/gguf_tokenizer.h"
+#include "common/model/files/gguf_weights.h"
+#include "common/model/files/tensor_values.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/memory_file.h"
+#include "tests/testing/tiny_gguf.h"
+
+namespace espalier::testing {
+namespace {
+
+// One block of this type, and metadata of every kind.
+std::string Pieces() {
+  GgufBytes file;
+  file.pairs = {Pair("general.alignment", kUint32, Raw<uint32_t>(32)),
+                Pair("a", kInt64, Raw<int64_t>(-1)),
+                Pair("b", kArray, Array(kFloat32, 2, Raw(1.0f) + Raw(2.0f))),
+                Pair("c", kArray, Array(kString, 2, Str("x") + Str(""))),
+                Pair("d", kBool, Raw<uint8_t>(1)),
+                Pair("e", kString, Str("text"))};
+  file.Add("w", {32}, static_cast<uint32_t>(GgufTensorType::kQ4_0),
+           std::string(18, '\1'));
+  file.Add("v", {2, 3}, static_cast<uint32_t>(GgufTensorType::kF32),
+           std::string(24, '\0'));
+  return file.Bytes();
+}
+
+// Metadata and directory of a tiny model, its weights cut to what fits.
+std::string TinyLlama() {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       absl::StrCat("gguf_fuzz_", getpid());
+  GgufBytes file = TinyGguf("llama", WriteTinyLlama(folder.string()));
+  std::filesystem::remove_all(folder);
+  return file.Bytes();
+}
+
+std::string TinyTokenizer() {
+  GgufBytes file;
+  file.pairs = TinyTokenizerPairs("gpt-2");
+  return file.Bytes();
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  return {Pieces(), TinyTokenizer(), TinyLlama()};
+}
+
+void Try(std::string_view bytes) {
+  const MemoryFile memory(bytes);
+  const auto file = GgufFile::Open(memory.path());
+  if (!file.ok()) return;
+  if (const auto tokenizer = ReadGgufTokenizer(*file); tokenizer.ok()) {
+    (void)(*tokenizer)
+        ->Decode((*tokenizer)->Encode("a glacier <|im_end|>"), false);
+  }
+  const auto config = ReadGgufConfig(*file);
+  if (!config.ok()) return;
+  (void)ReadGgufEosIds(*file, config->vocab_size);
+  const auto weights = ReadGgufWeights(*file, *config);
+  if (!weights.ok()) return;
+  for (const auto& [name, view] : *weights) {
+    const auto values = TensorValues::Of(name, view);
+    if (!values.ok()) continue;
+    std::vector<float> row(values->columns());
+    values->Row(values->rows() - 1, row.data());
+  }
+}
+
+}  // namespace espalier::testing

@@ -1,0 +1,55 @@
+// Clients' messages of every type. The first byte chooses the type.
+#include "common/base/check.h"
+#include "common/rpc/read_message.h"
+#include "common/spec/request_errors.h"
+#include "espalier/v1/admin.pb.h"
+#include "espalier/v1/inference.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace espalier::testing {
+namespace {
+
+const google::protobuf::Message& TypeOf(uint8_t number) {
+  static const google::protobuf::Message* const types[] = {
+      &v1::GenerateRequest::default_instance(),
+      &v1::AbortRequest::default_instance(),
+      &v1::GetModelInfoRequest::default_instance(),
+      &v1::GetServerInfoRequest::default_instance(),
+      &v1::GetLoadRequest::default_instance(),
+      &v1::ListDraftersRequest::default_instance(),
+      &v1::SetDrafterRequest::default_instance(),
+      &v1::GenerateResponse::default_instance()};
+  return *types[number % std::size(types)];
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  v1::GenerateRequest request;
+  auto* message = request.mutable_chat()->add_messages();
+  message->set_role("user");
+  message->set_content("K\xc3\xa4se?");
+  request.set_temperature(0.5f);
+  request.add_stop_token_ids(2);
+  request.mutable_speculation()->add_drafters("chat");
+  v1::GenerateRequest ids;
+  ids.mutable_token_ids()->add_ids(1);
+  v1::GenerateResponse response;
+  response.set_text("text");
+  response.mutable_summary();
+  return {'\0' + request.SerializeAsString(), '\0' + ids.SerializeAsString(),
+          '\7' + response.SerializeAsString()};
+}
+
+void Try(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const google::protobuf::Message& type = TypeOf(bytes[0]);
+  bytes.remove_prefix(1);
+  const std::unique_ptr<google::protobuf::Message> message(type.New());
+  const grpc::Slice slice(bytes.data(), bytes.size());
+  const absl::Status status =
+      ReadMessage(grpc::ByteBuffer(&slice, 1), *message);
+  ESPALIER_CHECK(status.ok() || FieldOf(status).has_value());
+}
+
+}  // namespace espalier::testing

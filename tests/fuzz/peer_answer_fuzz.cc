@@ -1,0 +1,90 @@
+// Answers of drafters and of the verifier, as the coordinator reads them.
+#include "common/base/check.h"
+#include "common/rpc/convert.h"
+#include "common/rpc/feature_chunks.h"
+#include "common/rpc/status_convert.h"
+#include "coordinator/peers/verifier_link.h"
+#include "tests/fuzz/delimited.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/sample_tree.h"
+
+namespace espalier::testing {
+namespace {
+
+constexpr int64_t kVocabSize = 40;
+
+void Read(const v1::DraftResponse& message) {
+  if (message.has_hello()) (void)FromProto(message.hello());
+  if (message.has_failure()) {
+    ESPALIER_CHECK(!FromFailure(message.failure()).ok());
+  }
+  if (const auto proposal = FromProto(message.proposal()); proposal.ok()) {
+    (void)proposal->tree.Validate(
+        {.max_nodes = 64, .max_depth = 16, .vocab_size = kVocabSize});
+  }
+}
+
+void Read(const v1::VerifyResponse& message, FeatureRows& features) {
+  if (message.has_hello()) (void)FromProto(message.hello());
+  if (message.has_features()) (void)AddChunk(message.features(), features);
+  const auto result = FromProto(message.verify_result());
+  const TokenTree tree = SampleTree(3);
+  if (!result.ok() ||
+      !coordinator::CheckVerifyResult(*result, 1, tree, kVocabSize).ok()) {
+    return;
+  }
+  ESPALIER_CHECK(result->tokens.size() == result->path.size() + 1);
+  for (TokenId token : result->tokens) {
+    ESPALIER_CHECK(token >= 0 && token < kVocabSize);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Seeds() {
+  v1::DraftResponse proposal, drafter, failure;
+  *proposal.mutable_proposal() = ToProto(Proposal{.round = 1,
+                                                  .committed_length = 3,
+                                                  .tree = SampleTree(3),
+                                                  .compute_time = {}});
+  *drafter.mutable_hello() =
+      ToProto(DrafterInfo{.name = "chat",
+                          .type = "eagle",
+                          .model = {.name = "tiny", .vocab_size = kVocabSize},
+                          .max_nodes = 64,
+                          .max_depth = 8});
+  *failure.mutable_failure() = ToFailure(absl::InternalError("broken"));
+  v1::VerifyResponse result, verifier;
+  *result.mutable_verify_result() = ToProto(VerifyResult{.round = 1,
+                                                         .path = {1, 3},
+                                                         .tokens = {10, 4, 7},
+                                                         .rule = "walk",
+                                                         .timings = {}});
+  VerifierInfo info;
+  info.model = {.name = "tiny", .vocab_size = kVocabSize};
+  info.max_context = 100;
+  info.max_tree_nodes = 32;
+  info.rules = {"walk"};
+  info.device = "cpu";
+  info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
+  *verifier.mutable_hello() = ToProto(info);
+  std::vector<v1::VerifyResponse> answers = ToParts<v1::VerifyResponse>(
+      {.first_position = 0, .width = 2, .data = std::vector<uint16_t>(8, 1)});
+  answers.push_back(result);
+  answers.push_back(verifier);
+  return {Delimited<v1::DraftResponse>({drafter, proposal, failure}),
+          Delimited(answers)};
+}
+
+// The bytes as answers of a drafter, and as answers of a verifier.
+void Try(std::string_view bytes) {
+  for (const auto& message : ReadDelimited<v1::DraftResponse>(bytes)) {
+    Read(message);
+  }
+  FeatureRows features;
+  for (const auto& message : ReadDelimited<v1::VerifyResponse>(bytes)) {
+    Read(message, features);
+  }
+}
+
+}  // namespace espalier::testing

@@ -1,0 +1,35 @@
+#include "common/config/load_config.h"
+#include "coordinator/coordinator_config.h"
+#include "espalier/v1/config.pb.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/memory_file.h"
+#include "tests/fuzz/source_file.h"
+
+namespace espalier::testing {
+
+std::vector<std::string> Seeds() {
+  return {SourceFile("deploy/config/coordinator.textproto"),
+          SourceFile("deploy/config/verifier.textproto"),
+          SourceFile("deploy/config/chat.textproto"), "core.max_sessions=3",
+          "drafters.0.name=a"};
+}
+
+// The bytes as a file, and as an override.
+void Try(std::string_view bytes) {
+  const MemoryFile file(bytes);
+  v1::CoordinatorConfig coordinator;
+  if (LoadConfig(file.path(), {}, coordinator).ok()) {
+    (void)coordinator::OptionsFromConfig(coordinator.core());
+    (void)coordinator::MaxPromptBytes(coordinator.core());
+  }
+  v1::CoordinatorConfig overridden;
+  if (LoadConfig("", {std::string(bytes)}, overridden).ok()) {
+    (void)coordinator::OptionsFromConfig(overridden.core());
+  }
+  v1::VerifierConfig verifier;
+  (void)LoadConfig(file.path(), {}, verifier);
+  v1::DrafterConfig drafter;
+  (void)LoadConfig(file.path(), {}, drafter);
+}
+
+}  // namespace espalier::testing

@@ -1,0 +1,21 @@
+#ifndef ESPALIER_TESTS_FUZZ_SOURCE_FILE_H_
+#define ESPALIER_TESTS_FUZZ_SOURCE_FILE_H_
+
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "common/base/check.h"
+
+namespace espalier::testing {
+
+// The bytes of a file of the repository.
+inline std::string SourceFile(const std::string& path) {
+  std::ifstream file(ESPALIER_SOURCE_DIR "/" + path, std::ios::binary);
+  ESPALIER_CHECK(file.good());
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_FUZZ_SOURCE_FILE_H_

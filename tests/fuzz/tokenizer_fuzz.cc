@@ -1,0 +1,27 @@
+#include "common/base/check.h"
+#include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_file.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/source_file.h"
+
+namespace espalier::testing {
+
+std::vector<std::string> Seeds() {
+  const std::string folder = "tests/common/tokenizer/testdata/";
+  return {SourceFile(folder + "characters/tokenizer.json"),
+          SourceFile(folder + "small/tokenizer.json"),
+          SourceFile(folder + "qwen2_style/tokenizer.json")};
+}
+
+void Try(std::string_view bytes) {
+  const auto file = ParseTokenizerFile(bytes);
+  if (!file.ok()) return;
+  const auto tokenizer = Tokenizer::Create(*file, {});
+  if (!tokenizer.ok()) return;
+  for (TokenId id : (*tokenizer)->Encode("It's 2 glaciers\n<|im_end|> \xc3")) {
+    ESPALIER_CHECK(id >= 0 && id < (*tokenizer)->vocab_size());
+    (void)(*tokenizer)->Decode({id}, true);
+  }
+}
+
+}  // namespace espalier::testing
