@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct ModelOptions {
   // config.json and model.safetensors (or its shards), or a GGUF file's path
   // (see GgufPathOf).
   std::string folder;
+  // Random weights of this seed instead of files: `folder` needs config.json
+  // only. Llama and Qwen.
+  std::optional<uint64_t> random_weights;
   std::string device = "cpu";  // or "cuda", "cuda:1"
   ComputeDType compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use

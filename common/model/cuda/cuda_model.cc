@@ -273,7 +273,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   RETURN_IF_ERROR(CheckOptions(options));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
   RETURN_IF_ERROR(CheckCudaCovers(config));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, options.random_weights));
   ModelInfo info = {.config = config,
                     .device = options.device,
                     .compute_dtype = "bfloat16",
