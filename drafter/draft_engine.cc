@@ -71,8 +71,11 @@ DraftEngine::DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
                          const DrafterMetrics& metrics)
     : options_(std::move(options)),
       drafter_(std::move(drafter)),
+      features_(WantedFeatures(*drafter_)),
       metrics_(metrics),
-      store_(options_.store, [this](SequenceId id) { drafter_->Forget(id); }),
+      store_(
+          options_.store, [this](SequenceId id) { drafter_->Forget(id); },
+          drafter_->features()),
       executor_(*executor),
       executor_owner_(std::move(executor)) {
   executor_.PostAt(executor_.Now() + options_.store.max_idle,
@@ -199,7 +202,7 @@ absl::Status DraftEngine::Admit(const ProposeRequest& request) {
   RETURN_IF_ERROR(
       CheckLookahead(request.lookahead, options_.vocab_size,
                      options_.supports_lookahead ? options_.max_depth : 0));
-  RETURN_IF_ERROR(CheckFeatures(request, options_.features));
+  RETURN_IF_ERROR(CheckFeatures(request, features_));
   RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
   store_.AddFeatures(request.update.sequence, request.features);
   return absl::OkStatus();
@@ -239,10 +242,8 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
               .WithNodes(work.deadline <= start
                              ? 0
                              : std::min(wanted.max_nodes, options_.max_nodes))
-              .WithDepth(std::min(wanted.max_depth, options_.max_depth))};
-  if (!options_.features.taps.empty()) {
-    view.features = store_.FindFeatures(update.sequence);
-  }
+              .WithDepth(std::min(wanted.max_depth, options_.max_depth)),
+      .features = store_.FeaturesOf(update.sequence)};
   if (work.on_partial) {
     view.report = [this, &work, start](TokenTree tree) {
       const absl::Duration taken = executor_.Now() - start;

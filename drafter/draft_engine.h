@@ -31,7 +31,6 @@ class DraftEngine final : public DraftEndpoint {
     int64_t vocab_size = 0;    // of the target
     int64_t max_nodes = 1024;  // larger budgets are reduced to this
     int64_t max_depth = 16;
-    FeatureContract features;         // the drafter's
     bool supports_lookahead = false;  // the drafter does
     SequenceStore::Limits store = {};
     // Partial trees are reported once the batch has taken this long. Most trees
@@ -76,6 +75,7 @@ class DraftEngine final : public DraftEndpoint {
 
   const Options options_;
   const std::unique_ptr<Drafter> drafter_;
+  const FeatureContract features_;  // the drafter's
   const DrafterMetrics metrics_;
   SequenceStore store_;
   Mutex mutex_;

@@ -11,6 +11,7 @@
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
+#include "drafter/feature_store.h"
 
 namespace espalier::drafter {
 
@@ -26,11 +27,10 @@ struct SequenceView {
   absl::Span<const TokenId> lookahead = {};
   SamplingParams sampling;
   DraftBudget budget;  // max_nodes 0: process the tokens, draft nothing
-  // The target's features from first_position on: for all positions but the
-  // root's when nothing is late or lost. Lost features are not sent again:
-  // first_position may then be above 0, and grow. Null if wanted_features() is
-  // empty.
-  const FeatureRows* features = nullptr;
+  // The positions whose features features() holds: all but the root's when
+  // nothing is late or lost. Lost features are not sent again: `begin` may then
+  // be above 0, and grow.
+  FeatureRange features;
   // Reports the best tree so far, within the budget; it replaces the previous
   // report. A round that cannot wait uses it, so call it before each long step.
   // Null: reports are not wanted.
@@ -48,8 +48,9 @@ class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // The hidden states of the target that it drafts from. Constant.
-  virtual FeatureContract wanted_features() const { return {}; }
+  // Where the hidden states of the target go that it drafts from; null: it
+  // wants none. Constant.
+  virtual FeatureStore* features() { return nullptr; }
 
   // Whether views may have a lookahead. Constant.
   virtual bool supports_lookahead() const { return false; }
@@ -62,6 +63,12 @@ class Drafter {
   // Drops all state of the sequence. Unknown ids are ignored.
   virtual void Forget(SequenceId id) = 0;
 };
+
+// No taps: it wants none.
+inline FeatureContract WantedFeatures(Drafter& drafter) {
+  FeatureStore* const store = drafter.features();
+  return store == nullptr ? FeatureContract() : store->contract();
+}
 
 }  // namespace espalier::drafter
 

@@ -31,18 +31,18 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
   DraftEngine::Options engine = {
       .name = config.name(),
       .vocab_size = target.identity.vocab_size,
-      .features = drafter->wanted_features(),
       .supports_lookahead = drafter->supports_lookahead()};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
+  const FeatureContract features = WantedFeatures(*drafter);
   BuiltDrafter built;
   built.info = {.name = config.name(),
                 .type = config.type(),
                 .model = target.identity,
                 .max_nodes = engine.max_nodes,
                 .max_depth = engine.max_depth,
-                .features = engine.features,
+                .features = features,
                 .cpu_group = CpuGroup(),
                 .supports_lookahead = engine.supports_lookahead};
   built.engine = std::make_unique<DraftEngine>(

@@ -60,9 +60,7 @@ class ReplayDrafter final : public Drafter {
   ReplayDrafter(ReplayOptions options, std::unique_ptr<Drafter> inner)
       : options_(std::move(options)), inner_(std::move(inner)) {}
 
-  FeatureContract wanted_features() const override {
-    return inner_->wanted_features();
-  }
+  FeatureStore* features() override { return inner_->features(); }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
@@ -36,8 +37,15 @@ absl::Status CheckUpdate(const SequenceUpdate& update, int64_t max_tokens) {
 
 }  // namespace
 
-SequenceStore::SequenceStore(const Limits& limits, Forget forget)
-    : limits_(limits), forget_(std::move(forget)) {}
+SequenceStore::SequenceStore(const Limits& limits, Forget forget,
+                             FeatureStore* features)
+    : limits_(limits),
+      forget_(std::move(forget)),
+      features_(features),
+      feature_row_bytes_(features == nullptr
+                             ? 0
+                             : features->contract().width() *
+                                   static_cast<int64_t>(sizeof(uint16_t))) {}
 
 absl::Status SequenceStore::Apply(const SequenceUpdate& update,
                                   absl::Time now) {
@@ -63,20 +71,30 @@ const std::vector<TokenId>* SequenceStore::Find(SequenceId id) const {
   return found == index_.end() ? nullptr : &found->second->tokens;
 }
 
-const FeatureRows* SequenceStore::FindFeatures(SequenceId id) const {
+FeatureRange SequenceStore::FeaturesOf(SequenceId id) const {
   const auto found = index_.find(id);
-  return found == index_.end() ? nullptr : &found->second->features;
+  return found == index_.end() ? FeatureRange() : found->second->features;
 }
 
 void SequenceStore::AddFeatures(SequenceId id, const FeatureRows& rows) {
   const auto found = index_.find(id);
   if (found == index_.end() || rows.empty()) return;
-  FeatureRows& held = found->second->features;
-  num_feature_bytes_ -= held.num_bytes();
-  held.Extend(rows);
-  held.CutToBytes(limits_.max_feature_bytes);
-  num_feature_bytes_ += held.num_bytes();
-  // Ends before this sequence, which is last and within the limit by itself.
+  ESPALIER_CHECK(features_ != nullptr);
+  FeatureRange& held = found->second->features;
+  const int64_t begin = rows.first_position, end = rows.end_position();
+  if (!held.empty() && end <= held.end) return;
+  if (held.empty() || begin > held.end || begin < held.begin) {
+    CutFeatures(*found->second, {});
+    held = {begin, begin};
+  }
+  features_->Append(id, held.end, rows.Rows(held.end, end - held.end));
+  num_feature_bytes_ += (end - held.end) * feature_row_bytes_;
+  held.end = end;
+  if (held.size() * feature_row_bytes_ > limits_.max_feature_bytes) {
+    // More than needed, so that the next row does not cause another cut.
+    const int64_t kept = limits_.max_feature_bytes / 8 * 7 / feature_row_bytes_;
+    CutFeatures(*found->second, {held.end - kept, held.end});
+  }
   while (num_feature_bytes_ > limits_.max_feature_bytes) {
     Drop(sequences_.begin());
   }
@@ -131,9 +149,9 @@ void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
     forget_(sequence.id);
     tokens.erase(kept_end, tokens.end());
     sequence.hash = PrefixHash(tokens);
-    num_feature_bytes_ -= sequence.features.num_bytes();
-    sequence.features.CutFrom(static_cast<int64_t>(tokens.size()));
-    num_feature_bytes_ += sequence.features.num_bytes();
+    FeatureRange kept = sequence.features;
+    kept.end = std::min(kept.end, std::ssize(tokens));
+    CutFeatures(sequence, kept);
   }
   for (auto token = rest; token != update.new_tokens.end(); ++token) {
     tokens.push_back(*token);
@@ -145,9 +163,17 @@ void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
 void SequenceStore::Drop(Sequences::iterator sequence) {
   forget_(sequence->id);
   num_tokens_ -= static_cast<int64_t>(sequence->tokens.size());
-  num_feature_bytes_ -= sequence->features.num_bytes();
+  CutFeatures(*sequence, {});
   index_.erase(sequence->id);
   sequences_.erase(sequence);
+}
+
+void SequenceStore::CutFeatures(Sequence& sequence, FeatureRange kept) {
+  const int64_t dropped = sequence.features.size() - kept.size();
+  if (dropped == 0) return;
+  features_->Cut(sequence.id, kept);
+  num_feature_bytes_ -= dropped * feature_row_bytes_;
+  sequence.features = kept;
 }
 
 }  // namespace espalier::drafter

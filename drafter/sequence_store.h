@@ -12,13 +12,14 @@
 #include "absl/types/span.h"
 #include "common/spec/messages.h"
 #include "common/spec/types.h"
+#include "drafter/feature_store.h"
 
 namespace espalier::drafter {
 
-// The drafter's copy of each sequence's committed tokens, and of the target's
-// features at their positions where it wants those. Bounded: the least recently
-// updated sequences make room for others; the coordinator sends their tokens
-// again when it next asks for them. Owned by DraftEngine, one thread.
+// The drafter's copy of each sequence's committed tokens, and the keeper of the
+// target's features at their positions where it wants those. Bounded: the least
+// recently updated sequences make room for others; the coordinator sends their
+// tokens again when it next asks for them. Owned by DraftEngine, one thread.
 class SequenceStore {
  public:
   struct Limits {
@@ -32,7 +33,9 @@ class SequenceStore {
   // Called before tokens held under the id are cut off or dropped.
   using Forget = absl::AnyInvocable<void(SequenceId)>;
 
-  SequenceStore(const Limits& limits, Forget forget);
+  // `features` must outlive this object; null: there are none.
+  SequenceStore(const Limits& limits, Forget forget,
+                FeatureStore* features = nullptr);
 
   // Brings a sequence up to date; sent twice, an update changes nothing.
   //   FAILED_PRECONDITION (StaleBaseError): the update does not extend the held
@@ -40,14 +43,16 @@ class SequenceStore {
   //   RESOURCE_EXHAUSTED: longer than max_tokens.
   absl::Status Apply(const SequenceUpdate& update, absl::Time now);
 
-  // Appends features to those held; see FeatureRows::Extend. Ignored if the
-  // sequence is not held. REQUIRES: they belong to the update applied last.
+  // Adds the features after those held. If there is a gap before them, or they
+  // begin earlier, they replace those. Ignored if the sequence is not held.
+  // REQUIRES: they fit the contract, and belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
   // The committed tokens; null if the sequence is not held. Valid until the
   // next Apply, End or DropIdle.
   const std::vector<TokenId>* Find(SequenceId id) const;
-  const FeatureRows* FindFeatures(SequenceId id) const;
+  // The positions whose features are held.
+  FeatureRange FeaturesOf(SequenceId id) const;
 
   void End(SequenceId id);        // unknown ids are ignored
   void DropIdle(absl::Time now);  // drops sequences not updated for max_idle
@@ -59,7 +64,7 @@ class SequenceStore {
     std::vector<TokenId> tokens = {};
     uint64_t hash = 0;  // PrefixHash(tokens)
     absl::Time updated = {};
-    FeatureRows features = {};  // of positions below tokens.size()
+    FeatureRange features = {};  // of positions below tokens.size()
   };
   using Sequences = std::list<Sequence>;
 
@@ -69,9 +74,13 @@ class SequenceStore {
   Sequences::iterator Open(SequenceId id);
   void Commit(Sequence& sequence, const SequenceUpdate& update);
   void Drop(Sequences::iterator sequence);
+  // Drops features outside of `kept`, which is within those held.
+  void CutFeatures(Sequence& sequence, FeatureRange kept);
 
   const Limits limits_;
   Forget forget_;
+  FeatureStore* const features_;
+  const int64_t feature_row_bytes_;
   Sequences sequences_;  // least recently updated first
   absl::flat_hash_map<SequenceId, Sequences::iterator> index_;
   int64_t num_tokens_ = 0;

@@ -117,6 +117,9 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
                           .threads = config.threads(),
                           .max_context = config.max_context(),
                           .max_rows = kMaxTreeNodes + 1};
+  if (config.has_random_weights()) {
+    options.random_weights = config.random_weights();
+  }
   if (!config.device().empty()) options.device = config.device();
   if (!config.backend().empty()) options.backend = config.backend();
   if (!config.cpu_kernels().empty()) {

@@ -32,7 +32,8 @@ class ComputeDevice {
   virtual ~ComputeDevice() = default;
   virtual DeviceInfo info() const = 0;
 
-  // RESOURCE_EXHAUSTED: there is no room. Free waits for all that is queued.
+  // RESOURCE_EXHAUSTED: there is no room. What is queued before Free may still
+  // use the memory.
   virtual absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) = 0;
   virtual void Free(std::byte* memory) = 0;
 

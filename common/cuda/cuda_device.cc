@@ -67,7 +67,7 @@ DeviceInfo CudaDevice::info() const {
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
   void* memory = nullptr;
   const cudaError_t error = kind == Memory::kDevice
-                                ? cudaMalloc(&memory, bytes)
+                                ? cudaMallocAsync(&memory, bytes, stream_)
                                 : cudaMallocHost(&memory, bytes);
   if (error != cudaSuccess) {
     cudaGetLastError();  // the device goes on
@@ -82,9 +82,12 @@ absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
 void CudaDevice::Free(std::byte* memory) {
   const auto found = allocated_.find(memory);
   ESPALIER_CHECK(found != allocated_.end());
-  Note(cudaStreamSynchronize(stream_));
-  Note(found->second == Memory::kDevice ? cudaFree(memory)
-                                        : cudaFreeHost(memory));
+  if (found->second == Memory::kDevice) {
+    Note(cudaFreeAsync(memory, stream_));
+  } else {
+    Note(cudaStreamSynchronize(stream_));
+    Note(cudaFreeHost(memory));
+  }
   allocated_.erase(found);
 }
 
@@ -123,6 +126,16 @@ absl::Status CudaDevice::Wait(int64_t event) {
       absl::StrCat(name_, " failed: ", Describe(error_)));
 }
 
+// Memory that is freed stays with the process, so that what every pass
+// allocates, such as its logits, is at hand without a wait.
+cudaError_t KeepFreedMemory(int index) {
+  cudaMemPool_t pool = nullptr;
+  const cudaError_t error = cudaDeviceGetDefaultMemPool(&pool, index);
+  if (error != cudaSuccess) return error;
+  uint64_t all = UINT64_MAX;
+  return cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index) {
@@ -141,6 +154,7 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index) {
   }
   cudaStream_t stream = nullptr;
   error = cudaSetDevice(index);
+  if (error == cudaSuccess) error = KeepFreedMemory(index);
   if (error == cudaSuccess)
     error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return failed(error);

@@ -8,9 +8,9 @@
 
 namespace espalier::cuda {
 
-// A GPU of compute capability 9.0, by its number. UNIMPLEMENTED: this program
-// was built without nvcc. FAILED_PRECONDITION: there is no such GPU, no driver,
-// or one that is too old.
+// A GPU of compute capability 9.0, by its number. FAILED_PRECONDITION: there is
+// no such GPU, no driver, or one that is too old, or this program was built
+// without nvcc.
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index);
 
 }  // namespace espalier::cuda

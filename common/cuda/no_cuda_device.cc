@@ -3,7 +3,7 @@
 namespace espalier::cuda {
 
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int) {
-  return absl::UnimplementedError("this program was built without nvcc");
+  return absl::FailedPreconditionError("this program was built without nvcc");
 }
 
 }  // namespace espalier::cuda

@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/cuda/cuda_device.h"
 #include "common/model/aten/load_aten.h"
+#include "common/model/cuda/cuda_model.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/native_model.h"
 #include "common/nn/cpu_backend.h"
@@ -19,9 +21,38 @@ bool HasFastKernels() {
   return nn::UsableBackends().front() != &nn::PortableKernels();
 }
 
+absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
+    const ModelOptions& options) {
+  ASSIGN_OR_RETURN(const DeviceName name, ParseDevice(options.device));
+  if (!name.cuda) {
+    return absl::UnimplementedError(
+        "the cuda backend runs on the device \"cuda\" only");
+  }
+  absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> device =
+      cuda::OpenCudaDevice(name.index);
+  if (!device.ok()) {
+    return absl::Status(device.status().code(),
+                        absl::StrCat("device \"", options.device,
+                                     "\": ", device.status().message()));
+  }
+  return LoadCudaModel(options, *std::move(device));
+}
+
+// Libtorch runs what our kernels do not cover, on GPUs that they do not know.
+bool MayRunOnAten(const absl::Status& status) {
+  return HasAten() &&
+         (absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status));
+}
+
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
     const ModelOptions& options) {
-  if (options.device == "cpu" && (HasFastKernels() || !HasAten())) {
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
+  if (device.cuda) {
+    auto model = LoadOnCuda(options);
+    return MayRunOnAten(model.status()) ? LoadAtenModel(options)
+                                        : std::move(model);
+  }
+  if (HasFastKernels() || !HasAten()) {
     auto native = LoadNativeModel(options);
     if (!absl::IsUnimplemented(native.status()) || !HasAten()) return native;
   }
@@ -41,9 +72,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(
   if (options.backend == "auto") return LoadBest(options);
   if (options.backend == "native") return LoadNativeModel(options);
   if (options.backend == "aten") return LoadAtenModel(options);
+  if (options.backend == "cuda") return LoadOnCuda(options);
   return absl::InvalidArgumentError(
       absl::StrCat("unknown backend \"", options.backend, "\"; known: auto, ",
-                   absl::StrJoin(ModelBackends(), ", ")));
+                   absl::StrJoin(ModelBackends(), ", "), ", cuda"));
 }
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,18 @@
 
 namespace espalier {
 
-// Implementations that this build has: "native" (own kernels, CPU only) and,
-// with libtorch, "aten" (any device).
+// Implementations that this build has for the CPU: "native" (own kernels) and,
+// with libtorch, "aten" (any device). A third, "cuda" (own kernels for GPUs,
+// bfloat16), is for GPUs alone.
 std::vector<std::string> ModelBackends();
 
 struct ModelOptions {
   // config.json and model.safetensors (or its shards), or a GGUF file's path
   // (see GgufPathOf).
   std::string folder;
+  // Random weights of this seed instead of files: `folder` needs config.json
+  // only. Llama and Qwen.
+  std::optional<uint64_t> random_weights;
   std::string device = "cpu";  // or "cuda", "cuda:1"
   ComputeDType compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
@@ -30,8 +35,9 @@ struct ModelOptions {
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
   int64_t max_rows = 256;  // per sequence and pass
-  // One of ModelBackends, or "auto": native if it supports the device and the
-  // model and has better than portable kernels for this CPU.
+  // One of ModelBackends, "cuda", or "auto": on a CPU native if it supports the
+  // model and has better than portable kernels for this CPU; on a GPU cuda if
+  // it supports the GPU, the model and the compute type; else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
 };

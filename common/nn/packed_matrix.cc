@@ -122,10 +122,8 @@ WeightBlock BlockOf(const PanelJob& job, const Origin& origin, int64_t index) {
   if (UnitInputs(source.format) > 1) {
     const BlockFormat own = BlockFormatOf(source.format);
     if (SameFormat(CommonFormat(own, format), format)) {
-      const int64_t row_bytes = RowBytes(source.format, job.spec.inputs);
-      return Widen(
-          ReadBlock(source.format, source.data + origin.row * row_bytes, index),
-          own, format);
+      return Widen(ReadBlock(source, origin.row, job.spec.inputs, index), own,
+                   format);
     }
   }
   float weights[kBlockInputs];

@@ -70,6 +70,24 @@ float LoadScale(const std::byte* scales, const BlockFormat& format,
   return F16ToFloat(bits);
 }
 
+// Four codes at a time: where PlaceOf says.
+void StoreCodes(const WeightBlock& block, const BlockFormat& format,
+                int64_t lane, std::byte* panel_block) {
+  const int64_t quads_per_row = 8 / format.bits;
+  for (int64_t quad = 0; quad < kBlockInputs / kQuadBytes;
+       quad += quads_per_row) {
+    uint32_t codes;
+    std::memcpy(&codes, &block.codes[quad * kQuadBytes], sizeof(codes));
+    if (format.bits == 4) {
+      uint32_t high;
+      std::memcpy(&high, &block.codes[(quad + 1) * kQuadBytes], sizeof(high));
+      codes |= high << 4;  // codes below 16 stay within their bytes
+    }
+    std::memcpy(panel_block + PlaceOf(format, lane, quad * kQuadBytes).byte,
+                &codes, sizeof(codes));
+  }
+}
+
 }  // namespace
 
 BlockFormat CommonFormat(const BlockFormat& a, const BlockFormat& b) {
@@ -138,12 +156,7 @@ WeightBlock Quantize(const float* weights, const BlockFormat& format) {
 
 void StoreBlock(const WeightBlock& block, const BlockFormat& format,
                 int64_t lane, std::byte* panel_block) {
-  for (int64_t i = 0; i < kBlockInputs; ++i) {
-    const CodePlace place = PlaceOf(format, lane, i);
-    std::byte& byte = panel_block[place.byte];
-    const std::byte code{block.codes[i]};
-    byte = format.bits == 8 || place.shift == 0 ? code : byte | code << 4;
-  }
+  StoreCodes(block, format, lane, panel_block);
   std::byte* const scales = panel_block + CodeBytes(format);
   for (int64_t i = 0; i < kBlockInputs / format.group; ++i) {
     const int64_t at = i * kPanelOutputs + lane;

@@ -1,6 +1,7 @@
 #include "common/nn/weight_source.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "common/base/bf16.h"
@@ -45,6 +46,8 @@ Layout LayoutOf(Format format) {
       return {kSuperInputs, 176, {.minimums = true, .wide_scales = true}};
     case Format::kQ6K:
       return {kSuperInputs, 210, {.wide_scales = true, .group = 16}};
+    case Format::kRandom:
+      return {kBlockInputs, 0, {.bits = 4}};
   }
   ESPALIER_CHECK(false);
 }
@@ -148,6 +151,15 @@ WeightBlock ReadQ6K(const std::byte* p, int64_t index) {
   return block;
 }
 
+// A bijection that mixes all bits: the finalizer of SplitMix64 (Steele, Lea,
+// Flood, OOPSLA 2014).
+uint64_t Mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
 float ReadFloat(Format format, const std::byte* data, int64_t index) {
   if (format == Format::kFloat32) {
     float value;
@@ -165,17 +177,42 @@ int64_t UnitInputs(Format format) { return LayoutOf(format).unit_inputs; }
 
 int64_t RowBytes(Format format, int64_t inputs) {
   const Layout layout = LayoutOf(format);
+  if (format == Format::kRandom) return 0;
   ESPALIER_CHECK(inputs % layout.unit_inputs == 0);
   return inputs / layout.unit_inputs * layout.unit_bytes;
 }
 
 BlockFormat BlockFormatOf(Format format) { return LayoutOf(format).format; }
 
-WeightBlock ReadBlock(Format format, const std::byte* row, int64_t index) {
-  const Layout layout = LayoutOf(format);
+WeightBlock RandomBlock(uint64_t seed, int64_t row, int64_t inputs,
+                        int64_t index) {
+  constexpr uint8_t kMiddle = 8;  // of codes of 4 bits
+  const int64_t blocks = (inputs + kBlockInputs - 1) / kBlockInputs;
+  const uint64_t place =
+      Mix(seed) + static_cast<uint64_t>(row * blocks + index);
+  const uint64_t words[] = {Mix(place), Mix(~place)};
+  WeightBlock block;
+  for (int64_t i = 0; i < kBlockInputs; ++i) {
+    // -7 .. 7: one of the 16 codes becomes 0, so that they are symmetric.
+    const auto code = static_cast<uint8_t>(words[i / 16] >> i % 16 * 4 & 15);
+    block.codes[i] = code == 0 ? kMiddle : code;
+  }
+  const int64_t count = std::min(kBlockInputs, inputs - index * kBlockInputs);
+  std::fill(block.codes + count, block.codes + kBlockInputs, kMiddle);
+  // The codes have a standard deviation of 4.2.
+  const int exponent = -2 - (std::ilogb(static_cast<double>(inputs)) + 1) / 2;
+  SetScale(std::ldexp(1.0f, exponent), 0, block);
+  return block;
+}
+
+WeightBlock ReadBlock(const WeightSource& source, int64_t row, int64_t inputs,
+                      int64_t index) {
+  const Layout layout = LayoutOf(source.format);
   const int64_t unit_blocks = layout.unit_inputs / kBlockInputs;
-  const std::byte* const unit = row + index / unit_blocks * layout.unit_bytes;
-  switch (format) {
+  const std::byte* const unit = source.data +
+                                row * RowBytes(source.format, inputs) +
+                                index / unit_blocks * layout.unit_bytes;
+  switch (source.format) {
     case Format::kQ8_0:
       return ReadQ8(unit);
     case Format::kQ4_0:
@@ -192,6 +229,8 @@ WeightBlock ReadBlock(Format format, const std::byte* row, int64_t index) {
       return ReadQ45K(unit, index % kSuperBlocks, /*five=*/true);
     case Format::kQ6K:
       return ReadQ6K(unit, index % kSuperBlocks);
+    case Format::kRandom:
+      return RandomBlock(source.seed, row, inputs, index);
     default:
       ESPALIER_CHECK(false);
   }
@@ -202,10 +241,8 @@ void ReadWeights(const WeightSource& source, int64_t row, int64_t inputs,
   const int64_t begin = index * kBlockInputs;
   if (UnitInputs(source.format) > 1) {
     ESPALIER_CHECK(!source.transposed);
-    return Dequantize(
-        ReadBlock(source.format,
-                  source.data + row * RowBytes(source.format, inputs), index),
-        BlockFormatOf(source.format), out);
+    return Dequantize(ReadBlock(source, row, inputs, index),
+                      BlockFormatOf(source.format), out);
   }
   const int64_t count = std::min(kBlockInputs, inputs - begin);
   for (int64_t i = 0; i < count; ++i) {

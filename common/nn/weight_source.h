@@ -10,7 +10,8 @@
 
 namespace espalier::nn {
 
-// A weight as a file has it: row-major, little-endian, not aligned.
+// A weight as a file has it, row-major, little-endian, not aligned; or one that
+// is made up, without memory, where it is read.
 struct WeightSource {
   enum class Format {
     kBf16,
@@ -25,9 +26,12 @@ struct WeightSource {
     kQ4K,
     kQ5K,
     kQ6K,
+    // Made up, see RandomBlock.
+    kRandom,
   };
   Format format = Format::kBf16;
   const std::byte* data = nullptr;  // [outputs, inputs]
+  uint64_t seed = 0;                // of kRandom, which has no data
   int64_t outputs = 0;
   bool transposed = false;  // [inputs, outputs] instead (GPT-2's Conv1D)
   // Told of bytes of `data` that will not be read again, on any thread: a
@@ -35,7 +39,8 @@ struct WeightSource {
   void (*release)(absl::Span<const std::byte> bytes) = nullptr;
 };
 
-// Inputs that a format keeps together; 1 for floats. A row has whole ones.
+// Inputs that a format keeps together; 1 for floats. A row of a file has whole
+// ones.
 int64_t UnitInputs(WeightSource::Format format);
 int64_t RowBytes(WeightSource::Format format, int64_t inputs);
 
@@ -43,8 +48,15 @@ int64_t RowBytes(WeightSource::Format format, int64_t inputs);
 BlockFormat BlockFormatOf(WeightSource::Format format);
 
 // The index-th block of a row, in BlockFormatOf(format). REQUIRES: blocks.
-WeightBlock ReadBlock(WeightSource::Format format, const std::byte* row,
+WeightBlock ReadBlock(const WeightSource& source, int64_t row, int64_t inputs,
                       int64_t index);
+
+// The index-th block of a row of random weights; zeros after `inputs`. They
+// depend on the arguments alone, have a mean of 0 and a standard deviation
+// within a factor of 1.5 of 1 / sqrt(inputs), and are small whole numbers
+// times a power of two, so that every format of weights holds them exactly.
+WeightBlock RandomBlock(uint64_t seed, int64_t row, int64_t inputs,
+                        int64_t index);
 
 // The index-th kBlockInputs weights of a row; zeros after `inputs`.
 // REQUIRES: transposed means floats.

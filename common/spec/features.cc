@@ -28,12 +28,6 @@ void FeatureRows::CutBefore(int64_t position) {
   first_position += rows;
 }
 
-void FeatureRows::CutToBytes(int64_t max_bytes) {
-  if (num_bytes() <= max_bytes) return;
-  const int64_t row_bytes = width * static_cast<int64_t>(sizeof(uint16_t));
-  CutBefore(end_position() - max_bytes / 8 * 7 / row_bytes);
-}
-
 void FeatureRows::Extend(const FeatureRows& rows) {
   if (rows.empty() || rows.end_position() <= end_position()) return;
   if (rows.width != width || rows.first_position > end_position() ||

@@ -75,9 +75,6 @@ struct FeatureRows {
   // Drops the rows from `position` on, or those before it.
   void CutFrom(int64_t position);
   void CutBefore(int64_t position);
-  // If there are more than `max_bytes`, drops the first rows: more than needed,
-  // so that the next row does not cause another cut.
-  void CutToBytes(int64_t max_bytes);
   // Appends the part of `rows` from end_position() on. If there is a gap before
   // `rows`, or its width differs, it replaces all rows.
   void Extend(const FeatureRows& rows);

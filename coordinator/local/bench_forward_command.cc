@@ -31,11 +31,14 @@ to read as much memory as the weights and the cached keys and values take.
 Passes and reads alternate. ms: the fastest pass. x floor, x first: median ratio
 to the floor and to the first pass of the same turn.)";
 
+constexpr uint64_t kRandomWeightsSeed = 1;  // times depend on none
+
 struct ForwardFlags {
   std::vector<uint32_t> rows = {1, 4, 8, 16, 32, 64};
   uint32_t context = 512;
   std::vector<uint32_t> threads = {0};
   std::optional<std::string> model;
+  std::optional<std::string> random_weights;
   std::string device = "cpu";
   std::string backend = "auto";
   std::string cpu_kernels = "auto";
@@ -54,8 +57,11 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--model", "PATH",
              "a folder or a .gguf file; default the default model"},
             &model);
+  flags.Add({"--random-weights", "SHAPE_FOLDER",
+             "random weights of the shape in the folder's config.json"},
+            &random_weights);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
-  flags.Add({"--backend", "NAME", "native, aten or auto (default)"}, &backend);
+  flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"}, &backend);
   flags.Add(
       {"--cpu-kernels", "NAME",
        "of native: amx-bf16, avx512-bf16, avx-vnni, avx2, portable or auto"},
@@ -165,6 +171,10 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
                         cli::Context& context) {
   v1::VerifierEngineConfig config;
   config.set_model(flags.model.value_or(context.places.model.string()));
+  if (flags.random_weights.has_value()) {
+    config.set_model(*flags.random_weights);
+    config.set_random_weights(kRandomWeightsSeed);
+  }
   config.set_device(flags.device);
   config.set_backend(flags.backend);
   config.set_cpu_kernels(flags.cpu_kernels);
@@ -206,6 +216,10 @@ absl::Status BenchForward(cli::Context& context, cli::Args args) {
 
   if (flags.context < 1) {
     return absl::InvalidArgumentError("--context: 0 is below 1");
+  }
+  if (flags.model.has_value() && flags.random_weights.has_value()) {
+    return absl::InvalidArgumentError(
+        "--random-weights: cannot be given with --model");
   }
   for (uint32_t threads : flags.threads) {
     RETURN_IF_ERROR(MeasureAll(flags, threads, context));

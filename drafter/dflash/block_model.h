@@ -7,10 +7,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/spec/features.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
 #include "drafter/dflash/dflash_config.h"
+#include "drafter/feature_store.h"
 #include "drafter/gumbel_coupling.h"
 
 namespace espalier::drafter {
@@ -35,10 +35,15 @@ class BlockModel {
   // The positions that are in. Those with lost features are left out.
   virtual int64_t Length(Context context) const = 0;
 
-  // Features of the positions from the context's end on, and before the root.
+  // Where the target's features go that contexts are made of.
+  virtual FeatureStore& features() = 0;
+
+  // Those of `features` that features() holds, from the context's end on and
+  // before the root.
   struct NewRows {
     Context context = 0;
-    const FeatureRows* features = nullptr;
+    SequenceId id;
+    FeatureRange features;
     int64_t root_position = 0;
   };
   // Reserves room for the rows and for a block. RESOURCE_EXHAUSTED: the memory

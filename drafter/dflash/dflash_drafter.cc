@@ -54,9 +54,7 @@ class DflashDrafter final : public Drafter {
         model_(std::move(model)),
         calibration_(options.noise_scale) {}
 
-  FeatureContract wanted_features() const override {
-    return model_->config().features();
-  }
+  FeatureStore* features() override { return &model_->features(); }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override;
@@ -65,8 +63,7 @@ class DflashDrafter final : public Drafter {
 
  private:
   Sequence& Get(const SequenceView& view);
-  absl::Status CatchUp(absl::Span<const SequenceView> batch);
-  absl::Status CheckFeatures(const SequenceView& view) const;
+  void CatchUp(absl::Span<const SequenceView> batch);
   void Learn(const SequenceView& view, Sequence& sequence);
   Block BlockOf(const SequenceView& view, const Sequence& sequence) const;
   int64_t WidthOf(const SequenceView& view) const;
@@ -74,7 +71,6 @@ class DflashDrafter final : public Drafter {
                  MarginalsOfView marginals);
 
   const DflashOptions options_;
-  const FeatureRows no_features_;
   const std::unique_ptr<BlockModel> model_;
   NoiseCalibration calibration_;
   // Their contexts hold memory of the model.
@@ -92,7 +88,7 @@ bool Lists(const std::vector<Candidate>& candidates, TokenId token) {
 
 absl::StatusOr<std::vector<TokenTree>> DflashDrafter::Draft(
     absl::Span<const SequenceView> batch) {
-  RETURN_IF_ERROR(CatchUp(batch));
+  CatchUp(batch);
   std::vector<TokenTree> trees;
   std::vector<Block> blocks;
   std::vector<size_t> drafted;  // views that have a block
@@ -121,32 +117,19 @@ Sequence& DflashDrafter::Get(const SequenceView& view) {
   return *sequence;
 }
 
-absl::Status DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
+void DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
   std::vector<BlockModel::NewRows> fresh;
   for (const SequenceView& view : batch) {
-    RETURN_IF_ERROR(CheckFeatures(view));
     Sequence& sequence = Get(view);
     Learn(view, sequence);
-    const BlockModel::NewRows rows = {
-        .context = sequence.context,
-        .features = view.features == nullptr ? &no_features_ : view.features,
-        .root_position = RootPosition(view)};
+    const BlockModel::NewRows rows = {.context = sequence.context,
+                                      .id = view.id,
+                                      .features = view.features,
+                                      .root_position = RootPosition(view)};
     sequence.has_room = model_->Reserve(rows).ok();
     if (sequence.has_room) fresh.push_back(rows);
   }
   model_->Extend(fresh);
-  return absl::OkStatus();
-}
-
-absl::Status DflashDrafter::CheckFeatures(const SequenceView& view) const {
-  const int64_t width = wanted_features().width();
-  if (view.features == nullptr || view.features->empty() ||
-      view.features->width == width) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("features: ", view.features->width,
-                   " numbers a position, the drafter wants ", width));
 }
 
 // Compares the last forecast with the tokens that the target has emitted since,

@@ -69,6 +69,7 @@ DflashModel::DflashModel(const DflashConfig& config,
       runtime_(std::move(runtime)),
       layers_(config_.layers, weights_->frequencies, runtime_.layers()),
       head_(weights_->vocabulary, weights_->output_rows),
+      features_(config_.features()),
       pages_(KvPageShape::Of(config_.layers), *runtime_.kernels,
              PoolTokens(KvPageShape::Of(config_.layers))) {}
 
@@ -96,13 +97,11 @@ const DflashModel::State& DflashModel::Get(Context context) const {
 }
 
 int64_t DflashModel::BeginOf(const NewRows& rows) const {
-  return std::max(Get(rows.context).end_position,
-                  rows.features->first_position);
+  return std::max(Get(rows.context).end_position, rows.features.begin);
 }
 
 int64_t DflashModel::CountOf(const NewRows& rows) const {
-  const int64_t end =
-      std::min(rows.features->end_position(), rows.root_position);
+  const int64_t end = std::min(rows.features.end, rows.root_position);
   return std::max<int64_t>(end - BeginOf(rows), 0);
 }
 
@@ -140,7 +139,7 @@ void DflashModel::ExtendBy(absl::Span<const Piece> pieces) {
   x_.resize(rows * config_.layers.hidden_size);
   normed_.resize(x_.size());
   layers_.Multiply({.linear = weights_->fc,
-                    .input = {features_.data()},
+                    .input = {inputs_.data()},
                     .rows = rows,
                     .out = x_.data()});
   layers_.Normalize(weights_->context_norm, rows, x_.data(), normed_.data());
@@ -159,14 +158,13 @@ void DflashModel::ExtendBy(absl::Span<const Piece> pieces) {
 
 NativePass DflashModel::ContextPass(absl::Span<const Piece> pieces) {
   NativePass pass;
-  features_.clear();
+  inputs_.clear();
   for (const Piece& piece : pieces) {
     PagedKvCache& kv = Get(piece.rows->context).kv;
     AddRows(ContextRows(kv.length(), piece.count), piece.first, kv, pass);
-    for (int64_t i = 0; i < piece.count; ++i) {
-      for (uint16_t bits : piece.rows->features->Row(piece.first + i)) {
-        features_.push_back(Bf16ToFloat(bits));
-      }
+    for (uint16_t bits : features_.Rows(
+             piece.rows->id, {piece.first, piece.first + piece.count})) {
+      inputs_.push_back(Bf16ToFloat(bits));
     }
   }
   return pass;

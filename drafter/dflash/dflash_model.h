@@ -18,6 +18,7 @@
 #include "drafter/gumbel_coupling.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_runtime.h"
+#include "drafter/host_feature_store.h"
 
 namespace espalier::drafter {
 
@@ -33,6 +34,7 @@ class DflashModel final : public BlockModel {
   void Release(Context context) override;
   int64_t Length(Context context) const override;
   absl::Status Reserve(const NewRows& rows) override;
+  FeatureStore& features() override { return features_; }
   void Extend(absl::Span<const NewRows> rows) override;
   absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>> Predict(
       absl::Span<const Block> blocks, int64_t width) override;
@@ -67,13 +69,14 @@ class DflashModel final : public BlockModel {
   const HeadRuntime runtime_;
   NativeLayers layers_;
   CandidateHead head_;
+  HostFeatureStore features_;
   KvPageStore pages_;
   std::unordered_map<Context, State> contexts_;  // hold pages of pages_
   Context next_context_ = 1;
 
-  std::vector<float> features_;  // [rows, width], of a context pass
-  std::vector<float> x_;         // [rows, hidden]
-  std::vector<float> normed_;    // [rows, hidden]
+  std::vector<float> inputs_;  // [rows, width], of a context pass
+  std::vector<float> x_;       // [rows, hidden]
+  std::vector<float> normed_;  // [rows, hidden]
 };
 
 }  // namespace espalier::drafter

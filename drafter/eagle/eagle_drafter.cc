@@ -35,14 +35,11 @@ struct Sequence : GrownSequence {
 
 class EagleDrafter final : public Drafter {
  public:
-  EagleDrafter(LoadedEagle head, HeadRuntime runtime,
+  EagleDrafter(std::unique_ptr<RowModel> model,
                const TreeGrower::Options& options)
-      : model_(std::move(head), std::move(runtime), kKvPoolTokens),
-        grower_(model_, options) {}
+      : model_(std::move(model)), grower_(*model_, options) {}
 
-  FeatureContract wanted_features() const override {
-    return model_.config().features();
-  }
+  FeatureStore* features() override { return model_->features(); }
   bool supports_lookahead() const override {
     return grower_.supports_lookahead();
   }
@@ -55,7 +52,7 @@ class EagleDrafter final : public Drafter {
   Sequence& Get(const SequenceView& view);
   absl::Status CatchUp(const SequenceView& view, Sequence& sequence);
 
-  EagleModel model_;
+  const std::unique_ptr<RowModel> model_;
   TreeGrower grower_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<Sequence>> sequences_;
 };
@@ -77,7 +74,7 @@ absl::StatusOr<std::vector<TokenTree>> EagleDrafter::Draft(
 
 Sequence& EagleDrafter::Get(const SequenceView& view) {
   std::unique_ptr<Sequence>& held = sequences_[view.id];
-  if (held == nullptr) held = std::make_unique<Sequence>(&model_);
+  if (held == nullptr) held = std::make_unique<Sequence>(model_.get());
   return *held;
 }
 
@@ -85,24 +82,23 @@ Sequence& EagleDrafter::Get(const SequenceView& view) {
 // round.
 absl::Status EagleDrafter::CatchUp(const SequenceView& view,
                                    Sequence& sequence) {
-  if (view.features == nullptr || view.features->empty()) {
-    return absl::OkStatus();
-  }
-  const FeatureRows& features = *view.features;
-  if (sequence.end() < features.first_position || sequence.length() == 0) {
+  const FeatureRange& features = view.features;
+  if (features.empty()) return absl::OkStatus();
+  if (sequence.end() < features.begin || sequence.length() == 0) {
     // After a gap the head starts again, as if the text began there.
-    model_.Truncate(sequence.rows, 0);
-    sequence.first_position = features.first_position;
+    model_->Truncate(sequence.rows, 0);
+    sequence.first_position = features.begin;
   }
   const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
-  const int64_t end = std::min(features.end_position(), root);
+  const int64_t end = std::min(features.end, root);
   // Reserve before computing: without room the work would be lost.
-  RETURN_IF_ERROR(model_.Reserve(sequence.rows, end - sequence.first_position));
+  RETURN_IF_ERROR(
+      model_->Reserve(sequence.rows, end - sequence.first_position));
   while (sequence.end() < end) {
     const int64_t first = sequence.end();
     const int64_t rows = std::min(kRowsPerPass, end - first);
-    model_.Append(sequence.rows, view.tokens.subspan(first + 1, rows),
-                  features.Rows(first, rows));
+    model_->Append(sequence.rows, view.tokens.subspan(first + 1, rows),
+                   {.id = view.id, .position = first});
   }
   return absl::OkStatus();
 }
@@ -123,8 +119,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     return absl::InvalidArgumentError(
         absl::StrCat("drafter eagle: option model: ", head.status().message()));
   }
-  return std::make_unique<EagleDrafter>(*std::move(head), std::move(runtime),
-                                        grower);
+  return std::make_unique<EagleDrafter>(
+      std::make_unique<EagleModel>(*std::move(head), std::move(runtime),
+                                   kKvPoolTokens),
+      grower);
 }
 
 }  // namespace espalier::drafter

@@ -58,15 +58,23 @@ absl::Status NativeRowModel::Reserve(Sequence sequence, int64_t rows) {
   return Get(sequence).cache.Reserve(rows);
 }
 
+FeatureStore* NativeRowModel::features() {
+  return features_.contract().taps.empty() ? nullptr : &features_;
+}
+
 void NativeRowModel::Append(Sequence sequence, absl::Span<const TokenId> tokens,
-                            absl::Span<const uint16_t> states) {
+                            const States& states) {
   State& state = Get(sequence);
   std::vector<int32_t> chain(tokens.size());
   std::iota(chain.begin(), chain.end(), kPrefixParent);
   NativePass pass;
   AddRows(BuildRowTree(chain, state.cache.length()), tokens, state.cache, pass);
   std::vector<float> features, outputs(tokens.size() * hidden_size_);
-  Fuse(states, features);
+  if (NativeRowModel::features() != nullptr) {
+    Fuse(features_.Rows(states.id, {states.position,
+                                    states.position + std::ssize(tokens)}),
+         features);
+  }
   RunRows(pass, features, absl::MakeSpan(outputs));
   std::iota(chain.begin(), chain.end(), 0);
   state.cache.Keep(chain);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -12,24 +13,29 @@
 #include "common/model/native/paged_kv_cache.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/row_model.h"
+#include "drafter/host_feature_store.h"
 
 namespace espalier::drafter {
 
 // The sequences of a RowModel whose network runs on the CPU.
 class NativeRowModel : public RowModel {
  public:
-  // hidden_size: of an output row.
+  // hidden_size: of an output row. features: that rows read; no taps: none.
   NativeRowModel(const KvPageShape& shape, const nn::Kernels& kernels,
-                 int64_t kv_pool_tokens, int64_t hidden_size)
-      : hidden_size_(hidden_size), pages_(shape, kernels, kv_pool_tokens) {}
+                 int64_t kv_pool_tokens, int64_t hidden_size,
+                 FeatureContract features = {})
+      : hidden_size_(hidden_size),
+        features_(std::move(features)),
+        pages_(shape, kernels, kv_pool_tokens) {}
 
   Sequence NewSequence() override;
   void Release(Sequence sequence) override;
   int64_t Length(Sequence sequence) const override;
   void Truncate(Sequence sequence, int64_t length) override;
   absl::Status Reserve(Sequence sequence, int64_t rows) override;
+  FeatureStore* features() override;
   void Append(Sequence sequence, absl::Span<const TokenId> tokens,
-              absl::Span<const uint16_t> states) override;
+              const States& states) override;
   void Run(absl::Span<const TreeRows> batch) override;
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) override;
@@ -64,6 +70,7 @@ class NativeRowModel : public RowModel {
   absl::Span<const float> OutputOf(const State& state, int32_t row) const;
 
   const int64_t hidden_size_;
+  HostFeatureStore features_;
   KvPageStore pages_;
   std::unordered_map<Sequence, State> sequences_;  // hold pages of pages_
   Sequence next_sequence_ = 1;

@@ -9,6 +9,7 @@
 #include "absl/types/span.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
+#include "drafter/feature_store.h"
 #include "drafter/gumbel_coupling.h"
 
 namespace espalier::drafter {
@@ -33,11 +34,18 @@ class RowModel {
   // Room for so many rows. RESOURCE_EXHAUSTED: there is none.
   virtual absl::Status Reserve(Sequence sequence, int64_t rows) = 0;
 
-  // Runs a chain of rows after the kept ones, and keeps it. states: bf16,
-  // [tokens, width] of the target's states for a head that reads them, else
-  // empty. REQUIRES: room.
+  // Where the target's states go that rows read; null: they read none.
+  virtual FeatureStore* features() = 0;
+
+  // States of consecutive positions in features().
+  struct States {
+    SequenceId id;
+    int64_t position = 0;  // of the first
+  };
+  // Runs a chain of rows after the kept ones, and keeps it. states: as many as
+  // tokens, for a head that reads them. REQUIRES: room.
   virtual void Append(Sequence sequence, absl::Span<const TokenId> tokens,
-                      absl::Span<const uint16_t> states) = 0;
+                      const States& states) = 0;
 
   // Rows of a tree after the kept ones, which is run in parts. Their outputs
   // stay until the sequence's next tree begins, or rows are kept.

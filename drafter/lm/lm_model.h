@@ -33,7 +33,7 @@ class LmModel final : public NativeRowModel {
   int64_t max_positions() const { return config_.max_positions; }
 
  private:
-  // Reads no states.
+  // No states are read.
   void Fuse(absl::Span<const uint16_t> /*states*/,
             std::vector<float>& /*features*/) override {}
   void RunRows(NativePass& pass, std::vector<float>& features,

@@ -24,8 +24,9 @@ ARROWS = {
                           "common/model/files", "common/model/logits",
                           "common/model/native", "common/spec"],
     # The interface of a model, and LoadModel, which knows every kind.
-    "common/model": ["common/base", "common/nn", "common/spec",
+    "common/model": ["common/base", "common/cuda", "common/nn", "common/spec",
                      "common/tokenizer", "common/model/aten",
+                     "common/model/cuda",
                      "common/model/files", "common/model/logits",
                      "common/model/native"],
     "common/model/files": ["common/base", "common/json", "common/nn", "common/spec",

@@ -13,6 +13,7 @@
 #include "common/base/serial_executor.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
+#include "drafter/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"
@@ -42,6 +43,8 @@ class RecordingDrafter final : public Drafter {
 
   explicit RecordingDrafter(Notes& notes) : notes_(notes) {}
 
+  FeatureStore* features() override { return &features_; }
+
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
     notes_.while_drafting();
@@ -49,7 +52,10 @@ class RecordingDrafter final : public Drafter {
     std::vector<Tokens> seen;
     for (const SequenceView& view : batch) {
       seen.emplace_back(view.tokens.begin(), view.tokens.end());
-      if (view.features != nullptr) notes_.features.push_back(*view.features);
+      const auto rows = features_.Rows(view.id, view.features);
+      notes_.features.push_back({.first_position = view.features.begin,
+                                 .width = features_.contract().width(),
+                                 .data = {rows.begin(), rows.end()}});
       seen.back().insert(seen.back().end(), view.lookahead.begin(),
                          view.lookahead.end());
       TokenTree tree = TokenTree::RootOnly(view.root());
@@ -71,6 +77,7 @@ class RecordingDrafter final : public Drafter {
 
  private:
   Notes& notes_;
+  HostFeatureStore features_{{.taps = {1, 3}, .hidden_size = 1}};
 };
 
 class DraftEngineTest : public ::testing::Test {
@@ -83,7 +90,6 @@ class DraftEngineTest : public ::testing::Test {
                              .vocab_size = 10,
                              .max_nodes = 6,
                              .max_depth = 4,
-                             .features = {.taps = {1, 3}, .hidden_size = 1},
                              .supports_lookahead = true,
                              .store = {.max_sequences = 3,
                                        .max_tokens = 20,

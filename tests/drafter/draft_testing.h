@@ -43,6 +43,38 @@ inline TokenTree DraftOne(Drafter& drafter, const SequenceView& view) {
   return std::move((*trees)[0]);
 }
 
+// A view before its features are in the drafter's store.
+struct ViewAndFeatures {
+  SequenceView view;
+  const FeatureRows* rows = nullptr;  // null: none
+};
+
+// Puts the features in place of those that the drafter has of the sequence.
+inline SequenceView Feed(Drafter& drafter, const ViewAndFeatures& asked) {
+  SequenceView view = asked.view;
+  FeatureStore* const store = drafter.features();
+  if (store == nullptr) return view;
+  store->Cut(view.id, {});
+  if (asked.rows == nullptr || asked.rows->empty()) return view;
+  store->Append(view.id, asked.rows->first_position, asked.rows->data);
+  view.features = {asked.rows->first_position, asked.rows->end_position()};
+  return view;
+}
+
+inline std::vector<TokenTree> DraftAll(
+    Drafter& drafter, const std::vector<ViewAndFeatures>& asked) {
+  std::vector<SequenceView> views;
+  for (const ViewAndFeatures& one : asked) views.push_back(Feed(drafter, one));
+  auto trees = drafter.Draft(views);
+  if (!trees.ok()) ADD_FAILURE() << trees.status();
+  ESPALIER_CHECK(trees.ok() && trees->size() == views.size());
+  return *std::move(trees);
+}
+
+inline TokenTree DraftOne(Drafter& drafter, const ViewAndFeatures& asked) {
+  return DraftAll(drafter, {asked})[0];
+}
+
 // Tokens of each node's path below the root, by node.
 inline std::vector<std::vector<TokenId>> Paths(const TokenTree& tree) {
   std::vector<std::vector<TokenId>> paths(tree.num_nodes());

@@ -130,7 +130,7 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
 
   // With the features that the type wants.
   std::vector<Sequence> RandomSequences(int count) const {
-    const int64_t width = Make()->wanted_features().width();
+    const int64_t width = WantedFeatures(*Make()).width();
     std::mt19937_64 random(22);
     std::normal_distribution<float> normal;
     std::vector<Sequence> sequences;
@@ -149,13 +149,12 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
   }
 };
 
-SequenceView ViewOf(const Sequence& sequence, DraftBudget budget) {
-  return {
-      .id = {.coordinator_epoch = 5, .number = sequence.number},
-      .tokens = sequence.tokens,
-      .sampling = sequence.sampling,
-      .budget = budget,
-      .features = sequence.features.width == 0 ? nullptr : &sequence.features};
+ViewAndFeatures ViewOf(const Sequence& sequence, DraftBudget budget) {
+  return {.view = {.id = {.coordinator_epoch = 5, .number = sequence.number},
+                   .tokens = sequence.tokens,
+                   .sampling = sequence.sampling,
+                   .budget = budget},
+          .rows = &sequence.features};
 }
 
 void ExpectSame(const TokenTree& a, const TokenTree& b) {
@@ -218,7 +217,7 @@ TEST_P(DrafterContractTest, TheSameViewGivesTheSameTree) {
   auto one = Make();
   auto other = Make();
   for (const Sequence& sequence : RandomSequences(10)) {
-    const SequenceView view = ViewOf(sequence, kBudget);
+    const ViewAndFeatures view = ViewOf(sequence, kBudget);
     const TokenTree tree = DraftOne(*one, view);
     ExpectSame(tree, DraftOne(*one, view));
     ExpectSame(tree, DraftOne(*other, view));
@@ -230,17 +229,15 @@ TEST_P(DrafterContractTest, ABatchGivesWhatEachSequenceGivesAlone) {
   const std::vector<Sequence> sequences = RandomSequences(6);
   for (size_t length : {size_t{1}, size_t{40}, size_t{300}}) {
     std::vector<Sequence> grown = sequences;
-    std::vector<SequenceView> views;
+    std::vector<ViewAndFeatures> views;
     for (Sequence& sequence : grown) {
       sequence.Resize(length);
       views.push_back(ViewOf(sequence, kBudget));
     }
-    auto trees = together->Draft(views);
-    ASSERT_TRUE(trees.ok());
-    ASSERT_EQ(trees->size(), views.size());
+    const std::vector<TokenTree> trees = DraftAll(*together, views);
     for (size_t i = 0; i < views.size(); ++i) {
       auto alone = Make();
-      ExpectSame((*trees)[i], DraftOne(*alone, views[i]));
+      ExpectSame(trees[i], DraftOne(*alone, views[i]));
     }
   }
 }
@@ -275,8 +272,8 @@ TEST_P(DrafterContractTest, ADraftForAGuessLeavesNothingBehind) {
   for (const Sequence& sequence : RandomSequences(10)) {
     const std::vector<TokenId> lookahead =
         RandomTokens(random, 1 + random() % 4, kVocab);
-    SequenceView ahead = ViewOf(sequence, kBudget);
-    ahead.lookahead = lookahead;
+    ViewAndFeatures ahead = ViewOf(sequence, kBudget);
+    ahead.view.lookahead = lookahead;
     const TokenTree tree = DraftOne(*drafter, ahead);
     const absl::Status valid = tree.Validate({.max_nodes = kBudget.max_nodes,
                                               .max_depth = kBudget.max_depth,

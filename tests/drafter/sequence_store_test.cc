@@ -5,6 +5,7 @@
 
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
+#include "drafter/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -177,24 +178,59 @@ class SequenceStoreFeaturesTest : public SequenceStoreTest {
     return rows;
   }
 
-  SequenceStore small_{{.max_feature_bytes = 40}, [this](SequenceId id) {
-                         forgotten_.push_back(id.number);
-                       }};
+  static FeatureContract Contract() {
+    return {.taps = {0, 1}, .hidden_size = 1};
+  }
+  SequenceStore::Forget Note() {
+    return [this](SequenceId id) { forgotten_.push_back(id.number); };
+  }
+
+  // What the drafter's memory has of a sequence.
+  void ExpectHeld(const SequenceStore& store, uint64_t id,
+                  const FeatureRows& rows) {
+    const FeatureRange range = store.FeaturesOf(Id(id));
+    EXPECT_EQ(range, (FeatureRange{rows.first_position, rows.end_position()}));
+    EXPECT_EQ(memory_.Rows(Id(id), range), absl::MakeConstSpan(rows.data));
+  }
+
+  HostFeatureStore memory_{Contract()};
+  SequenceStore large_{{}, Note(), &memory_};
+  SequenceStore small_{{.max_feature_bytes = 40}, Note(), &memory_};
 };
 
 TEST_F(SequenceStoreFeaturesTest, AreKeptAndCutWithTheTokens) {
-  ASSERT_TRUE(Apply(1, {}, {4, 5, 6, 7}).ok());
-  store_.AddFeatures(Id(1), Rows(0, 3));
-  store_.AddFeatures(Id(1), {});
-  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 3));
-  ASSERT_TRUE(Apply(1, {4, 5, 6, 7}, {8, 9}).ok());
-  store_.AddFeatures(Id(1), Rows(3, 5));
-  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 5));
-  ASSERT_TRUE(Apply(1, {4, 5, 6}, {3}).ok());
-  EXPECT_EQ(*store_.FindFeatures(Id(1)), Rows(0, 3));
-  store_.AddFeatures(Id(2), Rows(0, 1));  // not held
-  store_.End(Id(1));
-  EXPECT_THAT(store_.FindFeatures(Id(1)), IsNull());
+  const auto apply = [&](const Tokens& base, const Tokens& added) {
+    return large_.Apply(Update(1, base, added), now_).ok();
+  };
+  ASSERT_TRUE(apply({}, {4, 5, 6, 7}));
+  large_.AddFeatures(Id(1), Rows(0, 3));
+  large_.AddFeatures(Id(1), {});
+  ExpectHeld(large_, 1, Rows(0, 3));
+  ASSERT_TRUE(apply({4, 5, 6, 7}, {8, 9}));
+  large_.AddFeatures(Id(1), Rows(3, 5));
+  ExpectHeld(large_, 1, Rows(0, 5));
+  large_.AddFeatures(Id(1), Rows(1, 5));  // nothing new
+  ExpectHeld(large_, 1, Rows(0, 5));
+  ASSERT_TRUE(apply({4, 5, 6}, {3}));
+  ExpectHeld(large_, 1, Rows(0, 3));
+  large_.AddFeatures(Id(2), Rows(0, 1));  // not held
+  large_.End(Id(1));
+  EXPECT_TRUE(large_.FeaturesOf(Id(1)).empty());
+  memory_.Append(Id(1), 7, Rows(7, 8).data);  // nothing is left before it
+}
+
+TEST_F(SequenceStoreFeaturesTest, OverlapsAreReadOnceAndGapsStartAgain) {
+  ASSERT_TRUE(large_.Apply(Update(1, {}, Tokens(20, 3)), now_).ok());
+  large_.AddFeatures(Id(1), Rows(5, 8));
+  large_.AddFeatures(Id(1), Rows(6, 10, 7));
+  FeatureRows both = Rows(5, 8);
+  const FeatureRows rest = Rows(8, 10, 7);
+  both.data.insert(both.data.end(), rest.data.begin(), rest.data.end());
+  ExpectHeld(large_, 1, both);
+  large_.AddFeatures(Id(1), Rows(12, 14));
+  ExpectHeld(large_, 1, Rows(12, 14));
+  large_.AddFeatures(Id(1), Rows(0, 15));
+  ExpectHeld(large_, 1, Rows(0, 15));
 }
 
 TEST_F(SequenceStoreFeaturesTest, OthersMakeRoomThenTheFirstRowsGo) {
@@ -206,7 +242,7 @@ TEST_F(SequenceStoreFeaturesTest, OthersMakeRoomThenTheFirstRowsGo) {
   EXPECT_THAT(small_.Find(Id(1)), IsNull());
   EXPECT_THAT(forgotten_, ElementsAre(1));
   small_.AddFeatures(Id(2), Rows(6, 11));
-  EXPECT_EQ(*small_.FindFeatures(Id(2)), Rows(3, 11));
+  ExpectHeld(small_, 2, Rows(3, 11));
   // Ended ones are not counted any more.
   small_.End(Id(2));
   for (uint64_t id : {3, 4}) {

@@ -22,6 +22,7 @@
 #include "coordinator/merge/merge_policies.h"
 #include "drafter/draft_engine.h"
 #include "drafter/drafter_service.h"
+#include "drafter/host_feature_store.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/finished_generation.h"
@@ -67,7 +68,7 @@ class CheckingDrafter final : public drafter::Drafter {
   static FeatureContract Contract() {
     return {.taps = {0, 1, 3}, .hidden_size = Hidden()};
   }
-  FeatureContract wanted_features() const override { return Contract(); }
+  drafter::FeatureStore* features() override { return &features_; }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const drafter::SequenceView> batch) override {
@@ -117,27 +118,23 @@ class CheckingDrafter final : public drafter::Drafter {
   }
 
   void Check(const drafter::SequenceView& view) {
-    const FeatureRows& rows = *view.features;
+    const drafter::FeatureRange& held = view.features;
     const int64_t root = static_cast<int64_t>(view.tokens.size()) - 1;
     ++seen_.rounds;
-    if (rows.empty()) return;
+    if (held.empty()) return;
     if (seen_.first_rows < 0) {
-      seen_.first_rows = rows.num_rows();
+      seen_.first_rows = held.size();
       seen_.first_length = root + 1;
     }
-    EXPECT_EQ(rows.width, Contract().width());
-    EXPECT_LE(rows.end_position(), root);
-    if (rows.first_position == 0 && rows.end_position() == root) {
-      ++seen_.complete;
-    }
+    EXPECT_LE(held.end, root);
+    if (held.begin == 0 && held.end == root) ++seen_.complete;
     const Computed computed = Compute(view.tokens);
-    std::vector<uint16_t> expected;
-    for (int64_t i = rows.first_position * rows.width;
-         i < rows.end_position() * rows.width; ++i) {
-      expected.push_back(computed.features[i]);
-    }
-    EXPECT_TRUE(rows.data == expected) << "after " << root + 1 << " tokens";
-    seen_.checked_rows += rows.num_rows();
+    const int64_t width = Contract().width();
+    EXPECT_TRUE(features_.Rows(view.id, held) ==
+                absl::MakeConstSpan(computed.features)
+                    .subspan(held.begin * width, held.size() * width))
+        << "after " << root + 1 << " tokens";
+    seen_.checked_rows += held.size();
   }
 
   TokenTree DraftOne(const drafter::SequenceView& view) {
@@ -153,6 +150,7 @@ class CheckingDrafter final : public drafter::Drafter {
   }
 
   Sightings& seen_;
+  drafter::HostFeatureStore features_{Contract()};
   const std::unique_ptr<LanguageModel> model_ = TinyTarget();
 };
 
@@ -184,9 +182,7 @@ std::unique_ptr<ServerRunner> Serve(const std::string& name,
 class DrafterServer {
  public:
   explicit DrafterServer(Sightings* seen)
-      : engine_({.name = "checking",
-                 .vocab_size = testing::kTinyVocab,
-                 .features = CheckingDrafter::Contract()},
+      : engine_({.name = "checking", .vocab_size = testing::kTinyVocab},
                 std::make_unique<CheckingDrafter>(seen),
                 std::make_unique<SerialExecutor>("drafter"),
                 drafter::MakeDrafterMetrics(metrics_, "checking")),

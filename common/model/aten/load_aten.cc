@@ -77,7 +77,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   }
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   ASSIGN_OR_RETURN(const at::Device device, FindDevice(options.device));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));
   SetThreads(options.threads);
 

@@ -24,8 +24,7 @@ int64_t PartsSize(const CudaLinear& linear, int rows) {
 
 }  // namespace
 
-absl::Status CudaDecoder::Reserve(const CudaPass& pass) {
-  const int rows = pass.num_rows();
+absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto hidden = static_cast<uint32_t>(config_.hidden_size);
   const auto attended =
       static_cast<uint32_t>(config_.num_heads * config_.head_dim);
@@ -35,8 +34,6 @@ absl::Status CudaDecoder::Reserve(const CudaPass& pass) {
                 PartsSize(layer.down, rows)});
   RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
   RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
-  RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
-                            scratch_.states));
   const auto activations = [&](int count, uint32_t columns) {
     return static_cast<int64_t>(ActivationBytes(count, columns));
   };
@@ -47,8 +44,8 @@ absl::Status CudaDecoder::Reserve(const CudaPass& pass) {
   RETURN_IF_ERROR(GrowArray(
       device_, activations(rows, static_cast<uint32_t>(config_.ffn_size)),
       scratch_.gated));
-  RETURN_IF_ERROR(GrowArray(device_, activations(pass.num_logit_rows, hidden),
-                            scratch_.logit_rows));
+  RETURN_IF_ERROR(
+      GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
@@ -65,7 +62,9 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass) {
 }
 
 absl::Status CudaDecoder::Queue(const CudaPass& pass, const Target& target) {
-  RETURN_IF_ERROR(Reserve(pass));
+  RETURN_IF_ERROR(Reserve(pass.num_rows(), pass.num_logit_rows));
+  RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
+                            scratch_.states));
   RETURN_IF_ERROR(Describe(pass));
   Embed(pass, target);
   for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);

@@ -28,6 +28,10 @@ class CudaDecoder {
     std::vector<int32_t> taps = {};
     cuda::bf16_t* states = nullptr;
   };
+  // Allocates what lies between the kernels of passes of so many rows. Larger
+  // passes allocate more, once. RESOURCE_EXHAUSTED: no room on the device.
+  absl::Status Reserve(int rows, int logit_rows);
+
   // Nothing waits: `pass` has to stay until the device was waited for.
   // RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Queue(const CudaPass& pass, const Target& target);
@@ -51,7 +55,6 @@ class CudaDecoder {
     cuda::DeviceArray<cuda::bf16_t> queries;
   };
 
-  absl::Status Reserve(const CudaPass& pass);
   absl::Status Describe(const CudaPass& pass);
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);

@@ -4,10 +4,12 @@
 #include <set>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
+#include "common/model/model_fingerprint.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/row_batch.h"
 #include "common/model/native/tapped_rows.h"
@@ -27,6 +29,13 @@ CudaModel::CudaModel(Parts parts)
   for (int64_t page = parts.num_pages - 1; page >= 0; --page) {
     free_pages_.push_back(static_cast<int32_t>(page));
   }
+}
+
+absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
+  auto model = absl::WrapUnique(new CudaModel(std::move(parts)));
+  const int rows = static_cast<int>(model->info_.max_rows);
+  RETURN_IF_ERROR(model->decoder_.Reserve(rows, rows));
+  return model;
 }
 
 KvUsage CudaModel::kv_usage() const {
@@ -273,11 +282,20 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   RETURN_IF_ERROR(CheckOptions(options));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
   RETURN_IF_ERROR(CheckCudaCovers(config));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
-  ModelInfo info = {.config = config,
-                    .device = options.device,
-                    .compute_dtype = "bfloat16",
-                    .backend = "cuda"};
+  if (options.compute_dtype != ComputeDType::kBFloat16) {
+    return absl::UnimplementedError(
+        absl::StrCat("compute type ", NameOf(options.compute_dtype),
+                     ": the CUDA backend computes in bfloat16"));
+  }
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, options.random_weights));
+  RETURN_IF_ERROR(CheckLayerCount(config, files));
+  ModelInfo info = {
+      .config = config,
+      .device = options.device,
+      .compute_dtype = "bfloat16",
+      .backend = "cuda",
+      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
       SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
@@ -292,12 +310,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   ASSIGN_OR_RETURN(auto memory, DeviceArray<unsigned char>::Make(
                                     *device, pages * kPagePositions *
                                                  info.kv_bytes_per_token));
-  return std::make_unique<CudaModel>(
-      CudaModel::Parts{.info = std::move(info),
-                       .device = std::move(device),
-                       .weights = std::move(weights),
-                       .pages = std::move(memory),
-                       .num_pages = pages});
+  return CudaModel::Make({.info = std::move(info),
+                          .device = std::move(device),
+                          .weights = std::move(weights),
+                          .pages = std::move(memory),
+                          .num_pages = pages});
 }
 
 }  // namespace espalier

@@ -30,7 +30,8 @@ class CudaModel final : public LanguageModel {
     int64_t num_pages = 0;
   };
 
-  explicit CudaModel(Parts parts);
+  // RESOURCE_EXHAUSTED: no room on the device for what passes need.
+  static absl::StatusOr<std::unique_ptr<CudaModel>> Make(Parts parts);
 
   const ModelInfo& info() const override { return info_; }
   KvUsage kv_usage() const override;
@@ -45,6 +46,8 @@ class CudaModel final : public LanguageModel {
   void Truncate(CacheId cache, int64_t length) override;
 
  private:
+  explicit CudaModel(Parts parts);
+
   // The hidden states that a pass took, on the device.
   struct TappedPass {
     std::vector<int32_t> points;  // that any of its sequences wants
@@ -94,7 +97,8 @@ class CudaModel final : public LanguageModel {
 };
 
 // See LoadModel. `device` runs the kernels. UNIMPLEMENTED: the kernels do not
-// cover the model. RESOURCE_EXHAUSTED: no room on the device.
+// cover the model or the compute type. RESOURCE_EXHAUSTED: no room on the
+// device.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
     const ModelOptions& options, std::shared_ptr<cuda::ComputeDevice> device);
 

@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_CUDA_DEVICE_VECTORS_H_
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -11,14 +12,18 @@
 
 namespace espalier {
 
-// Makes room for `size` elements; what was there is lost. RESOURCE_EXHAUSTED:
-// no room on the device.
+// Makes room for `size` elements; what was there is lost. The room is a power
+// of two, so an array that is used for pass after pass soon grows no more.
+// RESOURCE_EXHAUSTED: no room on the device.
 template <typename T>
 absl::Status GrowArray(cuda::ComputeDevice& device, int64_t size,
                        cuda::DeviceArray<T>& array) {
   if (size <= array.size()) return absl::OkStatus();
   array = cuda::DeviceArray<T>();
-  ASSIGN_OR_RETURN(array, cuda::DeviceArray<T>::Make(device, size));
+  constexpr uint64_t kLeast = 1024;
+  const uint64_t room = std::bit_ceil(std::max<uint64_t>(size, kLeast));
+  ASSIGN_OR_RETURN(
+      array, cuda::DeviceArray<T>::Make(device, static_cast<int64_t>(room)));
   return absl::OkStatus();
 }
 

@@ -37,6 +37,8 @@ std::optional<Format> FormatOf(DType dtype) {
       return Format::kQ5K;
     case DType::kQ6_K:
       return Format::kQ6K;
+    case DType::kRandom:
+      return Format::kRandom;
     default:
       return std::nullopt;
   }
@@ -56,7 +58,10 @@ absl::StatusOr<TensorValues> TensorValues::Of(const std::string& name,
 }
 
 TensorValues::TensorValues(const TensorView& view, Format format)
-    : format_(format), heads_(view.interleaved_heads), data_(view.data) {
+    : format_(format),
+      seed_(view.seed),
+      heads_(view.interleaved_heads),
+      data_(view.data) {
   for (int64_t size : view.shape) {
     rows_ *= columns_;
     columns_ = size;
@@ -71,6 +76,7 @@ int64_t TensorValues::PlaceOf(int64_t index, int64_t count) const {
 
 absl::Span<const std::byte> TensorValues::Bytes(int64_t row) const {
   ESPALIER_CHECK(0 <= row && row < rows_ && (rows_ > 1 || heads_ == 0));
+  ESPALIER_CHECK(format_ != Format::kRandom);
   const size_t row_bytes = data_.size() / rows_;
   return data_.subspan(PlaceOf(row, rows_) * row_bytes, row_bytes);
 }
@@ -89,13 +95,11 @@ std::vector<std::byte> TensorValues::Gather(
 void TensorValues::Row(int64_t row, float* out) const {
   const bool is_vector = rows_ == 1;
   const nn::WeightSource source = {
-      .format = format_,
-      .data = is_vector ? data_.data() : Bytes(row).data(),
-      .outputs = 1};
+      .format = format_, .data = data_.data(), .seed = seed_, .outputs = rows_};
+  const int64_t place = is_vector ? 0 : PlaceOf(row, rows_);
   for (int64_t begin = 0; begin < columns_; begin += nn::kBlockInputs) {
     float block[nn::kBlockInputs];
-    nn::ReadWeights(source, /*row=*/0, columns_, begin / nn::kBlockInputs,
-                    block);
+    nn::ReadWeights(source, place, columns_, begin / nn::kBlockInputs, block);
     std::copy_n(block, std::min(nn::kBlockInputs, columns_ - begin),
                 out + begin);
   }

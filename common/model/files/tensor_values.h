@@ -14,7 +14,8 @@
 namespace espalier {
 
 // The weights of a tensor, by the rows of the model, wherever the file has them
-// (TensorView::interleaved_heads). A vector is one row. Borrows the file.
+// (TensorView::interleaved_heads), or of none. A vector is one row. Borrows the
+// file.
 class TensorValues {
  public:
   using Format = nn::WeightSource::Format;
@@ -32,7 +33,7 @@ class TensorValues {
   // Widened: [columns].
   void Row(int64_t row, float* out) const;
 
-  // A row in `format`. REQUIRES: not an interleaved vector.
+  // A row in `format`. REQUIRES: not an interleaved vector, not kRandom.
   absl::Span<const std::byte> Bytes(int64_t row) const;
 
   // These rows in `format`, copied one after another. REQUIRES: as above.
@@ -45,6 +46,7 @@ class TensorValues {
   int64_t PlaceOf(int64_t index, int64_t count) const;
 
   Format format_;
+  uint64_t seed_ = 0;
   int64_t rows_ = 1;
   int64_t columns_ = 1;
   int64_t heads_ = 0;

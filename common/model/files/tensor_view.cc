@@ -42,6 +42,8 @@ const char* DTypeName(DType dtype) {
       return "Q5_K";
     case DType::kQ6_K:
       return "Q6_K";
+    case DType::kRandom:
+      return "random";
   }
   ESPALIER_CHECK(false);
 }

@@ -10,7 +10,7 @@
 namespace espalier {
 
 // Elements of safetensors files, then blocks of GGUF files: several weights
-// that share a scale.
+// that share a scale; and weights of no file.
 enum class DType {
   kF64,
   kF32,
@@ -30,16 +30,18 @@ enum class DType {
   kQ4_K,
   kQ5_K,
   kQ6_K,
+  kRandom,
 };
 
 const char* DTypeName(DType dtype);  // as in the files: "BF16", "Q4_K"
 
 // One tensor in a mapped file: row-major, little-endian, not aligned. A row is
-// a whole number of blocks.
+// a whole number of blocks. kRandom: in no file (nn::RandomBlock).
 struct TensorView {
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   absl::Span<const std::byte> data;  // its size follows from shape and dtype
+  uint64_t seed = 0;                 // of kRandom, which has no data
   // Above 0: so many heads, whose rows (or elements, of a vector) the file has
   // in the order 0, d/2, 1, d/2 + 1, ... of the d of a head: GGUF's order of
   // Llama's queries and keys.

@@ -1,5 +1,6 @@
 #include "common/model/files/weight_files.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -10,6 +11,7 @@
 #include "common/model/files/gguf_path.h"
 #include "common/model/files/gguf_weights.h"
 #include "common/model/files/json_file.h"
+#include "common/model/files/random_weights.h"
 
 namespace espalier {
 namespace {
@@ -37,8 +39,13 @@ absl::StatusOr<std::set<std::string>> ShardNames(const Json& index,
 
 }  // namespace
 
-absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& path) {
+absl::StatusOr<WeightFiles> WeightFiles::Open(
+    const std::string& path, std::optional<uint64_t> random_seed) {
   WeightFiles weights(path);
+  if (random_seed.has_value()) {
+    RETURN_IF_ERROR(weights.AddRandom(*random_seed));
+    return weights;
+  }
   ASSIGN_OR_RETURN(const std::optional<std::string> gguf, GgufPathOf(path));
   const std::string index = path + "/model.safetensors.index.json";
   std::error_code ignored;
@@ -52,6 +59,13 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(const std::string& path) {
     RETURN_IF_ERROR(weights.Add(std::move(file)));
   }
   return weights;
+}
+
+absl::Status WeightFiles::AddRandom(uint64_t seed) {
+  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(path_));
+  ones_.assign(std::max(config.hidden_size, config.head_dim), 1.0f);
+  ASSIGN_OR_RETURN(tensors_, RandomWeights(config, seed, ones_));
+  return absl::OkStatus();
 }
 
 absl::Status WeightFiles::AddGguf(const std::string& path) {

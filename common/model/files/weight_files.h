@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_MODEL_FILES_WEIGHT_FILES_H_
 #define ESPALIER_COMMON_MODEL_FILES_WEIGHT_FILES_H_
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,10 +22,14 @@ namespace espalier {
 // after Open.
 class WeightFiles {
  public:
+  // random_seed: instead of reading weights, make them up for the configuration
+  // at `path` (random_weights.h).
   // NOT_FOUND: no such file, or a listed shard or tensor is missing.
   // INVALID_ARGUMENT, UNIMPLEMENTED: the files are malformed, or not of a kind
   // that is known; the message names file and tensor.
-  static absl::StatusOr<WeightFiles> Open(const std::string& path);
+  static absl::StatusOr<WeightFiles> Open(
+      const std::string& path,
+      std::optional<uint64_t> random_seed = std::nullopt);
 
   bool Has(const std::string& name) const { return tensors_.contains(name); }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
@@ -39,6 +44,7 @@ class WeightFiles {
  private:
   explicit WeightFiles(std::string path) : path_(std::move(path)) {}
 
+  absl::Status AddRandom(uint64_t seed);
   absl::Status AddGguf(const std::string& path);
   absl::Status AddShards(const std::string& index_path);
   absl::Status Add(SafetensorsFile file);
@@ -46,7 +52,8 @@ class WeightFiles {
   std::string path_;
   std::optional<GgufFile> gguf_;
   std::vector<SafetensorsFile> files_;
-  std::map<std::string, TensorView> tensors_;  // views into the files
+  std::vector<float> ones_;                    // of random weights
+  std::map<std::string, TensorView> tensors_;  // views into these
 };
 
 }  // namespace espalier

@@ -35,7 +35,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   RETURN_IF_ERROR(CheckCovered(config, device));
   ASSIGN_OR_RETURN(const nn::Kernels* kernels,
                    nn::FindBackend(options.cpu_kernels));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, options.random_weights));
 
   RETURN_IF_ERROR(CheckLayerCount(config, files));
   ModelInfo info = {

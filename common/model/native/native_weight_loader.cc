@@ -17,7 +17,7 @@ namespace {
 
 using Format = nn::WeightSource::Format;
 
-// `bf16`: what the file has.
+// `bf16`: the file has it, or bf16 holds the weights exactly.
 nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
   switch (dtype) {
     case ComputeDType::kInt8:
@@ -31,8 +31,8 @@ nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
   return bf16 ? nn::WeightType::kBf16 : nn::WeightType::kFloat32;
 }
 
-bool IsBlocks(const nn::WeightSource& source) {
-  return nn::UnitInputs(source.format) > 1;
+bool IsBlocksOfFile(const nn::WeightSource& source) {
+  return nn::UnitInputs(source.format) > 1 && source.format != Format::kRandom;
 }
 
 // The narrowest format that has room for the blocks of all parts; nullopt: some
@@ -41,7 +41,7 @@ std::optional<nn::BlockFormat> FormatOfFile(
     absl::Span<const nn::WeightSource> parts) {
   std::optional<nn::BlockFormat> format;
   for (const nn::WeightSource& part : parts) {
-    if (!IsBlocks(part)) return std::nullopt;
+    if (!IsBlocksOfFile(part)) return std::nullopt;
     const nn::BlockFormat own = nn::BlockFormatOf(part.format);
     format = format.has_value() ? nn::CommonFormat(*format, own) : own;
   }
@@ -120,9 +120,11 @@ absl::StatusOr<NativeWeightLoader::Source> NativeWeightLoader::Open(
                    TensorValues::Of(part.name, view));
   Source source = {.weights = {.format = values.format(),
                                .data = view.data.data(),
+                               .seed = view.seed,
                                .outputs = part.outputs,
-                               .transposed = shape.transposed,
-                               .release = DropPages}};
+                               .transposed = shape.transposed}};
+  if (values.format() == Format::kRandom) return source;
+  source.weights.release = DropPages;
   if (values.in_order()) return source;
   std::vector<int32_t> rows(part.outputs);
   std::iota(rows.begin(), rows.end(), 0);
@@ -155,9 +157,10 @@ absl::StatusOr<NativeLinear> NativeWeightLoader::Linear(
 
 nn::PackedMatrix NativeWeightLoader::Pack(
     const std::vector<nn::WeightSource>& parts, const LinearShape& shape) {
-  const bool bf16 = std::all_of(
-      parts.begin(), parts.end(),
-      [](const auto& part) { return part.format == Format::kBf16; });
+  const bool bf16 =
+      std::all_of(parts.begin(), parts.end(), [](const auto& part) {
+        return part.format == Format::kBf16 || part.format == Format::kRandom;
+      });
   const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
       parts,
       {.inputs = shape.inputs,

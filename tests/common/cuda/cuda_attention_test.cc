@@ -108,6 +108,38 @@ TEST_P(CudaAttentionTest, LongTextsHaveLongerChunks) {
   }
 }
 
+// Some positions, at the edges of pages and chunks, have much of a row's
+// weight: the row shows it if one of them is left out or read twice.
+TEST_P(CudaAttentionTest, AContextOf128k) {
+  const AttentionShape shape;
+  Random random(12);
+  const int prefix = (1 << 17) - 3;  // the tree crosses the last edge
+  AttentionSequence sequence =
+      RandomSequence(shape, /*prefix=*/1999, {-1, 0, 0, 1, 3}, random);
+  while (std::ssize(sequence.prefix) < prefix) {  // no period of whole pages
+    sequence.prefix.push_back(sequence.prefix[sequence.prefix.size() - 1999]);
+  }
+  const int row = 3;
+  for (int position : {0, 63, 64, kShortPages * kPagePositions - 1,
+                       kShortPages * kPagePositions, (1 << 16) - 1, 1 << 16,
+                       (1 << 17) - 65, prefix - 1}) {
+    for (int i = 0; i < shape.head_dim; ++i) {
+      // Scores of about 9, where all others together have ln(2^17) + 0.5.
+      sequence.prefix[position].key[i] =
+          FloatToBf16(1.1f * Bf16ToFloat(sequence.queries[row][i]));
+    }
+  }
+  const std::vector<float> out =
+      AttentionPass(shape, {sequence}).Attend(Device());
+  RelativeError error;
+  const std::vector<double> wanted = ExactAttention(shape, sequence, row);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    error.Add(out[row * wanted.size() + i], wanted[i]);
+  }
+  EXPECT_LT(error.value(), 6e-3);
+  EXPECT_EQ(CountUnlikeDecoding(shape, sequence, out, /*step=*/5), 0);
+}
+
 TEST_P(CudaAttentionTest, DuplicateSiblingsAreEqual) {
   const AttentionShape shape = {.kv_heads = 1, .group = 2};
   Random random(8);

@@ -135,6 +135,13 @@ TEST_F(LoadModelTest, NativeBackendIsForTheCpuOnly) {
               absl::StatusCode::kUnimplemented, "cpu");
 }
 
+TEST_F(LoadModelTest, CudaBackendIsForGpusOnly) {
+  ExpectError({.folder = folder_, .backend = "cuda"},
+              absl::StatusCode::kUnimplemented, "cuda");
+  ExpectError({.folder = folder_, .device = "cuda:99", .backend = "cuda"},
+              absl::StatusCode::kFailedPrecondition, "cuda:99");
+}
+
 TEST_F(LoadModelTest, DeviceThatIsNotThereIsFailedPrecondition) {
   ExpectError({.folder = folder_, .device = "cuda:99"},
               absl::StatusCode::kFailedPrecondition, "cuda:99");

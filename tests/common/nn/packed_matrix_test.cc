@@ -252,6 +252,32 @@ TEST_F(PackedMatrixTest, BlocksOfWhatIsNotFiniteAreNotFinite) {
   EXPECT_TRUE(std::isnan(row[32]));
 }
 
+TEST_F(PackedMatrixTest, EveryTypeHoldsRandomWeightsExactly) {
+  constexpr int64_t kInputs = 112, kOutputs = 40;  // no whole blocks or panels
+  const WeightSource source = {
+      .format = WeightSource::Format::kRandom, .seed = 3, .outputs = kOutputs};
+  const auto expect_exact = [&](WeightType type, const BlockFormat& format) {
+    const PackedMatrix packed = PackedMatrix::Pack(
+        {source}, {.inputs = kInputs, .type = type, .format = format}, arena_,
+        pool_);
+    std::vector<float> row(kInputs), wanted(kBlockInputs);
+    for (int64_t output = 0; output < kOutputs; ++output) {
+      packed.Row(output, row.data());
+      for (int64_t i = 0; i < kInputs; ++i) {
+        ReadWeights(source, output, kInputs, i / kBlockInputs, wanted.data());
+        ASSERT_EQ(row[i], wanted[i % kBlockInputs]);
+      }
+    }
+  };
+  expect_exact(WeightType::kFloat32, {});
+  expect_exact(WeightType::kBf16, {});
+  expect_exact(WeightType::kBlocks, {});
+  expect_exact(WeightType::kBlocks, {.bits = 4, .minimums = true});
+  float last[kBlockInputs];
+  ReadWeights(source, /*row=*/0, kInputs, /*index=*/3, last);
+  EXPECT_EQ(last[kInputs % kBlockInputs], 0);
+}
+
 TEST_F(PackedMatrixTest, BiasOfAGatedProductIsMixedByHalfPanels) {
   std::vector<float> gate(17), value(17);
   for (int i = 0; i < 17; ++i) {

@@ -65,17 +65,6 @@ TEST(FeatureRows, AreCutAtEitherEnd) {
   EXPECT_EQ(rows, Rows(6, 6));
 }
 
-TEST(FeatureRows, CutToBytesKeepsTheLastRows) {
-  FeatureRows rows = Rows(0, 100);
-  rows.CutToBytes(400);
-  EXPECT_EQ(rows, Rows(0, 100));
-  rows.CutToBytes(160);
-  EXPECT_EQ(rows, Rows(65, 100));
-  rows.CutToBytes(3);  // less than one row
-  EXPECT_TRUE(rows.empty());
-  EXPECT_EQ(rows.end_position(), 100);
-}
-
 TEST(TargetShape, ServesAscendingPointsThatItHas) {
   const TargetShape target = {.num_layers = 3, .hidden_size = 8};
   EXPECT_TRUE(target.Serves({}));

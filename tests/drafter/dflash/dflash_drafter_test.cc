@@ -42,12 +42,12 @@ struct Text {
   SamplingParams sampling;
   DraftBudget budget = kBudget;
 
-  SequenceView View() const {
-    return {.id = {.coordinator_epoch = 1, .number = number},
-            .tokens = tokens,
-            .sampling = sampling,
-            .budget = budget,
-            .features = &features};
+  ViewAndFeatures View() const {
+    return {.view = {.id = {.coordinator_epoch = 1, .number = number},
+                     .tokens = tokens,
+                     .sampling = sampling,
+                     .budget = budget},
+            .rows = &features};
   }
 };
 
@@ -73,7 +73,7 @@ void ExpectSame(const TokenTree& a, const TokenTree& b) {
 }
 
 TEST(DflashDrafterTest, WantsTheOutputsOfTheTargetsLayers) {
-  const FeatureContract contract = Make()->wanted_features();
+  const FeatureContract contract = WantedFeatures(*Make());
   EXPECT_THAT(contract.taps, ElementsAre(1, 2));
   EXPECT_EQ(contract.hidden_size, 48);
 }
@@ -90,7 +90,7 @@ TEST(DflashDrafterTest, TheCompanyAndTheThreadsDoNotChangeATree) {
     text.budget = {.max_nodes = 1 + static_cast<int64_t>(random() % 60),
                    .max_depth = 1 + static_cast<int64_t>(random() % 8)};
   }
-  std::vector<SequenceView> views;
+  std::vector<ViewAndFeatures> views;
   for (const Text& text : texts) views.push_back(text.View());
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
     for (const char* type : {"float32", "bfloat16", "int8", "int4"}) {
@@ -99,11 +99,10 @@ TEST(DflashDrafterTest, TheCompanyAndTheThreadsDoNotChangeATree) {
           {"cpu_kernels", kernels->name}, {"compute_type", type}};
       auto with_threads = runtime;
       with_threads.emplace("threads", "3");
-      const auto together = Make(with_threads)->Draft(views);
-      ASSERT_TRUE(together.ok()) << together.status();
+      const auto together = DraftAll(*Make(with_threads), views);
       for (size_t i = 0; i < views.size(); ++i) {
-        ExpectSame((*together)[i], DraftOne(*Make(runtime), views[i]));
-        EXPECT_GT((*together)[i].num_nodes(), 1);
+        ExpectSame(together[i], DraftOne(*Make(runtime), views[i]));
+        EXPECT_GT(together[i].num_nodes(), 1);
       }
     }
   }
@@ -207,22 +206,8 @@ TEST(DflashDrafterTest, WithoutFeaturesItDraftsNothing) {
   std::mt19937_64 random(6);
   Text text = MakeText(random, 10);
   auto drafter = Make();
-  SequenceView view = text.View();
-  view.features = nullptr;
-  EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 1);
-  const FeatureRows none;
-  view.features = &none;
-  EXPECT_EQ(DraftOne(*drafter, view).num_nodes(), 1);
+  EXPECT_EQ(DraftOne(*drafter, text.View().view).num_nodes(), 1);
   ExpectSame(DraftOne(*drafter, text.View()), DraftOne(*Make(), text.View()));
-}
-
-TEST(DflashDrafterTest, FeaturesOfAnotherWidthAreRefused) {
-  std::mt19937_64 random(7);
-  Text text = MakeText(random, 10);
-  text.features = testing::TinyFeatures(text.tokens, /*width=*/48);
-  const SequenceView view = text.View();
-  const auto trees = Make()->Draft({&view, 1});
-  EXPECT_THAT(trees.status().message(), HasSubstr("the drafter wants 96"));
 }
 
 TEST(DflashDrafterTest, FeaturesOfTheRootAndBehindAreNotRead) {
@@ -241,7 +226,7 @@ TEST(DflashDrafterTest, ASequenceThatWasForgottenStartsOver) {
   DraftOne(*drafter, text.View());
   Text other = MakeText(random, 25);
   other.number = text.number;
-  drafter->Forget(text.View().id);
+  drafter->Forget(text.View().view.id);
   ExpectSame(DraftOne(*drafter, other.View()), DraftOne(*Make(), other.View()));
 }
 

@@ -31,7 +31,7 @@ class EagleDrafterTest : public ::testing::Test {
     std::mt19937_64 random(3);
     std::normal_distribution<float> normal;
     tokens_ = RandomTokens(random, 40, kVocab);
-    features_.width = head_->wanted_features().width();
+    features_.width = WantedFeatures(*head_).width();
     features_.data.resize((tokens_.size() - 1) * features_.width);
     for (uint16_t& value : features_.data) value = FloatToBf16(normal(random));
   }
@@ -42,10 +42,11 @@ class EagleDrafterTest : public ::testing::Test {
     FeatureRows rows = features_;
     rows.CutFrom(end);
     rows.CutBefore(first);
-    return DraftOne(head, {.id = {1, 1},
-                           .tokens = absl::MakeConstSpan(tokens_).first(length),
-                           .budget = budget,
-                           .features = &rows});
+    const SequenceView view = {
+        .id = {1, 1},
+        .tokens = absl::MakeConstSpan(tokens_).first(length),
+        .budget = budget};
+    return DraftOne(head, ViewAndFeatures{view, &rows});
   }
 
   const std::unique_ptr<Drafter> head_ = MakeHead();

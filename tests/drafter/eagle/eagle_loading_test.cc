@@ -92,7 +92,7 @@ class EagleLoadingTest : public ::testing::Test {
   std::vector<int32_t> TapsOf(const Head& head) {
     const auto drafter = Load(head);
     EXPECT_TRUE(drafter.ok()) << drafter.status();
-    return drafter.ok() ? (*drafter)->wanted_features().taps
+    return drafter.ok() ? WantedFeatures(**drafter).taps
                         : std::vector<int32_t>();
   }
 

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "tests/drafter/draft_testing.h"
 
 namespace espalier::drafter {
 namespace {
@@ -71,14 +72,14 @@ class Sequence {
   }
 
   // Asks for the tree of the round that was committed last.
-  SequenceView View(const Json& round) const {
-    return {.id = {1, number_},
-            .tokens = tokens_,
-            .sampling = {.temperature = round["temperature"],
-                         .seed = round["seed"]},
-            .budget = {.max_nodes = round["budget"]["max_nodes"],
-                       .max_depth = round["budget"]["max_depth"]},
-            .features = &features_};
+  ViewAndFeatures View(const Json& round) const {
+    return {.view = {.id = {1, number_},
+                     .tokens = tokens_,
+                     .sampling = {.temperature = round["temperature"],
+                                  .seed = round["seed"]},
+                     .budget = {.max_nodes = round["budget"]["max_nodes"],
+                                .max_depth = round["budget"]["max_depth"]}},
+            .rows = &features_};
   }
 
  private:
@@ -105,7 +106,7 @@ class GoldenTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(GoldenTest, WantsTheFeaturesThatItWasTrainedOn) {
   ASSERT_NE(drafter_, nullptr);
-  const FeatureContract contract = drafter_->wanted_features();
+  const FeatureContract contract = WantedFeatures(*drafter_);
   EXPECT_EQ(contract.taps, expected_["taps"].get<std::vector<int32_t>>());
   EXPECT_EQ(contract.width(),
             static_cast<int64_t>(
@@ -118,11 +119,7 @@ TEST_P(GoldenTest, DraftsTheTreesOfTheReferenceRoundByRound) {
   for (const Json& round : expected_["rounds"]) {
     SCOPED_TRACE(round["tokens"].dump());
     sequence.Commit(round);
-    const SequenceView view = sequence.View(round);
-    const auto trees = drafter_->Draft({&view, 1});
-    ASSERT_TRUE(trees.ok()) << trees.status();
-    ASSERT_EQ(trees->size(), 1u);
-    ExpectTree(trees->front(), round["tree"]);
+    ExpectTree(DraftOne(*drafter_, sequence.View(round)), round["tree"]);
   }
 }
 
@@ -131,19 +128,17 @@ TEST_P(GoldenTest, DraftsTheSameTreesFromWholeTextsInOneBatch) {
   ASSERT_NE(drafter_, nullptr);
   const Json& rounds = expected_["rounds"];
   std::vector<Sequence> sequences;
-  std::vector<SequenceView> views;
+  std::vector<ViewAndFeatures> views;
   sequences.reserve(rounds.size());
   for (size_t last = 0; last < rounds.size(); ++last) {
     Sequence& sequence = sequences.emplace_back(last);
     for (size_t i = 0; i <= last; ++i) sequence.Commit(rounds[i]);
     views.push_back(sequence.View(rounds[last]));
   }
-  const auto trees = drafter_->Draft(views);
-  ASSERT_TRUE(trees.ok()) << trees.status();
-  ASSERT_EQ(trees->size(), views.size());
+  const std::vector<TokenTree> trees = DraftAll(*drafter_, views);
   for (size_t i = 0; i < views.size(); ++i) {
     SCOPED_TRACE(rounds[i]["tokens"].dump());
-    ExpectTree((*trees)[i], rounds[i]["tree"]);
+    ExpectTree(trees[i], rounds[i]["tree"]);
   }
 }
 
@@ -153,21 +148,21 @@ TEST_P(GoldenTest, ReportsOnItsWayTheTreesOfSmallerDepths) {
   const Json& round = expected_["rounds"][0];
   Sequence sequence(1);
   sequence.Commit(round);
-  SequenceView view = sequence.View(round);
+  ViewAndFeatures asked = sequence.View(round);
+  SequenceView& view = asked.view;
   std::vector<TokenTree> reports;
   view.report = [&](TokenTree tree) { reports.push_back(std::move(tree)); };
-  ASSERT_TRUE(drafter_->Draft({&view, 1}).ok());
+  DraftOne(*drafter_, asked);
   // A block is drafted in one pass.
   EXPECT_EQ(reports.empty(), expected_["type"] == "dflash");
   EXPECT_LT(std::ssize(reports), view.budget.max_depth);
   view.report = nullptr;
   for (size_t i = 0; i < reports.size(); ++i) {
     view.budget.max_depth = static_cast<int64_t>(i) + 1;
-    const auto trees = drafter_->Draft({&view, 1});
-    ASSERT_TRUE(trees.ok()) << trees.status();
-    EXPECT_EQ(reports[i].tokens, trees->front().tokens);
-    EXPECT_EQ(reports[i].parents, trees->front().parents);
-    EXPECT_EQ(reports[i].log_probs, trees->front().log_probs);
+    const TokenTree tree = DraftOne(*drafter_, asked);
+    EXPECT_EQ(reports[i].tokens, tree.tokens);
+    EXPECT_EQ(reports[i].parents, tree.parents);
+    EXPECT_EQ(reports[i].log_probs, tree.log_probs);
   }
 }
 

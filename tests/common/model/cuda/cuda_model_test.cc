@@ -144,7 +144,13 @@ class CudaModelTest
       device = std::make_shared<cuda::EmulatedDevice>(
           cuda::EmulatedDevice::Options{.seed = seed});
     }
-    auto model = LoadCudaModel(options_, device);
+    return LoadOn(device);
+  }
+  std::unique_ptr<LanguageModel> LoadOn(
+      std::shared_ptr<cuda::ComputeDevice> device) {
+    ModelOptions options = options_;
+    options.compute_dtype = ComputeDType::kBFloat16;
+    auto model = LoadCudaModel(options, std::move(device));
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
@@ -218,6 +224,63 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
     EXPECT_LT(error(logits[0]->Row(row), logits[1]->Row(row)), 0.02) << row;
   }
   EXPECT_LT(error(features[0], features[1]), 0.01);
+}
+
+// An emulated device that counts what is allocated.
+class CountingDevice final : public cuda::ComputeDevice {
+ public:
+  cuda::DeviceInfo info() const override { return inner_.info(); }
+  absl::StatusOr<std::byte*> Allocate(int64_t bytes,
+                                      cuda::Memory kind) override {
+    ++count_;
+    return inner_.Allocate(bytes, kind);
+  }
+  void Free(std::byte* memory) override { inner_.Free(memory); }
+  void Copy(void* to, const void* from, int64_t bytes) override {
+    inner_.Copy(to, from, bytes);
+  }
+  void Launch(const cuda::KernelArgs& args) override { inner_.Launch(args); }
+  int64_t Record() override { return inner_.Record(); }
+  absl::Status Wait(int64_t event) override { return inner_.Wait(event); }
+
+  int count() const { return count_; }
+
+ private:
+  cuda::EmulatedDevice inner_{{.seed = 1}};
+  int count_ = 0;
+};
+
+TEST_P(CudaModelTest, LargerPassesAllocateNoMoreThanSmallOnes) {
+  if (cuda_ != nullptr) GTEST_SKIP() << "counts on the emulated device";
+  const auto device = std::make_shared<CountingDevice>();
+  const auto model = LoadOn(device);
+  const auto allocations_of = [&](int rows) {
+    Tree tree = {RandomTokens(rows), std::vector<int32_t>(rows, 0)};
+    tree.parents[0] = -1;
+    const int before = device->count();
+    EXPECT_TRUE(model->Forward({AllRows(model->NewSequence(), tree)}).ok());
+    return device->count() - before;
+  };
+  allocations_of(1);
+  EXPECT_EQ(allocations_of(1), allocations_of(100));
+}
+
+TEST_P(CudaModelTest, ComputesInBfloat16Alone) {
+  const auto model = LoadCudaModel(
+      options_,
+      std::make_shared<cuda::EmulatedDevice>(cuda::EmulatedDevice::Options{}));
+  EXPECT_EQ(model.status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(model.status().message(), HasSubstr("float32"));
+}
+
+TEST_P(CudaModelTest, RandomWeightsAreThoseOfTheCpu) {
+  options_.random_weights = 7;
+  const auto cpu = LoadNativeModel(options_);
+  ASSERT_TRUE(cpu.ok()) << cpu.status();
+  const auto model = Load();
+  const Row a = Decode(**cpu, (*cpu)->NewSequence(), 5);
+  const Row b = Decode(*model, model->NewSequence(), 5);
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 0.1);
 }
 
 TEST_P(CudaModelTest, NamesTheRowCountsThatFillItsBlocks) {
