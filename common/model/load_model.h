@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,9 @@ struct ModelOptions {
   // (see GgufPathOf).
   std::string folder;
   std::string device = "cpu";  // or "cuda", "cuda:1"
-  ComputeDType compute_dtype = ComputeDType::kFloat32;
+  // nullopt: the native backend's AutoComputeType; of aten float32 on a CPU,
+  // bfloat16 on a GPU.
+  std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
   // 0: on the CPU half of the memory that is available once the weights are
   // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as

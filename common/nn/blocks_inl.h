@@ -97,22 +97,20 @@ struct BlockTile {
     Int products[R][kVectors];
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
-      const Int start =
-          kFine ? I::Set(0) : Offset<group>(step.RowAt(r), index);
+      const Int start = kFine ? I::Set(0) : Offset<group>(step.RowAt(r), index);
       ESPALIER_UNROLL
       for (int n = 0; n < kVectors; ++n) products[r][n] = start;
     }
-    Multiply<R, group>(step, index, part, products, [&](int r) {
-      return HighOf(step.RowAt(r)).codes;
-    });
+    Multiply<R, group>(step, index, part, products,
+                       [&](int r) { return HighOf(step.RowAt(r)).codes; });
     if constexpr (kFine) {
       ESPALIER_UNROLL
       for (int r = 0; r < R; ++r) {
         const Int offset = Offset<group>(step.RowAt(r), index);
         ESPALIER_UNROLL
         for (int n = 0; n < kVectors; ++n) {
-          products[r][n] = I::Add(I::template ShiftLeft<7>(products[r][n]),
-                                  offset);
+          products[r][n] =
+              I::Add(I::template ShiftLeft<7>(products[r][n]), offset);
         }
       }
       Multiply<R, group>(step, index, part, products,

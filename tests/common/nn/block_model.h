@@ -136,8 +136,8 @@ class GgufModel {
   const uint8_t* p_;
 };
 
-// Inputs of one row, rounded: 32 share a scale. `fine`: once to 8 bits, and what
-// is left to 128 steps more.
+// Inputs of one row, rounded: 32 share a scale. `fine`: once to 8 bits, and
+// what is left to 128 steps more.
 struct ModelRow {
   ModelRow(const std::vector<float>& x, bool fine) {
     for (size_t begin = 0; begin < x.size(); begin += 32) {
