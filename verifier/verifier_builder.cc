@@ -1,6 +1,7 @@
 #include "verifier/verifier_builder.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -34,13 +35,11 @@ bool IsCuda(const v1::VerifierEngineConfig& config) {
   return config.device().rfind("cuda", 0) == 0;
 }
 
-absl::StatusOr<ComputeDType> ComputeType(const v1::VerifierEngineConfig& c) {
+// nullopt: auto.
+absl::StatusOr<std::optional<ComputeDType>> ComputeType(
+    const v1::VerifierEngineConfig& c) {
   const std::string& name = c.compute_type();
-  if (name.empty() || name == "auto") {
-    // No bf16 on the CPU here: its rounding of activations changes the float32
-    // text at near-ties.
-    return IsCuda(c) ? ComputeDType::kBFloat16 : ComputeDType::kFloat32;
-  }
+  if (name.empty() || name == "auto") return std::nullopt;
   for (ComputeDType dtype : kComputeDTypes) {
     if (name == NameOf(dtype)) return dtype;
   }

@@ -26,7 +26,9 @@ struct ModelOptions {
   // only. Llama and Qwen.
   std::optional<uint64_t> random_weights;
   std::string device = "cpu";  // or "cuda", "cuda:1"
-  ComputeDType compute_dtype = ComputeDType::kFloat32;
+  // nullopt: the native backend's AutoComputeType; of aten float32 on a CPU;
+  // bfloat16 on a GPU.
+  std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
   // 0: on the CPU half of the memory that is available once the weights are
   // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "common/nn/kernels.h"
+#include "common/nn/row_blocks_inl.h"
 
 namespace espalier::nn {
 namespace {
@@ -106,6 +107,14 @@ struct Avx2Ints {
   static Int Load(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
+  static void Store(std::byte* p, Int x) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
+  }
+  static Int Add(Int a, Int b) { return _mm256_add_epi32(a, b); }
+  template <int bits>
+  static Int ShiftLeft(Int x) {
+    return _mm256_slli_epi32(x, bits);
+  }
   static Int LowHalves(Int x) {
     return _mm256_and_si256(x, _mm256_set1_epi8(15));
   }
@@ -148,36 +157,44 @@ struct Avx2Blocks {
       peak =
           _mm256_max_epu32(peak, _mm256_and_si256(_mm256_loadu_si256(p), size));
     }
-    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(peak),
-                                 _mm256_extracti128_si256(peak, 1));
+    return Largest(peak);
+  }
+  static void Round(const float* x, float steps, RowCodes& out, float* rest) {
+    __m256i codes[4];
+    for (int i = 0; i < 4; ++i) {
+      const __m256 scaled =
+          _mm256_mul_ps(_mm256_loadu_ps(x + i * 8), _mm256_set1_ps(steps));
+      codes[i] = _mm256_cvtps_epi32(scaled);
+      if (rest != nullptr) {
+        _mm256_storeu_ps(rest + i * 8,
+                         _mm256_sub_ps(scaled, _mm256_cvtepi32_ps(codes[i])));
+      }
+    }
+    // These pack within halves of the registers.
+    const __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(codes[0], codes[1]),
+                           _mm256_packs_epi32(codes[2], codes[3]));
+    Store(_mm256_permutevar8x32_epi32(
+              bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)),
+          out);
+  }
+
+  static uint32_t Largest(__m256i sizes) {
+    __m128i four = _mm_max_epu32(_mm256_castsi256_si128(sizes),
+                                 _mm256_extracti128_si256(sizes, 1));
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0x4E));
     four = _mm_max_epu32(four, _mm_shuffle_epi32(four, 0xB1));
     return static_cast<uint32_t>(_mm_cvtsi128_si32(four));
   }
-  static void Round(const float* x, float steps, RowBlock& block) {
-    for (int half = 0; half < 2; ++half) {
-      const __m256i low = Codes(x + half * 16, steps);
-      const __m256i high = Codes(x + half * 16 + 8, steps);
-      // Both pack within halves of the registers.
-      const __m256i words =
-          _mm256_permute4x64_epi64(_mm256_packs_epi32(low, high), 0xD8);
-      const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words),
-                                            _mm256_extracti128_si256(words, 1));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(block.codes + half * 16),
-                       bytes);
-      const __m256i sums = _mm256_add_epi32(low, high);
-      __m128i four = _mm_add_epi32(_mm256_castsi256_si128(sums),
-                                   _mm256_extracti128_si256(sums, 1));
-      four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0x4E));
-      four = _mm_add_epi32(four, _mm_shuffle_epi32(four, 0xB1));
-      block.half_sums[half] = _mm_cvtsi128_si32(four);
-    }
-  }
-
- private:
-  static __m256i Codes(const float* x, float steps) {
-    return _mm256_cvtps_epi32(
-        _mm256_mul_ps(_mm256_loadu_ps(x), _mm256_set1_ps(steps)));
+  // The codes, in order, and the sums of both halves.
+  static void Store(__m256i codes, RowCodes& out) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out.codes), codes);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), codes);
+    __m256i sums = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0x4E));
+    sums = _mm256_add_epi32(sums, _mm256_shuffle_epi32(sums, 0xB1));
+    out.half_sums[0] = _mm_cvtsi128_si32(_mm256_castsi256_si128(sums));
+    out.half_sums[1] = _mm_cvtsi128_si32(_mm256_extracti128_si256(sums, 1));
   }
 };
 

@@ -19,7 +19,7 @@ namespace {
 // I: integers, see blocks_inl.h.
 template <typename I>
 void LinearAnyOperand(const LinearArgs& a) {
-  a.operand == OperandType::kBlocks ? LinearOfBlocks<I>(a) : Linear<Avx2>(a);
+  IsBlocks(a.operand) ? LinearOfBlocks<I>(a) : Linear<Avx2>(a);
 }
 
 template <typename I>

@@ -119,6 +119,12 @@ struct Avx512Ints {
     return _mm512_set1_epi32(quad);
   }
   static Int Load(const std::byte* p) { return _mm512_loadu_si512(p); }
+  static void Store(std::byte* p, Int x) { _mm512_storeu_si512(p, x); }
+  static Int Add(Int a, Int b) { return _mm512_add_epi32(a, b); }
+  template <int bits>
+  static Int ShiftLeft(Int x) {
+    return _mm512_slli_epi32(x, bits);
+  }
   static Int LowHalves(Int x) {
     return _mm512_and_si512(x, _mm512_set1_epi8(15));
   }
@@ -142,16 +148,28 @@ struct Avx512Blocks {
     const __m512i size = _mm512_set1_epi32(0x7FFFFFFF);
     const __m512i low = _mm512_and_si512(_mm512_loadu_si512(x), size);
     const __m512i high = _mm512_and_si512(_mm512_loadu_si512(x + 16), size);
-    return _mm512_reduce_max_epu32(_mm512_max_epu32(low, high));
+    return Avx2Blocks::Largest(
+        _mm256_max_epu32(HalvesMax(low), HalvesMax(high)));
   }
-  static void Round(const float* x, float steps, RowBlock& block) {
+  static void Round(const float* x, float steps, RowCodes& out, float* rest) {
+    __m128i codes[2];
     for (int half = 0; half < 2; ++half) {
-      const __m512i codes = _mm512_cvtps_epi32(
-          _mm512_mul_ps(_mm512_loadu_ps(x + half * 16), _mm512_set1_ps(steps)));
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(block.codes + half * 16),
-                       _mm512_cvtepi32_epi8(codes));
-      block.half_sums[half] = _mm512_reduce_add_epi32(codes);
+      const __m512 scaled = _mm512_mul_ps(
+          _mm512_loadu_ps(x + half * kHalfInputs), _mm512_set1_ps(steps));
+      const __m512i rounded = _mm512_cvtps_epi32(scaled);
+      codes[half] = _mm512_cvtepi32_epi8(rounded);
+      if (rest != nullptr) {
+        _mm512_storeu_ps(rest + half * kHalfInputs,
+                         _mm512_sub_ps(scaled, _mm512_cvtepi32_ps(rounded)));
+      }
     }
+    Avx2Blocks::Store(_mm256_set_m128i(codes[1], codes[0]), out);
+  }
+
+ private:
+  static __m256i HalvesMax(__m512i x) {
+    return _mm256_max_epu32(_mm512_castsi512_si256(x),
+                            _mm512_extracti64x4_epi64(x, 1));
   }
 };
 
@@ -183,8 +201,7 @@ void PrepareBf16(const PrepareArgs& a) {
 }
 
 void PrepareAny(const PrepareArgs& a) {
-  a.type == OperandType::kBlocks ? PrepareRowBlocks<Avx512Blocks>(a)
-                                 : PrepareBf16(a);
+  IsBlocks(a.type) ? PrepareRowBlocks<Avx512Blocks>(a) : PrepareBf16(a);
 }
 
 // Rows of bf16 pairs with pairs of weights: vdpbf16ps.

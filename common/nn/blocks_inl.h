@@ -4,6 +4,10 @@
 // struct with static functions that wrap one or a few instructions each, and
 // with V, the vector of as many floats. Codes<true> are those of 8 bits without
 // minimums; if kSignsCodes, 128 is taken off them.
+//
+// A tile of rows is multiplied with some blocks of a panel at a time, and its
+// sums wait in memory: so the blocks are read from the first-level cache by all
+// tiles, unpacked once if they are of 4 bits.
 #ifndef ESPALIER_COMMON_NN_BLOCKS_INL_H_
 #define ESPALIER_COMMON_NN_BLOCKS_INL_H_
 
@@ -11,65 +15,48 @@
 
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/row_blocks_inl.h"
 
 namespace espalier::nn {
 namespace {
 
 struct BlockTileArgs {
-  const std::byte* x = nullptr;  // first row's operand
-  int64_t x_stride = 0;          // bytes
-  const std::byte* panel = nullptr;
-  BlockFormat format;
+  const std::byte* rows = nullptr;  // the first row's first block
+  int64_t row_stride = 0;           // bytes
+  const std::byte* weights = nullptr;
+  BlockFormat format;  // of the weights
   int64_t blocks = 0;
-  bool fetch = false;     // what comes kFetchAhead after the panel's blocks
-  float* sums = nullptr;  // [rows][kPanelOutputs]
+  bool fetch = false;     // what comes kFetchAhead after the weights
+  float* sums = nullptr;  // [rows][kPanelOutputs], added to
 };
 
-// One block of a panel, and the same inputs of the rows.
-struct BlockStep {
-  const BlockFormat& format;
-  const std::byte* codes = nullptr;
-  const RowBlock* row = nullptr;  // first row's
-  int64_t row_stride = 0;         // in blocks
+inline const RowBlock& HighOf(const RowBlock& block) { return block; }
+inline const RowBlock& HighOf(const FineRowBlock& block) { return block.high; }
 
-  const std::byte* scales() const { return codes + CodeBytes(format); }
-  const RowBlock& Row(int64_t r) const { return row[r * row_stride]; }
-};
-
-// R rows times the panel, as many outputs at a time as there are registers for.
-template <typename I, int bits, bool minimums>
+// R rows times some blocks of a panel, as many outputs at a time as there are
+// registers for. Row: RowBlock or FineRowBlock.
+template <typename I, typename Row, int bits, bool minimums>
 struct BlockTile {
   using V = typename I::V;
   using Int = typename I::Int;
+  static constexpr bool kFine = sizeof(Row) == sizeof(FineRowBlock);
   static constexpr int kVectors = I::kVectors;
   static constexpr int kColumns = kVectors * I::kLanes;
   static constexpr int kParts = kPanelOutputs / kColumns;
-  // Codes are unsigned: what they are too large by is taken off the sums.
+  // Codes are unsigned: what they are too large by, 2^kOffsetBits, is taken off
+  // the sums.
   static constexpr bool kSigned = bits == 8 && !minimums;
-  static constexpr int32_t kOffset = minimums ? 0
-                                     : kSigned && I::kSignsCodes
-                                         ? 0
-                                         : 1 << (bits - 1);
-
-  template <int R>
-  struct Sums {
-    typename V::Reg sum[R][kParts][kVectors];
-  };
+  static constexpr bool kHasOffset = !minimums && !(kSigned && I::kSignsCodes);
+  static constexpr int kOffsetBits = bits - 1;
 
   template <int R>
   static void Run(const BlockTileArgs& t) {
-    Sums<R> sums;
-    for (auto& row : sums.sum) {
-      for (auto& part : row) {
-        for (auto& sum : part) sum = V::Set(0.0f);
-      }
-    }
     const int64_t bytes = BlockBytes(t.format);
-    BlockStep step = {
-        .format = t.format,
-        .codes = t.panel,
-        .row = reinterpret_cast<const RowBlock*>(t.x),
-        .row_stride = t.x_stride / static_cast<int64_t>(sizeof(RowBlock))};
+    Step step = {.format = t.format,
+                 .codes = t.weights,
+                 .row = t.rows,
+                 .row_stride = t.row_stride,
+                 .sums = t.sums};
     for (int64_t block = 0; block < t.blocks; ++block) {
       if (t.fetch) {
         for (int64_t i = 0; i < bytes; i += 64) {
@@ -78,45 +65,85 @@ struct BlockTile {
       }
       for (int part = 0; part < kParts; ++part) {
         if (t.format.group == kBlockInputs) {
-          AddGroup<R, kBlockInputs>(step, 0, part, sums);
+          AddGroup<R, kBlockInputs>(step, 0, part);
         } else {
-          AddGroup<R, kBlockInputs / 2>(step, 0, part, sums);
-          AddGroup<R, kBlockInputs / 2>(step, 1, part, sums);
+          AddGroup<R, kHalfInputs>(step, 0, part);
+          AddGroup<R, kHalfInputs>(step, 1, part);
         }
       }
       step.codes += bytes;
-      ++step.row;
-    }
-    for (int r = 0; r < R; ++r) {
-      for (int i = 0; i < kParts * kVectors; ++i) {
-        V::Store(t.sums + r * kPanelOutputs + i * I::kLanes,
-                 sums.sum[r][i / kVectors][i % kVectors]);
-      }
+      step.row += sizeof(Row);
     }
   }
 
  private:
+  // One block of a panel, and the same inputs of the rows.
+  struct Step {
+    const BlockFormat& format;
+    const std::byte* codes = nullptr;
+    const std::byte* row = nullptr;  // first row's block
+    int64_t row_stride = 0;          // bytes
+    float* sums = nullptr;
+
+    const std::byte* scales() const { return codes + CodeBytes(format); }
+    const Row& RowAt(int64_t r) const {
+      return *reinterpret_cast<const Row*>(row + r * row_stride);
+    }
+  };
+
   // Sums of `group` inputs as integers, then scaled.
   template <int R, int group>
-  static void AddGroup(const BlockStep& step, int64_t index, int part,
-                       Sums<R>& sums) {
+  static void AddGroup(const Step& step, int64_t index, int part) {
     Int products[R][kVectors];
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
-      const RowBlock& row = step.Row(r);
-      const int32_t sum =
-          group == kBlockInputs ? row.sum : row.half_sums[index];
-      const Int start = I::Set(-kOffset * sum);
+      const Int start = kFine ? I::Set(0) : Offset<group>(step.RowAt(r), index);
       ESPALIER_UNROLL
       for (int n = 0; n < kVectors; ++n) products[r][n] = start;
     }
+    Multiply<R, group>(step, index, part, products,
+                       [&](int r) { return HighOf(step.RowAt(r)).codes; });
+    if constexpr (kFine) {
+      ESPALIER_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const Int offset = Offset<group>(step.RowAt(r), index);
+        ESPALIER_UNROLL
+        for (int n = 0; n < kVectors; ++n) {
+          products[r][n] =
+              I::Add(I::template ShiftLeft<7>(products[r][n]), offset);
+        }
+      }
+      Multiply<R, group>(step, index, part, products,
+                         [&](int r) { return step.RowAt(r).low; });
+    }
+    Scale<R, group>(step, index, part, products);
+  }
+  static_assert(kFineSteps == 1 << 7);
+
+  // What the sum of the products is too large by, negative.
+  template <int group>
+  static Int Offset(const Row& row, int64_t index) {
+    if constexpr (kHasOffset) {
+      const RowBlock& high = HighOf(row);
+      return I::template ShiftLeft<kOffsetBits>(
+          I::Set(group == kBlockInputs ? high.minus_sum
+                                       : high.minus_half_sums[index]));
+    } else {
+      return I::Set(0);
+    }
+  }
+
+  // codes_of(r): the row's.
+  template <int R, int group, typename CodesOf>
+  static void Multiply(const Step& step, int64_t index, int part,
+                       Int (&products)[R][kVectors], CodesOf codes_of) {
     constexpr int kQuads = group / 4;
     const int64_t first = index * kQuads;
     const std::byte* const codes = step.codes + part * kColumns * 4;
     constexpr int64_t kRow = kPanelOutputs * 4;
     if constexpr (bits == 8) {
       for (int64_t quad = first; quad < first + kQuads; ++quad) {
-        MultiplyQuad<R>(step, quad, products, [&](int n) {
+        MultiplyQuad<R>(quad, products, codes_of, [&](int n) {
           return I::Load(codes + quad * kRow + n * I::kLanes * 4);
         });
       }
@@ -127,40 +154,39 @@ struct BlockTile {
         for (int n = 0; n < kVectors; ++n) {
           both[n] = I::Load(codes + quad / 2 * kRow + n * I::kLanes * 4);
         }
-        MultiplyQuad<R>(step, quad, products,
+        MultiplyQuad<R>(quad, products, codes_of,
                         [&](int n) { return I::LowHalves(both[n]); });
-        MultiplyQuad<R>(step, quad + 1, products,
+        MultiplyQuad<R>(quad + 1, products, codes_of,
                         [&](int n) { return I::HighHalves(both[n]); });
       }
     }
-    Scale<R, group>(step, index, part, products, sums);
   }
 
-  template <int R, typename CodesOf>
-  static void MultiplyQuad(const BlockStep& step, int64_t quad,
-                           Int (&products)[R][kVectors], CodesOf codes_of) {
-    typename I::template Codes<kSigned> codes[kVectors];
+  template <int R, typename CodesOf, typename WeightsOf>
+  static void MultiplyQuad(int64_t quad, Int (&products)[R][kVectors],
+                           CodesOf codes_of, WeightsOf weights_of) {
+    typename I::template Codes<kSigned> weights[kVectors];
     ESPALIER_UNROLL
     for (int n = 0; n < kVectors; ++n) {
-      codes[n] = typename I::template Codes<kSigned>(codes_of(n));
+      weights[n] = typename I::template Codes<kSigned>(weights_of(n));
     }
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
-      const auto x = I::SetQuad(step.Row(r).codes + quad * 4);
+      const auto x = I::SetQuad(codes_of(r) + quad * 4);
       ESPALIER_UNROLL
       for (int n = 0; n < kVectors; ++n) {
-        products[r][n] = I::Dot(products[r][n], codes[n], x);
+        products[r][n] = I::Dot(products[r][n], weights[n], x);
       }
     }
   }
 
   template <int R, int group>
-  static void Scale(const BlockStep& step, int64_t index, int part,
-                    const Int (&products)[R][kVectors], Sums<R>& sums) {
+  static void Scale(const Step& step, int64_t index, int part,
+                    const Int (&products)[R][kVectors]) {
     ESPALIER_UNROLL
     for (int n = 0; n < kVectors; ++n) {
-      const int64_t at =
-          index * kPanelOutputs + part * kColumns + n * I::kLanes;
+      const int64_t lane = part * kColumns + n * I::kLanes;
+      const int64_t at = index * kPanelOutputs + lane;
       const typename V::Reg scale = LoadScales(step, step.scales(), at);
       typename V::Reg minimum;
       if constexpr (minimums) {
@@ -168,22 +194,24 @@ struct BlockTile {
       }
       ESPALIER_UNROLL
       for (int r = 0; r < R; ++r) {
-        const RowBlock& row = step.Row(r);
-        typename V::Reg& sum = sums.sum[r][part][n];
-        sum = I::MulAdd(I::ToFloat(products[r][n]),
-                        V::Mul(scale, V::Set(row.scale)), sum);
+        const RowBlock& row = HighOf(step.RowAt(r));
+        float* const out = step.sums + r * kPanelOutputs + lane;
+        typename V::Reg sum =
+            I::MulAdd(I::ToFloat(products[r][n]),
+                      V::Mul(scale, V::Set(row.scale)), V::Load(out));
         if constexpr (minimums) {
           const float scaled_sum = group == kBlockInputs
                                        ? row.scaled_sum
                                        : row.half_scaled_sums[index];
           sum = I::MulAdd(minimum, V::Set(scaled_sum), sum);
         }
+        V::Store(out, sum);
       }
     }
   }
 
-  static typename V::Reg LoadScales(const BlockStep& step,
-                                    const std::byte* scales, int64_t at) {
+  static typename V::Reg LoadScales(const Step& step, const std::byte* scales,
+                                    int64_t at) {
     return step.format.wide_scales
                ? V::Load(reinterpret_cast<const float*>(scales) + at)
                : I::LoadF16(scales + at * 2);
@@ -201,39 +229,110 @@ BlockTileRun BlockTileFor(int64_t rows) {
   return Kind::template Run<R>;
 }
 
-template <typename I>
+template <typename I, typename Row>
 BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
   constexpr int R = I::kTileRows;
   if (format.bits == 8) {
-    return format.minimums ? BlockTileFor<BlockTile<I, 8, true>, R>(rows)
-                           : BlockTileFor<BlockTile<I, 8, false>, R>(rows);
+    return format.minimums ? BlockTileFor<BlockTile<I, Row, 8, true>, R>(rows)
+                           : BlockTileFor<BlockTile<I, Row, 8, false>, R>(rows);
   }
-  return format.minimums ? BlockTileFor<BlockTile<I, 4, true>, R>(rows)
-                         : BlockTileFor<BlockTile<I, 4, false>, R>(rows);
+  return format.minimums ? BlockTileFor<BlockTile<I, Row, 4, true>, R>(rows)
+                         : BlockTileFor<BlockTile<I, Row, 4, false>, R>(rows);
+}
+
+// Blocks that all tiles of rows are multiplied with in turn: they and the rows'
+// share of the first-level cache.
+constexpr int64_t kSegmentBlocks = 8;
+constexpr int64_t kMaxBlockBytes = 1024 + 2 * 2 * kPanelOutputs * 4;
+// Rows whose sums wait: their number decides how often blocks are read again.
+constexpr int64_t kWaitingRows = 64;
+
+// Blocks of 4 bits as those of 8 bits that stand for the same weights.
+template <typename I>
+void UnpackBlocks(const BlockFormat& format, const std::byte* packed,
+                  int64_t blocks, std::byte* out) {
+  BlockFormat wide = format;
+  wide.bits = 8;
+  // The middle of the codes moves from 8 to 128.
+  const typename I::Int moved = I::Set(format.minimums ? 0 : 0x78787878);
+  const int64_t code_bytes = CodeBytes(format);
+  constexpr int64_t kRow = kPanelOutputs * 4;
+  for (int64_t block = 0; block < blocks; ++block) {
+    for (int64_t i = 0; i < code_bytes; i += I::kLanes * 4) {
+      const typename I::Int both = I::Load(packed + i);
+      std::byte* const low = out + i / kRow * 2 * kRow + i % kRow;
+      I::Store(low, I::Add(I::LowHalves(both), moved));
+      I::Store(low + kRow, I::Add(I::HighHalves(both), moved));
+    }
+    __builtin_memcpy(out + 2 * code_bytes, packed + code_bytes,
+                     BlockBytes(format) - code_bytes);
+    packed += BlockBytes(format);
+    out += BlockBytes(wide);
+  }
+}
+
+// All tiles of some rows times one panel.
+template <typename I, typename Row>
+void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
+              int64_t num_rows, bool fetch, float* sums) {
+  alignas(64) std::byte unpacked[kSegmentBlocks * kMaxBlockBytes];
+  const int64_t blocks = PaddedInputs(a.weights.inputs) / kBlockInputs;
+  const int64_t tiles = (num_rows + I::kTileRows - 1) / I::kTileRows;
+  const int64_t segment = tiles == 1 ? blocks : kSegmentBlocks;
+  for (int64_t block = 0; block < blocks; block += segment) {
+    const int64_t left = blocks - block;
+    BlockTileArgs t = {.row_stride = a.x_stride,
+                       .weights = panel + block * BlockBytes(a.weights.format),
+                       .format = a.weights.format,
+                       .blocks = left < segment ? left : segment,
+                       .fetch = fetch};
+    if (tiles > 1 && t.format.bits == 4) {
+      if (fetch) {
+        const int64_t bytes = t.blocks * BlockBytes(t.format);
+        for (int64_t i = 0; i < bytes; i += 64) {
+          Fetch(t.weights + kFetchAhead + i);
+        }
+        t.fetch = false;
+      }
+      UnpackBlocks<I>(t.format, t.weights, t.blocks, unpacked);
+      t.weights = unpacked;
+      t.format.bits = 8;
+    }
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = num_rows * tile / tiles;
+      const int64_t rows = num_rows * (tile + 1) / tiles - begin;
+      t.rows = static_cast<const std::byte*>(a.x) +
+               (first_row + begin) * a.x_stride +
+               block * static_cast<int64_t>(sizeof(Row));
+      t.sums = sums + begin * kPanelOutputs;
+      ChooseBlockTile<I, Row>(t.format, rows)(t);
+      t.fetch = false;
+    }
+  }
+}
+
+template <typename I, typename Row>
+void LinearOfRowBlocks(const LinearArgs& a) {
+  alignas(64) float sums[kWaitingRows * kPanelOutputs];
+  for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
+    for (int64_t row = 0; row < a.rows; row += kWaitingRows) {
+      const int64_t left = a.rows - row;
+      const int64_t rows = left < kWaitingRows ? left : kWaitingRows;
+      __builtin_memset(sums, 0, rows * kPanelOutputs * sizeof(float));
+      AddPanel<I, Row>(a, a.weights.data + panel * a.weights.panel_bytes, row,
+                       rows, /*fetch=*/row == 0, sums);
+      for (int64_t r = 0; r < rows; ++r) {
+        Finish<typename I::V>(a, panel, sums + r * kPanelOutputs,
+                              a.out + (row + r) * a.out_stride);
+      }
+    }
+  }
 }
 
 template <typename I>
 void LinearOfBlocks(const LinearArgs& a) {
-  alignas(64) float sums[I::kTileRows * kPanelOutputs];
-  const int64_t tiles = (a.rows + I::kTileRows - 1) / I::kTileRows;
-  for (int64_t panel = a.panel_begin; panel < a.panel_end; ++panel) {
-    for (int64_t tile = 0; tile < tiles; ++tile) {
-      const int64_t begin = a.rows * tile / tiles;
-      const int64_t rows = a.rows * (tile + 1) / tiles - begin;
-      ChooseBlockTile<I>(a.weights.format, rows)(
-          {.x = static_cast<const std::byte*>(a.x) + begin * a.x_stride,
-           .x_stride = a.x_stride,
-           .panel = a.weights.data + panel * a.weights.panel_bytes,
-           .format = a.weights.format,
-           .blocks = PaddedInputs(a.weights.inputs) / kBlockInputs,
-           .fetch = tile == 0,
-           .sums = sums});
-      for (int64_t r = 0; r < rows; ++r) {
-        Finish<typename I::V>(a, panel, sums + r * kPanelOutputs,
-                              a.out + (begin + r) * a.out_stride);
-      }
-    }
-  }
+  a.operand == OperandType::kFineBlocks ? LinearOfRowBlocks<I, FineRowBlock>(a)
+                                        : LinearOfRowBlocks<I, RowBlock>(a);
 }
 
 }  // namespace

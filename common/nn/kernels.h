@@ -79,14 +79,15 @@ struct PanelView {
 };
 
 // What a product reads instead of a row of float32. Float32 weights take
-// float32 rows only, and blocks take blocks.
+// float32 rows only, and blocks take blocks of either kind.
 enum class OperandType {
   kFloat32,  // [inputs]: the row itself
   kBf16,     // [PaddedInputs] bf16, rounded
   // [2][PaddedInputs] bf16: the row rounded, then what that took off, rounded.
   // Their sum has 16 bits where float32 has 24.
   kSplitBf16,
-  kBlocks,  // [PaddedInputs / kBlockInputs] RowBlock
+  kBlocks,      // [PaddedInputs / kBlockInputs] RowBlock: 8 bits
+  kFineBlocks,  // [PaddedInputs / kBlockInputs] FineRowBlock: 15 bits
 };
 
 // Some inputs of a row: codes[i] * scale, rounded to the nearest. The scale
@@ -94,13 +95,23 @@ enum class OperandType {
 struct RowBlock {
   int8_t codes[kBlockInputs];
   float scale;
-  float scaled_sum;  // scale * sum
-  int32_t sum;       // of the codes
+  float scaled_sum;   // scale * the sum of the codes
+  int32_t minus_sum;  // of the codes
   float half_scaled_sums[2];
-  int32_t half_sums[2];
+  int32_t minus_half_sums[2];
   int32_t unused;
 };
 static_assert(sizeof(RowBlock) == 64);
+
+// The same with kFineSteps times the steps: an input is (codes[i] * kFineSteps
+// + low[i]) * scale, and all sums are of these codes. `high.codes` are those of
+// a RowBlock.
+inline constexpr int32_t kFineSteps = 128;
+struct FineRowBlock {
+  RowBlock high;
+  int8_t low[kBlockInputs];
+};
+static_assert(sizeof(FineRowBlock) == 96);
 
 static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
   switch (type) {
@@ -113,6 +124,9 @@ static inline int64_t OperandBytes(OperandType type, int64_t inputs) {
     case OperandType::kBlocks:
       return PaddedInputs(inputs) / kBlockInputs *
              static_cast<int64_t>(sizeof(RowBlock));
+    case OperandType::kFineBlocks:
+      return PaddedInputs(inputs) / kBlockInputs *
+             static_cast<int64_t>(sizeof(FineRowBlock));
   }
   return 0;
 }

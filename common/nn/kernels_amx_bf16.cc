@@ -45,6 +45,7 @@ void LinearAnyOperand(const LinearArgs& a) {
     case OperandType::kFloat32:
       return Linear<Avx512>(a);
     case OperandType::kBlocks:
+    case OperandType::kFineBlocks:
       return LinearOfBlocks<Avx512Ints>(a);
     default:
       return AmxLinear<Avx512, CpuTiles>(a);

@@ -18,6 +18,7 @@ void LinearAnyOperand(const LinearArgs& a) {
     case OperandType::kBf16:
       return LinearByTiles<Avx512>(a, ChoosePairTile);
     case OperandType::kBlocks:
+    case OperandType::kFineBlocks:
       return LinearOfBlocks<Avx512Ints>(a);
     default:
       return Linear<Avx512>(a);

@@ -101,6 +101,12 @@ struct PortableInts {
     std::memcpy(&x, p, sizeof(x));
     return x;
   }
+  static void Store(std::byte* p, Int x) { std::memcpy(p, &x, sizeof(x)); }
+  static Int Add(Int a, Int b) { return a + b; }
+  template <int bits>
+  static Int ShiftLeft(Int x) {
+    return x << bits;
+  }
   static Int LowHalves(Int x) { return x & 0x0F0F0F0F; }
   static Int HighHalves(Int x) { return LowHalves(x >> 4); }
   static Int Dot(Int sum, Int codes, const Quad& x) {
@@ -140,8 +146,7 @@ struct PortableInts {
 };
 
 void LinearAnyOperand(const LinearArgs& a) {
-  a.operand == OperandType::kBlocks ? LinearOfBlocks<PortableInts>(a)
-                                    : Linear<Portable>(a);
+  IsBlocks(a.operand) ? LinearOfBlocks<PortableInts>(a) : Linear<Portable>(a);
 }
 
 }  // namespace

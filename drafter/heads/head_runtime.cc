@@ -17,7 +17,7 @@ NativeLayers::Runtime HeadRuntime::layers() const {
 HeadRuntime ReadHeadRuntime(OptionReader& reader) {
   HeadRuntime runtime;
   const int64_t threads = reader.Integer("threads", {2, 1, 256});
-  const std::string type = reader.Text("compute_type", "bfloat16");
+  const std::string type = reader.Text("compute_type", "int8");
   bool known = false;
   for (ComputeDType dtype : kComputeDTypes) {
     if (type != NameOf(dtype)) continue;

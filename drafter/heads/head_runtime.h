@@ -22,7 +22,7 @@ struct HeadRuntime {
 
 // Options of every head: threads (default 2: one core reaches half of the
 // memory bandwidth; more would take cores from the machine's other drafters),
-// compute_type (float32, bfloat16 (default), int8 or int4: rounding in a head
+// compute_type (float32, bfloat16, int8 (default) or int4: rounding in a head
 // costs a little acceptance and cannot change the text), cpu_kernels.
 // After a mistake, which the reader keeps, the kernels are null.
 HeadRuntime ReadHeadRuntime(OptionReader& reader);

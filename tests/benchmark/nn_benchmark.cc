@@ -235,6 +235,8 @@ void RegisterAll() {
     }
     for (int64_t rows : {1, 8, 16, 64}) {
       linear("int8", up, WeightType::kBlocks, OperandType::kBlocks)->Arg(rows);
+      linear("int8 fine", up, WeightType::kBlocks, OperandType::kFineBlocks)
+          ->Arg(rows);
     }
     linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
         ->Arg(1)

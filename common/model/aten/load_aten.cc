@@ -70,19 +70,21 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadDecoder(const ModelConfig& config,
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     const ModelOptions& options) {
-  if (options.compute_dtype == ComputeDType::kInt8 ||
-      options.compute_dtype == ComputeDType::kInt4) {
-    return absl::UnimplementedError(absl::StrCat(NameOf(options.compute_dtype),
-                                                 " needs the native backend"));
-  }
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   ASSIGN_OR_RETURN(const at::Device device, FindDevice(options.device));
+  const ComputeDType compute_dtype = options.compute_dtype.value_or(
+      device.is_cpu() ? ComputeDType::kFloat32 : ComputeDType::kBFloat16);
+  if (compute_dtype == ComputeDType::kInt8 ||
+      compute_dtype == ComputeDType::kInt4) {
+    return absl::UnimplementedError(
+        absl::StrCat(NameOf(compute_dtype), " needs the native backend"));
+  }
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));
   SetThreads(options.threads);
 
-  const bool widen = options.compute_dtype == ComputeDType::kFloat32;
+  const bool widen = compute_dtype == ComputeDType::kFloat32;
   const at::ScalarType dtype = widen ? at::kFloat : at::kBFloat16;
   const c10::InferenceMode no_autograd;
   WeightLoader weights(files, {.device = device, .compute_dtype = dtype});
@@ -92,11 +94,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ModelInfo info = {
       .config = config,
       .device = device.str(),
-      .compute_dtype = NameOf(options.compute_dtype),
+      .compute_dtype = NameOf(compute_dtype),
       .threads = at::get_num_threads(),
       .weight_bytes = weights.weight_bytes(),
       .backend = "aten",
-      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
   ASSIGN_OR_RETURN(const int64_t pool_tokens,
                    SetLimits(options,
                              {.bytes = static_cast<int64_t>(elementSize(dtype)),

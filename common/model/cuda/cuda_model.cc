@@ -282,9 +282,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   RETURN_IF_ERROR(CheckOptions(options));
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
   RETURN_IF_ERROR(CheckCudaCovers(config));
-  if (options.compute_dtype != ComputeDType::kBFloat16) {
+  const ComputeDType compute_dtype =
+      options.compute_dtype.value_or(ComputeDType::kBFloat16);
+  if (compute_dtype != ComputeDType::kBFloat16) {
     return absl::UnimplementedError(
-        absl::StrCat("compute type ", NameOf(options.compute_dtype),
+        absl::StrCat("compute type ", NameOf(compute_dtype),
                      ": the CUDA backend computes in bfloat16"));
   }
   ASSIGN_OR_RETURN(const WeightFiles files,
@@ -295,7 +297,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .device = options.device,
       .compute_dtype = "bfloat16",
       .backend = "cuda",
-      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
       SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_fingerprint.h"
+#include "common/model/native/auto_compute_type.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/native_model.h"
 #include "common/model/native/native_weights.h"
@@ -39,20 +40,20 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
                    WeightFiles::Open(options.folder, options.random_weights));
 
   RETURN_IF_ERROR(CheckLayerCount(config, files));
-  ModelInfo info = {
-      .config = config,
-      .device = "cpu",
-      .compute_dtype = NameOf(options.compute_dtype),
-      .backend = absl::StrCat("native ", kernels->name),
-      .fingerprint = ModelFingerprint(config, files, options.compute_dtype)};
-  const bool exact = options.compute_dtype == ComputeDType::kFloat32;
+  const ComputeDType dtype =
+      options.compute_dtype.value_or(AutoComputeType(files.tensors()));
+  ModelInfo info = {.config = config,
+                    .device = "cpu",
+                    .compute_dtype = NameOf(dtype),
+                    .backend = absl::StrCat("native ", kernels->name),
+                    .fingerprint = ModelFingerprint(config, files, dtype)};
+  const bool exact = dtype == ComputeDType::kFloat32;
   const nn::KvType kv_type = exact ? nn::KvType::kFloat32 : nn::KvType::kBf16;
   auto pool = std::make_unique<nn::ThreadPool>(
       nn::ThreadPool::Options{.threads = options.threads});
   info.threads = pool->threads();
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<NativeWeights> weights,
-      LoadNativeWeights(config, files, options.compute_dtype, *pool));
+  ASSIGN_OR_RETURN(std::unique_ptr<NativeWeights> weights,
+                   LoadNativeWeights(config, files, dtype, *pool));
   info.weight_bytes = weights->bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,

@@ -34,8 +34,11 @@ void NativeLayers::Begin(const NativePass& pass) {
 void NativeLayers::Run(int64_t index, const NativeLayer& layer,
                        const Input& input, nn::Activation activation,
                        float* x) {
-  Multiply(
-      {.linear = layer.qkv, .input = input, .rows = rows_, .out = qkv_.data()});
+  Multiply({.linear = layer.qkv,
+            .input = input,
+            .rows = rows_,
+            .out = qkv_.data(),
+            .sensitive = true});
   attention_.Run(index, layer, qkv_.data());
   Multiply({.linear = layer.attention_out,
             .input = {attended_.data()},
@@ -62,7 +65,8 @@ void NativeLayers::FillCaches(int64_t index, const NativeLayer& layer,
             .input = {input},
             .rows = rows_,
             .out = qkv_.data(),
-            .first_panel = q_size / nn::kPanelOutputs});
+            .first_panel = q_size / nn::kPanelOutputs,
+            .sensitive = true});
   attention_.FillCaches(index, layer, qkv_.data());
 }
 
@@ -88,8 +92,8 @@ void NativeLayers::NormalizeRow(const NativeNorm& norm, const float* x,
        .out = out});
 }
 
-nn::OperandType NativeLayers::OperandOf(nn::WeightType type) const {
-  switch (type) {
+nn::OperandType NativeLayers::OperandOf(const Product& product) const {
+  switch (product.linear.matrix.view().type) {
     case nn::WeightType::kFloat32:
       return nn::OperandType::kFloat32;
     case nn::WeightType::kBf16:
@@ -97,14 +101,15 @@ nn::OperandType NativeLayers::OperandOf(nn::WeightType type) const {
     case nn::WeightType::kBlocks:
       break;
   }
-  return nn::OperandType::kBlocks;
+  return product.sensitive ? nn::OperandType::kFineBlocks
+                           : nn::OperandType::kBlocks;
 }
 
 NativeLayers::Operands NativeLayers::Prepare(const Product& product) {
   const nn::PanelView& weights = product.linear.matrix.view();
   const int64_t inputs = weights.inputs;
   const NativeNorm* const norm = product.input.norm;
-  const nn::OperandType type = OperandOf(weights.type);
+  const nn::OperandType type = OperandOf(product);
   const bool as_it_is = type == nn::OperandType::kFloat32;
   if (as_it_is && norm == nullptr) {
     return {.rows = product.input.x, .stride = inputs * 4};
@@ -173,7 +178,9 @@ void NativeLayers::Multiply(const Product& product) {
 
 void NativeLayers::Stream(const Product& product,
                           nn::ProductChunks::Consumer consume) {
-  chunks_.Run(ArgsOf(product), consume);
+  Product fine = product;
+  fine.sensitive = true;
+  chunks_.Run(ArgsOf(fine), consume);
 }
 
 }  // namespace espalier

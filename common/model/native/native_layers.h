@@ -62,6 +62,9 @@ class NativeLayers {
     nn::Activation activation = nn::Activation::kNone;
     bool accumulate = false;
     int64_t first_panel = 0;  // columns before it are not written
+    // What the rounding of rows costs most: by blocks of weights, rows are
+    // multiplied in 15 bits, not in 8. Always so where it is streamed.
+    bool sensitive = false;
   };
   void Multiply(const Product& product);
 
@@ -78,7 +81,7 @@ class NativeLayers {
     const void* rows = nullptr;
     int64_t stride = 0;  // bytes
   };
-  nn::OperandType OperandOf(nn::WeightType type) const;
+  nn::OperandType OperandOf(const Product& product) const;
   Operands Prepare(const Product& product);
   void NormalizeRow(const NativeNorm& norm, const float* x, float* out) const;
   nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet

@@ -10,6 +10,7 @@ import subprocess
 from collections import namedtuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+COMPUTE_TYPE = "float32"  # its weights stay bf16, as those of llama.cpp
 ROWS = [1, 8, 16, 64]
 SUITES = ["summarise", "chat"]
 PROMPTS_OF_SUITE = 3
@@ -41,8 +42,11 @@ class Espalier:
         self._threads = threads
 
     def version(self):
-        forward = [self._bin / "espalier-local", "bench", "forward", "--rows", 1]
-        header = run(*forward, "--threads", self._threads, "--model", self._model)
+        header = run(
+            self._bin / "espalier-local", "bench", "forward", "--rows", 1,
+            "--model", self._model, "--threads", self._threads,
+            "--compute-type", COMPUTE_TYPE,
+        )  # fmt: skip
         version = run(self._bin / "espalier", "--version").strip()
         return f"{version} ({header.splitlines()[0].rpartition(',')[0]})"
 
@@ -50,7 +54,7 @@ class Espalier:
         lines = run(
             self._bin / "espalier-local", "bench", "forward", "--json",
             "--model", self._model, "--threads", self._threads,
-            "--rows", ",".join(map(str, ROWS)),
+            "--rows", ",".join(map(str, ROWS)), "--compute-type", COMPUTE_TYPE,
         )  # fmt: skip
         return {x["rows"]: x["ms"] for x in json_lines(lines) if "rows" in x}
 
@@ -60,6 +64,7 @@ class Espalier:
             self._bin / "espalier", "generate", "--local", "--json",
             "--set", f"verifier.model={self._model}",
             "--set", f"verifier.threads={self._threads}",
+            "--set", f"verifier.compute_type={COMPUTE_TYPE}",
             "--token-ids", ",".join(map(str, token_ids)),
             "--max-tokens", MAX_TOKENS,
             *(["--no-speculation"] if mode == "plain" else lookup),

@@ -136,9 +136,10 @@ class GgufModel {
   const uint8_t* p_;
 };
 
-// Inputs of one row, rounded: 32 share a scale.
+// Inputs of one row, rounded: 32 share a scale. `fine`: once to 8 bits, and
+// what is left to 128 steps more.
 struct ModelRow {
-  explicit ModelRow(const std::vector<float>& x) {
+  ModelRow(const std::vector<float>& x, bool fine) {
     for (size_t begin = 0; begin < x.size(); begin += 32) {
       float most = 0;
       const size_t end = std::min(begin + 32, x.size());
@@ -146,10 +147,14 @@ struct ModelRow {
         most = std::max(most, std::abs(x[i]));
       const float steps = 127 / most;
       for (size_t i = begin; i < end; ++i) {
-        codes.push_back(
-            most == 0 ? 0 : static_cast<int>(std::nearbyint(x[i] * steps)));
+        const float scaled = most == 0 ? 0 : x[i] * steps;
+        const float high = std::nearbyint(scaled);
+        codes.push_back(static_cast<int>(high));
+        if (!fine) continue;
+        codes.back() *= 128;
+        codes.back() += static_cast<int>(std::nearbyint((scaled - high) * 128));
       }
-      scales.push_back(most / 127);
+      scales.push_back(fine ? most / 127 / 128 : most / 127);
     }
   }
   std::vector<int> codes;

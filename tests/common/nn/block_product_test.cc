@@ -16,6 +16,9 @@ constexpr Format kFormats[] = {Format::kQ8_0, Format::kQ4_0, Format::kQ4_1,
                                Format::kQ5_0, Format::kQ5_1, Format::kQ4K,
                                Format::kQ5K,  Format::kQ6K};
 
+constexpr OperandType kOperands[] = {OperandType::kBlocks,
+                                     OperandType::kFineBlocks};
+
 class BlockProductTest : public KernelTest {
  protected:
   // Of any bits, but with scales that are finite.
@@ -69,8 +72,15 @@ class BlockProductTest : public KernelTest {
   void ExpectModel(const PackedMatrix& matrix,
                    const std::vector<std::vector<ModelWeight>>& weights,
                    const std::vector<float>& x) {
+    for (OperandType operand : kOperands) {
+      ExpectModel(matrix, weights, x, operand);
+    }
+  }
+  void ExpectModel(const PackedMatrix& matrix,
+                   const std::vector<std::vector<ModelWeight>>& weights,
+                   const std::vector<float>& x, OperandType operand) {
     const int64_t inputs = matrix.inputs(), outputs = matrix.out_columns();
-    const OperandRows rows(kernels(), OperandType::kBlocks, x, inputs);
+    const OperandRows rows(kernels(), operand, x, inputs);
     LinearArgs args = rows.In({.weights = matrix.view(),
                                .panel_end = matrix.panels(),
                                .out_stride = outputs,
@@ -81,7 +91,8 @@ class BlockProductTest : public KernelTest {
     const BlockFormat& format = matrix.view().format;
     for (int64_t row = 0; row < args.rows; ++row) {
       const ModelRow model(
-          {x.begin() + row * inputs, x.begin() + (row + 1) * inputs});
+          {x.begin() + row * inputs, x.begin() + (row + 1) * inputs},
+          /*fine=*/operand == OperandType::kFineBlocks);
       for (int64_t i = 0; i < outputs; ++i) {
         ASSERT_EQ(
             out[row * outputs + i],
@@ -104,7 +115,7 @@ TEST_P(BlockProductTest, EqualsTheModelInEveryFormatOfAFile) {
             RandomBlocks(format, outputs * inputs / UnitInputs(format));
         const PackedMatrix matrix = Pack(format, blocks, inputs);
         const auto weights = Unpack(format, blocks, inputs);
-        for (int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 17, 35}) {
+        for (int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 17, 35, 70}) {
           ExpectModel(matrix, weights, Random(rows * inputs, 3));
         }
       }
@@ -176,7 +187,8 @@ TEST_P(BlockProductTest, PartsOfDifferentFormatsKeepTheirWeights) {
       }
       for (int64_t i = 0; i < 9; ++i) {
         const ModelRow model(
-            {x.begin() + i * kInputs, x.begin() + (i + 1) * kInputs});
+            {x.begin() + i * kInputs, x.begin() + (i + 1) * kInputs},
+            /*fine=*/false);
         const float expected =
             ModelProduct(weights[output], model, common.group, common.minimums);
         ASSERT_NEAR(out[i * 2 * kOutputs + output], expected, 1e-3);

@@ -58,6 +58,7 @@ inline double OperandError(OperandType type) {
     case OperandType::kSplitBf16:
       return 0x1p-16;
     case OperandType::kBlocks:
+    case OperandType::kFineBlocks:
       break;
   }
   return 0;
