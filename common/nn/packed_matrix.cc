@@ -115,16 +115,19 @@ absl::Span<const std::byte> BytesOf(const WeightSource& source,
                                            RowBytes(source.format, inputs))};
 }
 
+// Whether `format` has room for blocks of the source.
+bool HasRoom(const BlockFormat& format, const WeightSource& source) {
+  return UnitInputs(source.format) > 1 &&
+         SameFormat(CommonFormat(BlockFormatOf(source.format), format), format);
+}
+
 // Weights to a block of the panel: read, or rounded.
 WeightBlock BlockOf(const PanelJob& job, const Origin& origin, int64_t index) {
   const WeightSource& source = job.parts[origin.part];
   const BlockFormat& format = job.spec.format;
-  if (UnitInputs(source.format) > 1) {
-    const BlockFormat own = BlockFormatOf(source.format);
-    if (SameFormat(CommonFormat(own, format), format)) {
-      return Widen(ReadBlock(source, origin.row, job.spec.inputs, index), own,
-                   format);
-    }
+  if (HasRoom(format, source)) {
+    return Widen(ReadBlock(source, origin.row, job.spec.inputs, index),
+                 BlockFormatOf(source.format), format);
   }
   float weights[kBlockInputs];
   ReadWeights(source, origin.row, job.spec.inputs, index, weights);
@@ -230,6 +233,11 @@ PackedMatrix PackedMatrix::Pack(absl::Span<const WeightSource> parts,
 
   PackedMatrix packed;
   packed.gated_ = spec.gated;
+  packed.rounded_ = spec.type == WeightType::kBlocks &&
+                    !std::all_of(parts.begin(), parts.end(),
+                                 [&spec](const WeightSource& part) {
+                                   return HasRoom(spec.format, part);
+                                 });
   packed.panels_ = static_cast<int64_t>(origins.size()) / kPanelOutputs;
   for (int64_t outputs : part_outputs) packed.out_columns_ += outputs;
   if (spec.gated) packed.out_columns_ /= 2;

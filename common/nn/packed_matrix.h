@@ -42,6 +42,8 @@ class PackedMatrix {
   // Columns of the product's result: half of the rows if gated.
   int64_t out_columns() const { return out_columns_; }
   bool gated() const { return gated_; }
+  // Of kBlocks: the parts had other weights than the blocks stand for.
+  bool rounded() const { return rounded_; }
   const PanelView& view() const { return view_; }
 
   // Row `output` of W, widened: an embedding. REQUIRES: not gated.
@@ -52,6 +54,7 @@ class PackedMatrix {
   int64_t panels_ = 0;
   int64_t out_columns_ = 0;
   bool gated_ = false;
+  bool rounded_ = false;
 };
 
 // Packs a bias the way that the rows of its product are packed: returns

@@ -101,8 +101,9 @@ nn::OperandType NativeLayers::OperandOf(const Product& product) const {
     case nn::WeightType::kBlocks:
       break;
   }
-  return product.sensitive ? nn::OperandType::kFineBlocks
-                           : nn::OperandType::kBlocks;
+  return product.sensitive || product.linear.matrix.rounded()
+             ? nn::OperandType::kFineBlocks
+             : nn::OperandType::kBlocks;
 }
 
 NativeLayers::Operands NativeLayers::Prepare(const Product& product) {

@@ -62,8 +62,9 @@ class NativeLayers {
     nn::Activation activation = nn::Activation::kNone;
     bool accumulate = false;
     int64_t first_panel = 0;  // columns before it are not written
-    // What the rounding of rows costs most: by blocks of weights, rows are
-    // multiplied in 15 bits, not in 8. Always so where it is streamed.
+    // The rounding of rows costs much here: blocks of weights are multiplied
+    // with rows of 15 bits, not of 8. So they are where they were rounded
+    // themselves, and where the product is streamed.
     bool sensitive = false;
   };
   void Multiply(const Product& product);

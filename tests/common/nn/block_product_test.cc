@@ -168,6 +168,7 @@ TEST_P(BlockProductTest, PartsOfDifferentFormatsKeepTheirWeights) {
         parts,
         {.inputs = kInputs, .type = WeightType::kBlocks, .format = common},
         arena_, pool_);
+    EXPECT_FALSE(matrix.rounded());
     const std::vector<float> x = Random(9 * kInputs);
     const OperandRows rows(kernels(), OperandType::kBlocks, x, kInputs);
     std::vector<float> out(9 * 2 * kOutputs);

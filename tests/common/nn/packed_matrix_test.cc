@@ -214,6 +214,7 @@ TEST_F(PackedMatrixTest, BlocksAreWithinHalfAStepOfTheirOwn) {
         {.inputs = kInputs, .type = WeightType::kBlocks, .format = format},
         arena_, pool_);
     EXPECT_EQ(packed.bytes(), 2 * 3 * BlockBytes(format));
+    EXPECT_TRUE(packed.rounded());
     for (int64_t row = 0; row < kOutputs; ++row) {
       float unpacked[kInputs];
       packed.Row(row, unpacked);
