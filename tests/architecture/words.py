@@ -11,7 +11,8 @@ import sys
 
 WORDS = re.compile(
     r"\b(laws?|verdicts?|twins?|fore(?:told|tells?|sees?|seen|sight)|duty|"
-    r"duties|opinions?|choosers?|(?:target|draft|stop)_?laws?)\b", re.IGNORECASE)
+    r"duties|opinions?|choosers?|(?:target|draft|stop)_?laws?|lawful|num_finds|"
+    r"ServeChosen|CountRefusal)\b", re.IGNORECASE)
 # The experiment `espalier lab law`, its input and output keep their name.
 ALLOWED = re.compile(r"lab law|\"law\"|law_experiment|LawExperiment|\blaw \+|"
                      r"law:|laws of motion|\blaw - |law = ")
