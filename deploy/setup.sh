@@ -3,7 +3,8 @@
 #
 #   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]
 #
-#   --tests          also what the tests need; implies --with-libtorch
+#   --tests          also what the tests need, the default model in bfloat16 among
+#                    it; implies --with-libtorch
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --cuda           also libtorch's CUDA backend, to link the `cuda` preset;
 #                    implies --with-libtorch
@@ -36,7 +37,7 @@ source "$here/lib/nvcc.sh"
 source "$here/lib/default_model.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_model_mb=1000 disk_of_libtorch_mb=2500
+readonly disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -97,12 +98,12 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' cuda='' nvcc=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' cuda='' nvcc='' converted=
   while (($# > 0)); do
     case $1 in
       --tests)
         packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
-        libtorch_wanted=1
+        libtorch_wanted=1 converted=1
         ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --cuda) libtorch_wanted=1 cuda=1 ;;
@@ -113,7 +114,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((4 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc}))" "$logs"
+  steps_begin set-up "$((4 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -131,6 +132,9 @@ main() {
   fi
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
+  if [[ $converted ]]; then
+    ensure "default model in bfloat16" "$download_hint" converted_model_is_ready convert_default_model
+  fi
   [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"
   rm -rf "$cache/tmp"
 }

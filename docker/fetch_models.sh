@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches and converts the default model into /models/default, with its drafters in
+# Fetches the default model into /models/default, with its drafters in
 # /models/default/drafters, and draws the secrets that the coordinator shows the
 # verifier and the drafters. Does nothing when they are there. The image `models` runs it.
 set -euo pipefail

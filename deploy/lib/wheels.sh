@@ -18,9 +18,7 @@ find_python() {
   return 1
 }
 
-venv_is_ready() {
-  [[ -x $venv/bin/python && $(cat "$venv/.stamp" 2>/dev/null) == "$ESPALIER_PYTHON_PACKAGES" ]]
-}
+venv_is_ready() { [[ -x $venv/bin/python && -e $venv/.stamp ]]; }
 
 make_venv() {
   local python
@@ -28,9 +26,13 @@ make_venv() {
   echo "environment of $python"
   rm -rf "$venv"
   "$python" -m venv "$venv"
+  touch "$venv/.stamp"
+}
+
+# What deploy/convert_gguf.py and the tests import.
+install_python_packages() {
   # shellcheck disable=SC2086  # one word per package
   pip install --no-deps --only-binary=:all: $ESPALIER_PYTHON_PACKAGES
-  echo "$ESPALIER_PYTHON_PACKAGES" >"$venv/.stamp"
 }
 
 pip() {

@@ -22,7 +22,7 @@ std::string DefaultModelFolder() {
 }
 
 bool HasDefaultModel() {
-  return std::filesystem::exists(DefaultModelFolder() + "/model.safetensors");
+  return std::filesystem::exists(DefaultModelFolder());
 }
 
 }  // namespace espalier::testing

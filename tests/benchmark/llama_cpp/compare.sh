@@ -26,6 +26,7 @@ source "$deploy/lib/steps.sh"
 # shellcheck source=deploy/lib/wheels.sh
 source "$deploy/lib/wheels.sh"
 
+model=$converted_model
 readonly home=$cache/llama.cpp
 readonly package=llama_cpp_python-$ESPALIER_LLAMA_CPP_PYTHON_VERSION
 readonly source_tree=$home/$package/vendor/llama.cpp
@@ -79,7 +80,7 @@ while (($# > 0)); do
 done
 gguf=$home/$(basename "$model").gguf
 [[ -x $bin/espalier-local ]] || die "there is no $bin/espalier-local; build first: deploy/quickstart.sh"
-[[ -x $venv/bin/python ]] || die "there is no $venv; make it first: deploy/setup.sh"
+[[ -x $venv/bin/python ]] || die "there is no $venv; make it first: deploy/setup.sh --tests"
 
 mkdir -p "$home"
 {

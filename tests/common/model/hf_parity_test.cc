@@ -126,7 +126,7 @@ std::unique_ptr<LanguageModel> LoadDefaultModel(const std::string& backend) {
   const std::string folder =
       set != nullptr ? set
                      : std::string(home != nullptr ? home : "") +
-                           "/.cache/espalier/models/smollm2-135m-instruct";
+                           "/.cache/espalier/models/smollm2-135m-instruct-bf16";
   if (!std::filesystem::exists(folder)) return nullptr;
   auto model = LoadModel(
       {.folder = folder, .threads = 1, .max_context = 512, .backend = backend});
@@ -135,8 +135,8 @@ std::unique_ptr<LanguageModel> LoadDefaultModel(const std::string& backend) {
 }
 
 constexpr const char* kNoModel =
-    "the default model is not there: deploy/setup.sh makes it; or set "
-    "ESPALIER_TEST_MODEL";
+    "the default model is not there in bfloat16: deploy/setup.sh --tests makes "
+    "it; or set ESPALIER_TEST_MODEL";
 
 // Set ESPALIER_PARITY_ALL to compare all goldens, to their end.
 TEST_P(HuggingFaceParity, DefaultModel) {

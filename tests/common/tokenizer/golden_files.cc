@@ -73,7 +73,7 @@ fs::path DefaultModelFolder() {
       if (cache.empty()) cache = fs::path(Environment("HOME")) / ".cache";
       cache /= "espalier";
     }
-    folder = cache / "models" / "smollm2-135m-instruct";
+    folder = cache / "models" / "smollm2-135m-instruct-bf16";
   }
   return fs::exists(folder / "tokenizer.json") ? folder : fs::path();
 }

@@ -35,8 +35,9 @@ class Digest {
 std::string DigestOf(absl::Span<const TokenId> ids);
 std::string DigestOf(std::string_view bytes);
 
-// The folder of the default model: $ESPALIER_MODEL_DIR, or where set-up puts
-// it. Empty if it is not there; it is too large for the repository.
+// The folder of the default model in bfloat16, with tokenizer.json:
+// $ESPALIER_MODEL_DIR, or where `deploy/setup.sh --tests` puts it. Empty if it
+// is not there; it is too large for the repository.
 std::filesystem::path DefaultModelFolder();
 
 std::unique_ptr<Tokenizer> LoadOrDie(const std::filesystem::path& path);

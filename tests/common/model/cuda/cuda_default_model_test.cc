@@ -18,7 +18,7 @@ std::string DefaultModel() {
   const char* const home = std::getenv("HOME");
   if (set != nullptr) return set;
   return std::string(home != nullptr ? home : "") +
-         "/.cache/espalier/models/smollm2-135m-instruct";
+         "/.cache/espalier/models/smollm2-135m-instruct-bf16";
 }
 
 // Some tokens that begin a text.
@@ -32,7 +32,7 @@ TEST(CudaDefaultModelTest, GreedyTextIsTheNativeEngines) {
                           .kv_pool_bytes = 64 << 20,
                           .max_context = 512};
   if (!std::filesystem::exists(options.folder)) {
-    GTEST_SKIP() << "no " << options.folder << ": deploy/setup.sh makes it";
+    GTEST_SKIP() << "no " << options.folder << ": deploy/setup.sh --tests makes it";
   }
   const auto native = LoadNativeModel(options);
   ASSERT_TRUE(native.ok()) << native.status();
