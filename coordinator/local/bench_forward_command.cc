@@ -61,7 +61,8 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
              "random weights of the shape in the folder's config.json"},
             &random_weights);
   flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
-  flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"}, &backend);
+  flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"},
+            &backend);
   flags.Add(
       {"--cpu-kernels", "NAME",
        "of native: amx-bf16, avx512-bf16, avx-vnni, avx2, portable or auto"},

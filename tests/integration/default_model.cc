@@ -21,8 +21,6 @@ std::string DefaultModelFolder() {
   return cache + "/models/smollm2-135m-instruct";
 }
 
-bool HasDefaultModel() {
-  return std::filesystem::exists(DefaultModelFolder());
-}
+bool HasDefaultModel() { return std::filesystem::exists(DefaultModelFolder()); }
 
 }  // namespace espalier::testing

@@ -32,7 +32,8 @@ TEST(CudaDefaultModelTest, GreedyTextIsTheNativeEngines) {
                           .kv_pool_bytes = 64 << 20,
                           .max_context = 512};
   if (!std::filesystem::exists(options.folder)) {
-    GTEST_SKIP() << "no " << options.folder << ": deploy/setup.sh --tests makes it";
+    GTEST_SKIP() << "no " << options.folder
+                 << ": deploy/setup.sh --tests makes it";
   }
   const auto native = LoadNativeModel(options);
   ASSERT_TRUE(native.ok()) << native.status();
