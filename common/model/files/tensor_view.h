@@ -39,9 +39,10 @@ const char* DTypeName(DType dtype);  // as in the files: "BF16", "Q4_K"
 // a whole number of blocks. kRandom: in no file (nn::RandomBlock).
 struct TensorView {
   DType dtype = DType::kF32;
-  std::vector<int64_t> shape;
-  absl::Span<const std::byte> data;  // its size follows from shape and dtype
-  uint64_t seed = 0;                 // of kRandom, which has no data
+  std::vector<int64_t> shape = {};
+  // Its size follows from shape and dtype.
+  absl::Span<const std::byte> data = {};
+  uint64_t seed = 0;  // of kRandom, which has no data
   // Above 0: so many heads, whose rows (or elements, of a vector) the file has
   // in the order 0, d/2, 1, d/2 + 1, ... of the d of a head: GGUF's order of
   // Llama's queries and keys.
