@@ -26,7 +26,9 @@ struct BlockTileArgs {
   const std::byte* weights = nullptr;
   BlockFormat format;  // of the weights
   int64_t blocks = 0;
-  bool fetch = false;     // what comes kFetchAhead after the weights
+  // Fetched meanwhile, unless null: next_bytes for each block.
+  const std::byte* next = nullptr;
+  int64_t next_bytes = 0;
   float* sums = nullptr;  // [rows][kPanelOutputs], added to
 };
 
@@ -57,11 +59,11 @@ struct BlockTile {
                  .row = t.rows,
                  .row_stride = t.row_stride,
                  .sums = t.sums};
+    const std::byte* next = t.next;
     for (int64_t block = 0; block < t.blocks; ++block) {
-      if (t.fetch) {
-        for (int64_t i = 0; i < bytes; i += 64) {
-          Fetch(step.codes + kFetchAhead + i);
-        }
+      if (next != nullptr) {
+        for (int64_t i = 0; i < t.next_bytes; i += 64) Fetch(next + i);
+        next += t.next_bytes;
       }
       for (int part = 0; part < kParts; ++part) {
         if (t.format.group == kBlockInputs) {
@@ -279,22 +281,18 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
   const int64_t blocks = PaddedInputs(a.weights.inputs) / kBlockInputs;
   const int64_t tiles = (num_rows + I::kTileRows - 1) / I::kTileRows;
   const int64_t segment = tiles == 1 ? blocks : kSegmentBlocks;
+  const int64_t bytes = BlockBytes(a.weights.format);
   for (int64_t block = 0; block < blocks; block += segment) {
     const int64_t left = blocks - block;
+    const std::byte* const weights = panel + block * bytes;
     BlockTileArgs t = {.row_stride = a.x_stride,
-                       .weights = panel + block * BlockBytes(a.weights.format),
+                       .weights = weights,
                        .format = a.weights.format,
                        .blocks = left < segment ? left : segment,
-                       .fetch = fetch};
+                       .next = fetch ? weights + kFetchAhead : nullptr,
+                       .next_bytes = bytes};
     if (tiles > 1 && t.format.bits == 4) {
-      if (fetch) {
-        const int64_t bytes = t.blocks * BlockBytes(t.format);
-        for (int64_t i = 0; i < bytes; i += 64) {
-          Fetch(t.weights + kFetchAhead + i);
-        }
-        t.fetch = false;
-      }
-      UnpackBlocks<I>(t.format, t.weights, t.blocks, unpacked);
+      UnpackBlocks<I>(t.format, weights, t.blocks, unpacked);
       t.weights = unpacked;
       t.format.bits = 8;
     }
@@ -306,7 +304,7 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
                block * static_cast<int64_t>(sizeof(Row));
       t.sums = sums + begin * kPanelOutputs;
       ChooseBlockTile<I, Row>(t.format, rows)(t);
-      t.fetch = false;
+      t.next = nullptr;
     }
   }
 }
