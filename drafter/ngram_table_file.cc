@@ -88,6 +88,9 @@ struct LevelSize {
 absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
                                                       Reader& reader) {
   std::vector<LevelSize> sizes(order);
+  if (reader.remaining() < order * 2 * sizeof(uint64_t)) {
+    return FileError("truncated in its sizes");
+  }
   for (LevelSize& size : sizes) {
     size.contexts = reader.Get<uint64_t>();
     size.successors = reader.Get<uint64_t>();

@@ -13,9 +13,10 @@ namespace espalier::testing {
 // Small well-formed inputs.
 std::vector<std::string> Seeds();
 
-// Parses `bytes`. ESPALIER_CHECK fails where the parser breaks a promise; a
-// refused input is none.
-void Try(std::string_view bytes);
+// Parses `bytes`, and says whether the parser accepts them. ESPALIER_CHECK
+// fails where the parser breaks a promise; a refused input is none. REQUIRES:
+// it accepts the seeds.
+bool Try(std::string_view bytes);
 
 }  // namespace espalier::testing
 

@@ -72,29 +72,30 @@ std::vector<std::string> Seeds() {
           chat.SerializeAsString()};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   static const Service service;
   v1::GenerateRequest message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return;
+    return false;
   }
   auto request = coordinator::ParseGenerateRequest(message, service.model,
                                                    absl::InfiniteFuture());
   if (!request.ok() ||
       !coordinator::CheckPrompt(message, service.model, kContext).ok()) {
-    return;
+    return false;
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
-  if (!prompt.ok()) return;
+  if (!prompt.ok()) return false;
   request->prompt = *std::move(prompt);
   const auto plan =
       coordinator::PlanRequest(*std::move(request), service.scope);
-  if (!plan.ok()) return;
+  if (!plan.ok()) return false;
   ESPALIER_CHECK(plan->session.max_tokens >= 1);
   ESPALIER_CHECK(plan->session.prompt.size() + plan->session.max_tokens <=
                  kContext);
   ESPALIER_CHECK(plan->budget.max_nodes <= 32);
   ESPALIER_CHECK((plan->policy == nullptr) == (plan->budget.max_nodes == 0));
+  return true;
 }
 
 }  // namespace espalier::testing

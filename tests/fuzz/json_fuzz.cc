@@ -30,9 +30,9 @@ std::vector<std::string> Seeds() {
           "[[[[1]]]]", "\"\xf0\x9f\x98\x80\""};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   const auto json = ParseJson(bytes, "file");
-  if (!json.ok()) return;
+  if (!json.ok()) return false;
   Visit(JsonValue(*json, "file"));
   JsonFields fields(*json, "file");
   (void)fields.Size("size", 1);
@@ -43,6 +43,7 @@ void Try(std::string_view bytes) {
   JsonFields nested = fields.Object("object");
   (void)nested.Size("size");
   fields.Adopt(nested.status());
+  return true;
 }
 
 }  // namespace espalier::testing

@@ -41,8 +41,8 @@ std::vector<std::string> Seeds() {
           '\7' + response.SerializeAsString()};
 }
 
-void Try(std::string_view bytes) {
-  if (bytes.empty()) return;
+bool Try(std::string_view bytes) {
+  if (bytes.empty()) return false;
   const google::protobuf::Message& type = TypeOf(bytes[0]);
   bytes.remove_prefix(1);
   const std::unique_ptr<google::protobuf::Message> message(type.New());
@@ -50,6 +50,7 @@ void Try(std::string_view bytes) {
   const absl::Status status =
       ReadMessage(grpc::ByteBuffer(&slice, 1), *message);
   ESPALIER_CHECK(status.ok() || FieldOf(status).has_value());
+  return status.ok();
 }
 
 }  // namespace espalier::testing

@@ -19,13 +19,14 @@ std::vector<std::string> Seeds() {
               "eos_token_id": [1, 2]})"};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   const auto config = ParseModelConfig(bytes, "config.json");
-  if (!config.ok()) return;
+  if (!config.ok()) return false;
   ESPALIER_CHECK(config->num_layers > 0 && config->num_heads > 0);
-  if (config->architecture != Architecture::kLlama) return;
+  if (config->architecture != Architecture::kLlama) return true;
   ESPALIER_CHECK(config->num_heads % config->num_kv_heads == 0);
   (void)RotaryFrequencies(*config);
+  return true;
 }
 
 }  // namespace espalier::testing

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace espalier::testing {
@@ -66,18 +67,22 @@ void Mutate(const std::vector<std::string>& seeds, std::mt19937& random,
 
 void Run(int64_t runs) {
   const std::vector<std::string> seeds = Seeds();
-  for (const std::string& seed : seeds) Try(current = seed);
+  for (const std::string& seed : seeds) {
+    ESPALIER_CHECK(Try(current = seed));
+  }
   Try(current = "");
   std::mt19937 random(1);
+  int64_t accepted = 0;
   for (int64_t run = 0; run < runs; ++run) {
     current = seeds[random() % seeds.size()];
     for (uint32_t change = 1 + random() % 4; change > 0; --change) {
       if (!current.empty()) Mutate(seeds, random, current);
     }
-    Try(current);
+    accepted += Try(current);
   }
-  std::printf("%zu seeds, %lld mutations\n", seeds.size(),
-              static_cast<long long>(runs));
+  std::printf("%zu seeds, %lld mutations, %lld of them accepted\n",
+              seeds.size(), static_cast<long long>(runs),
+              static_cast<long long>(accepted));
 }
 
 }  // namespace

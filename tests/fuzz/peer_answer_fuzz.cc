@@ -13,30 +13,36 @@ namespace {
 
 constexpr int64_t kVocabSize = 40;
 
-void Read(const v1::DraftResponse& message) {
-  if (message.has_hello()) (void)FromProto(message.hello());
+// Whether the message is one that the coordinator uses.
+bool Read(const v1::DraftResponse& message) {
+  if (message.has_hello()) return FromProto(message.hello()).ok();
   if (message.has_failure()) {
     ESPALIER_CHECK(!FromFailure(message.failure()).ok());
+    return true;
   }
-  if (const auto proposal = FromProto(message.proposal()); proposal.ok()) {
-    (void)proposal->tree.Validate(
-        {.max_nodes = 64, .max_depth = 16, .vocab_size = kVocabSize});
-  }
+  const auto proposal = FromProto(message.proposal());
+  return proposal.ok() &&
+         proposal->tree
+             .Validate(
+                 {.max_nodes = 64, .max_depth = 16, .vocab_size = kVocabSize})
+             .ok();
 }
 
-void Read(const v1::VerifyResponse& message, FeatureRows& features) {
-  if (message.has_hello()) (void)FromProto(message.hello());
-  if (message.has_features()) (void)AddChunk(message.features(), features);
+bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
+  if (message.has_hello()) return FromProto(message.hello()).ok();
+  if (message.has_features())
+    return AddChunk(message.features(), features).ok();
   const auto result = FromProto(message.verify_result());
   const TokenTree tree = SampleTree(3);
   if (!result.ok() ||
       !coordinator::CheckVerifyResult(*result, 1, tree, kVocabSize).ok()) {
-    return;
+    return false;
   }
   ESPALIER_CHECK(result->tokens.size() == result->path.size() + 1);
   for (TokenId token : result->tokens) {
     ESPALIER_CHECK(token >= 0 && token < kVocabSize);
   }
+  return true;
 }
 
 }  // namespace
@@ -77,14 +83,16 @@ std::vector<std::string> Seeds() {
 }
 
 // The bytes as answers of a drafter, and as answers of a verifier.
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
+  bool accepted = false;
   for (const auto& message : ReadDelimited<v1::DraftResponse>(bytes)) {
-    Read(message);
+    accepted |= Read(message);
   }
   FeatureRows features;
   for (const auto& message : ReadDelimited<v1::VerifyResponse>(bytes)) {
-    Read(message, features);
+    accepted |= Read(message, features);
   }
+  return accepted;
 }
 
 }  // namespace espalier::testing

@@ -22,10 +22,10 @@ std::vector<std::string> Seeds() {
   return {std::string(std::istreambuf_iterator<char>(in), {})};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   const MemoryFile memory(bytes);
   const auto file = SafetensorsFile::Open(memory.path());
-  if (!file.ok()) return;
+  if (!file.ok()) return false;
   for (const auto& [name, view] : file->tensors()) {
     ESPALIER_CHECK(view.data.size() <= bytes.size());
     const auto values = TensorValues::Of(name, view);
@@ -33,6 +33,7 @@ void Try(std::string_view bytes) {
     std::vector<float> row(values->columns());
     for (int64_t i = 0; i < values->rows(); ++i) values->Row(i, row.data());
   }
+  return true;
 }
 
 }  // namespace espalier::testing

@@ -15,21 +15,24 @@ std::vector<std::string> Seeds() {
 }
 
 // The bytes as a file, and as an override.
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   const MemoryFile file(bytes);
   v1::CoordinatorConfig coordinator;
-  if (LoadConfig(file.path(), {}, coordinator).ok()) {
+  bool accepted = LoadConfig(file.path(), {}, coordinator).ok();
+  if (accepted) {
     (void)coordinator::OptionsFromConfig(coordinator.core());
     (void)coordinator::MaxPromptBytes(coordinator.core());
   }
   v1::CoordinatorConfig overridden;
   if (LoadConfig("", {std::string(bytes)}, overridden).ok()) {
     (void)coordinator::OptionsFromConfig(overridden.core());
+    accepted = true;
   }
   v1::VerifierConfig verifier;
-  (void)LoadConfig(file.path(), {}, verifier);
+  accepted |= LoadConfig(file.path(), {}, verifier).ok();
   v1::DrafterConfig drafter;
-  (void)LoadConfig(file.path(), {}, drafter);
+  accepted |= LoadConfig(file.path(), {}, drafter).ok();
+  return accepted;
 }
 
 }  // namespace espalier::testing

@@ -40,13 +40,13 @@ std::vector<std::string> Seeds() {
           ToProto(TokenTree::RootOnly(999)).SerializeAsString()};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   v1::TokenTree message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    return;
+    return false;
   }
   const auto tree = FromProto(message);
-  if (!tree.ok() || !tree->Validate(kLimits).ok()) return;
+  if (!tree.ok() || !tree->Validate(kLimits).ok()) return false;
   const auto again = FromProto(ToProto(*tree));
   ESPALIER_CHECK(again.ok() && again->tokens == tree->tokens &&
                  again->parents == tree->parents &&
@@ -56,6 +56,7 @@ void Try(std::string_view bytes) {
     ESPALIER_CHECK(tree->Subtree(node).Validate(kLimits).ok());
   }
   Merge(*tree);
+  return true;
 }
 
 }  // namespace espalier::testing

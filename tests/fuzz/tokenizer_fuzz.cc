@@ -13,15 +13,16 @@ std::vector<std::string> Seeds() {
           SourceFile(folder + "qwen2_style/tokenizer.json")};
 }
 
-void Try(std::string_view bytes) {
+bool Try(std::string_view bytes) {
   const auto file = ParseTokenizerFile(bytes);
-  if (!file.ok()) return;
+  if (!file.ok()) return false;
   const auto tokenizer = Tokenizer::Create(*file, {});
-  if (!tokenizer.ok()) return;
+  if (!tokenizer.ok()) return false;
   for (TokenId id : (*tokenizer)->Encode("It's 2 glaciers\n<|im_end|> \xc3")) {
     ESPALIER_CHECK(id >= 0 && id < (*tokenizer)->vocab_size());
     (void)(*tokenizer)->Decode({id}, true);
   }
+  return true;
 }
 
 }  // namespace espalier::testing

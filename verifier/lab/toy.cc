@@ -91,7 +91,7 @@ absl::StatusOr<double> MeanLength(const ToyModels& models,
   double sum = 0;
   for (int64_t i = 0; i < trees; ++i) {
     const TokenTree tree =
-        DraftTree(scheme, {{&models.drafter()}},
+        DraftTree(scheme, {&models.drafter()},
                   [&drafts](absl::Span<const double> distribution) {
                     return drafts.SampleIndex(0, distribution);
                   });
@@ -165,7 +165,7 @@ absl::StatusOr<double> ExactToyError(const ToyOptions& options,
   ASSIGN_OR_RETURN(const auto verify, registry.Create(rule));
   const ToyModels models(options, /*seed=*/0);
   const auto draft = [&](ChoiceTree& choices) {
-    return DraftTree(scheme, {{&models.drafter()}},
+    return DraftTree(scheme, {&models.drafter()},
                      [&](absl::Span<const double> distribution) {
                        return choices.Choose(distribution);
                      });
