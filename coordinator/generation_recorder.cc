@@ -40,9 +40,8 @@ StepInfo GenerationRecorder::Commit(const DecodeRound::Result& result,
   const int64_t num_accepted =
       std::min(static_cast<int64_t>(result.verify_result.path.size()),
                committed.num_kept);
-  if (committed.matched_stop_token) {
-    report_.matched_stop_token = committed.matched_stop_token;
-  }
+  report_.matched_stop_token = committed.matched_stop_token;
+  report_.matched_stop_string = committed.matched_stop_string;
   CountStep(result, num_accepted, committed.num_kept);
   CountDrafters(result, num_accepted, drafters);
   CountTimes(result);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numeric>
 
 #include "common/base/check.h"
@@ -16,10 +17,27 @@ absl::StatusOr<TargetDistribution> DistributionTransform::Apply(
     absl::Span<const float> logits, const SamplingParams& sampling) {
   ESPALIER_CHECK(!logits.empty());
   RETURN_IF_ERROR(CheckFinite(logits));
+  return Filtered(logits, sampling);
+}
+
+absl::StatusOr<TargetDistribution> DistributionTransform::Apply(
+    absl::Span<const float> logits, const SamplingParams& sampling,
+    Adjust adjust) {
+  ESPALIER_CHECK(!logits.empty());
+  RETURN_IF_ERROR(CheckFinite(logits));
+  adjusted_.assign(logits.begin(), logits.end());
+  adjust(absl::MakeSpan(adjusted_));
+  return Filtered(adjusted_, sampling);
+}
+
+TargetDistribution DistributionTransform::Filtered(
+    absl::Span<const float> logits, const SamplingParams& sampling) {
   if (sampling.greedy()) return Greedy(logits);
   Scale(logits, sampling.temperature);
+  if (sampling.min_p > 0) KeepMinP(sampling.min_p);
   if (sampling.top_k > 0) KeepTopK(sampling.top_k);
   if (sampling.top_p < 1) KeepNucleus(sampling.top_p);
+  if (sampling.typical_p < 1) KeepTypical(sampling.typical_p);
   TargetDistribution distribution = {.log_weights = weights_};
   if (!all_tokens_) distribution.tokens = tokens_;
   return distribution;
@@ -44,7 +62,15 @@ void DistributionTransform::Scale(absl::Span<const float> logits,
   all_tokens_ = true;
 }
 
-// Runs first of the filters, while index and token id are the same.
+// The likeliest token has the log-weight 0.
+void DistributionTransform::KeepMinP(float min_p) {
+  const float least = std::log(min_p);
+  for (float& weight : weights_) {
+    if (weight < least) weight = -std::numeric_limits<float>::infinity();
+  }
+}
+
+// Runs while index and token id are the same.
 void DistributionTransform::KeepTopK(size_t k) {
   if (k >= weights_.size()) return;
   ranked_ = weights_;
@@ -90,14 +116,47 @@ void DistributionTransform::KeepNucleus(float top_p) {
   } while (mass < top_p * total && rest != heap_.begin());
 
   std::sort(rest, heap_.end());
-  size_t kept = 0;
-  if (all_tokens_) tokens_.resize(heap_.end() - rest);
-  for (auto index = rest; index != heap_.end(); ++index, ++kept) {
-    weights_[kept] = weights_[*index];
-    tokens_[kept] = all_tokens_ ? *index : tokens_[*index];
+  Keep(absl::MakeConstSpan(&*rest, heap_.end() - rest));
+}
+
+// The smallest set of tokens whose mass reaches typical_p, those first whose
+// surprisal is nearest to the entropy; of equals the likelier, then the lower
+// id.
+void DistributionTransform::KeepTypical(float typical_p) {
+  double total = 0, mean_weight = 0;
+  for (float weight : weights_) {
+    const double mass = std::exp(static_cast<double>(weight));
+    total += mass;
+    if (mass > 0) mean_weight += mass * weight;
   }
-  weights_.resize(kept);
-  tokens_.resize(kept);
+  mean_weight /= total;  // entropy = log(total) - mean_weight
+  heap_.clear();
+  for (size_t i = 0; i < weights_.size(); ++i) {
+    if (std::isfinite(weights_[i])) heap_.push_back(static_cast<int32_t>(i));
+  }
+  std::stable_sort(heap_.begin(), heap_.end(), [&](int32_t a, int32_t b) {
+    const double far_a = std::abs(weights_[a] - mean_weight);
+    const double far_b = std::abs(weights_[b] - mean_weight);
+    return far_a != far_b ? far_a < far_b : weights_[a] > weights_[b];
+  });
+  size_t kept = 0;
+  double mass = 0;
+  do {
+    mass += std::exp(static_cast<double>(weights_[heap_[kept++]]));
+  } while (mass < typical_p * total && kept < heap_.size());
+  std::sort(heap_.begin(), heap_.begin() + kept);
+  Keep(absl::MakeConstSpan(heap_).first(kept));
+}
+
+// Only the entries at `indices`, ascending.
+void DistributionTransform::Keep(absl::Span<const int32_t> indices) {
+  if (all_tokens_) tokens_.resize(weights_.size());
+  for (size_t kept = 0; kept < indices.size(); ++kept) {
+    weights_[kept] = weights_[indices[kept]];
+    tokens_[kept] = all_tokens_ ? indices[kept] : tokens_[indices[kept]];
+  }
+  weights_.resize(indices.size());
+  tokens_.resize(indices.size());
   all_tokens_ = false;
 }
 

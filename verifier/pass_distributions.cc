@@ -58,6 +58,14 @@ LogitUse LogitUseFor(const VerificationRule& rule, const TokenTree& tree,
   return AnyUse{};
 }
 
+PassDistributions::PassDistributions(const Input& input,
+                                     DistributionTransform& transform)
+    : input_(input), transform_(transform), depths_(input.tree.Depths()) {
+  if (input.adjustments == nullptr || !input.adjustments->any()) return;
+  ESPALIER_CHECK(std::holds_alternative<AnyUse>(input.use));
+  adjuster_.emplace(*input.adjustments, input.committed);
+}
+
 absl::StatusOr<TargetDistribution> PassDistributions::DistributionAt(
     int32_t node) {
   auto distribution = Distribution(node);
@@ -69,6 +77,15 @@ absl::StatusOr<TargetDistribution> PassDistributions::Distribution(
     int32_t node) {
   const int64_t row = input_.first_row + node;
   const auto* draw = std::get_if<DrawRequest>(&input_.use);
+  if (adjuster_) {
+    std::vector<TokenId> path;
+    for (int32_t step : input_.tree.PathTo(node)) {
+      path.push_back(input_.tree.tokens[step]);
+    }
+    return transform_.Apply(
+        input_.rows.Row(row), input_.sampling,
+        [&](absl::Span<float> logits) { adjuster_->Apply(path, logits); });
+  }
   if (draw == nullptr) {
     return transform_.Apply(input_.rows.Row(row), input_.sampling);
   }

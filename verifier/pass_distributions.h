@@ -2,6 +2,7 @@
 #define ESPALIER_VERIFIER_PASS_DISTRIBUTIONS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -10,6 +11,7 @@
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
 #include "verifier/distribution_transform.h"
+#include "verifier/logit_adjuster.h"
 #include "verifier/verification_rule.h"
 
 namespace espalier::verifier {
@@ -34,11 +36,13 @@ class PassDistributions final : public TargetDistributions {
     const LogitRows& rows;
     int64_t first_row = 0;       // of the tree's root
     int64_t first_position = 0;  // of the token after the root
+    // Null: none. REQUIRES: with any, `use` is AnyUse.
+    const LogitAdjustments* adjustments = nullptr;
+    absl::Span<const TokenId> committed = {};  // the text up to the root
   };
 
   // Borrows the contents of `input` and the transform.
-  PassDistributions(const Input& input, DistributionTransform& transform)
-      : input_(input), transform_(transform), depths_(input.tree.Depths()) {}
+  PassDistributions(const Input& input, DistributionTransform& transform);
 
   // Only requested rows are transformed, or copied from the device. INTERNAL:
   // the node's logits are not finite; the message names the node.
@@ -58,7 +62,8 @@ class PassDistributions final : public TargetDistributions {
   const Input input_;
   DistributionTransform& transform_;
   const std::vector<int32_t> depths_;  // [nodes]
-  TokenId sampled_ = 0;                // of the last distribution
+  std::optional<LogitAdjuster> adjuster_;
+  TokenId sampled_ = 0;  // of the last distribution
 };
 
 }  // namespace espalier::verifier

@@ -25,7 +25,8 @@ struct Rows {
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
     use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
-    if (part.compared && std::holds_alternative<DrawRequest>(use)) {
+    if (part.is_adjusted() ||
+        (part.compared && std::holds_alternative<DrawRequest>(use))) {
       use = AnyUse{};
     }
     num_logit_rows = part.tree->num_nodes();
@@ -139,7 +140,9 @@ PassDistributions TargetPass::DistributionsOf(const Output& output,
                             .use = output.uses[index],
                             .rows = *output.logits,
                             .first_row = output.first_logit_row[index],
-                            .first_position = FirstPosition(part)},
+                            .first_position = FirstPosition(part),
+                            .adjustments = part.adjustments,
+                            .committed = part.committed},
                            transform_);
 }
 

@@ -31,8 +31,10 @@ class TargetPass {
     CacheId cache = 0;
     absl::Span<const TokenId> prompt = {};  // directly after the cached tokens
     const TokenTree* tree = nullptr;
-    const SamplingParams* sampling = nullptr;  // of the tree
-    VerificationRule* rule = nullptr;          // of the tree
+    const SamplingParams* sampling = nullptr;       // of the tree
+    VerificationRule* rule = nullptr;               // of the tree
+    const LogitAdjustments* adjustments = nullptr;  // of the tree; null: none
+    absl::Span<const TokenId> committed = {};       // up to the tree's root
     // Whether Compare will be called. It needs the gathered values of a rule
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.
@@ -42,6 +44,9 @@ class TargetPass {
     absl::Span<const int32_t> taps = {};
     FeatureRows* features = nullptr;
 
+    bool is_adjusted() const {
+      return adjustments != nullptr && adjustments->any();
+    }
     int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
     int64_t rows() const {
       return prompt_rows() + (tree != nullptr ? tree->num_nodes() : 0);

@@ -240,6 +240,8 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
+    part.adjustments = &request.adjustments;
+    part.committed = session.tokens;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();

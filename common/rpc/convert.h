@@ -23,7 +23,7 @@ namespace espalier {
 
 // The version in CoordinatorHello and its answers. It is raised when old peers
 // must be refused.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 v1::TokenTree ToProto(const TokenTree& tree);
 absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message);

@@ -19,9 +19,63 @@ absl::StatusOr<SamplingParams> SamplingFromProto(
       .temperature = message.temperature(),
       .top_k = static_cast<int32_t>(message.top_k()),
       .top_p = message.top_p(),
+      .min_p = message.min_p(),
+      .typical_p = message.typical_p() == 0 ? 1 : message.typical_p(),
       .seed = message.seed()};
   RETURN_IF_ERROR(ValidateSamplingParams(sampling));
   return sampling;
+}
+
+v1::LogitAdjustments ToProto(const LogitAdjustments& adjustments) {
+  v1::LogitAdjustments message;
+  message.set_prompt_length(static_cast<uint64_t>(adjustments.prompt_length));
+  for (const std::vector<TokenId>& word : adjustments.bad_words) {
+    message.add_bad_words()->mutable_tokens()->Add(word.begin(), word.end());
+  }
+  message.set_min_tokens(static_cast<uint64_t>(adjustments.min_tokens));
+  message.mutable_early_stops()->Add(adjustments.early_stops.begin(),
+                                     adjustments.early_stops.end());
+  for (const auto& [token, value] : adjustments.bias) {
+    message.add_bias_tokens(static_cast<uint32_t>(token));
+    message.add_bias(value);
+  }
+  message.set_repetition_penalty(adjustments.repetition_penalty);
+  message.set_frequency_penalty(adjustments.frequency_penalty);
+  message.set_presence_penalty(adjustments.presence_penalty);
+  return message;
+}
+
+absl::StatusOr<LogitAdjustments> FromProto(
+    const v1::LogitAdjustments& message) {
+  RETURN_IF_ERROR(CheckAtMost("adjustments.prompt_length",
+                              message.prompt_length(), kMaxInt32));
+  RETURN_IF_ERROR(
+      CheckAtMost("adjustments.min_tokens", message.min_tokens(), kMaxInt32));
+  LogitAdjustments adjustments = {
+      .prompt_length = static_cast<int64_t>(message.prompt_length()),
+      .min_tokens = static_cast<int64_t>(message.min_tokens()),
+      .repetition_penalty = message.repetition_penalty(),
+      .frequency_penalty = message.frequency_penalty(),
+      .presence_penalty = message.presence_penalty()};
+  for (const v1::LogitAdjustments::Word& word : message.bad_words()) {
+    ASSIGN_OR_RETURN(adjustments.bad_words.emplace_back(),
+                     Int32Column("adjustments.bad_words", word.tokens()));
+  }
+  ASSIGN_OR_RETURN(
+      adjustments.early_stops,
+      Int32Column("adjustments.early_stops", message.early_stops()));
+  ASSIGN_OR_RETURN(
+      const std::vector<TokenId> tokens,
+      Int32Column("adjustments.bias_tokens", message.bias_tokens()));
+  if (message.bias_size() != message.bias_tokens_size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "adjustments: ", message.bias_tokens_size(), " bias_tokens, but ",
+        message.bias_size(), " values of bias"));
+  }
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    adjustments.bias.emplace_back(tokens[i], message.bias(static_cast<int>(i)));
+  }
+  return adjustments;
 }
 
 }  // namespace
@@ -41,6 +95,8 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_top_k(static_cast<uint32_t>(update.sampling.top_k));
   sampling.set_top_p(update.sampling.top_p);
   sampling.set_seed(update.sampling.seed);
+  sampling.set_min_p(update.sampling.min_p);
+  sampling.set_typical_p(update.sampling.typical_p);
   return message;
 }
 
@@ -124,6 +180,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
         static_cast<uint64_t>(request.features.first_position));
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
+  if (request.adjustments.any()) {
+    *message.mutable_adjustments() = ToProto(request.adjustments);
+  }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
     message.set_time_budget_us(static_cast<uint64_t>(
@@ -146,6 +205,9 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
       static_cast<int64_t>(features.first_position());
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
+  if (message.has_adjustments()) {
+    ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
+  }
   return request;
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "common/spec/features.h"
+#include "common/spec/logit_adjustments.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -77,6 +78,7 @@ struct VerifyRequest {
   // Largest length that the sequence may reach, prompt included; 0: unknown.
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
+  LogitAdjustments adjustments = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share

@@ -17,6 +17,15 @@ absl::Status ValidateSamplingParams(const SamplingParams& sampling) {
     return FieldError(
         "top_p", absl::StrCat(sampling.top_p, " is not above 0 and at most 1"));
   }
+  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) {
+    return FieldError("min_p",
+                      absl::StrCat(sampling.min_p, " is not between 0 and 1"));
+  }
+  if (!(sampling.typical_p > 0 && sampling.typical_p <= 1)) {
+    return FieldError(
+        "typical_p",
+        absl::StrCat(sampling.typical_p, " is not above 0 and at most 1"));
+  }
   if (sampling.top_k < 0) {
     return FieldError(
         "top_k",

@@ -46,6 +46,28 @@ std::optional<std::string> DefaultSystemMessage(std::string_view jinja) {
   return std::nullopt;
 }
 
+// Why the template is not ChatML; empty: nothing says that. A template with a
+// further marker, such as "<|im_sep|>", or with a token before the first
+// message renders something else.
+std::string ObstacleIn(std::string_view jinja) {
+  if (jinja.find(kStart) == std::string_view::npos)
+    return "it has no <|im_start|>";
+  if (jinja.find("bos_token") != std::string_view::npos) {
+    return "it uses bos_token";
+  }
+  for (size_t at = jinja.find("<|"); at != std::string_view::npos;
+       at = jinja.find("<|", at + 1)) {
+    const size_t end = jinja.find("|>", at + 2);
+    constexpr size_t kLongest = 40;
+    if (end == std::string_view::npos || end - at > kLongest) continue;
+    const std::string_view marker = jinja.substr(at, end + 2 - at);
+    if (marker != kStart && marker != kEnd) {
+      return absl::StrCat("it has ", std::string(marker));
+    }
+  }
+  return "";
+}
+
 absl::Status CheckRole(const ChatMessage& message, size_t index) {
   if (!message.role.empty() &&
       message.role.find_first_of("\r\n") == std::string::npos) {
@@ -63,9 +85,10 @@ absl::StatusOr<ChatTemplate> ChatTemplate::Create(const Tokenizer* tokenizer) {
   ASSIGN_OR_RETURN(result.start_, ControlToken(*tokenizer, kStart));
   ASSIGN_OR_RETURN(result.end_, ControlToken(*tokenizer, kEnd));
   const std::string_view jinja = tokenizer->chat_template();
-  if (!jinja.empty() && jinja.find(kStart) == std::string_view::npos) {
+  const std::string obstacle = jinja.empty() ? "" : ObstacleIn(jinja);
+  if (!obstacle.empty()) {
     return absl::FailedPreconditionError(
-        "the model's chat_template is not ChatML: it has no <|im_start|>");
+        absl::StrCat("the model's chat_template is not ChatML: ", obstacle));
   }
   result.default_system_message_ = DefaultSystemMessage(jinja);
   return result;

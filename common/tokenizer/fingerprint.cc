@@ -1,6 +1,7 @@
 #include "common/tokenizer/fingerprint.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -33,12 +34,28 @@ class Hasher {
   uint64_t hash_ = 0xcbf29ce484222325;
 };
 
+// Drafters state the fingerprint of their target, so that of the first
+// supported patterns stays what it was: their number.
+void AddSplits(const std::vector<SplitPattern>& splits, Hasher& hasher) {
+  constexpr std::array<std::string_view, 4> kNumbered = {
+      "", kGpt2Pattern, kQwen2Pattern, kLlama3Pattern};
+  const std::string_view only = splits.empty() ? "" : splits[0].pattern();
+  const auto found = std::find(kNumbered.begin(), kNumbered.end(), only);
+  if (splits.size() <= 1 && found != kNumbered.end()) {
+    hasher.AddByte(static_cast<uint8_t>(found - kNumbered.begin()));
+    return;
+  }
+  hasher.AddByte(kNumbered.size());
+  hasher.AddNumber(splits.size());
+  for (const SplitPattern& split : splits) hasher.AddText(split.pattern());
+}
+
 }  // namespace
 
 uint64_t FingerprintOf(const TokenizerFile& file) {
   Hasher hasher;
   hasher.AddByte(file.pre_tokenizer.split_digits);
-  hasher.AddByte(static_cast<uint8_t>(file.pre_tokenizer.words));
+  AddSplits(file.pre_tokenizer.splits, hasher);
 
   std::vector<std::pair<TokenId, std::string_view>> tokens;
   for (const auto& [token, id] : file.vocabulary)

@@ -3,47 +3,55 @@
 
   pip install tokenizers==0.23.3 && python3 make_unicode_classes.py
 
-The pre-tokenizer must classify letters, numbers and white space exactly as the
-package does, which has two sources: Oniguruma's tables for the regular
-expression and Rust's char::is_numeric for Digits. So this script asks the
-package about every code point and reads no Unicode file.
+The pre-tokenizer must classify characters exactly as the package does, which
+has two sources: Oniguruma's tables for regular expressions and Rust's
+char::is_numeric for Digits. So this script asks the package about every code
+point and reads no Unicode file.
 """
 import pathlib
 
 import tokenizers
-from tokenizers import pre_tokenizers
+from tokenizers import Regex, pre_tokenizers
 
 PINNED = "0.23.3"
-LETTER, NUMBER, SPACE, OTHER = range(4)  # As in unicode_classes.h.
-NUMERIC_BIT = 4
+# In the order of CharClass in unicode_classes.h; all others are kOther.
+CLASSES = [r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}",
+           r"\p{N}", r"\p{P}", r"\p{S}", r"\s"]
+NUMERIC_BIT = 16
 PER_LINE = 8
+BLOCK = 4096
 
 
-def gpt2_class(byte_level, char):
-    """Which alternative of the GPT-2 pattern takes `char`."""
-    if len(byte_level.pre_tokenize_str("a" + char)) == 1:
-        return LETTER
-    if len(byte_level.pre_tokenize_str("1" + char)) == 1:
-        return NUMBER
-    if len(byte_level.pre_tokenize_str("!" + char)) == 1:
-        return OTHER
-    return SPACE
+def taken(pre_tokenizer, text):
+    """Indices of the characters of `text` that are not in any word."""
+    rest = set(range(len(text)))
+    for _, (begin, end) in pre_tokenizer.pre_tokenize_str(text):
+        rest.difference_update(range(begin, end))
+    return rest
+
+
+def classes_of(text):
+    found = [len(CLASSES)] * len(text)
+    for number, name in enumerate(CLASSES):
+        for i in taken(pre_tokenizers.Split(Regex(name), "removed"), text):
+            assert found[i] == len(CLASSES), (name, text[i])
+            found[i] = number
+    digits = pre_tokenizers.Digits(individual_digits=True)
+    for i, char in enumerate(text):
+        if len(digits.pre_tokenize_str("a" + char)) == 2:
+            found[i] |= NUMERIC_BIT
+    return found
 
 
 def runs():
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    digits = pre_tokenizers.Digits(individual_digits=True)
     previous = None
-    for code in range(0x110000):
-        if 0xD800 <= code < 0xE000:  # Surrogates are not in valid text.
-            continue
-        char = chr(code)
-        value = gpt2_class(byte_level, char)
-        if len(digits.pre_tokenize_str("a" + char)) == 2:
-            value |= NUMERIC_BIT
-        if value != previous:
-            yield code << 3 | value
-            previous = value
+    codes = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    for begin in range(0, len(codes), BLOCK):
+        block = codes[begin : begin + BLOCK]
+        for code, value in zip(block, classes_of("".join(map(chr, block)))):
+            if value != previous:
+                yield code << 5 | value
+                previous = value
 
 
 def main():
@@ -56,7 +64,7 @@ def main():
     ]
     text = (
         f"// Made by make_unicode_classes.py from tokenizers {PINNED}: where each run\n"
-        "// of one class begins, as code point << 3 | numeric << 2 | class.\n"
+        "// of one class begins, as code point << 5 | numeric << 4 | class.\n"
         + "\n".join(lines)
         + "\n"
     )

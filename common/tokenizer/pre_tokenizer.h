@@ -2,17 +2,17 @@
 #define ESPALIER_COMMON_TOKENIZER_PRE_TOKENIZER_H_
 
 #include <string_view>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "common/tokenizer/split_pattern.h"
 
 namespace espalier {
 
-enum class WordPattern {
-  kWhole,  // split nowhere except at digits (split_digits)
-  kGpt2,
-  kQwen2,   // kQwen2Pattern
-  kLlama3,  // kLlama3Pattern
-};
+// The pattern of ByteLevel.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|)"
+    R"(\s+(?!\S)|\s+)";
 
 // As in the tokenizer.json of Qwen2 and Qwen3.
 inline constexpr std::string_view kQwen2Pattern =
@@ -24,16 +24,21 @@ inline constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// Splits text into words; byte pairs are merged within a word only. Stateless.
+// Splits text into words; byte pairs are merged within a word only. Immutable.
 struct PreTokenizer {
   bool split_digits = false;  // every numeric character is a separate word
-  WordPattern words = WordPattern::kGpt2;
+  // Each splits the pieces that those before it have made; a piece ends the
+  // view of "(?!...)". None: the pieces are words.
+  std::vector<SplitPattern> splits;
 
   // Calls `word` for each word in order. Concatenated, the words are `text`.
   // REQUIRES: `text` is valid UTF-8.
   void ForEachWord(std::string_view text,
                    absl::FunctionRef<void(std::string_view)> word) const;
 };
+
+// REQUIRES: the pattern is supported.
+PreTokenizer SplitBy(std::string_view pattern, bool split_digits = false);
 
 }  // namespace espalier
 

@@ -124,16 +124,19 @@ absl::StatusOr<std::vector<AddedToken>> ParseAddedTokens(
   return tokens;
 }
 
-// Nullopt: another pattern.
-absl::StatusOr<std::optional<WordPattern>> ParseSplit(const JsonValue& step) {
+absl::StatusOr<SplitPattern> ParseSplit(const JsonValue& step) {
   ASSIGN_OR_RETURN(const JsonValue pattern, step.Member("pattern"));
-  ASSIGN_OR_RETURN(const std::string regex, pattern.TextOr("Regex", ""));
   ASSIGN_OR_RETURN(const std::string behavior, step.TextOr("behavior", ""));
   ASSIGN_OR_RETURN(const bool invert, step.BoolOr("invert", false));
-  if (behavior != "Isolated" || invert) return std::nullopt;
-  if (regex == kQwen2Pattern) return WordPattern::kQwen2;
-  if (regex == kLlama3Pattern) return WordPattern::kLlama3;
-  return std::nullopt;
+  if (!pattern.Has("Regex") || behavior != "Isolated" || invert) {
+    return Unsupported(step);
+  }
+  ASSIGN_OR_RETURN(const JsonValue regex, pattern.Member("Regex"));
+  ASSIGN_OR_RETURN(const std::string text, regex.Text());
+  absl::StatusOr<SplitPattern> split = SplitPattern::Parse(text);
+  if (split.ok()) return split;
+  return absl::UnimplementedError(
+      absl::StrCat(regex.source(), ": ", split.status().message()));
 }
 
 // The steps of a Sequence, or the single step.
@@ -144,36 +147,35 @@ absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   return list.Items();
 }
 
-// Accepts Digits, a Split of Qwen2 or Llama 3, and ByteLevel, in this order.
-// ByteLevel is required, and splits words itself unless there is a Split.
+// Accepts Digits, Splits by regular expressions, and ByteLevel, in this order.
+// ByteLevel is required, and splits words itself if it wants to.
 absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonValue& document) {
   ASSIGN_OR_RETURN(const JsonValue outer, document.Member("pre_tokenizer"));
   ASSIGN_OR_RETURN(const std::vector<JsonValue> steps, ParseSteps(outer));
   PreTokenizer result;
-  bool split = false, byte_level = false;
+  bool byte_level = false;
   for (const JsonValue& step : steps) {
     ASSIGN_OR_RETURN(const std::string type, ReadType(step));
-    if (type == "Digits" && !split && !byte_level) {
+    if (byte_level) return Unsupported(step);
+    if (type == "Digits" && result.splits.empty() && !result.split_digits) {
       ASSIGN_OR_RETURN(result.split_digits,
                        step.BoolOr("individual_digits", false));
-      if (result.split_digits) continue;
-    }
-    if (type == "Split" && !split && !byte_level) {
-      ASSIGN_OR_RETURN(const std::optional<WordPattern> words,
-                       ParseSplit(step));
-      split = words.has_value();
-      result.words = words.value_or(result.words);
-      if (split) continue;
-    }
-    if (type == "ByteLevel" && !byte_level) {
+      if (!result.split_digits) return Unsupported(step);
+    } else if (type == "Split") {
+      ASSIGN_OR_RETURN(SplitPattern split, ParseSplit(step));
+      result.splits.push_back(std::move(split));
+    } else if (type == "ByteLevel") {
       byte_level = true;
       ASSIGN_OR_RETURN(const bool prefix_space,
                        step.BoolOr("add_prefix_space", false));
+      if (prefix_space) return Unsupported(step);
       ASSIGN_OR_RETURN(const bool use_regex, step.BoolOr("use_regex", true));
-      if (!use_regex && !split) result.words = WordPattern::kWhole;
-      if (!prefix_space && !(use_regex && split)) continue;
+      if (!use_regex) continue;
+      ASSIGN_OR_RETURN(SplitPattern split, SplitPattern::Parse(kGpt2Pattern));
+      result.splits.push_back(std::move(split));
+    } else {
+      return Unsupported(step);
     }
-    return Unsupported(step);
   }
   if (!byte_level) return Unsupported(outer);
   return result;

@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr char kTemplateFile[] = "chat_template.jinja";
 constexpr uintmax_t kMaxFileBytes = uintmax_t{256} << 20;
 
 // One id, or a list of them.
@@ -45,13 +46,14 @@ absl::StatusOr<std::string> ReadChatTemplate(const JsonValue& config) {
   ASSIGN_OR_RETURN(const JsonValue field, config.Member("chat_template"));
   if (!field.json().is_array()) return field.Text();
   ASSIGN_OR_RETURN(const std::vector<JsonValue> entries, field.Items());
-  std::string found;
   for (const JsonValue& entry : entries) {
     ASSIGN_OR_RETURN(const std::string name, entry.TextOr("name", ""));
     if (name != "default") continue;
-    ASSIGN_OR_RETURN(found, entry.TextOr("template", ""));
+    ASSIGN_OR_RETURN(const JsonValue found, entry.Member("template"));
+    return found.Text();
   }
-  return found;
+  if (entries.empty()) return std::string();
+  return field.Error("no template is named \"default\"");
 }
 
 absl::Status ReadTokenizerConfig(const JsonValue& config,
@@ -83,6 +85,13 @@ absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
   RETURN_IF_ERROR(ReadConfig(folder / "config.json", ReadEosIds, settings));
   RETURN_IF_ERROR(ReadConfig(folder / "tokenizer_config.json",
                              ReadTokenizerConfig, settings));
+  // Where transformers writes the template since version 4.47; it wins.
+  absl::StatusOr<std::string> file = ReadTextFile(folder / kTemplateFile);
+  if (file.ok()) {
+    settings.chat_template = *std::move(file);
+  } else if (!absl::IsNotFound(file.status())) {
+    return file.status();
+  }
   return settings;
 }
 

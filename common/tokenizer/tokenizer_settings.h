@@ -14,7 +14,9 @@ namespace espalier {
 struct TokenizerSettings {
   std::vector<TokenId> eos_ids;  // generation_config.json and config.json
   std::string eos_token;         // tokenizer_config.json; empty: none
-  std::string chat_template;     // Jinja, of tokenizer_config.json; or empty
+  // Jinja, of chat_template.jinja, or else of tokenizer_config.json (of
+  // several, the one named "default"); or empty.
+  std::string chat_template;
 };
 
 // Absent files are no error.

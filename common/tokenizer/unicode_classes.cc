@@ -7,9 +7,9 @@
 namespace espalier {
 namespace {
 
-constexpr int kClassBits = 3;  // two of CharClass, one of IsNumeric
-constexpr uint32_t kClassMask = 3;
-constexpr uint32_t kNumericBit = 4;
+constexpr int kClassBits = 5;  // four of CharClass, one of IsNumeric
+constexpr uint32_t kClassMask = 15;
+constexpr uint32_t kNumericBit = 16;
 
 constexpr uint32_t kRuns[] = {
 #include "common/tokenizer/unicode_class_runs.inc"

@@ -7,12 +7,19 @@ namespace espalier {
 
 // Character classes for the pre-tokenizer, equal to those of the pinned
 // `tokenizers` package (make_unicode_classes.py), because a vocabulary needs
-// the classes that it was trained with.
+// the classes that it was trained with. No character has two.
 enum class CharClass : uint8_t {
-  kLetter = 0,  // \p{L}
-  kNumber = 1,  // \p{N}
-  kSpace = 2,   // \s
-  kOther = 3,
+  kUpper = 0,           // \p{Lu}
+  kLower = 1,           // \p{Ll}
+  kTitle = 2,           // \p{Lt}
+  kModifierLetter = 3,  // \p{Lm}
+  kOtherLetter = 4,     // \p{Lo}
+  kMark = 5,            // \p{M}
+  kNumber = 6,          // \p{N}
+  kPunctuation = 7,     // \p{P}
+  kSymbol = 8,          // \p{S}
+  kSpace = 9,           // \s
+  kOther = 10,
 };
 
 CharClass ClassOf(char32_t code_point);

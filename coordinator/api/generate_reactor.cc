@@ -1,6 +1,5 @@
 #include "coordinator/api/generate_reactor.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -29,8 +28,7 @@ class GenerateReactor::StreamSink final : public TokenSink {
 };
 
 GenerateReactor::GenerateReactor(Options options)
-    : options_(std::move(options)),
-      detokenizer_(options_.tokenizer, {.skip_special = true}) {}
+    : options_(std::move(options)), text_(options_.text) {}
 
 void GenerateReactor::Begin(Coordinator& coordinator,
                             GenerationRequest request) {
@@ -77,12 +75,7 @@ GenerateReactor* GenerateReactor::Refuse(const absl::Status& status) {
 void GenerateReactor::AddTokens(absl::Span<const TokenId> tokens,
                                 int64_t step) {
   std::string text;
-  for (TokenId token : tokens) {
-    if (std::count(options_.stop_token_ids.begin(),
-                   options_.stop_token_ids.end(), token) == 0) {
-      text += detokenizer_.Push(token);
-    }
-  }
+  for (TokenId token : tokens) text += text_.Push(token);
   Action action;
   {
     MutexLock lock(&mutex_);
@@ -100,7 +93,7 @@ void GenerateReactor::End(const absl::Status& status,
   Action action;
   {
     MutexLock lock(&mutex_);
-    next_.mutable_text()->append(detokenizer_.Flush());
+    next_.mutable_text()->append(text_.Flush());
     if (status.ok()) {
       *next_.mutable_summary() = Summarise(report, options_.seed);
     }

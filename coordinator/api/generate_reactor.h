@@ -10,7 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
-#include "common/tokenizer/incremental_detokenizer.h"
+#include "coordinator/api/stop_text.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/session/request.h"
 #include "coordinator/unread_streams.h"
@@ -28,8 +28,7 @@ class GenerateReactor final
   struct Options {
     std::string request_id;
     uint64_t seed = 0;
-    const Tokenizer* tokenizer = nullptr;
-    std::vector<TokenId> stop_token_ids;             // left out of the text
+    StopText::Options text;
     grpc::CallbackServerContext* context = nullptr;  // of the call
     size_t request_bytes = 0;         // kept by gRPC until the call ends
     UnreadStreams* unread = nullptr;  // outlives the call
@@ -69,7 +68,7 @@ class GenerateReactor final
   void OnDone() override;
 
   const Options options_;
-  IncrementalDetokenizer detokenizer_;  // used on the executor only
+  StopText text_;  // used on the executor only
 
   mutable Mutex mutex_;
   Coordinator* coordinator_ ABSL_GUARDED_BY(mutex_) = nullptr;

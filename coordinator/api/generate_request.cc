@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -20,6 +21,9 @@ namespace {
 constexpr size_t kMaxNameBytes = 128;  // of a request, a drafter, a rule
 constexpr size_t kShownBytes = 64;     // of a text that is refused
 constexpr int kMaxStopTokens = 64;
+constexpr int kMaxStopStrings = 32;
+constexpr int kMaxBadWords = 64;
+constexpr size_t kMaxTextBytes = 256;  // of a stop string, a bad word
 constexpr int kMaxDrafters = 64;
 // A prompt of at most this size is never refused for its bytes: the tokenizer
 // drops bytes without a token, so the prompt may have fewer tokens than its
@@ -132,7 +136,70 @@ absl::StatusOr<SamplingParams> Sampling(const v1::GenerateRequest& request) {
       .temperature = request.temperature(),
       .top_k = static_cast<int32_t>(request.top_k()),
       .top_p = request.has_top_p() ? request.top_p() : 1.0f,
+      .min_p = request.min_p(),
+      .typical_p = request.has_typical_p() ? request.typical_p() : 1.0f,
       .seed = request.has_seed() ? request.seed() : UnguessableSeed()};
+}
+
+absl::Status CheckTexts(
+    absl::string_view field,
+    const google::protobuf::RepeatedPtrField<std::string>& texts, int limit) {
+  if (texts.size() > limit) {
+    return FieldError(field,
+                      absl::StrCat(texts.size(), " texts, limit ", limit));
+  }
+  for (const std::string& text : texts) {
+    if (text.empty() || text.size() > kMaxTextBytes) {
+      return FieldError(
+          field,
+          absl::StrCat(text.size(), " bytes, must be 1 to ", kMaxTextBytes));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// As vLLM (SamplingParams.update_from_tokenizer): the tokens of each word, and
+// those with a space before it if the space changes the first token only.
+absl::StatusOr<std::vector<std::vector<TokenId>>> BadWords(
+    const v1::GenerateRequest& request, const Tokenizer& tokenizer) {
+  RETURN_IF_ERROR(CheckTexts("bad_words", request.bad_words(), kMaxBadWords));
+  std::vector<std::vector<TokenId>> words;
+  for (const std::string& text : request.bad_words()) {
+    const absl::string_view word = absl::StripLeadingAsciiWhitespace(text);
+    std::vector<TokenId> bare =
+        tokenizer.Encode(std::string(word), SpecialText::kPlain);
+    std::vector<TokenId> spaced =
+        tokenizer.Encode(absl::StrCat(" ", word), SpecialText::kPlain);
+    if (bare.empty()) {
+      return FieldError("bad_words",
+                        absl::StrCat("\"", Printable(text, kShownBytes),
+                                     "\" has no token of this model"));
+    }
+    const bool is_new =
+        spaced.size() == bare.size() && spaced.front() != bare.front();
+    words.push_back(std::move(bare));
+    if (is_new) words.push_back(std::move(spaced));
+  }
+  return words;
+}
+
+absl::StatusOr<LogitAdjustments> Adjustments(const v1::GenerateRequest& request,
+                                             const Tokenizer& tokenizer) {
+  LogitAdjustments adjustments = {
+      .min_tokens = request.min_tokens(),
+      .repetition_penalty =
+          request.has_repetition_penalty() ? request.repetition_penalty() : 1,
+      .frequency_penalty = request.frequency_penalty(),
+      .presence_penalty = request.presence_penalty()};
+  ASSIGN_OR_RETURN(adjustments.bad_words, BadWords(request, tokenizer));
+  for (const auto& [id, value] : request.logit_bias()) {
+    ASSIGN_OR_RETURN(const std::vector<TokenId> token,
+                     TokenList("logit_bias", {id}));
+    adjustments.bias.emplace_back(token[0], value);
+  }
+  // A map has no order; the request's repetitions on the wire should be equal.
+  std::sort(adjustments.bias.begin(), adjustments.bias.end());
+  return adjustments;
 }
 
 absl::StatusOr<SpeculationOptions> Speculation(
@@ -174,6 +241,7 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));
   out.prompt_field = PromptField(request);
   ASSIGN_OR_RETURN(out.sampling, Sampling(request));
+  ASSIGN_OR_RETURN(out.adjustments, Adjustments(request, *model.tokenizer));
   if (request.has_max_tokens()) out.max_tokens = request.max_tokens();
   if (request.stop_token_ids_size() > kMaxStopTokens) {
     return FieldError("stop_token_ids",
@@ -186,6 +254,18 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
   out.deadline = deadline;
   return out;
+}
+
+absl::StatusOr<StopText::Options> ParseStopText(
+    const v1::GenerateRequest& request, const GenerationRequest& parsed,
+    const ServedModel& model) {
+  RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
+  return StopText::Options{
+      .tokenizer = model.tokenizer,
+      .stop_token_ids = parsed.stop_token_ids,
+      .stop_strings = {request.stop().begin(), request.stop().end()},
+      .include_stop_string = request.include_stop_str_in_output(),
+      .min_tokens = parsed.adjustments.min_tokens};
 }
 
 int64_t PromptBytes(const v1::GenerateRequest& request) {

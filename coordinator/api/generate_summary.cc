@@ -68,6 +68,9 @@ v1::GenerateSummary Summarise(const GenerationReport& report, uint64_t seed) {
     out.set_matched_stop_token_id(
         static_cast<uint32_t>(*report.matched_stop_token));
   }
+  if (report.matched_stop_string) {
+    out.set_matched_stop(*report.matched_stop_string);
+  }
   FillUsage(report.usage, *out.mutable_usage());
   FillSpecStats(report.spec, *out.mutable_spec_stats());
   FillTiming(report.timing, *out.mutable_timing());

@@ -49,12 +49,19 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
   if (!request.ok()) return Refuse(request.status());
   auto parsed = Check(*request, DeadlineOf(*context));
   if (!parsed.ok()) return Refuse(parsed.status());
+  auto text = ParseStopText(*request, *parsed, options_.model);
+  if (!text.ok()) return Refuse(text.status());
   const absl::Status open = options_.coordinator->CheckOpen();
   if (!open.ok()) return GenerateReactor::Refuse(open);
+  if (!text->stop_strings.empty()) {
+    parsed->find_stop_string = [text = StopText(*text)](TokenId token) mutable {
+      text.Push(token);
+      return text.found();
+    };
+  }
   auto* reactor = new GenerateReactor({.request_id = parsed->request_id,
                                        .seed = parsed->sampling.seed,
-                                       .tokenizer = options_.model.tokenizer,
-                                       .stop_token_ids = parsed->stop_token_ids,
+                                       .text = *std::move(text),
                                        .context = context,
                                        .request_bytes = message->Length(),
                                        .unread = &unread_});

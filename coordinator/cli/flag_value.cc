@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 
@@ -44,6 +45,23 @@ absl::Status ParseFlagValue(const std::string& text, float* value) {
 
 absl::Status ParseFlagValue(const std::string& text, Repeated* value) {
   value->values.push_back(text);
+  return absl::OkStatus();
+}
+
+absl::Status ParseFlagValue(const std::string& text,
+                            std::map<uint32_t, float>* value) {
+  value->clear();
+  for (absl::string_view entry : absl::StrSplit(text, ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(entry, absl::MaxSplits(':', 1));
+    uint32_t id = 0;
+    float number = 0;
+    if (!absl::SimpleAtoi(parts.first, &id) ||
+        !absl::SimpleAtof(parts.second, &number) || !std::isfinite(number) ||
+        !value->emplace(id, number).second) {
+      return Expected(text, "a list of ID:NUMBER, each id once");
+    }
+  }
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #define ESPALIER_COORDINATOR_CLI_FLAG_VALUE_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ absl::Status ParseFlagValue(const std::string& text, float* value);
 absl::Status ParseFlagValue(const std::string& text, Repeated* value);
 // Seconds, above 0.
 absl::Status ParseFlagValue(const std::string& text, absl::Duration* value);
+
+// "ID:X,ID:X", each id once.
+absl::Status ParseFlagValue(const std::string& text,
+                            std::map<uint32_t, float>* value);
 
 // Comma-separated, no element empty.
 template <typename T>

@@ -51,6 +51,36 @@ void GenerateFlags::AddSamplingTo(FlagSet& flags) {
             &stop_token_ids_);
   flags.AddSwitch({"--ignore-eos", "", "go on after the model's end tokens"},
                   &ignore_eos_);
+  flags.Add(
+      {"--stop", "TEXT", "stop where the text contains this; may be repeated"},
+      &stop_);
+  flags.AddSwitch({"--include-stop", "", "end the text with --stop's"},
+                  &include_stop_);
+  AddAdjustmentsTo(flags);
+}
+
+void GenerateFlags::AddAdjustmentsTo(FlagSet& flags) {
+  flags.Add({"--min-p", "P",
+             "tokens at least P times as likely as the likeliest; default 0"},
+            &min_p_);
+  flags.Add({"--typical-p", "P", "locally typical tokens of mass P; default 1"},
+            &typical_p_);
+  flags.Add({"--repetition-penalty", "X",
+             "divides logits of tokens in prompt or output; default 1"},
+            &repetition_penalty_);
+  flags.Add({"--frequency-penalty", "X",
+             "subtracted for each time in the output; default 0"},
+            &frequency_penalty_);
+  flags.Add({"--presence-penalty", "X",
+             "subtracted for tokens in the output; default 0"},
+            &presence_penalty_);
+  flags.Add({"--logit-bias", "ID:X,ID:X", "added to the tokens' logits"},
+            &logit_bias_);
+  flags.Add({"--bad-word", "TEXT",
+             "text that the output does not contain; may be repeated"},
+            &bad_words_);
+  flags.Add({"--min-tokens", "N", "tokens before which nothing stops the text"},
+            &min_tokens_);
 }
 
 void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
@@ -113,6 +143,17 @@ void GenerateFlags::SetSampling(v1::GenerateRequest& request) const {
   if (top_k_) request.set_top_k(*top_k_);
   if (seed_) request.set_seed(*seed_);
   if (ignore_eos_) request.set_ignore_eos(true);
+  request.mutable_stop()->Assign(stop_.values.begin(), stop_.values.end());
+  if (include_stop_) request.set_include_stop_str_in_output(true);
+  if (min_tokens_) request.set_min_tokens(*min_tokens_);
+  if (min_p_) request.set_min_p(*min_p_);
+  if (typical_p_) request.set_typical_p(*typical_p_);
+  if (repetition_penalty_) request.set_repetition_penalty(*repetition_penalty_);
+  if (frequency_penalty_) request.set_frequency_penalty(*frequency_penalty_);
+  if (presence_penalty_) request.set_presence_penalty(*presence_penalty_);
+  request.mutable_logit_bias()->insert(logit_bias_.begin(), logit_bias_.end());
+  request.mutable_bad_words()->Assign(bad_words_.values.begin(),
+                                      bad_words_.values.end());
   request.mutable_stop_token_ids()->Assign(stop_token_ids_.begin(),
                                            stop_token_ids_.end());
 }

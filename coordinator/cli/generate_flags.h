@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <iosfwd>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ class GenerateFlags {
  private:
   void AddInputTo(FlagSet& flags);
   void AddSamplingTo(FlagSet& flags);
+  void AddAdjustmentsTo(FlagSet& flags);
   void AddSpeculationTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
@@ -48,6 +50,16 @@ class GenerateFlags {
   std::optional<uint64_t> seed_;
   std::vector<uint32_t> stop_token_ids_;
   bool ignore_eos_ = false;
+  Repeated stop_;
+  bool include_stop_ = false;
+  std::optional<uint32_t> min_tokens_;
+  std::optional<float> min_p_;
+  std::optional<float> typical_p_;
+  std::optional<float> repetition_penalty_;
+  std::optional<float> frequency_penalty_;
+  std::optional<float> presence_penalty_;
+  std::map<uint32_t, float> logit_bias_;
+  Repeated bad_words_;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;

@@ -85,7 +85,8 @@ void VerifierLink::Send() {
        .tree = *tree_,
        .rule = options_.rule,
        .features = features_,
-       .max_length = session_->length() + session_->num_left()},
+       .max_length = session_->length() + session_->num_left(),
+       .adjustments = session_->adjustments()},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(
           [this, call = ++call_,

@@ -4,6 +4,7 @@
 #define ESPALIER_COORDINATOR_SESSION_REQUEST_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/spec/logit_adjustments.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
 
@@ -27,21 +29,28 @@ struct SpeculationOptions {
   std::string rule = "auto";          // name of a verification rule
 };
 
+// Called with each emitted token in order, until it returns the stop string
+// that the text contains with this token.
+using FindStopString = std::function<std::optional<std::string>(TokenId)>;
+
 struct GenerationRequest {
   std::string request_id;  // unique among live requests
   std::vector<TokenId> prompt;
   std::string prompt_field = "prompt";  // field of the API, for errors
   SamplingParams sampling;
+  // Without prompt_length and early_stops, which the plan fills in.
+  LogitAdjustments adjustments;
   std::optional<int64_t> max_tokens;  // cut to the context
   std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
+  FindStopString find_stop_string;  // null: there are none
   SpeculationOptions speculation;
   absl::Time deadline = absl::InfiniteFuture();
 };
 
 enum class FinishReason {
   kUnspecified,
-  kStop,  // a stop or end-of-sequence token is the last one emitted
+  kStop,  // the last token ends the sequence, or completes a stop string
   kLength,
   kCancelled,
   kDeadline,
@@ -101,11 +110,13 @@ struct Timing {
 
 struct GenerationReport {
   FinishReason finish_reason = FinishReason::kUnspecified;
-  std::optional<TokenId> matched_stop_token = {};  // with kStop
+  // One of them, with kStop.
+  std::optional<TokenId> matched_stop_token = {};
+  std::optional<std::string> matched_stop_string = {};
   Usage usage = {};
   SpecStats spec = {};
   Timing timing = {};
-  // parts of the request that were not followed
+  // Parts of the request that were not followed.
   std::vector<std::string> warnings = {};
 };
 

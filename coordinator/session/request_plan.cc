@@ -44,6 +44,28 @@ absl::Status CheckPrompt(const GenerationRequest& request,
                      verifier.model.vocab_size);
 }
 
+// REQUIRES: the plan has its stop tokens and max_tokens.
+absl::Status PlanAdjustments(const GenerationRequest& request,
+                             const RequestScope& scope, RequestPlan& plan) {
+  LogitAdjustments& adjustments = plan.session.adjustments;
+  adjustments = request.adjustments;
+  adjustments.prompt_length = static_cast<int64_t>(plan.session.prompt.size());
+  if (adjustments.min_tokens > plan.session.max_tokens) {
+    return FieldError("min_tokens",
+                      absl::StrCat(adjustments.min_tokens, " is above the ",
+                                   plan.session.max_tokens,
+                                   " tokens that max_tokens and the context "
+                                   "allow"));
+  }
+  if (adjustments.min_tokens > 0) {
+    std::vector<TokenId>& stops = adjustments.early_stops;
+    stops = plan.session.stop_token_ids;
+    std::sort(stops.begin(), stops.end());
+    stops.erase(std::unique(stops.begin(), stops.end()), stops.end());
+  }
+  return ValidateLogitAdjustments(adjustments, scope.verifier.model.vocab_size);
+}
+
 absl::Status PlanMaxTokens(const GenerationRequest& request,
                            const RequestScope& scope, RequestPlan& plan) {
   const int64_t wanted = request.max_tokens.value_or(scope.defaults.max_tokens);
@@ -175,6 +197,8 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                        verifier.eos_token_ids.begin(),
                                        verifier.eos_token_ids.end());
   }
+  RETURN_IF_ERROR(PlanAdjustments(request, scope, plan));
+  plan.session.find_stop_string = std::move(request.find_stop_string);
   return plan;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -18,6 +19,8 @@ struct SessionParams {
   SamplingParams sampling;
   int64_t max_tokens = 0;               // >= 1
   std::vector<TokenId> stop_token_ids;  // end-of-sequence ids among them
+  LogitAdjustments adjustments = {};
+  FindStopString find_stop_string = nullptr;
 };
 
 // The committed tokens of one request, and the conditions that end it. They are
@@ -28,9 +31,10 @@ class Session {
   Session(SequenceId id, SessionParams params);
 
   struct Committed {
-    int64_t num_kept = 0;  // tokens after a stop token are dropped
+    int64_t num_kept = 0;  // tokens after the end are dropped
     FinishReason finish_reason = FinishReason::kUnspecified;  // not ended
     std::optional<TokenId> matched_stop_token;
+    std::optional<std::string> matched_stop_string;
   };
   // Appends the tokens that a verification emitted.
   Committed Commit(absl::Span<const TokenId> tokens);
@@ -46,17 +50,20 @@ class Session {
   int64_t num_left() const { return max_tokens_ - num_emitted(); }
   TokenId last_token() const { return tokens_.back(); }
   absl::Span<const TokenId> tokens() const { return tokens_; }
+  const LogitAdjustments& adjustments() const { return adjustments_; }
 
  private:
   void Append(TokenId token);
 
   const SequenceId id_;
   const SamplingParams sampling_;
+  const LogitAdjustments adjustments_;
   const int64_t max_tokens_;
   const int64_t prompt_length_;
   std::vector<TokenId> stop_token_ids_;  // sorted
-  std::vector<TokenId> tokens_;          // [length], prompt included
-  std::vector<uint64_t> hashes_;         // [length + 1], [n]: of n tokens
+  FindStopString find_stop_string_;
+  std::vector<TokenId> tokens_;   // [length], prompt included
+  std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens
 };
 
 }  // namespace espalier::coordinator

@@ -157,7 +157,20 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
        "8",
        "--ignore-eos",
        "--stop-token-ids",
-       "4,5"});
+       "4,5",
+       "--stop",
+       "a, b",
+       "--stop=c",
+       "--include-stop",
+       "--min-tokens=2",
+       "--min-p=0.25",
+       "--typical-p=0.5",
+       "--repetition-penalty=1.5",
+       "--frequency-penalty=-0.5",
+       "--presence-penalty=0.75",
+       "--logit-bias",
+       "3:-1.5,8:2",
+       "--bad-word=no"});
   ASSERT_EQ(server_.requests().size(), 1u);
   const v1::GenerateRequest request = server_.requests()[0];
   ASSERT_EQ(request.chat().messages_size(), 1);
@@ -170,6 +183,17 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
   EXPECT_EQ(request.seed(), 18446744073709551615u);
   EXPECT_TRUE(request.ignore_eos());
   EXPECT_THAT(request.stop_token_ids(), ElementsAre(4, 5));
+  EXPECT_THAT(request.stop(), ElementsAre("a, b", "c"));
+  EXPECT_TRUE(request.include_stop_str_in_output());
+  EXPECT_EQ(request.min_tokens(), 2u);
+  EXPECT_EQ(request.min_p(), 0.25f);
+  EXPECT_EQ(request.typical_p(), 0.5f);
+  EXPECT_EQ(request.repetition_penalty(), 1.5f);
+  EXPECT_EQ(request.frequency_penalty(), -0.5f);
+  EXPECT_EQ(request.presence_penalty(), 0.75f);
+  EXPECT_EQ(request.logit_bias().at(3), -1.5f);
+  EXPECT_EQ(request.logit_bias().at(8), 2.0f);
+  EXPECT_THAT(request.bad_words(), ElementsAre("no"));
   EXPECT_THAT(request.speculation().drafters(),
               ElementsAre("lookup", "bigram"));
   EXPECT_EQ(request.speculation().strategy(), "union");

@@ -96,7 +96,7 @@ class AttackMemoryTest(unittest.TestCase):
         from espalier.v1 import drafter_pb2, types_pb2
         size, fingerprint = self.identity
         return drafter_pb2.CoordinatorHello(
-            protocol_version=1, epoch=7, model=types_pb2.ModelIdentity(
+            protocol_version=2, epoch=7, model=types_pb2.ModelIdentity(
                 name="stranger", vocab_size=size, tokenizer_fingerprint=fingerprint))
 
     def update(self, session, tokens):

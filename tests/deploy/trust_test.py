@@ -41,7 +41,7 @@ class TrustTest(unittest.TestCase):
         import grpc
         from espalier.v1 import verifier_pb2, verifier_pb2_grpc
         hello = verifier_pb2.VerifyRequest(request_id=1)
-        hello.hello.protocol_version = 1
+        hello.hello.protocol_version = 2
         hello.hello.epoch = 1
         metadata = [("authorization", f"Bearer {token}")] if token else []
         with grpc.insecure_channel(self.cluster.address("verifier")) as channel:

@@ -4,10 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 #include <tuple>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
 
@@ -74,6 +76,94 @@ TEST_F(LosslessTest, FiltersNodeBudgetAndStrategyDoNotChangeTheText) {
       drafted.mutable_speculation()->set_strategy(strategy);
       EXPECT_EQ(Run(drafted).token_ids, plain.token_ids)
           << nodes << " nodes, " << strategy;
+    }
+  }
+}
+
+// Each of them changes the text, and speculation does not change it again.
+TEST_F(LosslessTest, SamplingOptionsGiveThePlainTextWithEveryDrafter) {
+  using Change = std::function<void(v1::GenerateRequest&)>;
+  const std::vector<std::pair<const char*, Change>> options = {
+      {"min_p", [](auto& r) { r.set_min_p(0.5f); }},
+      {"typical_p", [](auto& r) { r.set_typical_p(0.3f); }},
+      {"repetition", [](auto& r) { r.set_repetition_penalty(1.6f); }},
+      {"frequency", [](auto& r) { r.set_frequency_penalty(0.4f); }},
+      {"presence", [](auto& r) { r.set_presence_penalty(1.5f); }},
+      {"bias", [](auto& r) { (*r.mutable_logit_bias())[5] = 4.0f; }},
+      {"bad word", [](auto& r) { r.add_bad_words("th"); }},
+      {"all", [](auto& r) {
+         r.set_min_p(0.01f);
+         r.set_typical_p(0.95f);
+         r.set_top_k(20);
+         r.set_repetition_penalty(1.1f);
+         r.set_frequency_penalty(0.1f);
+         r.set_presence_penalty(0.2f);
+         r.add_bad_words("the");
+       }}};
+  for (float temperature : {0.0f, 1.0f}) {
+    const v1::GenerateRequest unchanged = CharRequest(temperature, 5);
+    const Generated before = Run(Plain(unchanged));
+    for (const auto& [name, change] : options) {
+      SCOPED_TRACE(absl::StrCat(name, " at temperature ", temperature));
+      v1::GenerateRequest request = unchanged;
+      change(request);
+      const Generated plain = Run(Plain(request));
+      const bool only_filters =
+          request.has_min_p() + request.has_typical_p() > 0 &&
+          !request.has_repetition_penalty();
+      if (temperature > 0 || !only_filters) {
+        EXPECT_NE(plain.token_ids, before.token_ids);
+      }
+      for (const char* drafter : {"lookup", "bigram", ""}) {
+        v1::GenerateRequest drafted = request;
+        if (*drafter) drafted.mutable_speculation()->add_drafters(drafter);
+        const Generated out = Run(drafted);
+        EXPECT_EQ(out.token_ids, plain.token_ids) << drafter;
+        EXPECT_GT(out.summary.spec_stats().num_draft_tokens(), 0);
+      }
+    }
+  }
+}
+
+TEST_F(LosslessTest, BadWordsAreNotSaidAndMinTokensHoldStopsOff) {
+  v1::GenerateRequest request = CharRequest(1.0f, 4);
+  ASSERT_NE(Run(request).text.find("th"), std::string::npos);
+  request.add_bad_words("th");
+  EXPECT_EQ(Run(request).text.find("th"), std::string::npos);
+
+  v1::GenerateRequest stopping = CharRequest(1.0f, 4);
+  const Generated whole = Run(stopping);
+  stopping.add_stop_token_ids(whole.token_ids[2]);
+  EXPECT_LE(Run(stopping).token_ids.size(), 3u);
+  stopping.set_min_tokens(40);
+  const Generated out = Run(stopping);
+  EXPECT_GT(out.token_ids.size(), 40u);
+  EXPECT_EQ(Run(Plain(stopping)).token_ids, out.token_ids);
+}
+
+TEST_F(LosslessTest, StopStringsEndTheTextInsideABurst) {
+  for (float temperature : {0.0f, 1.0f}) {
+    const v1::GenerateRequest request = CharRequest(temperature, 6);
+    const Generated whole = Run(request);
+    for (size_t at = 3; at + 4 < 60; at += 7) {
+      const std::string stop = whole.text.substr(at, 4);
+      const size_t begin = whole.text.find(stop);
+      for (bool include : {false, true}) {
+        v1::GenerateRequest stopped = request;
+        stopped.add_stop(stop);
+        stopped.set_include_stop_str_in_output(include);
+        for (const Generated& out : {Run(stopped), Run(Plain(stopped))}) {
+          EXPECT_EQ(out.text,
+                    whole.text.substr(0, begin + (include ? stop.size() : 0)));
+          // A token is a character.
+          EXPECT_EQ(out.token_ids.size(), begin + stop.size());
+          EXPECT_EQ(out.summary.usage().completion_tokens(),
+                    begin + stop.size());
+          EXPECT_EQ(out.summary.finish_reason(), v1::FINISH_REASON_STOP);
+          EXPECT_EQ(out.summary.matched_stop(), stop);
+          EXPECT_FALSE(out.summary.has_matched_stop_token_id());
+        }
+      }
     }
   }
 }

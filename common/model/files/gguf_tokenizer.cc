@@ -25,20 +25,16 @@ constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 // What tokenizer.ggml.pre says of how a text becomes words.
 struct Family {
   std::string_view name;
-  PreTokenizer pre_tokenizer;
+  std::string_view pattern;
+  bool split_digits = false;
   bool normalize_to_nfc = false;
   bool ignore_merges = false;
 };
 constexpr Family kFamilies[] = {
-    {.name = "gpt-2", .pre_tokenizer = {.words = WordPattern::kGpt2}},
-    {.name = "llama-bpe",
-     .pre_tokenizer = {.words = WordPattern::kLlama3},
-     .ignore_merges = true},
-    {.name = "qwen2",
-     .pre_tokenizer = {.words = WordPattern::kQwen2},
-     .normalize_to_nfc = true},
-    {.name = "smollm",
-     .pre_tokenizer = {.split_digits = true, .words = WordPattern::kGpt2}},
+    {.name = "gpt-2", .pattern = kGpt2Pattern},
+    {.name = "llama-bpe", .pattern = kLlama3Pattern, .ignore_merges = true},
+    {.name = "qwen2", .pattern = kQwen2Pattern, .normalize_to_nfc = true},
+    {.name = "smollm", .pattern = kGpt2Pattern, .split_digits = true},
 };
 
 // The numbers are those of the file.
@@ -167,7 +163,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
     const GgufFile& file) {
   ASSIGN_OR_RETURN(const Family family, ReadFamily(file));
   TokenizerFile tokenizer;
-  tokenizer.pre_tokenizer = family.pre_tokenizer;
+  tokenizer.pre_tokenizer = SplitBy(family.pattern, family.split_digits);
   tokenizer.normalize_to_nfc = family.normalize_to_nfc;
   tokenizer.ignore_merges = family.ignore_merges;
   RETURN_IF_ERROR(AddVocabulary(file, tokenizer));

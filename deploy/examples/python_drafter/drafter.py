@@ -18,7 +18,7 @@ import sys
 import grpc
 from espalier.v1 import drafter_pb2 as pb, drafter_pb2_grpc, types_pb2
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 INVALID_ARGUMENT, FAILED_PRECONDITION = 3, 9
 MASK = (1 << 64) - 1
 

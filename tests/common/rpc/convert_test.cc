@@ -91,13 +91,26 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   const VerifyRequest request{.update = TestUpdate(3),
                               .tree = SmallTree(),
                               .rule = "walk",
-                              .max_length = 5000};
+                              .max_length = 5000,
+                              .adjustments = {.prompt_length = 7,
+                                              .bad_words = {{1, 2}, {3}},
+                                              .min_tokens = 4,
+                                              .early_stops = {0, 9},
+                                              .bias = {{5, -1.5f}, {8, 2.0f}},
+                                              .repetition_penalty = 1.25f,
+                                              .frequency_penalty = -0.5f,
+                                              .presence_penalty = 0.75f}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   ExpectEqual(back->tree, request.tree);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->max_length, 5000);
+  EXPECT_EQ(back->adjustments, request.adjustments);
+  EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_adjustments());
+  v1::VerifyTree uneven = ToProto(request, absl::Seconds(1));
+  uneven.mutable_adjustments()->add_bias(1);
+  ExpectRefused(uneven, "2 bias_tokens, but 3 values of bias");
 }
 
 TEST(Convert, VerifyResultGoesThroughUnchanged) {

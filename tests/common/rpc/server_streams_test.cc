@@ -108,7 +108,7 @@ TEST_F(ServerStreamsTest, FirstMessageMustBeAHello) {
 
 TEST_F(ServerStreamsTest, CoordinatorThatDoesNotFitIsRefusedWithTheReason) {
   v1::DraftRequest hello = Hello();
-  hello.mutable_hello()->set_protocol_version(2);
+  hello.mutable_hello()->set_protocol_version(3);
   grpc::Status status = EndAfter(hello);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
   EXPECT_THAT(status.error_message(), HasSubstr("protocol version 2"));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "nlohmann/json.hpp"
@@ -104,6 +105,20 @@ TEST(ChatTemplateTest, NamesTheTokenThatTheModelLacks) {
   EXPECT_THAT(
       std::string(ChatTemplate::Create(without.get()).status().message()),
       HasSubstr("<|im_start|>"));
+}
+
+TEST(ChatTemplateTest, RefusesATemplateLikeChatMlWithMoreMarkers) {
+  for (const auto& [jinja, obstacle] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"<|im_start|>{{ m.role }}<|im_sep|>{{ m.content }}<|im_end|>",
+            "<|im_sep|>"},
+           {"{{ bos_token }}<|im_start|>user\n{{ m }}<|im_end|>",
+            "bos_token"}}) {
+    const auto tokenizer = WithTemplate({"<|im_start|>", "<|im_end|>"}, jinja);
+    const absl::Status status = ChatTemplate::Create(tokenizer.get()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(status.message()), HasSubstr(obstacle));
+  }
 }
 
 TEST(ChatTemplateTest, RefusesATemplateOfAnotherKind) {

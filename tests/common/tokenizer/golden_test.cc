@@ -13,6 +13,8 @@
 #include "common/tokenizer/nfc.h"
 #include "common/tokenizer/pre_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_file.h"
+#include "common/tokenizer/tokenizer_settings.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {
@@ -52,7 +54,8 @@ TEST_P(SmallTokenizerGoldenTest, AgreesWithTokenizersOnEveryText) {
 
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldenTest,
                          testing::Values("small", "gpt2_style", "qwen2_style",
-                                         "characters"),
+                                         "llama3_style", "gpt4o_style",
+                                         "deepseek_style", "characters"),
                          [](const auto& test) { return test.param; });
 
 TEST(DefaultModelGoldenTest, AgreesWithTokenizersOnEveryText) {
@@ -98,14 +101,25 @@ void ForEachBlock(const std::string& name, const Check& check) {
 }
 
 TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
-  ForEachBlock(
-      "code_points.answers", [](char32_t begin, const std::string& answer) {
-        const std::string text = Neighbourhoods(begin);
-        EXPECT_EQ(absl::StrCat(WordSizes({.split_digits = true}, text), " ",
-                               WordSizes({}, text), " ",
-                               WordSizes({.words = WordPattern::kQwen2}, text)),
-                  answer);
-      });
+  std::vector<PreTokenizer> pre_tokenizers = {
+      SplitBy(kGpt2Pattern, /*split_digits=*/true), SplitBy(kGpt2Pattern)};
+  for (const char* name : {"qwen2", "llama3", "gpt4o", "deepseek"}) {
+    const auto text =
+        ReadTextFile(Testdata(absl::StrCat(name, "_style/tokenizer.json")));
+    ASSERT_TRUE(text.ok()) << text.status();
+    const auto file = ParseTokenizerFile(*text);
+    ASSERT_TRUE(file.ok()) << name << ": " << file.status();
+    pre_tokenizers.push_back(file->pre_tokenizer);
+  }
+  ForEachBlock("code_points.answers",
+               [&](char32_t begin, const std::string& answer) {
+                 const std::string text = Neighbourhoods(begin);
+                 std::vector<std::string> sizes;
+                 for (const PreTokenizer& words : pre_tokenizers) {
+                   sizes.push_back(WordSizes(words, text));
+                 }
+                 EXPECT_EQ(absl::StrJoin(sizes, " "), answer);
+               });
 }
 
 // As make_goldens.py's write_nfc().

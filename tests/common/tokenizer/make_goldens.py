@@ -25,6 +25,22 @@ QWEN2_PATTERN = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
+LLAMA3_PATTERN = QWEN2_PATTERN.replace(r"|\p{N}|", r"|\p{N}{1,3}|")
+UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
+LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+SUFFIX = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+GPT4O_PATTERN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+{SUFFIX}|"
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*{SUFFIX}|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK_PATTERNS = (
+    r"\p{N}{1,3}",
+    "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|"
+    r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+",
+)
 SEED = 20240917
 NUM_TEXTS = 3000
 NUM_TEXTS_SMALL = 1000  # The small tokenizers answer for the first ones.
@@ -77,11 +93,11 @@ def with_digits():
     return pre_tokenizers.Sequence([digits, byte_level()])
 
 
-def qwen2_words():
-    split = pre_tokenizers.Split(Regex(QWEN2_PATTERN), "isolated")
+def split_words(*patterns):
+    splits = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
     bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False,
                                           use_regex=False)
-    return pre_tokenizers.Sequence([split, bytes_only])
+    return pre_tokenizers.Sequence([*splits, bytes_only])
 
 
 def train(pre_tokenizer, vocab_size, alphabet, added, normalizer=None):
@@ -133,7 +149,33 @@ def qwen2_style():
              AddedToken("<think>", normalized=False),
              AddedToken("e\u0301tude", normalized=True)]
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    return train(qwen2_words(), 560, alphabet, added, normalizers.NFC())
+    return train(split_words(QWEN2_PATTERN), 560, alphabet, added, normalizers.NFC())
+
+
+def llama3_style():
+    """A word of the vocabulary is that token, whatever the merges say."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    document = train(split_words(LLAMA3_PATTERN), 560, alphabet,
+                     [special("<|begin_of_text|>"), special("<|eot_id|>")])
+    model = document["model"]
+    # Some words lose their merges; without ignore_merges they would be split.
+    model["ignore_merges"] = True
+    model["merges"] = [merge for i, merge in enumerate(model["merges"])
+                       if i % 7]
+    return document
+
+
+def gpt4o_style():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(split_words(GPT4O_PATTERN), 560, alphabet,
+                 [special("<|start|>"), special("<|end|>")])
+
+
+def deepseek_style():
+    """Three splits, one after the other."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(split_words(*DEEPSEEK_PATTERNS), 560, alphabet,
+                 [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
 
 
 def characters():
@@ -177,7 +219,10 @@ def write_words():
         codes = range(begin, begin + CODE_POINTS_PER_BLOCK)
         text = "".join(f"a{c}{c} {c}1{c}!{c}'{c}\n{c}" for c in map(chr, codes))
         row = []
-        for pre_tokenizer in (with_digits(), byte_level(), qwen2_words()):
+        for pre_tokenizer in (
+                with_digits(), byte_level(), split_words(QWEN2_PATTERN),
+                split_words(LLAMA3_PATTERN), split_words(GPT4O_PATTERN),
+                split_words(*DEEPSEEK_PATTERNS)):
             words = pre_tokenizer.pre_tokenize_str(text)
             row.append(digest(len(word) for word, _ in words))
         lines.append(f"{begin:x} " + " ".join(f"{d:08x}" for d in row))
@@ -219,7 +264,8 @@ def main():
     texts = golden_texts.texts(SEED, NUM_TEXTS)
     escaped = "".join(escape(text) + "\n" for text in texts)
     (TESTDATA / "texts.txt").write_text(escaped)
-    for make in (small, gpt2_style, qwen2_style, characters):
+    for make in (small, gpt2_style, qwen2_style, llama3_style,
+                 gpt4o_style, deepseek_style, characters):
         document = json.dumps(make(), ensure_ascii=False, separators=(",", ":"))
         name = make.__name__
         folder = TESTDATA / name

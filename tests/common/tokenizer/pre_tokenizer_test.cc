@@ -23,35 +23,34 @@ std::vector<std::string> Words(const PreTokenizer& pre_tokenizer,
 }
 
 TEST(PreTokenizerTest, GivesTheLastSpaceToTheNextWord) {
-  EXPECT_THAT(Words({}, "a  b   "), ElementsAre("a", " ", " b", "   "));
-  EXPECT_THAT(Words({}, "\t\tx\n"), ElementsAre("\t", "\t", "x", "\n"));
+  EXPECT_THAT(Words(SplitBy(kGpt2Pattern), "a  b   "),
+              ElementsAre("a", " ", " b", "   "));
+  EXPECT_THAT(Words(SplitBy(kGpt2Pattern), "\t\tx\n"),
+              ElementsAre("\t", "\t", "x", "\n"));
 }
 
 TEST(PreTokenizerTest, CutsOffContractionsInLowerCaseOnly) {
-  EXPECT_THAT(Words({}, "we'll I'M 's"),
+  EXPECT_THAT(Words(SplitBy(kGpt2Pattern), "we'll I'M 's"),
               ElementsAre("we", "'ll", " I", "'", "M", " '", "s"));
 }
 
 TEST(PreTokenizerTest, KeepsLettersNumbersAndTheRestApart) {
-  EXPECT_THAT(Words({}, "x²=49!?é"),
+  EXPECT_THAT(Words(SplitBy(kGpt2Pattern), "x²=49!?é"),
               ElementsAre("x", "²", "=", "49", "!?", "é"));
 }
 
 TEST(PreTokenizerTest, MakesAWordOfEachDigitThatNothingLooksPast) {
-  EXPECT_THAT(Words({.split_digits = true}, "a  12½ b"),
+  EXPECT_THAT(Words(SplitBy(kGpt2Pattern, /*split_digits=*/true), "a  12½ b"),
               ElementsAre("a", "  ", "1", "2", "½", " b"));
 }
 
 TEST(PreTokenizerTest, LeavesTextWholeWithoutWords) {
-  EXPECT_THAT(Words({.words = WordPattern::kWhole}, "a b 1"),
-              ElementsAre("a b 1"));
-  EXPECT_THAT(
-      Words({.split_digits = true, .words = WordPattern::kWhole}, "a b 1"),
-      ElementsAre("a b ", "1"));
+  EXPECT_THAT(Words({}, "a b 1"), ElementsAre("a b 1"));
+  EXPECT_THAT(Words({.split_digits = true}, "a b 1"), ElementsAre("a b ", "1"));
 }
 
 TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {
-  const PreTokenizer qwen2 = {.words = WordPattern::kQwen2};
+  const PreTokenizer qwen2 = SplitBy(kQwen2Pattern);
   EXPECT_THAT(Words(qwen2, "I'M a (b) x12"),
               ElementsAre("I", "'M", " a", " (", "b", ")", " x", "1", "2"));
   EXPECT_THAT(Words(qwen2, "f();\n\n  g  \n\tz  "),
@@ -60,7 +59,7 @@ TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {
 
 // As the `tokenizers` package splits these texts.
 TEST(PreTokenizerTest, Llama3sPatternTakesThreeDigitsTogether) {
-  const PreTokenizer llama3 = {.words = WordPattern::kLlama3};
+  const PreTokenizer llama3 = SplitBy(kLlama3Pattern);
   EXPECT_THAT(Words(llama3, "I'M a (b) x12345 6½78"),
               ElementsAre("I", "'M", " a", " (", "b", ")", " x", "123", "45",
                           " ", "6½7", "8"));
@@ -70,13 +69,12 @@ TEST(PreTokenizerTest, Llama3sPatternTakesThreeDigitsTogether) {
 }
 
 TEST(PreTokenizerTest, GivesEveryByteOnceInOrder) {
-  for (WordPattern words :
-       {WordPattern::kWhole, WordPattern::kGpt2, WordPattern::kQwen2}) {
+  for (const char* pattern : {"a", kGpt2Pattern.data(), kQwen2Pattern.data()}) {
+    const PreTokenizer pre_tokenizer = SplitBy(pattern, /*split_digits=*/true);
     for (const std::string& text : GoldenTexts()) {
       const std::string valid = RepairUtf8(text);
       std::string together;
-      for (const std::string& word :
-           Words({.split_digits = true, .words = words}, valid)) {
+      for (const std::string& word : Words(pre_tokenizer, valid)) {
         EXPECT_FALSE(word.empty());
         together += word;
       }

@@ -140,12 +140,12 @@ std::vector<BadFile> BadFiles() {
        [](json& f) {
          f["pre_tokenizer"]["pretokenizers"][0] = {
              {"type", "Split"},
-             {"pattern", {{"Regex", "\\s+"}}},
+             {"pattern", {{"Regex", "(\\s)+"}}},
              {"behavior", "Isolated"},
              {"invert", false}};
        },
        kUnknown,
-       {"pre_tokenizer", "Split"}},
+       {"pre_tokenizer.pretokenizers[0].pattern.Regex", "(\\\\s)+"}},
       {"another model",
        [](json& f) { f["model"]["type"] = "WordPiece"; },
        kUnknown,

@@ -113,8 +113,13 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
         f.merges.insert(f.merges.begin(), {"b", "a"});
       },
       [](TokenizerFile& f) { f.pre_tokenizer.split_digits = true; },
-      [](TokenizerFile& f) { f.pre_tokenizer.words = WordPattern::kWhole; },
-      [](TokenizerFile& f) { f.pre_tokenizer.words = WordPattern::kQwen2; },
+      [](TokenizerFile& f) { f.pre_tokenizer = SplitBy(kGpt2Pattern); },
+      [](TokenizerFile& f) { f.pre_tokenizer = SplitBy(kQwen2Pattern); },
+      [](TokenizerFile& f) { f.pre_tokenizer = SplitBy("ab"); },
+      [](TokenizerFile& f) {
+        f.pre_tokenizer = SplitBy("ab");
+        f.pre_tokenizer.splits.push_back(f.pre_tokenizer.splits[0]);
+      },
       [](TokenizerFile& f) { f.normalize_to_nfc = true; },
       [](TokenizerFile& f) { f.added_tokens[0].special = false; },
       [](TokenizerFile& f) { f.added_tokens[0].normalized = true; },
@@ -167,6 +172,12 @@ TEST_F(ModelFolderTest, GathersEosFromEveryFile) {
   EXPECT_EQ(LoadOrDie(folder_)->chat_template(), "d");
 }
 
+TEST_F(ModelFolderTest, TheTemplateOfItsOwnFileCounts) {
+  Write("tokenizer_config.json", R"({"chat_template": "old"})");
+  Write("chat_template.jinja", "new\n");
+  EXPECT_EQ(LoadOrDie(folder_)->chat_template(), "new\n");
+}
+
 TEST_F(ModelFolderTest, NamesTheSettingThatIsWrong) {
   const std::vector<std::vector<const char*>> cases = {
       {"config.json", "{", "not valid JSON"},
@@ -175,6 +186,9 @@ TEST_F(ModelFolderTest, NamesTheSettingThatIsWrong) {
       {"generation_config.json", "[]", "must be a JSON object"},
       {"tokenizer_config.json", R"({"eos_token": 2})", "eos_token"},
       {"tokenizer_config.json", R"({"chat_template": 2})", "chat_template"},
+      {"tokenizer_config.json",
+       R"({"chat_template": [{"name": "rag", "template": "t"}]})",
+       "no template is named"},
   };
   for (const auto& bad : cases) {
     Write(bad[0], bad[1]);

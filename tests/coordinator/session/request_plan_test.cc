@@ -140,6 +140,19 @@ TEST_F(RequestPlanTest, SpeculationTurnedOffAsksNobody) {
   }
 }
 
+TEST_F(RequestPlanTest, AdjustmentsKnowThePromptAndWhatStopsTheText) {
+  request_.stop_token_ids = {9, 7};
+  request_.adjustments = {.min_tokens = 7, .repetition_penalty = 1.5f};
+  auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.adjustments.prompt_length, 3);
+  EXPECT_EQ(plan->session.adjustments.repetition_penalty, 1.5f);
+  EXPECT_THAT(plan->session.adjustments.early_stops, ElementsAre(0, 7, 9));
+  request_.ignore_eos = true;
+  plan = Plan();
+  EXPECT_THAT(plan->session.adjustments.early_stops, ElementsAre(7, 9));
+}
+
 struct BadRequest {
   const char* name;
   const char* field;
@@ -184,6 +197,46 @@ INSTANTIATE_TEST_SUITE_P(
                    [](GenerationRequest& r) { r.sampling.top_p = 0; }},
         BadRequest{"NanTopP", "top_p", "nan is not above 0",
                    [](GenerationRequest& r) { r.sampling.top_p = NAN; }},
+        BadRequest{"MinP", "min_p", "1.5 is not between 0 and 1",
+                   [](GenerationRequest& r) { r.sampling.min_p = 1.5f; }},
+        BadRequest{"TypicalP", "typical_p", "0 is not above 0",
+                   [](GenerationRequest& r) { r.sampling.typical_p = 0; }},
+        BadRequest{
+            "Repetition", "repetition_penalty", "0 is not between 0.01 and 100",
+            [](GenerationRequest& r) { r.adjustments.repetition_penalty = 0; }},
+        BadRequest{"Frequency", "frequency_penalty", "nan is not between -2",
+                   [](GenerationRequest& r) {
+                     r.adjustments.frequency_penalty = NAN;
+                   }},
+        BadRequest{"Presence", "presence_penalty", "2.5 is not between -2 and",
+                   [](GenerationRequest& r) {
+                     r.adjustments.presence_penalty = 2.5f;
+                   }},
+        BadRequest{"Bias", "logit_bias", "101 is not between -100 and 100",
+                   [](GenerationRequest& r) {
+                     r.adjustments.bias = {{1, 101.0f}};
+                   }},
+        BadRequest{"BiasToken", "logit_bias", "token 50 at index 1",
+                   [](GenerationRequest& r) {
+                     r.adjustments.bias = {{1, 1.0f}, {50, 1.0f}};
+                   }},
+        BadRequest{"BiasTwice", "logit_bias", "a token is listed twice",
+                   [](GenerationRequest& r) {
+                     r.adjustments.bias = {{1, 1.0f}, {1, 1.0f}};
+                   }},
+        BadRequest{"BadWord", "bad_words", "a word of 0 tokens",
+                   [](GenerationRequest& r) {
+                     r.adjustments.bad_words = {{1}, {}};
+                   }},
+        BadRequest{"NothingAllowed", "bad_words",
+                   "50 tokens could be forbidden at once",
+                   [](GenerationRequest& r) {
+                     for (TokenId token = 0; token < 50; ++token) {
+                       r.adjustments.bad_words.push_back({token});
+                     }
+                   }},
+        BadRequest{"MinTokens", "min_tokens", "8 is above the 7 tokens",
+                   [](GenerationRequest& r) { r.adjustments.min_tokens = 8; }},
         BadRequest{"Nodes", "speculation.max_nodes", "33 is not in 0 .. 32",
                    [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
         BadRequest{"Depth", "speculation.max_depth", "-1 is negative",

@@ -52,6 +52,23 @@ TEST(SessionTest, StopTokenIsKeptAndWhatFollowsItIsDropped) {
   EXPECT_THAT(session.tokens(), ElementsAre(10, 11, 12, 20, 7));
 }
 
+TEST(SessionTest, TokensAfterAStopStringAreDropped) {
+  Session session({}, {.prompt = {10},
+                       .max_tokens = 3,
+                       .stop_token_ids = {7},
+                       .find_stop_string = [](TokenId token) {
+                         return token == 21 ? std::optional<std::string>("x")
+                                            : std::nullopt;
+                       }});
+  EXPECT_EQ(session.Commit({20}).finish_reason, FinishReason::kUnspecified);
+  const Session::Committed committed = session.Commit({21, 7});
+  EXPECT_EQ(committed.num_kept, 1);
+  EXPECT_EQ(committed.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(committed.matched_stop_string, "x");
+  EXPECT_EQ(committed.matched_stop_token, std::nullopt);
+  EXPECT_THAT(session.tokens(), ElementsAre(10, 20, 21));
+}
+
 TEST(SessionTest, LengthEndsTheTextExactly) {
   Session session = MakeSession(/*max_tokens=*/2);
   EXPECT_EQ(session.num_left(), 2);

@@ -1,0 +1,69 @@
+#include "verifier/logit_adjuster.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace espalier::verifier {
+namespace {
+
+constexpr float kForbidden = -std::numeric_limits<float>::infinity();
+
+bool EndsWith(absl::Span<const TokenId> text, absl::Span<const TokenId> end) {
+  return text.size() >= end.size() && text.last(end.size()) == end;
+}
+
+}  // namespace
+
+LogitAdjuster::LogitAdjuster(const LogitAdjustments& adjustments,
+                             absl::Span<const TokenId> committed)
+    : adjustments_(adjustments) {
+  const size_t prompt_length = std::min(
+      committed.size(), static_cast<size_t>(adjustments.prompt_length));
+  const auto output = committed.subspan(prompt_length);
+  output_.assign(output.begin(), output.end());
+  if (!adjustments.penalizes()) return;
+  for (TokenId token : committed.first(prompt_length)) {
+    uses_[token].in_prompt = true;
+  }
+  for (TokenId token : output_) ++uses_[token].in_output;
+}
+
+void LogitAdjuster::Apply(absl::Span<const TokenId> path,
+                          absl::Span<float> logits) {
+  output_.insert(output_.end(), path.begin(), path.end());
+  Forbid(logits);
+  for (const auto& [token, value] : adjustments_.bias) logits[token] += value;
+  if (adjustments_.penalizes()) {
+    for (TokenId token : path) ++uses_[token].in_output;
+    Penalize(logits);
+    for (TokenId token : path) --uses_[token].in_output;
+  }
+  output_.resize(output_.size() - path.size());
+}
+
+void LogitAdjuster::Forbid(absl::Span<float> logits) const {
+  for (const std::vector<TokenId>& word : adjustments_.bad_words) {
+    const auto start = absl::MakeConstSpan(word).first(word.size() - 1);
+    if (EndsWith(output_, start)) logits[word.back()] = kForbidden;
+  }
+  if (static_cast<int64_t>(output_.size()) >= adjustments_.min_tokens) return;
+  for (TokenId token : adjustments_.early_stops) logits[token] = kForbidden;
+}
+
+void LogitAdjuster::Penalize(absl::Span<float> logits) const {
+  for (const auto& [token, use] : uses_) {
+    if (!use.in_prompt && use.in_output == 0) continue;
+    float& logit = logits[token];
+    if (logit == kForbidden) continue;
+    logit = logit > 0 ? logit / adjustments_.repetition_penalty
+                      : logit * adjustments_.repetition_penalty;
+    // Only forbidden tokens are infinite.
+    logit = std::clamp(logit, std::numeric_limits<float>::lowest(),
+                       std::numeric_limits<float>::max());
+    if (use.in_output == 0) continue;
+    logit -= adjustments_.frequency_penalty * static_cast<float>(use.in_output);
+    logit -= adjustments_.presence_penalty;
+  }
+}
+
+}  // namespace espalier::verifier
