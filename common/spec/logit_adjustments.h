@@ -19,12 +19,12 @@ struct LogitAdjustments {
   int64_t prompt_length = 0;
   // Sequences of tokens that the output never contains: the last token of each
   // is forbidden after the others.
-  std::vector<std::vector<TokenId>> bad_words;
+  std::vector<std::vector<TokenId>> bad_words = {};
   // `early_stops` are forbidden while the output has fewer tokens.
   int64_t min_tokens = 0;
-  std::vector<TokenId> early_stops;
+  std::vector<TokenId> early_stops = {};
   // Added to the logits of tokens, -100 .. 100; each token once.
-  std::vector<std::pair<TokenId, float>> bias;
+  std::vector<std::pair<TokenId, float>> bias = {};
   // Of tokens in prompt or output: positive logits are divided by it, others
   // multiplied. 0.01 .. 100 (CTRL, arXiv 1909.05858, section 4.1).
   float repetition_penalty = 1.0f;

@@ -29,7 +29,7 @@ struct PreTokenizer {
   bool split_digits = false;  // every numeric character is a separate word
   // Each splits the pieces that those before it have made; a piece ends the
   // view of "(?!...)". None: the pieces are words.
-  std::vector<SplitPattern> splits;
+  std::vector<SplitPattern> splits = {};
 
   // Calls `word` for each word in order. Concatenated, the words are `text`.
   // REQUIRES: `text` is valid UTF-8.

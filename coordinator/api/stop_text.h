@@ -21,9 +21,9 @@ class StopText {
  public:
   struct Options {
     const Tokenizer* tokenizer = nullptr;
-    std::vector<TokenId> stop_token_ids;    // have no text
-    std::vector<std::string> stop_strings;  // valid UTF-8, none empty
-    bool include_stop_string = false;       // in the text
+    std::vector<TokenId> stop_token_ids = {};    // have no text
+    std::vector<std::string> stop_strings = {};  // valid UTF-8, none empty
+    bool include_stop_string = false;            // in the text
     int64_t min_tokens = 0;  // a stop string that they complete does not count
   };
 

@@ -41,7 +41,7 @@ struct GenerationRequest {
   // Without prompt_length and early_stops, which the plan fills in.
   LogitAdjustments adjustments;
   std::optional<int64_t> max_tokens;  // cut to the context
-  std::vector<TokenId> stop_token_ids;
+  std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
   FindStopString find_stop_string;  // null: there are none
   SpeculationOptions speculation;

@@ -17,8 +17,8 @@ namespace espalier::coordinator {
 struct SessionParams {
   std::vector<TokenId> prompt;  // at least one token
   SamplingParams sampling;
-  int64_t max_tokens = 0;               // >= 1
-  std::vector<TokenId> stop_token_ids;  // end-of-sequence ids among them
+  int64_t max_tokens = 0;                    // >= 1
+  std::vector<TokenId> stop_token_ids = {};  // end-of-sequence ids among them
   LogitAdjustments adjustments = {};
   FindStopString find_stop_string = nullptr;
 };
@@ -33,8 +33,8 @@ class Session {
   struct Committed {
     int64_t num_kept = 0;  // tokens after the end are dropped
     FinishReason finish_reason = FinishReason::kUnspecified;  // not ended
-    std::optional<TokenId> matched_stop_token;
-    std::optional<std::string> matched_stop_string;
+    std::optional<TokenId> matched_stop_token = {};
+    std::optional<std::string> matched_stop_string = {};
   };
   // Appends the tokens that a verification emitted.
   Committed Commit(absl::Span<const TokenId> tokens);
