@@ -39,7 +39,8 @@ class Hasher {
 void AddSplits(const std::vector<SplitPattern>& splits, Hasher& hasher) {
   constexpr std::array<std::string_view, 4> kNumbered = {
       "", kGpt2Pattern, kQwen2Pattern, kLlama3Pattern};
-  const std::string_view only = splits.empty() ? "" : splits[0].pattern();
+  std::string_view only;
+  if (!splits.empty()) only = splits[0].pattern();
   const auto found = std::find(kNumbered.begin(), kNumbered.end(), only);
   if (splits.size() <= 1 && found != kNumbered.end()) {
     hasher.AddByte(static_cast<uint8_t>(found - kNumbered.begin()));

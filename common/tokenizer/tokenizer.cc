@@ -53,6 +53,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
   RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
   RETURN_IF_ERROR(tokenizer->AddAddedTokens(file));
   RETURN_IF_ERROR(tokenizer->AddSettings(std::move(settings)));
+  for (TokenId id : file.prefix) {
+    if (tokenizer->IsKnown(id)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("post_processor: no token has the id ", id));
+  }
+  tokenizer->prefix_ = file.prefix;
   for (const Token& token : tokenizer->tokens_) {
     tokenizer->max_token_bytes_ = std::max(
         tokenizer->max_token_bytes_, static_cast<int64_t>(token.bytes.size()));

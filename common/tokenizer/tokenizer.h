@@ -61,6 +61,9 @@ class Tokenizer {
   // See fingerprint.h.
   uint64_t fingerprint() const { return fingerprint_; }
 
+  // What belongs before a text that is not a chat: a BOS token, or nothing.
+  absl::Span<const TokenId> prefix() const { return prefix_; }
+
   // The end-of-sequence tokens, ascending.
   absl::Span<const TokenId> eos_ids() const { return settings_.eos_ids; }
 
@@ -104,6 +107,7 @@ class Tokenizer {
   std::vector<Token> tokens_;  // [vocab_size], by id
   int64_t max_token_bytes_ = 0;
   TokenizerSettings settings_;
+  std::vector<TokenId> prefix_;
   uint64_t fingerprint_ = 0;
 };
 

@@ -190,6 +190,53 @@ absl::StatusOr<bool> ParseNormalizer(const JsonValue& document) {
   return Unsupported(normalizer);
 }
 
+// The tokens before the text in ["<s>", $A]; nothing may follow it.
+absl::StatusOr<std::vector<TokenId>> ParseTemplate(const JsonValue& processor) {
+  ASSIGN_OR_RETURN(const JsonValue single, processor.Member("single"));
+  ASSIGN_OR_RETURN(const std::vector<JsonValue> pieces, single.Items());
+  std::vector<TokenId> prefix;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool is_last = i + 1 == pieces.size();
+    if (is_last != pieces[i].Has("Sequence")) return Unsupported(processor);
+    if (is_last) break;
+    ASSIGN_OR_RETURN(const JsonValue piece, pieces[i].Member("SpecialToken"));
+    ASSIGN_OR_RETURN(const std::string name, piece.TextOr("id", ""));
+    ASSIGN_OR_RETURN(const JsonValue tokens,
+                     processor.Member("special_tokens"));
+    ASSIGN_OR_RETURN(const JsonValue token, tokens.Member(name));
+    ASSIGN_OR_RETURN(const JsonValue ids, token.Member("ids"));
+    ASSIGN_OR_RETURN(const std::vector<JsonValue> list, ids.Items());
+    for (const JsonValue& id : list) {
+      ASSIGN_OR_RETURN(prefix.emplace_back(), id.Integer(0, kMaxTokenId));
+    }
+  }
+  return prefix;
+}
+
+// Accepts none, ByteLevel (which changes offsets only), a template with tokens
+// before the text, or ByteLevel and then a template.
+absl::StatusOr<std::vector<TokenId>> ParsePostProcessor(
+    const JsonValue& document) {
+  std::vector<TokenId> prefix;
+  if (!document.Has("post_processor")) return prefix;
+  ASSIGN_OR_RETURN(const JsonValue outer, document.Member("post_processor"));
+  ASSIGN_OR_RETURN(const std::string outer_type, ReadType(outer));
+  std::vector<JsonValue> steps = {outer};
+  if (outer_type == "Sequence") {
+    ASSIGN_OR_RETURN(const JsonValue list, outer.Member("processors"));
+    ASSIGN_OR_RETURN(steps, list.Items());
+  }
+  bool has_template = false;
+  for (const JsonValue& step : steps) {
+    ASSIGN_OR_RETURN(const std::string type, ReadType(step));
+    if (type == "ByteLevel" && !has_template) continue;
+    if (type != "TemplateProcessing" || has_template) return Unsupported(step);
+    has_template = true;
+    ASSIGN_OR_RETURN(prefix, ParseTemplate(step));
+  }
+  return prefix;
+}
+
 absl::Status CheckDecoder(const JsonValue& document) {
   ASSIGN_OR_RETURN(const JsonValue decoder, document.Member("decoder"));
   ASSIGN_OR_RETURN(const std::string type, ReadType(decoder));
@@ -216,6 +263,7 @@ absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view text) {
   TokenizerFile file;
   ASSIGN_OR_RETURN(file.normalize_to_nfc, ParseNormalizer(document));
   ASSIGN_OR_RETURN(file.pre_tokenizer, ParsePreTokenizer(document));
+  ASSIGN_OR_RETURN(file.prefix, ParsePostProcessor(document));
   RETURN_IF_ERROR(ParseModel(document, file));
   ASSIGN_OR_RETURN(file.added_tokens, ParseAddedTokens(document));
   return file;

@@ -19,8 +19,7 @@ using Vocabulary = absl::flat_hash_map<std::string, TokenId>;
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
 // The parts of a tokenizer.json that determine ids and text. Tokens are written
-// in the byte-level alphabet. Post-processor, truncation and padding are left
-// to the caller.
+// in the byte-level alphabet. Truncation and padding are left to the caller.
 struct TokenizerFile {
   Vocabulary vocabulary;
   Merges merges;  // in order of precedence
@@ -30,6 +29,8 @@ struct TokenizerFile {
   // A word that is a token of the vocabulary is that token, whatever merges
   // would make of it (Llama 3).
   bool ignore_merges = false;
+  // What the post-processor puts before a text: a BOS token, or nothing.
+  std::vector<TokenId> prefix;
   // The token of bytes that have none; empty: such bytes are dropped.
   std::string unknown_token;
 };

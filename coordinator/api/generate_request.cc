@@ -101,6 +101,20 @@ absl::StatusOr<std::vector<TokenId>> ChatPrompt(const v1::Chat& chat,
   return prompt;
 }
 
+// As transformers encodes a text, but for a prompt that spells the BOS token
+// itself, and for an empty one, which is refused.
+std::vector<TokenId> TextPrompt(const std::string& text,
+                                const Tokenizer& tokenizer) {
+  std::vector<TokenId> ids = tokenizer.Encode(text);
+  const absl::Span<const TokenId> prefix = tokenizer.prefix();
+  const bool has_prefix =
+      absl::MakeConstSpan(ids).subspan(0, prefix.size()) == prefix;
+  if (!ids.empty() && !has_prefix) {
+    ids.insert(ids.begin(), prefix.begin(), prefix.end());
+  }
+  return ids;
+}
+
 // Name of the field with the prompt.
 std::string PromptField(const v1::GenerateRequest& request) {
   switch (request.input_case()) {
@@ -318,7 +332,7 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(
     case v1::GenerateRequest::kChat:
       return ChatPrompt(request.chat(), model);
     default:
-      return model.tokenizer->Encode(request.prompt());
+      return TextPrompt(request.prompt(), *model.tokenizer);
   }
 }
 

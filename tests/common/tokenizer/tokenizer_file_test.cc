@@ -203,6 +203,31 @@ std::vector<BadFile> BadFiles() {
   };
 }
 
+TEST(TokenizerFileTest, TakesTheTokensThatATemplatePutsBeforeTheText) {
+  json file = json::parse(SmallFile());
+  const json bos = json::parse(R"({
+      "type": "TemplateProcessing",
+      "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                 {"Sequence": {"id": "A", "type_id": 0}}],
+      "special_tokens": {"<s>": {"id": "<s>", "ids": [1]}}})");
+  file["post_processor"] = {{"type", "Sequence"}};
+  file["post_processor"]["processors"] =
+      json::array({json{{"type", "ByteLevel"}}, bos});
+  const auto parsed = ParseTokenizerFile(file.dump());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->prefix, std::vector<TokenId>{1});
+  const auto tokenizer = Tokenizer::Create(*parsed, {});
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->prefix(), absl::MakeConstSpan(parsed->prefix));
+
+  json suffix = bos;
+  std::swap(suffix["single"][0], suffix["single"][1]);
+  file["post_processor"] = suffix;
+  EXPECT_TRUE(absl::IsUnimplemented(ParseTokenizerFile(file.dump()).status()));
+  file["post_processor"] = {{"type", "BertProcessing"}};
+  EXPECT_TRUE(absl::IsUnimplemented(ParseTokenizerFile(file.dump()).status()));
+}
+
 TEST(TokenizerFileTest, NamesTheFieldThatIsWrong) {
   const json good = json::parse(SmallFile());
   ASSERT_TRUE(Build(good.dump()).ok());
