@@ -24,7 +24,7 @@ struct ModelOptions {
   std::string folder;
   // Random weights of this seed instead of files: `folder` needs config.json
   // only. Llama and Qwen.
-  std::optional<uint64_t> random_weights;
+  std::optional<uint64_t> random_weights = {};
   std::string device = "cpu";  // or "cuda", "cuda:1"
   // nullopt: the native backend's AutoComputeType; of aten float32 on a CPU;
   // bfloat16 on a GPU.

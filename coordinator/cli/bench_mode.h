@@ -15,11 +15,11 @@ namespace espalier::cli {
 // name its drafters, its nodes and the verification rule ("single:lookup",
 // "union:lookup+bigram@8", "single:draws/lvseq-gr").
 struct BenchMode {
-  std::string name;                   // as given
-  std::string strategy;               // empty: plain decoding
-  std::vector<std::string> drafters;  // empty: all
-  std::optional<uint32_t> nodes;      // unset: the benchmark's
-  std::optional<std::string> rule;    // unset: auto
+  std::string name;                        // as given
+  std::string strategy = {};               // empty: plain decoding
+  std::vector<std::string> drafters = {};  // empty: all
+  std::optional<uint32_t> nodes = {};      // unset: the benchmark's
+  std::optional<std::string> rule = {};    // unset: auto
 
   bool is_plain() const { return strategy.empty(); }
   void ApplyTo(v1::SpeculationOptions& options) const;

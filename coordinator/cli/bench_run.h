@@ -18,7 +18,7 @@
 namespace espalier::cli {
 
 struct BenchPlan {
-  std::vector<BenchMode> modes;
+  std::vector<BenchMode> modes = {};
   std::vector<float> temperatures;
   std::optional<uint32_t> nodes;
   uint32_t max_tokens = 128;

@@ -34,8 +34,8 @@ std::string NameOf(int code) {
 // A stream after the exchange of hellos.
 struct Open {
   uint64_t epoch = NewEpoch();
-  std::unique_ptr<DraftConversation> stream;
-  v1::DrafterHello hello;
+  std::unique_ptr<DraftConversation> stream = {};
+  v1::DrafterHello hello = {};
 };
 
 absl::StatusOr<Open> Connect(const Subject& subject) {

@@ -19,7 +19,7 @@ struct ConformanceSubject {
   ModelIdentity model;        // the target's
   std::vector<TokenId> text;  // tokens of the model; at least 32
   absl::Duration timeout;     // of one check
-  AccessToken token;          // required by the drafter
+  AccessToken token = {};     // required by the drafter
 };
 
 // One requirement of every drafter service.

@@ -30,9 +30,9 @@ off: it is not asked.)";
 struct DraftersFlags {
   std::string address;
   absl::Duration timeout = absl::Seconds(5);
-  std::optional<std::string> name;
-  std::optional<std::string> role;
-  std::optional<float> weight;
+  std::optional<std::string> name = {};
+  std::optional<std::string> role = {};
+  std::optional<float> weight = {};
 };
 
 std::string RoleName(v1::DrafterRole role) {

@@ -14,7 +14,7 @@ namespace {
 // Splits "--name=value"; without "=" there is no value.
 struct SplitFlag {
   std::string name;
-  std::optional<std::string> value;
+  std::optional<std::string> value = {};
 };
 
 SplitFlag Split(const std::string& arg) {

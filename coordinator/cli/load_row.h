@@ -41,7 +41,7 @@ Percentiles PercentilesOf(std::vector<absl::Duration> samples);
 
 // Results of one mode of a load test.
 struct LoadRow {
-  std::string mode;
+  std::string mode = {};
   double rate = 0;          // arrivals per second; 0: closed loop
   int64_t concurrency = 0;  // requests in flight; 0: open loop
   int64_t requests = 0;
@@ -51,11 +51,11 @@ struct LoadRow {
   int64_t good = 0;    // requests that met the target
   double goodput = 0;  // good requests per second
   double tau = 0;      // emitted tokens per verification
-  Percentiles first_token_ms;
-  Percentiles gap_ms;        // between messages
-  Percentiles per_token_ms;  // of a request, after its first message
-  Percentiles total_ms;
-  Percentiles refused_ms;  // until the refusal
+  Percentiles first_token_ms = {};
+  Percentiles gap_ms = {};        // between messages
+  Percentiles per_token_ms = {};  // of a request, after its first message
+  Percentiles total_ms = {};
+  Percentiles refused_ms = {};  // until the refusal
 };
 // `span`: from the first arrival to the last end.
 LoadRow Summarize(const std::vector<LoadSample>& samples, absl::Duration span,

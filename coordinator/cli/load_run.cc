@@ -53,7 +53,7 @@ std::vector<absl::Duration> Arrivals(double rate, int64_t count,
 struct Turn {
   int64_t first_request = 0;
   int64_t num_requests = 0;
-  std::vector<absl::Duration> arrivals;  // of an open loop: of each
+  std::vector<absl::Duration> arrivals = {};  // of an open loop: of each
 };
 
 // One mode's requests of one turn.

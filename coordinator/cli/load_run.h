@@ -15,9 +15,9 @@
 namespace espalier::cli {
 
 struct LoadPlan {
-  std::vector<BenchMode> modes;
-  std::vector<SuitePrompt> prompts;  // asked in turn; at least one
-  double rate = 1;                   // arrivals per second, on average
+  std::vector<BenchMode> modes = {};
+  std::vector<SuitePrompt> prompts = {};  // asked in turn; at least one
+  double rate = 1;                        // arrivals per second, on average
   // If above 0, a closed loop instead: this number of requests is always in
   // flight.
   int64_t concurrency = 0;

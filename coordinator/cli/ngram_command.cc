@@ -24,8 +24,8 @@ contexts in the texts. Each file is a document: no n-gram extends past its end.
 
 struct NgramFlags {
   std::string model;
-  Repeated texts;
-  std::string out;
+  Repeated texts = {};
+  std::string out = {};
   uint32_t order = 2;
   uint32_t top = 16;
   uint32_t min_count = 1;

@@ -16,6 +16,9 @@
 namespace espalier::testing {
 namespace {
 
+// K/V of another type would be half as large.
+constexpr char kFloats[] = "engine.compute_type=float32";
+
 std::vector<Generated> GenerateAll(
     Cluster& cluster, const std::vector<v1::GenerateRequest>& requests) {
   std::vector<Generated> all(requests.size());
@@ -58,7 +61,7 @@ TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
   Cluster cluster({.model = CharModelFolder(),
                    .drafters = LookupAndBigram(),
                    .coordinator_sets = {"core.max_running_requests=12"},
-                   .verifier_sets = {"engine.kv_cache_mib=1"}});
+                   .verifier_sets = {"engine.kv_cache_mib=1", kFloats}});
   cluster.AwaitReady();
   ASSERT_EQ(Metric(cluster, "espalier_kv_tokens_capacity"), 1024);
   std::vector<v1::GenerateRequest> requests;
@@ -90,10 +93,10 @@ class DefaultModelRoom : public ::testing::Test {
   }
 
   static Cluster::Options With(int kv_cache_mib) {
-    return {
-        .model = DefaultModelFolder(),
-        .drafters = {{.name = "lookup", .type = "prompt_lookup"}},
-        .verifier_sets = {absl::StrCat("engine.kv_cache_mib=", kv_cache_mib)}};
+    return {.model = DefaultModelFolder(),
+            .drafters = {{.name = "lookup", .type = "prompt_lookup"}},
+            .verifier_sets = {
+                absl::StrCat("engine.kv_cache_mib=", kv_cache_mib), kFloats}};
   }
 
   static v1::GenerateRequest Request(int words, uint32_t max_tokens) {

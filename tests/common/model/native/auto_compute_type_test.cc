@@ -19,7 +19,11 @@ std::map<std::string, TensorView> Model(DType layers, DType vocabulary) {
 TEST(AutoComputeTypeTest, BlocksOfTheFileAreTaken) {
   EXPECT_EQ(AutoComputeType(Model(DType::kQ4_1, DType::kQ8_0)),
             ComputeDType::kInt4);
+  EXPECT_EQ(AutoComputeType(Model(DType::kQ4_0, DType::kQ4_0)),
+            ComputeDType::kInt4);
   EXPECT_EQ(AutoComputeType(Model(DType::kQ8_0, DType::kQ8_0)),
+            ComputeDType::kInt8);
+  EXPECT_EQ(AutoComputeType(Model(DType::kQ4_K, DType::kQ6_K)),
             ComputeDType::kInt8);
 }
 
@@ -28,7 +32,7 @@ TEST(AutoComputeTypeTest, NoMatrixIsRoundedThatWasNotMeasured) {
   auto tensors = Model(DType::kQ4_1, DType::kQ8_0);
   tensors["model.layers.1.mlp.up_proj.weight"] = {.dtype = DType::kQ8_0,
                                                   .shape = {64, 64}};
-  EXPECT_NE(AutoComputeType(tensors), ComputeDType::kInt4);
+  EXPECT_EQ(AutoComputeType(tensors), ComputeDType::kInt8);
   tensors["model.layers.2.mlp.up_proj.weight"] = {.dtype = DType::kF64,
                                                   .shape = {64, 64}};
   EXPECT_EQ(AutoComputeType(tensors), ComputeDType::kBFloat16);
