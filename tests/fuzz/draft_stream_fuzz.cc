@@ -9,6 +9,7 @@
 #include "drafter/draft_engine.h"
 #include "drafter/drafter_service.h"
 #include "drafter/drafters.h"
+#include "drafter/host_feature_store.h"
 #include "prometheus/registry.h"
 #include "tests/fuzz/delimited.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -28,6 +29,27 @@ DrafterInfo Info() {
           .supports_lookahead = true};
 }
 
+// `prompt_lookup`, with features that nobody reads.
+class LookupWithFeatures final : public drafter::Drafter {
+ public:
+  explicit LookupWithFeatures(std::unique_ptr<Drafter> lookup)
+      : lookup_(std::move(lookup)) {}
+
+  drafter::FeatureStore* features() override { return &features_; }
+  bool supports_lookahead() const override {
+    return lookup_->supports_lookahead();
+  }
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const drafter::SequenceView> batch) override {
+    return lookup_->Draft(batch);
+  }
+  void Forget(SequenceId id) override { lookup_->Forget(id); }
+
+ private:
+  const std::unique_ptr<Drafter> lookup_;
+  drafter::HostFeatureStore features_{{.taps = {1}, .hidden_size = 2}};
+};
+
 std::unique_ptr<drafter::DraftEngine> NewEngine(
     std::unique_ptr<Executor> executor) {
   static prometheus::Registry registry;
@@ -41,10 +63,10 @@ std::unique_ptr<drafter::DraftEngine> NewEngine(
           .vocab_size = kVocabSize,
           .max_nodes = kMaxNodes,
           .max_depth = kMaxDepth,
-          .features = {.taps = {1}, .hidden_size = 2},
           .supports_lookahead = true,
           .store = {.max_sequences = 3, .max_tokens = 200}},
-      *std::move(lookup), std::move(executor), metrics);
+      std::make_unique<LookupWithFeatures>(*std::move(lookup)),
+      std::move(executor), metrics);
 }
 
 v1::DraftRequest Message(const ProposeRequest& request) {
