@@ -7,6 +7,7 @@
 #   tests/run.sh --clang    the fuzz targets under libFuzzer, with thread-safety analysis
 #   tests/run.sh --cuda     compiles and links with libtorch's CUDA backend
 #   tests/run.sh --nvcc     compiles the kernels for GPUs too
+#   tests/run.sh --werror   warnings are errors, in the preset release
 #   tests/run.sh --long     also the tests with the label `long`
 set -euo pipefail
 
@@ -21,12 +22,14 @@ presets=()
 set_up=(--tests)
 left_out=long
 nvcc=OFF
+werror=OFF
 for flag in "$@"; do
   case $flag in
     --asan | --tsan) presets+=("${flag#--}") ;;
     --clang) presets+=(clang) set_up+=(--clang) ;;
     --cuda) presets+=(cuda) set_up+=(--cuda) ;;
     --nvcc) nvcc=ON set_up+=(--nvcc) ;;
+    --werror) werror=ON ;;
     --long) left_out=none ;;
     -h | --help) usage 0 ;;
     *) usage 2 >&2 ;;
@@ -75,7 +78,7 @@ test_preset() {
   # The build preset `clang` has no other programs.
   [[ $preset != clang ]] || selected=(--label-regex '^fuzz$')
   # Sanitizers make GCC warn where nothing is wrong.
-  [[ $preset != release ]] || options=(-DESPALIER_WERROR=ON)
+  [[ $preset != release ]] || options=(-DESPALIER_WERROR="$werror")
   # Programs with the CUDA backend start only where its libraries are.
   [[ $preset != cuda ]] || tests=OFF
   run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_NVCC="$nvcc" \
