@@ -10,7 +10,7 @@ namespace espalier::testing {
 std::vector<std::string> Seeds() {
   return {SourceFile("deploy/config/coordinator.textproto"),
           SourceFile("deploy/config/verifier.textproto"),
-          SourceFile("deploy/config/chat.textproto"), "core.max_sessions=3",
+          SourceFile("deploy/config/chat.textproto"), "core.max_nodes=3",
           "drafters.0.name=a"};
 }
 
