@@ -111,7 +111,8 @@ TEST_F(ServerStreamsTest, CoordinatorThatDoesNotFitIsRefusedWithTheReason) {
   hello.mutable_hello()->set_protocol_version(3);
   grpc::Status status = EndAfter(hello);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), HasSubstr("protocol version 3, this side 2"));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("protocol version 3, this side 2"));
 
   hello = Hello();
   hello.mutable_hello()->mutable_model()->set_vocab_size(5);
