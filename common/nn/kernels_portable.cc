@@ -102,7 +102,11 @@ struct PortableInts {
     return x;
   }
   static void Store(std::byte* p, Int x) { std::memcpy(p, &x, sizeof(x)); }
-  static Int Add(Int a, Int b) { return a + b; }
+  // Of sums, or of four codes at once: these carry nothing, but reach the sign.
+  static Int Add(Int a, Int b) {
+    return reinterpret_cast<Int>(reinterpret_cast<Portable::Bits>(a) +
+                                 reinterpret_cast<Portable::Bits>(b));
+  }
   template <int bits>
   static Int ShiftLeft(Int x) {
     return x << bits;
