@@ -13,14 +13,6 @@ constexpr size_t kMaxBias = 1024;
 constexpr size_t kMaxBadWords = 256;
 constexpr size_t kMaxBadWordTokens = 256;
 
-// NaN is in no range.
-absl::Status CheckRange(absl::string_view field, float value, float least,
-                        float most) {
-  if (value >= least && value <= most) return absl::OkStatus();
-  return FieldError(
-      field, absl::StrCat(value, " is not between ", least, " and ", most));
-}
-
 absl::Status CheckBadWords(const std::vector<std::vector<TokenId>>& words,
                            int64_t vocab_size) {
   if (words.size() > kMaxBadWords) {

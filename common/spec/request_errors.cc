@@ -27,6 +27,13 @@ std::optional<std::string> FieldOf(const absl::Status& status) {
   return std::string(*payload);
 }
 
+absl::Status CheckRange(absl::string_view field, float value, float least,
+                        float most) {
+  if (value >= least && value <= most) return absl::OkStatus();
+  return FieldError(
+      field, absl::StrCat(value, " is not between ", least, " and ", most));
+}
+
 absl::Status CheckTokens(absl::string_view field,
                          absl::Span<const TokenId> tokens, int64_t vocab_size) {
   for (size_t i = 0; i < tokens.size(); ++i) {

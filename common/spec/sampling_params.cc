@@ -1,9 +1,19 @@
 #include "common/spec/sampling_params.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier {
+namespace {
+
+// Of a probability mass. NaN fails it.
+absl::Status CheckMass(absl::string_view field, float mass) {
+  if (mass > 0 && mass <= 1) return absl::OkStatus();
+  return FieldError(field, absl::StrCat(mass, " is not above 0 and at most 1"));
+}
+
+}  // namespace
 
 // Comparisons are written so that NaN fails them.
 absl::Status ValidateSamplingParams(const SamplingParams& sampling) {
@@ -13,19 +23,9 @@ absl::Status ValidateSamplingParams(const SamplingParams& sampling) {
                                                   " is neither 0 (greedy) nor "
                                                   "between 0.01 and 100"));
   }
-  if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    return FieldError(
-        "top_p", absl::StrCat(sampling.top_p, " is not above 0 and at most 1"));
-  }
-  if (!(sampling.min_p >= 0 && sampling.min_p <= 1)) {
-    return FieldError("min_p",
-                      absl::StrCat(sampling.min_p, " is not between 0 and 1"));
-  }
-  if (!(sampling.typical_p > 0 && sampling.typical_p <= 1)) {
-    return FieldError(
-        "typical_p",
-        absl::StrCat(sampling.typical_p, " is not above 0 and at most 1"));
-  }
+  RETURN_IF_ERROR(CheckMass("top_p", sampling.top_p));
+  RETURN_IF_ERROR(CheckRange("min_p", sampling.min_p, 0, 1));
+  RETURN_IF_ERROR(CheckMass("typical_p", sampling.typical_p));
   if (sampling.top_k < 0) {
     return FieldError(
         "top_k",
