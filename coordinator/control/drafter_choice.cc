@@ -12,9 +12,9 @@ constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
 // What a quick drafter that does not pay may cost.
 constexpr double kIdleCost = 0.005;  // tokens a round
-// Probes are no rarer than this if they cost nothing; otherwise, a drafter's
-// time for one answer is at most this share of the time on the verifier's
-// cores. Catching up takes it about as long again.
+// Probes are no rarer than this if they cost nothing; otherwise, the drafters'
+// time for answers is together at most this share of the time on the
+// verifier's cores. Catching up takes them about as long again.
 constexpr int64_t kProbeInterval = 32;  // rounds
 constexpr double kProbeShare = 1.0 / 256;
 constexpr int64_t kProbeTries = 4;  // rounds of one probe
@@ -64,7 +64,7 @@ bool DrafterChoice::Probes(int drafter, TimePrice price) const {
   const DrafterValue& value = values_[drafter];
   if (value.asked) return false;
   const double cost = price.tokens_per_second * (1 + price.others) *
-                      value.shared_seconds.mean();
+                      value.shared_seconds.mean() * num_drafters();
   const int64_t affordable = std::max(
       kProbeInterval,
       static_cast<int64_t>(std::min<double>(kRarest, cost / kProbeShare)));
