@@ -65,7 +65,7 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
             &backend);
   flags.Add(
       {"--cpu-kernels", "NAME",
-       "of native: amx-bf16, avx512-bf16, avx-vnni, avx2, portable or auto"},
+       "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
       &cpu_kernels);
   flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8, int4 or auto"},
             &compute_type);

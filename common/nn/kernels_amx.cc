@@ -1,6 +1,7 @@
 // Compiled with AVX-512 F, BW, DQ, VL, VNNI and BF16, and AMX's tiles.
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/avx512_inl.h"
+#include "common/nn/blocks_amx_inl.h"
 #include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
@@ -38,7 +39,16 @@ struct CpuTiles {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
                  "i"(B));
   }
+  template <int Sum, int A, int B>
+  static void MultiplyAddBytes() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
+                 "i"(B));
+  }
 };
+
+// Products of integers with fewer rows are faster on vectors. The bits are the
+// same.
+constexpr int64_t kFewestAmxRows = 10;
 
 void LinearAnyOperand(const LinearArgs& a) {
   switch (a.operand) {
@@ -46,7 +56,9 @@ void LinearAnyOperand(const LinearArgs& a) {
       return Linear<Avx512>(a);
     case OperandType::kBlocks:
     case OperandType::kFineBlocks:
-      return LinearOfBlocks<Avx512Ints>(a);
+      return a.rows < kFewestAmxRows
+                 ? LinearOfBlocks<Avx512Ints>(a)
+                 : AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a);
     default:
       return AmxLinear<Avx512, CpuTiles>(a);
   }
@@ -80,8 +92,8 @@ void AttendWithAnyHead(const AttendArgs& a) {
 
 }  // namespace
 
-const Kernels& AmxBf16Kernels() {
-  static constexpr Kernels kKernels = {.name = "amx-bf16",
+const Kernels& AmxKernels() {
+  static constexpr Kernels kKernels = {.name = "amx",
                                        .exact_operand = OperandType::kSplitBf16,
                                        .fast_operand = OperandType::kBf16,
                                        .prepare = PrepareAny,
