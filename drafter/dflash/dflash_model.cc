@@ -71,7 +71,7 @@ DflashModel::DflashModel(const DflashConfig& config,
       head_(weights_->vocabulary, weights_->output_rows),
       features_(config_.features()),
       pages_(KvPageShape::Of(config_.layers), *runtime_.kernels,
-             PoolTokens(KvPageShape::Of(config_.layers))) {}
+             {.total_tokens = PoolTokens(KvPageShape::Of(config_.layers))}) {}
 
 BlockModel::Context DflashModel::NewContext() {
   contexts_.try_emplace(next_context_, &pages_);

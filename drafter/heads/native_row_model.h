@@ -26,7 +26,7 @@ class NativeRowModel : public RowModel {
                  FeatureContract features = {})
       : hidden_size_(hidden_size),
         features_(std::move(features)),
-        pages_(shape, kernels, kv_pool_tokens) {}
+        pages_(shape, kernels, {.total_tokens = kv_pool_tokens}) {}
 
   Sequence NewSequence() override;
   void Release(Sequence sequence) override;
