@@ -64,9 +64,12 @@ VerifyEngine::VerifyEngine(const Options& options,
                            prometheus::Registry& metrics)
     : options_(options),
       model_(std::move(model)),
+      shares_prefixes_(options_.shares_prefixes && model_->info().shares_kv),
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
+      feature_cache_({.block_tokens = model_->info().kv_block_tokens,
+                      .max_bytes = options_.max_feature_bytes}),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
                        model_->info().max_context})),
@@ -312,7 +315,9 @@ void VerifyEngine::FinishPart(Session& session,
       !status.ok()) {
     Answer(session, status);
     if (absl::IsUnavailable(status)) GiveUp(status);
+    return;
   }
+  OfferFeatures(session.features, session);
 }
 
 absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
@@ -329,9 +334,11 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
+  verify_result.cached_tokens = job.cached_tokens;
   verify_result.features = std::exchange(session.features, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
+  OfferFeatures(verify_result.features, session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();
@@ -356,6 +363,9 @@ void VerifyEngine::UpdateGauges() {
                     [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
+  metrics_.kv_tokens_cached.Set(static_cast<double>(kv.cached_tokens));
+  metrics_.prefix_evictions.Increment(static_cast<double>(kv.evicted_tokens) -
+                                      metrics_.prefix_evictions.Value());
   metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /

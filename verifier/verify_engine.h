@@ -21,6 +21,7 @@
 #include "common/model/language_model.h"
 #include "common/spec/endpoints.h"
 #include "verifier/cost_upkeep.h"
+#include "verifier/feature_cache.h"
 #include "verifier/pass_company.h"
 #include "verifier/plan_pass.h"
 #include "verifier/plan_room.h"
@@ -46,6 +47,10 @@ namespace espalier::verifier {
 // logits do not depend on which sequences share a pass (see its class), neither
 // do the results.
 //
+// A session whose text begins like another one's, of before or now, takes the
+// K/V of that beginning from the model's cache, and its features from
+// feature_cache.h, where the sequences have the same cache_salt.
+//
 // No request is refused for lack of K/V room: requests wait for it, and younger
 // sessions are preempted for older ones (plan_room.h). A preempted session
 // keeps its tokens, from which its K/V is recomputed, so its text does not
@@ -56,7 +61,7 @@ namespace espalier::verifier {
 // cost_upkeep.h).
 //
 // Defined in verify_engine.cc (turns and passes), verify_engine_sessions.cc,
-// verify_engine_room.cc and verify_engine_costs.cc.
+// verify_engine_room.cc, verify_engine_prefix.cc and verify_engine_costs.cc.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -71,6 +76,10 @@ class VerifyEngine final : public VerifyEndpoint {
     // dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
+    // Whether sessions take K/V of equal prefixes from each other, and from
+    // earlier ones. Does not change the text.
+    bool shares_prefixes = true;
+    int64_t max_feature_bytes = int64_t{256} << 20;  // for shared prefixes
     // Share of the rounds with sampled trees, 0 to 1, for which the engine
     // computes what other rules would accept. Does not change the text.
     double compared_rounds = 0;
@@ -111,7 +120,8 @@ class VerifyEngine final : public VerifyEndpoint {
     absl::Time waiting_since;
     VerifyTimings timings = {};  // of its turns so far
     std::optional<absl::Time> without_room_since = {};
-    uint64_t ticket = 0;  // place in the queue, lowest first
+    int64_t cached_tokens = 0;  // taken from shared prefixes
+    uint64_t ticket = 0;        // place in the queue, lowest first
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the requested rule; empty: it is.
     absl::string_view unsupported = {};
@@ -122,6 +132,8 @@ class VerifyEngine final : public VerifyEndpoint {
     CacheId cache = 0;            // K/V of all tokens but the last, or fewer
     bool admitted = false;        // to the K/V pool
     std::vector<TokenId> tokens;  // committed
+    std::string salt;             // see SequenceUpdate::cache_salt
+    bool looked_up = false;       // its prefix, for the metrics
     int64_t max_length = 0;       // that `tokens` may reach
     std::unique_ptr<Job> job;     // at most one
     VerifyRequest asked;          // the last admitted request, unchanged
@@ -131,6 +143,7 @@ class VerifyEngine final : public VerifyEndpoint {
     // or not begun.
     std::vector<int32_t> taps;
     FeatureRows features;
+    FeatureRows open_block;  // committed, not a whole block of FeatureCache
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -168,9 +181,13 @@ class VerifyEngine final : public VerifyEndpoint {
   void AnswerLate();
   std::vector<Session*> WithRequests() const;
   std::vector<Session*> TakeRoom();
+  void AdmitToPool(absl::Span<Session* const> by_age);
+  std::vector<RoomClaim> ClaimsOf(absl::Span<Session* const> sessions) const;
   RoomClaim ClaimOf(const Session& session) const;
   void CountRoomWaits(absl::Span<Session* const> with_room) const;
   void Preempt(Session& session);
+  void Share(Session& session);
+  void OfferFeatures(const FeatureRows& rows, Session& session);
   absl::Time WhenRoomMayCome() const;
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;
@@ -196,12 +213,14 @@ class VerifyEngine final : public VerifyEndpoint {
 
   const Options options_;
   std::unique_ptr<LanguageModel> model_;
+  const bool shares_prefixes_;
   const Rules rules_;
   VerifierInfo info_;  // constant after construction, without pass_costs
   VerifyLimits limits_;
   PassLimits pass_limits_;
   VerifierMetrics metrics_;
   TargetPass target_pass_;
+  FeatureCache feature_cache_;
   std::atomic<bool> stopping_ = false;
   mutable Mutex published_mutex_;
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);

@@ -95,6 +95,7 @@ struct ModelInfo {
   std::string backend;          // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;     // see model_fingerprint.h
   int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+  bool shares_kv = false;       // Share is of use
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};

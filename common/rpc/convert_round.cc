@@ -97,6 +97,7 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_seed(update.sampling.seed);
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
+  message.set_cache_salt(update.cache_salt);
   return message;
 }
 
@@ -119,6 +120,9 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
+                              kMaxCacheSaltBytes));
+  update.cache_salt = message.cache_salt();
   return update;
 }
 
@@ -225,6 +229,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
                                verify_result.tokens.end());
   message.set_rule(verify_result.rule);
   message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_cached_tokens(ClampToUint32(verify_result.cached_tokens));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
   message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
@@ -248,6 +253,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .round = message.round(),
       .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
+      .cached_tokens = message.cached_tokens(),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .room = absl::Microseconds(message.room_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),

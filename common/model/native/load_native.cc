@@ -60,6 +60,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       SetLimits(options,
                 {.bytes = exact ? 4 : 2, .block_tokens = nn::kPageTokens},
                 info));
+  info.shares_kv = true;
   const int64_t cached_tokens = CachedTokens(options, info, pool_tokens);
   auto decoder = std::make_unique<NativeDecoder>(NativeDecoder::Parts{
       .config = config,
