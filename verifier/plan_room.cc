@@ -22,9 +22,8 @@ class Preemption {
     for (const bool dormant : {true, false}) {
       for (size_t i = claims_.size(); i-- > 0 && found < missing;) {
         const RoomClaim& claim = claims_[i];
-        if (gone_[i] || claim.held + claim.shared == 0 ||
-            claim.dormant != dormant)
-          continue;
+        if (gone_[i] || claim.dormant != dormant) continue;
+        if (claim.held + claim.shared == 0) continue;
         if (!dormant && i <= for_whom) continue;
         victims.push_back(i);
         found += claim.held;

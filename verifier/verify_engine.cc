@@ -138,6 +138,10 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   });
 }
 
+VerifyEngine::Place VerifyEngine::NextPlace(absl::Duration delay) {
+  return {executor_->Now() + delay, next_place_++};
+}
+
 // Posted after all requests that have arrived, so that they are admitted and
 // can join the pass.
 void VerifyEngine::PostTurn() {
@@ -310,7 +314,7 @@ void VerifyEngine::FinishPart(Session& session,
     return;
   }
   job.timings.prefill += time;
-  job.ticket = next_ticket_++;  // to the back of the queue
+  job.turn = NextPlace(session.delay);  // to the back of the queue
   if (absl::Status status = target_pass_.CommitPrompt(output, index);
       !status.ok()) {
     Answer(session, status);

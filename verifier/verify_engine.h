@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -113,6 +114,11 @@ class VerifyEngine final : public VerifyEndpoint {
  private:
   using Rules = std::map<std::string, std::unique_ptr<VerificationRule>>;
 
+  // A place in a queue, lowest first: a time, and a number for equal times. A
+  // request of another priority takes the place of one that comes so many
+  // seconds later or earlier, so none is overtaken for ever.
+  using Place = std::pair<absl::Time, uint64_t>;
+
   struct Job {  // a request without an answer
     VerifyRequest request;
     absl::Time deadline;
@@ -120,15 +126,16 @@ class VerifyEngine final : public VerifyEndpoint {
     absl::Time waiting_since;
     VerifyTimings timings = {};  // of its turns so far
     std::optional<absl::Time> without_room_since = {};
-    int64_t cached_tokens = 0;  // taken from shared prefixes
-    uint64_t ticket = 0;        // place in the queue, lowest first
+    int64_t cached_tokens = 0;                // taken from shared prefixes
+    Place turn = {};                          // in the queue for passes
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the requested rule; empty: it is.
     absl::string_view unsupported = {};
     bool compared = false;  // see Options::compared_rounds
   };
   struct Session {
-    uint64_t age = 0;             // lowest first
+    Place age;                    // in the queue for room
+    absl::Duration delay;         // by its priority
     CacheId cache = 0;            // K/V of all tokens but the last, or fewer
     bool admitted = false;        // to the K/V pool
     std::vector<TokenId> tokens;  // committed
@@ -175,6 +182,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
+  Place NextPlace(absl::Duration delay);
   void PostTurn();
   void PostTurnAt(absl::Time when);
   void TakeTurn();
@@ -226,8 +234,7 @@ class VerifyEngine final : public VerifyEndpoint {
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
-  uint64_t next_age_ = 1;
-  uint64_t next_ticket_ = 1;
+  uint64_t next_place_ = 1;
   absl::Status lost_;  // why the model is of no use any more; OK: it is of use
   bool turn_is_posted_ = false;
   absl::Time turn_at_ = absl::InfiniteFuture();       // posted for later

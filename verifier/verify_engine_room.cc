@@ -40,9 +40,8 @@ std::vector<VerifyEngine::Session*> VerifyEngine::TakeRoom() {
     for (size_t i : plan.runs) running.push_back(by_age[i]);
     again = running.empty() && !plan.preempted.empty();
   }
-  std::sort(running.begin(), running.end(), [](Session* a, Session* b) {
-    return a->job->ticket < b->job->ticket;
-  });
+  std::sort(running.begin(), running.end(),
+            [](Session* a, Session* b) { return a->job->turn < b->job->turn; });
   return running;
 }
 

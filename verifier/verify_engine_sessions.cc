@@ -53,7 +53,8 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     }
     session =
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
-    session->age = next_age_++;
+    session->delay = absl::Seconds(job->request.priority);
+    session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
     session->salt = update.cache_salt;
     UpdateGauges();
@@ -71,7 +72,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   ChooseRule(*job);
   ChooseComparison(*job);
   session->job = std::move(job);
-  session->job->ticket = next_ticket_++;
+  session->job->turn = NextPlace(session->delay);
   PostTurn();
 }
 

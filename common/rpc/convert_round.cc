@@ -184,6 +184,7 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
         static_cast<uint64_t>(request.features.first_position));
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
+  message.set_priority(static_cast<int32_t>(request.priority));
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
   }
@@ -209,6 +210,8 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
       static_cast<int64_t>(features.first_position());
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
+  request.priority =
+      std::clamp(int64_t{message.priority()}, -kMostPriority, kMostPriority);
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }

@@ -19,6 +19,7 @@
 namespace espalier {
 
 inline constexpr size_t kMaxCacheSaltBytes = 256;
+inline constexpr int64_t kMostPriority = 1000;
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
 // `base_length` committed tokens with hash `prefix_hash` and drops any beyond
@@ -85,6 +86,9 @@ struct VerifyRequest {
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
+  // Lower is earlier: the sequence waits as if it had come so many seconds
+  // later. At most kMostPriority, and at least its negative.
+  int64_t priority = 0;
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
