@@ -58,7 +58,7 @@ TEST_F(VerifyEnginePriority, TheLessUrgentPromptIsNotKeptOutForEver) {
   const auto urgent = Send(harness, ClientOf(1, 128), 0);
   harness.executor->RunUntilIdle();
   EXPECT_TRUE(slow->value->ok() && urgent->value->ok());
-  EXPECT_THAT(passes_, ElementsAre(1, 1, 1, 0, 1, 1, 1, 1, 0, 1));
+  EXPECT_THAT(passes_, ElementsAre(1, 1, 1, 0, 1, 1, 1, 0, 1, 1));
 }
 
 // Room for one at a time.
