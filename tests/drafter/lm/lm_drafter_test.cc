@@ -243,6 +243,7 @@ TEST(LmDrafterTest, WhoFindsNoRoomTakesNoneFromOthersAndDraftsWhenTheyEnd) {
                         .budget = {.max_nodes = 9, .max_depth = 2}};
   SequenceView second = first;
   second.id = {1, 2};
+  second.cache_salt = "salt";  // shares no rows
   EXPECT_EQ(DraftOne(*drafter, first).num_nodes(), 10);
   for (size_t length = 70; length < 100; length += 10) {
     first.tokens = second.tokens = absl::MakeConstSpan(tokens).first(length);
