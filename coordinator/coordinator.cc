@@ -171,8 +171,10 @@ void Coordinator::Admit(Arrival arrival) {
   for (int index : plan->drafters) drafters.push_back(drafters_[index].get());
   const Ticket ticket = arrival.ticket;
   tickets_[request_id] = ticket;
+  const absl::Time place = arrival.time + absl::Seconds(plan->priority);
   live_[ticket] = {
       .request_id = request_id,
+      .place = place,
       .generation = std::make_unique<Generation>(Generation::Options{
           .executor = options_.executor,
           .sequence = {.coordinator_epoch = options_.epoch, .number = ticket},
@@ -191,7 +193,7 @@ void Coordinator::Admit(Arrival arrival) {
           .journal = &journal_,
           .sink = std::move(arrival.sink),
           .on_finished = [this, ticket] { OnFinished(ticket); }})};
-  queue_.push_back(ticket);
+  queue_.insert({place, ticket});
   StartNext();
 }
 
@@ -238,8 +240,7 @@ void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
 
 void Coordinator::StartNext() {
   while (!queue_.empty() && num_running_ < options_.max_sessions) {
-    const Ticket ticket = queue_.front();
-    queue_.pop_front();
+    const Ticket ticket = queue_.extract(queue_.begin()).value().second;
     ++num_running_;
     live_.at(ticket).generation->Run();
   }
@@ -280,7 +281,7 @@ void Coordinator::OnFinished(Ticket ticket) {
   if (found->second.generation->running()) {
     --num_running_;
   } else {
-    queue_.erase(std::find(queue_.begin(), queue_.end(), ticket));
+    queue_.erase({found->second.place, ticket});
   }
   finished_.push_back(std::move(found->second.generation));
   live_.erase(found);

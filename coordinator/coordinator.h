@@ -3,12 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -146,6 +147,7 @@ class Coordinator {
 
   struct Live {
     std::string request_id;
+    absl::Time place;  // in the queue
     std::unique_ptr<Generation> generation;
   };
   struct Arrival {
@@ -191,7 +193,9 @@ class Coordinator {
   FeatureBudget feature_budget_;  // of live_
   absl::flat_hash_map<Ticket, Live> live_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
-  std::deque<Ticket> queue_;
+  // By arrival, later by a second for each unit of priority (see
+  // GenerateRequest.priority), so that no request waits for ever.
+  std::set<std::pair<absl::Time, Ticket>> queue_;
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle
   bool settling_ = false;                              // Settle is posted
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;

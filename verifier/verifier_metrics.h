@@ -42,6 +42,10 @@ struct VerifierMetrics {
   prometheus::Gauge& kv_tokens_capacity;
   prometheus::Gauge& sessions_without_room;
   prometheus::Counter& preemptions;
+  prometheus::Gauge& kv_tokens_cached;
+  prometheus::Counter& prefix_queries;
+  prometheus::Counter& prefix_hits;
+  prometheus::Counter& prefix_evictions;
   prometheus::Counter& near_ties;
   prometheus::Counter& feature_bytes;
   prometheus::Histogram& batch_size;

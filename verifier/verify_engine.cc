@@ -64,9 +64,12 @@ VerifyEngine::VerifyEngine(const Options& options,
                            prometheus::Registry& metrics)
     : options_(options),
       model_(std::move(model)),
+      shares_prefixes_(options_.shares_prefixes && model_->info().shares_kv),
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
+      feature_cache_({.block_tokens = model_->info().kv_block_tokens,
+                      .max_bytes = options_.max_feature_bytes}),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
                        model_->info().max_context})),
@@ -133,6 +136,10 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   executor_->Post([this, sequence] {
     Drop(sequence, absl::CancelledError("the sequence was ended"));
   });
+}
+
+VerifyEngine::Place VerifyEngine::NextPlace(absl::Duration delay) {
+  return {executor_->Now() + delay, next_place_++};
 }
 
 // Posted after all requests that have arrived, so that they are admitted and
@@ -308,12 +315,14 @@ void VerifyEngine::FinishPart(Session& session,
     return;
   }
   job.timings.prefill += time;
-  job.ticket = next_ticket_++;  // to the back of the queue
+  job.turn = NextPlace(session.delay);  // to the back of the queue
   if (absl::Status status = target_pass_.CommitPrompt(output, index);
       !status.ok()) {
     Answer(session, status);
     if (absl::IsUnavailable(status)) GiveUp(status);
+    return;
   }
+  OfferFeatures(session.features, session);
 }
 
 absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
@@ -330,11 +339,12 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
-  if (!job.request.features.deferred) {
-    verify_result.features = std::exchange(session.features, {});
-  }
+  verify_result.cached_tokens = job.cached_tokens;
+  const bool deferred = job.request.features.deferred;
+  if (!deferred) verify_result.features = std::exchange(session.features, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
+  OfferFeatures(deferred ? session.features : verify_result.features, session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();
@@ -359,6 +369,9 @@ void VerifyEngine::UpdateGauges() {
                     [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
+  metrics_.kv_tokens_cached.Set(static_cast<double>(kv.cached_tokens));
+  metrics_.prefix_evictions.Increment(static_cast<double>(kv.evicted_tokens) -
+                                      metrics_.prefix_evictions.Value());
   metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /

@@ -53,8 +53,10 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     }
     session =
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
-    session->age = next_age_++;
+    session->delay = absl::Seconds(job->request.priority);
+    session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
+    session->salt = update.cache_salt;
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));
@@ -70,7 +72,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   ChooseRule(*job);
   ChooseComparison(*job);
   session->job = std::move(job);
-  session->job->ticket = next_ticket_++;
+  session->job->turn = NextPlace(session->delay);
   PostTurn();
 }
 
@@ -204,6 +206,8 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
   const int64_t cached = model_->Length(session.cache);
   FeatureRows& rows = session.features;
   rows.CutFrom(cached);
+  session.open_block.CutFrom(cached);
+  if (wanted.taps != session.taps) session.open_block = {};
   if (rows.empty() || rows.end_position() != cached ||
       wanted.taps != session.taps) {
     rows = {.first_position = std::max(cached, wanted.first_position),
@@ -224,6 +228,7 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
+  Share(*found->second);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room

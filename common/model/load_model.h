@@ -34,6 +34,9 @@ struct ModelOptions {
   // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as
   // needed.
   int64_t kv_pool_bytes = 0;
+  // Of the pool, what LanguageModel::Share may keep that no sequence holds.
+  // nullopt: a quarter.
+  std::optional<int64_t> prefix_cache_bytes = {};
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
   int64_t max_rows = 256;  // per sequence and pass

@@ -97,6 +97,7 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_seed(update.sampling.seed);
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
+  message.set_cache_salt(update.cache_salt);
   return message;
 }
 
@@ -119,6 +120,9 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
+                              kMaxCacheSaltBytes));
+  update.cache_salt = message.cache_salt();
   return update;
 }
 
@@ -181,6 +185,7 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
     features.set_deferred(request.features.deferred);
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
+  message.set_priority(static_cast<int32_t>(request.priority));
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
   }
@@ -207,6 +212,8 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   request.features.deferred = features.deferred();
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
+  request.priority =
+      std::clamp(int64_t{message.priority()}, -kMostPriority, kMostPriority);
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
@@ -227,6 +234,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
                                verify_result.tokens.end());
   message.set_rule(verify_result.rule);
   message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_cached_tokens(ClampToUint32(verify_result.cached_tokens));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
   message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
@@ -250,6 +258,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .round = message.round(),
       .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
+      .cached_tokens = message.cached_tokens(),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .room = absl::Microseconds(message.room_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),

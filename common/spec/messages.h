@@ -3,6 +3,7 @@
 #ifndef ESPALIER_COMMON_SPEC_MESSAGES_H_
 #define ESPALIER_COMMON_SPEC_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@
 
 namespace espalier {
 
+inline constexpr size_t kMaxCacheSaltBytes = 256;
+inline constexpr int64_t kMostPriority = 1000;
+
 // Brings a peer's copy of a sequence up to date. The receiver holds
 // `base_length` committed tokens with hash `prefix_hash` and drops any beyond
 // them; `new_tokens` follow. The last token after the update is the root of
@@ -28,6 +32,9 @@ struct SequenceUpdate {
   uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
+  // Sequences share cached work on equal prefixes only with those of the same
+  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
+  std::string cache_salt = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());
@@ -79,6 +86,9 @@ struct VerifyRequest {
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
+  // Lower is earlier: the sequence waits as if it had come so many seconds
+  // later. At most kMostPriority, and at least its negative.
+  int64_t priority = 0;
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -104,8 +114,9 @@ struct VerifyResult {
   std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
   // [path.size() + 1]: accepted, then the bonus
   std::vector<TokenId> tokens = {};
-  std::string rule;       // the rule that was applied
-  int32_t near_ties = 0;  // emitted positions with a margin < kNearTie
+  std::string rule;           // the rule that was applied
+  int32_t near_ties = 0;      // emitted positions with a margin < kNearTie
+  int64_t cached_tokens = 0;  // taken from a prefix cache, not computed
   VerifyTimings timings;
   PassCosts pass_costs = {};  // the latest table; empty: unchanged
   // The requested features, up to the position before the bonus token's.

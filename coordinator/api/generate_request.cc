@@ -266,6 +266,11 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
                    TokenList("stop_token_ids", request.stop_token_ids()));
   out.ignore_eos = request.ignore_eos();
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
+  if (request.has_cache_salt() && request.cache_salt().empty()) {
+    return FieldError("cache_salt", "empty");
+  }
+  out.cache_salt = request.cache_salt();
+  out.priority = request.priority();
   out.deadline = deadline;
   return out;
 }

@@ -25,6 +25,7 @@ void GenerateFlags::AddTo(FlagSet& flags) {
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
   AddSamplingTo(flags);
   AddSpeculationTo(flags);
+  AddServingTo(flags);
 }
 
 void GenerateFlags::AddInputTo(FlagSet& flags) {
@@ -95,6 +96,15 @@ void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
             &nodes_);
 }
 
+void GenerateFlags::AddServingTo(FlagSet& flags) {
+  flags.Add({"--cache-salt", "TEXT",
+             "share a prompt's work only with requests of this salt"},
+            &cache_salt_);
+  flags.Add(
+      {"--priority", "N", "wait as if it came N seconds later; default 0"},
+      &priority_);
+}
+
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
   v1::GenerateRequest request = ToDecoding();
@@ -106,6 +116,7 @@ v1::GenerateRequest GenerateFlags::ToDecoding() const {
   v1::GenerateRequest request;
   SetSampling(request);
   SetSpeculation(request);
+  SetServing(request);
   return request;
 }
 
@@ -165,6 +176,11 @@ void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
   if (rule_) speculation.set_rule(*rule_);
   if (nodes_) speculation.set_max_nodes(*nodes_);
   speculation.mutable_drafters()->Assign(drafters_.begin(), drafters_.end());
+}
+
+void GenerateFlags::SetServing(v1::GenerateRequest& request) const {
+  if (cache_salt_) request.set_cache_salt(*cache_salt_);
+  if (priority_) request.set_priority(*priority_);
 }
 
 }  // namespace espalier::cli

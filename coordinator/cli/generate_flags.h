@@ -33,10 +33,12 @@ class GenerateFlags {
   void AddSamplingTo(FlagSet& flags);
   void AddAdjustmentsTo(FlagSet& flags);
   void AddSpeculationTo(FlagSet& flags);
+  void AddServingTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
   void SetSampling(v1::GenerateRequest& request) const;
   void SetSpeculation(v1::GenerateRequest& request) const;
+  void SetServing(v1::GenerateRequest& request) const;
 
   std::optional<std::string> prompt_;
   std::optional<std::string> chat_;
@@ -66,6 +68,9 @@ class GenerateFlags {
   std::optional<std::string> strategy_;
   std::optional<std::string> rule_;
   std::optional<uint32_t> nodes_;
+
+  std::optional<std::string> cache_salt_;
+  std::optional<int32_t> priority_;
 };
 
 }  // namespace espalier::cli

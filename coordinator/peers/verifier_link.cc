@@ -86,7 +86,8 @@ void VerifierLink::Send() {
        .rule = options_.rule,
        .features = features_,
        .max_length = session_->length() + session_->num_left(),
-       .adjustments = session_->adjustments()},
+       .adjustments = session_->adjustments(),
+       .priority = options_.priority},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(
           [this, call = ++call_,

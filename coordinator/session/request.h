@@ -44,6 +44,8 @@ struct GenerationRequest {
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
   FindStopString find_stop_string;  // null: there are none
+  std::string cache_salt = {};      // see SequenceUpdate
+  int64_t priority = 0;             // see VerifyRequest
   SpeculationOptions speculation;
   absl::Time deadline = absl::InfiniteFuture();
 };
@@ -60,6 +62,7 @@ enum class FinishReason {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt: their K/V was not computed
 };
 
 struct DrafterShare {

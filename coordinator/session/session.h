@@ -21,6 +21,7 @@ struct SessionParams {
   std::vector<TokenId> stop_token_ids = {};  // end-of-sequence ids among them
   LogitAdjustments adjustments = {};
   FindStopString find_stop_string = nullptr;
+  std::string cache_salt = {};
 };
 
 // The committed tokens of one request, and the conditions that end it. They are
@@ -62,6 +63,7 @@ class Session {
   const int64_t prompt_length_;
   std::vector<TokenId> stop_token_ids_;  // sorted
   FindStopString find_stop_string_;
+  const std::string cache_salt_;
   std::vector<TokenId> tokens_;   // [length], prompt included
   std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens
 };

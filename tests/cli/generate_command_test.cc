@@ -29,6 +29,7 @@ FakeAnswer HelloWorld() {
   summary.set_finish_reason(v1::FINISH_REASON_STOP);
   summary.set_seed(18446744073709551615u);
   summary.mutable_usage()->set_prompt_tokens(4);
+  summary.mutable_usage()->set_cached_tokens(3);
   summary.mutable_usage()->set_completion_tokens(5);
   summary.mutable_usage()->set_total_tokens(9);
   v1::SpecStats& stats = *summary.mutable_spec_stats();
@@ -88,7 +89,8 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
     "token_ids": [7, 8, 9, 10, 2],
     "text": "Hello, world",
     "finish_reason": "stop",
-    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9},
+    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9,
+              "cached_tokens": 3},
     "spec_stats": {
       "num_spec_steps": 2, "num_draft_tokens": 12,
       "num_accepted_draft_tokens": 3, "mean_acceptance_length": 2.5,

@@ -22,6 +22,13 @@ class LanguageModelDecorator : public LanguageModel {
   int64_t HeldRoom(CacheId cache) const override {
     return model_->HeldRoom(cache);
   }
+  int64_t SharedRoom(CacheId cache) const override {
+    return model_->SharedRoom(cache);
+  }
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override {
+    return model_->Share(cache, text, salt);
+  }
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override {
     return model_->Forward(batch);

@@ -63,6 +63,13 @@ class LoggingModel final : public LanguageModelDecorator {
     return logits;
   }
 
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override {
+    const int64_t gained = LanguageModelDecorator::Share(cache, text, salt);
+    texts_[cache].assign(text.begin(), text.begin() + Length(cache));
+    return gained;
+  }
+
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override {
     if (!path.empty()) texts_[cache] = last_texts_[cache][path.back()];
@@ -87,8 +94,10 @@ class SharedPasses : public ::testing::Test {
     testing::WriteTinyLlama(folder_);
   }
 
-  std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows) {
-    auto model = LoadNativeModel({.folder = folder_, .threads = threads});
+  std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows,
+                                         int64_t pool_bytes = 0) {
+    auto model = LoadNativeModel(
+        {.folder = folder_, .threads = threads, .kv_pool_bytes = pool_bytes});
     EXPECT_TRUE(model.ok()) << model.status();
     return std::make_unique<EngineUnderTest>(
         std::make_unique<LoggingModel>(*std::move(model), &log_,
@@ -226,6 +235,75 @@ TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
     EXPECT_EQ(clients[i].text, alone[i]) << "session " << i;
   }
   EXPECT_GE(most_sequences_, 4);
+}
+
+// Texts that begin alike, in a pool that is too small for all: sessions take
+// each other's pages, are preempted while others hold these, end, and go on.
+class SharedPages : public SharedPasses {
+ protected:
+  Client NewClient(uint64_t number) {
+    Client client = SharedPasses::NewClient(number % 3);
+    client.id.number = number;
+    client.text.resize(70 + number % 3);
+    for (int i = 0; i < 70; ++i) client.text[i] = i;
+    return client;
+  }
+  Text Alone(uint64_t number) {
+    const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
+    Client client = NewClient(number);
+    while (client.text.size() < kLength) {
+      client.Commit(*engine->Ask(client.Request()));
+    }
+    client.text.resize(kLength);
+    return client.text;
+  }
+};
+
+TEST_F(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
+  std::vector<Text> alone;
+  for (uint64_t i = 0; i < 3; ++i) alone.push_back(Alone(i));
+  const auto model = LoadNativeModel({.folder = folder_, .threads = 1});
+  ASSERT_TRUE(model.ok());
+  const auto engine = Start(/*threads=*/2, /*batch_rows=*/40,
+                            300 * (*model)->info().kv_bytes_per_token);
+  uint64_t number = 0;
+  std::vector<Client> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(NewClient(number++));
+  int64_t cached = 0;
+  for (int step = 0; step < 150; ++step) {
+    std::vector<std::shared_ptr<Reply>> replies;
+    for (Client& client : clients) {
+      const Text& whole = alone[client.id.number % 3];
+      VerifyRequest request = client.Request(Draft(client, whole));
+      request.max_length = kLength;
+      replies.push_back(engine->Send(std::move(request)));
+    }
+    for (size_t i = 0; i < clients.size(); ++i) {
+      while (!replies[i]->value) {
+        engine->executor->AdvanceBy(absl::Seconds(1));
+      }
+      ASSERT_TRUE(replies[i]->value->ok()) << replies[i]->value->status();
+      cached += (*replies[i]->value)->cached_tokens;
+      Client& client = clients[i];
+      client.Commit(**replies[i]->value);
+      const Text& whole = alone[client.id.number % 3];
+      const size_t known = std::min(client.text.size(), whole.size());
+      ASSERT_EQ(Text(client.text.begin(), client.text.begin() + known),
+                Text(whole.begin(), whole.begin() + known));
+      if (client.text.size() + 8 > kLength || random_() % 8 == 0) {
+        engine->engine->EndSequence(client.id);
+        client = NewClient(number++);
+      }
+    }
+  }
+  EXPECT_GT(cached, 2000);
+  double preempted = 0;
+  for (const auto& family : engine->metrics.Collect()) {
+    if (family.name == "espalier_kv_preemptions_total") {
+      preempted = family.metric.at(0).counter.value;
+    }
+  }
+  EXPECT_GT(preempted, 0);
 }
 
 }  // namespace

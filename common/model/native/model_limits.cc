@@ -35,6 +35,8 @@ absl::Status CheckOptions(const ModelOptions& options) {
   RETURN_IF_ERROR(check("threads", options.threads, 0, kMaxThreads));
   RETURN_IF_ERROR(check("max_rows", options.max_rows, 1, kMaxRows));
   RETURN_IF_ERROR(check("kv_pool_bytes", options.kv_pool_bytes, 0, INT64_MAX));
+  RETURN_IF_ERROR(check("prefix_cache_bytes",
+                        options.prefix_cache_bytes.value_or(0), 0, INT64_MAX));
   return check("max_context", options.max_context, 0, INT64_MAX);
 }
 
@@ -73,6 +75,13 @@ absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
   }
   info.max_rows = std::min(options.max_rows, info.max_context);
   return tokens;
+}
+
+int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
+                     int64_t pool_tokens) {
+  if (!options.prefix_cache_bytes) return pool_tokens / 4;
+  return std::min(*options.prefix_cache_bytes / info.kv_bytes_per_token,
+                  pool_tokens);
 }
 
 }  // namespace espalier

@@ -33,6 +33,10 @@ struct KvElements {
 absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                                   const KvElements& elements, ModelInfo& info);
 
+// What `options` allow to cache of a pool of `pool_tokens`, in tokens.
+int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
+                     int64_t pool_tokens);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_MODEL_NATIVE_MODEL_LIMITS_H_

@@ -227,5 +227,41 @@ TEST_P(ExactLanguageModelTest, RoundedTypesStayCloseToFloat32) {
   }
 }
 
+// Text, logits and features after shared K/V are those after a sequence's own.
+TEST_P(LanguageModelTest, SharedKvIsThatOfItsOwnPasses) {
+  std::mt19937 random(11);
+  const std::vector<TokenId> shared = RandomTokens(random, 70);
+  const CacheId first = Started(shared);
+  EXPECT_EQ(model_->Share(first, shared, ""), 0);
+
+  std::vector<TokenId> text = shared;
+  for (TokenId token : RandomTokens(random, 10)) text.push_back(token);
+  const CacheId plain = Started(text);
+  const CacheId second = model_->NewSequence();
+  const int64_t gained = model_->Share(second, text, "");
+  EXPECT_EQ(gained, GetParam().backend == "native" ? 64 : 0);
+  EXPECT_EQ(model_->Length(second), gained);
+  EXPECT_EQ(model_->SharedRoom(second), gained);
+  const auto rest = absl::MakeConstSpan(text).subspan(gained);
+  ASSERT_TRUE(Prefill(*model_, second, rest, 3).ok());
+
+  model_->Release(first);  // the other goes on
+  const Tree tree = RandomTree(random, 9);
+  EXPECT_TRUE(
+      Same(Forward({AllRows(second, tree)}), Forward({AllRows(plain, tree)})));
+  const std::vector<int32_t> path = PathTo(tree, 8);
+  EXPECT_TRUE(Same(Features(AllRows(second, tree), path),
+                   Features(AllRows(plain, tree), path)));
+}
+
+TEST_P(LanguageModelTest, SequencesOfDifferentSaltsShareNothing) {
+  const std::vector<TokenId> text(70, 1);
+  const CacheId first = Started(text);
+  model_->Share(first, text, "one");
+  const CacheId second = model_->NewSequence();
+  EXPECT_EQ(model_->Share(second, text, "two"), 0);
+  EXPECT_EQ(model_->Share(second, text, ""), 0);
+}
+
 }  // namespace
 }  // namespace espalier

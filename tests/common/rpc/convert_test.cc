@@ -99,18 +99,30 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .bias = {{5, -1.5f}, {8, 2.0f}},
                                               .repetition_penalty = 1.25f,
                                               .frequency_penalty = -0.5f,
-                                              .presence_penalty = 0.75f}};
+                                              .presence_penalty = 0.75f},
+                              .priority = -5};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   ExpectEqual(back->tree, request.tree);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->max_length, 5000);
+  EXPECT_EQ(back->priority, -5);
   EXPECT_EQ(back->adjustments, request.adjustments);
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_adjustments());
   v1::VerifyTree uneven = ToProto(request, absl::Seconds(1));
   uneven.mutable_adjustments()->add_bias(1);
   ExpectRefused(uneven, "2 bias_tokens, but 3 values of bias");
+}
+
+TEST(Convert, ACacheSaltIsAnyBytes) {
+  SequenceUpdate update = TestUpdate(0);
+  update.cache_salt = std::string("\xFF\0s", 3);
+  auto back = FromProto(ToProto(update));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->cache_salt, update.cache_salt);
+  update.cache_salt.assign(257, 's');
+  ExpectRefused(ToProto(update), "update.cache_salt");
 }
 
 TEST(Convert, VerifyResultGoesThroughUnchanged) {
@@ -120,6 +132,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.tokens = {10, 999, 5};
   verify_result.rule = "walk";
   verify_result.near_ties = 2;
+  verify_result.cached_tokens = 64;
   verify_result.timings.forward = absl::Milliseconds(9);
   verify_result.timings.room = absl::Milliseconds(7);
   verify_result.timings.commit = absl::Microseconds(1);
@@ -132,6 +145,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->tokens, verify_result.tokens);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->near_ties, 2);
+  EXPECT_EQ(back->cached_tokens, 64);
   EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
   EXPECT_EQ(back->timings.room, verify_result.timings.room);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
