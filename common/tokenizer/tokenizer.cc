@@ -23,6 +23,27 @@ std::string Quoted(std::string_view token) {
       "\"", absl::CHexEscape(std::string(token.substr(0, kMaxShown))), "\"");
 }
 
+bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
+  const auto after =
+      std::partition_point(ranges.begin(), ranges.end(),
+                           [&](const ByteRange& r) { return r.end <= begin; });
+  return after != ranges.end() && after->begin < end;
+}
+
+// Appends the ids of the matches that `accept` takes, and calls `between` for
+// the bytes before, between and after them.
+void CutOut(const AddedTokenMatcher& matcher, std::string_view text,
+            AddedTokenMatcher::Accept accept, std::vector<TokenId>& ids,
+            absl::FunctionRef<void(size_t begin, size_t end)> between) {
+  size_t done = 0;
+  while (auto match = matcher.Find(text, done, accept)) {
+    if (done < match->begin) between(done, match->begin);
+    ids.push_back(match->id);
+    done = match->end;
+  }
+  if (done < text.size()) between(done, text.size());
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
@@ -119,6 +140,7 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
     }
     seen[index] = true;
     tokens_[index].special = added.special;
+    if (added.special) spelled_matcher_.Add(added);
     if (!added.normalized) {
       first_matcher_.Add(added);
     } else {
@@ -157,38 +179,74 @@ absl::Status Tokenizer::AddSettings(TokenizerSettings settings) {
 std::vector<TokenId> Tokenizer::Encode(std::string_view text,
                                        SpecialText special) const {
   const std::string valid = RepairUtf8(text);
+  const ByteRange all = {.begin = 0, .end = valid.size()};
+  return EncodeMixed(valid, {&all, special == SpecialText::kPlain ? 1u : 0u});
+}
+
+std::vector<TokenId> Tokenizer::EncodeMixed(
+    std::string_view text, absl::Span<const ByteRange> plain) const {
   std::vector<TokenId> ids;
   Bpe::Workspace workspace;
   const auto encode_word = [&](std::string_view word) {
     bpe_.EncodeWord(word, workspace, ids);
   };
-  const auto encode_plain = [&](std::string_view part) {
+  const auto encode = [&](std::string_view part) {
     pre_tokenizer_.ForEachWord(part, encode_word);
   };
-  CutOut(first_matcher_, valid, special, ids, [&](std::string_view part) {
-    if (normalize_to_nfc_) {
-      CutOut(second_matcher_, Nfc(part), special, ids, encode_plain);
-    } else {
-      CutOut(second_matcher_, part, special, ids, encode_plain);
-    }
+  const auto accept = [&](const AddedTokenMatcher::Match& match) {
+    return !IsSpecial(match.id) || !Overlaps(plain, match.begin, match.end);
+  };
+  CutOut(first_matcher_, text, accept, ids, [&](size_t begin, size_t end) {
+    EncodeNormalized(text.substr(begin, end - begin), begin, plain, encode,
+                     ids);
   });
   return ids;
 }
 
-void Tokenizer::CutOut(
-    const AddedTokenMatcher& matcher, std::string_view text,
-    SpecialText special, std::vector<TokenId>& ids,
-    absl::FunctionRef<void(std::string_view)> between) const {
-  size_t done = 0;
-  size_t from = 0;
-  while (auto match = matcher.Find(text, from)) {
-    from = match->end;
-    if (special == SpecialText::kPlain && IsSpecial(match->id)) continue;
-    if (done < match->begin) between(text.substr(done, match->begin - done));
-    ids.push_back(match->id);
-    done = match->end;
+// `part` begins at byte `begin` of the text.
+void Tokenizer::EncodeNormalized(
+    std::string_view part, size_t begin, absl::Span<const ByteRange> plain,
+    absl::FunctionRef<void(std::string_view)> encode,
+    std::vector<TokenId>& ids) const {
+  const std::string normalized = normalize_to_nfc_ ? Nfc(part) : "";
+  const std::string_view text = normalize_to_nfc_ ? normalized : part;
+  // Where the normalizer has moved bytes, no special token is read in a part in
+  // which a user has spelled one.
+  const bool moved = text != part;
+  const bool trusted = !moved || !SpellsSpecial(part, begin, plain);
+  const auto accept = [&](const AddedTokenMatcher::Match& match) {
+    if (!IsSpecial(match.id)) return true;
+    if (moved) return trusted;
+    return !Overlaps(plain, begin + match.begin, begin + match.end);
+  };
+  CutOut(second_matcher_, text, accept, ids,
+         [&](size_t from, size_t to) { encode(text.substr(from, to - from)); });
+}
+
+// Whether a plain range of `part` has a special token once it is normalized.
+bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
+                              absl::Span<const ByteRange> plain) const {
+  const auto is_special = [this](const AddedTokenMatcher::Match& match) {
+    return IsSpecial(match.id);
+  };
+  for (const ByteRange& range : plain) {
+    const size_t from = std::max(range.begin, begin);
+    const size_t to = std::min(range.end, begin + part.size());
+    if (from >= to) continue;
+    const std::string text = Nfc(part.substr(from - begin, to - from));
+    if (second_matcher_.Find(text, 0, is_special).has_value()) return true;
   }
-  if (done < text.size()) between(text.substr(done));
+  return false;
+}
+
+std::optional<ByteRange> Tokenizer::FindSpecial(std::string_view text,
+                                                size_t from) const {
+  const auto is_special = [this](const AddedTokenMatcher::Match& match) {
+    return IsSpecial(match.id);
+  };
+  const auto match = spelled_matcher_.Find(text, from, is_special);
+  if (!match.has_value()) return std::nullopt;
+  return ByteRange{.begin = match->begin, .end = match->end};
 }
 
 std::string Tokenizer::Decode(absl::Span<const TokenId> ids,

@@ -145,9 +145,32 @@ absl::Status AddMerges(const GgufFile& file, TokenizerFile& tokenizer) {
   return absl::OkStatus();
 }
 
+// What the chat template calls the tokens.
+absl::Status ReadNamedTokens(const GgufFile& file,
+                             TokenizerSettings& settings) {
+  ASSIGN_OR_RETURN(const auto tokens,
+                   file.Get<std::vector<std::string_view>>(kTokens));
+  for (const auto& [key, name] :
+       {std::pair("tokenizer.ggml.bos_token_id", "bos_token"),
+        std::pair("tokenizer.ggml.eos_token_id", "eos_token"),
+        std::pair("tokenizer.ggml.padding_token_id", "pad_token"),
+        std::pair("tokenizer.ggml.unknown_token_id", "unk_token")}) {
+    const absl::StatusOr<int64_t> id = file.Get<int64_t>(key);
+    if (absl::IsNotFound(id.status())) continue;
+    RETURN_IF_ERROR(id.status());
+    if (*id < 0 || *id >= static_cast<int64_t>(tokens.size())) {
+      return file.Error(absl::InvalidArgumentError(
+          absl::StrCat(key, " is ", *id, ", not in 0 .. ", tokens.size() - 1)));
+    }
+    settings.named_tokens[name] = std::string(tokens[*id]);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<TokenizerSettings> ReadSettings(const GgufFile& file) {
   TokenizerSettings settings;
   ASSIGN_OR_RETURN(settings.eos_ids, ReadGgufEosIds(file, kMaxTokenId + 1));
+  RETURN_IF_ERROR(ReadNamedTokens(file, settings));
   const auto jinja = file.Get<std::string_view>("tokenizer.chat_template");
   if (jinja.ok()) {
     settings.chat_template = std::string(*jinja);
