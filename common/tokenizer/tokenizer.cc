@@ -10,7 +10,6 @@
 #include "common/base/utf8.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
-#include "common/tokenizer/nfc.h"
 
 namespace espalier {
 namespace {
@@ -68,7 +67,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
     const TokenizerFile& file, TokenizerSettings settings) {
   ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(file));
   auto tokenizer = absl::WrapUnique(new Tokenizer(std::move(bpe)));
-  tokenizer->normalize_to_nfc_ = file.normalize_to_nfc;
+  tokenizer->alphabet_ = file.alphabet;
+  tokenizer->normalizer_ = file.normalizer;
+  tokenizer->decoder_ = file.decoder;
+  tokenizer->byte_fallback_ = file.byte_fallback;
+  tokenizer->decoder_strip_ = file.decoder_strip;
   tokenizer->pre_tokenizer_ = file.pre_tokenizer;
   tokenizer->fingerprint_ = FingerprintOf(file);
   RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
@@ -90,7 +93,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
 int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
   // Form C composes up to three times as many bytes into one character.
   constexpr int64_t kComposed = 3;
-  return num_tokens * max_token_bytes_ * (normalize_to_nfc_ ? kComposed : 1);
+  const bool normalizes = !normalizer_.steps().empty();
+  return num_tokens * max_token_bytes_ * (normalizes ? kComposed : 1);
 }
 
 absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
@@ -102,8 +106,16 @@ absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
         "id ", id, " of ", Quoted(token), " belongs to another token already"));
   }
   tokens_[index].known = true;
-  tokens_[index].bytes = ByteLevelToBytes(token);
+  tokens_[index].bytes = TextOf(token);
   return &tokens_[index];
+}
+
+std::string Tokenizer::TextOf(std::string_view token) const {
+  if (alphabet_ == Alphabet::kByteLevel) return ByteLevelToBytes(token);
+  const std::optional<uint8_t> byte =
+      byte_fallback_ ? ByteOfFallback(token) : std::nullopt;
+  if (byte.has_value()) return std::string(1, static_cast<char>(*byte));
+  return decoder_.Normalize(token);
 }
 
 absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
@@ -145,7 +157,12 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
       first_matcher_.Add(added);
     } else {
       AddedToken normalized = added;
-      if (normalize_to_nfc_) normalized.content = Nfc(added.content);
+      normalized.content = normalizer_.Normalize(added.content);
+      if (normalized.content.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("added_tokens[", i, "]: ", Quoted(added.content),
+                         " is nothing once it is normalized"));
+      }
       second_matcher_.Add(normalized);
     }
   }
@@ -190,8 +207,8 @@ std::vector<TokenId> Tokenizer::EncodeMixed(
   const auto encode_word = [&](std::string_view word) {
     bpe_.EncodeWord(word, workspace, ids);
   };
-  const auto encode = [&](std::string_view part) {
-    pre_tokenizer_.ForEachWord(part, encode_word);
+  const auto encode = [&](std::string_view part, bool at_start) {
+    pre_tokenizer_.ForEachWord(part, at_start, encode_word);
   };
   const auto accept = [&](const AddedTokenMatcher::Match& match) {
     return !IsSpecial(match.id) || !Overlaps(plain, match.begin, match.end);
@@ -204,12 +221,13 @@ std::vector<TokenId> Tokenizer::EncodeMixed(
 }
 
 // `part` begins at byte `begin` of the text.
-void Tokenizer::EncodeNormalized(
-    std::string_view part, size_t begin, absl::Span<const ByteRange> plain,
-    absl::FunctionRef<void(std::string_view)> encode,
-    std::vector<TokenId>& ids) const {
-  const std::string normalized = normalize_to_nfc_ ? Nfc(part) : "";
-  const std::string_view text = normalize_to_nfc_ ? normalized : part;
+void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
+                                 absl::Span<const ByteRange> plain,
+                                 Encoder encode,
+                                 std::vector<TokenId>& ids) const {
+  const bool normalizes = !normalizer_.steps().empty();
+  const std::string normalized = normalizes ? normalizer_.Normalize(part) : "";
+  const std::string_view text = normalizes ? normalized : part;
   // Where the normalizer has moved bytes, no special token is read in a part in
   // which a user has spelled one.
   const bool moved = text != part;
@@ -219,8 +237,9 @@ void Tokenizer::EncodeNormalized(
     if (moved) return trusted;
     return !Overlaps(plain, begin + match.begin, begin + match.end);
   };
-  CutOut(second_matcher_, text, accept, ids,
-         [&](size_t from, size_t to) { encode(text.substr(from, to - from)); });
+  CutOut(second_matcher_, text, accept, ids, [&](size_t from, size_t to) {
+    encode(text.substr(from, to - from), begin == 0 && from == 0);
+  });
 }
 
 // Whether a plain range of `part` has a special token once it is normalized.
@@ -233,7 +252,8 @@ bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
     const size_t from = std::max(range.begin, begin);
     const size_t to = std::min(range.end, begin + part.size());
     if (from >= to) continue;
-    const std::string text = Nfc(part.substr(from - begin, to - from));
+    const std::string text =
+        normalizer_.Normalize(part.substr(from - begin, to - from));
     if (second_matcher_.Find(text, 0, is_special).has_value()) return true;
   }
   return false;
@@ -258,7 +278,9 @@ std::string Tokenizer::Decode(absl::Span<const TokenId> ids,
     repair.Push(BytesOf(id), text);
   }
   repair.Flush(text);
-  return text;
+  int32_t strip = 0;
+  while (strip < decoder_strip_ && text[strip] == ' ') ++strip;
+  return text.substr(strip);
 }
 
 std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {

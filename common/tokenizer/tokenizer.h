@@ -34,8 +34,9 @@ struct ByteRange {
   size_t end = 0;
 };
 
-// Byte-level BPE from a Hugging Face tokenizer.json. Returns the same ids as
-// the `tokenizers` package, for any bytes. Immutable, so thread-safe.
+// BPE from a Hugging Face tokenizer.json, of bytes or of SentencePiece's
+// characters. Returns the same ids as the `tokenizers` package, for any bytes.
+// Immutable, so thread-safe.
 class Tokenizer {
  public:
   // Loads a model folder, or a tokenizer.json alone, which has neither
@@ -64,7 +65,10 @@ class Tokenizer {
   std::optional<ByteRange> FindSpecial(std::string_view text,
                                        size_t from) const;
 
-  // Returns valid UTF-8 for any ids; unknown ids are skipped.
+  // Returns valid UTF-8 for any ids; unknown ids are skipped. Ill-formed bytes
+  // are repaired (utf8.h), so that a stream need not wait for later ones; where
+  // bytes are tokens, `tokenizers` replaces all of a run that is not
+  // well-formed.
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special) const;
 
   // Most bytes of text that `num_tokens` tokens can encode. A longer text has
@@ -115,16 +119,22 @@ class Tokenizer {
   absl::Status AddSettings(TokenizerSettings settings);
 
   absl::StatusOr<Token*> ClaimId(TokenId id, std::string_view token);
+  std::string TextOf(std::string_view token) const;
   bool IsKnown(TokenId id) const;
+  // Called with a part of the text, and whether it is the first one.
+  using Encoder = absl::FunctionRef<void(std::string_view, bool at_start)>;
   void EncodeNormalized(std::string_view part, size_t begin,
-                        absl::Span<const ByteRange> plain,
-                        absl::FunctionRef<void(std::string_view)> encode,
+                        absl::Span<const ByteRange> plain, Encoder encode,
                         std::vector<TokenId>& ids) const;
   bool SpellsSpecial(std::string_view part, size_t begin,
                      absl::Span<const ByteRange> plain) const;
 
   Bpe bpe_;
-  bool normalize_to_nfc_ = false;
+  Alphabet alphabet_ = Alphabet::kByteLevel;
+  Normalizer normalizer_;
+  Normalizer decoder_;  // of kCharacters
+  bool byte_fallback_ = false;
+  int32_t decoder_strip_ = 0;
   PreTokenizer pre_tokenizer_;
   AddedTokenMatcher first_matcher_;    // the tokens that are not normalized
   AddedTokenMatcher second_matcher_;   // the others, in the remaining text
