@@ -329,7 +329,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
-  verify_result.features = std::exchange(session.features, {});
+  if (!job.request.features.deferred) {
+    verify_result.features = std::exchange(session.features, {});
+  }
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   session.last_verify_result = verify_result;
