@@ -33,11 +33,13 @@ source "$here/lib/wheels.sh"
 source "$here/lib/libtorch.sh"
 # shellcheck source=deploy/lib/nvcc.sh
 source "$here/lib/nvcc.sh"
+# shellcheck source=deploy/lib/jinja.sh
+source "$here/lib/jinja.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_model_mb=600 disk_of_libtorch_mb=2500
+readonly disk_of_jinja_mb=250 disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -114,11 +116,13 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((4 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
   ensure "Python environment" "$download_hint; python3 needs the module venv" venv_is_ready make_venv
+  jinja_is_ready || check_disk "$disk_of_jinja_mb"
+  ensure "engine for chat templates" "$download_hint" jinja_is_ready make_jinja
   if [[ $libtorch_wanted ]]; then
     check_architecture
     libtorch_is_ready || check_disk "$disk_of_libtorch_mb"

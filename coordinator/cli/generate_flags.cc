@@ -32,6 +32,7 @@ void GenerateFlags::AddInputTo(FlagSet& flags) {
   flags.Add({"--prompt", "TEXT", "text to continue, as it is"}, &prompt_);
   flags.Add({"--chat", "TEXT", "what the user says, in the chat template"},
             &chat_);
+  template_.AddTo(flags);
   flags.Add({"--prompt-file", "FILE", "as --prompt; - is standard input"},
             &prompt_file_);
   flags.Add({"--token-ids", "1,2,3", "tokens to continue"}, &token_ids_);
@@ -128,11 +129,16 @@ absl::Status GenerateFlags::SetInput(std::istream& in,
     return absl::InvalidArgumentError(
         "give exactly one of --prompt, --chat, --prompt-file, --token-ids");
   }
+  if (template_.given() && !chat_) {
+    return absl::InvalidArgumentError(
+        "--template-args and --tools are for --chat");
+  }
   if (prompt_) {
     RETURN_IF_ERROR(CheckUtf8("--prompt", *prompt_));
     request.set_prompt(*prompt_);
   } else if (chat_) {
     RETURN_IF_ERROR(CheckUtf8("--chat", *chat_));
+    RETURN_IF_ERROR(template_.Set(*request.mutable_chat()));
     auto* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(*chat_);

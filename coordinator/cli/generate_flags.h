@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/template_flags.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::cli {
@@ -23,7 +24,8 @@ class GenerateFlags {
   void AddDecodingTo(FlagSet& flags);
 
   // Reads the prompt's file, or `in` for "-".
-  // INVALID_ARGUMENT: not exactly one input, or text that is not UTF-8.
+  // INVALID_ARGUMENT: not exactly one input, text that is not UTF-8, or
+  // something for the chat template without --chat.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
   v1::GenerateRequest ToDecoding() const;
@@ -44,6 +46,7 @@ class GenerateFlags {
   std::optional<std::string> chat_;
   std::optional<std::string> prompt_file_;
   std::optional<std::vector<uint32_t>> token_ids_;
+  TemplateFlags template_;
 
   std::optional<uint32_t> max_tokens_;
   std::optional<float> temperature_;

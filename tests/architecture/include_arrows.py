@@ -18,6 +18,8 @@ ARROWS = {
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
+    "common/chat": ["common/base", "common/json", "common/spec",
+                    "common/tokenizer"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
@@ -59,8 +61,9 @@ ARROWS = {
                  "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
     # Of the model only its identity: the coordinator links no libtorch.
-    "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
-                    "common/config", "common/tokenizer", "common/model",
+    "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
+                    "common/rpc", "common/config", "common/tokenizer",
+                    "common/model",
                     "coordinator/api", "coordinator/control",
                     "coordinator/merge", "coordinator/peers",
                     "coordinator/session"],
@@ -71,8 +74,8 @@ ARROWS = {
     "coordinator/peers": ["common/base", "common/spec", "common/obs",
                           "coordinator", "coordinator/control",
                           "coordinator/merge", "coordinator/session"],
-    "coordinator/api": ["common/base", "common/spec", "common/obs",
-                        "common/rpc", "common/config", "common/tokenizer",
+    "coordinator/api": ["common/base", "common/chat", "common/spec",
+                        "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
@@ -91,6 +94,7 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
+    r"jinja/": [r"common/chat/jinja_program\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",
