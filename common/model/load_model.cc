@@ -38,20 +38,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
   return LoadCudaModel(options, *std::move(device));
 }
 
-// Libtorch runs what our kernels do not cover, on GPUs that they do not know.
-bool MayRunOnAten(const absl::Status& status) {
-  return HasAten() &&
-         (absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status));
-}
-
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
-  if (device.cuda) {
-    auto model = LoadOnCuda(options);
-    return MayRunOnAten(model.status()) ? LoadAtenModel(options)
-                                        : std::move(model);
-  }
+  if (device.cuda) return LoadOnCuda(options);
   if (HasFastKernels() || !HasAten()) {
     auto native = LoadNativeModel(options);
     if (!absl::IsUnimplemented(native.status()) || !HasAten()) return native;

@@ -14,7 +14,7 @@
 namespace espalier {
 
 // Implementations that this build has for the CPU: "native" (own kernels) and,
-// with libtorch, "aten" (any device). A third, "cuda" (own kernels for GPUs,
+// with libtorch, "aten". A third, "cuda" (own kernels for GPUs,
 // bfloat16), is for GPUs alone.
 std::vector<std::string> ModelBackends();
 
@@ -26,8 +26,8 @@ struct ModelOptions {
   // only. Llama and Qwen.
   std::optional<uint64_t> random_weights = {};
   std::string device = "cpu";  // or "cuda", "cuda:1"
-  // nullopt: the native backend's AutoComputeType; of aten float32 on a CPU;
-  // bfloat16 on a GPU.
+  // nullopt: the native backend's AutoComputeType; float32 of aten; bfloat16 on
+  // a GPU.
   std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
   // 0: on the CPU half of the memory that is available once the weights are
@@ -37,9 +37,9 @@ struct ModelOptions {
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
   int64_t max_rows = 256;  // per sequence and pass
-  // One of ModelBackends, "cuda", or "auto": on a CPU native if it supports the
-  // model and has better than portable kernels for this CPU; on a GPU cuda if
-  // it supports the GPU, the model and the compute type; else aten.
+  // One of ModelBackends, "cuda", or "auto": cuda on a GPU; on a CPU native if
+  // it supports the model and has better than portable kernels for this CPU,
+  // else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
 };
