@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_device.h"
+#include "common/cuda/open_emulated_device.h"
 #include "common/model/aten/load_aten.h"
 #include "common/model/cuda/cuda_model.h"
 #include "common/model/native/model_limits.h"
@@ -24,12 +25,14 @@ bool HasFastKernels() {
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(const DeviceName name, ParseDevice(options.device));
-  if (!name.cuda) {
+  if (name.is_cpu()) {
     return absl::UnimplementedError(
         "the cuda backend runs on the device \"cuda\" only");
   }
   absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> device =
-      cuda::OpenCudaDevice(name.index);
+      name.kind == DeviceName::Kind::kEmulated
+          ? cuda::OpenEmulatedDevice()
+          : cuda::OpenCudaDevice(name.index);
   if (!device.ok()) {
     return absl::Status(device.status().code(),
                         absl::StrCat("device \"", options.device,
@@ -41,7 +44,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
-  if (device.cuda) return LoadOnCuda(options);
+  if (!device.is_cpu()) return LoadOnCuda(options);
   if (HasFastKernels() || !HasAten()) {
     auto native = LoadNativeModel(options);
     if (!absl::IsUnimplemented(native.status()) || !HasAten()) return native;

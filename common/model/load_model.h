@@ -25,14 +25,14 @@ struct ModelOptions {
   // Random weights of this seed instead of files: `folder` needs config.json
   // only. Llama and Qwen.
   std::optional<uint64_t> random_weights = {};
-  std::string device = "cpu";  // or "cuda", "cuda:1"
+  std::string device = "cpu";  // or "cuda", "cuda:1", "emulated"
   // nullopt: the native backend's AutoComputeType; float32 of aten; bfloat16 on
   // a GPU.
   std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
-  // 0: on the CPU half of the memory that is available once the weights are
-  // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as
-  // needed.
+  // 0: half of the memory that is available once the weights are loaded
+  // (common/base/available_memory.h), allocated as needed; on a GPU nine tenths
+  // of what the weights leave free, allocated at once.
   int64_t kv_pool_bytes = 0;
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;

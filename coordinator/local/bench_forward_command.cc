@@ -60,7 +60,7 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--random-weights", "SHAPE_FOLDER",
              "random weights of the shape in the folder's config.json"},
             &random_weights);
-  flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
+  flags.Add({"--device", "NAME", "cpu (default), cuda, cuda:N or emulated"}, &device);
   flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"},
             &backend);
   flags.Add(

@@ -21,7 +21,7 @@ namespace {
 
 absl::Status CheckDevice(const std::string& name) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
-  if (!device.cuda) return absl::OkStatus();
+  if (device.is_cpu()) return absl::OkStatus();
   return absl::UnimplementedError(
       "the aten backend runs on the device \"cpu\" only");
 }

@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,8 +18,11 @@ class CudaDecoder {
  public:
   // The references must outlive this object.
   CudaDecoder(const ModelConfig& config, const CudaWeights& weights,
-              cuda::ComputeDevice& device)
-      : config_(config), weights_(weights), device_(device) {}
+              cuda::DeviceArray<float> angles, cuda::ComputeDevice& device)
+      : config_(config),
+        weights_(weights),
+        angles_(std::move(angles)),
+        device_(device) {}
 
   struct Target {
     unsigned char* pages = nullptr;  // of the K/V pool
@@ -70,6 +74,7 @@ class CudaDecoder {
 
   const ModelConfig& config_;
   const CudaWeights& weights_;
+  const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
   cuda::ComputeDevice& device_;
   Description on_device_;
   Scratch scratch_;

@@ -24,7 +24,7 @@ CudaModel::CudaModel(Parts parts)
       device_(std::move(parts.device)),
       weights_(std::move(parts.weights)),
       pages_(std::move(parts.pages)),
-      decoder_(info_.config, weights_, *device_),
+      decoder_(info_.config, weights_, std::move(parts.angles), *device_),
       pool_(parts.num_pages * kPagePositions) {
   for (int64_t page = parts.num_pages - 1; page >= 0; --page) {
     free_pages_.push_back(static_cast<int32_t>(page));
@@ -298,16 +298,24 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .compute_dtype = "bfloat16",
       .backend = "cuda",
       .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+  ASSIGN_OR_RETURN(CudaWeights weights,
+                   LoadCudaWeights(config, files, *device));
+  info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
-      SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
+      SetLimits(options,
+                {.bytes = 2,
+                 .block_tokens = kPagePositions,
+                 // Nothing else grows with sessions and texts; the rest is for
+                 // what passes need.
+                 .default_pool_bytes = device->info().free_bytes / 10 * 9},
+                info));
   info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
   for (int rows = cuda::kLeastRowsOfBlock; rows <= info.max_rows; rows *= 2) {
     info.row_edges.push_back(rows);
   }
-  ASSIGN_OR_RETURN(CudaWeights weights,
-                   LoadCudaWeights(config, files, info.max_context, *device));
-  info.weight_bytes = weights.bytes;
+  ASSIGN_OR_RETURN(auto angles,
+                   MakeCudaAngles(config, info.max_context, *device));
   const int64_t pages = pool_tokens / kPagePositions;
   ASSIGN_OR_RETURN(auto memory, DeviceArray<unsigned char>::Make(
                                     *device, pages * kPagePositions *
@@ -315,6 +323,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   return CudaModel::Make({.info = std::move(info),
                           .device = std::move(device),
                           .weights = std::move(weights),
+                          .angles = std::move(angles),
                           .pages = std::move(memory),
                           .num_pages = pages});
 }

@@ -26,6 +26,7 @@ class CudaModel final : public LanguageModel {
     ModelInfo info;
     std::shared_ptr<cuda::ComputeDevice> device;
     CudaWeights weights;
+    cuda::DeviceArray<float> angles;         // MakeCudaAngles
     cuda::DeviceArray<unsigned char> pages;  // the K/V pool
     int64_t num_pages = 0;
   };

@@ -26,6 +26,16 @@ struct WeightRow {
   int64_t row = 0;
 };
 
+absl::StatusOr<DeviceArray<float>> Upload(ComputeDevice& device,
+                                          const std::vector<float>& values) {
+  ASSIGN_OR_RETURN(
+      DeviceArray<float> array,
+      DeviceArray<float>::Make(device, static_cast<int64_t>(values.size())));
+  array.Write(0, values);
+  RETURN_IF_ERROR(device.Wait(device.Record()));
+  return array;
+}
+
 class Loader {
  public:
   Loader(const WeightFiles& files, ComputeDevice& device)
@@ -35,16 +45,6 @@ class Loader {
                                     const std::vector<int64_t>& shape) const {
     ASSIGN_OR_RETURN(const TensorView view, files_.Find(name, shape));
     return TensorValues::Of(name, view);
-  }
-
-  absl::StatusOr<DeviceArray<float>> Upload(const std::vector<float>& values) {
-    ASSIGN_OR_RETURN(
-        DeviceArray<float> array,
-        DeviceArray<float>::Make(device_, static_cast<int64_t>(values.size())));
-    array.Write(0, values);
-    RETURN_IF_ERROR(device_.Wait(device_.Record()));
-    bytes_ += array.size() * static_cast<int64_t>(sizeof(float));
-    return array;
   }
 
   // Tensors of one dimension, one after another.
@@ -59,7 +59,8 @@ class Loader {
       values.resize(values.size() + part.size);
       vector.Row(0, values.data() + values.size() - part.size);
     }
-    return Upload(values);
+    bytes_ += static_cast<int64_t>(values.size() * sizeof(float));
+    return Upload(device_, values);
   }
 
   // Strip by strip, in pieces of some megabytes.
@@ -200,21 +201,6 @@ absl::StatusOr<CudaLayer> LoadLayer(Loader& loader, const ModelConfig& config,
   return loaded;
 }
 
-// float64: the angle of position 8000 needs more than 24 bits.
-std::vector<float> MakeAngles(const ModelConfig& config, int64_t positions) {
-  const std::vector<double> frequencies = RotaryFrequencies(config);
-  std::vector<float> angles;
-  angles.reserve(positions * frequencies.size() * 2);
-  for (int64_t position = 0; position < positions; ++position) {
-    for (double frequency : frequencies) {
-      const double angle = static_cast<double>(position) * frequency;
-      angles.push_back(static_cast<float>(std::cos(angle)));
-      angles.push_back(static_cast<float>(std::sin(angle)));
-    }
-  }
-  return angles;
-}
-
 }  // namespace
 
 absl::Status CheckCudaCovers(const ModelConfig& config) {
@@ -240,7 +226,6 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
 
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
-                                            int64_t positions,
                                             ComputeDevice& device) {
   const int64_t vocab = config.vocab_size, hidden = config.hidden_size;
   Loader loader(files, device);
@@ -260,10 +245,25 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
     ASSIGN_OR_RETURN(weights.head, LoadLinear(loader, {{"lm_head", vocab}},
                                               hidden, /*has_bias=*/false));
   }
-  ASSIGN_OR_RETURN(weights.angles,
-                   loader.Upload(MakeAngles(config, positions)));
   weights.bytes = loader.bytes();
   return weights;
+}
+
+// float64: the angle of position 8000 needs more than 24 bits.
+absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
+                                                  int64_t positions,
+                                                  ComputeDevice& device) {
+  const std::vector<double> frequencies = RotaryFrequencies(config);
+  std::vector<float> angles;
+  angles.reserve(positions * frequencies.size() * 2);
+  for (int64_t position = 0; position < positions; ++position) {
+    for (double frequency : frequencies) {
+      const double angle = static_cast<double>(position) * frequency;
+      angles.push_back(static_cast<float>(std::cos(angle)));
+      angles.push_back(static_cast<float>(std::sin(angle)));
+    }
+  }
+  return Upload(device, angles);
 }
 
 }  // namespace espalier
