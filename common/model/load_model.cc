@@ -24,21 +24,8 @@ bool HasFastKernels() {
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
     const ModelOptions& options) {
-  ASSIGN_OR_RETURN(const DeviceName name, ParseDevice(options.device));
-  if (name.is_cpu()) {
-    return absl::UnimplementedError(
-        "the cuda backend runs on the device \"cuda\" only");
-  }
-  absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> device =
-      name.kind == DeviceName::Kind::kEmulated
-          ? cuda::OpenEmulatedDevice()
-          : cuda::OpenCudaDevice(name.index);
-  if (!device.ok()) {
-    return absl::Status(device.status().code(),
-                        absl::StrCat("device \"", options.device,
-                                     "\": ", device.status().message()));
-  }
-  return LoadCudaModel(options, *std::move(device));
+  ASSIGN_OR_RETURN(auto device, OpenComputeDevice(options.device));
+  return LoadCudaModel(options, std::move(device));
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
@@ -53,6 +40,22 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
+    const std::string& name) {
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
+  if (device.is_cpu()) {
+    return absl::FailedPreconditionError(
+        "the cuda backend does not run on the device \"cpu\"");
+  }
+  auto opened = device.kind == DeviceName::Kind::kEmulated
+                    ? cuda::OpenEmulatedDevice()
+                    : cuda::OpenCudaDevice(device.index);
+  if (opened.ok()) return opened;
+  return absl::Status(
+      opened.status().code(),
+      absl::StrCat("device \"", name, "\": ", opened.status().message()));
+}
 
 std::vector<std::string> ModelBackends() {
   if (HasAten()) return {"native", "aten"};

@@ -298,8 +298,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .compute_dtype = "bfloat16",
       .backend = "cuda",
       .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+  nn::ThreadPool pool({.threads = options.threads});
   ASSIGN_OR_RETURN(CudaWeights weights,
-                   LoadCudaWeights(config, files, *device));
+                   LoadCudaWeights(config, files, *device, pool));
   info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,

@@ -9,6 +9,7 @@
 #include "common/cuda/device_array.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
+#include "common/nn/thread_pool.h"
 
 namespace espalier {
 
@@ -46,12 +47,14 @@ struct CudaWeights {
 // UNIMPLEMENTED names what of the model the kernels do not cover.
 absl::Status CheckCudaCovers(const ModelConfig& config);
 
+// Packs on the threads of `pool`; the device makes random weights itself.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type. RESOURCE_EXHAUSTED: no room on the device. UNAVAILABLE: the device
 // failed.
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
-                                            cuda::ComputeDevice& device);
+                                            cuda::ComputeDevice& device,
+                                            nn::ThreadPool& pool);
 
 // Rotation of so many positions: [positions, head_dim / 2, 2] cos, sin. The
 // same errors of the device.

@@ -39,6 +39,18 @@ absl::Status SendVector(cuda::ComputeDevice& device,
   return absl::OkStatus();
 }
 
+// A new array of these values. RESOURCE_EXHAUSTED: no room on the device.
+// UNAVAILABLE: the device failed.
+inline absl::StatusOr<cuda::DeviceArray<float>> SendFloats(
+    cuda::ComputeDevice& device, const std::vector<float>& values) {
+  ASSIGN_OR_RETURN(auto array,
+                   cuda::DeviceArray<float>::Make(
+                       device, static_cast<int64_t>(values.size())));
+  array.Write(0, values);
+  RETURN_IF_ERROR(device.Wait(device.Record()));
+  return array;
+}
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_MODEL_CUDA_DEVICE_VECTORS_H_
