@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -167,9 +168,12 @@ class Bench {
   void Report(nlohmann::ordered_json what, double seconds, double bytes) {
     std::string name;
     for (const auto& [key, value] : what.items()) {
-      name += (name.empty() ? "" : " ") + (value.is_string()
-                                               ? value.get<std::string>()
-                                               : key + "=" + value.dump());
+      absl::StrAppend(&name, name.empty() ? "" : " ");
+      if (value.is_string()) {
+        absl::StrAppend(&name, value.get<std::string>());
+      } else {
+        absl::StrAppend(&name, key, "=", value.dump());
+      }
     }
     const double speed = bytes / seconds / 1e9;
     if (what["what"] == "read") read_speed_ = speed;
@@ -261,10 +265,12 @@ class Bench {
   }
 
   ModelConfig Config() const {
-    return {.num_layers = sizes_.layers,
-            .num_heads = sizes_.heads,
-            .num_kv_heads = sizes_.kv_heads,
-            .head_dim = 128};
+    ModelConfig config;
+    config.num_layers = sizes_.layers;
+    config.num_heads = sizes_.heads;
+    config.num_kv_heads = sizes_.kv_heads;
+    config.head_dim = 128;
+    return config;
   }
 
   // A tree of which every node but the root is a child of the root.

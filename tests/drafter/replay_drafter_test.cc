@@ -141,8 +141,9 @@ TEST_F(ReplayDrafterTest, NamesWhatIsWrong) {
 
 // A tree of the size that is asked for, whatever the text.
 TEST_F(ReplayDrafterTest, ACombFillsTheBudget) {
-  const auto drafter =
-      NewReplayDrafter(With({{"drafter", "comb"}, {"rates", "1"}}));
+  DrafterOptions options = With({{"rates", "1"}});
+  options.options["drafter"] = "comb";
+  const auto drafter = NewReplayDrafter(options);
   ASSERT_TRUE(drafter.ok()) << drafter.status();
   for (const DraftBudget& budget :
        {DraftBudget{.max_nodes = 64, .max_depth = 8},
