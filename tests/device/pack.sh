@@ -47,9 +47,9 @@ ldd "$stage"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
 
 rm -rf .device
 mkdir .device
-tar -C "$stage" -cf - . | gzip -9 >.device/programs.tar.gz
+tar -C "$stage" -cf - . | xz -9 -T2 >.device/programs.tar.xz
 tree_kib=$(git ls-files -z | du -ck --files0-from=- | tail -1 | cut -f1)
-pack_kib=$(du -k .device/programs.tar.gz | cut -f1)
-printf '.device/programs.tar.gz: %d MiB; with the tracked files %d MiB of %d\n' \
+pack_kib=$(du -k .device/programs.tar.xz | cut -f1)
+printf '.device/programs.tar.xz: %d MiB; with the tracked files %d MiB of %d\n' \
   $((pack_kib / 1024)) $(((tree_kib + pack_kib) / 1024)) "$limit_mib"
 (((tree_kib + pack_kib) / 1024 < limit_mib))

@@ -25,7 +25,7 @@ export OUT=${OUT:-$PWD/.device/out}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$OUT"
-tar -C "$work" -xzf .device/programs.tar.gz
+python3 -m tarfile -e .device/programs.tar.xz "$work"
 export PATH=$work/bin:$PATH LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export ESPALIER_TEST_DEVICE=$device
 

@@ -9,6 +9,7 @@
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
+#include "common/model/cuda/mailbox.h"
 #include "common/model/files/model_config.h"
 
 namespace espalier {
@@ -36,9 +37,11 @@ class CudaDecoder {
   // passes allocate more, once. RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Reserve(int rows, int logit_rows);
 
-  // Nothing waits: `pass` has to stay until the device was waited for.
-  // RESOURCE_EXHAUSTED: no room on the device.
-  absl::Status Queue(const CudaPass& pass, const Target& target);
+  // Puts what the kernels are told of the pass into the mailbox, then queues
+  // the kernels: the mailbox is sent between the two. RESOURCE_EXHAUSTED: no
+  // room on the device.
+  absl::Status Describe(const CudaPass& pass, Mailbox& requests);
+  void Launch(const CudaPass& pass, const Target& target);
 
   // Of the logits of so many rows.
   int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
@@ -46,12 +49,14 @@ class CudaDecoder {
  private:
   // What the host says of a pass, on the device.
   struct Description {
-    cuda::DeviceArray<int32_t> tokens, page_table, logit_rows;
-    cuda::DeviceArray<cuda::PassRow> rows;
-    cuda::DeviceArray<cuda::PassSequence> sequences;
-    cuda::DeviceArray<uint16_t> paths;
-    cuda::DeviceArray<cuda::PrefixItem> prefix_items;
-    cuda::DeviceArray<cuda::TreeItem> tree_items;
+    const int32_t* tokens = nullptr;
+    const int32_t* page_table = nullptr;
+    const int32_t* logit_rows = nullptr;
+    const cuda::PassRow* rows = nullptr;
+    const cuda::PassSequence* sequences = nullptr;
+    const uint16_t* paths = nullptr;
+    const cuda::PrefixItem* prefix_items = nullptr;
+    const cuda::TreeItem* tree_items = nullptr;
   };
   struct Scratch {
     cuda::DeviceArray<float> x, parts, states;
@@ -59,7 +64,6 @@ class CudaDecoder {
     cuda::DeviceArray<cuda::bf16_t> queries;
   };
 
-  absl::Status Describe(const CudaPass& pass);
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
   void Attend(const CudaPass& pass, const cuda::KvPages& kv);

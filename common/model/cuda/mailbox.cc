@@ -20,9 +20,9 @@ absl::Status Mailbox::Clear() {
 
 absl::StatusOr<Mailbox::Place> Mailbox::Find(int64_t bytes) {
   const int64_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  auto block = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& b) {
-    return b.here.size() - b.used >= size;
-  });
+  auto block = std::find_if(
+      blocks_.begin(), blocks_.end(),
+      [&](const Block& b) { return b.here.size() - b.used >= size; });
   if (block == blocks_.end()) {
     const int64_t room = std::max(kLeastBlock, size);
     Block added;

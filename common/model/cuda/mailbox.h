@@ -39,9 +39,9 @@ class Mailbox {
     const absl::StatusOr<Place> place =
         Find(std::max<int64_t>(size, 1) * static_cast<int64_t>(sizeof(T)));
     if (!place.ok()) return place.status();
-    return Room<T>{.here = {reinterpret_cast<T*>(place->here),
-                            static_cast<size_t>(size)},
-                   .there = reinterpret_cast<T*>(place->there)};
+    return Room<T>{
+        .here = {reinterpret_cast<T*>(place->here), static_cast<size_t>(size)},
+        .there = reinterpret_cast<T*>(place->there)};
   }
 
   // Room with these values; where they will be on the device.
