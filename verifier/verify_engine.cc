@@ -215,9 +215,10 @@ absl::Duration VerifyEngine::CompanyWait(
   const absl::Time now = executor_->Now();
   std::vector<AwaitedCompany> awaited;
   for (const auto& [id, session] : sessions_) {
-    const absl::Time due = session->answered + session->return_time.expected();
-    if (session->job != nullptr || due <= now) continue;
-    awaited.push_back({.due = due - now, .rows = session->answered_rows});
+    if (session->job != nullptr) continue;
+    awaited.push_back(
+        {.due = session->return_time.Remaining(now - session->answered),
+         .rows = session->answered_rows});
   }
   return WaitForCompany(rows, std::move(awaited), costs_.points(),
                         options_.max_batch_rows);
@@ -329,7 +330,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
-  verify_result.features = std::exchange(session.features, {});
+  if (!job.request.features.deferred) {
+    verify_result.features = std::exchange(session.features, {});
+  }
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   session.last_verify_result = verify_result;

@@ -198,7 +198,7 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.last_used = executor_->Now();
 }
 
-// Continues the features that earlier requests without a result have collected.
+// Continues the features that earlier requests have collected and not returned.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
   const int64_t cached = model_->Length(session.cache);

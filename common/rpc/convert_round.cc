@@ -178,6 +178,7 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
     ToProto(request.features.taps, *features.mutable_after_layers());
     features.set_first_position(
         static_cast<uint64_t>(request.features.first_position));
+    features.set_deferred(request.features.deferred);
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
   if (request.adjustments.any()) {
@@ -203,6 +204,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
                               features.first_position(), kMaxInt32));
   request.features.first_position =
       static_cast<int64_t>(features.first_position());
+  request.features.deferred = features.deferred();
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
   if (message.has_adjustments()) {

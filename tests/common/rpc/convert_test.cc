@@ -175,8 +175,11 @@ TEST(Convert, FeatureRequestsGoThroughUnchanged) {
                            .features = {.taps = {2, 5}, .first_position = 17}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->features.taps, request.features.taps);
-  EXPECT_EQ(back->features.first_position, 17);
+  EXPECT_EQ(back->features, request.features);
+  request.features.deferred = true;
+  back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->features, request.features);
   request.features = {};
   EXPECT_FALSE(ToProto(request, absl::Seconds(1)).has_features());
 }
