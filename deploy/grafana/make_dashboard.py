@@ -213,8 +213,10 @@ ROWS = [
               ("queued", "sum (espalier_requests_queued)"), stack=True),
         Panel("Sessions", "State held by service; all return to 0 when nobody asks.",
               ("{{role}} {{drafter}}", "sum by (role, drafter) (espalier_sessions_open)")),
-        Panel("K/V pool in use", "Of the verifier.",
-              ("{{instance}}", "espalier_kv_cache_usage_ratio"), unit="percentunit", maximum=1),
+        Panel("K/V pool in use", "Of the verifier, and the memory of its GPU (0: none).",
+              ("{{instance}}", "espalier_kv_cache_usage_ratio"),
+              ("GPU of {{instance}}", "espalier_device_memory_usage_ratio"),
+              unit="percentunit", maximum=1),
         Panel("Short of K/V room", "Sessions that wait for it, and texts per second that gave way "
               "and are computed again.",
               ("waiting", "sum (espalier_kv_sessions_waiting)"),

@@ -28,12 +28,21 @@ nice cmake --build "$build" -j "$(nproc)" --target "${tests[@]}" "${programs[@]}
 
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-mkdir -p "$stage/bin" "$stage/lib"
-for program in "${programs[@]}"; do strip -o "$stage/bin/$program" "$build/bin/$program"; done
-for test in "${tests[@]}"; do strip -o "$stage/bin/$test" "$build/tests/bin/$test"; done
+mkdir -p "$stage/bin" "$stage/exe" "$stage/lib"
+for program in "${programs[@]}"; do strip -o "$stage/exe/$program" "$build/bin/$program"; done
+for test in "${tests[@]}"; do strip -o "$stage/exe/$test" "$build/tests/bin/$test"; done
+# Only these programs see the libraries: others there, such as Python, have newer ones.
+cat >"$stage/bin/start" <<'SCRIPT'
+#!/bin/sh
+here=$(cd "$(dirname "$0")/.." && pwd)
+export LD_LIBRARY_PATH="$here/lib"
+exec "$here/exe/$(basename "$0")" "$@"
+SCRIPT
+chmod +x "$stage/bin/start"
+for program in "${programs[@]}" "${tests[@]}"; do ln -s start "$stage/bin/$program"; done
 
 # All shared libraries but the C library's own parts: what runs them has a newer one.
-ldd "$stage"/bin/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+ldd "$stage"/exe/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so' |
   while read -r library; do
     strip --strip-unneeded -o "$stage/lib/$(basename "$library")" "$library"

@@ -26,7 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$OUT"
 python3 -m tarfile -e .device/programs.tar.xz "$work"
-export PATH=$work/bin:$PATH LD_LIBRARY_PATH=$work/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export PATH=$work/bin:$PATH
 export ESPALIER_TEST_DEVICE=$device
 
 python3 tests/device/suites.py "$suite" --device "$device" --work "$work" --out "$OUT"

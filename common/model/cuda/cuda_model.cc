@@ -45,6 +45,12 @@ KvUsage CudaModel::kv_usage() const {
           .total_tokens = pool_.total_tokens()};
 }
 
+DeviceMemory CudaModel::device_memory() const {
+  const cuda::DeviceInfo info = device_->info();
+  return {.used_bytes = info.memory_bytes - info.free_bytes,
+          .total_bytes = info.memory_bytes};
+}
+
 CacheId CudaModel::NewSequence() {
   sequences_.try_emplace(next_id_);
   return next_id_++;

@@ -38,6 +38,7 @@ class CudaModel final : public LanguageModel {
 
   const ModelInfo& info() const override { return info_; }
   KvUsage kv_usage() const override;
+  DeviceMemory device_memory() const override;
   CacheId NewSequence() override;
   void Release(CacheId cache) override;
   int64_t Length(CacheId cache) const override;

@@ -269,6 +269,9 @@ TEST_P(CudaModelTest, ByDefaultThePoolIsMostOfWhatTheWeightsLeave) {
   const int64_t left = kMemory - info.weight_bytes;
   EXPECT_LE(pool, left / 10 * 9);
   EXPECT_GT(pool, left / 10 * 8);
+  const DeviceMemory memory = model->device_memory();
+  EXPECT_EQ(memory.total_bytes, kMemory);
+  EXPECT_GE(memory.used_bytes, pool + info.weight_bytes);
 }
 
 TEST_P(CudaModelTest, ComputesInBfloat16Alone) {
