@@ -14,7 +14,7 @@ import sys
 import time
 
 SUITE_SECONDS = 570
-KERNEL_TESTS = ["device_laws_test", "cuda_row_kernels_test", "cuda_product_test",
+KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
                 "cuda_logits_test", "cuda_pass_test", "cuda_layout_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",

@@ -9,100 +9,101 @@
 
 #include "common/cuda/emulation/grid.h"
 #include "tests/common/cuda/device_testing.h"
-#include "tests/device/laws.h"
+#include "tests/device/probes.h"
 
 #if !defined(ESPALIER_HAS_NVCC)
 namespace espalier::cuda {
-int RunLawOnGpu(Law, const LawArgs&) { return 1; }
+int RunProbeOnGpu(Probe, const ProbeArgs&) { return 1; }
 }  // namespace espalier::cuda
 #endif
 
 namespace espalier::cuda {
 namespace {
 
-void RunEmulated(Law law, const LawArgs& args) {
+void RunEmulated(Probe probe, const ProbeArgs& args) {
   emulation::StackPool stacks;
   std::deque<emulation::Grid> grids;
-  LaunchLaw(EmulatedLauncher([&](const LaunchShape& shape,
-                                 std::function<void()> kernel) {
-              grids.emplace_back(
-                  emulation::BlockShape{.kernel = shape.kernel,
-                                        .grid = {shape.grid_x, shape.grid_y},
-                                        .threads = shape.threads,
-                                        .shared_bytes = shape.shared_bytes,
-                                        .seed = grids.size()},
-                  std::move(kernel), stacks);
-            }),
-            law, args);
+  LaunchProbe(EmulatedLauncher([&](const LaunchShape& shape,
+                                   std::function<void()> kernel) {
+                grids.emplace_back(
+                    emulation::BlockShape{.kernel = shape.kernel,
+                                          .grid = {shape.grid_x, shape.grid_y},
+                                          .threads = shape.threads,
+                                          .shared_bytes = shape.shared_bytes,
+                                          .seed = grids.size()},
+                    std::move(kernel), stacks);
+              }),
+              probe, args);
   for (; !grids.empty(); grids.pop_front()) {
     if (grids.size() > 1) grids[1].RunAhead();
     grids.front().Finish();
   }
 }
 
-class DeviceLawsTest : public DeviceTest {
+class DeviceProbesTest : public DeviceTest {
  protected:
   // `out`: what it holds before.
   template <typename T, typename I>
-  std::vector<T> Run(Law law, const std::vector<I>& in, std::vector<T> out) {
+  std::vector<T> Run(Probe probe, const std::vector<I>& in,
+                     std::vector<T> out) {
     ComputeDevice& device = Device();
     const auto from = ArrayOf(device, in);
     const auto to = ArrayOf(device, out);
-    const LawArgs args = {
+    const ProbeArgs args = {
         .in = reinterpret_cast<const unsigned char*>(from.data()),
         .out = reinterpret_cast<unsigned char*>(to.data())};
     if (GetParam() == "emulated") {
-      RunEmulated(law, args);
+      RunEmulated(probe, args);
     } else {
-      EXPECT_EQ(RunLawOnGpu(law, args), 0);
+      EXPECT_EQ(RunProbeOnGpu(probe, args), 0);
     }
     return ValuesOf(device, to);
   }
   template <typename T, typename I>
-  std::vector<T> Run(Law law, const std::vector<I>& in, size_t out_size) {
-    return Run(law, in, std::vector<T>(out_size));
+  std::vector<T> Run(Probe probe, const std::vector<I>& in, size_t out_size) {
+    return Run(probe, in, std::vector<T>(out_size));
   }
 };
-INSTANTIATE_FOR_DEVICES(DeviceLawsTest);
+INSTANTIATE_FOR_DEVICES(DeviceProbesTest);
 
-TEST_P(DeviceLawsTest, PacksBf16ToNearestEven) {
+TEST_P(DeviceProbesTest, PacksBf16ToNearestEven) {
   Random random(1);
   for (int turn = 0; turn < 40; ++turn) {
-    std::vector<float> in = random.Normals(2 * kLawThreads, 1e3f);
+    std::vector<float> in = random.Normals(2 * kProbeThreads, 1e3f);
     for (size_t i = 0; i < in.size(); i += 3) {  // ties, up and down
       const uint32_t bits = uint32_t{FloatToBf16(in[i])} << 16 | 0x8000;
       std::memcpy(&in[i], &bits, 4);
     }
     in[0] = 0.0f, in[1] = -0.0f, in[2] = INFINITY, in[3] = 3.4e38f;
-    const auto out = Run<uint32_t>(Law::kPack, in, kLawThreads);
-    for (int i = 0; i < kLawThreads; ++i) {
+    const auto out = Run<uint32_t>(Probe::kPack, in, kProbeThreads);
+    for (int i = 0; i < kProbeThreads; ++i) {
       ASSERT_EQ(out[i], FloatToBf16(in[2 * i]) |
                             uint32_t{FloatToBf16(in[2 * i + 1])} << 16);
     }
   }
 }
 
-TEST_P(DeviceLawsTest, WidensBf16) {
-  for (uint32_t first = 0; first < 1 << 16; first += 8 * kLawThreads) {
+TEST_P(DeviceProbesTest, WidensBf16) {
+  for (uint32_t first = 0; first < 1 << 16; first += 8 * kProbeThreads) {
     std::vector<uint32_t> in;
-    for (int i = 0; i < kLawThreads; ++i) in.push_back(first + i);
-    const auto out = Run<float>(Law::kWiden, in, kLawThreads);
-    for (int i = 0; i < kLawThreads; ++i) {
+    for (int i = 0; i < kProbeThreads; ++i) in.push_back(first + i);
+    const auto out = Run<float>(Probe::kWiden, in, kProbeThreads);
+    for (int i = 0; i < kProbeThreads; ++i) {
       const float wanted = Bf16ToFloat(static_cast<uint16_t>(in[i]));
       ASSERT_EQ(std::memcmp(&out[i], &wanted, 4), 0) << in[i];
     }
   }
 }
 
-TEST_P(DeviceLawsTest, FunctionsAreNear) {
-  std::vector<float> in = Random(2).Normals(kLawThreads, 30);
+TEST_P(DeviceProbesTest, FunctionsAreNear) {
+  std::vector<float> in = Random(2).Normals(kProbeThreads, 30);
   for (float& x : in) x = std::min(std::max(x, -100.0f), 100.0f);
   in[0] = 0;
   in[1] = -INFINITY;
-  const auto out = Run<float>(Law::kFunctions, in, 2 * kLawThreads);
+  const auto out = Run<float>(Probe::kFunctions, in, 2 * kProbeThreads);
   EXPECT_EQ(out[0], 1);
   EXPECT_EQ(out[2], 0);
-  for (int i = 2; i < kLawThreads; ++i) {
+  for (int i = 2; i < kProbeThreads; ++i) {
     const double x = in[i], exp = std::exp2(x);
     EXPECT_NEAR(out[2 * i], exp, exp * 0x1p-21);
     if (x <= 0) continue;
@@ -110,26 +111,26 @@ TEST_P(DeviceLawsTest, FunctionsAreNear) {
   }
 }
 
-TEST_P(DeviceLawsTest, LoadsMatricesFromRowsAnywhere) {
+TEST_P(DeviceProbesTest, LoadsMatricesFromRowsAnywhere) {
   Random random(3);
-  std::vector<uint32_t> in(kLawShared / 4 + 32);
+  std::vector<uint32_t> in(kProbeShared / 4 + 32);
   for (int turn = 0; turn < 8; ++turn) {
     for (uint32_t& word : in)
       word = static_cast<uint32_t>(random.Below(1u << 31));
     for (int lane = 0; lane < 32; ++lane) {
-      in[kLawShared / 4 + lane] =
-          static_cast<uint32_t>(random.Below(kLawShared / 16) * 16);
+      in[kProbeShared / 4 + lane] =
+          static_cast<uint32_t>(random.Below(kProbeShared / 16) * 16);
     }
     const auto half = [&](int lane_of_row, int column) {
       uint16_t value;
       std::memcpy(&value,
                   reinterpret_cast<const unsigned char*>(in.data()) +
-                      in[kLawShared / 4 + lane_of_row] + 2 * column,
+                      in[kProbeShared / 4 + lane_of_row] + 2 * column,
                   2);
       return value;
     };
-    const auto plain = Run<uint32_t>(Law::kLoad, in, 128);
-    const auto turned = Run<uint32_t>(Law::kLoadTransposed, in, 128);
+    const auto plain = Run<uint32_t>(Probe::kLoad, in, 128);
+    const auto turned = Run<uint32_t>(Probe::kLoadTransposed, in, 128);
     for (int lane = 0; lane < 32; ++lane) {
       for (int m = 0; m < 4; ++m) {
         const int g = lane / 4, t = lane % 4;
@@ -150,12 +151,12 @@ using Left = std::array<std::array<float, 16>, 16>;  // [16][k]
 using Right = std::array<std::array<float, 16>, 8>;  // [8][k]
 using Sums = std::array<std::array<float, 8>, 16>;
 
-std::vector<WarpLawInput> LanesOf(const Left& a, const Right& b,
-                                  const Sums& sums) {
+std::vector<WarpProbeInput> LanesOf(const Left& a, const Right& b,
+                                    const Sums& sums) {
   const auto pair = [](float low, float high) {
     return FloatToBf16(low) | uint32_t{FloatToBf16(high)} << 16;
   };
-  WarpLawInput in;
+  WarpProbeInput in;
   for (int lane = 0; lane < 32; ++lane) {
     const int g = lane / 4, t = lane % 4;
     for (int q = 0; q < 4; ++q) {
@@ -186,7 +187,7 @@ void Fill(Matrix& matrix, const std::function<float()>& value) {
   }
 }
 
-TEST_P(DeviceLawsTest, WarpProductsOfWholeNumbersAreExact) {
+TEST_P(DeviceProbesTest, WarpProductsOfWholeNumbersAreExact) {
   Random random(4);
   const auto whole = [&] { return static_cast<float>(random.Below(41)) - 20; };
   Left a;
@@ -196,7 +197,7 @@ TEST_P(DeviceLawsTest, WarpProductsOfWholeNumbersAreExact) {
   Fill(b, whole);
   Fill(sums, whole);
   const Sums got =
-      SumsOf(Run<float>(Law::kWarpMultiply, LanesOf(a, b, sums), 128));
+      SumsOf(Run<float>(Probe::kWarpMultiply, LanesOf(a, b, sums), 128));
   for (int i = 0; i < 16; ++i) {
     for (int j = 0; j < 8; ++j) {
       float wanted = sums[i][j];
@@ -206,7 +207,8 @@ TEST_P(DeviceLawsTest, WarpProductsOfWholeNumbersAreExact) {
   }
 }
 
-TEST_P(DeviceLawsTest, AnElementOfAWarpsProductDependsOnItsRowAndColumnAlone) {
+TEST_P(DeviceProbesTest,
+       AnElementOfAWarpsProductDependsOnItsRowAndColumnAlone) {
   Random random(5);
   const auto normal = [&] { return random.Normal(); };
   Left a;
@@ -216,7 +218,7 @@ TEST_P(DeviceLawsTest, AnElementOfAWarpsProductDependsOnItsRowAndColumnAlone) {
   Fill(b, normal);
   Fill(sums, normal);
   const Sums all =
-      SumsOf(Run<float>(Law::kWarpMultiply, LanesOf(a, b, sums), 128));
+      SumsOf(Run<float>(Probe::kWarpMultiply, LanesOf(a, b, sums), 128));
   for (int kept = 0; kept < 16; ++kept) {
     Left others;
     Right right;
@@ -228,18 +230,18 @@ TEST_P(DeviceLawsTest, AnElementOfAWarpsProductDependsOnItsRowAndColumnAlone) {
     right[kept % 8] = b[kept % 8];
     start[kept][kept % 8] = sums[kept][kept % 8];
     const Sums got = SumsOf(
-        Run<float>(Law::kWarpMultiply, LanesOf(others, right, start), 128));
+        Run<float>(Probe::kWarpMultiply, LanesOf(others, right, start), 128));
     EXPECT_EQ(got[kept][kept % 8], all[kept][kept % 8]);
   }
 }
 
 // Zero products leave a sum as it is.
-TEST_P(DeviceLawsTest, ZeroProductsChangeNoBit) {
+TEST_P(DeviceProbesTest, ZeroProductsChangeNoBit) {
   Random random(6);
   Sums sums;
   Fill(sums, [&] { return random.Normal(); });
   const Sums got = SumsOf(
-      Run<float>(Law::kWarpMultiply, LanesOf(Left{}, Right{}, sums), 128));
+      Run<float>(Probe::kWarpMultiply, LanesOf(Left{}, Right{}, sums), 128));
   EXPECT_EQ(got, sums);
 }
 
@@ -258,19 +260,19 @@ std::vector<uint16_t> TilesOf(const std::vector<uint16_t>& a,
   }
   return tiles;
 }
-constexpr std::array kGroupLaws = {std::pair{Law::kGroupMultiply16, 16},
-                                   std::pair{Law::kGroupMultiply32, 32},
-                                   std::pair{Law::kGroupMultiply64, 64}};
+constexpr std::array kGroupProbes = {std::pair{Probe::kGroupMultiply16, 16},
+                                     std::pair{Probe::kGroupMultiply32, 32},
+                                     std::pair{Probe::kGroupMultiply64, 64}};
 
-TEST_P(DeviceLawsTest, GroupProductsOfWholeNumbersAreExact) {
+TEST_P(DeviceProbesTest, GroupProductsOfWholeNumbersAreExact) {
   Random random(7);
   std::vector<uint16_t> a(64 * kTileColumns), b(64 * kTileColumns);
   for (uint16_t& x : a)
     x = FloatToBf16(static_cast<float>(random.Below(41) - 20));
   for (uint16_t& x : b)
     x = FloatToBf16(static_cast<float>(random.Below(41) - 20));
-  for (const auto& [law, rows] : kGroupLaws) {
-    const auto got = Run<float>(law, TilesOf(a, b, rows), 64 * rows);
+  for (const auto& [probe, rows] : kGroupProbes) {
+    const auto got = Run<float>(probe, TilesOf(a, b, rows), 64 * rows);
     for (int i = 0; i < 64; ++i) {
       for (int j = 0; j < rows; ++j) {
         float wanted = 0;
@@ -284,14 +286,14 @@ TEST_P(DeviceLawsTest, GroupProductsOfWholeNumbersAreExact) {
   }
 }
 
-TEST_P(DeviceLawsTest, AllWidthsOfGroupProductsGiveTheSameBits) {
+TEST_P(DeviceProbesTest, AllWidthsOfGroupProductsGiveTheSameBits) {
   Random random(8);
   const std::vector<uint16_t> a = random.Bf16s(64 * kTileColumns);
   const std::vector<uint16_t> b = random.Bf16s(64 * kTileColumns);
   const auto widest =
-      Run<float>(Law::kGroupMultiply64, TilesOf(a, b, 64), 64 * 64);
-  for (const auto& [law, rows] : kGroupLaws) {
-    const auto got = Run<float>(law, TilesOf(a, b, rows), 64 * rows);
+      Run<float>(Probe::kGroupMultiply64, TilesOf(a, b, 64), 64 * 64);
+  for (const auto& [probe, rows] : kGroupProbes) {
+    const auto got = Run<float>(probe, TilesOf(a, b, rows), 64 * rows);
     for (int i = 0; i < 64; ++i) {
       for (int j = 0; j < rows; ++j) {
         ASSERT_EQ(got[i * rows + j], widest[i * 64 + j]) << rows;
@@ -300,12 +302,13 @@ TEST_P(DeviceLawsTest, AllWidthsOfGroupProductsGiveTheSameBits) {
   }
 }
 
-TEST_P(DeviceLawsTest, AnElementOfAGroupsProductDependsOnItsRowAndColumnAlone) {
+TEST_P(DeviceProbesTest,
+       AnElementOfAGroupsProductDependsOnItsRowAndColumnAlone) {
   Random random(9);
   const std::vector<uint16_t> a = random.Bf16s(64 * kTileColumns);
   const std::vector<uint16_t> b = random.Bf16s(16 * kTileColumns);
   const auto all =
-      Run<float>(Law::kGroupMultiply16, TilesOf(a, b, 16), 64 * 16);
+      Run<float>(Probe::kGroupMultiply16, TilesOf(a, b, 16), 64 * 16);
   for (int kept = 0; kept < 16; ++kept) {
     std::vector<uint16_t> left = random.Bf16s(64 * kTileColumns);
     std::vector<uint16_t> right = random.Bf16s(16 * kTileColumns);
@@ -315,23 +318,24 @@ TEST_P(DeviceLawsTest, AnElementOfAGroupsProductDependsOnItsRowAndColumnAlone) {
     std::copy_n(&b[kept * kTileColumns], kTileColumns,
                 &right[kept * kTileColumns]);
     const auto got =
-        Run<float>(Law::kGroupMultiply16, TilesOf(left, right, 16), 64 * 16);
+        Run<float>(Probe::kGroupMultiply16, TilesOf(left, right, 16), 64 * 16);
     EXPECT_EQ(got[row * 16 + kept], all[row * 16 + kept]);
   }
 }
 
 // --- copies and launches
 
-TEST_P(DeviceLawsTest, BarriersCountPhasesArrivalsAndBytes) {
+TEST_P(DeviceProbesTest, BarriersCountPhasesArrivalsAndBytes) {
   std::vector<uint32_t> in;
-  for (int i = 0; i < kLawPhases * kLawThreads; ++i) in.push_back(3 * i + 1);
-  EXPECT_EQ(Run<uint32_t>(Law::kPhases, in, in.size()), in);
+  for (int i = 0; i < kProbePhases * kProbeThreads; ++i)
+    in.push_back(3 * i + 1);
+  EXPECT_EQ(Run<uint32_t>(Probe::kPhases, in, in.size()), in);
 }
 
-TEST_P(DeviceLawsTest, DependentLaunchesSeeWhatWasWritten) {
-  const auto out = Run<uint32_t>(Law::kDependent, std::vector<uint32_t>(1),
-                                 kLawBlocks * kLawThreads);
-  EXPECT_EQ(out, std::vector<uint32_t>(out.size(), kLawDependents));
+TEST_P(DeviceProbesTest, DependentLaunchesSeeWhatWasWritten) {
+  const auto out = Run<uint32_t>(Probe::kDependent, std::vector<uint32_t>(1),
+                                 kProbeBlocks * kProbeThreads);
+  EXPECT_EQ(out, std::vector<uint32_t>(out.size(), kProbeDependents));
 }
 
 }  // namespace

@@ -1,13 +1,13 @@
-// The laws for a GPU: their own source, compiled by nvcc.
-#include "tests/device/laws.cc"
+// The probes for a GPU: their own source, compiled by nvcc.
+#include "tests/device/probes.cc"
 
 namespace espalier::cuda {
 
-int RunLawOnGpu(Law law, const LawArgs& args) {
+int RunProbeOnGpu(Probe probe, const ProbeArgs& args) {
   cudaStream_t stream = nullptr;
   cudaError_t error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return error;
-  LaunchLaw(CudaLauncher(stream, &error), law, args);
+  LaunchProbe(CudaLauncher(stream, &error), probe, args);
   const cudaError_t done = cudaStreamSynchronize(stream);
   cudaStreamDestroy(stream);
   return error != cudaSuccess ? error : done;
