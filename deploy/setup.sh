@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]
+#   deploy/setup.sh [--tests] [--with-libtorch] [--nvcc] [--clang]
 #
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
-#   --cuda           also libtorch's CUDA backend, to link the `cuda` preset;
-#                    implies --with-libtorch
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
 #   --clang          also clang with libFuzzer, for the presets `clang` and `dev`
@@ -100,7 +98,7 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' cuda='' nvcc='' converted=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' converted=
   while (($# > 0)); do
     case $1 in
       --tests)
@@ -108,15 +106,14 @@ main() {
         libtorch_wanted=1 converted=1
         ;;
       --with-libtorch) libtorch_wanted=1 ;;
-      --cuda) libtorch_wanted=1 cuda=1 ;;
       --nvcc) nvcc=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]" >&2; exit 2 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--nvcc] [--clang]" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -127,9 +124,6 @@ main() {
     check_architecture
     libtorch_is_ready || check_disk "$disk_of_libtorch_mb"
     ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
-  fi
-  if [[ $cuda ]]; then
-    ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
   fi
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc

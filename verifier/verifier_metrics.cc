@@ -44,6 +44,11 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
           AddGauge(registry, {.name = "espalier_kv_cache_usage_ratio",
                               .help = "Share of the K/V pool in use, 0 to 1",
                               .labels = {{"model", model}}})),
+      device_memory_ratio(AddGauge(
+          registry, {.name = "espalier_device_memory_usage_ratio",
+                     .help = "Share of the GPU's memory in use, by all "
+                             "programs, 0 to 1; 0 on a CPU",
+                     .labels = {{"model", model}}})),
       kv_tokens_used(
           AddGauge(registry, {.name = "espalier_kv_tokens_used",
                               .help = "Tokens of the K/V pool in use"})),

@@ -38,6 +38,7 @@ struct VerifierMetrics {
   prometheus::Histogram& commit_seconds;
   prometheus::Gauge& sessions_open;
   prometheus::Gauge& kv_usage_ratio;
+  prometheus::Gauge& device_memory_ratio;
   prometheus::Gauge& kv_tokens_used;
   prometheus::Gauge& kv_tokens_capacity;
   prometheus::Gauge& sessions_without_room;

@@ -237,6 +237,11 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
 
 void VerifyEngine::DropIdleSessions() {
   const absl::Time now = executor_->Now();
+  if (const DeviceMemory memory = model_->device_memory();
+      memory.total_bytes > 0) {
+    metrics_.device_memory_ratio.Set(static_cast<double>(memory.used_bytes) /
+                                     static_cast<double>(memory.total_bytes));
+  }
   std::vector<SequenceId> idle;
   for (const auto& [id, session] : sessions_) {
     if (session->job == nullptr &&

@@ -118,6 +118,12 @@ struct KvUsage {
   int64_t evicted_tokens = 0;  // so far
 };
 
+// Of the GPU that a model is on; all 0 on a CPU.
+struct DeviceMemory {
+  int64_t used_bytes = 0;  // by all programs
+  int64_t total_bytes = 0;
+};
+
 // A causal language model and the K/V of its sequences. Owned and called by
 // one thread, the engine's. No call leaves a sequence changed when it fails.
 // Forward, Keep and what is asked of LogitRows give UNAVAILABLE if the device
@@ -128,6 +134,8 @@ class LanguageModel {
 
   virtual const ModelInfo& info() const = 0;
   virtual KvUsage kv_usage() const = 0;
+  // Asks the device, which may take a fraction of a millisecond.
+  virtual DeviceMemory device_memory() const { return {}; }
 
   // An empty sequence. Takes no room in the pool before its first pass.
   virtual CacheId NewSequence() = 0;

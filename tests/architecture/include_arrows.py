@@ -24,7 +24,7 @@ ARROWS = {
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
                           "common/model/files", "common/model/logits",
-                          "common/model/native", "common/spec"],
+                          "common/model/native", "common/nn", "common/spec"],
     # The interface of a model, and LoadModel, which knows every kind.
     "common/model": ["common/base", "common/cuda", "common/nn", "common/spec",
                      "common/tokenizer", "common/model/aten",

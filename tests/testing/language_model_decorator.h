@@ -16,6 +16,9 @@ class LanguageModelDecorator : public LanguageModel {
 
   const ModelInfo& info() const override { return model_->info(); }
   KvUsage kv_usage() const override { return model_->kv_usage(); }
+  DeviceMemory device_memory() const override {
+    return model_->device_memory();
+  }
   CacheId NewSequence() override { return model_->NewSequence(); }
   void Release(CacheId cache) override { model_->Release(cache); }
   int64_t Length(CacheId cache) const override { return model_->Length(cache); }

@@ -17,7 +17,7 @@ namespace espalier {
 namespace {
 
 absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
-  if (device.cuda) {
+  if (!device.is_cpu()) {
     return absl::UnimplementedError(
         "the native backend runs on the device \"cpu\" only");
   }
