@@ -89,12 +89,15 @@ class Coordinator {
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
 
-  // The sink is told everything, also a refusal:
+  // Starts all outputs of a request: the first one at once, or when there is a
+  // place, the others when the first has computed the prompt. The sink is told
+  // everything, also a refusal, once for each output:
   //   INVALID_ARGUMENT with the field
   //   ALREADY_EXISTS: request_id is live
   //   RESOURCE_EXHAUSTED with a delay: full
   //   UNAVAILABLE: draining, or the verifier is not connected
-  Ticket Start(GenerationRequest request, std::unique_ptr<TokenSink> sink);
+  // REQUIRES: request.num_outputs is in 1 .. kMaxOutputs.
+  Ticket Start(GenerationRequest request, std::shared_ptr<TokenSink> sink);
 
   // Ends a request as CANCELLED. Does nothing if it has finished.
   void Cancel(Ticket ticket);
@@ -144,29 +147,40 @@ class Coordinator {
  private:
   using Policies = std::map<std::string, std::unique_ptr<MergePolicy>>;
 
+  // A request with outputs that are not finished. Output i has the ticket
+  // of the request plus i.
+  struct Request {
+    std::string id;
+    int64_t num_outputs = 0;
+    int64_t num_live = 0;
+    bool prefilled = false;  // the outputs after the first may run
+  };
   struct Live {
-    std::string request_id;
+    Ticket request = 0;
     std::unique_ptr<Generation> generation;
   };
   struct Arrival {
     Ticket ticket;
     absl::Time time;
     GenerationRequest request;
-    std::unique_ptr<TokenSink> sink;
+    std::shared_ptr<TokenSink> sink;
   };
 
   Coordinator(Options options, Policies policies);
 
   void Admit(Arrival arrival);
   absl::StatusOr<RequestPlan> Plan(GenerationRequest request);
-  absl::Status CheckRoom(const LoadInfo& load);
+  absl::Status CheckRoom(const LoadInfo& load, int64_t num_outputs);
   absl::Status CheckVerifier(const std::optional<VerifierInfo>& verifier);
   void Refuse(const absl::Status& status, const Arrival& arrival);
   void CountEnd(absl::StatusCode code);  // thread-safe
+  void Open(Arrival arrival, RequestPlan plan);
+  void OnPrefilled(Ticket request);
   void StartNext();
-  void FinishLive(Ticket ticket, const absl::Status& status,
-                  FinishReason reason);
-  void OnFinished(Ticket ticket);
+  // Ends all live outputs of a request.
+  void FinishRequest(Ticket request, const absl::Status& status,
+                     FinishReason reason);
+  void OnFinished(Ticket ticket, const absl::Status& status);
   void Settle();
   void TellIfIdle();
   void ShowLoad();
@@ -188,8 +202,9 @@ class Coordinator {
 
   // On the executor.
   SpeculationRecord record_;
-  FeatureBudget feature_budget_;  // of live_
-  absl::flat_hash_map<Ticket, Live> live_;
+  FeatureBudget feature_budget_;            // of live_
+  absl::flat_hash_map<Ticket, Live> live_;  // outputs
+  absl::flat_hash_map<Ticket, Request> requests_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
   std::deque<Ticket> queue_;
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle

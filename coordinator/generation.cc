@@ -103,8 +103,9 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
        .max_nodes = result->max_nodes,
        .draft_wait = result->draft_wait,
        .round_trip = result->round_trip});
+  if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
   options_.sink->OnTokens(
-      session_.tokens().last(static_cast<size_t>(committed.num_kept)), info);
+      PieceOf(std::move(result->verify_result), committed, info));
   times.emitted = scope_.Now();
   recorder_.Emit(times, committed.num_kept);
   if (committed.finish_reason == FinishReason::kUnspecified) {
@@ -112,6 +113,25 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
   } else {
     Finish(absl::OkStatus(), committed.finish_reason);
   }
+}
+
+OutputPiece Generation::PieceOf(VerifyResult verify_result,
+                                const Session::Committed& committed,
+                                const StepInfo& info) const {
+  OutputPiece piece = {
+      .output = options_.output,
+      .tokens = session_.tokens().last(static_cast<size_t>(committed.num_kept)),
+      .text = committed.text,
+      .step = info,
+      .logprobs = std::move(verify_result.logprobs)};
+  if (options_.plan.session.logprobs.emitted) {
+    piece.logprobs.Cut(committed.num_kept);
+  }
+  if (options_.output == 0 && session_.num_emitted() == committed.num_kept) {
+    piece.prompt = session_.prompt();
+    piece.prompt_logprobs = std::move(verify_result.prompt_logprobs);
+  }
+  return piece;
 }
 
 void Generation::OnError(const absl::Status& status) {
@@ -151,9 +171,12 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
   round_.EndSequence(session_.id());
-  options_.sink->OnFinish(status, recorder_.Finish(scope_.Now(), status, reason,
-                                                   round_.drafters()));
-  std::move(options_.on_finished)();
+  GenerationReport report =
+      recorder_.Finish(scope_.Now(), status, reason, round_.drafters());
+  report.output = options_.output;
+  report.last_text = session_.FlushText();
+  options_.sink->OnFinish(status, report);
+  std::move(options_.on_finished)(status);
 }
 
 }  // namespace espalier::coordinator

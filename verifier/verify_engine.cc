@@ -235,13 +235,15 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   TargetPass::Part part = {
       .cache = session.cache,
       .prompt = absl::MakeConstSpan(session.tokens)
-                    .subspan(model_->Length(session.cache), share.prompt_rows)};
+                    .subspan(model_->Length(session.cache), share.prompt_rows),
+      .committed = session.tokens,
+      .logprobs = request.logprobs};
+  if (request.logprobs.prompt) part.prompt_logprobs = &session.prompt_logprobs;
   if (share.with_tree) {
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
-    part.committed = session.tokens;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
@@ -330,6 +332,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
   verify_result.features = std::exchange(session.features, {});
+  verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   session.last_verify_result = verify_result;

@@ -131,6 +131,8 @@ class VerifyEngine final : public VerifyEndpoint {
     // or not begun.
     std::vector<int32_t> taps;
     FeatureRows features;
+    // Of the last request, as far as its tokens are cached.
+    LogprobRows prompt_logprobs;
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -162,6 +164,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
+  void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();
   void PostTurnAt(absl::Time when);
   void TakeTurn();

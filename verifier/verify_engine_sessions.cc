@@ -194,8 +194,19 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
                            : info_.max_context;
+  WantPromptLogprobs(request.logprobs, session);
   WantFeatures(request.features, session);
   session.last_used = executor_->Now();
+}
+
+// They need the logits of every position, so none may be cached.
+void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
+                                      Session& session) {
+  session.prompt_logprobs = {};
+  if (!wanted.prompt) return;
+  session.prompt_logprobs.top = static_cast<int32_t>(
+      std::min<int64_t>(*wanted.prompt, info_.model.vocab_size));
+  if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
 }
 
 // Continues the features that earlier requests without a result have collected.

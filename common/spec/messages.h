@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/spec/features.h"
 #include "common/spec/logit_adjustments.h"
+#include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -79,6 +80,7 @@ struct VerifyRequest {
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
+  LogprobRequest logprobs = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -112,6 +114,10 @@ struct VerifyResult {
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
+  // As requested: of `tokens`, and of the committed tokens from the second to
+  // the root.
+  LogprobRows logprobs = {};
+  LogprobRows prompt_logprobs = {};
 };
 
 // What a peer states about itself when a stream to it opens.

@@ -12,10 +12,11 @@ Session::Session(SequenceId id, SessionParams params)
     : id_(id),
       sampling_(params.sampling),
       adjustments_(std::move(params.adjustments)),
+      logprobs_(params.logprobs),
       max_tokens_(params.max_tokens),
       prompt_length_(static_cast<int64_t>(params.prompt.size())),
       stop_token_ids_(std::move(params.stop_token_ids)),
-      find_stop_string_(std::move(params.find_stop_string)),
+      text_(params.new_text ? params.new_text() : nullptr),
       hashes_{kEmptyPrefixHash} {
   ESPALIER_CHECK(prompt_length_ >= 1 && max_tokens_ >= 1);
   std::sort(stop_token_ids_.begin(), stop_token_ids_.end());
@@ -34,18 +35,17 @@ Session::Committed Session::Commit(absl::Span<const TokenId> tokens) {
   for (TokenId token : tokens) {
     Append(token);
     ++committed.num_kept;
+    if (text_) committed.text += text_->Push(token);
     if (std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(),
                            token)) {
       committed.finish_reason = FinishReason::kStop;
       committed.matched_stop_token = token;
       break;
     }
-    if (find_stop_string_) {
-      committed.matched_stop_string = find_stop_string_(token);
-      if (committed.matched_stop_string) {
-        committed.finish_reason = FinishReason::kStop;
-        break;
-      }
+    if (text_ && text_->stop_string()) {
+      committed.matched_stop_string = text_->stop_string();
+      committed.finish_reason = FinishReason::kStop;
+      break;
     }
     if (num_left() == 0) {
       committed.finish_reason = FinishReason::kLength;

@@ -159,8 +159,7 @@ absl::StatusOr<TokenizerSettings> ReadSettings(const GgufFile& file) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
-    const GgufFile& file) {
+absl::StatusOr<TokenizerFile> ReadGgufTokenizerFile(const GgufFile& file) {
   ASSIGN_OR_RETURN(const Family family, ReadFamily(file));
   TokenizerFile tokenizer;
   tokenizer.pre_tokenizer = SplitBy(family.pattern, family.split_digits);
@@ -168,6 +167,12 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
   tokenizer.ignore_merges = family.ignore_merges;
   RETURN_IF_ERROR(AddVocabulary(file, tokenizer));
   RETURN_IF_ERROR(AddMerges(file, tokenizer));
+  return tokenizer;
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
+    const GgufFile& file) {
+  ASSIGN_OR_RETURN(const TokenizerFile tokenizer, ReadGgufTokenizerFile(file));
   ASSIGN_OR_RETURN(TokenizerSettings settings, ReadSettings(file));
   auto created = Tokenizer::Create(tokenizer, std::move(settings));
   if (!created.ok()) return file.Error(created.status());
