@@ -108,7 +108,7 @@ main() {
         packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
         libtorch_wanted=1 http=1 converted=1
         ;;
-      --http) http=1 ;;
+      --http) http=1 packages+=(curl) ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --cuda) libtorch_wanted=1 cuda=1 ;;
       --nvcc) nvcc=1 ;;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +34,12 @@ std::string Sha256(absl::string_view bytes) {
          digest.data());
   return absl::BytesToHexString(absl::string_view(
       reinterpret_cast<const char*>(digest.data()), digest.size()));
+}
+
+absl::StatusOr<std::string> ArchiveOf(const std::string& model_path) {
+  ASSIGN_OR_RETURN(const std::vector<TextFile> files,
+                   TokenizerArtifacts(model_path));
+  return StoredZip(files);
 }
 
 absl::Status NoVerifier() {
@@ -81,9 +88,7 @@ class ArchiveReactor final
 }  // namespace
 
 std::unique_ptr<grpc::Service> NewVllmService(VllmServiceOptions options) {
-  auto files = TokenizerArtifacts(options.model_path);
-  absl::StatusOr<std::string> archive = files.status();
-  if (files.ok()) archive = StoredZip(*files);
+  absl::StatusOr<std::string> archive = ArchiveOf(options.model_path);
   return std::make_unique<VllmEngineService>(std::move(options),
                                              std::move(archive));
 }

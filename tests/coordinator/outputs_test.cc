@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "common/spec/request_errors.h"
@@ -169,11 +168,14 @@ TEST_F(OutputsTest, EachTakesAPlace) {
   EXPECT_EQ(seen_[0].num_finishes, 0);
   GenerationRequest request = ToyCluster::Request();
   request.request_id = "other";
-  std::vector<Seen> running = std::exchange(seen_, {});
-  Start(cluster, 2, request);
+  request.num_outputs = 2;
+  std::vector<Seen> refused(2);
+  cluster.coordinator->Start(request, std::make_shared<OutputsSink>(&refused));
   cluster.executor.RunUntilIdle();
-  ExpectAllFinishedOnce();
-  EXPECT_TRUE(absl::IsResourceExhausted(seen_[0].status)) << seen_[0].status;
+  for (const Seen& seen : refused) {
+    EXPECT_EQ(seen.num_finishes, 1);
+    EXPECT_TRUE(absl::IsResourceExhausted(seen.status)) << seen.status;
+  }
   cluster.coordinator->Shutdown([] {});
   cluster.executor.RunUntilIdle();
 }

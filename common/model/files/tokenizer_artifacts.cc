@@ -44,10 +44,11 @@ absl::StatusOr<std::vector<TextFile>> OfFolder(const fs::path& folder) {
   return files;
 }
 
-// The spelling of a token that the metadata name; null: they name none.
-absl::StatusOr<json> TokenOf(const GgufFile& file, std::string_view key) {
+// The spelling of a token that the metadata name; nullopt: they name none.
+absl::StatusOr<std::optional<std::string>> TokenOf(const GgufFile& file,
+                                                   std::string_view key) {
   const absl::StatusOr<int64_t> id = file.Get<int64_t>(key);
-  if (absl::IsNotFound(id.status())) return json(nullptr);
+  if (absl::IsNotFound(id.status())) return std::nullopt;
   RETURN_IF_ERROR(id.status());
   ASSIGN_OR_RETURN(const auto tokens, file.Get<std::vector<std::string_view>>(
                                           "tokenizer.ggml.tokens"));
@@ -55,11 +56,11 @@ absl::StatusOr<json> TokenOf(const GgufFile& file, std::string_view key) {
     return file.Error(absl::InvalidArgumentError(
         absl::StrCat(std::string(key), " is ", *id, ", not a token")));
   }
-  return json(std::string(tokens[*id]));
+  return std::string(tokens[*id]);
 }
 
-absl::StatusOr<json> TokenizerConfig(const GgufFile& file,
-                                     int64_t max_positions) {
+absl::StatusOr<std::string> TokenizerConfig(const GgufFile& file,
+                                            int64_t max_positions) {
   json config = {{"add_prefix_space", false},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", max_positions},
@@ -69,11 +70,13 @@ absl::StatusOr<json> TokenizerConfig(const GgufFile& file,
         {"eos_token", "tokenizer.ggml.eos_token_id"},
         {"pad_token", "tokenizer.ggml.padding_token_id"},
         {"unk_token", "tokenizer.ggml.unknown_token_id"}}) {
-    ASSIGN_OR_RETURN(config[name], TokenOf(file, key));
+    ASSIGN_OR_RETURN(const std::optional<std::string> token,
+                     TokenOf(file, key));
+    if (token) config[name] = *token;
   }
   const auto jinja = file.Get<std::string_view>("tokenizer.chat_template");
   if (jinja.ok()) config["chat_template"] = std::string(*jinja);
-  return config;
+  return config.dump();
 }
 
 // Names of the architectures that ReadGgufConfig knows.
@@ -93,12 +96,12 @@ absl::StatusOr<std::vector<TextFile>> OfGguf(const GgufFile& file) {
                        {"max_position_embeddings", model.max_positions},
                        {"eos_token_id", model.eos_ids}};
   ASSIGN_OR_RETURN(const TokenizerFile tokenizer, ReadGgufTokenizerFile(file));
-  ASSIGN_OR_RETURN(const json settings,
+  ASSIGN_OR_RETURN(const std::string settings,
                    TokenizerConfig(file, model.max_positions));
   return std::vector<TextFile>{
       {"tokenizer.json", WriteTokenizerFile(tokenizer)},
       {"config.json", config.dump()},
-      {"tokenizer_config.json", settings.dump()},
+      {"tokenizer_config.json", settings},
       {"generation_config.json",
        json({{"eos_token_id", model.eos_ids}}).dump()}};
 }
