@@ -91,6 +91,7 @@ Coordinator::Coordinator(Options options, Policies policies)
       policies_(std::move(policies)),
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
       verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
+      retry_advice_(options_.max_sessions, options_.retry_after),
       record_(static_cast<int>(options_.drafters.size())),
       feature_budget_(options_.feature_limits, metrics_.features),
       scope_(options_.executor) {
@@ -154,8 +155,10 @@ void Coordinator::Admit(Arrival arrival) {
                                 arrival.request.num_outputs);
   if (room.ok() && tickets_.contains(arrival.request.request_id)) {
     metrics_.Count(RejectReason::kDuplicate);
-    room = absl::AlreadyExistsError(absl::StrCat(
-        "request_id \"", arrival.request.request_id, "\" is live"));
+    room = WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "request_id \"", arrival.request.request_id, "\" is live")),
+        "REQUEST_ID_IN_USE");
   }
   if (!room.ok()) {
     Refuse(room, arrival);
@@ -195,6 +198,7 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
         .draft_ahead = options_.draft_ahead,
         .feature_budget = &feature_budget_,
         .retry_after = options_.retry_after,
+        .retry_advice = &retry_advice_,
         .record = &record_,
         .metrics = &metrics_,
         .journal = &journal_,
@@ -228,15 +232,17 @@ absl::Status Coordinator::CheckRoom(const LoadInfo& load, int64_t num_outputs) {
   }
   if (draining_) {
     metrics_.Count(RejectReason::kDraining);
-    return WithRetryAfter(absl::UnavailableError("draining"),
-                          options_.retry_after);
+    return WithRetryAfter(
+        WithReason(absl::UnavailableError("draining"), "DRAINING"),
+        options_.retry_after);
   }
   if (load.running + load.queued + num_outputs > places) {
     metrics_.Count(RejectReason::kQueueFull);
-    return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat(
-            load.running, " requests run, ", load.queued, " wait: full")),
-        options_.retry_after);
+    return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                         load.running, " requests run, ",
+                                         load.queued, " wait: full")),
+                                     "QUEUE_FULL"),
+                          retry_advice_.Next());
   }
   return absl::OkStatus();
 }
@@ -245,8 +251,10 @@ absl::Status Coordinator::CheckVerifier(
     const std::optional<VerifierInfo>& verifier) {
   if (verifier) return absl::OkStatus();
   metrics_.Count(RejectReason::kVerifierDown);
-  return WithRetryAfter(absl::UnavailableError("verifier not connected"),
-                        options_.retry_after);
+  return WithRetryAfter(
+      WithReason(absl::UnavailableError("verifier not connected"),
+                 "VERIFIER_AWAY"),
+      options_.retry_after);
 }
 
 absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
@@ -280,6 +288,7 @@ void Coordinator::StartNext() {
     const Ticket ticket = *next;
     queue_.erase(next);
     ++num_running_;
+    live_.at(ticket).began = scope_.Now();
     live_.at(ticket).generation->Run();
   }
   ShowLoad();
@@ -323,6 +332,7 @@ void Coordinator::OnFinished(Ticket ticket, const absl::Status& status) {
   const Ticket request = found->second.request;
   if (found->second.generation->running()) {
     --num_running_;
+    retry_advice_.PlaceFreed(scope_.Now() - found->second.began);
   } else {
     queue_.erase(std::find(queue_.begin(), queue_.end(), ticket));
   }

@@ -27,6 +27,7 @@
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/verifier_link.h"
+#include "coordinator/retry_advice.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
@@ -72,7 +73,9 @@ class Coordinator {
     FeatureBudget::Limits feature_limits;
     VerifierRetry verifier_retry;
     absl::Duration max_request_duration = absl::Minutes(10);
-    absl::Duration retry_after = absl::Seconds(1);  // advice when full
+    // Advice to clients while the verifier is away; when all places are taken,
+    // until a request has ended (RetryAdvice).
+    absl::Duration retry_after = absl::Seconds(1);
   };
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(Options options);
 
@@ -158,6 +161,7 @@ class Coordinator {
   struct Live {
     Ticket request = 0;
     std::unique_ptr<Generation> generation;
+    absl::Time began = {};  // if it runs
   };
   struct Arrival {
     Ticket ticket;
@@ -191,6 +195,7 @@ class Coordinator {
   CoordinatorMetrics metrics_;
   RoundJournal journal_;
   const VerifierPeer verifier_;
+  RetryAdvice retry_advice_;
   std::atomic<Ticket> next_ticket_ = 1;
   std::atomic<bool> draining_ = false;  // written on the executor
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/obs/log.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier::coordinator {
@@ -165,7 +166,10 @@ void Generation::OnDeadline() {
 }
 
 void Generation::Finish(absl::Status status, FinishReason reason) {
-  if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) {
+  if (absl::IsResourceExhausted(status)) {
+    status = WithRetryAfter(WithReason(std::move(status), "VERIFIER_FULL"),
+                            options_.retry_advice->Next());
+  } else if (absl::IsUnavailable(status)) {
     status = WithRetryAfter(std::move(status), options_.retry_after);
   }
   scope_.Close();
@@ -175,8 +179,25 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
       recorder_.Finish(scope_.Now(), status, reason, round_.drafters());
   report.output = options_.output;
   report.last_text = session_.FlushText();
+  LogTrace(status, report);
   options_.sink->OnFinish(status, report);
   std::move(options_.on_finished)(status);
+}
+
+// For clients that trace their requests.
+void Generation::LogTrace(const absl::Status& status,
+                          const GenerationReport& report) const {
+  const std::string& traceparent = options_.plan.session.traceparent;
+  if (traceparent.empty()) return;
+  LogInfo(absl::StrCat(
+      "traceparent ", traceparent, " request \"", options_.plan.request_id,
+      "\" output ", report.output, ": ",
+      absl::StatusCodeToString(status.code()), ", ", report.usage.prompt_tokens,
+      " + ", report.usage.completion_tokens, " tokens, ",
+      report.spec.num_spec_steps, " verifications, queue ",
+      absl::FormatDuration(report.timing.queue), ", first token ",
+      absl::FormatDuration(report.timing.time_to_first_token), ", total ",
+      absl::FormatDuration(report.timing.total)));
 }
 
 }  // namespace espalier::coordinator

@@ -13,6 +13,7 @@
 #include "coordinator/generation_recorder.h"
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
+#include "coordinator/retry_advice.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
@@ -38,7 +39,8 @@ class Generation {
     absl::Duration draft_timeout;
     bool draft_ahead;
     FeatureBudget* feature_budget;
-    absl::Duration retry_after;  // advice to a client if there is no room
+    absl::Duration retry_after;  // advice while the verifier is away
+    RetryAdvice* retry_advice;   // if it has no room
     SpeculationRecord* record;
     CoordinatorMetrics* metrics;
     RoundJournal* journal;
@@ -71,6 +73,8 @@ class Generation {
   void OnError(const absl::Status& status);
   void OnNoLongerFits(const absl::Status& status);
   void OnDeadline();
+  void LogTrace(const absl::Status& status,
+                const GenerationReport& report) const;
 
   Options options_;
   ExecutorScope scope_;

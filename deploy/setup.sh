@@ -118,7 +118,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#http} + ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -141,6 +141,7 @@ main() {
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then
+    ensure "HTTP clients" "$download_hint" clients_are_ready make_clients
     ensure "default model in bfloat16" "$download_hint" converted_model_is_ready convert_default_model
   fi
   [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"

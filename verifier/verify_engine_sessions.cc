@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
@@ -55,6 +56,11 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
     session->age = next_age_++;
     session->cache = model_->NewSequence();
+    if (!update.traceparent.empty()) {
+      LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
+                           id.number, " of ", update.committed_length(),
+                           " tokens"));
+    }
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));

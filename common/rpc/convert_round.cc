@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/spec/trace_context.h"
 
 namespace espalier {
 namespace {
@@ -148,6 +149,7 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_seed(update.sampling.seed);
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
+  message.set_traceparent(update.traceparent);
   return message;
 }
 
@@ -170,6 +172,12 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  if (!message.traceparent().empty()) {
+    if (!IsTraceparent(message.traceparent())) {
+      return absl::InvalidArgumentError("update.traceparent is malformed");
+    }
+    update.traceparent = message.traceparent();
+  }
   return update;
 }
 

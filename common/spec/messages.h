@@ -29,6 +29,9 @@ struct SequenceUpdate {
   uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
+  // Of the client's request, in an update that opens the sequence; or empty
+  // (trace_context.h).
+  std::string traceparent = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());

@@ -5,6 +5,7 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/spec/trace_context.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -14,6 +15,15 @@ absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
   return deadline == std::chrono::system_clock::time_point::max()
              ? absl::InfiniteFuture()
              : absl::FromChrono(deadline);
+}
+
+// As the specification has it, a malformed one is ignored.
+std::string TraceparentOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kTraceparent);
+  if (found == metadata.end()) return "";
+  const std::string value(found->second.data(), found->second.size());
+  return IsTraceparent(value) ? value : "";
 }
 
 absl::Status Aborted() { return absl::CancelledError("aborted"); }
@@ -43,6 +53,7 @@ GenerateReactor* GenerateCalls::Start(
   if (!parsed.ok()) return Refuse(parsed.status());
   const absl::Status open = options_.coordinator->CheckOpen();
   if (!open.ok()) return GenerateReactor::Refuse(open);
+  parsed->traceparent = TraceparentOf(*context);
   if (!with_text && request->stop().empty()) parsed->new_text = nullptr;
   auto* reactor = new GenerateReactor({.format = format(*parsed),
                                        .num_outputs = parsed->num_outputs,

@@ -283,9 +283,10 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline) {
   if (request.has_model() && request.model() != model.name) {
-    return absl::NotFoundError(
-        absl::StrCat("model \"", Printable(request.model(), kShownBytes),
-                     "\" is not served here; \"", model.name, "\" is"));
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "model \"", Printable(request.model(), kShownBytes),
+                          "\" is not served here; \"", model.name, "\" is")),
+                      "MODEL_NOT_SERVED");
   }
   GenerationRequest out;
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));

@@ -62,6 +62,7 @@ struct GenerationRequest {
   NewOutputText new_text;   // null: no text is wanted, nor stop strings
   int64_t num_outputs = 1;  // output i has the seed sampling.seed + i
   SpeculationOptions speculation;
+  std::string traceparent = {};  // of the client (trace_context.h); or empty
   absl::Time deadline = absl::InfiniteFuture();
 };
 

@@ -204,6 +204,8 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                         std::ssize(plan.session.prompt)));
   }
   plan.session.logprobs = request.logprobs;
+  plan.session.traceparent = std::move(request.traceparent);
+  plan.request_id = std::move(request.request_id);
   plan.session.new_text = std::move(request.new_text);
   return plan;
 }

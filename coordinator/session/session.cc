@@ -17,6 +17,7 @@ Session::Session(SequenceId id, SessionParams params)
       prompt_length_(static_cast<int64_t>(params.prompt.size())),
       stop_token_ids_(std::move(params.stop_token_ids)),
       text_(params.new_text ? params.new_text() : nullptr),
+      traceparent_(std::move(params.traceparent)),
       hashes_{kEmptyPrefixHash} {
   ESPALIER_CHECK(prompt_length_ >= 1 && max_tokens_ >= 1);
   std::sort(stop_token_ids_.begin(), stop_token_ids_.end());
@@ -62,7 +63,8 @@ SequenceUpdate Session::UpdateFrom(int64_t base_length, uint64_t round) const {
           .base_length = base_length,
           .prefix_hash = hashes_[base_length],
           .new_tokens = {tokens_.begin() + base_length, tokens_.end()},
-          .sampling = sampling_};
+          .sampling = sampling_,
+          .traceparent = base_length == 0 ? traceparent_ : ""};
 }
 
 }  // namespace espalier::coordinator

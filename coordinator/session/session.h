@@ -23,6 +23,7 @@ struct SessionParams {
   LogitAdjustments adjustments = {};
   LogprobRequest logprobs = {};
   NewOutputText new_text = nullptr;
+  std::string traceparent = {};
 };
 
 // The committed tokens of one request, and the conditions that end it. They are
@@ -77,8 +78,9 @@ class Session {
   const int64_t prompt_length_;
   std::vector<TokenId> stop_token_ids_;     // sorted
   const std::unique_ptr<OutputText> text_;  // or null
-  std::vector<TokenId> tokens_;             // [length], prompt included
-  std::vector<uint64_t> hashes_;            // [length + 1], [n]: of n tokens
+  const std::string traceparent_;
+  std::vector<TokenId> tokens_;   // [length], prompt included
+  std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens
 };
 
 }  // namespace espalier::coordinator

@@ -38,3 +38,17 @@ make_gateway() {
     "setproctitle==$ESPALIER_SETPROCTITLE_VERSION $ESPALIER_SETPROCTITLE_HASHES"
   gateway_version >"$gateway/.stamp"
 }
+
+# $clients: OpenAI's and Anthropic's Python clients, for the tests of the gateway.
+clients_are_ready() {
+  [[ $(cat "$clients/.stamp" 2>/dev/null) == "$ESPALIER_CLIENT_PACKAGES" ]]
+}
+
+make_clients() {
+  rm -rf "$clients"
+  "$(find_python)" -m venv "$clients"
+  # shellcheck disable=SC2086  # one word per package
+  "$clients/bin/python" -m pip install --disable-pip-version-check --no-cache-dir \
+    --progress-bar off --no-deps --only-binary=:all: $ESPALIER_CLIENT_PACKAGES
+  echo "$ESPALIER_CLIENT_PACKAGES" >"$clients/.stamp"
+}
