@@ -91,6 +91,22 @@ TEST(SessionTest, TokensAfterAStopStringAreDropped) {
   EXPECT_THAT(session.tokens(), ElementsAre(10, 20, 21));
 }
 
+TEST(SessionTest, LogprobsOfThePromptAreWantedOnce) {
+  Session session({}, {.prompt = {10},
+                       .max_tokens = 3,
+                       .logprobs = {.emitted = 2, .prompt = 1}});
+  EXPECT_EQ(session.logprobs(), (LogprobRequest{.emitted = 2, .prompt = 1}));
+  session.Commit({20});
+  EXPECT_EQ(session.logprobs(), (LogprobRequest{.emitted = 2}));
+}
+
+TEST(SessionTest, TheTraceIsInUpdatesThatOpenASequence) {
+  const Session session(
+      {}, {.prompt = {10, 11}, .max_tokens = 3, .traceparent = "trace"});
+  EXPECT_EQ(session.UpdateFrom(0, 1).traceparent, "trace");
+  EXPECT_EQ(session.UpdateFrom(1, 1).traceparent, "");
+}
+
 TEST(SessionTest, LengthEndsTheTextExactly) {
   Session session = MakeSession(/*max_tokens=*/2);
   EXPECT_EQ(session.num_left(), 2);
