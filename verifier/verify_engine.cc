@@ -243,13 +243,15 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   TargetPass::Part part = {
       .cache = session.cache,
       .prompt = absl::MakeConstSpan(session.tokens)
-                    .subspan(model_->Length(session.cache), share.prompt_rows)};
+                    .subspan(model_->Length(session.cache), share.prompt_rows),
+      .committed = session.tokens,
+      .logprobs = request.logprobs};
+  if (request.logprobs.prompt) part.prompt_logprobs = &session.prompt_logprobs;
   if (share.with_tree) {
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
-    part.committed = session.tokens;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
@@ -342,6 +344,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.cached_tokens = job.cached_tokens;
   const bool deferred = job.request.features.deferred;
   if (!deferred) verify_result.features = std::exchange(session.features, {});
+  verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   OfferFeatures(deferred ? session.features : verify_result.features, session);

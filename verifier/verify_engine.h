@@ -151,6 +151,8 @@ class VerifyEngine final : public VerifyEndpoint {
     std::vector<int32_t> taps;
     FeatureRows features;
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
+    // Of the last request, as far as its tokens are cached.
+    LogprobRows prompt_logprobs;
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -183,6 +185,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   Place NextPlace(absl::Duration delay);
+  void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();
   void PostTurnAt(absl::Time when);
   void TakeTurn();

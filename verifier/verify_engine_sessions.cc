@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
@@ -57,6 +58,11 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
     session->salt = update.cache_salt;
+    if (!update.traceparent.empty()) {
+      LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
+                           id.number, " of ", update.committed_length(),
+                           " tokens"));
+    }
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));
@@ -196,8 +202,19 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
                            : info_.max_context;
+  WantPromptLogprobs(request.logprobs, session);
   WantFeatures(request.features, session);
   session.last_used = executor_->Now();
+}
+
+// They need the logits of every position, so none may be cached.
+void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
+                                      Session& session) {
+  session.prompt_logprobs = {};
+  if (!wanted.prompt) return;
+  session.prompt_logprobs.top = static_cast<int32_t>(
+      std::min<int64_t>(*wanted.prompt, info_.model.vocab_size));
+  if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
 }
 
 // Continues the features that earlier requests have collected and not returned.

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/spec/features.h"
 #include "common/spec/logit_adjustments.h"
+#include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -35,6 +36,9 @@ struct SequenceUpdate {
   // Sequences share cached work on equal prefixes only with those of the same
   // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
   std::string cache_salt = {};
+  // Of the client's request, in an update that opens the sequence; or empty
+  // (trace_context.h).
+  std::string traceparent = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());
@@ -89,6 +93,7 @@ struct VerifyRequest {
   // Lower is earlier: the sequence waits as if it had come so many seconds
   // later. At most kMostPriority, and at least its negative.
   int64_t priority = 0;
+  LogprobRequest logprobs = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -123,6 +128,10 @@ struct VerifyResult {
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
+  // As requested: of `tokens`, and of the committed tokens from the second to
+  // the root.
+  LogprobRows logprobs = {};
+  LogprobRows prompt_logprobs = {};
 };
 
 // What a peer states about itself when a stream to it opens.

@@ -20,7 +20,7 @@ namespace espalier::cli {
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
-  // The flags without those of the input.
+  // The flags without those of the input and of what is returned.
   void AddDecodingTo(FlagSet& flags);
 
   // Reads the prompt's file, or `in` for "-".
@@ -34,11 +34,13 @@ class GenerateFlags {
   void AddInputTo(FlagSet& flags);
   void AddSamplingTo(FlagSet& flags);
   void AddAdjustmentsTo(FlagSet& flags);
+  void AddOutputTo(FlagSet& flags);
   void AddSpeculationTo(FlagSet& flags);
   void AddServingTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
   void SetSampling(v1::GenerateRequest& request) const;
+  void SetOutput(v1::GenerateRequest& request) const;
   void SetSpeculation(v1::GenerateRequest& request) const;
   void SetServing(v1::GenerateRequest& request) const;
 
@@ -65,6 +67,10 @@ class GenerateFlags {
   std::optional<float> presence_penalty_;
   std::map<uint32_t, float> logit_bias_;
   Repeated bad_words_;
+  std::optional<uint32_t> n_;
+  std::optional<uint32_t> logprobs_;
+  std::optional<uint32_t> prompt_logprobs_;
+  bool echo_ = false;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;

@@ -215,8 +215,16 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                        verifier.eos_token_ids.end());
   }
   RETURN_IF_ERROR(PlanAdjustments(request, scope, plan));
-  plan.session.find_stop_string = std::move(request.find_stop_string);
   plan.session.cache_salt = std::move(request.cache_salt);
+  RETURN_IF_ERROR(ValidateLogprobRequest(request.logprobs));
+  if (request.logprobs.prompt) {
+    RETURN_IF_ERROR(CheckPromptLogprobs(*request.logprobs.prompt,
+                                        std::ssize(plan.session.prompt)));
+  }
+  plan.session.logprobs = request.logprobs;
+  plan.session.traceparent = std::move(request.traceparent);
+  plan.request_id = std::move(request.request_id);
+  plan.session.new_text = std::move(request.new_text);
   return plan;
 }
 

@@ -66,7 +66,7 @@ ARROWS = {
                     "common/model",
                     "coordinator/api", "coordinator/control",
                     "coordinator/merge", "coordinator/peers",
-                    "coordinator/session"],
+                    "coordinator/session", "coordinator/vllm"],
     "coordinator/merge": ["common/base", "common/spec"],
     "coordinator/control": ["common/base", "common/spec", "coordinator/merge"],
     "coordinator/session": ["common/base", "common/spec", "common/obs",
@@ -77,6 +77,9 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
+    "coordinator/vllm": ["common/base", "common/spec", "common/rpc",
+                         "common/model/files", "coordinator",
+                         "coordinator/api", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
     "coordinator/cli": ["common/base", "common/json", "common/spec",

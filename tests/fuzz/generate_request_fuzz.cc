@@ -54,6 +54,11 @@ std::vector<std::string> Seeds() {
   text.set_seed(1);
   text.set_max_tokens(9);
   text.add_stop_token_ids(2);
+  text.set_n(2);
+  text.set_logprobs(3);
+  text.set_prompt_logprobs(1);
+  text.set_echo(true);
+  text.add_stop("x");
   auto& speculation = *text.mutable_speculation();
   speculation.set_enabled(true);
   speculation.set_max_nodes(8);
@@ -93,6 +98,9 @@ bool Try(std::string_view bytes) {
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
   if (!prompt.ok()) return false;
+  ESPALIER_CHECK(request->num_outputs >= 1 &&
+                 request->num_outputs <= coordinator::kMaxOutputs);
+  ESPALIER_CHECK(request->new_text != nullptr);
   request->prompt = *std::move(prompt);
   const auto plan =
       coordinator::PlanRequest(*std::move(request), service.scope);
