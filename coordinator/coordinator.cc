@@ -168,7 +168,13 @@ void Coordinator::Admit(Arrival arrival) {
     return;
   }
   std::vector<DrafterPeer*> drafters;
-  for (int index : plan->drafters) drafters.push_back(drafters_[index].get());
+  for (int index : plan->drafters) {
+    DrafterPeer* const drafter = drafters_[index].get();
+    const std::optional<DrafterInfo> info = drafter->info();
+    const bool drafts = !info || !info->needs_grammar ||
+                        plan->session.adjustments.grammar.any();
+    if (drafts) drafters.push_back(drafter);
+  }
   const Ticket ticket = arrival.ticket;
   tickets_[request_id] = ticket;
   live_[ticket] = {

@@ -33,6 +33,8 @@ source "$here/lib/wheels.sh"
 source "$here/lib/libtorch.sh"
 # shellcheck source=deploy/lib/nvcc.sh
 source "$here/lib/nvcc.sh"
+# shellcheck source=deploy/lib/xgrammar.sh
+source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
 
@@ -114,7 +116,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((4 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -130,6 +132,7 @@ main() {
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
   fi
+  ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then

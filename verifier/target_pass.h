@@ -35,6 +35,8 @@ class TargetPass {
     VerificationRule* rule = nullptr;               // of the tree
     const LogitAdjustments* adjustments = nullptr;  // of the tree; null: none
     absl::Span<const TokenId> committed = {};       // up to the tree's root
+    // [nodes] what the adjustments' grammar allows; null: there is no grammar.
+    const grammar::TokenMasks* masks = nullptr;
     // Whether Compare will be called. It needs the gathered values of a rule
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.

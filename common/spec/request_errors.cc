@@ -15,8 +15,11 @@ constexpr char kRetryAfterUrl[] = "espalier.v1/retry_after_ms";
 }  // namespace
 
 absl::Status FieldError(absl::string_view field, absl::string_view what) {
-  absl::Status status =
-      absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  return WithField(absl::InvalidArgumentError(absl::StrCat(field, ": ", what)),
+                   field);
+}
+
+absl::Status WithField(absl::Status status, absl::string_view field) {
   status.SetPayload(kFieldUrl, absl::Cord(field));
   return status;
 }

@@ -20,6 +20,7 @@ absl::Status CheckUtf8(const char* flag, const std::string& text) {
 void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
   AddDecodingTo(flags);
+  structured_.AddTo(flags);
 }
 
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
@@ -99,6 +100,7 @@ absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
   v1::GenerateRequest request = ToDecoding();
   RETURN_IF_ERROR(SetInput(in, request));
+  RETURN_IF_ERROR(structured_.Set(in, request));
   return request;
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/structured_flags.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::cli {
@@ -19,11 +20,11 @@ namespace espalier::cli {
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
-  // The flags without those of the input.
+  // The flags without those of the input and of structured output.
   void AddDecodingTo(FlagSet& flags);
 
-  // Reads the prompt's file, or `in` for "-".
-  // INVALID_ARGUMENT: not exactly one input, or text that is not UTF-8.
+  // Reads the files that flags name, or `in` for "-". INVALID_ARGUMENT: not
+  // exactly one input, or text that is not UTF-8.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
   v1::GenerateRequest ToDecoding() const;
@@ -60,6 +61,7 @@ class GenerateFlags {
   std::optional<float> presence_penalty_;
   std::map<uint32_t, float> logit_bias_;
   Repeated bad_words_;
+  StructuredFlags structured_;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;

@@ -18,6 +18,8 @@ ARROWS = {
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
+    "common/grammar": ["common/base", "common/json", "common/spec",
+                       "common/tokenizer"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
@@ -44,7 +46,7 @@ ARROWS = {
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/json", "common/tokenizer",
-                "common/model", "common/nn"],
+                "common/model", "common/nn", "common/grammar"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/verification_rule": ["common/base", "common/spec"],
     "verifier/token_samplers": ["common/base", "common/spec",
@@ -56,7 +58,7 @@ ARROWS = {
                      "verifier/flow"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
                  "common/config", "common/tokenizer", "common/model",
-                 "verifier/verification_rule", "verifier/token_samplers",
+                 "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
@@ -87,6 +89,7 @@ ARROWS = {
 # Outside include -> the only files that may have it, as path patterns.
 OUTSIDE = {
     r"(ATen|torch|c10)/": [r"common/model/aten/"],
+    r"xgrammar/": [r"common/grammar/xgrammar_backend\.cc$"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
