@@ -175,7 +175,13 @@ void Coordinator::Admit(Arrival arrival) {
 
 void Coordinator::Open(Arrival arrival, RequestPlan plan) {
   std::vector<DrafterPeer*> drafters;
-  for (int index : plan.drafters) drafters.push_back(drafters_[index].get());
+  for (int index : plan.drafters) {
+    DrafterPeer* const drafter = drafters_[index].get();
+    const std::optional<DrafterInfo> info = drafter->info();
+    const bool drafts =
+        !info || !info->needs_grammar || plan.session.adjustments.grammar.any();
+    if (drafts) drafters.push_back(drafter);
+  }
   const GenerationRequest& request = arrival.request;
   const absl::Time place = arrival.time + absl::Seconds(plan.priority);
   tickets_[request.request_id] = arrival.ticket;

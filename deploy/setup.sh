@@ -34,6 +34,8 @@ source "$here/lib/libtorch.sh"
 source "$here/lib/nvcc.sh"
 # shellcheck source=deploy/lib/jinja.sh
 source "$here/lib/jinja.sh"
+# shellcheck source=deploy/lib/xgrammar.sh
+source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
 # shellcheck source=deploy/lib/gateway.sh
@@ -117,7 +119,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((6 + ${#libtorch_wanted} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
+  steps_begin set-up "$((7 + ${#libtorch_wanted} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -136,6 +138,7 @@ main() {
   if [[ $http ]]; then
     ensure "gateway" "$download_hint" gateway_is_ready make_gateway
   fi
+  ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then

@@ -89,6 +89,7 @@ VerifyEngine::VerifyEngine(const Options& options,
     info_.distribution_rules.push_back(name);
   }
   info_.eos_token_ids = target.config.eos_ids;
+  info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
@@ -108,6 +109,7 @@ VerifyEngine::VerifyEngine(const Options& options,
 
 VerifyEngine::~VerifyEngine() {
   stopping_ = true;
+  if (options_.grammars) options_.grammars->Stop();
   executor_->Post([this] {
     for (auto& [id, session] : sessions_) {
       Answer(*session, absl::UnavailableError("the verifier is stopping"));
@@ -252,6 +254,7 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
+    if (session.job->masked) part.masks = &session.job->masked->masks;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
@@ -334,6 +337,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   if (job.compared) CompareRules(output, part);
   ASSIGN_OR_RETURN(VerifyResult verify_result,
                    target_pass_.CommitTree(output, part));
+  if (job.masked) {
+    for (int32_t& node : verify_result.path) node = job.masked->nodes[node];
+  }
   verify_result.round = job.request.update.round;
   verify_result.rule = job.rule->first;
   verify_result.timings.queue = job.timings.queue;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
@@ -47,6 +48,10 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     std::move(job->done)(std::move(status));
     return;
   }
+  if (job->request.adjustments.grammar.any() && !job->masked) {
+    AskForMasks(std::move(job), session);
+    return;
+  }
   if (session == nullptr) {
     if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
       std::move(job->done)(std::move(room));
@@ -71,6 +76,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     session->return_time.Observe(job->waiting_since - session->answered);
     session->answered = absl::InfinitePast();
   }
+  if (job->masked) job->request.tree = std::move(job->masked->tree);
   ApplyUpdate(job->request, *session);
   // Near the end of the context, the last nodes of the tree may not fit.
   CutTree(job->request.tree,
@@ -111,6 +117,11 @@ absl::Status VerifyEngine::CheckAdmission(const Job& job,
   RETURN_IF_ERROR(lost_);
   const SequenceUpdate& update = job.request.update;
   RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
+  const GrammarSpec& grammar = job.request.adjustments.grammar;
+  if (grammar.any() && options_.grammars == nullptr) {
+    return FieldError(FieldOf(grammar.kind),
+                      "the verifier has no structured output");
+  }
   if (!rules_.contains(RuleName(job.request))) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
@@ -242,6 +253,8 @@ void VerifyEngine::Answer(Session& session,
 }
 
 void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
+  if (options_.grammars) options_.grammars->Forget(id);
+  masking_.erase(id);
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);

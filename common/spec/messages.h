@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/spec/features.h"
+#include "common/spec/grammar_spec.h"
 #include "common/spec/logit_adjustments.h"
 #include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
@@ -72,6 +73,10 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
+  // The request's grammar and the length of its prompt, for drafters that
+  // need them.
+  GrammarSpec grammar = {};
+  int64_t prompt_length = 0;
 };
 
 struct Proposal {
@@ -153,6 +158,8 @@ struct DrafterInfo {
   // Engines with the same number share cores; 0: it shares them with none.
   uint64_t cpu_group = 0;
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
+  // Drafts only for requests with a grammar, by ProposeRequest::grammar.
+  bool needs_grammar = false;
 };
 
 struct VerifierInfo {
@@ -165,6 +172,7 @@ struct VerifierInfo {
   // trees were sampled from.
   std::vector<std::string> distribution_rules;
   std::vector<TokenId> eos_token_ids;
+  bool supports_grammars = false;  // LogitAdjustments::grammar
   std::string device;      // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;    // the latest known; empty: not measured
   TargetShape shape;       // zeros: it returns no features

@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/api/stop_text.h"
 
@@ -211,6 +212,10 @@ absl::StatusOr<LogitAdjustments> Adjustments(const v1::GenerateRequest& request,
           request.has_repetition_penalty() ? request.repetition_penalty() : 1,
       .frequency_penalty = request.frequency_penalty(),
       .presence_penalty = request.presence_penalty()};
+  if (request.has_structured_output()) {
+    ASSIGN_OR_RETURN(adjustments.grammar,
+                     espalier::FromProto(request.structured_output()));
+  }
   ASSIGN_OR_RETURN(adjustments.bad_words, BadWords(request, tokenizer));
   for (const auto& [id, value] : request.logit_bias()) {
     ASSIGN_OR_RETURN(const std::vector<TokenId> token,

@@ -21,6 +21,7 @@ void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
   AddDecodingTo(flags);
   AddOutputTo(flags);
+  structured_.AddTo(flags);
 }
 
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
@@ -124,6 +125,7 @@ absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
   v1::GenerateRequest request = ToDecoding();
   SetOutput(request);
   RETURN_IF_ERROR(SetInput(in, request));
+  RETURN_IF_ERROR(structured_.Set(in, request));
   return request;
 }
 

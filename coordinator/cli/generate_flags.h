@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/structured_flags.h"
 #include "coordinator/cli/template_flags.h"
 #include "espalier/v1/inference.pb.h"
 
@@ -20,12 +21,13 @@ namespace espalier::cli {
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
-  // The flags without those of the input and of what is returned.
+  // The flags without those of the input, of what is returned, and of
+  // structured output.
   void AddDecodingTo(FlagSet& flags);
 
-  // Reads the prompt's file, or `in` for "-".
-  // INVALID_ARGUMENT: not exactly one input, text that is not UTF-8, or
-  // something for the chat template without --chat.
+  // Reads the files that flags name, or `in` for "-". INVALID_ARGUMENT: not
+  // exactly one input, text that is not UTF-8, or something for the chat
+  // template without --chat.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
   v1::GenerateRequest ToDecoding() const;
@@ -71,6 +73,7 @@ class GenerateFlags {
   std::optional<uint32_t> logprobs_;
   std::optional<uint32_t> prompt_logprobs_;
   bool echo_ = false;
+  StructuredFlags structured_;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;

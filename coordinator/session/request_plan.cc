@@ -50,6 +50,10 @@ absl::Status PlanAdjustments(const GenerationRequest& request,
                              const RequestScope& scope, RequestPlan& plan) {
   LogitAdjustments& adjustments = plan.session.adjustments;
   adjustments = request.adjustments;
+  if (adjustments.grammar.any() && !scope.verifier.supports_grammars) {
+    return FieldError(FieldOf(adjustments.grammar.kind),
+                      "the verifier was built without structured output");
+  }
   adjustments.prompt_length = static_cast<int64_t>(plan.session.prompt.size());
   if (adjustments.min_tokens > plan.session.max_tokens) {
     return FieldError("min_tokens",

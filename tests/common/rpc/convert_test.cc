@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "common/spec/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -87,12 +88,56 @@ TEST(Convert, ProposalGoesThroughUnchanged) {
   ExpectEqual(back->tree, proposal.tree);
 }
 
+GrammarSpec TestGrammar() {
+  return {
+      .kind = GrammarSpec::Kind::kJsonSchema, .text = "{}", .compact = true};
+}
+
+TEST(Convert, EveryGrammarGoesThroughUnchanged) {
+  using Kind = GrammarSpec::Kind;
+  for (const GrammarSpec& grammar :
+       std::vector<GrammarSpec>{TestGrammar(),
+                                {.kind = Kind::kJsonObject},
+                                {.kind = Kind::kRegex, .text = "a"},
+                                {.kind = Kind::kChoice, .choices = {"a", "b"}},
+                                {.kind = Kind::kEbnf, .text = "root ::= \"a\""},
+                                {.kind = Kind::kStructuralTag, .text = "{}"}}) {
+    const ProposeRequest request = {
+        .update = TestUpdate(1), .grammar = grammar, .prompt_length = 4};
+    const auto back = FromProto(ToProto(request, absl::Seconds(1)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->grammar, grammar);
+    EXPECT_EQ(back->prompt_length, 4);
+  }
+}
+
+TEST(Convert, GrammarsBeyondTheLimitsAreRefusedByName) {
+  const auto field = [](const v1::StructuredOutput& message) {
+    return FieldOf(FromProto(message).status());
+  };
+  v1::StructuredOutput message;
+  EXPECT_EQ(field(message), "structured_output");
+  message.set_json_object(false);
+  EXPECT_EQ(field(message), "structured_output.json_object");
+  message.set_json_schema(std::string(kMaxGrammarBytes + 1, ' '));
+  EXPECT_EQ(field(message), "structured_output.json_schema");
+  message.set_regex(std::string(kMaxGrammarDepth + 1, '('));
+  EXPECT_EQ(field(message), "structured_output.regex");
+  message.set_regex("[((((]" + std::string(300, '\\'));
+  EXPECT_EQ(field(message), std::nullopt);
+  message.mutable_choice();
+  EXPECT_EQ(field(message), "structured_output.choice");
+  message.mutable_choice()->add_texts("");
+  EXPECT_EQ(field(message), "structured_output.choice");
+}
+
 TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   const VerifyRequest request{.update = TestUpdate(3),
                               .tree = SmallTree(),
                               .rule = "walk",
                               .max_length = 5000,
                               .adjustments = {.prompt_length = 7,
+                                              .grammar = TestGrammar(),
                                               .bad_words = {{1, 2}, {3}},
                                               .min_tokens = 4,
                                               .early_stops = {0, 9},
