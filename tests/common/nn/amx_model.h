@@ -158,7 +158,7 @@ struct OneLaneInts {
   static Int AddBytes(Int a, Int b) {
     Int sum = 0;
     for (int shift = 0; shift < 32; shift += 8) {
-      sum |= (((a >> shift) + (b >> shift)) & 0xFF) << shift;
+      sum |= (((a >> shift & 0xFF) + (b >> shift & 0xFF)) & 0xFF) << shift;
     }
     return sum;
   }
