@@ -36,6 +36,12 @@ readonly source_tree=$home/$package/vendor/llama.cpp
 readonly build_tree=$home/build-$ESPALIER_LLAMA_CPP_PYTHON_VERSION
 readonly measure=$home/llama_measure
 
+# GCC 12's _tile_loadconfig tells the compiler that it reads 8 bytes. So the rest
+# of the configuration is never stored, and AMX faults.
+mend_tiles() {
+  sed -i 's/^    _tile_loadconfig(&tc);/    __asm__ volatile("" : : "m"(tc));\n&/' "$1"
+}
+
 # pip looks into a source package with the package's own build tools.
 fetch_source() {
   local new=$home/new
@@ -46,6 +52,7 @@ fetch_source() {
   pip download --no-deps --no-binary=llama-cpp-python --require-hashes \
     -r "$new/requirements.txt" -d "$new"
   tar -xzf "$new/$package.tar.gz" -C "$new"
+  mend_tiles "$new/$package/vendor/llama.cpp/ggml/src/ggml-cpu/amx/mmq.cpp"
   replace_folder "$new/$package" "$home/$package"
   rm -rf "$new"
 }
