@@ -42,7 +42,7 @@ source "$here/lib/default_model.sh"
 source "$here/lib/gateway.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_jinja_mb=250 disk_of_model_mb=600 disk_of_libtorch_mb=2500
+readonly disk_of_jinja_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {

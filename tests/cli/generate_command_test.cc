@@ -73,6 +73,21 @@ class GenerateCommand : public CliFixture {
   }
 };
 
+TEST_F(GenerateCommand, PassesToolsAndArgumentsToTheChatTemplate) {
+  Run({"generate", "--chat", "Hi", "--tools", "[{}]", "--template-args",
+       R"({"enable_thinking": false})"});
+  const v1::Chat chat = server_.requests().back().chat();
+  EXPECT_EQ(chat.tools(), "[{}]");
+  EXPECT_EQ(chat.template_args(), R"({"enable_thinking": false})");
+  EXPECT_EQ(chat.messages(0).content(), "Hi");
+  const CliResult without =
+      Run({"generate", "--prompt", "Hi", "--tools", "[]"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--tools are for --chat"));
+  EXPECT_THAT(Run({"generate", "--chat", "Hi", "--tools", "\xff"}).err,
+              HasSubstr("--tools: the text is not valid UTF-8"));
+}
+
 TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
   const CliResult result = Run({"generate", "--prompt", "Say"});
   EXPECT_EQ(result.code, 0);
