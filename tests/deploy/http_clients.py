@@ -46,9 +46,10 @@ def everything():
     streamed = "".join(c.choices[0].text for c in complete(stop=["7"], stream=True) if c.choices)
     several = complete(prompt="The capital of France is", temperature=1, seed=3, n=3, max_tokens=8)
     logprobs = chat(logprobs=True, top_logprobs=2).choices[0].logprobs.content
-    said = ANTHROPIC.messages.create(model=MODEL, max_tokens=24, messages=ASK, temperature=0)
+    said = ANTHROPIC.messages.create(model=MODEL, max_tokens=24, messages=ASK,
+                                     extra_body={"temperature": 0})
     with ANTHROPIC.messages.stream(model=MODEL, max_tokens=24, messages=ASK,
-                                   temperature=0) as stream:
+                                   extra_body={"temperature": 0}) as stream:
         said_in_pieces = "".join(stream.text_stream)
     return {
         "models": [model.id for model in OPENAI.models.list()],
