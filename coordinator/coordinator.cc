@@ -175,8 +175,15 @@ void Coordinator::Admit(Arrival arrival) {
 
 void Coordinator::Open(Arrival arrival, RequestPlan plan) {
   std::vector<DrafterPeer*> drafters;
-  for (int index : plan.drafters) drafters.push_back(drafters_[index].get());
+  for (int index : plan.drafters) {
+    DrafterPeer* const drafter = drafters_[index].get();
+    const std::optional<DrafterInfo> info = drafter->info();
+    const bool drafts =
+        !info || !info->needs_grammar || plan.session.adjustments.grammar.any();
+    if (drafts) drafters.push_back(drafter);
+  }
   const GenerationRequest& request = arrival.request;
+  const absl::Time place = arrival.time + absl::Seconds(plan.priority);
   tickets_[request.request_id] = arrival.ticket;
   requests_[arrival.ticket] = {.id = request.request_id,
                                .num_outputs = request.num_outputs,
@@ -213,8 +220,9 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
     }
     live_[ticket] = {
         .request = arrival.ticket,
+        .place = place,
         .generation = std::make_unique<Generation>(std::move(options))};
-    queue_.push_back(ticket);
+    queue_.insert({place, ticket});
   }
 }
 
@@ -278,15 +286,14 @@ void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
 }
 
 void Coordinator::StartNext() {
-  const auto is_ready = [this](Ticket ticket) {
-    const Ticket request = live_.at(ticket).request;
-    return ticket == request || requests_.at(request).prefilled;
+  const auto is_ready = [this](const std::pair<absl::Time, Ticket>& waiting) {
+    const Ticket request = live_.at(waiting.second).request;
+    return waiting.second == request || requests_.at(request).prefilled;
   };
   while (num_running_ < options_.max_sessions) {
     const auto next = std::find_if(queue_.begin(), queue_.end(), is_ready);
     if (next == queue_.end()) break;
-    const Ticket ticket = *next;
-    queue_.erase(next);
+    const Ticket ticket = queue_.extract(next).value().second;
     ++num_running_;
     live_.at(ticket).began = scope_.Now();
     live_.at(ticket).generation->Run();
@@ -334,7 +341,7 @@ void Coordinator::OnFinished(Ticket ticket, const absl::Status& status) {
     --num_running_;
     retry_advice_.PlaceFreed(scope_.Now() - found->second.began);
   } else {
-    queue_.erase(std::find(queue_.begin(), queue_.end(), ticket));
+    queue_.erase({found->second.place, ticket});
   }
   finished_.push_back(std::move(found->second.generation));
   live_.erase(found);

@@ -3,12 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -160,6 +161,7 @@ class Coordinator {
   };
   struct Live {
     Ticket request = 0;
+    absl::Time place;  // in the queue
     std::unique_ptr<Generation> generation;
     absl::Time began = {};  // if it runs
   };
@@ -211,7 +213,9 @@ class Coordinator {
   absl::flat_hash_map<Ticket, Live> live_;  // outputs
   absl::flat_hash_map<Ticket, Request> requests_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
-  std::deque<Ticket> queue_;
+  // By arrival, later by a second for each unit of priority (see
+  // GenerateRequest.priority), so that no request waits for ever.
+  std::set<std::pair<absl::Time, Ticket>> queue_;
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle
   bool settling_ = false;                              // Settle is posted
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;

@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
-#include "common/tokenizer/chat_template.h"
+#include "common/chat/chat_template.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/vllm/vllm_service.h"
@@ -82,8 +82,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
 
   ServedModel model = {.name = target.identity.name,
                        .tokenizer = target.tokenizer.get()};
-  auto chat_template = ChatTemplate::Create(target.tokenizer.get());
-  if (chat_template.ok()) model.chat_template = *std::move(chat_template);
+  auto chat_template = NewChatTemplate(target.tokenizer.get());
+  if (chat_template.ok()) {
+    model.chat_template = *std::move(chat_template);
+  } else {
+    model.why_no_chat = std::string(chat_template.status().message());
+  }
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());

@@ -22,9 +22,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib/paths.sh"
 
 # In the order of starting, so that the coordinator finds its peers ready.
-# Prompt lookup, and the drafters of the default model that are part of the
-# repository.
-drafters=(lookup)
+# Prompt lookup, what grammars force, and the drafters of the default model that
+# are part of the repository.
+drafters=(lookup grammar)
 for folder in "$here"/drafters/*/; do
   drafters+=("$(basename "$folder")")
 done
@@ -66,7 +66,7 @@ settings_of() {
       done
       return
       ;;
-    verifier | lookup) ;;
+    verifier | lookup | grammar) ;;
     *) printf '%s\n' --set "engine.options.model=$model/drafters/$1" ;;
   esac
   printf '%s\n' --set "engine.model=$model" --set "token_file=$(token_of "$1")"

@@ -185,7 +185,8 @@ PassDistributions TargetPass::DistributionsOf(const Output& output,
                             .first_row = output.first_logit_row[index],
                             .first_position = FirstPosition(part),
                             .adjustments = part.adjustments,
-                            .committed = part.committed},
+                            .committed = part.committed,
+                            .masks = part.masks},
                            transform_);
 }
 

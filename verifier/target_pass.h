@@ -39,6 +39,8 @@ class TargetPass {
     // Positions that are not there yet are appended when the part is committed.
     // Null: `logprobs` wants none of the prompt.
     LogprobRows* prompt_logprobs = nullptr;
+    // [nodes] what the adjustments' grammar allows; null: there is no grammar.
+    const grammar::TokenMasks* masks = nullptr;
     // Whether Compare will be called. It needs the gathered values of a rule
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.

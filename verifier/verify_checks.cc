@@ -104,8 +104,7 @@ bool AskTheSame(const VerifyRequest& a, const VerifyRequest& b) {
          a.tree.tokens == b.tree.tokens && a.tree.parents == b.tree.parents &&
          a.tree.samples == b.tree.samples &&
          a.tree.distributions == b.tree.distributions && a.rule == b.rule &&
-         a.features.taps == b.features.taps &&
-         a.features.first_position == b.features.first_position;
+         a.features == b.features;
 }
 
 }  // namespace espalier::verifier

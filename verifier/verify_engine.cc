@@ -64,9 +64,12 @@ VerifyEngine::VerifyEngine(const Options& options,
                            prometheus::Registry& metrics)
     : options_(options),
       model_(std::move(model)),
+      shares_prefixes_(options_.shares_prefixes && model_->info().shares_kv),
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
+      feature_cache_({.block_tokens = model_->info().kv_block_tokens,
+                      .max_bytes = options_.max_feature_bytes}),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
                        model_->info().max_context})),
@@ -86,6 +89,7 @@ VerifyEngine::VerifyEngine(const Options& options,
     info_.distribution_rules.push_back(name);
   }
   info_.eos_token_ids = target.config.eos_ids;
+  info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
@@ -105,6 +109,7 @@ VerifyEngine::VerifyEngine(const Options& options,
 
 VerifyEngine::~VerifyEngine() {
   stopping_ = true;
+  if (options_.grammars) options_.grammars->Stop();
   executor_->Post([this] {
     for (auto& [id, session] : sessions_) {
       Answer(*session, absl::UnavailableError("the verifier is stopping"));
@@ -133,6 +138,10 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   executor_->Post([this, sequence] {
     Drop(sequence, absl::CancelledError("the sequence was ended"));
   });
+}
+
+VerifyEngine::Place VerifyEngine::NextPlace(absl::Duration delay) {
+  return {executor_->Now() + delay, next_place_++};
 }
 
 // Posted after all requests that have arrived, so that they are admitted and
@@ -215,9 +224,10 @@ absl::Duration VerifyEngine::CompanyWait(
   const absl::Time now = executor_->Now();
   std::vector<AwaitedCompany> awaited;
   for (const auto& [id, session] : sessions_) {
-    const absl::Time due = session->answered + session->return_time.expected();
-    if (session->job != nullptr || due <= now) continue;
-    awaited.push_back({.due = due - now, .rows = session->answered_rows});
+    if (session->job != nullptr) continue;
+    awaited.push_back(
+        {.due = session->return_time.Remaining(now - session->answered),
+         .rows = session->answered_rows});
   }
   return WaitForCompany(rows, std::move(awaited), costs_.points(),
                         options_.max_batch_rows);
@@ -244,6 +254,7 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
+    if (session.job->masked) part.masks = &session.job->masked->masks;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
@@ -309,12 +320,14 @@ void VerifyEngine::FinishPart(Session& session,
     return;
   }
   job.timings.prefill += time;
-  job.ticket = next_ticket_++;  // to the back of the queue
+  job.turn = NextPlace(session.delay);  // to the back of the queue
   if (absl::Status status = target_pass_.CommitPrompt(output, index);
       !status.ok()) {
     Answer(session, status);
     if (absl::IsUnavailable(status)) GiveUp(status);
+    return;
   }
+  OfferFeatures(session.features, session);
 }
 
 absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
@@ -324,6 +337,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   if (job.compared) CompareRules(output, part);
   ASSIGN_OR_RETURN(VerifyResult verify_result,
                    target_pass_.CommitTree(output, part));
+  if (job.masked) {
+    for (int32_t& node : verify_result.path) node = job.masked->nodes[node];
+  }
   verify_result.round = job.request.update.round;
   verify_result.rule = job.rule->first;
   verify_result.timings.queue = job.timings.queue;
@@ -331,10 +347,13 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
-  verify_result.features = std::exchange(session.features, {});
+  verify_result.cached_tokens = job.cached_tokens;
+  const bool deferred = job.request.features.deferred;
+  if (!deferred) verify_result.features = std::exchange(session.features, {});
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
+  OfferFeatures(deferred ? session.features : verify_result.features, session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();
@@ -359,6 +378,9 @@ void VerifyEngine::UpdateGauges() {
                     [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
+  metrics_.kv_tokens_cached.Set(static_cast<double>(kv.cached_tokens));
+  metrics_.prefix_evictions.Increment(static_cast<double>(kv.evicted_tokens) -
+                                      metrics_.prefix_evictions.Value());
   metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /

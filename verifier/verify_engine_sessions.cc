@@ -5,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
@@ -47,6 +48,10 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     std::move(job->done)(std::move(status));
     return;
   }
+  if (job->request.adjustments.grammar.any() && !job->masked) {
+    AskForMasks(std::move(job), session);
+    return;
+  }
   if (session == nullptr) {
     if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
       std::move(job->done)(std::move(room));
@@ -54,8 +59,10 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     }
     session =
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
-    session->age = next_age_++;
+    session->delay = absl::Seconds(job->request.priority);
+    session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
+    session->salt = update.cache_salt;
     if (!update.traceparent.empty()) {
       LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
                            id.number, " of ", update.committed_length(),
@@ -69,6 +76,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     session->return_time.Observe(job->waiting_since - session->answered);
     session->answered = absl::InfinitePast();
   }
+  if (job->masked) job->request.tree = std::move(job->masked->tree);
   ApplyUpdate(job->request, *session);
   // Near the end of the context, the last nodes of the tree may not fit.
   CutTree(job->request.tree,
@@ -76,7 +84,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   ChooseRule(*job);
   ChooseComparison(*job);
   session->job = std::move(job);
-  session->job->ticket = next_ticket_++;
+  session->job->turn = NextPlace(session->delay);
   PostTurn();
 }
 
@@ -109,6 +117,11 @@ absl::Status VerifyEngine::CheckAdmission(const Job& job,
   RETURN_IF_ERROR(lost_);
   const SequenceUpdate& update = job.request.update;
   RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
+  const GrammarSpec& grammar = job.request.adjustments.grammar;
+  if (grammar.any() && options_.grammars == nullptr) {
+    return FieldError(FieldOf(grammar.kind),
+                      "the verifier has no structured output");
+  }
   if (!rules_.contains(RuleName(job.request))) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
@@ -215,12 +228,14 @@ void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
   if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
 }
 
-// Continues the features that earlier requests without a result have collected.
+// Continues the features that earlier requests have collected and not returned.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
   const int64_t cached = model_->Length(session.cache);
   FeatureRows& rows = session.features;
   rows.CutFrom(cached);
+  session.open_block.CutFrom(cached);
+  if (wanted.taps != session.taps) session.open_block = {};
   if (rows.empty() || rows.end_position() != cached ||
       wanted.taps != session.taps) {
     rows = {.first_position = std::max(cached, wanted.first_position),
@@ -238,9 +253,12 @@ void VerifyEngine::Answer(Session& session,
 }
 
 void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
+  if (options_.grammars) options_.grammars->Forget(id);
+  masking_.erase(id);
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
+  Share(*found->second);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room
@@ -249,6 +267,11 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
 
 void VerifyEngine::DropIdleSessions() {
   const absl::Time now = executor_->Now();
+  if (const DeviceMemory memory = model_->device_memory();
+      memory.total_bytes > 0) {
+    metrics_.device_memory_ratio.Set(static_cast<double>(memory.used_bytes) /
+                                     static_cast<double>(memory.total_bytes));
+  }
   std::vector<SequenceId> idle;
   for (const auto& [id, session] : sessions_) {
     if (session->job == nullptr &&

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/trace_context.h"
 
 namespace espalier {
@@ -27,6 +28,35 @@ absl::StatusOr<SamplingParams> SamplingFromProto(
   return sampling;
 }
 
+v1::StructuredOutput ToProto(const GrammarSpec& grammar) {
+  v1::StructuredOutput message;
+  message.set_disable_any_whitespace(grammar.compact);
+  switch (grammar.kind) {
+    case GrammarSpec::Kind::kNone:
+      break;
+    case GrammarSpec::Kind::kJsonObject:
+      message.set_json_object(true);
+      break;
+    case GrammarSpec::Kind::kJsonSchema:
+      message.set_json_schema(grammar.text);
+      break;
+    case GrammarSpec::Kind::kRegex:
+      message.set_regex(grammar.text);
+      break;
+    case GrammarSpec::Kind::kChoice:
+      message.mutable_choice()->mutable_texts()->Add(grammar.choices.begin(),
+                                                     grammar.choices.end());
+      break;
+    case GrammarSpec::Kind::kEbnf:
+      message.set_grammar(grammar.text);
+      break;
+    case GrammarSpec::Kind::kStructuralTag:
+      message.set_structural_tag(grammar.text);
+      break;
+  }
+  return message;
+}
+
 v1::LogitAdjustments ToProto(const LogitAdjustments& adjustments) {
   v1::LogitAdjustments message;
   message.set_prompt_length(static_cast<uint64_t>(adjustments.prompt_length));
@@ -43,6 +73,9 @@ v1::LogitAdjustments ToProto(const LogitAdjustments& adjustments) {
   message.set_repetition_penalty(adjustments.repetition_penalty);
   message.set_frequency_penalty(adjustments.frequency_penalty);
   message.set_presence_penalty(adjustments.presence_penalty);
+  if (adjustments.grammar.any()) {
+    *message.mutable_grammar() = ToProto(adjustments.grammar);
+  }
   return message;
 }
 
@@ -58,6 +91,10 @@ absl::StatusOr<LogitAdjustments> FromProto(
       .repetition_penalty = message.repetition_penalty(),
       .frequency_penalty = message.frequency_penalty(),
       .presence_penalty = message.presence_penalty()};
+  if (message.has_grammar()) {
+    ASSIGN_OR_RETURN(adjustments.grammar,
+                     espalier::FromProto(message.grammar()));
+  }
   for (const v1::LogitAdjustments::Word& word : message.bad_words()) {
     ASSIGN_OR_RETURN(adjustments.bad_words.emplace_back(),
                      Int32Column("adjustments.bad_words", word.tokens()));
@@ -132,6 +169,43 @@ absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
 
 }  // namespace
 
+absl::StatusOr<GrammarSpec> FromProto(const v1::StructuredOutput& message) {
+  GrammarSpec grammar = {.compact = message.disable_any_whitespace()};
+  const auto set = [&](GrammarSpec::Kind kind, const std::string& text) {
+    grammar.kind = kind;
+    grammar.text = text;
+  };
+  switch (message.constraint_case()) {
+    case v1::StructuredOutput::kJsonSchema:
+      set(GrammarSpec::Kind::kJsonSchema, message.json_schema());
+      break;
+    case v1::StructuredOutput::kRegex:
+      set(GrammarSpec::Kind::kRegex, message.regex());
+      break;
+    case v1::StructuredOutput::kChoice:
+      grammar.kind = GrammarSpec::Kind::kChoice;
+      grammar.choices = {message.choice().texts().begin(),
+                         message.choice().texts().end()};
+      break;
+    case v1::StructuredOutput::kGrammar:
+      set(GrammarSpec::Kind::kEbnf, message.grammar());
+      break;
+    case v1::StructuredOutput::kStructuralTag:
+      set(GrammarSpec::Kind::kStructuralTag, message.structural_tag());
+      break;
+    case v1::StructuredOutput::kJsonObject:
+      grammar.kind = GrammarSpec::Kind::kJsonObject;
+      if (!message.json_object()) {
+        return FieldError(FieldOf(grammar.kind), "false asks for nothing");
+      }
+      break;
+    case v1::StructuredOutput::CONSTRAINT_NOT_SET:
+      return FieldError("structured_output", "has no constraint");
+  }
+  RETURN_IF_ERROR(ValidateGrammarSpec(grammar));
+  return grammar;
+}
+
 v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   v1::SequenceUpdate message;
   v1::SessionKey& key = *message.mutable_key();
@@ -149,6 +223,7 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_seed(update.sampling.seed);
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
+  message.set_cache_salt(update.cache_salt);
   message.set_traceparent(update.traceparent);
   return message;
 }
@@ -172,6 +247,9 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
+                              kMaxCacheSaltBytes));
+  update.cache_salt = message.cache_salt();
   if (!message.traceparent().empty()) {
     if (!IsTraceparent(message.traceparent())) {
       return absl::InvalidArgumentError("update.traceparent is malformed");
@@ -189,6 +267,10 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
   message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
                                           request.lookahead.end());
+  if (request.grammar.any()) {
+    *message.mutable_grammar() = ToProto(request.grammar);
+    message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  }
   return message;
 }
 
@@ -198,6 +280,12 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.lookahead,
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
+  if (message.has_grammar()) {
+    ASSIGN_OR_RETURN(request.grammar, FromProto(message.grammar()));
+    RETURN_IF_ERROR(
+        CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
+    request.prompt_length = static_cast<int64_t>(message.prompt_length());
+  }
   return request;
 }
 
@@ -237,8 +325,10 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
     ToProto(request.features.taps, *features.mutable_after_layers());
     features.set_first_position(
         static_cast<uint64_t>(request.features.first_position));
+    features.set_deferred(request.features.deferred);
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
+  message.set_priority(static_cast<int32_t>(request.priority));
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
   }
@@ -265,8 +355,11 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
                               features.first_position(), kMaxInt32));
   request.features.first_position =
       static_cast<int64_t>(features.first_position());
+  request.features.deferred = features.deferred();
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
+  request.priority =
+      std::clamp(int64_t{message.priority()}, -kMostPriority, kMostPriority);
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
@@ -288,6 +381,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
                                verify_result.tokens.end());
   message.set_rule(verify_result.rule);
   message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_cached_tokens(ClampToUint32(verify_result.cached_tokens));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
   message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
@@ -317,6 +411,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .round = message.round(),
       .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
+      .cached_tokens = message.cached_tokens(),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .room = absl::Microseconds(message.room_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),

@@ -111,6 +111,7 @@ v1::Failure ToFailure(const absl::Status& status) {
   v1::Failure failure;
   failure.set_code(static_cast<int>(status.code()));
   failure.set_message(std::string(status.message()));
+  if (auto field = FieldOf(status)) failure.set_field(*std::move(field));
   if (auto held_length = HeldLength(status)) {
     failure.set_held_length(static_cast<uint64_t>(*held_length));
   }
@@ -124,6 +125,9 @@ absl::Status FromFailure(const v1::Failure& failure) {
           static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return WithHeldLength(std::move(status),
                           static_cast<int64_t>(failure.held_length()));
+  }
+  if (absl::IsInvalidArgument(status) && !failure.field().empty()) {
+    return WithField(std::move(status), PeerText(failure.field()));
   }
   return status;
 }

@@ -3,12 +3,14 @@
 #ifndef ESPALIER_COMMON_SPEC_MESSAGES_H_
 #define ESPALIER_COMMON_SPEC_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/spec/features.h"
+#include "common/spec/grammar_spec.h"
 #include "common/spec/logit_adjustments.h"
 #include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
@@ -17,6 +19,9 @@
 #include "common/spec/types.h"
 
 namespace espalier {
+
+inline constexpr size_t kMaxCacheSaltBytes = 256;
+inline constexpr int64_t kMostPriority = 1000;
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
 // `base_length` committed tokens with hash `prefix_hash` and drops any beyond
@@ -29,6 +34,9 @@ struct SequenceUpdate {
   uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
+  // Sequences share cached work on equal prefixes only with those of the same
+  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
+  std::string cache_salt = {};
   // Of the client's request, in an update that opens the sequence; or empty
   // (trace_context.h).
   std::string traceparent = {};
@@ -65,6 +73,10 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
+  // The request's grammar and the length of its prompt, for drafters that
+  // need them.
+  GrammarSpec grammar = {};
+  int64_t prompt_length = 0;
 };
 
 struct Proposal {
@@ -83,6 +95,9 @@ struct VerifyRequest {
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
+  // Lower is earlier: the sequence waits as if it had come so many seconds
+  // later. At most kMostPriority, and at least its negative.
+  int64_t priority = 0;
   LogprobRequest logprobs = {};
 };
 
@@ -109,8 +124,9 @@ struct VerifyResult {
   std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
   // [path.size() + 1]: accepted, then the bonus
   std::vector<TokenId> tokens = {};
-  std::string rule;       // the rule that was applied
-  int32_t near_ties = 0;  // emitted positions with a margin < kNearTie
+  std::string rule;           // the rule that was applied
+  int32_t near_ties = 0;      // emitted positions with a margin < kNearTie
+  int64_t cached_tokens = 0;  // taken from a prefix cache, not computed
   VerifyTimings timings;
   PassCosts pass_costs = {};  // the latest table; empty: unchanged
   // The requested features, up to the position before the bonus token's.
@@ -142,6 +158,8 @@ struct DrafterInfo {
   // Engines with the same number share cores; 0: it shares them with none.
   uint64_t cpu_group = 0;
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
+  // Drafts only for requests with a grammar, by ProposeRequest::grammar.
+  bool needs_grammar = false;
 };
 
 struct VerifierInfo {
@@ -154,6 +172,7 @@ struct VerifierInfo {
   // trees were sampled from.
   std::vector<std::string> distribution_rules;
   std::vector<TokenId> eos_token_ids;
+  bool supports_grammars = false;  // LogitAdjustments::grammar
   std::string device;      // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;    // the latest known; empty: not measured
   TargetShape shape;       // zeros: it returns no features

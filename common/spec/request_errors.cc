@@ -16,8 +16,11 @@ constexpr char kReasonUrl[] = "espalier.v1/reason";
 }  // namespace
 
 absl::Status FieldError(absl::string_view field, absl::string_view what) {
-  absl::Status status =
-      absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  return WithField(absl::InvalidArgumentError(absl::StrCat(field, ": ", what)),
+                   field);
+}
+
+absl::Status WithField(absl::Status status, absl::string_view field) {
   status.SetPayload(kFieldUrl, absl::Cord(field));
   return status;
 }

@@ -17,6 +17,8 @@ namespace espalier {
 // INVALID_ARGUMENT that names the wrong field of the request. The message reads
 // "<field>: <what>".
 absl::Status FieldError(absl::string_view field, absl::string_view what);
+// `status`, whose message is that of a FieldError, with the field.
+absl::Status WithField(absl::Status status, absl::string_view field);
 // The field of a FieldError; nullopt for every other status.
 std::optional<std::string> FieldOf(const absl::Status& status);
 

@@ -18,7 +18,71 @@ Json ByteLevel() {
           {"use_regex", false}};
 }
 
-Json PreTokenizerJson(const PreTokenizer& pre_tokenizer) {
+Json Steps(const char* list, Json steps) {
+  return {{"type", "Sequence"}, {list, std::move(steps)}};
+}
+
+Json ReplaceJson(const Normalizer::Step& step) {
+  return {{"type", "Replace"},
+          {"pattern", {{"String", step.from}}},
+          {"content", step.to}};
+}
+
+Json StepJson(const Normalizer::Step& step) {
+  switch (step.kind) {
+    case Normalizer::Kind::kNfc:
+      return {{"type", "NFC"}};
+    case Normalizer::Kind::kPrepend:
+      return {{"type", "Prepend"}, {"prepend", step.to}};
+    case Normalizer::Kind::kReplace:
+      return ReplaceJson(step);
+    case Normalizer::Kind::kStrip:
+      return {{"type", "Strip"},
+              {"strip_left", step.left},
+              {"strip_right", step.right}};
+  }
+  return nullptr;
+}
+
+Json NormalizerJson(const Normalizer& normalizer) {
+  if (normalizer.steps().empty()) return nullptr;
+  Json steps = Json::array();
+  for (const Normalizer::Step& step : normalizer.steps()) {
+    steps.push_back(StepJson(step));
+  }
+  return Steps("normalizers", std::move(steps));
+}
+
+Json DecoderJson(const TokenizerFile& file) {
+  if (file.alphabet == Alphabet::kByteLevel) return ByteLevel();
+  Json steps = Json::array();
+  for (const Normalizer::Step& step : file.decoder.steps()) {
+    steps.push_back(ReplaceJson(step));
+  }
+  steps.push_back({{"type", "ByteFallback"}});
+  steps.push_back({{"type", "Fuse"}});
+  if (file.decoder_strip > 0) {
+    steps.push_back({{"type", "Strip"},
+                     {"content", " "},
+                     {"start", file.decoder_strip},
+                     {"stop", 0}});
+  }
+  return Steps("decoders", std::move(steps));
+}
+
+Json MetaspaceJson(const Metaspace& metaspace) {
+  const char* prepend = "never";
+  if (metaspace.prepend == Metaspace::Prepend::kAlways) prepend = "always";
+  if (metaspace.prepend == Metaspace::Prepend::kFirst) prepend = "first";
+  return {{"type", "Metaspace"},
+          {"replacement", metaspace.replacement},
+          {"prepend_scheme", prepend},
+          {"split", metaspace.split}};
+}
+
+Json PreTokenizerJson(const TokenizerFile& file) {
+  const PreTokenizer& pre_tokenizer = file.pre_tokenizer;
+  if (pre_tokenizer.metaspace) return MetaspaceJson(*pre_tokenizer.metaspace);
   Json steps = Json::array();
   if (pre_tokenizer.split_digits) {
     steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
@@ -29,8 +93,9 @@ Json PreTokenizerJson(const PreTokenizer& pre_tokenizer) {
                      {"behavior", "Isolated"},
                      {"invert", false}});
   }
-  steps.push_back(ByteLevel());
-  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+  if (file.alphabet == Alphabet::kByteLevel) steps.push_back(ByteLevel());
+  if (steps.empty()) return nullptr;
+  return Steps("pretokenizers", std::move(steps));
 }
 
 // ["<s>", $A] with the names that the added tokens have.
@@ -86,8 +151,8 @@ Json ModelJson(const TokenizerFile& file) {
                                                    : Json(file.unknown_token)},
           {"continuing_subword_prefix", nullptr},
           {"end_of_word_suffix", nullptr},
-          {"fuse_unk", false},
-          {"byte_fallback", false},
+          {"fuse_unk", file.fuse_unknown},
+          {"byte_fallback", file.byte_fallback},
           {"ignore_merges", file.ignore_merges},
           {"vocab", std::move(vocabulary)},
           {"merges", std::move(merges)}};
@@ -96,17 +161,15 @@ Json ModelJson(const TokenizerFile& file) {
 }  // namespace
 
 std::string WriteTokenizerFile(const TokenizerFile& file) {
-  const Json json = {
-      {"version", "1.0"},
-      {"truncation", nullptr},
-      {"padding", nullptr},
-      {"added_tokens", AddedTokensJson(file.added_tokens)},
-      {"normalizer",
-       file.normalize_to_nfc ? Json({{"type", "NFC"}}) : Json(nullptr)},
-      {"pre_tokenizer", PreTokenizerJson(file.pre_tokenizer)},
-      {"post_processor", PostProcessorJson(file)},
-      {"decoder", ByteLevel()},
-      {"model", ModelJson(file)}};
+  const Json json = {{"version", "1.0"},
+                     {"truncation", nullptr},
+                     {"padding", nullptr},
+                     {"added_tokens", AddedTokensJson(file.added_tokens)},
+                     {"normalizer", NormalizerJson(file.normalizer)},
+                     {"pre_tokenizer", PreTokenizerJson(file)},
+                     {"post_processor", PostProcessorJson(file)},
+                     {"decoder", DecoderJson(file)},
+                     {"model", ModelJson(file)}};
   return json.dump();
 }
 

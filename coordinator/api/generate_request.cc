@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/api/stop_text.h"
 
@@ -74,33 +75,37 @@ absl::StatusOr<std::vector<TokenId>> TokenList(absl::string_view field,
   return tokens;
 }
 
-absl::Status CheckChat(const v1::Chat& chat, const ServedModel& model) {
-  if (!model.chat_template) {
-    return FieldError("chat", absl::StrCat("model \"", model.name,
-                                           "\" has no chat template"));
-  }
-  for (const v1::ChatMessage& message : chat.messages()) {
-    if (message.role() != "system" && message.role() != "user" &&
-        message.role() != "assistant") {
-      return FieldError(
-          "chat.messages.role",
-          absl::StrCat("\"", Printable(message.role(), kShownBytes),
-                       "\" is not one of system, user, assistant"));
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckChat(const ServedModel& model) {
+  if (model.chat_template != nullptr) return absl::OkStatus();
+  return FieldError(
+      "chat",
+      absl::StrCat("model \"", model.name, "\" has no chat template",
+                   model.why_no_chat.empty() ? "" : ": ", model.why_no_chat));
 }
 
-absl::StatusOr<std::vector<TokenId>> ChatPrompt(const v1::Chat& chat,
-                                                const ServedModel& model) {
-  std::vector<ChatMessage> messages;
+Conversation ToConversation(const v1::Chat& chat) {
+  Conversation conversation = {.tools = chat.tools(),
+                               .template_args = chat.template_args()};
   for (const v1::ChatMessage& message : chat.messages()) {
-    messages.push_back({message.role(), message.content()});
+    conversation.messages.push_back(
+        {.role = message.role(),
+         .content = message.content(),
+         .tool_calls = message.tool_calls(),
+         .tool_call_id = message.tool_call_id(),
+         .name = message.name(),
+         .reasoning_content = message.reasoning_content()});
   }
-  absl::StatusOr<std::vector<TokenId>> prompt =
-      model.chat_template->Render(messages);
-  if (!prompt.ok()) return FieldError("chat", prompt.status().message());
-  return prompt;
+  return conversation;
+}
+
+int64_t BytesOf(const v1::Chat& chat) {
+  size_t bytes = chat.tools().size() + chat.template_args().size();
+  for (const v1::ChatMessage& message : chat.messages()) {
+    bytes += message.role().size() + message.content().size() +
+             message.tool_calls().size() + message.tool_call_id().size() +
+             message.name().size() + message.reasoning_content().size();
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 // As transformers encodes a text, but for a prompt that spells the BOS token
@@ -207,6 +212,10 @@ absl::StatusOr<LogitAdjustments> Adjustments(const v1::GenerateRequest& request,
           request.has_repetition_penalty() ? request.repetition_penalty() : 1,
       .frequency_penalty = request.frequency_penalty(),
       .presence_penalty = request.presence_penalty()};
+  if (request.has_structured_output()) {
+    ASSIGN_OR_RETURN(adjustments.grammar,
+                     espalier::FromProto(request.structured_output()));
+  }
   ASSIGN_OR_RETURN(adjustments.bad_words, BadWords(request, tokenizer));
   for (const auto& [id, value] : request.logit_bias()) {
     ASSIGN_OR_RETURN(const std::vector<TokenId> token,
@@ -307,23 +316,23 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
   ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
+  if (request.has_cache_salt() && request.cache_salt().empty()) {
+    return FieldError("cache_salt", "empty");
+  }
+  out.cache_salt = request.cache_salt();
+  out.priority = request.priority();
   out.deadline = deadline;
   return out;
 }
 
 int64_t PromptBytes(const v1::GenerateRequest& request) {
-  int64_t bytes = 0;
   switch (request.input_case()) {
     case v1::GenerateRequest::kPrompt:
       return static_cast<int64_t>(request.prompt().size());
     case v1::GenerateRequest::kTokenIds:
       return int64_t{sizeof(TokenId)} * request.token_ids().ids_size();
     case v1::GenerateRequest::kChat:
-      for (const v1::ChatMessage& message : request.chat().messages()) {
-        bytes += static_cast<int64_t>(message.role().size() +
-                                      message.content().size());
-      }
-      return bytes;
+      return BytesOf(request.chat());
     case v1::GenerateRequest::INPUT_NOT_SET:
       break;
   }
@@ -341,10 +350,8 @@ absl::Status CheckPrompt(const v1::GenerateRequest& request,
                        max_context - 1, " fit the context of ", max_context,
                        " with one to follow"));
     case v1::GenerateRequest::kChat:
-      // Checked before the content, which may be long.
-      RETURN_IF_ERROR(
-          CheckTextSize("chat", PromptBytes(request), model, max_context));
-      return CheckChat(request.chat(), model);
+      RETURN_IF_ERROR(CheckChat(model));
+      return CheckTextSize("chat", PromptBytes(request), model, max_context);
     case v1::GenerateRequest::kPrompt:
       return CheckTextSize("prompt", PromptBytes(request), model, max_context);
     case v1::GenerateRequest::INPUT_NOT_SET:
@@ -359,7 +366,7 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(
     case v1::GenerateRequest::kTokenIds:
       return TokenList("token_ids", request.token_ids().ids());
     case v1::GenerateRequest::kChat:
-      return ChatPrompt(request.chat(), model);
+      return model.chat_template->Render(ToConversation(request.chat()));
     default:
       return TextPrompt(request.prompt(), *model.tokenizer);
   }

@@ -24,7 +24,8 @@ std::string FinishReasonName(v1::FinishReason reason) {
 Json UsageJson(const v1::Usage& usage) {
   return {{"prompt_tokens", usage.prompt_tokens()},
           {"completion_tokens", usage.completion_tokens()},
-          {"total_tokens", usage.total_tokens()}};
+          {"total_tokens", usage.total_tokens()},
+          {"cached_tokens", usage.cached_tokens()}};
 }
 
 Json DrafterJson(const v1::DrafterStats& drafter) {

@@ -21,17 +21,20 @@ void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
   AddDecodingTo(flags);
   AddOutputTo(flags);
+  structured_.AddTo(flags);
 }
 
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
   AddSamplingTo(flags);
   AddSpeculationTo(flags);
+  AddServingTo(flags);
 }
 
 void GenerateFlags::AddInputTo(FlagSet& flags) {
   flags.Add({"--prompt", "TEXT", "text to continue, as it is"}, &prompt_);
   flags.Add({"--chat", "TEXT", "what the user says, in the chat template"},
             &chat_);
+  template_.AddTo(flags);
   flags.Add({"--prompt-file", "FILE", "as --prompt; - is standard input"},
             &prompt_file_);
   flags.Add({"--token-ids", "1,2,3", "tokens to continue"}, &token_ids_);
@@ -108,11 +111,21 @@ void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
             &nodes_);
 }
 
+void GenerateFlags::AddServingTo(FlagSet& flags) {
+  flags.Add({"--cache-salt", "TEXT",
+             "share a prompt's work only with requests of this salt"},
+            &cache_salt_);
+  flags.Add(
+      {"--priority", "N", "wait as if it came N seconds later; default 0"},
+      &priority_);
+}
+
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
   v1::GenerateRequest request = ToDecoding();
   SetOutput(request);
   RETURN_IF_ERROR(SetInput(in, request));
+  RETURN_IF_ERROR(structured_.Set(in, request));
   return request;
 }
 
@@ -120,6 +133,7 @@ v1::GenerateRequest GenerateFlags::ToDecoding() const {
   v1::GenerateRequest request;
   SetSampling(request);
   SetSpeculation(request);
+  SetServing(request);
   return request;
 }
 
@@ -131,11 +145,16 @@ absl::Status GenerateFlags::SetInput(std::istream& in,
     return absl::InvalidArgumentError(
         "give exactly one of --prompt, --chat, --prompt-file, --token-ids");
   }
+  if (template_.given() && !chat_) {
+    return absl::InvalidArgumentError(
+        "--template-args and --tools are for --chat");
+  }
   if (prompt_) {
     RETURN_IF_ERROR(CheckUtf8("--prompt", *prompt_));
     request.set_prompt(*prompt_);
   } else if (chat_) {
     RETURN_IF_ERROR(CheckUtf8("--chat", *chat_));
+    RETURN_IF_ERROR(template_.Set(*request.mutable_chat()));
     auto* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(*chat_);
@@ -186,6 +205,11 @@ void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
   if (rule_) speculation.set_rule(*rule_);
   if (nodes_) speculation.set_max_nodes(*nodes_);
   speculation.mutable_drafters()->Assign(drafters_.begin(), drafters_.end());
+}
+
+void GenerateFlags::SetServing(v1::GenerateRequest& request) const {
+  if (cache_salt_) request.set_cache_salt(*cache_salt_);
+  if (priority_) request.set_priority(*priority_);
 }
 
 }  // namespace espalier::cli

@@ -10,6 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/structured_flags.h"
+#include "coordinator/cli/template_flags.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::cli {
@@ -19,11 +21,13 @@ namespace espalier::cli {
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
-  // The flags without those of the input and of what is returned.
+  // The flags without those of the input, of what is returned, and of
+  // structured output.
   void AddDecodingTo(FlagSet& flags);
 
-  // Reads the prompt's file, or `in` for "-".
-  // INVALID_ARGUMENT: not exactly one input, or text that is not UTF-8.
+  // Reads the files that flags name, or `in` for "-". INVALID_ARGUMENT: not
+  // exactly one input, text that is not UTF-8, or something for the chat
+  // template without --chat.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
   v1::GenerateRequest ToDecoding() const;
@@ -34,16 +38,19 @@ class GenerateFlags {
   void AddAdjustmentsTo(FlagSet& flags);
   void AddOutputTo(FlagSet& flags);
   void AddSpeculationTo(FlagSet& flags);
+  void AddServingTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
   void SetSampling(v1::GenerateRequest& request) const;
   void SetOutput(v1::GenerateRequest& request) const;
   void SetSpeculation(v1::GenerateRequest& request) const;
+  void SetServing(v1::GenerateRequest& request) const;
 
   std::optional<std::string> prompt_;
   std::optional<std::string> chat_;
   std::optional<std::string> prompt_file_;
   std::optional<std::vector<uint32_t>> token_ids_;
+  TemplateFlags template_;
 
   std::optional<uint32_t> max_tokens_;
   std::optional<float> temperature_;
@@ -66,12 +73,16 @@ class GenerateFlags {
   std::optional<uint32_t> logprobs_;
   std::optional<uint32_t> prompt_logprobs_;
   bool echo_ = false;
+  StructuredFlags structured_;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;
   std::optional<std::string> strategy_;
   std::optional<std::string> rule_;
   std::optional<uint32_t> nodes_;
+
+  std::optional<std::string> cache_salt_;
+  std::optional<int32_t> priority_;
 };
 
 }  // namespace espalier::cli

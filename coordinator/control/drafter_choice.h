@@ -15,7 +15,8 @@ namespace espalier::coordinator {
 // that they take, at the price of what the session emits in that time. It makes
 // one change at a time, of one drafter or of one for another. Drafters that
 // answer in next to no time are asked first; if their trees suffice, as in
-// copied text, no other is asked.
+// copied text, no other is asked. Where they do not pay, they are asked only in
+// some rounds, so that what they cost stays below what can be measured.
 //
 // A drafter that is not asked is probed after some rounds in which no drafter
 // predicted a token: asked, but not waited for. It first has to catch up with
@@ -42,6 +43,9 @@ class DrafterChoice {
   bool asks(int drafter) const { return values_[drafter].asked; }
   // Whether its answer costs next to nothing, as far as is known.
   bool IsQuick(int drafter, TimePrice price) const;
+  // Whether a quick drafter is asked in the round that begins: always if it
+  // pays, otherwise as often as costs next to nothing.
+  bool IsDue(int drafter, TimePrice price) const;
   // Whether its usual gain, times the probability `nothing_else` that the other
   // drafters predict nothing, is worth its time.
   bool IsWorthwhile(int drafter, double nothing_else, TimePrice price) const;
@@ -59,6 +63,7 @@ class DrafterChoice {
   void LearnGains(absl::Span<const DrafterReturn> returns);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
   void CountProbes(absl::Span<const DrafterReturn> returns);
+  void CountPauses(absl::Span<const DrafterReturn> returns);
   void Reconsider(TimePrice price);
   // How much its gain alone exceeds the best of the other asked drafters,
   // `without` left out.
@@ -78,7 +83,8 @@ class DrafterChoice {
   // As last reported.
   std::vector<uint64_t> cpu_groups_;
   std::vector<bool> active_;
-  std::vector<bool> kept_up_;  // answered in the last round
+  std::vector<bool> kept_up_;    // answered in the last round
+  std::vector<int64_t> pauses_;  // rounds since it was last asked
   int64_t round_ = 0;
   int64_t last_change_ = 0;
 };

@@ -102,7 +102,8 @@ DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
 std::vector<DraftCall> SpeculationControl::QuickCalls() const {
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
-    const bool asked = choice_.asks(i) && choice_.IsQuick(i, time_price());
+    const bool asked = choice_.asks(i) && choice_.IsQuick(i, time_price()) &&
+                       choice_.IsDue(i, time_price());
     calls.push_back(Call(i, asked ? Attention::kAwaited : Attention::kNone));
   }
   return calls;

@@ -88,6 +88,7 @@ void VerifierLink::Send() {
        .features = features_,
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
+       .priority = options_.priority,
        .logprobs = session_->logprobs()},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(

@@ -48,6 +48,7 @@ class VerifierLink {
     std::string rule;
     absl::Time deadline;  // of the request
     VerifierRetry retry;
+    int64_t priority = 0;
   };
   struct Verified {
     VerifyResult verify_result;  // fits the tree

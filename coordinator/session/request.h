@@ -58,6 +58,8 @@ struct GenerationRequest {
   std::optional<int64_t> max_tokens;  // cut to the context
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
+  std::string cache_salt = {};  // see SequenceUpdate
+  int64_t priority = 0;         // see VerifyRequest
   LogprobRequest logprobs = {};
   NewOutputText new_text;   // null: no text is wanted, nor stop strings
   int64_t num_outputs = 1;  // output i has the seed sampling.seed + i
@@ -78,6 +80,7 @@ enum class FinishReason {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;
+  int64_t cached_tokens = 0;  // of the prompt: their K/V was not computed
 };
 
 struct DrafterShare {

@@ -47,6 +47,7 @@ struct RequestPlan {
       {};  // parts of the request that will not be followed
   // Whether the rule reads the distributions that trees are sampled from.
   bool reads_draft_distributions = false;
+  int64_t priority = 0;
 };
 
 // Errors are FieldErrors (request_errors.h).

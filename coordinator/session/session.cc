@@ -18,6 +18,7 @@ Session::Session(SequenceId id, SessionParams params)
       stop_token_ids_(std::move(params.stop_token_ids)),
       text_(params.new_text ? params.new_text() : nullptr),
       traceparent_(std::move(params.traceparent)),
+      cache_salt_(std::move(params.cache_salt)),
       hashes_{kEmptyPrefixHash} {
   ESPALIER_CHECK(prompt_length_ >= 1 && max_tokens_ >= 1);
   std::sort(stop_token_ids_.begin(), stop_token_ids_.end());
@@ -64,6 +65,7 @@ SequenceUpdate Session::UpdateFrom(int64_t base_length, uint64_t round) const {
           .prefix_hash = hashes_[base_length],
           .new_tokens = {tokens_.begin() + base_length, tokens_.end()},
           .sampling = sampling_,
+          .cache_salt = base_length == 0 ? cache_salt_ : "",
           .traceparent = base_length == 0 ? traceparent_ : ""};
 }
 

@@ -24,6 +24,7 @@ struct SessionParams {
   LogprobRequest logprobs = {};
   NewOutputText new_text = nullptr;
   std::string traceparent = {};
+  std::string cache_salt = {};
 };
 
 // The committed tokens of one request, and the conditions that end it. They are
@@ -79,6 +80,7 @@ class Session {
   std::vector<TokenId> stop_token_ids_;     // sorted
   const std::unique_ptr<OutputText> text_;  // or null
   const std::string traceparent_;
+  const std::string cache_salt_;
   std::vector<TokenId> tokens_;   // [length], prompt included
   std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens
 };

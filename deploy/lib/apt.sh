@@ -13,6 +13,7 @@ clang_packages=(clang libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
 optional_test_packages=(
   prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf
+  python3-jsonschema
 )
 
 # missing_packages PACKAGE...: prints those that are not installed.

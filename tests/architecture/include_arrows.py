@@ -18,11 +18,15 @@ ARROWS = {
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
+    "common/chat": ["common/base", "common/json", "common/spec",
+                    "common/tokenizer"],
+    "common/grammar": ["common/base", "common/json", "common/spec",
+                       "common/tokenizer"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
                           "common/model/files", "common/model/logits",
-                          "common/model/native", "common/spec"],
+                          "common/model/native", "common/nn", "common/spec"],
     # The interface of a model, and LoadModel, which knows every kind.
     "common/model": ["common/base", "common/cuda", "common/nn", "common/spec",
                      "common/tokenizer", "common/model/aten",
@@ -44,7 +48,7 @@ ARROWS = {
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/json", "common/tokenizer",
-                "common/model", "common/nn"],
+                "common/model", "common/nn", "common/grammar"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/verification_rule": ["common/base", "common/spec"],
     "verifier/token_samplers": ["common/base", "common/spec",
@@ -56,11 +60,12 @@ ARROWS = {
                      "verifier/flow"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
                  "common/config", "common/tokenizer", "common/model",
-                 "verifier/verification_rule", "verifier/token_samplers",
+                 "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
     # Of the model only its identity: the coordinator links no libtorch.
-    "coordinator": ["common/base", "common/spec", "common/obs", "common/rpc",
-                    "common/config", "common/tokenizer", "common/model",
+    "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
+                    "common/rpc", "common/config", "common/tokenizer",
+                    "common/model",
                     "coordinator/api", "coordinator/control",
                     "coordinator/merge", "coordinator/peers",
                     "coordinator/session", "coordinator/vllm"],
@@ -71,8 +76,8 @@ ARROWS = {
     "coordinator/peers": ["common/base", "common/spec", "common/obs",
                           "coordinator", "coordinator/control",
                           "coordinator/merge", "coordinator/session"],
-    "coordinator/api": ["common/base", "common/spec", "common/obs",
-                        "common/rpc", "common/config", "common/tokenizer",
+    "coordinator/api": ["common/base", "common/chat", "common/spec",
+                        "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
     "coordinator/vllm": ["common/base", "common/spec", "common/rpc",
                          "common/model/files", "coordinator",
@@ -90,10 +95,12 @@ ARROWS = {
 # Outside include -> the only files that may have it, as path patterns.
 OUTSIDE = {
     r"(ATen|torch|c10)/": [r"common/model/aten/"],
+    r"xgrammar/": [r"common/grammar/xgrammar_backend\.cc$"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
+    r"jinja/": [r"common/chat/jinja_program\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
         r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",

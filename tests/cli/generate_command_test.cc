@@ -30,6 +30,7 @@ FakeAnswer HelloWorld() {
   summary.set_finish_reason(v1::FINISH_REASON_STOP);
   summary.set_seed(18446744073709551615u);
   summary.mutable_usage()->set_prompt_tokens(4);
+  summary.mutable_usage()->set_cached_tokens(3);
   summary.mutable_usage()->set_completion_tokens(5);
   summary.mutable_usage()->set_total_tokens(9);
   v1::SpecStats& stats = *summary.mutable_spec_stats();
@@ -90,7 +91,8 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
     "token_ids": [7, 8, 9, 10, 2],
     "text": "Hello, world",
     "finish_reason": "stop",
-    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9},
+    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9,
+              "cached_tokens": 3},
     "spec_stats": {
       "num_spec_steps": 2, "num_draft_tokens": 12,
       "num_accepted_draft_tokens": 3, "mean_acceptance_length": 2.5,
@@ -259,6 +261,38 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
   EXPECT_EQ(request.speculation().rule(), "walk");
   EXPECT_EQ(request.speculation().max_nodes(), 8u);
   EXPECT_FALSE(request.speculation().has_enabled());
+}
+
+TEST_F(GenerateCommand, SendsStructuredOutput) {
+  const std::string file = ::testing::TempDir() + "schema.json";
+  std::ofstream(file) << R"({"type": "object"})";
+  Run({"generate", "--prompt=x", "--json-schema", file, "--compact-json"});
+  Run({"generate", "--prompt=x", "--json-schema", "{}"});
+  Run({"generate", "--prompt=x", "--regex", "a|b"});
+  Run({"generate", "--prompt=x", "--choice", "yes", "--choice=no"});
+  Run({"generate", "--prompt=x", "--grammar", "root ::= \"a\""});
+  Run({"generate", "--prompt=x", "--structural-tag", "{\"a\": 1}"});
+  Run({"generate", "--prompt=x", "--json-object"});
+  ASSERT_EQ(server_.requests().size(), 7u);
+  const auto sent = [this](int i) {
+    return server_.requests()[i].structured_output();
+  };
+  EXPECT_EQ(sent(0).json_schema(), R"({"type": "object"})");
+  EXPECT_TRUE(sent(0).disable_any_whitespace());
+  EXPECT_EQ(sent(1).json_schema(), "{}");
+  EXPECT_FALSE(sent(1).disable_any_whitespace());
+  EXPECT_EQ(sent(2).regex(), "a|b");
+  EXPECT_THAT(sent(3).choice().texts(), ElementsAre("yes", "no"));
+  EXPECT_EQ(sent(4).grammar(), "root ::= \"a\"");
+  EXPECT_EQ(sent(5).structural_tag(), "{\"a\": 1}");
+  EXPECT_TRUE(sent(6).json_object());
+}
+
+TEST_F(GenerateCommand, RefusesTwoKindsOfStructuredOutput) {
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--regex=a", "--json-object"}), 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--compact-json"}), 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--json-schema", "/no/file"}), 2);
+  EXPECT_TRUE(server_.requests().empty());
 }
 
 TEST_F(GenerateCommand, LeavesUnsetWhatIsNotGiven) {

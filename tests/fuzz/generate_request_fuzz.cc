@@ -21,7 +21,7 @@ struct Service {
     ESPALIER_CHECK(loaded.ok());
     tokenizer = *std::move(loaded);
     model = {.name = "tiny", .tokenizer = tokenizer.get()};
-    if (auto chat = ChatTemplate::Create(tokenizer.get()); chat.ok()) {
+    if (auto chat = NewChatTemplate(tokenizer.get()); chat.ok()) {
       model.chat_template = *std::move(chat);
     }
     policies["budgeted"] = coordinator::NewBudgetedMerge();
@@ -73,8 +73,15 @@ std::vector<std::string> Seeds() {
   auto* message = chat.mutable_chat()->add_messages();
   message->set_role("user");
   message->set_content("Hello");
+  v1::GenerateRequest tools = chat;
+  tools.mutable_chat()->set_tools(R"([{"type": "function"}])");
+  tools.mutable_chat()->set_template_args(R"({"enable_thinking": true})");
+  auto* call = tools.mutable_chat()->add_messages();
+  call->set_role("assistant");
+  call->set_tool_calls(R"([{"name": "f", "arguments": "{}"}])");
+  call->set_reasoning_content("So");
   return {text.SerializeAsString(), ids.SerializeAsString(),
-          chat.SerializeAsString()};
+          chat.SerializeAsString(), tools.SerializeAsString()};
 }
 
 bool Try(std::string_view bytes) {

@@ -54,6 +54,11 @@ absl::StatusOr<TensorValues> TensorValues::Of(const std::string& name,
         "tensor ", name, " has dtype ", DTypeName(view.dtype),
         "; a weight is F32, F16, BF16 or, in GGUF files, of blocks"));
   }
+  // The other dimensions would be bounded by no bytes of the file.
+  if (std::count(view.shape.begin(), view.shape.end(), 0) > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("tensor ", name, " has a dimension of 0"));
+  }
   return TensorValues(view, *format);
 }
 

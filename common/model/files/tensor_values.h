@@ -20,7 +20,8 @@ class TensorValues {
  public:
   using Format = nn::WeightSource::Format;
 
-  // INVALID_ARGUMENT names the tensor: it holds no weights but, say, integers.
+  // INVALID_ARGUMENT names the tensor: it is empty, or holds no weights but,
+  // say, integers.
   static absl::StatusOr<TensorValues> Of(const std::string& name,
                                          const TensorView& view);
 

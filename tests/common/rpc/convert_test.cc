@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "common/spec/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -87,12 +88,56 @@ TEST(Convert, ProposalGoesThroughUnchanged) {
   ExpectEqual(back->tree, proposal.tree);
 }
 
+GrammarSpec TestGrammar() {
+  return {
+      .kind = GrammarSpec::Kind::kJsonSchema, .text = "{}", .compact = true};
+}
+
+TEST(Convert, EveryGrammarGoesThroughUnchanged) {
+  using Kind = GrammarSpec::Kind;
+  for (const GrammarSpec& grammar :
+       std::vector<GrammarSpec>{TestGrammar(),
+                                {.kind = Kind::kJsonObject},
+                                {.kind = Kind::kRegex, .text = "a"},
+                                {.kind = Kind::kChoice, .choices = {"a", "b"}},
+                                {.kind = Kind::kEbnf, .text = "root ::= \"a\""},
+                                {.kind = Kind::kStructuralTag, .text = "{}"}}) {
+    const ProposeRequest request = {
+        .update = TestUpdate(1), .grammar = grammar, .prompt_length = 4};
+    const auto back = FromProto(ToProto(request, absl::Seconds(1)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->grammar, grammar);
+    EXPECT_EQ(back->prompt_length, 4);
+  }
+}
+
+TEST(Convert, GrammarsBeyondTheLimitsAreRefusedByName) {
+  const auto field = [](const v1::StructuredOutput& message) {
+    return FieldOf(FromProto(message).status());
+  };
+  v1::StructuredOutput message;
+  EXPECT_EQ(field(message), "structured_output");
+  message.set_json_object(false);
+  EXPECT_EQ(field(message), "structured_output.json_object");
+  message.set_json_schema(std::string(kMaxGrammarBytes + 1, ' '));
+  EXPECT_EQ(field(message), "structured_output.json_schema");
+  message.set_regex(std::string(kMaxGrammarDepth + 1, '('));
+  EXPECT_EQ(field(message), "structured_output.regex");
+  message.set_regex("[((((]" + std::string(300, '\\'));
+  EXPECT_EQ(field(message), std::nullopt);
+  message.mutable_choice();
+  EXPECT_EQ(field(message), "structured_output.choice");
+  message.mutable_choice()->add_texts("");
+  EXPECT_EQ(field(message), "structured_output.choice");
+}
+
 TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   const VerifyRequest request{.update = TestUpdate(3),
                               .tree = SmallTree(),
                               .rule = "walk",
                               .max_length = 5000,
                               .adjustments = {.prompt_length = 7,
+                                              .grammar = TestGrammar(),
                                               .bad_words = {{1, 2}, {3}},
                                               .min_tokens = 4,
                                               .early_stops = {0, 9},
@@ -100,6 +145,7 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .repetition_penalty = 1.25f,
                                               .frequency_penalty = -0.5f,
                                               .presence_penalty = 0.75f},
+                              .priority = -5,
                               .logprobs = {.emitted = 0, .prompt = 20}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
@@ -107,6 +153,7 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   ExpectEqual(back->tree, request.tree);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->max_length, 5000);
+  EXPECT_EQ(back->priority, -5);
   EXPECT_EQ(back->adjustments, request.adjustments);
   EXPECT_EQ(back->logprobs, request.logprobs);
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_logprobs());
@@ -129,6 +176,16 @@ TEST(Convert, ATraceGoesThroughUnchanged) {
   ExpectRefused(message, "update.traceparent is malformed");
 }
 
+TEST(Convert, ACacheSaltIsAnyBytes) {
+  SequenceUpdate update = TestUpdate(0);
+  update.cache_salt = std::string("\xFF\0s", 3);
+  auto back = FromProto(ToProto(update));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->cache_salt, update.cache_salt);
+  update.cache_salt.assign(257, 's');
+  ExpectRefused(ToProto(update), "update.cache_salt");
+}
+
 TEST(Convert, VerifyResultGoesThroughUnchanged) {
   VerifyResult verify_result;
   verify_result.round = 8;
@@ -136,6 +193,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.tokens = {10, 999, 5};
   verify_result.rule = "walk";
   verify_result.near_ties = 2;
+  verify_result.cached_tokens = 64;
   verify_result.timings.forward = absl::Milliseconds(9);
   verify_result.timings.room = absl::Milliseconds(7);
   verify_result.timings.commit = absl::Microseconds(1);
@@ -153,6 +211,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->tokens, verify_result.tokens);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->near_ties, 2);
+  EXPECT_EQ(back->cached_tokens, 64);
   EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
   EXPECT_EQ(back->timings.room, verify_result.timings.room);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
@@ -198,8 +257,11 @@ TEST(Convert, FeatureRequestsGoThroughUnchanged) {
                            .features = {.taps = {2, 5}, .first_position = 17}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->features.taps, request.features.taps);
-  EXPECT_EQ(back->features.first_position, 17);
+  EXPECT_EQ(back->features, request.features);
+  request.features.deferred = true;
+  back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->features, request.features);
   request.features = {};
   EXPECT_FALSE(ToProto(request, absl::Seconds(1)).has_features());
 }

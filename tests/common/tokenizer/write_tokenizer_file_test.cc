@@ -14,8 +14,10 @@ namespace {
 // Every kind of tokenizer that is read, on every text of the golden files.
 TEST(WriteTokenizerFileTest, WhatIsReadAgainGivesTheSameIds) {
   const std::vector<std::string> texts = GoldenTexts();
-  for (const char* name : {"small", "gpt2_style", "qwen2_style", "llama3_style",
-                           "gpt4o_style", "deepseek_style", "characters"}) {
+  for (const char* name :
+       {"small", "gpt2_style", "qwen2_style", "llama3_style", "gpt4o_style",
+        "deepseek_style", "characters", "llama2_style", "mistral_style",
+        "gemma_style", "metaspace_style"}) {
     const auto json = ReadTextFile(Testdata(name) / "tokenizer.json");
     ASSERT_TRUE(json.ok()) << json.status();
     const auto file = ParseTokenizerFile(*json);

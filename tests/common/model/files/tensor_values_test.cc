@@ -84,5 +84,16 @@ TEST(TensorValuesTest, IntegersAreNoWeights) {
   EXPECT_THAT(values.status().message(), HasSubstr("tensor ids has dtype I64"));
 }
 
+// No bytes of a file bound the other dimension of an empty tensor.
+TEST(TensorValuesTest, EmptyTensorsAreNoWeights) {
+  for (const std::vector<int64_t>& shape :
+       {std::vector<int64_t>{0, int64_t{1} << 60}, {int64_t{1} << 60, 0}}) {
+    const auto values =
+        TensorValues::Of("w", {.dtype = DType::kF32, .shape = shape});
+    EXPECT_EQ(values.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(values.status().message(), HasSubstr("a dimension of 0"));
+  }
+}
+
 }  // namespace
 }  // namespace espalier
