@@ -136,6 +136,20 @@ class GatewayTest(unittest.TestCase):
         self.assertEqual(len(set(seen["outputs"])), 3)
         self.assertEqual(seen["seeded"][0], seen["seeded"][1])
 
+    def test_structured_output_and_tools(self):
+        seen = self.served.seen_by_clients("constrained")
+        for text in seen["schema"]:
+            answer = json.loads(text)
+            self.assertEqual(set(answer), {"color", "count"})
+            self.assertIn(answer["color"], ("red", "green"))
+            self.assertIn(answer["count"], range(10))
+        self.assertEqual(seen["schema_stream"], seen["schema"][0])
+        self.assertTrue(seen["object"].lstrip().startswith("{"))
+        name, arguments = seen["tool"]
+        self.assertEqual(name, "weather")
+        self.assertIn(json.loads(arguments)["city"], ("Rome", "Oslo"))
+        self.assertEqual(seen["bad_schema"]["status"], 400)
+
     def test_errors_have_the_right_status(self):
         seen = self.served.seen_by_clients("errors")
         self.assertEqual(seen["no_key"]["status"], 401)

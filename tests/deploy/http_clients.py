@@ -78,6 +78,37 @@ def everything():
     }
 
 
+SCHEMA = {"type": "object", "additionalProperties": False, "required": ["color", "count"],
+          "properties": {"color": {"enum": ["red", "green"]},
+                         "count": {"type": "integer", "minimum": 0, "maximum": 9}}}
+
+
+def constrained():
+    weather = {"type": "function", "function": {
+        "name": "weather", "description": "The weather in a city.",
+        "parameters": {"type": "object", "additionalProperties": False, "required": ["city"],
+                       "properties": {"city": {"enum": ["Rome", "Oslo"]}}}}}
+    schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA,
+                                                     "strict": True}}
+    forced = chat(tools=[weather], max_tokens=60,
+                  tool_choice={"type": "function", "function": {"name": "weather"}})
+    call = forced.choices[0].message.tool_calls[0].function
+    return {
+        "schema": [chat(response_format=schema, temperature=1, seed=i,
+                        max_tokens=60).choices[0].message.content for i in range(4)],
+        "schema_stream": "".join(
+            chunk.choices[0].delta.content or ""
+            for chunk in chat(response_format=schema, temperature=1, seed=0, max_tokens=60,
+                              stream=True) if chunk.choices),
+        "object": chat(response_format={"type": "json_object"}, max_tokens=40
+                       ).choices[0].message.content,
+        "tool": [call.name, call.arguments],
+        "bad_schema": error_of(lambda: chat(response_format={
+            "type": "json_schema", "json_schema": {"name": "s", "schema": {
+                "not": {"type": "string"}}}})),
+    }
+
+
 def errors():
     return {
         "no_key": error_of(lambda: openai.OpenAI(base_url=f"{URL}/v1", api_key="wrong",
@@ -117,5 +148,5 @@ def many():
     return {"texts": texts}
 
 
-print(json.dumps({"everything": everything, "errors": errors, "leave": leave,
+print(json.dumps({"everything": everything, "constrained": constrained, "errors": errors, "leave": leave,
                   "many": many}[SCENARIO]()))
