@@ -161,9 +161,11 @@ gateway_pid() {
   echo "$pid"
 }
 
+# It lists the model before it has the tokenizer, so a token is asked for.
 gateway_is_serving() {
   curl -fs -o /dev/null -H "Authorization: Bearer $(cat "$(token_of http)")" \
-    "http://127.0.0.1:$http_port/v1/models" --max-time 3
+    -H "Content-Type: application/json" "http://127.0.0.1:$http_port/v1/completions" \
+    -d "{\"model\": \"$(basename "$model")\", \"prompt\": \"A\", \"max_tokens\": 1}" --max-time 10
 }
 
 # It is started when the coordinator serves: it tries only every 30 s.
@@ -288,6 +290,7 @@ status() {
       all=1
     fi
   done
+  if pid=$(gateway_pid); then printf '%-12s running      process %s\n' gateway "$pid"; fi
   return "$all"
 }
 

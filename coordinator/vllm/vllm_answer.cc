@@ -69,6 +69,7 @@ void VllmAnswer::End(const absl::Status& status,
   out.set_index(static_cast<uint32_t>(report.output));
   out.set_finish_reason(NameOf(report.finish_reason));
   out.set_prompt_tokens(static_cast<uint32_t>(report.usage.prompt_tokens));
+  out.set_cached_tokens(static_cast<uint32_t>(report.usage.cached_tokens));
   if (report.matched_stop_token) {
     out.set_matched_token_id(static_cast<uint32_t>(*report.matched_stop_token));
   } else if (report.matched_stop_string) {

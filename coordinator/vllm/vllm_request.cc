@@ -39,27 +39,34 @@ absl::Status CheckImplemented(const engine::GenerateRequest& request) {
   return absl::OkStatus();
 }
 
-// The one place for structured output.
-absl::Status SetConstraint(const engine::SamplingParams& params,
-                           v1::GenerateRequest& /*out*/) {
+// Compiled and checked where constraints of our own API are.
+void SetConstraint(const engine::SamplingParams& params,
+                   v1::GenerateRequest& out) {
   using Params = engine::SamplingParams;
+  if (params.constraint_case() == Params::CONSTRAINT_NOT_SET) return;
+  v1::StructuredOutput& constraint = *out.mutable_structured_output();
   switch (params.constraint_case()) {
-    case Params::CONSTRAINT_NOT_SET:
-      return absl::OkStatus();
     case Params::kJsonSchema:
-      return NotImplemented("json_schema");
+      constraint.set_json_schema(params.json_schema());
+      break;
     case Params::kRegex:
-      return NotImplemented("regex");
+      constraint.set_regex(params.regex());
+      break;
     case Params::kGrammar:
-      return NotImplemented("grammar");
+      constraint.set_grammar(params.grammar());
+      break;
     case Params::kStructuralTag:
-      return NotImplemented("structural_tag");
+      constraint.set_structural_tag(params.structural_tag());
+      break;
     case Params::kJsonObject:
-      return NotImplemented("json_object");
+      constraint.set_json_object(params.json_object());
+      break;
     case Params::kChoice:
-      return NotImplemented("choice");
+      *constraint.mutable_choice()->mutable_texts() = params.choice().choices();
+      break;
+    case Params::CONSTRAINT_NOT_SET:
+      break;
   }
-  return NotImplemented("constraint");
 }
 
 absl::StatusOr<uint32_t> LogprobCount(absl::string_view field, int32_t count) {
@@ -140,7 +147,7 @@ absl::StatusOr<v1::GenerateRequest> FromVllm(
   SetStops(params, out);
   RETURN_IF_ERROR(SetLogitBias(params, out));
   RETURN_IF_ERROR(SetLogprobs(params, out));
-  RETURN_IF_ERROR(SetConstraint(params, out));
+  SetConstraint(params, out);
   return out;
 }
 

@@ -46,9 +46,10 @@ def everything():
     streamed = "".join(c.choices[0].text for c in complete(stop=["7"], stream=True) if c.choices)
     several = complete(prompt="The capital of France is", temperature=1, seed=3, n=3, max_tokens=8)
     logprobs = chat(logprobs=True, top_logprobs=2).choices[0].logprobs.content
-    said = ANTHROPIC.messages.create(model=MODEL, max_tokens=24, messages=ASK, temperature=0)
+    said = ANTHROPIC.messages.create(model=MODEL, max_tokens=24, messages=ASK,
+                                     extra_body={"temperature": 0})
     with ANTHROPIC.messages.stream(model=MODEL, max_tokens=24, messages=ASK,
-                                   temperature=0) as stream:
+                                   extra_body={"temperature": 0}) as stream:
         said_in_pieces = "".join(stream.text_stream)
     return {
         "models": [model.id for model in OPENAI.models.list()],
@@ -74,6 +75,37 @@ def everything():
         "anthropic_stream": said_in_pieces,
         "responses": OPENAI.responses.create(model=MODEL, input="Say hello",
                                              max_output_tokens=8, temperature=0).output_text,
+    }
+
+
+SCHEMA = {"type": "object", "additionalProperties": False, "required": ["color", "count"],
+          "properties": {"color": {"enum": ["red", "green"]},
+                         "count": {"type": "integer", "minimum": 0, "maximum": 9}}}
+
+
+def constrained():
+    weather = {"type": "function", "function": {
+        "name": "weather", "description": "The weather in a city.",
+        "parameters": {"type": "object", "additionalProperties": False, "required": ["city"],
+                       "properties": {"city": {"enum": ["Rome", "Oslo"]}}}}}
+    schema = {"type": "json_schema", "json_schema": {"name": "s", "schema": SCHEMA,
+                                                     "strict": True}}
+    forced = chat(tools=[weather], max_tokens=60,
+                  tool_choice={"type": "function", "function": {"name": "weather"}})
+    call = forced.choices[0].message.tool_calls[0].function
+    return {
+        "schema": [chat(response_format=schema, temperature=1, seed=i,
+                        max_tokens=60).choices[0].message.content for i in range(4)],
+        "schema_stream": "".join(
+            chunk.choices[0].delta.content or ""
+            for chunk in chat(response_format=schema, temperature=1, seed=0, max_tokens=60,
+                              stream=True) if chunk.choices),
+        "object": chat(response_format={"type": "json_object"}, max_tokens=40
+                       ).choices[0].message.content,
+        "tool": [call.name, call.arguments],
+        "bad_schema": error_of(lambda: chat(response_format={
+            "type": "json_schema", "json_schema": {"name": "s", "schema": {
+                "not": {"type": "string"}}}})),
     }
 
 
@@ -116,5 +148,5 @@ def many():
     return {"texts": texts}
 
 
-print(json.dumps({"everything": everything, "errors": errors, "leave": leave,
+print(json.dumps({"everything": everything, "constrained": constrained, "errors": errors, "leave": leave,
                   "many": many}[SCENARIO]()))

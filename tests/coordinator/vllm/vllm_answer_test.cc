@@ -32,7 +32,8 @@ GenerationReport Report(int64_t output) {
   return {.output = output,
           .finish_reason = FinishReason::kStop,
           .matched_stop_string = "x",
-          .usage = {.prompt_tokens = 2, .completion_tokens = 3}};
+          .usage = {
+              .prompt_tokens = 2, .completion_tokens = 3, .cached_tokens = 1}};
 }
 
 TEST(VllmAnswerTest, AStreamHasWhatIsNewThenAnEndWithoutTokens) {
@@ -63,6 +64,7 @@ TEST(VllmAnswerTest, AStreamHasWhatIsNewThenAnEndWithoutTokens) {
   EXPECT_THAT(end.output_ids(), IsEmpty());
   EXPECT_EQ(end.finish_reason(), "stop");
   EXPECT_EQ(end.matched_stop_str(), "x");
+  EXPECT_EQ(end.cached_tokens(), 1u);
   EXPECT_EQ(answer.Take(), std::nullopt);
   EXPECT_EQ(answer.NumBytes(), 0u);
 }

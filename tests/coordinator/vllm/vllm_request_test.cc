@@ -90,6 +90,32 @@ TEST(VllmRequestTest, ATextIsAPrompt) {
   EXPECT_EQ(FromVllm(request)->prompt(), "Hello");
 }
 
+TEST(VllmRequestTest, EveryConstraintArrives) {
+  using Params = vllm::grpc::engine::SamplingParams;
+  using Check = std::function<bool(const v1::StructuredOutput&)>;
+  const std::vector<std::pair<std::function<void(Params&)>, Check>>
+      constraints = {{[](auto& p) { p.set_json_schema("{}"); },
+                      [](auto& s) { return s.json_schema() == "{}"; }},
+                     {[](auto& p) { p.set_regex("a+"); },
+                      [](auto& s) { return s.regex() == "a+"; }},
+                     {[](auto& p) { p.set_grammar("root ::= a"); },
+                      [](auto& s) { return s.grammar() == "root ::= a"; }},
+                     {[](auto& p) { p.set_structural_tag("{}"); },
+                      [](auto& s) { return s.structural_tag() == "{}"; }},
+                     {[](auto& p) { p.set_json_object(true); },
+                      [](auto& s) { return s.json_object(); }},
+                     {[](auto& p) { p.mutable_choice()->add_choices("yes"); },
+                      [](auto& s) { return s.choice().texts(0) == "yes"; }}};
+  EXPECT_FALSE(FromVllm(Request())->has_structured_output());
+  for (const auto& [set, is_there] : constraints) {
+    GenerateRequest request = Request();
+    set(*request.mutable_sampling_params());
+    const auto out = FromVllm(request);
+    ASSERT_TRUE(out.ok()) << out.status();
+    EXPECT_TRUE(is_there(out->structured_output())) << out->DebugString();
+  }
+}
+
 // Nothing is ignored that would change the answer.
 TEST(VllmRequestTest, WhatIsNotImplementedIsRefusedByName) {
   using Change = std::function<void(GenerateRequest&)>;
@@ -113,17 +139,6 @@ TEST(VllmRequestTest, WhatIsNotImplementedIsRefusedByName) {
        [](auto& r) {
          (*r.mutable_sampling_params()->mutable_logit_bias())[-1] = 1;
        }},
-      {"json_schema",
-       [](auto& r) { r.mutable_sampling_params()->set_json_schema("{}"); }},
-      {"regex", [](auto& r) { r.mutable_sampling_params()->set_regex("a"); }},
-      {"grammar",
-       [](auto& r) { r.mutable_sampling_params()->set_grammar("a"); }},
-      {"structural_tag",
-       [](auto& r) { r.mutable_sampling_params()->set_structural_tag("{}"); }},
-      {"json_object",
-       [](auto& r) { r.mutable_sampling_params()->set_json_object(true); }},
-      {"choice",
-       [](auto& r) { r.mutable_sampling_params()->mutable_choice(); }},
   };
   for (const auto& [field, change] : changes) {
     GenerateRequest request = Request();

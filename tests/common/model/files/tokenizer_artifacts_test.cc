@@ -89,8 +89,9 @@ TEST(TokenizerArtifactsTest, OfAFolderAreItsOwnFiles) {
 }
 
 TEST(TokenizerArtifactsTest, AFolderWithoutATokenizerIsAnError) {
-  EXPECT_TRUE(
-      absl::IsNotFound(TokenizerArtifacts(::testing::TempDir()).status()));
+  const fs::path folder = fs::path(::testing::TempDir()) / "no_tokenizer";
+  fs::create_directories(folder);
+  EXPECT_TRUE(absl::IsNotFound(TokenizerArtifacts(folder).status()));
 }
 
 }  // namespace
