@@ -111,37 +111,40 @@ RequestMetrics MakeRequests(prometheus::Registry& registry,
          .labels = labels},
         TokensBuckets());
   };
-  return {.in_flight = gauge("espalier_requests_in_flight",
-                             "Requests that are being decoded"),
-          .queued = gauge("espalier_requests_queued", "Requests that wait"),
-          .sessions_open =
-              AddGauge(registry, {.name = "espalier_sessions_open",
-                                  .help = "Decoding sessions open",
-                                  .labels = {{"role", "coordinator"}}}),
-          .prompt_tokens = counter("espalier_prompt_tokens_total",
-                                   "Tokens of the prompts of started requests"),
-          .generation_tokens = counter("espalier_generation_tokens_total",
-                                       "Tokens emitted to clients"),
-          .near_ties = counter("espalier_near_ties_total",
-                               "Emitted positions with a tiny top-2 margin"),
-          .time_to_first_token =
-              seconds("time_to_first_token", "From arrival to the first token",
-                      FirstTokenSecondsBuckets()),
-          .inter_chunk_latency = seconds(
-              "inter_chunk_latency", "Between the tokens of successive steps",
-              TokenSecondsBuckets()),
-          .time_per_output_token =
-              seconds("time_per_output_token",
-                      "Mean over the tokens of a request after its first step",
-                      TokenSecondsBuckets()),
-          .duration = seconds("request_duration",
-                              "From arrival to the end of the answer",
-                              RequestSecondsBuckets()),
-          .queue_time = seconds("queue_time", "From arrival to the first step",
-                                RequestSecondsBuckets()),
-          .prompt_length = length("prompt", "Tokens of a started prompt"),
-          .generation_length =
-              length("generation", "Tokens emitted for a request")};
+  return {
+      .in_flight = gauge("espalier_requests_in_flight",
+                         "Requests that are being decoded"),
+      .queued = gauge("espalier_requests_queued", "Requests that wait"),
+      .sessions_open =
+          AddGauge(registry, {.name = "espalier_sessions_open",
+                              .help = "Decoding sessions open",
+                              .labels = {{"role", "coordinator"}}}),
+      .prompt_tokens = counter("espalier_prompt_tokens_total",
+                               "Tokens of the prompts of started requests"),
+      .cached_tokens = counter("espalier_prompt_tokens_cached_total",
+                               "Of them, those that the verifier had cached"),
+      .generation_tokens = counter("espalier_generation_tokens_total",
+                                   "Tokens emitted to clients"),
+      .near_ties = counter("espalier_near_ties_total",
+                           "Emitted positions with a tiny top-2 margin"),
+      .time_to_first_token =
+          seconds("time_to_first_token", "From arrival to the first token",
+                  FirstTokenSecondsBuckets()),
+      .inter_chunk_latency = seconds("inter_chunk_latency",
+                                     "Between the tokens of successive steps",
+                                     TokenSecondsBuckets()),
+      .time_per_output_token =
+          seconds("time_per_output_token",
+                  "Mean over the tokens of a request after its first step",
+                  TokenSecondsBuckets()),
+      .duration =
+          seconds("request_duration", "From arrival to the end of the answer",
+                  RequestSecondsBuckets()),
+      .queue_time = seconds("queue_time", "From arrival to the first step",
+                            RequestSecondsBuckets()),
+      .prompt_length = length("prompt", "Tokens of a started prompt"),
+      .generation_length =
+          length("generation", "Tokens emitted for a request")};
 }
 
 prometheus::Histogram::BucketBoundaries AcceptedBuckets() {

@@ -121,6 +121,7 @@ struct RequestMetrics {
   prometheus::Gauge& queued;
   prometheus::Gauge& sessions_open;
   prometheus::Counter& prompt_tokens;
+  prometheus::Counter& cached_tokens;
   prometheus::Counter& generation_tokens;
   prometheus::Counter& near_ties;
   prometheus::Histogram& time_to_first_token;

@@ -158,7 +158,8 @@ void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
 void DecodeRound::Verify(const Session& session) {
   const uint64_t round = round_;
   verifier_.Verify(
-      session, round_, tree_, features_.Request(),
+      session, round_, tree_,
+      features_.Request(fanout_.needs_features(), session.length()),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });

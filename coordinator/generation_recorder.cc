@@ -54,6 +54,12 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
                                    int64_t num_accepted, int64_t num_kept) {
   const int64_t num_nodes = result.tree->num_nodes() - 1;
   SpecStats& spec = report_.spec;
+  if (spec.num_spec_steps == 0) {
+    report_.usage.cached_tokens = std::clamp<int64_t>(
+        result.verify_result.cached_tokens, 0, report_.usage.prompt_tokens);
+    metrics_.requests.cached_tokens.Increment(
+        static_cast<double>(report_.usage.cached_tokens));
+  }
   ++spec.num_spec_steps;
   spec.num_draft_tokens += num_nodes;
   spec.num_accepted_draft_tokens += num_accepted;

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]
+#   deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]
 #
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
+#   --http           also the gateway for HTTP clients
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
-#   --cuda           also libtorch's CUDA backend, to link the `cuda` preset;
-#                    implies --with-libtorch
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
 #   --clang          also clang with libFuzzer, for the presets `clang` and `dev`
@@ -33,13 +32,17 @@ source "$here/lib/wheels.sh"
 source "$here/lib/libtorch.sh"
 # shellcheck source=deploy/lib/nvcc.sh
 source "$here/lib/nvcc.sh"
+# shellcheck source=deploy/lib/jinja.sh
+source "$here/lib/jinja.sh"
 # shellcheck source=deploy/lib/xgrammar.sh
 source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
+# shellcheck source=deploy/lib/gateway.sh
+source "$here/lib/gateway.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_model_mb=600 disk_of_libtorch_mb=2500
+readonly disk_of_jinja_mb=250 disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -100,42 +103,46 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' cuda='' nvcc='' converted=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' http='' converted=
   while (($# > 0)); do
     case $1 in
       --tests)
         packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
-        libtorch_wanted=1 converted=1
+        libtorch_wanted=1 http=1 converted=1
         ;;
+      --http) http=1 packages+=(curl) ;;
       --with-libtorch) libtorch_wanted=1 ;;
-      --cuda) libtorch_wanted=1 cuda=1 ;;
       --nvcc) nvcc=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--cuda] [--nvcc] [--clang]" >&2; exit 2 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#cuda} + ${#nvcc} + ${#converted}))" "$logs"
+  steps_begin set-up "$((7 + ${#libtorch_wanted} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
   ensure "Python environment" "$download_hint; python3 needs the module venv" venv_is_ready make_venv
+  jinja_is_ready || check_disk "$disk_of_jinja_mb"
+  ensure "engine for chat templates" "$download_hint" jinja_is_ready make_jinja
   if [[ $libtorch_wanted ]]; then
     check_architecture
     libtorch_is_ready || check_disk "$disk_of_libtorch_mb"
     ensure "libtorch" "$download_hint" libtorch_is_ready make_libtorch
   fi
-  if [[ $cuda ]]; then
-    ensure "libtorch for CUDA" "$download_hint" libtorch_cuda_is_ready add_libtorch_cuda
-  fi
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
+  fi
+  ensure "the gateways' protocol" "$download_hint" smg_proto_is_ready make_smg_proto
+  if [[ $http ]]; then
+    ensure "gateway" "$download_hint" gateway_is_ready make_gateway
   fi
   ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then
+    ensure "HTTP clients" "$download_hint" clients_are_ready make_clients
     ensure "default model in bfloat16" "$download_hint" converted_model_is_ready convert_default_model
   fi
   [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"

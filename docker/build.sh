@@ -3,8 +3,9 @@
 #
 #   docker/build.sh          compiles in a container, from nothing but the sources
 #   docker/build.sh --dist   compiles outside, on Debian 12, and copies: the daily loop
-#   docker/build.sh --cuda   also espalier-verifier-cuda (several GB); with --dist after
-#                            deploy/setup.sh --cuda
+#   docker/build.sh --http   also espalier-gateway
+#   docker/build.sh --cuda   also espalier-verifier-cuda; with --dist after
+#                            deploy/setup.sh --nvcc
 #
 # Works where no image registry can be reached, and where TLS is looked into: the
 # certificates that pip uses here reach the build as a secret, not as a layer.
@@ -18,6 +19,7 @@ targets=(coordinator verifier drafter models)
 for flag in "$@"; do
   case $flag in
     --dist) artifacts=dist ;;
+    --http) targets+=(gateway) ;;
     --cuda) cuda=yes targets+=(verifier-cuda) ;;
     *)
       sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}" >&2
@@ -44,11 +46,11 @@ build_dist() {
 
 # `dist/cuda`, as the stage `compile-cuda`.
 build_dist_cuda() {
-  local cache=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}
-  cmake --preset cuda -DESPALIER_TESTS=OFF -DESPALIER_LIBTORCH:PATH="$cache/libtorch"
-  cmake --build --preset cuda -j "$(nproc)" --target espalier-verifier
+  cmake -S . -B build/containers-cuda -G Ninja -DCMAKE_BUILD_TYPE=Release \
+    -DESPALIER_TESTS=OFF -DESPALIER_NVCC=ON
+  cmake --build build/containers-cuda -j "$(nproc)" --target espalier-verifier
   mkdir -p dist/cuda
-  strip -o dist/cuda/espalier-verifier build/cuda/bin/espalier-verifier
+  strip -o dist/cuda/espalier-verifier build/containers-cuda/bin/espalier-verifier
 }
 
 # image TARGET

@@ -245,7 +245,8 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
                              ? 0
                              : std::min(wanted.max_nodes, options_.max_nodes))
               .WithDepth(std::min(wanted.max_depth, options_.max_depth)),
-      .features = store_.FeaturesOf(update.sequence)};
+      .features = store_.FeaturesOf(update.sequence),
+      .cache_salt = store_.SaltOf(update.sequence)};
   if (work.on_partial) {
     view.report = [this, &work, start](TokenTree tree) {
       const absl::Duration taken = executor_.Now() - start;

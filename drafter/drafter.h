@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/spec/grammar_spec.h"
 #include "common/spec/messages.h"
@@ -40,6 +41,8 @@ struct SequenceView {
   // report. A round that cannot wait uses it, so call it before each long step.
   // Null: reports are not wanted.
   std::function<void(TokenTree)> report = nullptr;
+  // What is computed for the text may serve other sequences of the same salt.
+  absl::string_view cache_salt = {};
 
   TokenId root() const {
     return lookahead.empty() ? tokens.back() : lookahead.back();

@@ -1,6 +1,6 @@
 // For measurements: lets another drafter draft, and puts known text into its
 // trees. So a round costs what it costs with that drafter, and accepts what the
-// given hit rates say, whatever the weights.
+// given hit rates say, whatever the weights. The drafter "comb" costs nothing.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -54,6 +54,41 @@ int32_t TallestChild(const TokenTree& tree, const std::vector<int32_t>& heights,
   }
   return tallest;
 }
+
+// Trees that cost nothing, as many nodes as are asked for: a spine of the
+// greatest depth, and siblings of its nodes in turn.
+class CombDrafter final : public Drafter {
+ public:
+  explicit CombDrafter(int64_t vocab_size) : vocab_size_(vocab_size) {}
+
+  absl::StatusOr<std::vector<TokenTree>> Draft(
+      absl::Span<const SequenceView> batch) override {
+    std::vector<TokenTree> trees;
+    for (const SequenceView& view : batch) trees.push_back(TreeOf(view));
+    return trees;
+  }
+
+  void Forget(SequenceId) override {}
+
+ private:
+  TokenTree TreeOf(const SequenceView& view) const {
+    constexpr float kLogHit = -0.2f, kLogMiss = -2.5f;
+    const auto nodes = static_cast<int32_t>(view.budget.max_nodes);
+    const auto depth =
+        std::min(nodes, static_cast<int32_t>(view.budget.max_depth));
+    TokenTree tree = TokenTree::RootOnly(view.root());
+    for (int32_t node = 0; node < nodes && depth > 0; ++node) {
+      const bool is_spine = node < depth;
+      const int32_t parent = is_spine ? node : node % depth;
+      tree.Add(parent,
+               static_cast<TokenId>((view.root() + node / depth) % vocab_size_),
+               tree.log_probs[parent] + (is_spine ? kLogHit : kLogMiss));
+    }
+    return tree;
+  }
+
+  const int64_t vocab_size_;
+};
 
 class ReplayDrafter final : public Drafter {
  public:
@@ -189,6 +224,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> MakeInner(
     return absl::InvalidArgumentError(
         "drafter replay: option drafter: cannot be replay itself");
   }
+  if (type == "comb") return std::make_unique<CombDrafter>(options.vocab_size);
   DrafterRegistry registry("drafter type");
   RegisterDrafters(registry);
   DrafterOptions inner = options;

@@ -76,6 +76,11 @@ FeatureRange SequenceStore::FeaturesOf(SequenceId id) const {
   return found == index_.end() ? FeatureRange() : found->second->features;
 }
 
+absl::string_view SequenceStore::SaltOf(SequenceId id) const {
+  const auto found = index_.find(id);
+  return found == index_.end() ? absl::string_view() : found->second->salt;
+}
+
 void SequenceStore::AddFeatures(SequenceId id, const FeatureRows& rows) {
   const auto found = index_.find(id);
   if (found == index_.end() || rows.empty()) return;
@@ -141,6 +146,7 @@ SequenceStore::Sequences::iterator SequenceStore::Open(SequenceId id) {
 // drafter forget.
 void SequenceStore::Commit(Sequence& sequence, const SequenceUpdate& update) {
   std::vector<TokenId>& tokens = sequence.tokens;
+  if (update.base_length == 0) sequence.salt = update.cache_salt;
   const auto [kept_end, rest] =
       std::mismatch(tokens.begin() + update.base_length, tokens.end(),
                     update.new_tokens.begin(), update.new_tokens.end());

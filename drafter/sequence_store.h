@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <list>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/spec/messages.h"
@@ -53,6 +55,8 @@ class SequenceStore {
   const std::vector<TokenId>* Find(SequenceId id) const;
   // The positions whose features are held.
   FeatureRange FeaturesOf(SequenceId id) const;
+  // Valid as long as what Find returns; empty if the sequence is not held.
+  absl::string_view SaltOf(SequenceId id) const;
 
   void End(SequenceId id);        // unknown ids are ignored
   void DropIdle(absl::Time now);  // drops sequences not updated for max_idle
@@ -63,6 +67,7 @@ class SequenceStore {
     SequenceId id;
     std::vector<TokenId> tokens = {};
     uint64_t hash = 0;  // PrefixHash(tokens)
+    std::string salt = {};
     absl::Time updated = {};
     FeatureRange features = {};  // of positions below tokens.size()
   };

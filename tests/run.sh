@@ -5,7 +5,6 @@
 #   tests/run.sh --asan     AddressSanitizer and UndefinedBehaviorSanitizer
 #   tests/run.sh --tsan     ThreadSanitizer, without libtorch
 #   tests/run.sh --clang    the fuzz targets under libFuzzer, with thread-safety analysis
-#   tests/run.sh --cuda     compiles and links with libtorch's CUDA backend
 #   tests/run.sh --nvcc     compiles the kernels for GPUs too
 #   tests/run.sh --werror   warnings are errors, in the preset release
 #   tests/run.sh --long     also the tests with the label `long`
@@ -27,7 +26,6 @@ for flag in "$@"; do
   case $flag in
     --asan | --tsan) presets+=("${flag#--}") ;;
     --clang) presets+=(clang) set_up+=(--clang) ;;
-    --cuda) presets+=(cuda) set_up+=(--cuda) ;;
     --nvcc) nvcc=ON set_up+=(--nvcc) ;;
     --werror) werror=ON ;;
     --long) left_out=none ;;
@@ -72,26 +70,22 @@ excluded() {
 }
 
 test_preset() {
-  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch tests=ON torch=ON
+  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch torch=ON
   local selected=(--label-exclude "^($(excluded))\$") options=()
   [[ $preset != tsan && $preset != clang ]] || torch=OFF
   # The build preset `clang` has no other programs.
   [[ $preset != clang ]] || selected=(--label-regex '^fuzz$')
   # Sanitizers make GCC warn where nothing is wrong.
   [[ $preset != release ]] || options=(-DESPALIER_WERROR="$werror")
-  # Programs with the CUDA backend start only where its libraries are.
-  [[ $preset != cuda ]] || tests=OFF
-  run cmake --preset "$preset" -DESPALIER_TESTS="$tests" -DESPALIER_NVCC="$nvcc" \
+  run cmake --preset "$preset" -DESPALIER_TESTS=ON -DESPALIER_NVCC="$nvcc" \
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch" "${options[@]}"
   run cmake --build --preset "$preset" -j "$(nproc)"
-  if [[ $tests == ON ]]; then
-    local status=0
-    # shellcheck disable=SC2046  # words
-    run ctest --test-dir "build/$preset" -j2 --no-tests=error --output-on-failure \
-      $(tries) "${selected[@]}" || status=$?
-    print_skipped
-    return "$status"
-  fi
+  local status=0
+  # shellcheck disable=SC2046  # words
+  run ctest --test-dir "build/$preset" -j2 --no-tests=error --output-on-failure \
+    $(tries) "${selected[@]}" || status=$?
+  print_skipped
+  return "$status"
 }
 
 # The presets share what compiles alike, wherever the clone lies.

@@ -14,7 +14,9 @@ void ReturnTime::Observe(absl::Duration time) {
   mean_ += (time - mean_) / 8;
 }
 
-absl::Duration ReturnTime::expected() const { return mean_ + 2 * deviation_; }
+absl::Duration ReturnTime::Remaining(absl::Duration since) const {
+  return std::max(mean_ + 2 * deviation_ - since, since / 2);
+}
 
 absl::Duration WaitForCompany(int64_t rows, std::vector<AwaitedCompany> awaited,
                               const PassCosts& costs, int64_t max_rows) {

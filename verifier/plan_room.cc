@@ -5,7 +5,48 @@
 namespace espalier::verifier {
 namespace {
 
-std::vector<size_t> Admit(absl::Span<const RoomClaim> claims, int64_t pool) {
+// Grant preempts dormant claims, then claims younger than `for_whom`, until
+// `missing` is free. If that is not enough, it preempts none, or all where what
+// they share may be enough.
+class Preemption {
+ public:
+  Preemption(absl::Span<const RoomClaim> claims, int64_t free)
+      : claims_(claims), free_(free), gone_(claims.size()) {}
+
+  bool is_gone(size_t claim) const { return gone_[claim]; }
+
+  bool Grant(size_t for_whom, int64_t missing) {
+    std::vector<size_t> victims;
+    int64_t found = free_;
+    int64_t shared = 0;
+    for (const bool dormant : {true, false}) {
+      for (size_t i = claims_.size(); i-- > 0 && found < missing;) {
+        const RoomClaim& claim = claims_[i];
+        if (gone_[i] || claim.dormant != dormant) continue;
+        if (claim.held + claim.shared == 0) continue;
+        if (!dormant && i <= for_whom) continue;
+        victims.push_back(i);
+        found += claim.held;
+        shared += claim.shared;
+      }
+    }
+    if (found + shared < missing) return false;
+    for (size_t victim : victims) gone_[victim] = true;
+    const bool enough = found >= missing;
+    free_ = enough ? found - missing : 0;
+    return enough;
+  }
+
+ private:
+  const absl::Span<const RoomClaim> claims_;
+  int64_t free_;
+  std::vector<bool> gone_;
+};
+
+}  // namespace
+
+std::vector<size_t> PlanAdmission(absl::Span<const RoomClaim> claims,
+                                  int64_t pool) {
   int64_t expected = 0;
   bool is_alone = true;
   for (const RoomClaim& claim : claims) {
@@ -24,51 +65,11 @@ std::vector<size_t> Admit(absl::Span<const RoomClaim> claims, int64_t pool) {
   return admitted;
 }
 
-// Grant preempts dormant claims, then claims younger than `for_whom`, until
-// `missing` is free; if that is not enough, it preempts none.
-class Preemption {
- public:
-  Preemption(absl::Span<const RoomClaim> claims, int64_t free)
-      : claims_(claims), free_(free), gone_(claims.size()) {}
-
-  bool is_gone(size_t claim) const { return gone_[claim]; }
-
-  bool Grant(size_t for_whom, int64_t missing) {
-    std::vector<size_t> victims;
-    int64_t found = free_;
-    for (const bool dormant : {true, false}) {
-      for (size_t i = claims_.size(); i-- > 0 && found < missing;) {
-        const RoomClaim& claim = claims_[i];
-        if (gone_[i] || claim.held == 0 || claim.dormant != dormant) continue;
-        if (!dormant && i <= for_whom) continue;
-        victims.push_back(i);
-        found += claim.held;
-      }
-    }
-    if (found < missing) return false;
-    for (size_t victim : victims) gone_[victim] = true;
-    free_ = found - missing;
-    return true;
-  }
-
- private:
-  const absl::Span<const RoomClaim> claims_;
-  int64_t free_;
-  std::vector<bool> gone_;
-};
-
-}  // namespace
-
-RoomPlan PlanRoom(absl::Span<const RoomClaim> claims, int64_t pool,
-                  int64_t free) {
-  RoomPlan plan = {.admitted = Admit(claims, pool)};
-  std::vector<bool> admitted(claims.size());
-  for (size_t i = 0; i < claims.size(); ++i) admitted[i] = claims[i].admitted;
-  for (size_t i : plan.admitted) admitted[i] = true;
-
+RoomPlan PlanRoom(absl::Span<const RoomClaim> claims, int64_t free) {
+  RoomPlan plan;
   Preemption room(claims, free);
   for (size_t i = 0; i < claims.size(); ++i) {
-    if (!admitted[i] || !claims[i].waits || room.is_gone(i)) continue;
+    if (!claims[i].admitted || !claims[i].waits || room.is_gone(i)) continue;
     const int64_t missing =
         std::max<int64_t>(claims[i].next - claims[i].held, 0);
     if (room.Grant(i, missing)) plan.runs.push_back(i);

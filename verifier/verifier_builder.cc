@@ -98,7 +98,7 @@ absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
 
 // Null: this build has no structured output, or no text of the model ends.
 std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
-                                              const ModelConfig& model) {
+                                            const ModelConfig& model) {
   if (model.eos_ids.empty()) return nullptr;
   auto backend = grammar::NewBackend(
       grammar::VocabularyOf(tokenizer, model.vocab_size, model.eos_ids));
@@ -146,6 +146,9 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
     }
     options.kv_pool_bytes = int64_t{config.kv_cache_mib()} << 20;
   }
+  if (config.has_prefix_cache_mib()) {
+    options.prefix_cache_bytes = int64_t{config.prefix_cache_mib()} << 20;
+  }
   return options;
 }
 
@@ -163,6 +166,11 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(PassCosts pass_costs,
                    MeasureOn(*executor, *model, tree_nodes + 1));
 
+  const int64_t pool_bytes =
+      model->kv_usage().total_tokens * model->info().kv_bytes_per_token;
+  const int64_t prefix_bytes =
+      model_options.prefix_cache_bytes.value_or(pool_bytes / 4);
+
   Registry<VerificationRule> rules("verification rule");
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
@@ -172,6 +180,8 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
       .pass_costs = std::move(pass_costs),
+      .shares_prefixes = prefix_bytes > 0,
+      .max_feature_bytes = prefix_bytes / 2,
       .grammars = NewGrammarMasks(*target.tokenizer, model->info().config),
       .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {

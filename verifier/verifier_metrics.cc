@@ -44,6 +44,11 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
           AddGauge(registry, {.name = "espalier_kv_cache_usage_ratio",
                               .help = "Share of the K/V pool in use, 0 to 1",
                               .labels = {{"model", model}}})),
+      device_memory_ratio(AddGauge(
+          registry, {.name = "espalier_device_memory_usage_ratio",
+                     .help = "Share of the GPU's memory in use, by all "
+                             "programs, 0 to 1; 0 on a CPU",
+                     .labels = {{"model", model}}})),
       kv_tokens_used(
           AddGauge(registry, {.name = "espalier_kv_tokens_used",
                               .help = "Tokens of the K/V pool in use"})),
@@ -58,6 +63,23 @@ VerifierMetrics::VerifierMetrics(prometheus::Registry& made_from,
                      .help = "Sequences that gave their K/V room to older ones "
                              "and are computed again",
                      .labels = {{"model", model}}})),
+      kv_tokens_cached(AddGauge(
+          registry,
+          {.name = "espalier_kv_tokens_cached",
+           .help = "Tokens of the K/V pool that no sequence uses, kept for "
+                   "those that begin alike"})),
+      prefix_queries(
+          AddCounter(registry, {.name = "espalier_prefix_cache_queries_total",
+                                .help = "Tokens looked for in the prefix cache",
+                                .labels = {{"model", model}}})),
+      prefix_hits(AddCounter(
+          registry, {.name = "espalier_prefix_cache_hits_total",
+                     .help = "Tokens whose K/V came from the prefix cache",
+                     .labels = {{"model", model}}})),
+      prefix_evictions(
+          AddCounter(registry, {.name = "espalier_prefix_cache_evictions_total",
+                                .help = "Tokens that left the prefix cache",
+                                .labels = {{"model", model}}})),
       near_ties(AddCounter(
           registry, {.name = "espalier_verifier_near_ties_total",
                      .help = "Emitted tokens that rounding could have decided",

@@ -38,10 +38,15 @@ struct VerifierMetrics {
   prometheus::Histogram& commit_seconds;
   prometheus::Gauge& sessions_open;
   prometheus::Gauge& kv_usage_ratio;
+  prometheus::Gauge& device_memory_ratio;
   prometheus::Gauge& kv_tokens_used;
   prometheus::Gauge& kv_tokens_capacity;
   prometheus::Gauge& sessions_without_room;
   prometheus::Counter& preemptions;
+  prometheus::Gauge& kv_tokens_cached;
+  prometheus::Counter& prefix_queries;
+  prometheus::Counter& prefix_hits;
+  prometheus::Counter& prefix_evictions;
   prometheus::Counter& near_ties;
   prometheus::Counter& feature_bytes;
   prometheus::Histogram& batch_size;

@@ -64,9 +64,12 @@ VerifyEngine::VerifyEngine(const Options& options,
                            prometheus::Registry& metrics)
     : options_(options),
       model_(std::move(model)),
+      shares_prefixes_(options_.shares_prefixes && model_->info().shares_kv),
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
+      feature_cache_({.block_tokens = model_->info().kv_block_tokens,
+                      .max_bytes = options_.max_feature_bytes}),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
                        model_->info().max_context})),
@@ -135,6 +138,10 @@ void VerifyEngine::EndSequence(SequenceId sequence) {
   executor_->Post([this, sequence] {
     Drop(sequence, absl::CancelledError("the sequence was ended"));
   });
+}
+
+VerifyEngine::Place VerifyEngine::NextPlace(absl::Duration delay) {
+  return {executor_->Now() + delay, next_place_++};
 }
 
 // Posted after all requests that have arrived, so that they are admitted and
@@ -217,9 +224,10 @@ absl::Duration VerifyEngine::CompanyWait(
   const absl::Time now = executor_->Now();
   std::vector<AwaitedCompany> awaited;
   for (const auto& [id, session] : sessions_) {
-    const absl::Time due = session->answered + session->return_time.expected();
-    if (session->job != nullptr || due <= now) continue;
-    awaited.push_back({.due = due - now, .rows = session->answered_rows});
+    if (session->job != nullptr) continue;
+    awaited.push_back(
+        {.due = session->return_time.Remaining(now - session->answered),
+         .rows = session->answered_rows});
   }
   return WaitForCompany(rows, std::move(awaited), costs_.points(),
                         options_.max_batch_rows);
@@ -237,13 +245,15 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   TargetPass::Part part = {
       .cache = session.cache,
       .prompt = absl::MakeConstSpan(session.tokens)
-                    .subspan(model_->Length(session.cache), share.prompt_rows)};
+                    .subspan(model_->Length(session.cache), share.prompt_rows),
+      .committed = session.tokens,
+      .logprobs = request.logprobs};
+  if (request.logprobs.prompt) part.prompt_logprobs = &session.prompt_logprobs;
   if (share.with_tree) {
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
-    part.committed = session.tokens;
     if (session.job->masked) part.masks = &session.job->masked->masks;
     part.compared = session.job->compared;
   }
@@ -310,12 +320,14 @@ void VerifyEngine::FinishPart(Session& session,
     return;
   }
   job.timings.prefill += time;
-  job.ticket = next_ticket_++;  // to the back of the queue
+  job.turn = NextPlace(session.delay);  // to the back of the queue
   if (absl::Status status = target_pass_.CommitPrompt(output, index);
       !status.ok()) {
     Answer(session, status);
     if (absl::IsUnavailable(status)) GiveUp(status);
+    return;
   }
+  OfferFeatures(session.features, session);
 }
 
 absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
@@ -335,9 +347,13 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
-  verify_result.features = std::exchange(session.features, {});
+  verify_result.cached_tokens = job.cached_tokens;
+  const bool deferred = job.request.features.deferred;
+  if (!deferred) verify_result.features = std::exchange(session.features, {});
+  verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
+  OfferFeatures(deferred ? session.features : verify_result.features, session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();
@@ -362,6 +378,9 @@ void VerifyEngine::UpdateGauges() {
                     [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
   metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
+  metrics_.kv_tokens_cached.Set(static_cast<double>(kv.cached_tokens));
+  metrics_.prefix_evictions.Increment(static_cast<double>(kv.evicted_tokens) -
+                                      metrics_.prefix_evictions.Value());
   metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -21,6 +22,7 @@
 #include "common/model/language_model.h"
 #include "common/spec/endpoints.h"
 #include "verifier/cost_upkeep.h"
+#include "verifier/feature_cache.h"
 #include "verifier/pass_company.h"
 #include "verifier/plan_pass.h"
 #include "verifier/plan_room.h"
@@ -47,6 +49,10 @@ namespace espalier::verifier {
 // logits do not depend on which sequences share a pass (see its class), neither
 // do the results.
 //
+// A session whose text begins like another one's, of before or now, takes the
+// K/V of that beginning from the model's cache, and its features from
+// feature_cache.h, where the sequences have the same cache_salt.
+//
 // No request is refused for lack of K/V room: requests wait for it, and younger
 // sessions are preempted for older ones (plan_room.h). A preempted session
 // keeps its tokens, from which its K/V is recomputed, so its text does not
@@ -60,7 +66,8 @@ namespace espalier::verifier {
 // (tree_masker.h).
 //
 // Defined in verify_engine.cc (turns and passes), verify_engine_sessions.cc,
-// verify_engine_grammars.cc, verify_engine_room.cc and verify_engine_costs.cc.
+// verify_engine_grammars.cc, verify_engine_room.cc, verify_engine_prefix.cc and
+// verify_engine_costs.cc.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -75,6 +82,10 @@ class VerifyEngine final : public VerifyEndpoint {
     // dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
+    // Whether sessions take K/V of equal prefixes from each other, and from
+    // earlier ones. Does not change the text.
+    bool shares_prefixes = true;
+    int64_t max_feature_bytes = int64_t{256} << 20;  // for shared prefixes
     // Null: requests with a grammar are refused. The engine stops it.
     std::shared_ptr<TreeMasker> grammars = nullptr;
     // Share of the rounds with sampled trees, 0 to 1, for which the engine
@@ -110,6 +121,11 @@ class VerifyEngine final : public VerifyEndpoint {
  private:
   using Rules = std::map<std::string, std::unique_ptr<VerificationRule>>;
 
+  // A place in a queue, lowest first: a time, and a number for equal times. A
+  // request of another priority takes the place of one that comes so many
+  // seconds later or earlier, so none is overtaken for ever.
+  using Place = std::pair<absl::Time, uint64_t>;
+
   struct Job {  // a request without an answer
     VerifyRequest request;
     absl::Time deadline;
@@ -117,7 +133,8 @@ class VerifyEngine final : public VerifyEndpoint {
     absl::Time waiting_since;
     VerifyTimings timings = {};  // of its turns so far
     std::optional<absl::Time> without_room_since = {};
-    uint64_t ticket = 0;  // place in the queue, lowest first
+    int64_t cached_tokens = 0;                // taken from shared prefixes
+    Place turn = {};                          // in the queue for passes
     const Rules::value_type* rule = nullptr;  // that is applied
     // Why that is not the requested rule; empty: it is.
     absl::string_view unsupported = {};
@@ -126,10 +143,13 @@ class VerifyEngine final : public VerifyEndpoint {
     std::optional<MaskedTree> masked = {};
   };
   struct Session {
-    uint64_t age = 0;             // lowest first
+    Place age;                    // in the queue for room
+    absl::Duration delay;         // by its priority
     CacheId cache = 0;            // K/V of all tokens but the last, or fewer
     bool admitted = false;        // to the K/V pool
     std::vector<TokenId> tokens;  // committed
+    std::string salt;             // see SequenceUpdate::cache_salt
+    bool looked_up = false;       // its prefix, for the metrics
     int64_t max_length = 0;       // that `tokens` may reach
     std::unique_ptr<Job> job;     // at most one
     VerifyRequest asked;          // the last admitted request, unchanged
@@ -139,6 +159,9 @@ class VerifyEngine final : public VerifyEndpoint {
     // or not begun.
     std::vector<int32_t> taps;
     FeatureRows features;
+    FeatureRows open_block;  // committed, not a whole block of FeatureCache
+    // Of the last request, as far as its tokens are cached.
+    LogprobRows prompt_logprobs;
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -173,15 +196,21 @@ class VerifyEngine final : public VerifyEndpoint {
   void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
+  Place NextPlace(absl::Duration delay);
+  void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();
   void PostTurnAt(absl::Time when);
   void TakeTurn();
   void AnswerLate();
   std::vector<Session*> WithRequests() const;
   std::vector<Session*> TakeRoom();
+  void AdmitToPool(absl::Span<Session* const> by_age);
+  std::vector<RoomClaim> ClaimsOf(absl::Span<Session* const> sessions) const;
   RoomClaim ClaimOf(const Session& session) const;
   void CountRoomWaits(absl::Span<Session* const> with_room) const;
   void Preempt(Session& session);
+  void Share(Session& session);
+  void OfferFeatures(const FeatureRows& rows, Session& session);
   absl::Time WhenRoomMayCome() const;
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;
@@ -207,19 +236,21 @@ class VerifyEngine final : public VerifyEndpoint {
 
   const Options options_;
   std::unique_ptr<LanguageModel> model_;
+  const bool shares_prefixes_;
   const Rules rules_;
   VerifierInfo info_;  // constant after construction, without pass_costs
   VerifyLimits limits_;
   PassLimits pass_limits_;
   VerifierMetrics metrics_;
   TargetPass target_pass_;
+  FeatureCache feature_cache_;
   std::atomic<bool> stopping_ = false;
   mutable Mutex published_mutex_;
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
-  uint64_t next_age_ = 1;
-  uint64_t next_ticket_ = 1;
+  uint64_t next_place_ = 1;
+  uint64_t next_masking_ = 1;
   // The latest requests that wait for their masks, before they are admitted.
   absl::flat_hash_map<SequenceId, uint64_t> masking_;
   absl::Status lost_;  // why the model is of no use any more; OK: it is of use

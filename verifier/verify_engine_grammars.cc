@@ -23,7 +23,7 @@ void VerifyEngine::AskForMasks(std::unique_ptr<Job> job,
                output.begin() + std::min(std::ssize(output),
                                          request.adjustments.prompt_length));
   ChooseRule(*job);
-  const uint64_t ticket = next_ticket_++;
+  const uint64_t ticket = next_masking_++;
   masking_[update.sequence] = ticket;
   TreeMasker::Request wanted = {
       .sequence = update.sequence,

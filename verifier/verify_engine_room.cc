@@ -30,25 +30,46 @@ std::vector<VerifyEngine::Session*> VerifyEngine::TakeRoom() {
   for (const auto& [id, session] : sessions_) by_age.push_back(session.get());
   std::sort(by_age.begin(), by_age.end(),
             [](Session* a, Session* b) { return a->age < b->age; });
-  std::vector<RoomClaim> claims;
-  for (const Session* session : by_age) claims.push_back(ClaimOf(*session));
-  const KvUsage kv = model_->kv_usage();
-  const RoomPlan plan =
-      PlanRoom(claims, kv.total_tokens, kv.total_tokens - kv.used_tokens);
-
-  for (size_t i : plan.admitted) by_age[i]->admitted = true;
-  for (size_t i : plan.preempted) Preempt(*by_age[i]);
+  AdmitToPool(by_age);
   std::vector<Session*> running;
-  for (size_t i : plan.runs) running.push_back(by_age[i]);
-  std::sort(running.begin(), running.end(), [](Session* a, Session* b) {
-    return a->job->ticket < b->job->ticket;
-  });
+  for (bool again = true; again;) {
+    const KvUsage kv = model_->kv_usage();
+    const RoomPlan plan =
+        PlanRoom(ClaimsOf(by_age), kv.total_tokens - kv.used_tokens);
+    for (size_t i : plan.preempted) Preempt(*by_age[i]);
+    for (size_t i : plan.runs) running.push_back(by_age[i]);
+    again = running.empty() && !plan.preempted.empty();
+  }
+  std::sort(running.begin(), running.end(),
+            [](Session* a, Session* b) { return a->job->turn < b->job->turn; });
   return running;
+}
+
+// Sessions take what others share only once they are admitted.
+void VerifyEngine::AdmitToPool(absl::Span<Session* const> by_age) {
+  const std::vector<RoomClaim> claims = ClaimsOf(by_age);
+  const KvUsage kv = model_->kv_usage();
+  int64_t not_shared = kv.total_tokens - kv.used_tokens;
+  for (const RoomClaim& claim : claims) not_shared += claim.held;
+  for (size_t i : PlanAdmission(claims, not_shared)) {
+    by_age[i]->admitted = true;
+  }
+  for (Session* session : by_age) {
+    if (session->admitted && session->job != nullptr) Share(*session);
+  }
+}
+
+std::vector<RoomClaim> VerifyEngine::ClaimsOf(
+    absl::Span<Session* const> sessions) const {
+  std::vector<RoomClaim> claims;
+  for (const Session* session : sessions) claims.push_back(ClaimOf(*session));
+  return claims;
 }
 
 RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
   const ModelInfo& model = model_->info();
   RoomClaim claim = {.held = model_->HeldRoom(session.cache),
+                     .shared = model_->SharedRoom(session.cache),
                      .waits = session.job != nullptr,
                      .admitted = session.admitted};
   const int64_t length = static_cast<int64_t>(session.tokens.size());
@@ -59,12 +80,14 @@ RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
     const int64_t cached = model_->Length(session.cache);
     claim.next =
         model.RoomFor(cached + std::min(rows, std::max(pass_limits_.batch_rows,
-                                                       work.tree_rows)));
+                                                       work.tree_rows))) -
+        claim.shared;
     expected = std::max(expected, cached + rows);
   } else {
     claim.dormant = executor_->Now() - session.last_used >= kDormantAfter;
   }
-  claim.expected = model.RoomFor(std::min(expected, model.max_context));
+  claim.expected =
+      model.RoomFor(std::min(expected, model.max_context)) - claim.shared;
   return claim;
 }
 
@@ -92,6 +115,7 @@ void VerifyEngine::Preempt(Session& session) {
                      sessions_.size(), " are open"));
   }
   metrics_.preemptions.Increment();
+  Share(session);
   model_->Release(session.cache);
   session.cache = model_->NewSequence();
   session.admitted = false;

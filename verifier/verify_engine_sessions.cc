@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
@@ -58,8 +59,15 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     }
     session =
         sessions_.emplace(id, std::make_unique<Session>()).first->second.get();
-    session->age = next_age_++;
+    session->delay = absl::Seconds(job->request.priority);
+    session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
+    session->salt = update.cache_salt;
+    if (!update.traceparent.empty()) {
+      LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
+                           id.number, " of ", update.committed_length(),
+                           " tokens"));
+    }
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));
@@ -76,7 +84,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
   ChooseRule(*job);
   ChooseComparison(*job);
   session->job = std::move(job);
-  session->job->ticket = next_ticket_++;
+  session->job->turn = NextPlace(session->delay);
   PostTurn();
 }
 
@@ -205,16 +213,29 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
                            : info_.max_context;
+  WantPromptLogprobs(request.logprobs, session);
   WantFeatures(request.features, session);
   session.last_used = executor_->Now();
 }
 
-// Continues the features that earlier requests without a result have collected.
+// They need the logits of every position, so none may be cached.
+void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
+                                      Session& session) {
+  session.prompt_logprobs = {};
+  if (!wanted.prompt) return;
+  session.prompt_logprobs.top = static_cast<int32_t>(
+      std::min<int64_t>(*wanted.prompt, info_.model.vocab_size));
+  if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
+}
+
+// Continues the features that earlier requests have collected and not returned.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
   const int64_t cached = model_->Length(session.cache);
   FeatureRows& rows = session.features;
   rows.CutFrom(cached);
+  session.open_block.CutFrom(cached);
+  if (wanted.taps != session.taps) session.open_block = {};
   if (rows.empty() || rows.end_position() != cached ||
       wanted.taps != session.taps) {
     rows = {.first_position = std::max(cached, wanted.first_position),
@@ -237,6 +258,7 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
+  Share(*found->second);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room
@@ -245,6 +267,11 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
 
 void VerifyEngine::DropIdleSessions() {
   const absl::Time now = executor_->Now();
+  if (const DeviceMemory memory = model_->device_memory();
+      memory.total_bytes > 0) {
+    metrics_.device_memory_ratio.Set(static_cast<double>(memory.used_bytes) /
+                                     static_cast<double>(memory.total_bytes));
+  }
   std::vector<SequenceId> idle;
   for (const auto& [id, session] : sessions_) {
     if (session->job == nullptr &&

@@ -53,16 +53,6 @@ if(ESPALIER_TORCH)
       -Wl,--disable-new-dtags
       -Wl,-rpath-link,${ESPALIER_LIBTORCH}/lib
       -Wl,-rpath,${ESPALIER_LIBTORCH}/lib)
-  if(ESPALIER_CUDA)
-    # Nothing references the CUDA backend by name, and load_aten.cc opens it
-    # where it is wanted. Here it has to be there and to fit, no more.
-    target_link_libraries(torch::cpu INTERFACE
-        -Wl,--as-needed
-        ${ESPALIER_LIBTORCH}/lib/libtorch_cuda.so
-        ${ESPALIER_LIBTORCH}/lib/libc10_cuda.so)
-    target_link_options(torch::cpu INTERFACE
-        -Wl,--unresolved-symbols=ignore-in-shared-libs)
-  endif()
 endif()
 
 # xgrammar, compiled from the sources that deploy/setup.sh unpacks. Its own

@@ -21,8 +21,9 @@ std::string Describe(cudaError_t error) {
 
 class CudaDevice final : public ComputeDevice {
  public:
-  CudaDevice(std::string name, cudaStream_t stream)
-      : name_(std::move(name)), stream_(stream) {}
+  CudaDevice(std::string name, cudaStream_t stream,
+             const CudaDeviceOptions& options)
+      : name_(std::move(name)), stream_(stream), options_(options) {}
   ~CudaDevice() override;
 
   DeviceInfo info() const override;
@@ -41,6 +42,7 @@ class CudaDevice final : public ComputeDevice {
 
   const std::string name_;
   const cudaStream_t stream_;
+  const CudaDeviceOptions options_;
   cudaError_t error_ = cudaSuccess;
   std::map<std::byte*, Memory> allocated_;
   int64_t events_ = 0;                // recorded so far
@@ -97,7 +99,8 @@ void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
 }
 
 void CudaDevice::Launch(const KernelArgs& args) {
-  Note(static_cast<cudaError_t>(LaunchOnStream(stream_, args)));
+  Note(static_cast<cudaError_t>(
+      LaunchOnStream(stream_, args, options_.dependent_launches)));
 }
 
 int64_t CudaDevice::Record() {
@@ -138,7 +141,8 @@ cudaError_t KeepFreedMemory(int index) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index) {
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
+    int index, const CudaDeviceOptions& options) {
   const auto failed = [index](cudaError_t error) {
     return absl::FailedPreconditionError(
         absl::StrCat("CUDA device ", index, ": ", Describe(error)));
@@ -158,7 +162,7 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index) {
   if (error == cudaSuccess)
     error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return failed(error);
-  return std::make_unique<CudaDevice>(properties.name, stream);
+  return std::make_unique<CudaDevice>(properties.name, stream, options);
 }
 
 }  // namespace espalier::cuda

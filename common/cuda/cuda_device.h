@@ -8,10 +8,17 @@
 
 namespace espalier::cuda {
 
+struct CudaDeviceOptions {
+  // A kernel may begin before the one before it has ended (programmatic
+  // dependent launch). Off for measurements.
+  bool dependent_launches = true;
+};
+
 // A GPU of compute capability 9.0, by its number. FAILED_PRECONDITION: there is
 // no such GPU, no driver, or one that is too old, or this program was built
 // without nvcc.
-absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int index);
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
+    int index, const CudaDeviceOptions& options = {});
 
 }  // namespace espalier::cuda
 

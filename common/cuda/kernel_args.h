@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <variant>
 
+#include "common/cuda/layout.h"
+
 namespace espalier::cuda {
 
 using bf16_t = uint16_t;  // bits
@@ -271,10 +273,30 @@ struct GatherArgs {
   float* support_logits = nullptr;  // as `support`
 };
 
+// Rows of a random matrix, packed: those of nn::RandomBlock.
+struct RandomWeightsArgs {
+  uint64_t seed = 0;
+  float scale = 0;  // a power of two; of codes -7 .. 7
+  int rows = 0;
+  int outputs = 0;  // at least rows: zeros follow
+  int inputs = 0;   // a multiple of 64
+  Placing placing = Placing::kInOrder;
+  int first_output = 0;          // of the product
+  unsigned char* out = nullptr;  // weights [., inputs]
+};
+
+// Reads memory as fast as a kernel can.
+inline constexpr int kReadSums = 132 * 8 * 256;
+struct ReadArgs {
+  const unsigned char* memory = nullptr;
+  int64_t bytes = 0;         // a multiple of 16
+  uint32_t* sums = nullptr;  // [kReadSums] exclusive or of words
+};
+
 using KernelArgs =
     std::variant<EmbedArgs, ResidualNormArgs, ProductArgs, PrepareArgs,
                  AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs, FilterArgs,
-                 RankArgs, GatherArgs>;
+                 RankArgs, GatherArgs, RandomWeightsArgs, ReadArgs>;
 
 }  // namespace espalier::cuda
 

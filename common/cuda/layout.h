@@ -49,6 +49,20 @@ ESPALIER_HOST_DEVICE constexpr uint32_t GatedValuePlace(uint32_t output) {
   return GatePlace(output) + 8;
 }
 
+// Where outputs of a matrix go among those of a product.
+enum class Placing : int { kInOrder, kGates, kGatedValues };
+ESPALIER_HOST_DEVICE constexpr uint32_t OutputPlace(Placing placing,
+                                                    uint32_t output) {
+  switch (placing) {
+    case Placing::kGates:
+      return GatePlace(output);
+    case Placing::kGatedValues:
+      return GatedValuePlace(output);
+    default:
+      return output;
+  }
+}
+
 // A product takes its rows in blocks of 16, 32, 64, 128 or 256: the smallest
 // that holds them all, or several of the largest.
 inline constexpr int kLeastRowsOfBlock = 16, kMostRowsOfBlock = 256;

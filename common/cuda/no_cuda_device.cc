@@ -2,7 +2,8 @@
 
 namespace espalier::cuda {
 
-absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(int) {
+absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
+    int, const CudaDeviceOptions&) {
   return absl::FailedPreconditionError("this program was built without nvcc");
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
 #include "common/model/logits/logit_row.h"
@@ -94,6 +95,7 @@ struct ModelInfo {
   std::string backend;          // implementation: "native avx2", "aten"
   uint64_t fingerprint = 0;     // see model_fingerprint.h
   int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+  bool shares_kv = false;       // Share is of use
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
@@ -105,11 +107,21 @@ struct ModelInfo {
   }
 };
 
-// The pool that all sequences share, in tokens. Sequences hold whole blocks, so
-// used_tokens can exceed the cached tokens.
+// The pool of all sequences, in tokens. Sequences hold whole blocks, so
+// used_tokens can exceed the sum of their lengths.
 struct KvUsage {
   int64_t used_tokens = 0;
   int64_t total_tokens = 0;
+  // Kept for Share although no sequence holds them. Their room is free: they
+  // are evicted where it is needed.
+  int64_t cached_tokens = 0;
+  int64_t evicted_tokens = 0;  // so far
+};
+
+// Of the GPU that a model is on; all 0 on a CPU.
+struct DeviceMemory {
+  int64_t used_bytes = 0;  // by all programs
+  int64_t total_bytes = 0;
 };
 
 // A causal language model and the K/V of its sequences. Owned and called by
@@ -122,6 +134,8 @@ class LanguageModel {
 
   virtual const ModelInfo& info() const = 0;
   virtual KvUsage kv_usage() const = 0;
+  // Asks the device, which may take a fraction of a millisecond.
+  virtual DeviceMemory device_memory() const { return {}; }
 
   // An empty sequence. Takes no room in the pool before its first pass.
   virtual CacheId NewSequence() = 0;
@@ -134,9 +148,27 @@ class LanguageModel {
   virtual int64_t Length(CacheId cache) const = 0;
 
   // Room of the pool, in tokens, that Release would return. A pass finds room
-  // if the sum over its sequences of max(0, RoomFor(prefix + rows) - HeldRoom)
-  // is at most the free room.
+  // if the sum over its sequences of max(0, RoomFor(prefix + rows) - HeldRoom -
+  // SharedRoom) is at most the free room.
   virtual int64_t HeldRoom(CacheId cache) const = 0;
+
+  // Room that the sequence holds together with others, which Release would not
+  // return.
+  virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
+
+  // Shares K/V between sequences of the same text and salt: offers the
+  // sequence's whole blocks of committed positions to others, then continues it
+  // with blocks that were offered, as far as these hold `text`. Returns by how
+  // many positions it has grown. What was offered outlives the sequence until
+  // it is evicted (KvUsage). Drops the rows of the last pass. REQUIRES: `text`
+  // begins with the sequence's committed tokens; a sequence has one salt. A
+  // model may share nothing; one that does gives the K/V that the sequence's
+  // own passes would have computed, bit for bit if its logits do not depend on
+  // which rows share a pass.
+  virtual int64_t Share(CacheId /*cache*/, absl::Span<const TokenId> /*text*/,
+                        absl::string_view /*salt*/) {
+    return 0;
+  }
 
   // Runs every sequence's rows in one pass. The K/V of the rows stay after the
   // prefix until Keep or the sequence's next pass, which overwrites them. The

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/cuda_device.h"
+#include "common/cuda/open_emulated_device.h"
 #include "common/model/aten/load_aten.h"
 #include "common/model/cuda/cuda_model.h"
 #include "common/model/native/model_limits.h"
@@ -23,35 +24,14 @@ bool HasFastKernels() {
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadOnCuda(
     const ModelOptions& options) {
-  ASSIGN_OR_RETURN(const DeviceName name, ParseDevice(options.device));
-  if (!name.cuda) {
-    return absl::UnimplementedError(
-        "the cuda backend runs on the device \"cuda\" only");
-  }
-  absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> device =
-      cuda::OpenCudaDevice(name.index);
-  if (!device.ok()) {
-    return absl::Status(device.status().code(),
-                        absl::StrCat("device \"", options.device,
-                                     "\": ", device.status().message()));
-  }
-  return LoadCudaModel(options, *std::move(device));
-}
-
-// Libtorch runs what our kernels do not cover, on GPUs that they do not know.
-bool MayRunOnAten(const absl::Status& status) {
-  return HasAten() &&
-         (absl::IsUnimplemented(status) || absl::IsFailedPrecondition(status));
+  ASSIGN_OR_RETURN(auto device, OpenComputeDevice(options.device));
+  return LoadCudaModel(options, std::move(device));
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(options.device));
-  if (device.cuda) {
-    auto model = LoadOnCuda(options);
-    return MayRunOnAten(model.status()) ? LoadAtenModel(options)
-                                        : std::move(model);
-  }
+  if (!device.is_cpu()) return LoadOnCuda(options);
   if (HasFastKernels() || !HasAten()) {
     auto native = LoadNativeModel(options);
     if (!absl::IsUnimplemented(native.status()) || !HasAten()) return native;
@@ -60,6 +40,22 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
 }
 
 }  // namespace
+
+absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
+    const std::string& name) {
+  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
+  if (device.is_cpu()) {
+    return absl::FailedPreconditionError(
+        "the cuda backend does not run on the device \"cpu\"");
+  }
+  auto opened = device.kind == DeviceName::Kind::kEmulated
+                    ? cuda::OpenEmulatedDevice()
+                    : cuda::OpenCudaDevice(device.index);
+  if (opened.ok()) return opened;
+  return absl::Status(
+      opened.status().code(),
+      absl::StrCat("device \"", name, "\": ", opened.status().message()));
+}
 
 std::vector<std::string> ModelBackends() {
   if (HasAten()) return {"native", "aten"};

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/cuda/compute_device.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/language_model.h"
 
 namespace espalier {
 
 // Implementations that this build has for the CPU: "native" (own kernels) and,
-// with libtorch, "aten" (any device). A third, "cuda" (own kernels for GPUs,
+// with libtorch, "aten". A third, "cuda" (own kernels for GPUs,
 // bfloat16), is for GPUs alone.
 std::vector<std::string> ModelBackends();
 
@@ -25,21 +26,24 @@ struct ModelOptions {
   // Random weights of this seed instead of files: `folder` needs config.json
   // only. Llama and Qwen.
   std::optional<uint64_t> random_weights = {};
-  std::string device = "cpu";  // or "cuda", "cuda:1"
-  // nullopt: the native backend's AutoComputeType; of aten float32 on a CPU;
-  // bfloat16 on a GPU.
+  std::string device = "cpu";  // or "cuda", "cuda:1", "emulated"
+  // nullopt: the native backend's AutoComputeType; float32 of aten; bfloat16 on
+  // a GPU.
   std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
-  // 0: on the CPU half of the memory that is available once the weights are
-  // loaded (common/base/available_memory.h), 1 GiB on a GPU. Allocated as
-  // needed.
+  // 0: half of the memory that is available once the weights are loaded
+  // (common/base/available_memory.h), allocated as needed; on a GPU nine tenths
+  // of what the weights leave free, allocated at once.
   int64_t kv_pool_bytes = 0;
+  // Of the pool, what LanguageModel::Share may keep that no sequence holds.
+  // nullopt: a quarter.
+  std::optional<int64_t> prefix_cache_bytes = {};
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
   int64_t max_rows = 256;  // per sequence and pass
-  // One of ModelBackends, "cuda", or "auto": on a CPU native if it supports the
-  // model and has better than portable kernels for this CPU; on a GPU cuda if
-  // it supports the GPU, the model and the compute type; else aten.
+  // One of ModelBackends, "cuda", or "auto": cuda on a GPU; on a CPU native if
+  // it supports the model and has better than portable kernels for this CPU,
+  // else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
 };
@@ -51,6 +55,11 @@ struct ModelOptions {
 // FAILED_PRECONDITION: no such device or backend here.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(
     const ModelOptions& options);
+
+// The device of that name that would run the backend "cuda", opened once more.
+// FAILED_PRECONDITION: there is none, or the name is "cpu".
+absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
+    const std::string& name);
 
 }  // namespace espalier
 

@@ -121,6 +121,7 @@ struct Avx512Ints {
   static Int Load(const std::byte* p) { return _mm512_loadu_si512(p); }
   static void Store(std::byte* p, Int x) { _mm512_storeu_si512(p, x); }
   static Int Add(Int a, Int b) { return _mm512_add_epi32(a, b); }
+  static Int AddBytes(Int a, Int b) { return _mm512_add_epi8(a, b); }
   template <int bits>
   static Int ShiftLeft(Int x) {
     return _mm512_slli_epi32(x, bits);

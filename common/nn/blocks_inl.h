@@ -35,6 +35,12 @@ struct BlockTileArgs {
 inline const RowBlock& HighOf(const RowBlock& block) { return block; }
 inline const RowBlock& HighOf(const FineRowBlock& block) { return block.high; }
 
+template <typename I>
+typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
+  return wide ? I::V::Load(reinterpret_cast<const float*>(scales) + at)
+              : I::LoadF16(scales + at * 2);
+}
+
 // R rows times some blocks of a panel, as many outputs at a time as there are
 // registers for. Row: RowBlock or FineRowBlock.
 template <typename I, typename Row, int bits, bool minimums>
@@ -54,8 +60,11 @@ struct BlockTile {
   template <int R>
   static void Run(const BlockTileArgs& t) {
     const int64_t bytes = BlockBytes(t.format);
-    Step step = {.format = t.format,
-                 .codes = t.weights,
+    // Sizes are computed once: they take divisions.
+    Step step = {.codes = t.weights,
+                 .scales = t.weights + CodeBytes(t.format),
+                 .scale_bytes = ScaleBytes(t.format),
+                 .wide = t.format.wide_scales,
                  .row = t.rows,
                  .row_stride = t.row_stride,
                  .sums = t.sums};
@@ -74,6 +83,7 @@ struct BlockTile {
         }
       }
       step.codes += bytes;
+      step.scales += bytes;
       step.row += sizeof(Row);
     }
   }
@@ -81,13 +91,14 @@ struct BlockTile {
  private:
   // One block of a panel, and the same inputs of the rows.
   struct Step {
-    const BlockFormat& format;
     const std::byte* codes = nullptr;
+    const std::byte* scales = nullptr;
+    int64_t scale_bytes = 0;  // from scales to minimums
+    bool wide = false;
     const std::byte* row = nullptr;  // first row's block
     int64_t row_stride = 0;          // bytes
     float* sums = nullptr;
 
-    const std::byte* scales() const { return codes + CodeBytes(format); }
     const Row& RowAt(int64_t r) const {
       return *reinterpret_cast<const Row*>(row + r * row_stride);
     }
@@ -189,10 +200,10 @@ struct BlockTile {
     for (int n = 0; n < kVectors; ++n) {
       const int64_t lane = part * kColumns + n * I::kLanes;
       const int64_t at = index * kPanelOutputs + lane;
-      const typename V::Reg scale = LoadScales(step, step.scales(), at);
+      const typename V::Reg scale = LoadScales<I>(step.wide, step.scales, at);
       typename V::Reg minimum;
       if constexpr (minimums) {
-        minimum = LoadScales(step, step.scales() + ScaleBytes(step.format), at);
+        minimum = LoadScales<I>(step.wide, step.scales + step.scale_bytes, at);
       }
       ESPALIER_UNROLL
       for (int r = 0; r < R; ++r) {
@@ -210,13 +221,6 @@ struct BlockTile {
         V::Store(out, sum);
       }
     }
-  }
-
-  static typename V::Reg LoadScales(const Step& step, const std::byte* scales,
-                                    int64_t at) {
-    return step.format.wide_scales
-               ? V::Load(reinterpret_cast<const float*>(scales) + at)
-               : I::LoadF16(scales + at * 2);
   }
 };
 

@@ -38,18 +38,18 @@ bool AskForTiles() {
   return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
-bool HasAmxBf16() {
-  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24;
+bool HasAmx() {
+  constexpr unsigned kTiles = 1u << 22 | 1u << 24 | 1u << 25;  // bf16 and int8
   unsigned a = 0, b = 0, c = 0, d = 0;
   return HasAvx512Bf16() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 &&
-         (d & kAmxBf16) != 0 && (d & kAmxTile) != 0 && AskForTiles();
+         (d & kTiles) == kTiles && AskForTiles();
 }
 
 }  // namespace
 
 std::vector<const Kernels*> UsableBackends() {
   std::vector<const Kernels*> usable;
-  if (HasAmxBf16()) usable.push_back(&AmxBf16Kernels());
+  if (HasAmx()) usable.push_back(&AmxKernels());
   if (HasAvx512Bf16()) usable.push_back(&Avx512Bf16Kernels());
   if (HasAvxVnni()) usable.push_back(&AvxVnniKernels());
   if (HasAvx2()) usable.push_back(&Avx2Kernels());

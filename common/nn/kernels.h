@@ -295,7 +295,7 @@ const Kernels& Avx2Kernels();     // x86 with AVX2, FMA and F16C
 const Kernels& AvxVnniKernels();  // the same and AVX-VNNI
 // x86 with AVX-512 F, BW, DQ, VL, VNNI and BF16
 const Kernels& Avx512Bf16Kernels();
-const Kernels& AmxBf16Kernels();  // the same and AMX's tiles
+const Kernels& AmxKernels();  // the same and AMX's tiles, of bf16 and int8
 
 }  // namespace espalier::nn
 

@@ -9,6 +9,7 @@ namespace {
 // As Avx512Ints, with half the lanes.
 struct AvxVnniInts : Avx2Ints {
   static constexpr bool kSignsCodes = false;
+  static constexpr int kTileRows = 6;  // a product takes one register less
 
   template <bool kSigned>
   using Codes = Avx2Ints::Codes<false>;

@@ -199,10 +199,14 @@ WeightBlock RandomBlock(uint64_t seed, int64_t row, int64_t inputs,
   }
   const int64_t count = std::min(kBlockInputs, inputs - index * kBlockInputs);
   std::fill(block.codes + count, block.codes + kBlockInputs, kMiddle);
+  SetScale(RandomScale(inputs), 0, block);
+  return block;
+}
+
+float RandomScale(int64_t inputs) {
   // The codes have a standard deviation of 4.2.
   const int exponent = -2 - (std::ilogb(static_cast<double>(inputs)) + 1) / 2;
-  SetScale(std::ldexp(1.0f, exponent), 0, block);
-  return block;
+  return std::ldexp(1.0f, exponent);
 }
 
 WeightBlock ReadBlock(const WeightSource& source, int64_t row, int64_t inputs,

@@ -58,6 +58,9 @@ WeightBlock ReadBlock(const WeightSource& source, int64_t row, int64_t inputs,
 WeightBlock RandomBlock(uint64_t seed, int64_t row, int64_t inputs,
                         int64_t index);
 
+// What the codes -7 .. 7 of random blocks are multiplied by.
+float RandomScale(int64_t inputs);
+
 // The index-th kBlockInputs weights of a row; zeros after `inputs`.
 // REQUIRES: transposed means floats.
 void ReadWeights(const WeightSource& source, int64_t row, int64_t inputs,

@@ -9,6 +9,7 @@
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
 #include "common/spec/request_errors.h"
+#include "common/spec/trace_context.h"
 
 namespace espalier {
 namespace {
@@ -115,6 +116,57 @@ absl::StatusOr<LogitAdjustments> FromProto(
   return adjustments;
 }
 
+v1::LogprobRequest ToProto(const LogprobRequest& request) {
+  v1::LogprobRequest message;
+  if (request.emitted) {
+    message.set_emitted(static_cast<uint32_t>(*request.emitted));
+  }
+  if (request.prompt) {
+    message.set_prompt(static_cast<uint32_t>(*request.prompt));
+  }
+  return message;
+}
+
+absl::StatusOr<LogprobRequest> FromProto(const v1::LogprobRequest& message) {
+  LogprobRequest request;
+  RETURN_IF_ERROR(CheckAtMost("logprobs.emitted", message.emitted(),
+                              uint64_t{kMaxTopLogprobs}));
+  RETURN_IF_ERROR(CheckAtMost("logprobs.prompt", message.prompt(),
+                              uint64_t{kMaxTopLogprobs}));
+  if (message.has_emitted()) {
+    request.emitted = static_cast<int32_t>(message.emitted());
+  }
+  if (message.has_prompt()) {
+    request.prompt = static_cast<int32_t>(message.prompt());
+  }
+  return request;
+}
+
+v1::LogprobRows ToProto(const LogprobRows& rows) {
+  v1::LogprobRows message;
+  message.set_top(static_cast<uint32_t>(rows.top));
+  message.mutable_chosen()->Add(rows.chosen.begin(), rows.chosen.end());
+  message.mutable_top_token()->Add(rows.top_tokens.begin(),
+                                   rows.top_tokens.end());
+  message.mutable_top_logprob()->Add(rows.top_logprobs.begin(),
+                                     rows.top_logprobs.end());
+  return message;
+}
+
+// CheckLogprobs checks the lengths of the columns.
+absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("logprobs.top", message.top(), uint64_t{kMaxTopLogprobs}));
+  LogprobRows rows = {
+      .top = static_cast<int32_t>(message.top()),
+      .chosen = {message.chosen().begin(), message.chosen().end()},
+      .top_logprobs = {message.top_logprob().begin(),
+                       message.top_logprob().end()}};
+  ASSIGN_OR_RETURN(rows.top_tokens,
+                   Int32Column("logprobs.top_token", message.top_token()));
+  return rows;
+}
+
 }  // namespace
 
 absl::StatusOr<GrammarSpec> FromProto(const v1::StructuredOutput& message) {
@@ -171,6 +223,8 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_seed(update.sampling.seed);
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
+  message.set_cache_salt(update.cache_salt);
+  message.set_traceparent(update.traceparent);
   return message;
 }
 
@@ -193,6 +247,15 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   ASSIGN_OR_RETURN(update.new_tokens,
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
+  RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
+                              kMaxCacheSaltBytes));
+  update.cache_salt = message.cache_salt();
+  if (!message.traceparent().empty()) {
+    if (!IsTraceparent(message.traceparent())) {
+      return absl::InvalidArgumentError("update.traceparent is malformed");
+    }
+    update.traceparent = message.traceparent();
+  }
   return update;
 }
 
@@ -262,10 +325,15 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
     ToProto(request.features.taps, *features.mutable_after_layers());
     features.set_first_position(
         static_cast<uint64_t>(request.features.first_position));
+    features.set_deferred(request.features.deferred);
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
+  message.set_priority(static_cast<int32_t>(request.priority));
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
+  }
+  if (request.logprobs != LogprobRequest{}) {
+    *message.mutable_logprobs() = ToProto(request.logprobs);
   }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
@@ -287,11 +355,15 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
                               features.first_position(), kMaxInt32));
   request.features.first_position =
       static_cast<int64_t>(features.first_position());
+  request.features.deferred = features.deferred();
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
+  request.priority =
+      std::clamp(int64_t{message.priority()}, -kMostPriority, kMostPriority);
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
+  ASSIGN_OR_RETURN(request.logprobs, FromProto(message.logprobs()));
   return request;
 }
 
@@ -309,6 +381,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
                                verify_result.tokens.end());
   message.set_rule(verify_result.rule);
   message.set_near_ties(ClampToUint32(verify_result.near_ties));
+  message.set_cached_tokens(ClampToUint32(verify_result.cached_tokens));
   message.set_queue_us(ClampedMicroseconds(verify_result.timings.queue));
   message.set_room_us(ClampedMicroseconds(verify_result.timings.room));
   message.set_prefill_us(ClampedMicroseconds(verify_result.timings.prefill));
@@ -316,6 +389,12 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
   message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
   ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
+  if (verify_result.logprobs.size() > 0) {
+    *message.mutable_logprobs() = ToProto(verify_result.logprobs);
+  }
+  if (verify_result.prompt_logprobs.size() > 0) {
+    *message.mutable_prompt_logprobs() = ToProto(verify_result.prompt_logprobs);
+  }
   return message;
 }
 
@@ -332,6 +411,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
       .round = message.round(),
       .rule = std::move(rule),
       .near_ties = static_cast<int32_t>(message.near_ties()),
+      .cached_tokens = message.cached_tokens(),
       .timings = {.queue = absl::Microseconds(message.queue_us()),
                   .room = absl::Microseconds(message.room_us()),
                   .prefill = absl::Microseconds(message.prefill_us()),
@@ -342,6 +422,9 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.tokens, Int32Column("token", message.token()));
   ASSIGN_OR_RETURN(verify_result.pass_costs,
                    CostsFromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
+  ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
+                   FromProto(message.prompt_logprobs()));
   return verify_result;
 }
 

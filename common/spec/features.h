@@ -86,6 +86,11 @@ struct FeatureRows {
 struct FeatureRequest {
   std::vector<int32_t> taps;   // as in FeatureContract; empty: none
   int64_t first_position = 0;  // the sender has those of earlier positions
+  // The verifier keeps them until a request that is not deferred.
+  bool deferred = false;
+
+  friend bool operator==(const FeatureRequest&,
+                         const FeatureRequest&) = default;
 };
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 #ifndef ESPALIER_COMMON_SPEC_MESSAGES_H_
 #define ESPALIER_COMMON_SPEC_MESSAGES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,12 +12,16 @@
 #include "common/spec/features.h"
 #include "common/spec/grammar_spec.h"
 #include "common/spec/logit_adjustments.h"
+#include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 
 namespace espalier {
+
+inline constexpr size_t kMaxCacheSaltBytes = 256;
+inline constexpr int64_t kMostPriority = 1000;
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
 // `base_length` committed tokens with hash `prefix_hash` and drops any beyond
@@ -29,6 +34,12 @@ struct SequenceUpdate {
   uint64_t prefix_hash = 0;  // PrefixHash of the first base_length tokens
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
+  // Sequences share cached work on equal prefixes only with those of the same
+  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
+  std::string cache_salt = {};
+  // Of the client's request, in an update that opens the sequence; or empty
+  // (trace_context.h).
+  std::string traceparent = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());
@@ -84,6 +95,10 @@ struct VerifyRequest {
   // The verifier plans K/V cache room by it.
   int64_t max_length = 0;
   LogitAdjustments adjustments = {};
+  // Lower is earlier: the sequence waits as if it had come so many seconds
+  // later. At most kMostPriority, and at least its negative.
+  int64_t priority = 0;
+  LogprobRequest logprobs = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -109,14 +124,19 @@ struct VerifyResult {
   std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
   // [path.size() + 1]: accepted, then the bonus
   std::vector<TokenId> tokens = {};
-  std::string rule;       // the rule that was applied
-  int32_t near_ties = 0;  // emitted positions with a margin < kNearTie
+  std::string rule;           // the rule that was applied
+  int32_t near_ties = 0;      // emitted positions with a margin < kNearTie
+  int64_t cached_tokens = 0;  // taken from a prefix cache, not computed
   VerifyTimings timings;
   PassCosts pass_costs = {};  // the latest table; empty: unchanged
   // The requested features, up to the position before the bonus token's.
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
+  // As requested: of `tokens`, and of the committed tokens from the second to
+  // the root.
+  LogprobRows logprobs = {};
+  LogprobRows prompt_logprobs = {};
 };
 
 // What a peer states about itself when a stream to it opens.

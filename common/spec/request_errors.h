@@ -1,5 +1,5 @@
-// Status details that the gRPC edge converts to google.rpc.BadRequest and
-// google.rpc.RetryInfo.
+// Status details that the gRPC edge converts to google.rpc.BadRequest,
+// RetryInfo and ErrorInfo.
 #ifndef ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
 #define ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
 
@@ -33,6 +33,11 @@ absl::Status CheckTokens(absl::string_view field,
 // `status` with the time after which to retry.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
+
+// `status` with its cause for programs, e.g. "QUEUE_FULL": ErrorInfo.reason.
+absl::Status WithReason(absl::Status status, absl::string_view reason);
+// That cause; or INVALID_FIELD for a FieldError; or the name of the code.
+std::string ReasonOf(const absl::Status& status);
 
 }  // namespace espalier
 

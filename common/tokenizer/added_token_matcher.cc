@@ -22,25 +22,25 @@ void AddedTokenMatcher::Add(const AddedToken& token) {
 }
 
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::Find(
-    std::string_view text, size_t from) const {
+    std::string_view text, size_t from, Accept accept) const {
   for (size_t begin = from; begin < text.size(); ++begin) {
     if (!begins_[static_cast<uint8_t>(text[begin])]) continue;
-    if (auto match = MatchAt(text, begin)) return match;
+    if (auto match = MatchAt(text, begin, accept)) return match;
   }
   return std::nullopt;
 }
 
 std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::MatchAt(
-    std::string_view text, size_t begin) const {
+    std::string_view text, size_t begin, Accept accept) const {
   std::optional<Match> longest;
   uint64_t node = 0;
   for (size_t at = begin; at < text.size(); ++at) {
     auto edge = children_.find(EdgeKey(node, text[at]));
     if (edge == children_.end()) break;
     node = edge->second;
-    if (ends_[node].has_value()) {
-      longest = Match{.id = *ends_[node], .begin = begin, .end = at + 1};
-    }
+    if (!ends_[node].has_value()) continue;
+    const Match match = {.id = *ends_[node], .begin = begin, .end = at + 1};
+    if (accept(match)) longest = match;
   }
   return longest;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "common/spec/types.h"
 #include "common/tokenizer/added_token.h"
 
@@ -25,12 +26,16 @@ class AddedTokenMatcher {
 
   void Add(const AddedToken& token);
 
-  // The leftmost match at or after byte `from`; if several begin there, the
-  // longest.
-  std::optional<Match> Find(std::string_view text, size_t from) const;
+  using Accept = absl::FunctionRef<bool(const Match&)>;
+
+  // The leftmost match at or after byte `from` that `accept` takes; if several
+  // begin there, the longest.
+  std::optional<Match> Find(std::string_view text, size_t from,
+                            Accept accept) const;
 
  private:
-  std::optional<Match> MatchAt(std::string_view text, size_t begin) const;
+  std::optional<Match> MatchAt(std::string_view text, size_t begin,
+                               Accept accept) const;
 
   // Node 0 is the root. children_ maps (node << 8 | byte) to a node.
   absl::flat_hash_map<uint64_t, uint64_t> children_;

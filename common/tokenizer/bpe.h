@@ -21,12 +21,14 @@ class Bpe {
   // Memory that one caller reuses from word to word.
   class Workspace;
 
-  // INVALID_ARGUMENT: a merge names a token that the vocabulary lacks.
+  // INVALID_ARGUMENT: a merge or the unknown token is a token that the
+  // vocabulary lacks.
   // UNIMPLEMENTED: some bytes have no token, and the file has an unknown token
   // for them instead of dropping them.
   static absl::StatusOr<Bpe> Create(const TokenizerFile& file);
 
-  // Appends the ids of `word`, any bytes. O(n log n).
+  // Appends the ids of `word`: any bytes, or valid UTF-8 if the vocabulary is
+  // of characters. O(n log n).
   void EncodeWord(std::string_view word, Workspace& workspace,
                   std::vector<TokenId>& ids) const;
 
@@ -37,10 +39,25 @@ class Bpe {
   };
 
   Bpe() = default;
+  absl::Status AddBytes(const TokenizerFile& file);
+  absl::Status AddCharacters(const TokenizerFile& file);
+  absl::Status AddMerges(const TokenizerFile& file);
+
+  // The symbols that merges begin with.
+  void SplitBytes(std::string_view word, Workspace& workspace) const;
+  void SplitCharacters(std::string_view word, Workspace& workspace) const;
+  bool FallBack(std::string_view character, Workspace& workspace) const;
+  void Merge(Workspace& workspace) const;
+
   const Merged* Find(TokenId left, TokenId right) const;
   void QueuePair(int64_t left, Workspace& workspace) const;
 
+  Alphabet alphabet_ = Alphabet::kByteLevel;
+  // Of bytes: their tokens. Of characters: what those without a token become.
   std::array<std::optional<TokenId>, 256> byte_tokens_;
+  absl::flat_hash_map<char32_t, TokenId> characters_;
+  std::optional<TokenId> unknown_;
+  bool fuse_unknown_ = false;
   absl::flat_hash_map<uint64_t, Merged> merges_;  // by PairKey
   Vocabulary words_;  // by their bytes, if merges are ignored for them
 };
@@ -48,6 +65,12 @@ class Bpe {
 class Bpe::Workspace {
  private:
   friend class Bpe;
+
+  void Add(TokenId id) {
+    const auto position = static_cast<int64_t>(symbols_.size());
+    symbols_.push_back(
+        {.id = id, .previous = position - 1, .next = position + 1});
+  }
 
   // An element of the word, a linked list in an array. The right half of a
   // merged pair is dead.

@@ -1,6 +1,7 @@
 #include "common/tokenizer/byte_level.h"
 
 #include <array>
+#include <charconv>
 
 #include "common/base/utf8.h"
 
@@ -53,6 +54,25 @@ std::string ByteLevelToBytes(std::string_view token) {
     at += c.size;
   }
   return bytes;
+}
+
+std::string ByteFallbackToken(uint8_t byte) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string token = "<0x00>";
+  token[3] = kDigits[byte >> 4];
+  token[4] = kDigits[byte & 0xF];
+  return token;
+}
+
+std::optional<uint8_t> ByteOfFallback(std::string_view token) {
+  if (token.size() != 6 || token.substr(0, 3) != "<0x" || token[5] != '>') {
+    return std::nullopt;
+  }
+  uint8_t byte = 0;
+  const char* end = token.data() + 5;
+  const auto parsed = std::from_chars(token.data() + 3, end, byte, 16);
+  if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
+  return byte;
 }
 
 }  // namespace espalier

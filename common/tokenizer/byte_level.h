@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_TOKENIZER_BYTE_LEVEL_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,10 @@ std::string ByteLevelCharacter(uint8_t byte);
 // outside the alphabet (some added tokens) represents its own UTF-8.
 // REQUIRES: `token` is valid UTF-8.
 std::string ByteLevelToBytes(std::string_view token);
+
+// SentencePiece's spelling of a byte: "<0x0A>", and back.
+std::string ByteFallbackToken(uint8_t byte);
+std::optional<uint8_t> ByteOfFallback(std::string_view token);
 
 }  // namespace espalier
 

@@ -51,6 +51,38 @@ void AddSplits(const std::vector<SplitPattern>& splits, Hasher& hasher) {
   for (const SplitPattern& split : splits) hasher.AddText(split.pattern());
 }
 
+// Form C alone stays what it was.
+void AddNormalizer(const Normalizer& normalizer, Hasher& hasher) {
+  const auto& steps = normalizer.steps();
+  if (steps.empty()) return;
+  hasher.AddByte(1);
+  if (steps.size() == 1 && steps[0].kind == Normalizer::Kind::kNfc) return;
+  hasher.AddNumber(steps.size());
+  for (const Normalizer::Step& step : steps) {
+    hasher.AddByte(static_cast<uint8_t>(step.kind));
+    hasher.AddText(step.from);
+    hasher.AddText(step.to);
+    hasher.AddByte(step.left);
+    hasher.AddByte(step.right);
+  }
+}
+
+void AddCharacters(const TokenizerFile& file, Hasher& hasher) {
+  hasher.AddByte(3);
+  hasher.AddByte(file.byte_fallback);
+  hasher.AddByte(file.fuse_unknown);
+  hasher.AddText(file.unknown_token);
+  const auto& metaspace = file.pre_tokenizer.metaspace;
+  if (metaspace.has_value()) {
+    hasher.AddText(metaspace->replacement);
+    hasher.AddByte(static_cast<uint8_t>(metaspace->prepend));
+    hasher.AddByte(metaspace->split);
+  }
+  for (int32_t rank : file.merge_ranks) {
+    hasher.AddNumber(static_cast<uint64_t>(rank));
+  }
+}
+
 }  // namespace
 
 uint64_t FingerprintOf(const TokenizerFile& file) {
@@ -87,8 +119,9 @@ uint64_t FingerprintOf(const TokenizerFile& file) {
     hasher.AddText(left);
     hasher.AddText(right);
   }
-  if (file.normalize_to_nfc) hasher.AddByte(1);
+  AddNormalizer(file.normalizer, hasher);
   if (file.ignore_merges) hasher.AddByte(2);
+  if (file.alphabet == Alphabet::kCharacters) AddCharacters(file, hasher);
   return hasher.hash();
 }
 

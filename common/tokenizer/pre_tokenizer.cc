@@ -6,6 +6,7 @@
 #include "absl/types/span.h"
 #include "common/base/check.h"
 #include "common/base/utf8.h"
+#include "common/tokenizer/normalizer.h"
 #include "common/tokenizer/unicode_classes.h"
 
 namespace espalier {
@@ -39,10 +40,39 @@ void ForEachDigitOrRest(std::string_view text, Word piece) {
   if (begin < text.size()) piece(text.substr(begin));
 }
 
+// REQUIRES: `text` is not empty.
+void SplitMetaspace(const Metaspace& metaspace, std::string_view text,
+                    bool at_start, Word word) {
+  const std::string& mark = metaspace.replacement;
+  std::string marked = ReplaceAll(text, " ", mark);
+  const bool prepends =
+      metaspace.prepend == Metaspace::Prepend::kAlways ||
+      (metaspace.prepend == Metaspace::Prepend::kFirst && at_start);
+  if (prepends && marked.compare(0, mark.size(), mark) != 0) {
+    marked.insert(0, mark);
+  }
+  if (!metaspace.split) {
+    word(marked);
+    return;
+  }
+  size_t begin = 0;
+  for (size_t at = marked.find(mark, 1); at != std::string::npos;
+       at = marked.find(mark, at + 1)) {
+    word(std::string_view(marked).substr(begin, at - begin));
+    begin = at;
+  }
+  word(std::string_view(marked).substr(begin));
+}
+
 }  // namespace
 
-void PreTokenizer::ForEachWord(std::string_view text, Word word) const {
+void PreTokenizer::ForEachWord(std::string_view text, bool at_start,
+                               Word word) const {
   if (text.empty()) return;
+  if (metaspace.has_value()) {
+    SplitMetaspace(*metaspace, text, at_start, word);
+    return;
+  }
   const auto split = [&](std::string_view piece) {
     Split(piece, splits, word);
   };

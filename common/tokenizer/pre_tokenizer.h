@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COMMON_TOKENIZER_PRE_TOKENIZER_H_
 #define ESPALIER_COMMON_TOKENIZER_PRE_TOKENIZER_H_
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,16 +26,31 @@ inline constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
+// SentencePiece's way to write spaces.
+struct Metaspace {
+  enum class Prepend { kAlways, kFirst, kNever };
+
+  std::string replacement;  // "▁": what a space becomes
+  // Where it is put before a part of the text that does not begin with it: each
+  // part between added tokens, or one at the beginning of the text.
+  Prepend prepend = Prepend::kAlways;
+  bool split = false;  // words begin with it
+
+  bool operator==(const Metaspace&) const = default;
+};
+
 // Splits text into words; byte pairs are merged within a word only. Immutable.
 struct PreTokenizer {
   bool split_digits = false;  // every numeric character is a separate word
   // Each splits the pieces that those before it have made; a piece ends the
   // view of "(?!...)". None: the pieces are words.
   std::vector<SplitPattern> splits = {};
+  std::optional<Metaspace> metaspace = {};  // alone
 
-  // Calls `word` for each word in order. Concatenated, the words are `text`.
+  // Calls `word` for each word in order. Concatenated, the words are `text`,
+  // but for what Metaspace does. `at_start`: the text's part is its first one.
   // REQUIRES: `text` is valid UTF-8.
-  void ForEachWord(std::string_view text,
+  void ForEachWord(std::string_view text, bool at_start,
                    absl::FunctionRef<void(std::string_view)> word) const;
 };
 

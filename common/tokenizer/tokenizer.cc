@@ -10,7 +10,6 @@
 #include "common/base/utf8.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
-#include "common/tokenizer/nfc.h"
 
 namespace espalier {
 namespace {
@@ -21,6 +20,27 @@ std::string Quoted(std::string_view token) {
   constexpr size_t kMaxShown = 64;
   return absl::StrCat(
       "\"", absl::CHexEscape(std::string(token.substr(0, kMaxShown))), "\"");
+}
+
+bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
+  const auto after =
+      std::partition_point(ranges.begin(), ranges.end(),
+                           [&](const ByteRange& r) { return r.end <= begin; });
+  return after != ranges.end() && after->begin < end;
+}
+
+// Appends the ids of the matches that `accept` takes, and calls `between` for
+// the bytes before, between and after them.
+void CutOut(const AddedTokenMatcher& matcher, std::string_view text,
+            AddedTokenMatcher::Accept accept, std::vector<TokenId>& ids,
+            absl::FunctionRef<void(size_t begin, size_t end)> between) {
+  size_t done = 0;
+  while (auto match = matcher.Find(text, done, accept)) {
+    if (done < match->begin) between(done, match->begin);
+    ids.push_back(match->id);
+    done = match->end;
+  }
+  if (done < text.size()) between(done, text.size());
 }
 
 }  // namespace
@@ -47,7 +67,11 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
     const TokenizerFile& file, TokenizerSettings settings) {
   ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(file));
   auto tokenizer = absl::WrapUnique(new Tokenizer(std::move(bpe)));
-  tokenizer->normalize_to_nfc_ = file.normalize_to_nfc;
+  tokenizer->alphabet_ = file.alphabet;
+  tokenizer->normalizer_ = file.normalizer;
+  tokenizer->decoder_ = file.decoder;
+  tokenizer->byte_fallback_ = file.byte_fallback;
+  tokenizer->decoder_strip_ = file.decoder_strip;
   tokenizer->pre_tokenizer_ = file.pre_tokenizer;
   tokenizer->fingerprint_ = FingerprintOf(file);
   RETURN_IF_ERROR(tokenizer->AddVocabulary(file));
@@ -69,7 +93,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
 int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
   // Form C composes up to three times as many bytes into one character.
   constexpr int64_t kComposed = 3;
-  return num_tokens * max_token_bytes_ * (normalize_to_nfc_ ? kComposed : 1);
+  const bool normalizes = !normalizer_.steps().empty();
+  return num_tokens * max_token_bytes_ * (normalizes ? kComposed : 1);
 }
 
 absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
@@ -81,8 +106,16 @@ absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
         "id ", id, " of ", Quoted(token), " belongs to another token already"));
   }
   tokens_[index].known = true;
-  tokens_[index].bytes = ByteLevelToBytes(token);
+  tokens_[index].bytes = TextOf(token);
   return &tokens_[index];
+}
+
+std::string Tokenizer::TextOf(std::string_view token) const {
+  if (alphabet_ == Alphabet::kByteLevel) return ByteLevelToBytes(token);
+  const std::optional<uint8_t> byte =
+      byte_fallback_ ? ByteOfFallback(token) : std::nullopt;
+  if (byte.has_value()) return std::string(1, static_cast<char>(*byte));
+  return decoder_.Normalize(token);
 }
 
 absl::Status Tokenizer::AddVocabulary(const TokenizerFile& file) {
@@ -119,11 +152,17 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
     }
     seen[index] = true;
     tokens_[index].special = added.special;
+    if (added.special) spelled_matcher_.Add(added);
     if (!added.normalized) {
       first_matcher_.Add(added);
     } else {
       AddedToken normalized = added;
-      if (normalize_to_nfc_) normalized.content = Nfc(added.content);
+      normalized.content = normalizer_.Normalize(added.content);
+      if (normalized.content.empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("added_tokens[", i, "]: ", Quoted(added.content),
+                         " is nothing once it is normalized"));
+      }
       second_matcher_.Add(normalized);
     }
   }
@@ -157,38 +196,77 @@ absl::Status Tokenizer::AddSettings(TokenizerSettings settings) {
 std::vector<TokenId> Tokenizer::Encode(std::string_view text,
                                        SpecialText special) const {
   const std::string valid = RepairUtf8(text);
+  const ByteRange all = {.begin = 0, .end = valid.size()};
+  return EncodeMixed(valid, {&all, special == SpecialText::kPlain ? 1u : 0u});
+}
+
+std::vector<TokenId> Tokenizer::EncodeMixed(
+    std::string_view text, absl::Span<const ByteRange> plain) const {
   std::vector<TokenId> ids;
   Bpe::Workspace workspace;
   const auto encode_word = [&](std::string_view word) {
     bpe_.EncodeWord(word, workspace, ids);
   };
-  const auto encode_plain = [&](std::string_view part) {
-    pre_tokenizer_.ForEachWord(part, encode_word);
+  const auto encode = [&](std::string_view part, bool at_start) {
+    pre_tokenizer_.ForEachWord(part, at_start, encode_word);
   };
-  CutOut(first_matcher_, valid, special, ids, [&](std::string_view part) {
-    if (normalize_to_nfc_) {
-      CutOut(second_matcher_, Nfc(part), special, ids, encode_plain);
-    } else {
-      CutOut(second_matcher_, part, special, ids, encode_plain);
-    }
+  const auto accept = [&](const AddedTokenMatcher::Match& match) {
+    return !IsSpecial(match.id) || !Overlaps(plain, match.begin, match.end);
+  };
+  CutOut(first_matcher_, text, accept, ids, [&](size_t begin, size_t end) {
+    EncodeNormalized(text.substr(begin, end - begin), begin, plain, encode,
+                     ids);
   });
   return ids;
 }
 
-void Tokenizer::CutOut(
-    const AddedTokenMatcher& matcher, std::string_view text,
-    SpecialText special, std::vector<TokenId>& ids,
-    absl::FunctionRef<void(std::string_view)> between) const {
-  size_t done = 0;
-  size_t from = 0;
-  while (auto match = matcher.Find(text, from)) {
-    from = match->end;
-    if (special == SpecialText::kPlain && IsSpecial(match->id)) continue;
-    if (done < match->begin) between(text.substr(done, match->begin - done));
-    ids.push_back(match->id);
-    done = match->end;
+// `part` begins at byte `begin` of the text.
+void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
+                                 absl::Span<const ByteRange> plain,
+                                 Encoder encode,
+                                 std::vector<TokenId>& ids) const {
+  const bool normalizes = !normalizer_.steps().empty();
+  const std::string normalized = normalizes ? normalizer_.Normalize(part) : "";
+  const std::string_view text = normalizes ? normalized : part;
+  // Where the normalizer has moved bytes, no special token is read in a part in
+  // which a user has spelled one.
+  const bool moved = text != part;
+  const bool trusted = !moved || !SpellsSpecial(part, begin, plain);
+  const auto accept = [&](const AddedTokenMatcher::Match& match) {
+    if (!IsSpecial(match.id)) return true;
+    if (moved) return trusted;
+    return !Overlaps(plain, begin + match.begin, begin + match.end);
+  };
+  CutOut(second_matcher_, text, accept, ids, [&](size_t from, size_t to) {
+    encode(text.substr(from, to - from), begin == 0 && from == 0);
+  });
+}
+
+// Whether a plain range of `part` has a special token once it is normalized.
+bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
+                              absl::Span<const ByteRange> plain) const {
+  const auto is_special = [this](const AddedTokenMatcher::Match& match) {
+    return IsSpecial(match.id);
+  };
+  for (const ByteRange& range : plain) {
+    const size_t from = std::max(range.begin, begin);
+    const size_t to = std::min(range.end, begin + part.size());
+    if (from >= to) continue;
+    const std::string text =
+        normalizer_.Normalize(part.substr(from - begin, to - from));
+    if (second_matcher_.Find(text, 0, is_special).has_value()) return true;
   }
-  if (done < text.size()) between(text.substr(done));
+  return false;
+}
+
+std::optional<ByteRange> Tokenizer::FindSpecial(std::string_view text,
+                                                size_t from) const {
+  const auto is_special = [this](const AddedTokenMatcher::Match& match) {
+    return IsSpecial(match.id);
+  };
+  const auto match = spelled_matcher_.Find(text, from, is_special);
+  if (!match.has_value()) return std::nullopt;
+  return ByteRange{.begin = match->begin, .end = match->end};
 }
 
 std::string Tokenizer::Decode(absl::Span<const TokenId> ids,
@@ -200,7 +278,9 @@ std::string Tokenizer::Decode(absl::Span<const TokenId> ids,
     repair.Push(BytesOf(id), text);
   }
   repair.Flush(text);
-  return text;
+  int32_t strip = 0;
+  while (strip < decoder_strip_ && text[strip] == ' ') ++strip;
+  return text.substr(strip);
 }
 
 std::optional<TokenId> Tokenizer::TokenToId(std::string_view token) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,8 +28,15 @@ enum class SpecialText {
   kPlain,  // as plain text: for text that a user may have written
 };
 
-// Byte-level BPE from a Hugging Face tokenizer.json. Returns the same ids as
-// the `tokenizers` package, for any bytes. Immutable, so thread-safe.
+// Bytes [begin, end) of a text.
+struct ByteRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// BPE from a Hugging Face tokenizer.json, of bytes or of SentencePiece's
+// characters. Returns the same ids as the `tokenizers` package, for any bytes.
+// Immutable, so thread-safe.
 class Tokenizer {
  public:
   // Loads a model folder, or a tokenizer.json alone, which has neither
@@ -47,7 +55,20 @@ class Tokenizer {
   std::vector<TokenId> Encode(std::string_view text,
                               SpecialText special = SpecialText::kToken) const;
 
-  // Returns valid UTF-8 for any ids; unknown ids are skipped.
+  // As Encode, of a text of which only the ranges in `plain` (ascending, apart)
+  // may have been written by a user: no special token has a byte in them.
+  // REQUIRES: `text` is valid UTF-8.
+  std::vector<TokenId> EncodeMixed(std::string_view text,
+                                   absl::Span<const ByteRange> plain) const;
+
+  // The first special token that is spelled out in `text` at or after `from`.
+  std::optional<ByteRange> FindSpecial(std::string_view text,
+                                       size_t from) const;
+
+  // Returns valid UTF-8 for any ids; unknown ids are skipped. Ill-formed bytes
+  // are repaired (utf8.h), so that a stream need not wait for later ones; where
+  // bytes are tokens, `tokenizers` replaces all of a run that is not
+  // well-formed.
   std::string Decode(absl::Span<const TokenId> ids, bool skip_special) const;
 
   // Most bytes of text that `num_tokens` tokens can encode. A longer text has
@@ -69,6 +90,11 @@ class Tokenizer {
 
   // A Jinja template; empty if the folder has none.
   std::string_view chat_template() const { return settings_.chat_template; }
+
+  // See TokenizerSettings.
+  const std::map<std::string, std::string>& named_tokens() const {
+    return settings_.named_tokens;
+  }
 
   // `token` is spelled as in tokenizer.json, e.g. "Ġthe" for " the".
   std::optional<TokenId> TokenToId(std::string_view token) const;
@@ -93,16 +119,26 @@ class Tokenizer {
   absl::Status AddSettings(TokenizerSettings settings);
 
   absl::StatusOr<Token*> ClaimId(TokenId id, std::string_view token);
+  std::string TextOf(std::string_view token) const;
   bool IsKnown(TokenId id) const;
-  void CutOut(const AddedTokenMatcher& matcher, std::string_view text,
-              SpecialText special, std::vector<TokenId>& ids,
-              absl::FunctionRef<void(std::string_view)> between) const;
+  // Called with a part of the text, and whether it is the first one.
+  using Encoder = absl::FunctionRef<void(std::string_view, bool at_start)>;
+  void EncodeNormalized(std::string_view part, size_t begin,
+                        absl::Span<const ByteRange> plain, Encoder encode,
+                        std::vector<TokenId>& ids) const;
+  bool SpellsSpecial(std::string_view part, size_t begin,
+                     absl::Span<const ByteRange> plain) const;
 
   Bpe bpe_;
-  bool normalize_to_nfc_ = false;
+  Alphabet alphabet_ = Alphabet::kByteLevel;
+  Normalizer normalizer_;
+  Normalizer decoder_;  // of kCharacters
+  bool byte_fallback_ = false;
+  int32_t decoder_strip_ = 0;
   PreTokenizer pre_tokenizer_;
-  AddedTokenMatcher first_matcher_;   // the tokens that are not normalized
-  AddedTokenMatcher second_matcher_;  // the others, in the remaining text
+  AddedTokenMatcher first_matcher_;    // the tokens that are not normalized
+  AddedTokenMatcher second_matcher_;   // the others, in the remaining text
+  AddedTokenMatcher spelled_matcher_;  // the special ones, as they are spelled
   Vocabulary ids_;
   std::vector<Token> tokens_;  // [vocab_size], by id
   int64_t max_token_bytes_ = 0;

@@ -1,5 +1,6 @@
 #include "common/tokenizer/tokenizer_file.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -78,9 +79,11 @@ absl::Status ParseModel(const JsonValue& document, TokenizerFile& file) {
   ASSIGN_OR_RETURN(const std::string type, model.TextOr("type", "BPE"));
   if (type != "BPE") return UnsupportedMember(model, "type");
   ASSIGN_OR_RETURN(file.ignore_merges, model.BoolOr("ignore_merges", false));
-  ASSIGN_OR_RETURN(const bool byte_fallback,
-                   model.BoolOr("byte_fallback", false));
-  if (byte_fallback) return UnsupportedMember(model, "byte_fallback");
+  ASSIGN_OR_RETURN(file.byte_fallback, model.BoolOr("byte_fallback", false));
+  if (file.byte_fallback && file.alphabet == Alphabet::kByteLevel) {
+    return UnsupportedMember(model, "byte_fallback");
+  }
+  ASSIGN_OR_RETURN(file.fuse_unknown, model.BoolOr("fuse_unk", false));
   for (std::string_view name :
        {"continuing_subword_prefix", "end_of_word_suffix"}) {
     ASSIGN_OR_RETURN(const std::string affix, model.TextOr(name, ""));
@@ -147,10 +150,26 @@ absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   return list.Items();
 }
 
-// Accepts Digits, Splits by regular expressions, and ByteLevel, in this order.
-// ByteLevel is required, and splits words itself if it wants to.
-absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonValue& document) {
+// Whether text becomes bytes, or bytes text.
+absl::StatusOr<bool> HasByteLevel(const JsonValue& document) {
+  if (document.Has("decoder")) {
+    ASSIGN_OR_RETURN(const JsonValue decoder, document.Member("decoder"));
+    ASSIGN_OR_RETURN(const std::string type, ReadType(decoder));
+    if (type == "ByteLevel") return true;
+  }
+  if (!document.Has("pre_tokenizer")) return false;
   ASSIGN_OR_RETURN(const JsonValue outer, document.Member("pre_tokenizer"));
+  ASSIGN_OR_RETURN(const std::vector<JsonValue> steps, ParseSteps(outer));
+  for (const JsonValue& step : steps) {
+    ASSIGN_OR_RETURN(const std::string type, ReadType(step));
+    if (type == "ByteLevel") return true;
+  }
+  return false;
+}
+
+// Accepts Digits, Splits by regular expressions, and ByteLevel, in this order.
+// ByteLevel splits words itself if it wants to.
+absl::StatusOr<PreTokenizer> ParseByteLevelSteps(const JsonValue& outer) {
   ASSIGN_OR_RETURN(const std::vector<JsonValue> steps, ParseSteps(outer));
   PreTokenizer result;
   bool byte_level = false;
@@ -181,13 +200,104 @@ absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonValue& document) {
   return result;
 }
 
-// Accepts no normalizer, or form C.
-absl::StatusOr<bool> ParseNormalizer(const JsonValue& document) {
-  if (!document.Has("normalizer")) return false;
-  ASSIGN_OR_RETURN(const JsonValue normalizer, document.Member("normalizer"));
-  ASSIGN_OR_RETURN(const std::string type, ReadType(normalizer));
-  if (type == "NFC") return true;
-  return Unsupported(normalizer);
+absl::StatusOr<Metaspace> ParseMetaspace(const JsonValue& step) {
+  Metaspace result;
+  ASSIGN_OR_RETURN(result.replacement, step.TextOr("replacement", ""));
+  ASSIGN_OR_RETURN(result.split, step.BoolOr("split", true));
+  ASSIGN_OR_RETURN(const std::string scheme,
+                   step.TextOr("prepend_scheme", "always"));
+  if (result.replacement.empty()) {
+    return step.MemberError("replacement", "must not be empty");
+  }
+  if (scheme == "always") {
+    result.prepend = Metaspace::Prepend::kAlways;
+  } else if (scheme == "first") {
+    result.prepend = Metaspace::Prepend::kFirst;
+  } else if (scheme == "never") {
+    result.prepend = Metaspace::Prepend::kNever;
+  } else {
+    return UnsupportedMember(step, "prepend_scheme");
+  }
+  return result;
+}
+
+// Whether the step cuts at spaces, of which the normalizer leaves none (Gemma).
+bool CutsNothing(const JsonValue& step, const Normalizer& normalizer) {
+  return step.json() == json{{"type", "Split"},
+                             {"pattern", {{"String", " "}}},
+                             {"behavior", "MergedWithPrevious"},
+                             {"invert", false}} &&
+         !normalizer.steps().empty() &&
+         normalizer.steps().back().kind == Normalizer::Kind::kReplace &&
+         normalizer.steps().back().from == " " &&
+         normalizer.steps().back().to.find(' ') == std::string::npos;
+}
+
+// Of characters: none, or Metaspace.
+absl::StatusOr<PreTokenizer> ParseCharacterSteps(const JsonValue& document,
+                                                 const Normalizer& normalizer) {
+  PreTokenizer result;
+  if (!document.Has("pre_tokenizer")) return result;
+  ASSIGN_OR_RETURN(const JsonValue step, document.Member("pre_tokenizer"));
+  ASSIGN_OR_RETURN(const std::string type, ReadType(step));
+  if (CutsNothing(step, normalizer)) return result;
+  if (type != "Metaspace") return Unsupported(step);
+  ASSIGN_OR_RETURN(result.metaspace, ParseMetaspace(step));
+  return result;
+}
+
+absl::StatusOr<PreTokenizer> ParsePreTokenizer(const JsonValue& document,
+                                               const TokenizerFile& file) {
+  if (file.alphabet == Alphabet::kCharacters) {
+    return ParseCharacterSteps(document, file.normalizer);
+  }
+  ASSIGN_OR_RETURN(const JsonValue outer, document.Member("pre_tokenizer"));
+  return ParseByteLevelSteps(outer);
+}
+
+// {"pattern": {"String": from}, "content": to}
+absl::StatusOr<Normalizer::Step> ParseReplace(const JsonValue& step) {
+  ASSIGN_OR_RETURN(const JsonValue pattern, step.Member("pattern"));
+  if (!pattern.Has("String")) return Unsupported(step);
+  ASSIGN_OR_RETURN(std::string from, pattern.TextOr("String", ""));
+  ASSIGN_OR_RETURN(std::string to, step.TextOr("content", ""));
+  if (from.empty()) return Unsupported(step);
+  return Normalizer::Step{.kind = Normalizer::Kind::kReplace,
+                          .from = std::move(from),
+                          .to = std::move(to)};
+}
+
+absl::StatusOr<Normalizer::Step> ParseNormalizerStep(const JsonValue& step) {
+  ASSIGN_OR_RETURN(const std::string type, ReadType(step));
+  if (type == "NFC") return Normalizer::Step{.kind = Normalizer::Kind::kNfc};
+  if (type == "Replace") return ParseReplace(step);
+  if (type == "Prepend") {
+    ASSIGN_OR_RETURN(std::string to, step.TextOr("prepend", ""));
+    return Normalizer::Step{.kind = Normalizer::Kind::kPrepend,
+                            .to = std::move(to)};
+  }
+  if (type != "Strip") return Unsupported(step);
+  Normalizer::Step strip = {.kind = Normalizer::Kind::kStrip};
+  ASSIGN_OR_RETURN(strip.left, step.BoolOr("strip_left", false));
+  ASSIGN_OR_RETURN(strip.right, step.BoolOr("strip_right", false));
+  return strip;
+}
+
+absl::StatusOr<Normalizer> ParseNormalizer(const JsonValue& document) {
+  Normalizer result;
+  if (!document.Has("normalizer")) return result;
+  ASSIGN_OR_RETURN(const JsonValue outer, document.Member("normalizer"));
+  ASSIGN_OR_RETURN(const std::string type, ReadType(outer));
+  std::vector<JsonValue> steps = {outer};
+  if (type == "Sequence") {
+    ASSIGN_OR_RETURN(const JsonValue list, outer.Member("normalizers"));
+    ASSIGN_OR_RETURN(steps, list.Items());
+  }
+  for (const JsonValue& step : steps) {
+    ASSIGN_OR_RETURN(Normalizer::Step parsed, ParseNormalizerStep(step));
+    result.Add(std::move(parsed));
+  }
+  return result;
 }
 
 // The tokens before the text in ["<s>", $A]; nothing may follow it.
@@ -237,11 +347,53 @@ absl::StatusOr<std::vector<TokenId>> ParsePostProcessor(
   return prefix;
 }
 
-absl::Status CheckDecoder(const JsonValue& document) {
+// {"type": "Strip", "content": " ", "start": n, "stop": 0}
+absl::StatusOr<int32_t> ParseDecoderStrip(const JsonValue& step) {
+  ASSIGN_OR_RETURN(const std::string content, step.TextOr("content", ""));
+  ASSIGN_OR_RETURN(const JsonValue start, step.Member("start"));
+  ASSIGN_OR_RETURN(const JsonValue stop, step.Member("stop"));
+  constexpr int64_t kMost = 1 << 16;
+  ASSIGN_OR_RETURN(const int64_t at_start, start.Integer(0, kMost));
+  ASSIGN_OR_RETURN(const int64_t at_end, stop.Integer(0, kMost));
+  if (content != " " || at_end != 0) return Unsupported(step);
+  return static_cast<int32_t>(at_start);
+}
+
+// Accepts Replaces, ByteFallback, Fuse and Strip, in this order; the first and
+// the last may be missing.
+absl::Status ParseDecoderSequence(const JsonValue& decoder,
+                                  TokenizerFile& file) {
+  ASSIGN_OR_RETURN(const JsonValue list, decoder.Member("decoders"));
+  ASSIGN_OR_RETURN(const std::vector<JsonValue> steps, list.Items());
+  const std::vector<std::string> order = {"Replace", "ByteFallback", "Fuse",
+                                          "Strip"};
+  std::string last = "Replace";
+  for (const JsonValue& step : steps) {
+    ASSIGN_OR_RETURN(const std::string type, ReadType(step));
+    const auto place = std::find(order.begin(), order.end(), type);
+    const auto before = std::find(order.begin(), order.end(), last);
+    const bool follows =
+        type == "Replace" ? before == order.begin() : place == before + 1;
+    if (place == order.end() || !follows) return Unsupported(step);
+    last = type;
+    if (type == "Replace") {
+      ASSIGN_OR_RETURN(Normalizer::Step replace, ParseReplace(step));
+      file.decoder.Add(std::move(replace));
+    } else if (type == "Strip") {
+      ASSIGN_OR_RETURN(file.decoder_strip, ParseDecoderStrip(step));
+    }
+  }
+  if (last != "Fuse" && last != "Strip") return Unsupported(decoder);
+  return absl::OkStatus();
+}
+
+absl::Status ParseDecoder(const JsonValue& document, TokenizerFile& file) {
   ASSIGN_OR_RETURN(const JsonValue decoder, document.Member("decoder"));
   ASSIGN_OR_RETURN(const std::string type, ReadType(decoder));
-  if (type != "ByteLevel") return Unsupported(decoder);
-  return absl::OkStatus();
+  const bool byte_level = file.alphabet == Alphabet::kByteLevel;
+  if (byte_level && type == "ByteLevel") return absl::OkStatus();
+  if (byte_level || type != "Sequence") return Unsupported(decoder);
+  return ParseDecoderSequence(decoder, file);
 }
 
 }  // namespace
@@ -259,10 +411,12 @@ absl::StatusOr<std::pair<std::string, std::string>> ParseMerge(
 absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view text) {
   ASSIGN_OR_RETURN(const json parsed, ParseJsonObject(text, /*source=*/""));
   const JsonValue document(parsed);
-  RETURN_IF_ERROR(CheckDecoder(document));
   TokenizerFile file;
-  ASSIGN_OR_RETURN(file.normalize_to_nfc, ParseNormalizer(document));
-  ASSIGN_OR_RETURN(file.pre_tokenizer, ParsePreTokenizer(document));
+  ASSIGN_OR_RETURN(const bool byte_level, HasByteLevel(document));
+  file.alphabet = byte_level ? Alphabet::kByteLevel : Alphabet::kCharacters;
+  RETURN_IF_ERROR(ParseDecoder(document, file));
+  ASSIGN_OR_RETURN(file.normalizer, ParseNormalizer(document));
+  ASSIGN_OR_RETURN(file.pre_tokenizer, ParsePreTokenizer(document, file));
   ASSIGN_OR_RETURN(file.prefix, ParsePostProcessor(document));
   RETURN_IF_ERROR(ParseModel(document, file));
   ASSIGN_OR_RETURN(file.added_tokens, ParseAddedTokens(document));

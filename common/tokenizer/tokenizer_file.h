@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "common/spec/types.h"
 #include "common/tokenizer/added_token.h"
+#include "common/tokenizer/normalizer.h"
 #include "common/tokenizer/pre_tokenizer.h"
 
 namespace espalier {
@@ -18,21 +19,36 @@ namespace espalier {
 using Vocabulary = absl::flat_hash_map<std::string, TokenId>;
 using Merges = std::vector<std::pair<std::string, std::string>>;
 
-// The parts of a tokenizer.json that determine ids and text. Tokens are written
-// in the byte-level alphabet. Truncation and padding are left to the caller.
+// How a vocabulary writes tokens, and what merges begin with.
+enum class Alphabet {
+  kByteLevel,   // GPT-2's characters for bytes (byte_level.h)
+  kCharacters,  // as text (SentencePiece)
+};
+
+// The parts of a tokenizer.json that determine ids and text. Truncation and
+// padding are left to the caller.
 struct TokenizerFile {
+  Alphabet alphabet = Alphabet::kByteLevel;
   Vocabulary vocabulary;
-  Merges merges;  // in order of precedence
+  Merges merges;  // in order of precedence, unless merge_ranks has it
+  // Of each merge; of equal ranks the leftmost pair comes first. Or empty.
+  std::vector<int32_t> merge_ranks;
   std::vector<AddedToken> added_tokens;
-  bool normalize_to_nfc = false;  // text is put into form C (nfc.h) first
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   // A word that is a token of the vocabulary is that token, whatever merges
   // would make of it (Llama 3).
   bool ignore_merges = false;
   // What the post-processor puts before a text: a BOS token, or nothing.
   std::vector<TokenId> prefix;
-  // The token of bytes that have none; empty: such bytes are dropped.
+  // The token of bytes or characters that have none; empty: they are dropped.
   std::string unknown_token;
+  bool fuse_unknown = false;  // one for several of them in a row
+
+  // Of characters only.
+  bool byte_fallback = false;  // one without a token becomes "<0x..>" tokens
+  Normalizer decoder;          // of each token: what its text is
+  int32_t decoder_strip = 0;   // spaces that a whole text does not begin with
 };
 
 // Far above any vocabulary; bounds the memory that one id can claim.

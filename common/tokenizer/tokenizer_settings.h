@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_TOKENIZER_TOKENIZER_SETTINGS_H_
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ namespace espalier {
 struct TokenizerSettings {
   std::vector<TokenId> eos_ids;  // generation_config.json and config.json
   std::string eos_token;         // tokenizer_config.json; empty: none
+  // What a template calls "bos_token", "eos_token", "pad_token", "unk_token".
+  std::map<std::string, std::string> named_tokens;
   // Jinja, of chat_template.jinja, or else of tokenizer_config.json (of
   // several, the one named "default"); or empty.
   std::string chat_template;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/api/stop_text.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -73,33 +75,37 @@ absl::StatusOr<std::vector<TokenId>> TokenList(absl::string_view field,
   return tokens;
 }
 
-absl::Status CheckChat(const v1::Chat& chat, const ServedModel& model) {
-  if (!model.chat_template) {
-    return FieldError("chat", absl::StrCat("model \"", model.name,
-                                           "\" has no chat template"));
-  }
-  for (const v1::ChatMessage& message : chat.messages()) {
-    if (message.role() != "system" && message.role() != "user" &&
-        message.role() != "assistant") {
-      return FieldError(
-          "chat.messages.role",
-          absl::StrCat("\"", Printable(message.role(), kShownBytes),
-                       "\" is not one of system, user, assistant"));
-    }
-  }
-  return absl::OkStatus();
+absl::Status CheckChat(const ServedModel& model) {
+  if (model.chat_template != nullptr) return absl::OkStatus();
+  return FieldError(
+      "chat",
+      absl::StrCat("model \"", model.name, "\" has no chat template",
+                   model.why_no_chat.empty() ? "" : ": ", model.why_no_chat));
 }
 
-absl::StatusOr<std::vector<TokenId>> ChatPrompt(const v1::Chat& chat,
-                                                const ServedModel& model) {
-  std::vector<ChatMessage> messages;
+Conversation ToConversation(const v1::Chat& chat) {
+  Conversation conversation = {.tools = chat.tools(),
+                               .template_args = chat.template_args()};
   for (const v1::ChatMessage& message : chat.messages()) {
-    messages.push_back({message.role(), message.content()});
+    conversation.messages.push_back(
+        {.role = message.role(),
+         .content = message.content(),
+         .tool_calls = message.tool_calls(),
+         .tool_call_id = message.tool_call_id(),
+         .name = message.name(),
+         .reasoning_content = message.reasoning_content()});
   }
-  absl::StatusOr<std::vector<TokenId>> prompt =
-      model.chat_template->Render(messages);
-  if (!prompt.ok()) return FieldError("chat", prompt.status().message());
-  return prompt;
+  return conversation;
+}
+
+int64_t BytesOf(const v1::Chat& chat) {
+  size_t bytes = chat.tools().size() + chat.template_args().size();
+  for (const v1::ChatMessage& message : chat.messages()) {
+    bytes += message.role().size() + message.content().size() +
+             message.tool_calls().size() + message.tool_call_id().size() +
+             message.name().size() + message.reasoning_content().size();
+  }
+  return static_cast<int64_t>(bytes);
 }
 
 // As transformers encodes a text, but for a prompt that spells the BOS token
@@ -246,15 +252,50 @@ absl::StatusOr<SpeculationOptions> Speculation(
   return out;
 }
 
+// `parsed`: the same request with its adjustments and stop tokens.
+absl::StatusOr<NewOutputText> Text(const v1::GenerateRequest& request,
+                                   const GenerationRequest& parsed,
+                                   const ServedModel& model) {
+  RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
+  const StopText text(
+      {.tokenizer = model.tokenizer,
+       .stop_token_ids = parsed.stop_token_ids,
+       .stop_strings = {request.stop().begin(), request.stop().end()},
+       .include_stop_string = request.include_stop_str_in_output(),
+       .min_tokens = parsed.adjustments.min_tokens});
+  return [text] { return std::make_unique<StopText>(text); };
+}
+
+absl::StatusOr<int64_t> NumOutputs(const v1::GenerateRequest& request) {
+  const int64_t n = request.has_n() ? request.n() : 1;
+  if (n >= 1 && n <= kMaxOutputs) return n;
+  return FieldError("n", absl::StrCat(n, " is not in 1 .. ", kMaxOutputs));
+}
+
+LogprobRequest Logprobs(const v1::GenerateRequest& request) {
+  // Too many are refused by the plan.
+  const auto count = [](uint32_t wanted) {
+    return static_cast<int32_t>(
+        std::min<uint32_t>(wanted, std::numeric_limits<int32_t>::max()));
+  };
+  LogprobRequest out;
+  if (request.has_logprobs()) out.emitted = count(request.logprobs());
+  if (request.has_prompt_logprobs()) {
+    out.prompt = count(request.prompt_logprobs());
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline) {
   if (request.has_model() && request.model() != model.name) {
-    return absl::NotFoundError(
-        absl::StrCat("model \"", Printable(request.model(), kShownBytes),
-                     "\" is not served here; \"", model.name, "\" is"));
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "model \"", Printable(request.model(), kShownBytes),
+                          "\" is not served here; \"", model.name, "\" is")),
+                      "MODEL_NOT_SERVED");
   }
   GenerationRequest out;
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));
@@ -270,36 +311,28 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   ASSIGN_OR_RETURN(out.stop_token_ids,
                    TokenList("stop_token_ids", request.stop_token_ids()));
   out.ignore_eos = request.ignore_eos();
+  out.logprobs = Logprobs(request);
+  RETURN_IF_ERROR(ValidateLogprobRequest(out.logprobs));
+  ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
+  ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
+  if (request.has_cache_salt() && request.cache_salt().empty()) {
+    return FieldError("cache_salt", "empty");
+  }
+  out.cache_salt = request.cache_salt();
+  out.priority = request.priority();
   out.deadline = deadline;
   return out;
 }
 
-absl::StatusOr<StopText::Options> ParseStopText(
-    const v1::GenerateRequest& request, const GenerationRequest& parsed,
-    const ServedModel& model) {
-  RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
-  return StopText::Options{
-      .tokenizer = model.tokenizer,
-      .stop_token_ids = parsed.stop_token_ids,
-      .stop_strings = {request.stop().begin(), request.stop().end()},
-      .include_stop_string = request.include_stop_str_in_output(),
-      .min_tokens = parsed.adjustments.min_tokens};
-}
-
 int64_t PromptBytes(const v1::GenerateRequest& request) {
-  int64_t bytes = 0;
   switch (request.input_case()) {
     case v1::GenerateRequest::kPrompt:
       return static_cast<int64_t>(request.prompt().size());
     case v1::GenerateRequest::kTokenIds:
       return int64_t{sizeof(TokenId)} * request.token_ids().ids_size();
     case v1::GenerateRequest::kChat:
-      for (const v1::ChatMessage& message : request.chat().messages()) {
-        bytes += static_cast<int64_t>(message.role().size() +
-                                      message.content().size());
-      }
-      return bytes;
+      return BytesOf(request.chat());
     case v1::GenerateRequest::INPUT_NOT_SET:
       break;
   }
@@ -317,10 +350,8 @@ absl::Status CheckPrompt(const v1::GenerateRequest& request,
                        max_context - 1, " fit the context of ", max_context,
                        " with one to follow"));
     case v1::GenerateRequest::kChat:
-      // Checked before the content, which may be long.
-      RETURN_IF_ERROR(
-          CheckTextSize("chat", PromptBytes(request), model, max_context));
-      return CheckChat(request.chat(), model);
+      RETURN_IF_ERROR(CheckChat(model));
+      return CheckTextSize("chat", PromptBytes(request), model, max_context);
     case v1::GenerateRequest::kPrompt:
       return CheckTextSize("prompt", PromptBytes(request), model, max_context);
     case v1::GenerateRequest::INPUT_NOT_SET:
@@ -335,7 +366,7 @@ absl::StatusOr<std::vector<TokenId>> EncodePrompt(
     case v1::GenerateRequest::kTokenIds:
       return TokenList("token_ids", request.token_ids().ids());
     case v1::GenerateRequest::kChat:
-      return ChatPrompt(request.chat(), model);
+      return model.chat_template->Render(ToConversation(request.chat()));
     default:
       return TextPrompt(request.prompt(), *model.tokenizer);
   }

@@ -2,16 +2,15 @@
 #define ESPALIER_COORDINATOR_API_GENERATE_REQUEST_H_
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/tokenizer/chat_template.h"
+#include "common/chat/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
-#include "coordinator/api/stop_text.h"
 #include "coordinator/session/request.h"
 #include "espalier/v1/inference.pb.h"
 
@@ -21,7 +20,9 @@ namespace espalier::coordinator {
 struct ServedModel {
   std::string name;
   const Tokenizer* tokenizer = nullptr;
-  std::optional<ChatTemplate> chat_template = {};  // none: no chat requests
+  // Null: no chat requests.
+  std::shared_ptr<const ChatTemplate> chat_template = nullptr;
+  std::string why_no_chat = {};
   // Limit of a prompt's text, whatever the context holds.
   int64_t max_prompt_bytes = int64_t{4} << 20;
 };
@@ -34,11 +35,6 @@ struct ServedModel {
 absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline);
-
-// The text of the request's answer. `parsed`: the same request. FieldErrors.
-absl::StatusOr<StopText::Options> ParseStopText(
-    const v1::GenerateRequest& request, const GenerationRequest& parsed,
-    const ServedModel& model);
 
 // Size of the prompt in bytes, of its text or of its ids.
 int64_t PromptBytes(const v1::GenerateRequest& request);

@@ -19,6 +19,7 @@ v1::FinishReason ToProto(FinishReason reason) {
 void FillUsage(const Usage& usage, v1::Usage& out) {
   out.set_prompt_tokens(static_cast<uint32_t>(usage.prompt_tokens));
   out.set_completion_tokens(static_cast<uint32_t>(usage.completion_tokens));
+  out.set_cached_tokens(static_cast<uint32_t>(usage.cached_tokens));
   out.set_total_tokens(out.prompt_tokens() + out.completion_tokens());
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/secret_number.h"
 #include "common/base/status_macros.h"
 
 namespace espalier::cli {
@@ -62,6 +63,8 @@ absl::StatusOr<std::vector<Answer>> BenchRun::AskAll(const SuitePrompt& prompt,
     request.set_temperature(temperature);
     request.set_seed(seed);
     request.set_max_tokens(plan_.max_tokens);
+    // No mode profits from the prompt that another has computed.
+    request.set_cache_salt(absl::StrCat(SecretNumber()));
     v1::SpeculationOptions& speculation = *request.mutable_speculation();
     if (plan_.nodes) speculation.set_max_nodes(*plan_.nodes);
     plan_.modes[m].ApplyTo(speculation);

@@ -14,6 +14,7 @@
 #include "coordinator/cli/flag_set.h"
 #include "coordinator/cli/generate_flags.h"
 #include "coordinator/cli/print_statistics.h"
+#include "coordinator/cli/template_flags.h"
 #include "coordinator/cli/word_wrap.h"
 
 namespace espalier::cli {
@@ -34,6 +35,7 @@ struct ChatFlags {
   EndpointFlags endpoint;
   GenerateFlags decoding;
   std::optional<std::string> system;
+  TemplateFlags chat_template;
   absl::Duration timeout = absl::Minutes(10);
 
   void AddTo(FlagSet& flags, const Places& places);
@@ -41,6 +43,7 @@ struct ChatFlags {
 
 void ChatFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.Add({"--system", "TEXT", "system message"}, &system);
+  chat_template.AddTo(flags);
   decoding.AddDecodingTo(flags);
   endpoint.AddTo(flags, places);
   flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
@@ -49,9 +52,13 @@ void ChatFlags::AddTo(FlagSet& flags, const Places& places) {
 
 class Conversation {
  public:
-  Conversation(const ChatFlags& flags, InferenceClient& client,
-               Context& context)
-      : flags_(flags), client_(client), context_(context) {
+  // `start`: a request without messages.
+  Conversation(const ChatFlags& flags, v1::GenerateRequest start,
+               InferenceClient& client, Context& context)
+      : flags_(flags),
+        start_(std::move(start)),
+        client_(client),
+        context_(context) {
     Forget();
   }
 
@@ -72,7 +79,7 @@ class Conversation {
  private:
   // Forgets the conversation except the system message.
   void Forget() {
-    request_ = flags_.decoding.ToDecoding();
+    request_ = start_;
     if (flags_.system) Add("system", *flags_.system);
   }
 
@@ -149,6 +156,7 @@ class Conversation {
   }
 
   const ChatFlags& flags_;
+  const v1::GenerateRequest start_;
   InferenceClient& client_;
   Context& context_;
   v1::GenerateRequest request_;  // holds the conversation
@@ -166,6 +174,8 @@ absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
   if (flags.system && RepairUtf8(*flags.system) != *flags.system) {
     return absl::InvalidArgumentError("--system: the text is not valid UTF-8");
   }
+  v1::GenerateRequest start = flags.decoding.ToDecoding();
+  RETURN_IF_ERROR(flags.chat_template.Set(*start.mutable_chat()));
 
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    flags.endpoint.Open(context.places, local_cluster));
@@ -174,7 +184,7 @@ absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
                       ->GetServerInfo({.timeout = absl::Seconds(10),
                                        .interrupt = context.interrupt})
                       .status());
-  return Conversation(flags, *endpoint.client, context).Run();
+  return Conversation(flags, std::move(start), *endpoint.client, context).Run();
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ absl::Status ParseFlagValue(const std::string& text, uint32_t* value) {
   return ParseWhole(text, value);
 }
 
+absl::Status ParseFlagValue(const std::string& text, int32_t* value) {
+  if (absl::SimpleAtoi(text, value)) return absl::OkStatus();
+  return Expected(text, "a whole number");
+}
+
 absl::Status ParseFlagValue(const std::string& text, uint64_t* value) {
   return ParseWhole(text, value);
 }

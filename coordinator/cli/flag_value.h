@@ -23,6 +23,7 @@ struct Repeated {
 
 absl::Status ParseFlagValue(const std::string& text, std::string* value);
 absl::Status ParseFlagValue(const std::string& text, uint32_t* value);
+absl::Status ParseFlagValue(const std::string& text, int32_t* value);
 absl::Status ParseFlagValue(const std::string& text, uint64_t* value);
 absl::Status ParseFlagValue(const std::string& text, float* value);
 absl::Status ParseFlagValue(const std::string& text, Repeated* value);

@@ -20,18 +20,21 @@ absl::Status CheckUtf8(const char* flag, const std::string& text) {
 void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
   AddDecodingTo(flags);
+  AddOutputTo(flags);
   structured_.AddTo(flags);
 }
 
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
   AddSamplingTo(flags);
   AddSpeculationTo(flags);
+  AddServingTo(flags);
 }
 
 void GenerateFlags::AddInputTo(FlagSet& flags) {
   flags.Add({"--prompt", "TEXT", "text to continue, as it is"}, &prompt_);
   flags.Add({"--chat", "TEXT", "what the user says, in the chat template"},
             &chat_);
+  template_.AddTo(flags);
   flags.Add({"--prompt-file", "FILE", "as --prompt; - is standard input"},
             &prompt_file_);
   flags.Add({"--token-ids", "1,2,3", "tokens to continue"}, &token_ids_);
@@ -84,6 +87,18 @@ void GenerateFlags::AddAdjustmentsTo(FlagSet& flags) {
             &min_tokens_);
 }
 
+void GenerateFlags::AddOutputTo(FlagSet& flags) {
+  flags.Add({"--n", "N", "outputs, output i with the seed S + i; default 1"},
+            &n_);
+  flags.Add({"--logprobs", "N",
+             "with --json: log-probabilities of the tokens and of the N "
+             "likeliest, 0 .. 20"},
+            &logprobs_);
+  flags.Add({"--prompt-logprobs", "N", "the same of the prompt's tokens"},
+            &prompt_logprobs_);
+  flags.AddSwitch({"--echo", "", "print the prompt before the answer"}, &echo_);
+}
+
 void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
   flags.AddSwitch({"--no-speculation", "", "plain decoding"}, &no_speculation_);
   flags.Add({"--drafters", "A,B", "drafters to ask; default: all"}, &drafters_);
@@ -96,9 +111,19 @@ void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
             &nodes_);
 }
 
+void GenerateFlags::AddServingTo(FlagSet& flags) {
+  flags.Add({"--cache-salt", "TEXT",
+             "share a prompt's work only with requests of this salt"},
+            &cache_salt_);
+  flags.Add(
+      {"--priority", "N", "wait as if it came N seconds later; default 0"},
+      &priority_);
+}
+
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
   v1::GenerateRequest request = ToDecoding();
+  SetOutput(request);
   RETURN_IF_ERROR(SetInput(in, request));
   RETURN_IF_ERROR(structured_.Set(in, request));
   return request;
@@ -108,6 +133,7 @@ v1::GenerateRequest GenerateFlags::ToDecoding() const {
   v1::GenerateRequest request;
   SetSampling(request);
   SetSpeculation(request);
+  SetServing(request);
   return request;
 }
 
@@ -119,11 +145,16 @@ absl::Status GenerateFlags::SetInput(std::istream& in,
     return absl::InvalidArgumentError(
         "give exactly one of --prompt, --chat, --prompt-file, --token-ids");
   }
+  if (template_.given() && !chat_) {
+    return absl::InvalidArgumentError(
+        "--template-args and --tools are for --chat");
+  }
   if (prompt_) {
     RETURN_IF_ERROR(CheckUtf8("--prompt", *prompt_));
     request.set_prompt(*prompt_);
   } else if (chat_) {
     RETURN_IF_ERROR(CheckUtf8("--chat", *chat_));
+    RETURN_IF_ERROR(template_.Set(*request.mutable_chat()));
     auto* message = request.mutable_chat()->add_messages();
     message->set_role("user");
     message->set_content(*chat_);
@@ -160,6 +191,13 @@ void GenerateFlags::SetSampling(v1::GenerateRequest& request) const {
                                            stop_token_ids_.end());
 }
 
+void GenerateFlags::SetOutput(v1::GenerateRequest& request) const {
+  if (n_) request.set_n(*n_);
+  if (logprobs_) request.set_logprobs(*logprobs_);
+  if (prompt_logprobs_) request.set_prompt_logprobs(*prompt_logprobs_);
+  if (echo_) request.set_echo(true);
+}
+
 void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
   v1::SpeculationOptions& speculation = *request.mutable_speculation();
   if (no_speculation_) speculation.set_enabled(false);
@@ -167,6 +205,11 @@ void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {
   if (rule_) speculation.set_rule(*rule_);
   if (nodes_) speculation.set_max_nodes(*nodes_);
   speculation.mutable_drafters()->Assign(drafters_.begin(), drafters_.end());
+}
+
+void GenerateFlags::SetServing(v1::GenerateRequest& request) const {
+  if (cache_salt_) request.set_cache_salt(*cache_salt_);
+  if (priority_) request.set_priority(*priority_);
 }
 
 }  // namespace espalier::cli

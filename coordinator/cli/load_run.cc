@@ -6,8 +6,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "common/base/secret_number.h"
 
 namespace espalier::cli {
 namespace {
@@ -110,12 +112,16 @@ class TurnRun {
     request.set_temperature(plan_.temperature);
     request.set_seed(plan_.seed + index);
     request.set_max_tokens(plan_.max_tokens);
+    request.set_cache_salt(salt_);
     mode_.ApplyTo(*request.mutable_speculation());
     seen_[i] = Ask(request, due,
                    {.timeout = plan_.timeout, .interrupt = context_.interrupt},
                    client_);
   }
 
+  // Prompts share their work within a turn, as in production, and not with the
+  // turn of another mode.
+  const std::string salt_ = absl::StrCat(SecretNumber());
   const LoadPlan& plan_;
   const BenchMode& mode_;
   const Turn& turn_;

@@ -41,8 +41,9 @@ void StructuredFlags::AddTo(FlagSet& flags) {
   flags.Add({"--structural-tag", "JSON|FILE",
              "free text with constrained parts, as xgrammar writes it"},
             &structural_tag_);
-  flags.AddSwitch({"--compact-json", "", "JSON in one line, with single spaces"},
-                  &compact_);
+  flags.AddSwitch(
+      {"--compact-json", "", "JSON in one line, with single spaces"},
+      &compact_);
 }
 
 absl::Status StructuredFlags::Set(std::istream& in,

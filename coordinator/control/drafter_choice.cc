@@ -12,15 +12,19 @@ constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
 // What a quick drafter that does not pay may cost.
 constexpr double kIdleCost = 0.005;  // tokens a round
-// Probes are no rarer than this if they cost nothing; otherwise, a drafter's
-// time for one answer is at most this share of the time on the verifier's
-// cores. Catching up takes it about as long again.
+// Probes are no rarer than this if they cost nothing; otherwise, all drafters'
+// probes together are at most this share of the time on the verifier's cores.
 constexpr int64_t kProbeInterval = 32;  // rounds
 constexpr double kProbeShare = 1.0 / 256;
 constexpr int64_t kProbeTries = 4;  // rounds of one probe
 constexpr int64_t kRarest = 4096;   // rounds
 
 using Attention = DraftCall::Attention;
+
+// What the drafter computed on the verifier's cores.
+double SharedSeconds(const DrafterReturn& r) {
+  return r.shares_verifier_cores ? absl::ToDoubleSeconds(r.compute) : 0;
+}
 
 bool PredictedAToken(absl::Span<const DrafterReturn> returns) {
   return std::any_of(returns.begin(), returns.end(),
@@ -63,8 +67,10 @@ bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
 bool DrafterChoice::Probes(int drafter, TimePrice price) const {
   const DrafterValue& value = values_[drafter];
   if (value.asked) return false;
-  const double cost = price.tokens_per_second * (1 + price.others) *
-                      value.shared_seconds.mean();
+  const double seconds =
+      std::max(value.probe.seconds, value.shared_seconds.mean());
+  const double cost =
+      price.tokens_per_second * (1 + price.others) * seconds * num_drafters();
   const int64_t affordable = std::max(
       kProbeInterval,
       static_cast<int64_t>(std::min<double>(kRarest, cost / kProbeShare)));
@@ -95,8 +101,11 @@ void DrafterChoice::CountProbes(absl::Span<const DrafterReturn> returns) {
     ProbeTimer& probe = values_[i].probe;
     if (!predicted) ++probe.rounds;
     if (returns[i].attention != Attention::kAsked) continue;
-    if (returns[i].late == nullptr && ++probe.tries < kProbeTries) continue;
-    probe = {.interval = std::min(2 * probe.interval, kRarest)};
+    const bool answered = returns[i].late != nullptr;
+    if (!answered && ++probe.tries < kProbeTries) continue;
+    if (answered) probe.seconds = SharedSeconds(returns[i]);
+    probe = {.interval = std::min(2 * probe.interval, kRarest),
+             .seconds = probe.seconds};
   }
 }
 

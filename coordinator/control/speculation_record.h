@@ -20,6 +20,8 @@ struct ProbeTimer {
   // Rounds between two probes, if they cost nothing: doubled after each probe
   // that changes nothing.
   int64_t interval = kSoon;
+  // What the last probe took on the verifier's cores, catching up included.
+  double seconds = 0;
 };
 
 // Gain and cost of asking a drafter, per round. Tokens: see TreeGain.

@@ -26,8 +26,9 @@ constexpr char kBenchForwardUsage[] =
 
 Loads the target and times its forward pass by rows (tree nodes) and threads,
 with the logits of all rows, then plain decoding and prefill. Peak memory is
-that of the process, up to the end of loading. The floor is the machine's time
-to read as much memory as the weights and the cached keys and values take.
+that of the process, up to the end of loading. The floor is the time that the
+machine, or the GPU, takes to read as much memory as the weights and the cached
+keys and values take.
 Passes and reads alternate. ms: the fastest pass. x floor, x first: median ratio
 to the floor and to the first pass of the same turn.)";
 
@@ -60,12 +61,13 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--random-weights", "SHAPE_FOLDER",
              "random weights of the shape in the folder's config.json"},
             &random_weights);
-  flags.Add({"--device", "NAME", "cpu (default), cuda or cuda:N"}, &device);
+  flags.Add({"--device", "NAME", "cpu (default), cuda, cuda:N or emulated"},
+            &device);
   flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"},
             &backend);
   flags.Add(
       {"--cpu-kernels", "NAME",
-       "of native: amx-bf16, avx512-bf16, avx-vnni, avx2, portable or auto"},
+       "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
       &cpu_kernels);
   flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8, int4 or auto"},
             &compute_type);

@@ -1,11 +1,7 @@
 #include "coordinator/local/forward_cost.h"
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
-#include <iterator>
-#include <numeric>
-#include <thread>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
@@ -13,8 +9,8 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
-#include "common/nn/huge_page_arena.h"
 #include "common/spec/types.h"
+#include "coordinator/local/memory_reader.h"
 
 namespace espalier::local {
 namespace {
@@ -95,47 +91,6 @@ absl::Status DecodeOne(LanguageModel& model, CacheId cache,
   return absl::OkStatus();
 }
 
-// Sum of all words, read as fast as a core can.
-uint64_t ReadAll(absl::Span<const uint64_t> words) {
-  constexpr size_t kLine = 8, kAhead = 512;  // words
-  uint64_t sums[kLine] = {};
-  for (size_t i = 0; i + kLine <= words.size(); i += kLine) {
-    __builtin_prefetch(words.data() + i + kAhead, /*rw=*/0, /*locality=*/2);
-    for (size_t j = 0; j < kLine; ++j) sums[j] += words[i + j];
-  }
-  return std::accumulate(std::begin(sums), std::end(sums), uint64_t{0});
-}
-
-// Memory that several threads read together.
-class ReadAction {
- public:
-  ReadAction(int64_t bytes, int64_t threads)
-      : block_(nn::AllocateHugePages(bytes)),
-        memory_(reinterpret_cast<uint64_t*>(block_.get()),
-                bytes / static_cast<int64_t>(sizeof(uint64_t))),
-        threads_(threads) {
-    std::fill(memory_.begin(), memory_.end(), 1);
-  }
-
-  absl::Status operator()() {
-    std::vector<std::thread> readers;
-    const size_t share = memory_.size() / threads_;
-    for (int64_t i = 0; i < threads_; ++i) {
-      readers.emplace_back([&, part = memory_.subspan(i * share, share)] {
-        total_ += ReadAll(part);
-      });
-    }
-    for (std::thread& reader : readers) reader.join();
-    return absl::OkStatus();
-  }
-
- private:
-  const nn::HugePageBlock block_;
-  const absl::Span<uint64_t> memory_;
-  const int64_t threads_;
-  std::atomic<uint64_t> total_ = 0;  // keeps the reads from being dropped
-};
-
 // A pass over some rows after the sequence, which stays unchanged.
 Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows) {
   std::vector<int32_t> parents(rows, 0);  // children of the first row
@@ -168,8 +123,8 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
   RETURN_IF_ERROR(PrefillSome(model, cache, context));
   const int64_t bytes_read =
       info.weight_bytes + context * info.kv_bytes_per_token;
-  ReadAction read(bytes_read, info.threads);
-  std::vector<Action> actions = {[&read] { return read(); }};
+  ASSIGN_OR_RETURN(const auto reader, MakeMemoryReader(info, bytes_read));
+  std::vector<Action> actions = {[&reader] { return reader->Read(); }};
   for (int64_t some : rows) {
     actions.push_back(ForwardAction(model, cache, some));
   }

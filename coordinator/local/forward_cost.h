@@ -25,8 +25,7 @@ struct ForwardCost {
 
 struct ForwardCosts {
   std::vector<ForwardCost> passes = {};  // by entry of `rows`
-  // Time to read as much memory with the model's threads: no pass can be
-  // faster.
+  // Time to read as much memory (MemoryReader): no pass can be faster.
   double floor_ms = 0;
   double floor_gb_per_s = 0;
 };

@@ -43,7 +43,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   deadline_ = deadline;
   num_trees_.reset();
   committed_length_ = session.length();
-  wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = false;
+  wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = needs_features_ = false;
   for (Branch& branch : branches_) {
     // Also for drafters that are not asked yet: a head that lacks the prompt's
     // features could not draft well later.
@@ -85,6 +85,13 @@ void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
   Branch& branch = branches_[index];
   branch.attention = AttentionFor(*branch.peer, call);
   if (branch.attention == DraftCall::Attention::kNone) return;
+  if (!WantedBy(branch).taps.empty()) {
+    needs_features_ = true;
+    if (features_.deferred()) {
+      branch.attention = DraftCall::Attention::kNone;
+      return;
+    }
+  }
   wanted_ |= branch.attention == DraftCall::Attention::kAwaited;
   if (branch.from_lookahead || branch.link.may_ask()) {
     branch.peer->metrics->asked_rounds.Increment();

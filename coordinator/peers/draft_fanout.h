@@ -60,6 +60,10 @@ class DraftFanout {
     uint64_t
         cpu_group;  // of the verifier, which computes meanwhile; 0: own cores
   };
+  // Whether a drafter that wants features was to be asked in this round. It was
+  // not asked if the verifier still keeps some of them (FeatureLog::deferred).
+  bool needs_features() const { return needs_features_; }
+
   // Lets drafters work on the next round, as if the verification of `tree`
   // ended at its likeliest leaf, then at the next likeliest, as long as there
   // is time. Asks drafters that support it, were awaited in this round, and do
@@ -162,6 +166,7 @@ class DraftFanout {
   bool saw_answer_ = false;
   bool saw_malformed_ = false;
   bool saw_late_ = false;
+  bool needs_features_ = false;
 
   // For the next round.
   std::vector<std::vector<TokenId>> lookaheads_;  // the likeliest first

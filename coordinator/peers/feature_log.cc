@@ -7,6 +7,9 @@
 namespace espalier::coordinator {
 namespace {
 
+// As many positions' features are sent together if no drafter needs them.
+constexpr int64_t kMaxDeferredPositions = 32;
+
 int64_t RowBytes(const FeatureRows& rows) {
   return rows.width * static_cast<int64_t>(sizeof(uint16_t));
 }
@@ -25,8 +28,12 @@ void FeatureLog::Want(const FeatureContract& contract) {
   CutToBudget();
 }
 
-FeatureRequest FeatureLog::Request() const {
-  return {.taps = wanted_.taps, .first_position = rows_.end_position()};
+FeatureRequest FeatureLog::Request(bool needed, int64_t length) {
+  deferred_ = !needed && !wanted_.taps.empty() &&
+              length - rows_.end_position() < kMaxDeferredPositions;
+  return {.taps = wanted_.taps,
+          .first_position = rows_.end_position(),
+          .deferred = deferred_};
 }
 
 void FeatureLog::Add(const FeatureRows& rows, int64_t end) {

@@ -28,8 +28,13 @@ class FeatureLog {
   // a tap, or if all contracts together exceed kMaxFeatureWidth.
   void Want(const FeatureContract& contract);
 
-  // The features that the next verification has to return.
-  FeatureRequest Request() const;
+  // The features that the next verification of a session of `length` tokens has
+  // to return. Unless they are `needed` by a drafter, the verifier keeps them
+  // for some rounds, which saves a message a round.
+  FeatureRequest Request(bool needed, int64_t length);
+  // Whether the verifier keeps features of committed positions. Drafters that
+  // want features cannot be asked until they have come.
+  bool deferred() const { return deferred_; }
 
   // Adds returned rows, up to the last position before `end`; ignores rows that
   // do not fit the request.
@@ -56,6 +61,7 @@ class FeatureLog {
   int64_t counted_bytes_ = 0;  // in the budget
   int64_t released_ = 0;       // position
   FeatureContract wanted_;     // of all drafters together
+  bool deferred_ = false;      // the last request was
   FeatureRows rows_;           // width: that of wanted_
 };
 

@@ -1,6 +1,7 @@
 #include "coordinator/session/request_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -163,6 +164,20 @@ absl::Status CheckRule(const std::string& rule, const VerifierInfo& verifier) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSharing(const GenerationRequest& request) {
+  if (request.cache_salt.size() > kMaxCacheSaltBytes) {
+    return FieldError("cache_salt",
+                      absl::StrCat(request.cache_salt.size(), " bytes, limit ",
+                                   kMaxCacheSaltBytes));
+  }
+  if (std::abs(request.priority) > kMostPriority) {
+    return FieldError("priority",
+                      absl::StrCat(request.priority, " is not in ",
+                                   -kMostPriority, " .. ", kMostPriority));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
@@ -175,10 +190,12 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
   RETURN_IF_ERROR(CheckTokens("stop_token_ids", request.stop_token_ids,
                               verifier.model.vocab_size));
   RETURN_IF_ERROR(CheckRule(speculation.rule, verifier));
+  RETURN_IF_ERROR(CheckSharing(request));
 
   RequestPlan plan = {.rule = speculation.rule,
                       .model = verifier.model,
-                      .target = verifier.shape};
+                      .target = verifier.shape,
+                      .priority = request.priority};
   RETURN_IF_ERROR(PlanPolicy(speculation.strategy, scope, plan));
   ASSIGN_OR_RETURN(plan.drafters,
                    PlanDrafters(speculation.drafters, scope.drafters));
@@ -202,7 +219,16 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                        verifier.eos_token_ids.end());
   }
   RETURN_IF_ERROR(PlanAdjustments(request, scope, plan));
-  plan.session.find_stop_string = std::move(request.find_stop_string);
+  plan.session.cache_salt = std::move(request.cache_salt);
+  RETURN_IF_ERROR(ValidateLogprobRequest(request.logprobs));
+  if (request.logprobs.prompt) {
+    RETURN_IF_ERROR(CheckPromptLogprobs(*request.logprobs.prompt,
+                                        std::ssize(plan.session.prompt)));
+  }
+  plan.session.logprobs = request.logprobs;
+  plan.session.traceparent = std::move(request.traceparent);
+  plan.request_id = std::move(request.request_id);
+  plan.session.new_text = std::move(request.new_text);
   return plan;
 }
 

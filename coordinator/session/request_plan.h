@@ -40,12 +40,14 @@ struct RequestPlan {
   std::string strategy = {};            // resolved; "none" for plain decoding
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
+  std::string request_id = {};
   ModelIdentity model;
   TargetShape target;
   std::vector<std::string> warnings =
       {};  // parts of the request that will not be followed
   // Whether the rule reads the distributions that trees are sampled from.
   bool reads_draft_distributions = false;
+  int64_t priority = 0;
 };
 
 // Errors are FieldErrors (request_errors.h).

@@ -213,8 +213,19 @@ ROWS = [
               ("queued", "sum (espalier_requests_queued)"), stack=True),
         Panel("Sessions", "State held by service; all return to 0 when nobody asks.",
               ("{{role}} {{drafter}}", "sum by (role, drafter) (espalier_sessions_open)")),
-        Panel("K/V pool in use", "Of the verifier.",
-              ("{{instance}}", "espalier_kv_cache_usage_ratio"), unit="percentunit", maximum=1),
+        Panel("K/V pool in use", "Of the verifier, and the memory of its GPU (0: none).",
+              ("{{instance}}", "espalier_kv_cache_usage_ratio"),
+              ("GPU of {{instance}}", "espalier_device_memory_usage_ratio"),
+              unit="percentunit", maximum=1),
+        Panel("Prompts from the prefix cache", "Part of the prompts' tokens whose K/V is not "
+              "computed.",
+              ("{{instance}}", rate("espalier_prefix_cache_hits_total", by="instance") + " / " +
+               rate("espalier_prefix_cache_queries_total", by="instance")),
+              unit="percentunit", maximum=1),
+        Panel("Prefix cache", "Tokens kept for texts that begin alike, and tokens per second that "
+              "made room.",
+              ("cached", "sum (espalier_kv_tokens_cached)"),
+              ("evicted", rate("espalier_prefix_cache_evictions_total"))),
         Panel("Short of K/V room", "Sessions that wait for it, and texts per second that gave way "
               "and are computed again.",
               ("waiting", "sum (espalier_kv_sessions_waiting)"),

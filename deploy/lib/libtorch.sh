@@ -10,17 +10,9 @@ libtorch_is_ready() {
   [[ $(cat "$libtorch/.stamp" 2>/dev/null) == "$libtorch_version" ]]
 }
 
-libtorch_cuda_is_ready() {
-  libtorch_is_ready && [[ -e $libtorch/.cuda ]]
-}
-
-fetch_torch_wheel() {
-  fetch_wheel torch "$ESPALIER_TORCH_VERSION" "$ESPALIER_TORCH_SHA256" 531
-}
-
 make_libtorch() {
   local new=$cache/tmp/libtorch
-  fetch_torch_wheel
+  fetch_wheel torch "$ESPALIER_TORCH_VERSION" "$ESPALIER_TORCH_SHA256" 531
   fetch_wheel nvidia-cuda-runtime "$ESPALIER_CUDA_RUNTIME_VERSION" "$ESPALIER_CUDA_RUNTIME_SHA256" 2
   fetch_wheel nvidia-cuda-cupti "$ESPALIER_CUDA_CUPTI_VERSION" "$ESPALIER_CUDA_CUPTI_SHA256" 11
   rm -rf "$new"
@@ -32,19 +24,5 @@ make_libtorch() {
   mv "$new/nvidia/cu13/lib/"* "$new/torch/lib/"
   echo "$libtorch_version" >"$new/torch/.stamp"
   replace_folder "$new/torch" "$libtorch"
-  rm -rf "$new"
-}
-
-# The CUDA backend: enough to link. Running it needs a GPU's driver and the CUDA
-# libraries that it names (cuBLAS, cuDNN, NCCL, ...).
-add_libtorch_cuda() {
-  local new=$cache/tmp/libtorch-cuda
-  fetch_torch_wheel
-  rm -rf "$new"
-  mkdir -p "$new"
-  unpack_wheel torch "$ESPALIER_TORCH_VERSION" "$new" torch/lib/libtorch_cuda.so \
-    torch/lib/libc10_cuda.so torch/lib/libtorch_cuda_linalg.so torch/lib/libtorch_nvshmem.so
-  mv "$new/torch/lib/"* "$libtorch/lib/"
-  touch "$libtorch/.cuda"
   rm -rf "$new"
 }

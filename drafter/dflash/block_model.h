@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
@@ -34,6 +35,12 @@ class BlockModel {
   virtual void Release(Context context) = 0;
   // The positions that are in. Those with lost features are left out.
   virtual int64_t Length(Context context) const = 0;
+
+  // Takes positions from contexts of the same text and salt, and offers this
+  // one's to them, as LanguageModel::Share does. A context that lacks positions
+  // shares nothing. `text`: what comes before the root.
+  virtual void Share(Context /*context*/, absl::Span<const TokenId> /*text*/,
+                     absl::string_view /*salt*/) {}
 
   // Where the target's features go that contexts are made of.
   virtual FeatureStore& features() = 0;

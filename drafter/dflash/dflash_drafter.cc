@@ -126,6 +126,8 @@ void DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
                                       .id = view.id,
                                       .features = view.features,
                                       .root_position = RootPosition(view)};
+    model_->Share(sequence.context, view.tokens.first(RootPosition(view)),
+                  view.cache_salt);
     sequence.has_room = model_->Reserve(rows).ok();
     if (sequence.has_room) fresh.push_back(rows);
   }

@@ -71,7 +71,8 @@ DflashModel::DflashModel(const DflashConfig& config,
       head_(weights_->vocabulary, weights_->output_rows),
       features_(config_.features()),
       pages_(KvPageShape::Of(config_.layers), *runtime_.kernels,
-             PoolTokens(KvPageShape::Of(config_.layers))) {}
+             runtime_.Room(KvPageShape::Of(config_.layers),
+                           PoolTokens(KvPageShape::Of(config_.layers)))) {}
 
 BlockModel::Context DflashModel::NewContext() {
   contexts_.try_emplace(next_context_, &pages_);
@@ -84,6 +85,17 @@ void DflashModel::Release(Context context) {
 
 int64_t DflashModel::Length(Context context) const {
   return Get(context).kv.length();
+}
+
+void DflashModel::Share(Context context, absl::Span<const TokenId> text,
+                        absl::string_view salt) {
+  State& state = Get(context);
+  if (runtime_.prefix_cache_bytes == 0 ||
+      state.kv.length() != state.end_position) {
+    return;
+  }
+  state.kv.Share(text, salt);
+  state.end_position = state.kv.length();
 }
 
 DflashModel::State& DflashModel::Get(Context context) {

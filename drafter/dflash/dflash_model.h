@@ -33,6 +33,8 @@ class DflashModel final : public BlockModel {
   Context NewContext() override;
   void Release(Context context) override;
   int64_t Length(Context context) const override;
+  void Share(Context context, absl::Span<const TokenId> text,
+             absl::string_view salt) override;
   absl::Status Reserve(const NewRows& rows) override;
   FeatureStore& features() override { return features_; }
   void Extend(absl::Span<const NewRows> rows) override;

@@ -51,6 +51,7 @@ class EagleDrafter final : public Drafter {
  private:
   Sequence& Get(const SequenceView& view);
   absl::Status CatchUp(const SequenceView& view, Sequence& sequence);
+  void Share(const SequenceView& view, const Sequence& sequence);
 
   const std::unique_ptr<RowModel> model_;
   TreeGrower grower_;
@@ -82,6 +83,7 @@ Sequence& EagleDrafter::Get(const SequenceView& view) {
 // round.
 absl::Status EagleDrafter::CatchUp(const SequenceView& view,
                                    Sequence& sequence) {
+  Share(view, sequence);
   const FeatureRange& features = view.features;
   if (features.empty()) return absl::OkStatus();
   if (sequence.end() < features.begin || sequence.length() == 0) {
@@ -101,6 +103,15 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
                    {.id = view.id, .position = first});
   }
   return absl::OkStatus();
+}
+
+// A row depends on the text up to the token after its position: that token is
+// its label, and the first token, which is no row's, is part of the salt. The
+// row before the root is always run: its output predicts the next token.
+void EagleDrafter::Share(const SequenceView& view, const Sequence& sequence) {
+  if (sequence.first_position > 0 || view.tokens.size() < 2) return;
+  model_->Share(sequence.rows, view.tokens.subspan(1, view.tokens.size() - 2),
+                absl::StrCat(view.tokens[0], " ", view.cache_salt));
 }
 
 }  // namespace

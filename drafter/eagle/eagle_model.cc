@@ -23,9 +23,10 @@ void JoinRows(const float* a, const float* b, int64_t rows, int64_t size,
 
 EagleModel::EagleModel(LoadedEagle head, HeadRuntime runtime,
                        int64_t kv_pool_tokens)
-    : NativeRowModel(KvPageShape::Of(head.config.layer), *runtime.kernels,
-                     kv_pool_tokens, head.config.layer.hidden_size,
-                     head.config.features()),
+    : NativeRowModel(
+          KvPageShape::Of(head.config.layer), *runtime.kernels,
+          runtime.Room(KvPageShape::Of(head.config.layer), kv_pool_tokens),
+          head.config.layer.hidden_size, head.config.features()),
       config_(std::move(head.config)),
       weights_(std::move(head.weights)),
       runtime_(std::move(runtime)),

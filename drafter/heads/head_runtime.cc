@@ -14,9 +14,20 @@ NativeLayers::Runtime HeadRuntime::layers() const {
           .pool = *pool};
 }
 
+KvPageStore::Room HeadRuntime::Room(const KvPageShape& shape,
+                                    int64_t total_tokens) const {
+  const int64_t page_bytes =
+      shape.page_floats() * static_cast<int64_t>(sizeof(float));
+  return {
+      .total_tokens = total_tokens,
+      .max_cached_tokens = prefix_cache_bytes / page_bytes * nn::kPageTokens};
+}
+
 HeadRuntime ReadHeadRuntime(OptionReader& reader) {
   HeadRuntime runtime;
   const int64_t threads = reader.Integer("threads", {2, 1, 256});
+  runtime.prefix_cache_bytes =
+      reader.Integer("prefix_cache_mib", {64, 0, 1 << 20}) << 20;
   const std::string type = reader.Text("compute_type", "int8");
   bool known = false;
   for (ComputeDType dtype : kComputeDTypes) {

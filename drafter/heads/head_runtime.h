@@ -1,10 +1,12 @@
 #ifndef ESPALIER_DRAFTER_HEADS_HEAD_RUNTIME_H_
 #define ESPALIER_DRAFTER_HEADS_HEAD_RUNTIME_H_
 
+#include <cstdint>
 #include <memory>
 
 #include "common/model/compute_dtype.h"
 #include "common/model/native/native_layers.h"
+#include "common/model/native/paged_kv_cache.h"
 #include "common/nn/kernels.h"
 #include "common/nn/thread_pool.h"
 #include "drafter/option_reader.h"
@@ -16,15 +18,19 @@ struct HeadRuntime {
   const nn::Kernels* kernels = nullptr;
   ComputeDType dtype = ComputeDType::kFloat32;
   std::unique_ptr<nn::ThreadPool> pool;
+  int64_t prefix_cache_bytes = 0;
 
   NativeLayers::Runtime layers() const;
+  KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 };
 
 // Options of every head: threads (default 2: one core reaches half of the
 // memory bandwidth; more would take cores from the machine's other drafters),
 // compute_type (float32, bfloat16, int8 (default) or int4: rounding in a head
-// costs a little acceptance and cannot change the text), cpu_kernels.
-// After a mistake, which the reader keeps, the kernels are null.
+// costs a little acceptance and cannot change the text), cpu_kernels,
+// prefix_cache_mib (K/V kept for texts that begin like earlier ones, default
+// 64; 0: none is shared). After a mistake, which the reader keeps, the kernels
+// are null.
 HeadRuntime ReadHeadRuntime(OptionReader& reader);
 
 }  // namespace espalier::drafter

@@ -58,6 +58,14 @@ absl::Status NativeRowModel::Reserve(Sequence sequence, int64_t rows) {
   return Get(sequence).cache.Reserve(rows);
 }
 
+void NativeRowModel::Share(Sequence sequence, absl::Span<const TokenId> labels,
+                           absl::string_view salt) {
+  if (!shares_) return;
+  State& state = Get(sequence);
+  state.outputs.clear();
+  state.cache.Share(labels, salt);
+}
+
 FeatureStore* NativeRowModel::features() {
   return features_.contract().taps.empty() ? nullptr : &features_;
 }

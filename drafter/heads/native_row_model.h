@@ -22,17 +22,20 @@ class NativeRowModel : public RowModel {
  public:
   // hidden_size: of an output row. features: that rows read; no taps: none.
   NativeRowModel(const KvPageShape& shape, const nn::Kernels& kernels,
-                 int64_t kv_pool_tokens, int64_t hidden_size,
+                 const KvPageStore::Room& room, int64_t hidden_size,
                  FeatureContract features = {})
       : hidden_size_(hidden_size),
         features_(std::move(features)),
-        pages_(shape, kernels, kv_pool_tokens) {}
+        shares_(room.max_cached_tokens > 0),
+        pages_(shape, kernels, room) {}
 
   Sequence NewSequence() override;
   void Release(Sequence sequence) override;
   int64_t Length(Sequence sequence) const override;
   void Truncate(Sequence sequence, int64_t length) override;
   absl::Status Reserve(Sequence sequence, int64_t rows) override;
+  void Share(Sequence sequence, absl::Span<const TokenId> labels,
+             absl::string_view salt) override;
   FeatureStore* features() override;
   void Append(Sequence sequence, absl::Span<const TokenId> tokens,
               const States& states) override;
@@ -71,6 +74,7 @@ class NativeRowModel : public RowModel {
 
   const int64_t hidden_size_;
   HostFeatureStore features_;
+  const bool shares_;
   KvPageStore pages_;
   std::unordered_map<Sequence, State> sequences_;  // hold pages of pages_
   Sequence next_sequence_ = 1;

@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
@@ -33,6 +34,15 @@ class RowModel {
   virtual void Truncate(Sequence sequence, int64_t length) = 0;
   // Room for so many rows. RESOURCE_EXHAUSTED: there is none.
   virtual absl::Status Reserve(Sequence sequence, int64_t rows) = 0;
+
+  // Takes kept rows from sequences whose rows have the same labels up to there,
+  // and offers this one's to them, as LanguageModel::Share does. A label says
+  // what a row depends on, beside the labels before it; the sequence's kept
+  // rows have the first of `labels`. If the sequence grows, its last output is
+  // not known until rows are appended.
+  virtual void Share(Sequence /*sequence*/,
+                     absl::Span<const TokenId> /*labels*/,
+                     absl::string_view /*salt*/) {}
 
   // Where the target's states go that rows read; null: they read none.
   virtual FeatureStore* features() = 0;

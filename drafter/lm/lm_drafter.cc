@@ -74,6 +74,9 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
 // A row for every committed token, the root included.
 absl::Status LmDrafter::CatchUp(const SequenceView& view,
                                 GrownSequence& sequence) {
+  // The root's row is always run: its output predicts the next token.
+  model_.Share(sequence.rows, view.tokens.first(view.tokens.size() - 1),
+               view.cache_salt);
   // Reserve before computing: without room the work would be lost.
   RETURN_IF_ERROR(model_.Reserve(sequence.rows, std::ssize(view.tokens)));
   for (;;) {

@@ -13,7 +13,9 @@ namespace espalier::drafter {
 
 LmModel::LmModel(Parts parts)
     : NativeRowModel(KvPageShape::Of(parts.config), *parts.runtime.kernels,
-                     parts.kv_pool_tokens, parts.config.hidden_size),
+                     parts.runtime.Room(KvPageShape::Of(parts.config),
+                                        parts.kv_pool_tokens),
+                     parts.config.hidden_size),
       config_(parts.config),
       candidates_(DraftVocabulary::Full(config_.vocab_size),
                   parts.weights->head),

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/nn/cpu_backend.h"
@@ -60,6 +61,7 @@ struct Shape {
   int64_t inputs = 0;
   int64_t outputs = 0;
   int64_t copies = 1;  // distinct weights, used in turn
+  BlockFormat format;  // of kBlocks
 };
 
 void RunLinear(benchmark::State& state, const Kernels& kernels,
@@ -74,7 +76,8 @@ void RunLinear(benchmark::State& state, const Kernels& kernels,
         {{.format = WeightSource::Format::kFloat32,
           .data = reinterpret_cast<const std::byte*>(weights.data()),
           .outputs = shape.outputs}},
-        {.inputs = shape.inputs, .type = type}, arena, pool));
+        {.inputs = shape.inputs, .type = type, .format = shape.format}, arena,
+        pool));
   }
   const std::vector<float> x = Random(rows * shape.inputs);
   const OperandRows operands(kernels, operand, x, shape.inputs);
@@ -233,10 +236,18 @@ void RegisterAll() {
         linear("bf16 fast", up, WeightType::kBf16, fast)->Arg(rows);
       }
     }
-    for (int64_t rows : {1, 8, 16, 64}) {
-      linear("int8", up, WeightType::kBlocks, OperandType::kBlocks)->Arg(rows);
-      linear("int8 fine", up, WeightType::kBlocks, OperandType::kFineBlocks)
-          ->Arg(rows);
+    // As the default model has them: Q4_1.
+    Shape four_bits = up;
+    four_bits.format = {.bits = 4, .minimums = true};
+    for (int64_t rows : {1, 4, 8, 16, 64}) {
+      for (const auto& [what, shape] :
+           {std::pair("int8", up), std::pair("int4", four_bits)}) {
+        linear(what, shape, WeightType::kBlocks, OperandType::kBlocks)
+            ->Arg(rows);
+        linear(std::string(what) + " fine", shape, WeightType::kBlocks,
+               OperandType::kFineBlocks)
+            ->Arg(rows);
+      }
     }
     linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
         ->Arg(1)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes a GGUF file of a model's size that takes no space on the disk.
 
-    sparse_gguf.py SHAPE_FOLDER FILE
+    sparse_gguf.py SHAPE_FOLDER FILE [Q4_K|Q5_K|Q6_K]
 
 Header and tensor directory follow SHAPE_FOLDER/config.json (Llama or Qwen3);
-matrices are Q4_K, the output rows Q6_K, as llama.cpp writes them. The data are
-a hole: zeros. The file has no tokenizer, so it serves to measure loading and
+matrices are Q4_K unless told, the output rows Q6_K, as llama.cpp writes them.
+The data are a hole: zeros. The file has no tokenizer, so it serves to measure loading and
 passes: `espalier bench forward --model FILE`.
 """
 
@@ -16,7 +16,9 @@ import sys
 
 ALIGNMENT = 32
 UINT32, FLOAT32, STRING = 4, 6, 8  # types of metadata
-F32, Q4_K, Q6_K = (0, 1, 4), (12, 256, 144), (14, 256, 210)  # number, unit, bytes
+# Number, unit, bytes of a unit.
+F32, Q4_K, Q5_K, Q6_K = (0, 1, 4), (12, 256, 144), (13, 256, 176), (14, 256, 210)
+MATRICES = {"Q4_K": Q4_K, "Q5_K": Q5_K, "Q6_K": Q6_K}
 
 
 def text(value):
@@ -51,27 +53,27 @@ def metadata(config, architecture):
     return pairs
 
 
-def tensors(config, architecture):
+def tensors(config, architecture, matrix):
     """Yields name, type and dimensions, the one of a row's elements first."""
     hidden, ffn = config["hidden_size"], config["intermediate_size"]
     heads = config["num_attention_heads"]
     head_dim = config.get("head_dim", hidden // heads)
     q_size, kv_size = heads * head_dim, config["num_key_value_heads"] * head_dim
-    yield "token_embd.weight", Q4_K, [hidden, config["vocab_size"]]
+    yield "token_embd.weight", matrix, [hidden, config["vocab_size"]]
     for layer in range(config["num_hidden_layers"]):
         block = f"blk.{layer}."
         yield block + "attn_norm.weight", F32, [hidden]
-        yield block + "attn_q.weight", Q4_K, [hidden, q_size]
-        yield block + "attn_k.weight", Q4_K, [hidden, kv_size]
-        yield block + "attn_v.weight", Q4_K, [hidden, kv_size]
-        yield block + "attn_output.weight", Q4_K, [q_size, hidden]
+        yield block + "attn_q.weight", matrix, [hidden, q_size]
+        yield block + "attn_k.weight", matrix, [hidden, kv_size]
+        yield block + "attn_v.weight", matrix, [hidden, kv_size]
+        yield block + "attn_output.weight", matrix, [q_size, hidden]
         if architecture == "qwen3":
             yield block + "attn_q_norm.weight", F32, [head_dim]
             yield block + "attn_k_norm.weight", F32, [head_dim]
         yield block + "ffn_norm.weight", F32, [hidden]
-        yield block + "ffn_gate.weight", Q4_K, [hidden, ffn]
-        yield block + "ffn_up.weight", Q4_K, [hidden, ffn]
-        yield block + "ffn_down.weight", Q4_K, [ffn, hidden]
+        yield block + "ffn_gate.weight", matrix, [hidden, ffn]
+        yield block + "ffn_up.weight", matrix, [hidden, ffn]
+        yield block + "ffn_down.weight", matrix, [ffn, hidden]
     yield "output_norm.weight", F32, [hidden]
     if not config.get("tie_word_embeddings", False):
         yield "output.weight", Q6_K, [hidden, config["vocab_size"]]
@@ -91,13 +93,13 @@ def aligned(offset):
     return -(-offset // ALIGNMENT) * ALIGNMENT
 
 
-def write(config, path):
+def write(config, path, matrix=Q4_K):
     """Returns the bytes that the file claims to have."""
     architectures = {"LlamaForCausalLM": "llama", "Qwen3ForCausalLM": "qwen3"}
     architecture = architectures[config["architectures"][0]]
     pairs = metadata(config, architecture)
     entries, offset = [], 0
-    for name, kind, dims in tensors(config, architecture):
+    for name, kind, dims in tensors(config, architecture, matrix):
         entries.append(text(name)
                        + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims,
                                      kind[0], offset))
@@ -111,10 +113,11 @@ def write(config, path):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4) or sys.argv[3:] and sys.argv[3] not in MATRICES:
         sys.exit(__doc__)
-    shape, path = map(pathlib.Path, sys.argv[1:])
-    size = write(json.loads((shape / "config.json").read_text()), path)
+    shape, path = map(pathlib.Path, sys.argv[1:3])
+    matrix = MATRICES[sys.argv[3]] if sys.argv[3:] else Q4_K
+    size = write(json.loads((shape / "config.json").read_text()), path, matrix)
     print(f"{path}: {size / 1e9:.2f} GB")
 
 

@@ -1,3 +1,4 @@
+#include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -29,6 +30,7 @@ FakeAnswer HelloWorld() {
   summary.set_finish_reason(v1::FINISH_REASON_STOP);
   summary.set_seed(18446744073709551615u);
   summary.mutable_usage()->set_prompt_tokens(4);
+  summary.mutable_usage()->set_cached_tokens(3);
   summary.mutable_usage()->set_completion_tokens(5);
   summary.mutable_usage()->set_total_tokens(9);
   v1::SpecStats& stats = *summary.mutable_spec_stats();
@@ -85,10 +87,12 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(Json::parse(result.out), Json::parse(R"({
+    "index": 0,
     "token_ids": [7, 8, 9, 10, 2],
     "text": "Hello, world",
     "finish_reason": "stop",
-    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9},
+    "usage": {"prompt_tokens": 4, "completion_tokens": 5, "total_tokens": 9,
+              "cached_tokens": 3},
     "spec_stats": {
       "num_spec_steps": 2, "num_draft_tokens": 12,
       "num_accepted_draft_tokens": 3, "mean_acceptance_length": 2.5,
@@ -122,6 +126,54 @@ TEST_F(GenerateCommand, ShowsWhatWasNotDoneAsAskedFor) {
   EXPECT_EQ(Json::parse(
                 Run({"generate", "--prompt", "Say", "--json"}).out)["warnings"],
             Json::parse(R"(["less\\x1b[2J"])"));
+}
+
+TEST_F(GenerateCommand, PrintsEveryOutput) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer;
+    for (uint32_t index : {1u, 0u}) {
+      for (v1::GenerateResponse& message : HelloWorld().messages) {
+        message.set_index(index);
+        if (index == 1 && message.has_summary()) message.set_text(" you");
+        answer.messages.push_back(message);
+      }
+    }
+    answer.messages.back().mutable_prompt()->set_text("Say: ");
+    return answer;
+  });
+  const CliResult text = Run({"generate", "--prompt", "Say", "--n=2"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::HasSubstr("== output 1\n"));
+  EXPECT_THAT(text.out, ::testing::HasSubstr("Say: "));
+  const CliResult json =
+      Run({"generate", "--prompt", "Say", "--n=2", "--json"});
+  std::istringstream lines(json.out);
+  for (int index : {0, 1}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_EQ(Json::parse(line)["index"], index);
+  }
+}
+
+TEST_F(GenerateCommand, LogprobsArePrintedAsJson) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    v1::PositionLogprobs& position = *answer.messages[0].add_logprobs();
+    position.mutable_chosen()->set_token_id(7);
+    position.mutable_chosen()->set_logprob(-0.5f);
+    position.mutable_chosen()->set_token("He");
+    position.add_top()->set_token_id(9);
+    return answer;
+  });
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--logprobs=1", "--json"});
+  EXPECT_EQ(Json::parse(result.out)["logprobs"], Json::parse(R"([
+    {"token_id": 7, "token": "He", "logprob": -0.5,
+     "top": [{"token_id": 9, "token": "", "logprob": 0.0}]}])"));
+  const CliResult as_text =
+      Run({"generate", "--prompt", "Say", "--logprobs=1"});
+  EXPECT_EQ(as_text.code, 2);
+  EXPECT_THAT(as_text.err, ::testing::HasSubstr("--json"));
 }
 
 TEST_F(GenerateCommand, SpeedOfAnAnswerInOneMessageIsNull) {
@@ -170,7 +222,12 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
        "--presence-penalty=0.75",
        "--logit-bias",
        "3:-1.5,8:2",
-       "--bad-word=no"});
+       "--bad-word=no",
+       "--n=1",
+       "--logprobs=3",
+       "--prompt-logprobs=0",
+       "--echo",
+       "--json"});
   ASSERT_EQ(server_.requests().size(), 1u);
   const v1::GenerateRequest request = server_.requests()[0];
   ASSERT_EQ(request.chat().messages_size(), 1);
@@ -194,6 +251,10 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
   EXPECT_EQ(request.logit_bias().at(3), -1.5f);
   EXPECT_EQ(request.logit_bias().at(8), 2.0f);
   EXPECT_THAT(request.bad_words(), ElementsAre("no"));
+  EXPECT_EQ(request.n(), 1u);
+  EXPECT_EQ(request.logprobs(), 3u);
+  EXPECT_TRUE(request.has_prompt_logprobs());
+  EXPECT_TRUE(request.echo());
   EXPECT_THAT(request.speculation().drafters(),
               ElementsAre("lookup", "bigram"));
   EXPECT_EQ(request.speculation().strategy(), "union");

@@ -168,6 +168,80 @@ TEST(CoordinatorTest, QueuesInOrderAndRefusesBeyondItsRoom) {
   cluster.ExpectNothingOpen();
 }
 
+// The first runs; the others wait, each of another priority or time.
+TEST(CoordinatorTest, ALowerPriorityWaitsSoManySecondsLonger) {
+  ToyCluster cluster(1, {.max_sessions = 1, .max_queued = 9});
+  cluster.verifier.Behave({.delay = absl::Seconds(10)});
+  struct Waiting {
+    int64_t priority;
+    int seconds;  // when it arrives
+  };
+  const std::vector<Waiting> waiting = {{0, 0},  {0, 1}, {5, 1},
+                                        {-3, 2}, {0, 5}, {0, 8}};
+  std::vector<Seen> seen(waiting.size());
+  for (size_t i = 0; i < waiting.size(); ++i) {
+    GenerationRequest request = ToyCluster::Request(1);
+    request.request_id = std::to_string(i);
+    request.priority = waiting[i].priority;
+    const int before = i == 0 ? 0 : waiting[i - 1].seconds;
+    cluster.executor.AdvanceBy(absl::Seconds(waiting[i].seconds - before));
+    cluster.Start(request, &seen[i]);
+  }
+  cluster.executor.AdvanceBy(absl::Minutes(9));
+  std::vector<size_t> by_start = {0, 1, 2, 3, 4, 5};
+  std::sort(by_start.begin(), by_start.end(), [&](size_t a, size_t b) {
+    const auto start = [&](size_t i) {
+      return absl::Seconds(waiting[i].seconds) + seen[i].report.timing.queue;
+    };
+    return start(a) < start(b);
+  });
+  EXPECT_THAT(by_start, ::testing::ElementsAre(0, 3, 1, 4, 2, 5));
+}
+
+TEST(CoordinatorTest, ADeadlineEndsARequestInTheQueueAndInMidText) {
+  ToyCluster cluster(1, {.max_sessions = 1, .max_queued = 2});
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
+  Seen running, queued;
+  GenerationRequest request = ToyCluster::Request(100);
+  request.deadline = cluster.executor.Now() + absl::Milliseconds(45);
+  cluster.Start(request, &running);
+  request.request_id = "queued";
+  request.deadline = cluster.executor.Now() + absl::Milliseconds(25);
+  cluster.Start(request, &queued);
+  cluster.executor.AdvanceBy(absl::Minutes(1));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(queued.status)) << queued.status;
+  EXPECT_TRUE(queued.tokens.empty());
+  EXPECT_EQ(queued.report.timing.total, absl::Milliseconds(25));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(running.status)) << running.status;
+  EXPECT_EQ(running.steps.size(), 4u);
+  EXPECT_EQ(running.report.timing.total, absl::Milliseconds(45));
+  cluster.ExpectNothingOpen();
+}
+
+TEST(CoordinatorTest, TheSaltOpensTheSequenceAndThePriorityComesWithEachRound) {
+  ToyCluster cluster(1);
+  GenerationRequest request = ToyCluster::Request(20);
+  request.cache_salt = "mine";
+  request.priority = 7;
+  cluster.Run(request);
+  ASSERT_GT(cluster.verifier.requests().size(), 1u);
+  for (const VerifyRequest& r : cluster.verifier.requests()) {
+    EXPECT_EQ(r.update.cache_salt, r.update.base_length == 0 ? "mine" : "");
+    EXPECT_EQ(r.priority, 7);
+  }
+}
+
+// Later rounds have none of the prompt, whatever a verifier says.
+TEST(CoordinatorTest, CachedTokensOfThePromptAreReported) {
+  ToyCluster cluster(1);
+  for (const int64_t cached : {3, 99}) {
+    cluster.verifier.Behave(
+        {.corrupt = [=](VerifyResult& r) { r.cached_tokens = cached; }});
+    const Seen seen = cluster.Run(ToyCluster::Request(20));
+    EXPECT_EQ(seen.report.usage.cached_tokens, std::min<int64_t>(cached, 5));
+  }
+}
+
 TEST(CoordinatorTest, RefusesALiveRequestIdAndLeavesTheFirstAlone) {
   ToyCluster cluster(1);
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});

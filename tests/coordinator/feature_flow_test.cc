@@ -1,6 +1,7 @@
 // The path of features through the coordinator: FakeDraftEndpoint compares the
 // drafter's features with the target in every request.
 
+#include <algorithm>
 #include <random>
 
 #include "gtest/gtest.h"
@@ -59,6 +60,33 @@ TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   EXPECT_GT(first.update.committed_length(), std::ssize(request.prompt) + 1);
   EXPECT_EQ(first.features.first_position, 0);
   EXPECT_EQ(first.features.end_position(), first.update.committed_length() - 1);
+}
+
+// The verifier keeps them while no drafter that wants them is asked.
+TEST(FeaturesTest, AreDeferredWhereNoHeadIsAsked) {
+  ToyCluster cluster(1);
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  drafter.wanted = Taps({1, 5});
+  drafter.Behave({.delay = absl::Milliseconds(5), .corrupt = [](Proposal& p) {
+                    for (size_t i = 1; i < p.tree.tokens.size(); ++i) {
+                      p.tree.tokens[i] = (p.tree.tokens[i] + 1) % 50;
+                    }
+                  }});
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
+  GenerationRequest request = ToyCluster::Request(400);
+  request.speculation.strategy = "budgeted";
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  const auto& rounds = cluster.verifier.requests();
+  const auto deferred = std::count_if(
+      rounds.begin(), rounds.end(),
+      [](const VerifyRequest& round) { return round.features.deferred; });
+  EXPECT_GT(deferred, std::ssize(rounds) / 2);
+  EXPECT_GT(drafter.requests().size(), 10u) << "probes";
+  for (const ProposeRequest& asked : drafter.requests()) {
+    if (asked.features.empty()) continue;
+    EXPECT_EQ(asked.features.end_position(),
+              asked.update.committed_length() - 1);
+  }
 }
 
 TEST(FeaturesTest, AreNotAskedForWhenNobodyWantsThem) {

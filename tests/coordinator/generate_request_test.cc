@@ -91,6 +91,20 @@ TEST_F(GenerateRequestTest, NamesAreBoundedAndPrintable) {
   }
 }
 
+TEST_F(GenerateRequestTest, AnEmptySaltIsNoSalt) {
+  const auto parse = [this] {
+    return ParseGenerateRequest(request_, model_, absl::InfiniteFuture());
+  };
+  EXPECT_EQ(parse()->cache_salt, "");
+  EXPECT_EQ(parse()->priority, 0);
+  request_.set_cache_salt("mine");
+  request_.set_priority(-3);
+  EXPECT_EQ(parse()->cache_salt, "mine");
+  EXPECT_EQ(parse()->priority, -3);
+  request_.set_cache_salt("");
+  EXPECT_EQ(FieldOf(parse().status()), "cache_salt");
+}
+
 TEST_F(GenerateRequestTest, TextsOfTheClientComeBackCutAndEscaped) {
   request_.set_model(std::string(1 << 20, '\n'));
   EXPECT_LT(Parse().message().size(), 500);

@@ -147,7 +147,9 @@ class DashboardTest(unittest.TestCase):
             with self.subTest(name):
                 self.await_samples(quantile.format(name, model) + " >= 0")
         for name in ("num_requests_waiting", "kv_cache_usage_perc", "prompt_tokens_total",
-                     "generation_tokens_total", "request_success_total"):
+                     "generation_tokens_total", "request_success_total",
+                     "prompt_tokens_cached_total", "prefix_cache_queries_total",
+                     "prefix_cache_hits_total", "num_preemptions_total"):
             with self.subTest(name):
                 self.await_samples(f'vllm:{name}{{model_name="{model}", engine="0"}}')
         # One query, as requests go on.

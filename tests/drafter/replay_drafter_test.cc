@@ -139,5 +139,28 @@ TEST_F(ReplayDrafterTest, NamesWhatIsWrong) {
       HasSubstr("replay itself"));
 }
 
+// A tree of the size that is asked for, whatever the text.
+TEST_F(ReplayDrafterTest, ACombFillsTheBudget) {
+  DrafterOptions options = With({{"rates", "1"}});
+  options.options["drafter"] = "comb";
+  const auto drafter = NewReplayDrafter(options);
+  ASSERT_TRUE(drafter.ok()) << drafter.status();
+  for (const DraftBudget& budget :
+       {DraftBudget{.max_nodes = 64, .max_depth = 8},
+        DraftBudget{.max_nodes = 3, .max_depth = 8},
+        DraftBudget{.max_nodes = 5, .max_depth = 1}, DraftBudget{}}) {
+    SequenceView view = ViewOf(20);
+    view.budget = budget;
+    const auto trees = (*drafter)->Draft({&view, 1});
+    ASSERT_TRUE(trees.ok()) << trees.status();
+    const TokenTree& tree = trees->at(0);
+    EXPECT_EQ(tree.num_nodes() - 1, budget.max_nodes);
+    EXPECT_TRUE(
+        tree.Validate({.max_nodes = 64, .max_depth = 8, .vocab_size = kVocab})
+            .ok());
+    EXPECT_EQ(Hits(tree, 20), std::min(budget.max_nodes, budget.max_depth));
+  }
+}
+
 }  // namespace
 }  // namespace espalier::drafter

@@ -21,7 +21,7 @@ struct Service {
     ESPALIER_CHECK(loaded.ok());
     tokenizer = *std::move(loaded);
     model = {.name = "tiny", .tokenizer = tokenizer.get()};
-    if (auto chat = ChatTemplate::Create(tokenizer.get()); chat.ok()) {
+    if (auto chat = NewChatTemplate(tokenizer.get()); chat.ok()) {
       model.chat_template = *std::move(chat);
     }
     policies["budgeted"] = coordinator::NewBudgetedMerge();
@@ -54,6 +54,11 @@ std::vector<std::string> Seeds() {
   text.set_seed(1);
   text.set_max_tokens(9);
   text.add_stop_token_ids(2);
+  text.set_n(2);
+  text.set_logprobs(3);
+  text.set_prompt_logprobs(1);
+  text.set_echo(true);
+  text.add_stop("x");
   auto& speculation = *text.mutable_speculation();
   speculation.set_enabled(true);
   speculation.set_max_nodes(8);
@@ -68,8 +73,15 @@ std::vector<std::string> Seeds() {
   auto* message = chat.mutable_chat()->add_messages();
   message->set_role("user");
   message->set_content("Hello");
+  v1::GenerateRequest tools = chat;
+  tools.mutable_chat()->set_tools(R"([{"type": "function"}])");
+  tools.mutable_chat()->set_template_args(R"({"enable_thinking": true})");
+  auto* call = tools.mutable_chat()->add_messages();
+  call->set_role("assistant");
+  call->set_tool_calls(R"([{"name": "f", "arguments": "{}"}])");
+  call->set_reasoning_content("So");
   return {text.SerializeAsString(), ids.SerializeAsString(),
-          chat.SerializeAsString()};
+          chat.SerializeAsString(), tools.SerializeAsString()};
 }
 
 bool Try(std::string_view bytes) {
@@ -86,6 +98,9 @@ bool Try(std::string_view bytes) {
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
   if (!prompt.ok()) return false;
+  ESPALIER_CHECK(request->num_outputs >= 1 &&
+                 request->num_outputs <= coordinator::kMaxOutputs);
+  ESPALIER_CHECK(request->new_text != nullptr);
   request->prompt = *std::move(prompt);
   const auto plan =
       coordinator::PlanRequest(*std::move(request), service.scope);

@@ -10,7 +10,9 @@ std::vector<std::string> Seeds() {
   const std::string folder = "tests/common/tokenizer/testdata/";
   return {SourceFile(folder + "characters/tokenizer.json"),
           SourceFile(folder + "small/tokenizer.json"),
-          SourceFile(folder + "qwen2_style/tokenizer.json")};
+          SourceFile(folder + "qwen2_style/tokenizer.json"),
+          SourceFile(folder + "llama2_style/tokenizer.json"),
+          SourceFile(folder + "metaspace_style/tokenizer.json")};
 }
 
 bool Try(std::string_view bytes) {

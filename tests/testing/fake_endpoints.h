@@ -256,7 +256,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     const Behaviour behaviour = behave_ ? behave_() : Behaviour{};
     if (behaviour.lose_state) {
       copies_.Clear();
-      cached_.clear();
+      without_features_.clear();
       verify_results_.clear();
     }
     desk_.Answer(behaviour.delay, std::move(done), Reply(request, behaviour));
@@ -264,7 +264,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   void EndSequence(SequenceId sequence) override {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
-    cached_.erase(sequence.number);
+    without_features_.erase(sequence.number);
     verify_results_.erase(sequence.number);
   }
 
@@ -298,13 +298,13 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     std::vector<TokenId> after = *std::move(text);
     after.insert(after.end(), stored.tokens.begin(), stored.tokens.end());
     const int64_t end = static_cast<int64_t>(after.size()) - 1;
-    int64_t& cached = cached_[update.sequence.number];
-    if (!request.features.taps.empty()) {
+    int64_t& without_features = without_features_[update.sequence.number];
+    if (!request.features.taps.empty() && !request.features.deferred) {
       stored.features = ToyTarget::StatesOf(
-          after, std::max(cached, request.features.first_position), end,
-          request.features.taps);
+          after, std::max(without_features, request.features.first_position),
+          end, request.features.taps);
     }
-    cached = end;
+    if (!request.features.deferred) without_features = end;
     copies_.Append(update.sequence, stored.tokens);
     return stored;
   }
@@ -333,7 +333,8 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   ToyTarget target_;
   std::function<Behaviour()> behave_;
   SequenceCopies copies_;
-  std::map<uint64_t, int64_t> cached_;  // positions
+  // Positions whose features have been returned, or were not wanted.
+  std::map<uint64_t, int64_t> without_features_;
   std::map<uint64_t, VerifyResult>
       verify_results_;  // the last of each sequence
   std::vector<VerifyRequest> requests_;

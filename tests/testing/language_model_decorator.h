@@ -16,11 +16,21 @@ class LanguageModelDecorator : public LanguageModel {
 
   const ModelInfo& info() const override { return model_->info(); }
   KvUsage kv_usage() const override { return model_->kv_usage(); }
+  DeviceMemory device_memory() const override {
+    return model_->device_memory();
+  }
   CacheId NewSequence() override { return model_->NewSequence(); }
   void Release(CacheId cache) override { model_->Release(cache); }
   int64_t Length(CacheId cache) const override { return model_->Length(cache); }
   int64_t HeldRoom(CacheId cache) const override {
     return model_->HeldRoom(cache);
+  }
+  int64_t SharedRoom(CacheId cache) const override {
+    return model_->SharedRoom(cache);
+  }
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override {
+    return model_->Share(cache, text, salt);
   }
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override {

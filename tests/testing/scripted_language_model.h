@@ -7,10 +7,13 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/bf16.h"
 #include "common/base/check.h"
 #include "common/model/language_model.h"
@@ -30,6 +33,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     int64_t block_tokens = 1;
     float deviation = 2.0f;  // of the logits
     std::vector<int64_t> row_edges = {};
+    bool shares_kv = false;
   };
   static constexpr int64_t kNumLayers = 3;
   static constexpr int64_t kHiddenSize = 4;
@@ -50,6 +54,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
     info_.row_edges = options.row_edges;
+    info_.shares_kv = options.shares_kv;
   }
 
   // [vocab_size] logits after `text`.
@@ -109,6 +114,32 @@ class ScriptedLanguageModel final : public LanguageModel {
     return info_.RoomFor(
         Length(cache) +
         static_cast<int64_t>(sequences_.at(cache).tokens.size()));
+  }
+
+  // Keeps what was offered for ever, and copies it, so sequences hold all their
+  // room alone.
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override {
+    if (!options_.shares_kv) return 0;
+    const int64_t block = options_.block_tokens;
+    const int64_t before = Length(cache);
+    Truncate(cache, before);
+    for (int64_t end = block; end <= before; end += block) {
+      offered_.emplace(std::string(salt),
+                       std::vector<TokenId>(text.begin(), text.begin() + end));
+    }
+    std::vector<TokenId>& own = sequences_.at(cache).text;
+    for (int64_t end = (before / block + 1) * block;
+         end <= static_cast<int64_t>(text.size()); end += block) {
+      std::vector<TokenId> prefix(text.begin(), text.begin() + end);
+      const KvUsage kv = kv_usage();
+      if (!offered_.contains({std::string(salt), prefix}) ||
+          kv.used_tokens + block > kv.total_tokens) {
+        break;
+      }
+      own = std::move(prefix);
+    }
+    return Length(cache) - before;
   }
 
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
@@ -216,6 +247,7 @@ class ScriptedLanguageModel final : public LanguageModel {
   PassHook hook_;
   std::function<void(std::vector<float>&)> spoil_;
   std::map<CacheId, Sequence> sequences_;
+  std::set<std::pair<std::string, std::vector<TokenId>>> offered_;
   CacheId next_id_ = 1;
   int64_t num_passes_ = 0;
 };

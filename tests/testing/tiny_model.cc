@@ -18,9 +18,21 @@ using Json = nlohmann::json;
 constexpr int64_t kLayers = 2;
 constexpr int64_t kHidden = 48;
 constexpr int64_t kHeads = kTinyHeads;
-constexpr int64_t kKvHeads = kTinyKvHeads;
-constexpr int64_t kHeadDim = 8;
-constexpr int64_t kFfn = 96;
+
+// Of a Llama or Qwen.
+struct Shape {
+  int64_t hidden = kHidden;
+  int64_t heads = kHeads;
+  int64_t kv_heads = kTinyKvHeads;
+  int64_t head_dim = 8;
+  int64_t ffn = 96;
+};
+constexpr Shape kTiny, kTinyQwen3 = {.head_dim = 16};
+// The least that kernels for GPUs cover.
+constexpr Shape kWide = {
+    .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn = 128};
+constexpr Shape kWideQwen3 = {
+    .hidden = 128, .heads = 2, .kv_heads = 1, .head_dim = 128, .ffn = 192};
 
 uint16_t ToBf16Bits(float value) {  // exact for what RoundToBf16 returns
   return static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
@@ -132,38 +144,40 @@ void WriteFolder(const std::string& folder, const Json& config,
   WriteSafetensors(folder + "/model.safetensors", tensors);
 }
 
-void DrawLlamaLayers(int64_t head_dim, WeightSource& source,
+void DrawLlamaLayers(const Shape& shape, WeightSource& source,
                      TinyTensors& tensors) {
+  const int64_t hidden = shape.hidden, ffn = shape.ffn;
+  const int64_t q = shape.heads * shape.head_dim;
+  const int64_t kv = shape.kv_heads * shape.head_dim;
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string layer = absl::StrCat("model.layers.", i, ".");
-    const int64_t q = kHeads * head_dim, kv = kKvHeads * head_dim;
-    tensors[layer + "input_layernorm.weight"] = source.Scale(kHidden);
+    tensors[layer + "input_layernorm.weight"] = source.Scale(hidden);
     tensors[layer + "self_attn.q_proj.weight"] =
-        source.Matrix(q, kHidden, kHidden, 2);
+        source.Matrix(q, hidden, hidden, 2);
     tensors[layer + "self_attn.k_proj.weight"] =
-        source.Matrix(kv, kHidden, kHidden);
+        source.Matrix(kv, hidden, hidden);
     tensors[layer + "self_attn.v_proj.weight"] =
-        source.Matrix(kv, kHidden, kHidden, 2);
-    tensors[layer + "self_attn.o_proj.weight"] = source.Matrix(kHidden, q, q);
-    tensors[layer + "post_attention_layernorm.weight"] = source.Scale(kHidden);
+        source.Matrix(kv, hidden, hidden, 2);
+    tensors[layer + "self_attn.o_proj.weight"] = source.Matrix(hidden, q, q);
+    tensors[layer + "post_attention_layernorm.weight"] = source.Scale(hidden);
     tensors[layer + "mlp.gate_proj.weight"] =
-        source.Matrix(kFfn, kHidden, kHidden);
+        source.Matrix(ffn, hidden, hidden);
     tensors[layer + "mlp.up_proj.weight"] =
-        source.Matrix(kFfn, kHidden, kHidden, 2);
+        source.Matrix(ffn, hidden, hidden, 2);
     tensors[layer + "mlp.down_proj.weight"] =
-        source.Matrix(kHidden, kFfn, kFfn, 2);
+        source.Matrix(hidden, ffn, ffn, 2);
   }
 }
 
-Json LlamaConfig() {
+Json LlamaConfig(const Shape& shape) {
   return {{"architectures", {"LlamaForCausalLM"}},
           {"model_type", "llama"},
           {"num_hidden_layers", kLayers},
-          {"hidden_size", kHidden},
-          {"num_attention_heads", kHeads},
-          {"num_key_value_heads", kKvHeads},
-          {"head_dim", kHeadDim},
-          {"intermediate_size", kFfn},
+          {"hidden_size", shape.hidden},
+          {"num_attention_heads", shape.heads},
+          {"num_key_value_heads", shape.kv_heads},
+          {"head_dim", shape.head_dim},
+          {"intermediate_size", shape.ffn},
           {"vocab_size", kTinyVocab},
           {"max_position_embeddings", kTinyMaxPositions},
           {"hidden_act", "silu"},
@@ -174,39 +188,39 @@ Json LlamaConfig() {
           {"eos_token_id", kTinyImEnd}};
 }
 
-}  // namespace
-
-TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
+TinyTensors WriteLlama(const std::string& folder, const Shape& shape,
+                       uint64_t seed) {
+  const int64_t hidden = shape.hidden;
   WeightSource source(seed);
   TinyTensors tensors;
-  tensors["model.embed_tokens.weight"] = source.Draw({kTinyVocab, kHidden}, 1);
-  DrawLlamaLayers(kHeadDim, source, tensors);
-  tensors["model.norm.weight"] = source.Scale(kHidden);
-  tensors["lm_head.weight"] = source.Matrix(kTinyVocab, kHidden, kHidden, 4);
-  WriteFolder(folder, LlamaConfig(), tensors);
+  tensors["model.embed_tokens.weight"] = source.Draw({kTinyVocab, hidden}, 1);
+  DrawLlamaLayers(shape, source, tensors);
+  tensors["model.norm.weight"] = source.Scale(hidden);
+  tensors["lm_head.weight"] = source.Matrix(kTinyVocab, hidden, hidden, 4);
+  WriteFolder(folder, LlamaConfig(shape), tensors);
   return tensors;
 }
 
-TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
-  constexpr int64_t kWideHeadDim = 16;
+TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
+                       uint64_t seed) {
   WeightSource source(seed);
   TinyTensors tensors;
   // The head is the embedding: a small one, or the last token would win.
   tensors["model.embed_tokens.weight"] =
-      source.Draw({kTinyVocab, kHidden}, 0.3f);
-  DrawLlamaLayers(kWideHeadDim, source, tensors);
+      source.Draw({kTinyVocab, shape.hidden}, 0.3f);
+  DrawLlamaLayers(shape, source, tensors);
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string attention =
         absl::StrCat("model.layers.", i, ".self_attn.");
     tensors[attention + "q_norm.weight"] =
-        source.Draw({kWideHeadDim}, 0.5f, 1.5f);
-    tensors[attention + "k_norm.weight"] = source.Draw({kWideHeadDim}, 0.3f, 1);
+        source.Draw({shape.head_dim}, 0.5f, 1.5f);
+    tensors[attention + "k_norm.weight"] =
+        source.Draw({shape.head_dim}, 0.3f, 1);
   }
-  tensors["model.norm.weight"] = source.Scale(kHidden);
-  Json config = LlamaConfig();
+  tensors["model.norm.weight"] = source.Scale(shape.hidden);
+  Json config = LlamaConfig(shape);
   config.update({{"architectures", {"Qwen3ForCausalLM"}},
                  {"model_type", "qwen3"},
-                 {"head_dim", kWideHeadDim},
                  {"rope_theta", 1e6},
                  {"use_sliding_window", false},
                  {"tie_word_embeddings", true}});
@@ -214,27 +228,51 @@ TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
   return tensors;
 }
 
-TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed) {
+TinyTensors WriteQwen2(const std::string& folder, const Shape& shape,
+                       uint64_t seed) {
   WeightSource source(seed);
   TinyTensors tensors;
   tensors["model.embed_tokens.weight"] =
-      source.Draw({kTinyVocab, kHidden}, 0.3f);
-  DrawLlamaLayers(kHeadDim, source, tensors);
+      source.Draw({kTinyVocab, shape.hidden}, 0.3f);
+  DrawLlamaLayers(shape, source, tensors);
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string attention =
         absl::StrCat("model.layers.", i, ".self_attn.");
-    tensors[attention + "q_proj.bias"] = source.Bias(kHeads * kHeadDim);
-    tensors[attention + "k_proj.bias"] = source.Bias(kKvHeads * kHeadDim);
-    tensors[attention + "v_proj.bias"] = source.Bias(kKvHeads * kHeadDim);
+    const int64_t kv = shape.kv_heads * shape.head_dim;
+    tensors[attention + "q_proj.bias"] =
+        source.Bias(shape.heads * shape.head_dim);
+    tensors[attention + "k_proj.bias"] = source.Bias(kv);
+    tensors[attention + "v_proj.bias"] = source.Bias(kv);
   }
-  tensors["model.norm.weight"] = source.Scale(kHidden);
-  Json config = LlamaConfig();
+  tensors["model.norm.weight"] = source.Scale(shape.hidden);
+  Json config = LlamaConfig(shape);
   config.update({{"architectures", {"Qwen2ForCausalLM"}},
                  {"model_type", "qwen2"},
                  {"use_sliding_window", false},
                  {"tie_word_embeddings", true}});
   WriteFolder(folder, config, tensors);
   return tensors;
+}
+
+}  // namespace
+
+TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
+  return WriteLlama(folder, kTiny, seed);
+}
+TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
+  return WriteQwen3(folder, kTinyQwen3, seed);
+}
+TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed) {
+  return WriteQwen2(folder, kTiny, seed);
+}
+TinyTensors WriteWideLlama(const std::string& folder, uint64_t seed) {
+  return WriteLlama(folder, kWide, seed);
+}
+TinyTensors WriteWideQwen3(const std::string& folder, uint64_t seed) {
+  return WriteQwen3(folder, kWideQwen3, seed);
+}
+TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed) {
+  return WriteQwen2(folder, kWide, seed);
 }
 
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {

@@ -40,11 +40,25 @@ TEST(PassCompanyTest, NeverWaitsWhereCostsAreUnknownOrThePassIsFull) {
 
 TEST(PassCompanyTest, WhoHasNotComeBackYetIsNotExpected) {
   ReturnTime time;
-  EXPECT_EQ(time.expected(), absl::InfiniteDuration());
-  EXPECT_EQ(Wait(1, {{time.expected(), 1}}), absl::ZeroDuration());
+  const absl::Duration unknown = time.Remaining(absl::ZeroDuration());
+  EXPECT_EQ(unknown, absl::InfiniteDuration());
+  EXPECT_EQ(Wait(1, {{unknown, 1}}), absl::ZeroDuration());
   for (int i = 0; i < 50; ++i) time.Observe(Milliseconds(4));
-  EXPECT_GE(time.expected(), Milliseconds(4));
-  EXPECT_LE(time.expected(), Milliseconds(4.1));
+  EXPECT_GE(time.Remaining(absl::ZeroDuration()), Milliseconds(4));
+  EXPECT_LE(time.Remaining(absl::ZeroDuration()), Milliseconds(4.1));
+  EXPECT_LE(time.Remaining(Milliseconds(2)), Milliseconds(2.1));
+}
+
+// It is awaited a little longer, but not for ever.
+TEST(PassCompanyTest, WhoIsLateIsExpectedSoon) {
+  ReturnTime time;
+  for (int i = 0; i < 50; ++i) time.Observe(Milliseconds(1));
+  EXPECT_EQ(time.Remaining(Milliseconds(2)), Milliseconds(1));
+  EXPECT_EQ(time.Remaining(Milliseconds(20)), Milliseconds(10));
+  EXPECT_GT(Wait(1, {{time.Remaining(Milliseconds(2)), 1}}),
+            absl::ZeroDuration());
+  EXPECT_EQ(Wait(1, {{time.Remaining(Milliseconds(40)), 1}}),
+            absl::ZeroDuration());
 }
 
 }  // namespace

@@ -30,103 +30,146 @@ RoomClaim Dormant(int64_t held) {
   return {.held = held, .expected = held, .admitted = true, .dormant = true};
 }
 
+struct WholePlan : RoomPlan {
+  std::vector<size_t> admitted;
+};
+
+// Admits, and divides the room.
+WholePlan PlanBoth(std::vector<RoomClaim> claims, int64_t pool, int64_t free) {
+  const std::vector<size_t> admitted = PlanAdmission(claims, pool);
+  for (size_t i : admitted) claims[i].admitted = true;
+  return {PlanRoom(claims, free), admitted};
+}
+
 TEST(PlanRoom, TwoShareWhereBothFit) {
-  const RoomPlan plan =
-      PlanRoom({{Fresh(40, 50), Fresh(30, 50)}}, /*pool=*/100, /*free=*/100);
+  const WholePlan plan =
+      PlanBoth({Fresh(40, 50), Fresh(30, 50)}, /*pool=*/100, /*free=*/100);
   EXPECT_THAT(plan.admitted, ElementsAre(0, 1));
   EXPECT_THAT(plan.runs, ElementsAre(0, 1));
   EXPECT_THAT(plan.preempted, IsEmpty());
 }
 
 TEST(PlanRoom, WhoExpectsMoreThanIsLeftWaits) {
-  const RoomPlan plan =
-      PlanRoom({{Fresh(40, 60), Fresh(30, 50)}}, /*pool=*/100, /*free=*/100);
+  const WholePlan plan =
+      PlanBoth({Fresh(40, 60), Fresh(30, 50)}, /*pool=*/100, /*free=*/100);
   EXPECT_THAT(plan.admitted, ElementsAre(0));
   EXPECT_THAT(plan.runs, ElementsAre(0));
 }
 
 TEST(PlanRoom, WhatOthersExpectCountsAlsoWhileTheyThink) {
-  const RoomPlan plan = PlanRoom({{Thinking(20, 60), Fresh(30, 50)}},
-                                 /*pool=*/100, /*free=*/80);
+  const WholePlan plan = PlanBoth({Thinking(20, 60), Fresh(30, 50)},
+                                  /*pool=*/100, /*free=*/80);
   EXPECT_THAT(plan.admitted, IsEmpty());
   EXPECT_THAT(plan.runs, IsEmpty());
 }
 
 TEST(PlanRoom, WhatIsHeldCountsThoughLessIsExpected) {
-  const RoomPlan plan = PlanRoom({{Thinking(60, 40), Fresh(30, 50)}},
-                                 /*pool=*/100, /*free=*/40);
+  const WholePlan plan = PlanBoth({Thinking(60, 40), Fresh(30, 50)},
+                                  /*pool=*/100, /*free=*/40);
   EXPECT_THAT(plan.admitted, IsEmpty());
   EXPECT_THAT(plan.runs, IsEmpty());
 }
 
 TEST(PlanRoom, RoomIsGrantedOnce) {
-  const RoomPlan plan = PlanRoom({{Running(20, 35, 40), Running(20, 35, 40)}},
-                                 /*pool=*/60, /*free=*/20);
+  const WholePlan plan = PlanBoth({Running(20, 35, 40), Running(20, 35, 40)},
+                                  /*pool=*/60, /*free=*/20);
   EXPECT_THAT(plan.runs, ElementsAre(0));
   EXPECT_THAT(plan.preempted, IsEmpty());
 }
 
 TEST(PlanRoom, ALargeOneIsNotOvertakenWhileItWaits) {
-  const RoomPlan plan =
-      PlanRoom({{Running(20, 20, 40), Fresh(70, 80), Fresh(5, 10)}},
+  const WholePlan plan =
+      PlanBoth({Running(20, 20, 40), Fresh(70, 80), Fresh(5, 10)},
                /*pool=*/100, /*free=*/80);
   EXPECT_THAT(plan.admitted, IsEmpty());
   EXPECT_THAT(plan.runs, ElementsAre(0));
 }
 
 TEST(PlanRoom, WhoIsAloneIsAdmittedWhateverItExpects) {
-  const RoomPlan plan =
-      PlanRoom({{Fresh(70, 100), Fresh(5, 10)}}, /*pool=*/100, /*free=*/100);
+  const WholePlan plan =
+      PlanBoth({Fresh(70, 100), Fresh(5, 10)}, /*pool=*/100, /*free=*/100);
   EXPECT_THAT(plan.admitted, ElementsAre(0));
   EXPECT_THAT(plan.runs, ElementsAre(0));
 }
 
 TEST(PlanRoom, TheYoungestGiveWayToTheOldest) {
-  const RoomPlan plan = PlanRoom({{Running(40, 70, 70), Running(20, 25, 40),
-                                   Running(15, 15, 40), Running(20, 30, 40)}},
-                                 /*pool=*/100, /*free=*/5);
+  const WholePlan plan = PlanBoth({Running(40, 70, 70), Running(20, 25, 40),
+                                   Running(15, 15, 40), Running(20, 30, 40)},
+                                  /*pool=*/100, /*free=*/5);
   EXPECT_THAT(plan.preempted, ElementsAre(2, 3));
   // The room granted to the first leaves too little for the second.
   EXPECT_THAT(plan.runs, ElementsAre(0, 1));
 }
 
 TEST(PlanRoom, NoMoreGiveWayThanMust) {
-  const RoomPlan plan =
-      PlanRoom({{Running(40, 45, 70), Thinking(30, 40), Thinking(30, 40)}},
+  const WholePlan plan =
+      PlanBoth({Running(40, 45, 70), Thinking(30, 40), Thinking(30, 40)},
                /*pool=*/100, /*free=*/0);
   EXPECT_THAT(plan.preempted, ElementsAre(2));
   EXPECT_THAT(plan.runs, ElementsAre(0));
 }
 
 TEST(PlanRoom, TheYoungestTakesNothingFromItsEldersAndKeepsWhatItHas) {
-  const RoomPlan plan = PlanRoom({{Thinking(60, 70), Running(40, 50, 60)}},
-                                 /*pool=*/100, /*free=*/0);
+  const WholePlan plan = PlanBoth({Thinking(60, 70), Running(40, 50, 60)},
+                                  /*pool=*/100, /*free=*/0);
   EXPECT_THAT(plan.preempted, IsEmpty());
   EXPECT_THAT(plan.runs, IsEmpty());
 }
 
 TEST(PlanRoom, NobodyGivesWayInVain) {
-  const RoomPlan plan =
-      PlanRoom({{Thinking(70, 70), Running(10, 60, 60), Running(20, 20, 40)}},
+  const WholePlan plan =
+      PlanBoth({Thinking(70, 70), Running(10, 60, 60), Running(20, 20, 40)},
                /*pool=*/100, /*free=*/0);
   EXPECT_THAT(plan.preempted, IsEmpty());
   EXPECT_THAT(plan.runs, ElementsAre(2));
 }
 
 TEST(PlanRoom, WhoSleepsGivesWayToTheYoungToo) {
-  const RoomPlan plan =
-      PlanRoom({{Dormant(50), Running(30, 40, 60), Running(20, 20, 40)}},
+  const WholePlan plan =
+      PlanBoth({Dormant(50), Running(30, 40, 60), Running(20, 20, 40)},
                /*pool=*/100, /*free=*/0);
   EXPECT_THAT(plan.preempted, ElementsAre(0));
   EXPECT_THAT(plan.runs, ElementsAre(1, 2));
 }
 
 TEST(PlanRoom, WhoSleepsKeepsNobodyOut) {
-  const RoomPlan plan =
-      PlanRoom({{Dormant(90), Fresh(40, 60)}}, /*pool=*/100, /*free=*/10);
+  const WholePlan plan =
+      PlanBoth({Dormant(90), Fresh(40, 60)}, /*pool=*/100, /*free=*/10);
   EXPECT_THAT(plan.admitted, ElementsAre(1));
   EXPECT_THAT(plan.preempted, ElementsAre(0));
   EXPECT_THAT(plan.runs, ElementsAre(1));
+}
+
+// A holds 20 alone, B and C 10 each and 30 together.
+std::vector<RoomClaim> TwoThatShare(int64_t next_of_the_oldest) {
+  RoomClaim b = Running(10, 10, 40), c = b;
+  b.shared = c.shared = 30;
+  return {Running(20, next_of_the_oldest, 60), b, c};
+}
+
+TEST(PlanRoom, WhatIsSharedMayComeFreeWithTheLastThatHoldsIt) {
+  const RoomPlan plan = PlanRoom(TwoThatShare(60), /*free=*/0);
+  EXPECT_THAT(plan.preempted, ElementsAre(1, 2));
+  EXPECT_THAT(plan.runs, IsEmpty());  // how much it was is not known yet
+}
+
+TEST(PlanRoom, WhoHoldsNothingAloneCanGiveWay) {
+  std::vector<RoomClaim> claims = {Running(20, 40, 40), Thinking(0, 10),
+                                   Thinking(0, 10)};
+  claims[1].shared = claims[2].shared = 20;
+  EXPECT_THAT(PlanRoom(claims, /*free=*/0).preempted, ElementsAre(1, 2));
+}
+
+TEST(PlanRoom, NothingSharedIsGivenUpWhereTheirOwnIsEnough) {
+  const RoomPlan plan = PlanRoom(TwoThatShare(30), /*free=*/0);
+  EXPECT_THAT(plan.preempted, ElementsAre(2));
+  EXPECT_THAT(plan.runs, ElementsAre(0, 1));
+}
+
+TEST(PlanRoom, NothingSharedIsGivenUpInVain) {
+  const RoomPlan plan = PlanRoom(TwoThatShare(101), /*free=*/0);
+  EXPECT_THAT(plan.preempted, IsEmpty());
+  EXPECT_THAT(plan.runs, ElementsAre(1, 2));
 }
 
 }  // namespace

@@ -67,6 +67,25 @@ TEST_F(VerifyEngineFeaturesTest, EveryCommittedPositionComesOnce) {
   }
 }
 
+// Each position comes once, with the first request that does not defer.
+TEST_F(VerifyEngineFeaturesTest, DeferredOnesComeLater) {
+  int64_t next = 0;
+  for (const bool deferred : {true, true, false, true, false}) {
+    VerifyRequest request = Request(client_, /*right=*/1, next);
+    request.features.deferred = deferred;
+    const auto verify_result = harness_.Ask(request);
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    client_.Commit(*verify_result);
+    const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
+    if (deferred) {
+      EXPECT_TRUE(verify_result->features.empty());
+    } else {
+      EXPECT_EQ(verify_result->features, StatesOf(client_.text, next, end));
+      next = end;
+    }
+  }
+}
+
 TEST_F(VerifyEngineFeaturesTest, NobodyAsksNothingComes) {
   std::vector<size_t> sizes;
   harness_.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {

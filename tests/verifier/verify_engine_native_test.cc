@@ -1,12 +1,13 @@
-// With the native model, sharing passes changes nothing: not the text, not one
-// bit of the logits that decide it.
+// With models on our own kernels, sharing passes changes nothing: not the text,
+// not one bit of the logits that decide it.
 
 #include <map>
 #include <random>
 #include <string>
 
-#include "common/model/native/native_model.h"
+#include "common/model/load_model.h"
 #include "gtest/gtest.h"
+#include "tests/testing/cuda_test_device.h"
 #include "tests/testing/language_model_decorator.h"
 #include "tests/testing/tiny_model.h"
 #include "tests/verifier/engine_harness.h"
@@ -63,6 +64,13 @@ class LoggingModel final : public LanguageModelDecorator {
     return logits;
   }
 
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override {
+    const int64_t gained = LanguageModelDecorator::Share(cache, text, salt);
+    texts_[cache].assign(text.begin(), text.begin() + Length(cache));
+    return gained;
+  }
+
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override {
     if (!path.empty()) texts_[cache] = last_texts_[cache][path.back()];
@@ -77,18 +85,43 @@ class LoggingModel final : public LanguageModelDecorator {
   std::map<CacheId, std::vector<Text>> last_texts_;  // of the last pass's rows
 };
 
-class SharedPasses : public ::testing::Test {
- protected:
-  static constexpr size_t kLength = 130;
+struct Subject {
+  std::string name;
+  testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
+  ModelOptions options;
+  uint64_t sessions = 6;
+  size_t length = 130;  // of their texts
+};
 
+std::vector<Subject> Subjects() {
+  std::vector<Subject> subjects = {
+      {"native", testing::WriteTinyLlama, {.backend = "native"}}};
+  if (!testing::HasCudaTestDevice()) return subjects;
+  const ModelOptions cuda = {.device = testing::CudaTestDevice(),
+                             .compute_dtype = ComputeDType::kBFloat16,
+                             .kv_pool_bytes = 8 << 20,
+                             .backend = "cuda"};
+  // Fewer, as a pass takes a hundredth of a second where it is emulated.
+  subjects.push_back({"cuda_llama", testing::WriteWideLlama, cuda, 4, 72});
+  subjects.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda, 4, 72});
+  return subjects;
+}
+
+class SharedPasses : public ::testing::TestWithParam<Subject> {
+ protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "/verify_engine_native_test_" +
-              ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    testing::WriteTinyLlama(folder_);
+    folder_ =
+        ::testing::TempDir() + "/verify_engine_native_test_" + GetParam().name;
+    GetParam().write(folder_, /*seed=*/1);
   }
 
-  std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows) {
-    auto model = LoadNativeModel({.folder = folder_, .threads = threads});
+  std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows,
+                                         int64_t pool_bytes = 0) {
+    ModelOptions options = GetParam().options;
+    options.folder = folder_;
+    options.threads = threads;
+    if (pool_bytes > 0) options.kv_pool_bytes = pool_bytes;
+    auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();
     return std::make_unique<EngineUnderTest>(
         std::make_unique<LoggingModel>(*std::move(model), &log_,
@@ -127,12 +160,16 @@ class SharedPasses : public ::testing::Test {
   int64_t most_sequences_ = 0;
 };
 
-TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
+INSTANTIATE_TEST_SUITE_P(Models, SharedPasses, ::testing::ValuesIn(Subjects()),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
+  const size_t length = GetParam().length;
   std::vector<Text> alone;
-  for (uint64_t i = 0; i < 6; ++i) {
+  for (uint64_t i = 0; i < GetParam().sessions; ++i) {
     const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
     Client client = NewClient(i);
-    while (client.text.size() < kLength) {
+    while (client.text.size() < length) {
       client.Commit(*engine->Ask(client.Request()));
     }
     alone.push_back(client.text);
@@ -142,13 +179,14 @@ TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
 
   const auto engine = Start(/*threads=*/2, /*batch_rows=*/40);
   std::vector<Client> clients;
-  for (uint64_t i = 0; i < 6; ++i) clients.push_back(NewClient(i));
+  for (uint64_t i = 0; i < GetParam().sessions; ++i)
+    clients.push_back(NewClient(i));
   bool done = false;
   while (!done) {
     done = true;
     std::vector<std::shared_ptr<Reply>> replies(clients.size());
     for (size_t i = 0; i < clients.size(); ++i) {
-      if (clients[i].text.size() >= kLength || random_() % 4 == 0) continue;
+      if (clients[i].text.size() >= length || random_() % 4 == 0) continue;
       replies[i] =
           engine->Send(clients[i].Request(Draft(clients[i], alone[i])));
     }
@@ -158,11 +196,11 @@ TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
         ASSERT_TRUE(replies[i]->value->ok()) << replies[i]->value->status();
         clients[i].Commit(**replies[i]->value);
       }
-      done = done && clients[i].text.size() >= kLength;
+      done = done && clients[i].text.size() >= length;
     }
   }
   for (size_t i = 0; i < clients.size(); ++i) {
-    clients[i].text.resize(kLength);
+    clients[i].text.resize(length);
     EXPECT_EQ(clients[i].text, alone[i]) << "session " << i;
   }
   EXPECT_GE(most_sequences_, 4);
@@ -171,7 +209,7 @@ TEST_F(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
 
 // Rules that read distributions get gathered values in every other pass and
 // whole rows in the rest, which must not change the text either.
-TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
+TEST_P(SharedPasses, GatherForEverySessionWhatItHasAlone) {
   const std::vector<std::string> rules = {"lvseq-gr", "tv-rrs", "trv", "walk"};
   const auto request = [&](const Client& client, size_t number) {
     TokenTree tree = TokenTree::RootOnly(client.text.back());
@@ -198,7 +236,7 @@ TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
   };
   constexpr int kRounds = 12;
   std::vector<Text> alone;
-  for (uint64_t i = 0; i < 6; ++i) {
+  for (uint64_t i = 0; i < GetParam().sessions; ++i) {
     const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
     Client client = new_client(i);
     for (int round = 0; round < kRounds; ++round) {
@@ -209,7 +247,8 @@ TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
 
   const auto engine = Start(/*threads=*/2, /*batch_rows=*/40);
   std::vector<Client> clients;
-  for (uint64_t i = 0; i < 6; ++i) clients.push_back(new_client(i));
+  for (uint64_t i = 0; i < GetParam().sessions; ++i)
+    clients.push_back(new_client(i));
   for (int round = 0; round < kRounds; ++round) {
     std::vector<std::shared_ptr<Reply>> replies;
     for (size_t i = 0; i < clients.size(); ++i) {
@@ -227,6 +266,81 @@ TEST_F(SharedPasses, GatherForEverySessionWhatItHasAlone) {
   }
   EXPECT_GE(most_sequences_, 4);
 }
+
+// Texts that begin alike, in a pool that is too small for all: sessions take
+// each other's pages, are preempted while others hold these, end, and go on.
+class SharedPages : public SharedPasses {
+ protected:
+  Client NewClient(uint64_t number) {
+    Client client = SharedPasses::NewClient(number % 3);
+    client.id.number = number;
+    client.text.resize(70 + number % 3);
+    for (int i = 0; i < 70; ++i) client.text[i] = i;
+    return client;
+  }
+  Text Alone(uint64_t number) {
+    const auto engine = Start(/*threads=*/1, /*batch_rows=*/256);
+    Client client = NewClient(number);
+    while (client.text.size() < GetParam().length) {
+      client.Commit(*engine->Ask(client.Request()));
+    }
+    client.text.resize(GetParam().length);
+    return client.text;
+  }
+};
+
+TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
+  std::vector<Text> alone;
+  for (uint64_t i = 0; i < 3; ++i) alone.push_back(Alone(i));
+  ModelOptions options = GetParam().options;
+  options.folder = folder_;
+  const auto model = LoadModel(options);
+  ASSERT_TRUE(model.ok());
+  const auto engine = Start(/*threads=*/2, /*batch_rows=*/40,
+                            300 * (*model)->info().kv_bytes_per_token);
+  uint64_t number = 0;
+  std::vector<Client> clients;
+  for (int i = 0; i < 5; ++i) clients.push_back(NewClient(number++));
+  int64_t cached = 0;
+  for (int step = 0; step < 150; ++step) {
+    std::vector<std::shared_ptr<Reply>> replies;
+    for (Client& client : clients) {
+      const Text& whole = alone[client.id.number % 3];
+      VerifyRequest request = client.Request(Draft(client, whole));
+      request.max_length = GetParam().length;
+      replies.push_back(engine->Send(std::move(request)));
+    }
+    for (size_t i = 0; i < clients.size(); ++i) {
+      while (!replies[i]->value) {
+        engine->executor->AdvanceBy(absl::Seconds(1));
+      }
+      ASSERT_TRUE(replies[i]->value->ok()) << replies[i]->value->status();
+      cached += (*replies[i]->value)->cached_tokens;
+      Client& client = clients[i];
+      client.Commit(**replies[i]->value);
+      const Text& whole = alone[client.id.number % 3];
+      const size_t known = std::min(client.text.size(), whole.size());
+      ASSERT_EQ(Text(client.text.begin(), client.text.begin() + known),
+                Text(whole.begin(), whole.begin() + known));
+      if (client.text.size() + 8 > GetParam().length || random_() % 8 == 0) {
+        engine->engine->EndSequence(client.id);
+        client = NewClient(number++);
+      }
+    }
+  }
+  EXPECT_GT(cached, 2000);
+  double preempted = 0;
+  for (const auto& family : engine->metrics.Collect()) {
+    if (family.name == "espalier_kv_preemptions_total") {
+      preempted = family.metric.at(0).counter.value;
+    }
+  }
+  EXPECT_GT(preempted, 0);
+}
+
+// The other models share no pages.
+INSTANTIATE_TEST_SUITE_P(Native, SharedPages,
+                         ::testing::Values(Subjects().front()));
 
 }  // namespace
 }  // namespace espalier::verifier

@@ -5,8 +5,9 @@
 
 namespace espalier::cuda {
 
-// `stream`: a cudaStream_t. Returns the first cudaError_t, 0: none.
-int LaunchOnStream(void* stream, const KernelArgs& args);
+// `stream`: a cudaStream_t. `dependent`: see CudaDeviceOptions. Returns the
+// first cudaError_t, 0: none.
+int LaunchOnStream(void* stream, const KernelArgs& args, bool dependent);
 
 }  // namespace espalier::cuda
 

@@ -38,12 +38,13 @@ class EmulatedLauncher {
 
 #if defined(__CUDACC__)
 // Puts kernels into a stream, each dependent on the one before (griddepcontrol)
-// and free to begin before that has ended.
+// and, if `dependent`, free to begin before that has ended.
 class CudaLauncher {
  public:
   using Shape = LaunchShape;
-  CudaLauncher(cudaStream_t stream, cudaError_t* first_error)
-      : stream_(stream), first_error_(first_error) {}
+  CudaLauncher(cudaStream_t stream, cudaError_t* first_error,
+               bool dependent = true)
+      : stream_(stream), first_error_(first_error), dependent_(dependent) {}
 
   template <auto kKernel, typename Args>
   void Run(const Shape& shape, const Args& args) const {
@@ -59,7 +60,7 @@ class CudaLauncher {
     config.dynamicSmemBytes = shape.shared_bytes;
     config.stream = stream_;
     config.attrs = &dependent;
-    config.numAttrs = 1;
+    config.numAttrs = dependent_ ? 1 : 0;
     Note(cudaLaunchKernelEx(&config, kKernel, args));
   }
 
@@ -70,6 +71,7 @@ class CudaLauncher {
 
   const cudaStream_t stream_;
   cudaError_t* const first_error_;
+  const bool dependent_;
 };
 using Launcher = CudaLauncher;
 #else

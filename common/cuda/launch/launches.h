@@ -21,6 +21,8 @@ void Launch(const Launcher& launcher, const DrawArgs& args);
 void Launch(const Launcher& launcher, const FilterArgs& args);
 void Launch(const Launcher& launcher, const RankArgs& args);
 void Launch(const Launcher& launcher, const GatherArgs& args);
+void Launch(const Launcher& launcher, const RandomWeightsArgs& args);
+void Launch(const Launcher& launcher, const ReadArgs& args);
 
 inline void LaunchKernel(const Launcher& launcher, const KernelArgs& args) {
   std::visit([&](const auto& of_kernel) { Launch(launcher, of_kernel); }, args);

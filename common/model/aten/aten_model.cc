@@ -8,22 +8,15 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/model/aten/catch_torch.h"
-#include "common/model/aten/device_logit_rows.h"
 #include "common/model/aten/ops.h"
+#include "common/model/aten/tensor_rows.h"
 #include "common/spec/features.h"
 
 namespace espalier {
 namespace {
 
-at::Tensor LongTensor(const std::vector<int64_t>& values,
-                      const at::Device& device) {
-  return at::tensor(values, at::dtype(at::kLong)).to(device);
-}
-
-// Other devices than the CPU compute in their own time. `x` is what they
-// compute last.
-void WaitFor(const at::Tensor& x) {
-  if (!x.is_cpu()) x.flatten().narrow(/*dim=*/0, 0, 1).to(at::kCPU);
+at::Tensor LongTensor(const std::vector<int64_t>& values) {
+  return at::tensor(values, at::dtype(at::kLong));
 }
 
 }  // namespace
@@ -66,10 +59,9 @@ const AtenModel::Sequence& AtenModel::Get(CacheId cache) const {
   return const_cast<AtenModel*>(this)->Get(cache);
 }
 
-// The exact attention is float32 on the CPU; elsewhere it is dense.
+// The exact attention is in float32.
 bool AtenModel::attends_by_rows() const {
-  return kv_shape_.tensor.device().is_cpu() &&
-         kv_shape_.tensor.dtype() == at::kFloat;
+  return kv_shape_.dtype == at::kFloat;
 }
 
 absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::Forward(
@@ -96,7 +88,6 @@ int64_t AtenModel::SpareRoom(absl::Span<const SequenceRows> batch) const {
 absl::StatusOr<Pass> AtenModel::BuildPass(
     absl::Span<const SequenceRows> batch) {
   int64_t spare = SpareRoom(batch);
-  const at::Device device = kv_shape_.tensor.device();
   std::vector<int64_t> tokens, positions;
   Pass pass;
   for (const SequenceRows& rows : batch) {
@@ -106,14 +97,14 @@ absl::StatusOr<Pass> AtenModel::BuildPass(
                          .tree = BuildRowTree(rows.parents, kv.length()),
                          .cache = &kv,
                          .bias = {}};
-    if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree, device);
+    if (!attends_by_rows()) part.bias = ops::TreeBias(part.tree);
     tokens.insert(tokens.end(), rows.tokens.begin(), rows.tokens.end());
     positions.insert(positions.end(), part.tree.positions.begin(),
                      part.tree.positions.end());
     pass.sequences.push_back(std::move(part));
   }
-  pass.tokens = LongTensor(tokens, device);
-  pass.positions = LongTensor(positions, device);
+  pass.tokens = LongTensor(tokens);
+  pass.positions = LongTensor(positions);
   return pass;
 }
 
@@ -140,17 +131,13 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::RunPass(
     }
   }
   if (wanted.empty()) {
-    WaitFor(hidden);
-    return std::make_unique<DeviceLogitRows>(
+    return std::make_unique<TensorRows>(
         at::empty({0, info_.config.vocab_size}));
   }
   if (static_cast<int64_t>(wanted.size()) < hidden.size(0)) {
-    hidden =
-        hidden.index_select(/*dim=*/0, LongTensor(wanted, hidden.device()));
+    hidden = hidden.index_select(/*dim=*/0, LongTensor(wanted));
   }
-  const at::Tensor logits = decoder_->Logits(hidden);
-  WaitFor(logits);
-  return std::make_unique<DeviceLogitRows>(logits);
+  return std::make_unique<TensorRows>(decoder_->Logits(hidden).contiguous());
 }
 
 absl::Status AtenModel::Keep(CacheId cache, absl::Span<const int32_t> path,

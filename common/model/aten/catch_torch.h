@@ -21,10 +21,6 @@ auto CatchTorch(Call call) -> decltype(call()) {
   } catch (const c10::OutOfMemoryError& error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("libtorch: ", error.what_without_backtrace()));
-  } catch (const c10::AcceleratorError& error) {
-    // CUDA's errors stay: all later calls give the same one.
-    return absl::UnavailableError(
-        absl::StrCat("libtorch: ", error.what_without_backtrace()));
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("libtorch: ", error.what_without_backtrace()));

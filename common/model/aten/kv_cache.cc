@@ -38,8 +38,8 @@ absl::Status KvCache::Reserve(int64_t tokens, int64_t& spare) {
 }
 
 at::Tensor KvCache::Grown(const at::Tensor& old, int64_t capacity) const {
-  at::Tensor grown = at::empty({shape_.num_kv_heads, capacity, shape_.head_dim},
-                               shape_.tensor);
+  at::Tensor grown =
+      at::empty({shape_.num_kv_heads, capacity, shape_.head_dim}, shape_.dtype);
   if (length_ > 0) {
     grown.narrow(/*dim=*/1, 0, length_)
         .copy_(old.narrow(/*dim=*/1, 0, length_));
@@ -62,8 +62,7 @@ void KvCache::Keep(absl::Span<const int32_t> rows) {
     const at::Tensor from =
         at::tensor(at::ArrayRef<int32_t>(rows.data(), rows.size()),
                    at::dtype(at::kLong))
-            .add_(length_)
-            .to(shape_.tensor.device());
+            .add_(length_);
     for (Layer& layer : layers_) {
       for (at::Tensor* kv : {&layer.k, &layer.v}) {
         // index_select copies first, so source and target may overlap.

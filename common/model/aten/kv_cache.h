@@ -24,7 +24,7 @@ class KvCache {
     int64_t num_layers = 0;
     int64_t num_kv_heads = 0;
     int64_t head_dim = 0;
-    at::TensorOptions tensor;  // dtype and device
+    at::ScalarType dtype = at::kFloat;
   };
 
   static constexpr int64_t kBlockTokens = 64;

@@ -46,7 +46,7 @@ at::Tensor PackedProduct(const at::Tensor& x, const at::Tensor& weight,
 }  // namespace
 
 Linear::Linear(at::Tensor weight, at::Tensor bias)
-    : packed_(weight.is_cpu() && weight.scalar_type() == at::kFloat),
+    : packed_(weight.scalar_type() == at::kFloat),
       weight_(packed_ ? Pack(weight) : std::move(weight)),
       bias_(std::move(bias)) {}
 

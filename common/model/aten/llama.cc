@@ -156,7 +156,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadLlama(const ModelConfig& config,
                    weights.Vector("model.norm.weight", config.hidden_size));
   ASSIGN_OR_RETURN(Linear head, weights.LoadHead(config, embedding));
   const at::Tensor frequencies =
-      at::tensor(RotaryFrequencies(config), at::kDouble).to(embedding.device());
+      at::tensor(RotaryFrequencies(config), at::kDouble);
   return std::make_unique<LlamaDecoder>(
       config, LlamaWeights{.embedding = std::move(embedding),
                            .frequencies = frequencies,

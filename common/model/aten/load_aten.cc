@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <dlfcn.h>
 
 #include <utility>
 
@@ -20,34 +19,11 @@
 namespace espalier {
 namespace {
 
-// Opened where a GPU is asked for, and not linked: these libraries are large,
-// and their thread-local storage alone is more than the stacks that civetweb
-// gives its threads, so that no metrics would be served. They register
-// themselves.
-absl::Status OpenCuda() {
-  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-    return absl::FailedPreconditionError(dlerror());
-  }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<at::Device> FindDevice(const std::string& name) {
+absl::Status CheckDevice(const std::string& name) {
   ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
-  if (!device.cuda) return at::Device(at::kCPU);
-  if (const absl::Status opened = OpenCuda(); !opened.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("device \"", name, "\": ", opened.message()));
-  }
-  if (!at::globalContext().hasCUDA()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("device \"", name, "\": no driver and GPU were found"));
-  }
-  const int64_t count = static_cast<int64_t>(at::getNumGPUs());
-  if (device.index < 0 || device.index >= count) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "device \"", name, "\": this machine has ", count, " GPUs"));
-  }
-  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index));
+  if (device.is_cpu()) return absl::OkStatus();
+  return absl::UnimplementedError(
+      "the aten backend runs on the device \"cpu\" only");
 }
 
 void SetThreads(int64_t threads) {
@@ -71,9 +47,9 @@ absl::StatusOr<std::unique_ptr<Decoder>> LoadDecoder(const ModelConfig& config,
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
-  ASSIGN_OR_RETURN(const at::Device device, FindDevice(options.device));
-  const ComputeDType compute_dtype = options.compute_dtype.value_or(
-      device.is_cpu() ? ComputeDType::kFloat32 : ComputeDType::kBFloat16);
+  RETURN_IF_ERROR(CheckDevice(options.device));
+  const ComputeDType compute_dtype =
+      options.compute_dtype.value_or(ComputeDType::kFloat32);
   if (compute_dtype == ComputeDType::kInt8 ||
       compute_dtype == ComputeDType::kInt4) {
     return absl::UnimplementedError(
@@ -87,13 +63,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   const bool widen = compute_dtype == ComputeDType::kFloat32;
   const at::ScalarType dtype = widen ? at::kFloat : at::kBFloat16;
   const c10::InferenceMode no_autograd;
-  WeightLoader weights(files, {.device = device, .compute_dtype = dtype});
+  WeightLoader weights(files, dtype);
   ASSIGN_OR_RETURN(std::unique_ptr<Decoder> decoder,
                    LoadDecoder(config, weights));
 
   ModelInfo info = {
       .config = config,
-      .device = device.str(),
+      .device = "cpu",
       .compute_dtype = NameOf(compute_dtype),
       .threads = at::get_num_threads(),
       .weight_bytes = weights.weight_bytes(),
@@ -104,14 +80,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
                              {.bytes = static_cast<int64_t>(elementSize(dtype)),
                               .block_tokens = KvCache::kBlockTokens},
                              info));
-  AtenModel::Parts parts = {
-      .info = std::move(info),
-      .decoder = std::move(decoder),
-      .kv_shape = {.num_layers = config.num_layers,
-                   .num_kv_heads = config.num_kv_heads,
-                   .head_dim = config.head_dim,
-                   .tensor = at::dtype(dtype).device(device)},
-      .kv_pool_tokens = pool_tokens};
+  AtenModel::Parts parts = {.info = std::move(info),
+                            .decoder = std::move(decoder),
+                            .kv_shape = {.num_layers = config.num_layers,
+                                         .num_kv_heads = config.num_kv_heads,
+                                         .head_dim = config.head_dim,
+                                         .dtype = dtype},
+                            .kv_pool_tokens = pool_tokens};
   return std::make_unique<AtenModel>(std::move(parts));
 }
 

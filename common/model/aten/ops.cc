@@ -122,14 +122,14 @@ at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
       .reshape({rows, heads * head_dim});
 }
 
-at::Tensor TreeBias(const RowTree& tree, const at::Device& device) {
+at::Tensor TreeBias(const RowTree& tree) {
   at::Tensor bias = at::full({tree.rows(), tree.rows()},
                              -std::numeric_limits<float>::infinity());
   auto rows = bias.accessor<float, 2>();
   for (int64_t row = 0; row < tree.rows(); ++row) {
     for (int32_t seen : tree.AncestorsOf(row)) rows[row][seen] = 0;
   }
-  return bias.to(device);
+  return bias;
 }
 
 }  // namespace espalier::ops

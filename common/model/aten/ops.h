@@ -38,16 +38,16 @@ at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation);
 // `k` and `v`. q: [rows, heads, head_dim]; k, v: [kv_heads, capacity, head_dim]
 // -> [rows, heads * head_dim].
 //
-// By rows: float32 on the CPU, exact in the sense of RowAttention.
+// By rows: float32, exact in the sense of RowAttention.
 at::Tensor AttendByRows(const at::Tensor& q, const at::Tensor& k,
                         const at::Tensor& v, const RowTree& tree);
-// Dense: any device and dtype of k and v. `bias`: see TreeBias.
+// Dense: any dtype of k and v. `bias`: see TreeBias.
 at::Tensor AttendDense(const at::Tensor& q, const at::Tensor& k,
                        const at::Tensor& v, const RowTree& tree,
                        const at::Tensor& bias);
 
 // [rows, rows] float32: 0 where a row sees another, -infinity elsewhere.
-at::Tensor TreeBias(const RowTree& tree, const at::Device& device);
+at::Tensor TreeBias(const RowTree& tree);
 
 }  // namespace espalier::ops
 

@@ -27,9 +27,7 @@ void Pass::Tap(int32_t point, const at::Tensor& x) const {
   for (const PassSequence& part : sequences) {
     if (!part.tapped->Wants(point)) continue;
     const at::Tensor rows =
-        x.narrow(/*dim=*/0, part.first_row, part.tree.rows())
-            .to(at::kCPU)  // sync
-            .contiguous();
+        x.narrow(/*dim=*/0, part.first_row, part.tree.rows()).contiguous();
     part.tapped->Take(point, rows.const_data_ptr<float>());
   }
 }

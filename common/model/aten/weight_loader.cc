@@ -44,7 +44,7 @@ absl::StatusOr<at::Tensor> WeightLoader::Read(
 }
 
 at::Tensor WeightLoader::Place(const at::Tensor& tensor, at::ScalarType dtype) {
-  at::Tensor placed = tensor.to(target_.device, dtype).contiguous();
+  at::Tensor placed = tensor.to(dtype).contiguous();
   weight_bytes_ += static_cast<int64_t>(placed.nbytes());
   return placed;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
                          : std::vector<int64_t>{out, shape.in};
     ASSIGN_OR_RETURN(const at::Tensor weight, Read(name + ".weight", sizes));
     weights.push_back(
-        (shape.transposed ? weight.t() : weight).to(target_.compute_dtype));
+        (shape.transposed ? weight.t() : weight).to(compute_dtype_));
     if (shape.has_bias) {
       ASSIGN_OR_RETURN(const at::Tensor bias, Read(name + ".bias", {out}));
       biases.push_back(bias.to(at::kFloat));
@@ -79,13 +79,13 @@ absl::StatusOr<Linear> WeightLoader::LoadLinear(const std::vector<Part>& parts,
   }
   at::Tensor bias;
   if (shape.has_bias) bias = Place(at::cat(biases), at::kFloat);
-  return Linear(Place(at::cat(weights), target_.compute_dtype), bias);
+  return Linear(Place(at::cat(weights), compute_dtype_), bias);
 }
 
 absl::StatusOr<Linear> WeightLoader::LoadHead(const ModelConfig& config,
                                               const at::Tensor& embedding) {
   if (config.tied_head) {
-    return Linear(Place(embedding, target_.compute_dtype), /*bias=*/{});
+    return Linear(Place(embedding, compute_dtype_), /*bias=*/{});
   }
   return LoadLinear({{"lm_head", config.vocab_size}},
                     {.in = config.hidden_size});

@@ -16,14 +16,9 @@
 
 namespace espalier {
 
-// Copies tensors from the mapped files to the device and counts their bytes.
+// Copies tensors from the mapped files and counts their bytes.
 class WeightLoader {
  public:
-  struct Target {
-    at::Device device = at::kCPU;
-    at::ScalarType compute_dtype = at::kFloat;
-  };
-
   // One tensor of a Linear: [out, in], or [in, out] if `transposed`.
   struct Part {
     std::string name;  // without ".weight" and ".bias"
@@ -31,8 +26,8 @@ class WeightLoader {
   };
 
   // `files` must outlive this object.
-  WeightLoader(const WeightFiles& files, const Target& target)
-      : files_(files), target_(target) {}
+  WeightLoader(const WeightFiles& files, at::ScalarType compute_dtype)
+      : files_(files), compute_dtype_(compute_dtype) {}
 
   bool Has(const std::string& name) const { return files_.Has(name); }
 
@@ -60,14 +55,14 @@ class WeightLoader {
   int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
-  // On the CPU, of exactly this shape, in the dtype of the file, float32 if it
+  // Of exactly this shape, in the dtype of the file, float32 if it
   // has blocks.
   absl::StatusOr<at::Tensor> Read(const std::string& name,
                                   const std::vector<int64_t>& shape) const;
   at::Tensor Place(const at::Tensor& tensor, at::ScalarType dtype);
 
   const WeightFiles& files_;
-  const Target target_;
+  const at::ScalarType compute_dtype_;
   int64_t weight_bytes_ = 0;
 };
 

@@ -49,27 +49,25 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
-absl::Status CudaDecoder::Describe(const CudaPass& pass) {
-  RETURN_IF_ERROR(SendVector(device_, pass.tokens, on_device_.tokens));
-  RETURN_IF_ERROR(SendVector(device_, pass.page_table, on_device_.page_table));
-  RETURN_IF_ERROR(SendVector(device_, pass.logit_rows, on_device_.logit_rows));
-  RETURN_IF_ERROR(SendVector(device_, pass.rows, on_device_.rows));
-  RETURN_IF_ERROR(SendVector(device_, pass.sequences, on_device_.sequences));
-  RETURN_IF_ERROR(SendVector(device_, pass.paths, on_device_.paths));
-  RETURN_IF_ERROR(
-      SendVector(device_, pass.prefix_items, on_device_.prefix_items));
-  return SendVector(device_, pass.tree_items, on_device_.tree_items);
-}
-
-absl::Status CudaDecoder::Queue(const CudaPass& pass, const Target& target) {
+absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   RETURN_IF_ERROR(Reserve(pass.num_rows(), pass.num_logit_rows));
   RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
                             scratch_.states));
-  RETURN_IF_ERROR(Describe(pass));
+  ASSIGN_OR_RETURN(on_device_.tokens, requests.Put(pass.tokens));
+  ASSIGN_OR_RETURN(on_device_.page_table, requests.Put(pass.page_table));
+  ASSIGN_OR_RETURN(on_device_.logit_rows, requests.Put(pass.logit_rows));
+  ASSIGN_OR_RETURN(on_device_.rows, requests.Put(pass.rows));
+  ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
+  ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
+  ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
+  ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
+  return absl::OkStatus();
+}
+
+void CudaDecoder::Launch(const CudaPass& pass, const Target& target) {
   Embed(pass, target);
   for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);
   Head(pass, target);
-  return absl::OkStatus();
 }
 
 cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
@@ -83,7 +81,7 @@ cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
 void CudaDecoder::Embed(const CudaPass& pass, const Target& target) {
   device_.Launch(
       cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
-                      .tokens = on_device_.tokens.data(),
+                      .tokens = on_device_.tokens,
                       .rows = pass.num_rows(),
                       .hidden = static_cast<int>(config_.hidden_size),
                       .x = scratch_.x.data(),
@@ -133,7 +131,7 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
           cuda::PanelOffset(dim, kv_heads, static_cast<uint32_t>(index), 0, 0),
       .page_bytes =
           static_cast<int64_t>(cuda::PanelOffset(dim, kv_heads, layers, 0, 0)),
-      .page_table = on_device_.page_table.data()};
+      .page_table = on_device_.page_table};
 
   cuda::ResidualNormArgs norm = Norm(pass, layer.attention_norm);
   if (index > 0) {
@@ -147,9 +145,9 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
       .query_norm = config_.qk_norm ? layer.q_norm.data() : nullptr,
       .key_norm = config_.qk_norm ? layer.k_norm.data() : nullptr,
       .epsilon = static_cast<float>(config_.norm_epsilon),
-      .angles = weights_.angles.data(),
-      .rows = on_device_.rows.data(),
-      .sequences = on_device_.sequences.data(),
+      .angles = angles_.data(),
+      .rows = on_device_.rows,
+      .sequences = on_device_.sequences,
       .num_rows = rows,
       .heads = static_cast<int>(config_.num_heads),
       .kv_heads = static_cast<int>(kv_heads),
@@ -174,11 +172,11 @@ void CudaDecoder::Attend(const CudaPass& pass, const cuda::KvPages& kv) {
   device_.Launch(cuda::AttendArgs{
       .queries = scratch_.queries.data(),
       .kv = kv,
-      .rows = on_device_.rows.data(),
-      .sequences = on_device_.sequences.data(),
-      .paths = on_device_.paths.data(),
-      .prefix_items = on_device_.prefix_items.data(),
-      .tree_items = on_device_.tree_items.data(),
+      .rows = on_device_.rows,
+      .sequences = on_device_.sequences,
+      .paths = on_device_.paths,
+      .prefix_items = on_device_.prefix_items,
+      .tree_items = on_device_.tree_items,
       .num_prefix_items = static_cast<int>(pass.prefix_items.size()),
       .num_tree_items = static_cast<int>(pass.tree_items.size()),
       .tree_pages = pass.tree_pages,
@@ -195,7 +193,7 @@ void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
   const auto layers = static_cast<int32_t>(config_.num_layers);
   cuda::ResidualNormArgs norm = Norm(pass, weights_.final_norm);
   norm.parts = PartsOf(weights_.layers.back().down, rows);
-  norm.out_rows = on_device_.logit_rows.data();
+  norm.out_rows = on_device_.logit_rows;
   norm.out = scratch_.logit_rows.data();
   norm.out_block = RowBlock(pass.num_logit_rows);
   norm.tap = TapAt(layers, pass, target);

@@ -2,12 +2,14 @@
 #define ESPALIER_COMMON_MODEL_CUDA_CUDA_DECODER_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
+#include "common/model/cuda/mailbox.h"
 #include "common/model/files/model_config.h"
 
 namespace espalier {
@@ -17,8 +19,11 @@ class CudaDecoder {
  public:
   // The references must outlive this object.
   CudaDecoder(const ModelConfig& config, const CudaWeights& weights,
-              cuda::ComputeDevice& device)
-      : config_(config), weights_(weights), device_(device) {}
+              cuda::DeviceArray<float> angles, cuda::ComputeDevice& device)
+      : config_(config),
+        weights_(weights),
+        angles_(std::move(angles)),
+        device_(device) {}
 
   struct Target {
     unsigned char* pages = nullptr;  // of the K/V pool
@@ -32,9 +37,11 @@ class CudaDecoder {
   // passes allocate more, once. RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Reserve(int rows, int logit_rows);
 
-  // Nothing waits: `pass` has to stay until the device was waited for.
-  // RESOURCE_EXHAUSTED: no room on the device.
-  absl::Status Queue(const CudaPass& pass, const Target& target);
+  // Puts what the kernels are told of the pass into the mailbox, then queues
+  // the kernels: the mailbox is sent between the two. RESOURCE_EXHAUSTED: no
+  // room on the device.
+  absl::Status Describe(const CudaPass& pass, Mailbox& requests);
+  void Launch(const CudaPass& pass, const Target& target);
 
   // Of the logits of so many rows.
   int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
@@ -42,12 +49,14 @@ class CudaDecoder {
  private:
   // What the host says of a pass, on the device.
   struct Description {
-    cuda::DeviceArray<int32_t> tokens, page_table, logit_rows;
-    cuda::DeviceArray<cuda::PassRow> rows;
-    cuda::DeviceArray<cuda::PassSequence> sequences;
-    cuda::DeviceArray<uint16_t> paths;
-    cuda::DeviceArray<cuda::PrefixItem> prefix_items;
-    cuda::DeviceArray<cuda::TreeItem> tree_items;
+    const int32_t* tokens = nullptr;
+    const int32_t* page_table = nullptr;
+    const int32_t* logit_rows = nullptr;
+    const cuda::PassRow* rows = nullptr;
+    const cuda::PassSequence* sequences = nullptr;
+    const uint16_t* paths = nullptr;
+    const cuda::PrefixItem* prefix_items = nullptr;
+    const cuda::TreeItem* tree_items = nullptr;
   };
   struct Scratch {
     cuda::DeviceArray<float> x, parts, states;
@@ -55,7 +64,6 @@ class CudaDecoder {
     cuda::DeviceArray<cuda::bf16_t> queries;
   };
 
-  absl::Status Describe(const CudaPass& pass);
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
   void Attend(const CudaPass& pass, const cuda::KvPages& kv);
@@ -70,6 +78,7 @@ class CudaDecoder {
 
   const ModelConfig& config_;
   const CudaWeights& weights_;
+  const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
   cuda::ComputeDevice& device_;
   Description on_device_;
   Scratch scratch_;

@@ -24,7 +24,9 @@ CudaModel::CudaModel(Parts parts)
       device_(std::move(parts.device)),
       weights_(std::move(parts.weights)),
       pages_(std::move(parts.pages)),
-      decoder_(info_.config, weights_, *device_),
+      decoder_(info_.config, weights_, std::move(parts.angles), *device_),
+      requests_(*device_),
+      answers_(*device_),
       pool_(parts.num_pages * kPagePositions) {
   for (int64_t page = parts.num_pages - 1; page >= 0; --page) {
     free_pages_.push_back(static_cast<int32_t>(page));
@@ -41,6 +43,12 @@ absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
 KvUsage CudaModel::kv_usage() const {
   return {.used_tokens = pool_.used_tokens(),
           .total_tokens = pool_.total_tokens()};
+}
+
+DeviceMemory CudaModel::device_memory() const {
+  const cuda::DeviceInfo info = device_->info();
+  return {.used_bytes = info.memory_bytes - info.free_bytes,
+          .total_bytes = info.memory_bytes};
 }
 
 CacheId CudaModel::NewSequence() {
@@ -145,13 +153,17 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
                                          info_.config.vocab_size, stride);
   target.logits = rows->logits();
 
+  RETURN_IF_ERROR(requests_.Clear());
+  RETURN_IF_ERROR(answers_.Clear());
+  RETURN_IF_ERROR(decoder_.Describe(pass, requests_));
+  RETURN_IF_ERROR(AddUses(batch, pass, *rows));
   for (const SequenceRows& part : batch) Get(part.cache).ForgetPass();
-  absl::Status status = decoder_.Queue(pass, target);
-  if (status.ok()) status = QueueUses(batch, pass, *rows);
-  // Also after a failure: what was queued reads memory that ends here.
-  const absl::Status done = device_->Wait(device_->Record());
-  RETURN_IF_ERROR(done);
-  RETURN_IF_ERROR(status);
+  requests_.Send();
+  decoder_.Launch(pass, target);
+  rows->Launch();
+  answers_.Fetch();
+  RETURN_IF_ERROR(WaitForAll());
+  rows->TakeAnswers();
   for (size_t i = 0; i < batch.size(); ++i) {
     Sequence& sequence = Get(batch[i].cache);
     sequence.last_parents.assign(batch[i].parents.begin(),
@@ -164,8 +176,15 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   return rows;
 }
 
-absl::Status CudaModel::QueueUses(absl::Span<const SequenceRows> batch,
-                                  const CudaPass& pass, CudaRows& rows) {
+absl::Status CudaModel::WaitForAll() {
+  RETURN_IF_ERROR(device_->Wait(device_->Record()));
+  requests_.NoteWaited();
+  answers_.NoteWaited();
+  return absl::OkStatus();
+}
+
+absl::Status CudaModel::AddUses(absl::Span<const SequenceRows> batch,
+                                const CudaPass& pass, CudaRows& rows) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const cuda::PassSequence& sequence = pass.sequences[i];
     CudaRows::Part part = {.rows = batch[i].num_logit_rows,
@@ -174,92 +193,102 @@ absl::Status CudaModel::QueueUses(absl::Span<const SequenceRows> batch,
     for (int64_t row = end - part.rows; row < end; ++row) {
       part.positions.push_back(int64_t{pass.rows[row].position} + 1);
     }
-    RETURN_IF_ERROR(rows.Add(part));
+    RETURN_IF_ERROR(rows.Add(part, requests_, answers_));
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaModel::GatherFeatures(const Sequence& sequence,
-                                       absl::Span<const int32_t> path,
-                                       absl::Span<uint16_t> features) {
-  const int64_t hidden = info_.config.hidden_size;
-  RETURN_IF_ERROR(CheckFeatureRoom(features.size(), path.size(),
-                                   std::ssize(sequence.taps) * hidden));
-  if (features.empty()) return absl::OkStatus();
+absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::GatherFeatures(
+    const Sequence& sequence, absl::Span<const int32_t> path,
+    absl::Span<const cuda::bf16_t>& features) {
   const TappedPass& tapped = *sequence.tapped;
+  const int64_t hidden = info_.config.hidden_size;
   std::vector<int32_t> kept(path.begin(), path.end());
   for (int32_t& row : kept) row += sequence.first_row;
-  const int64_t width = std::ssize(tapped.points) * hidden;
-  ASSIGN_OR_RETURN(auto rows,
-                   DeviceArray<int32_t>::Make(*device_, std::ssize(kept)));
-  ASSIGN_OR_RETURN(auto gathered, DeviceArray<cuda::bf16_t>::Make(
-                                      *device_, std::ssize(kept) * width));
-  std::vector<uint16_t> here(gathered.size());  // [path, points, hidden]
-  rows.Write(0, kept);
-  device_->Launch(
-      cuda::GatherTapsArgs{.taps = tapped.states.data(),
-                           .kept = rows.data(),
-                           .num_taps = static_cast<int>(tapped.points.size()),
-                           .rows = tapped.rows,
-                           .hidden = static_cast<int>(hidden),
-                           .num_kept = static_cast<int>(kept.size()),
-                           .out = gathered.data()});
-  gathered.Read(0, absl::MakeSpan(here));
-  RETURN_IF_ERROR(device_->Wait(device_->Record()));
-  uint16_t* out = features.data();
-  for (size_t row = 0; row < kept.size(); ++row) {
-    for (int32_t tap : sequence.taps) {
-      const auto point =
-          std::lower_bound(tapped.points.begin(), tapped.points.end(), tap) -
-          tapped.points.begin();
-      out = std::copy_n(&here[row * width + point * hidden], hidden, out);
-    }
-  }
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto* rows, requests_.Put(kept));
+  ASSIGN_OR_RETURN(const auto gathered,
+                   answers_.Reserve<cuda::bf16_t>(
+                       std::ssize(kept) * std::ssize(tapped.points) * hidden));
+  features = gathered.here;
+  return cuda::GatherTapsArgs{
+      .taps = tapped.states.data(),
+      .kept = rows,
+      .num_taps = static_cast<int>(tapped.points.size()),
+      .rows = tapped.rows,
+      .hidden = static_cast<int>(hidden),
+      .num_kept = static_cast<int>(kept.size()),
+      .out = gathered.there};
 }
 
-absl::Status CudaModel::MoveRows(const Sequence& sequence,
-                                 absl::Span<const int32_t> path) {
+// The taps that the sequence wants, of all that its pass took.
+void CudaModel::CopyTaps(const Sequence& sequence,
+                         absl::Span<const cuda::bf16_t> gathered,
+                         absl::Span<uint16_t> features) const {
+  const std::vector<int32_t>& points = sequence.tapped->points;
+  const int64_t hidden = info_.config.hidden_size;
+  uint16_t* out = features.data();
+  for (size_t row = 0; row < gathered.size(); row += points.size() * hidden) {
+    for (int32_t tap : sequence.taps) {
+      const auto point =
+          std::lower_bound(points.begin(), points.end(), tap) - points.begin();
+      out = std::copy_n(&gathered[row + point * hidden], hidden, out);
+    }
+  }
+}
+
+absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::MoveRows(
+    const Sequence& sequence, absl::Span<const int32_t> path) {
   bool moves = false;
   for (size_t i = 0; i < path.size(); ++i) {
     moves |= path[i] != static_cast<int32_t>(i);
   }
-  if (!moves) return absl::OkStatus();
+  if (!moves) return std::nullopt;
   const ModelConfig& config = info_.config;
-  const std::vector<cuda::KeepSequence> sequences = {
-      {.prefix = static_cast<int32_t>(sequence.length),
-       .path_size = static_cast<int32_t>(path.size())}};
-  const std::vector<uint16_t> rows(path.begin(), path.end());
-  ASSIGN_OR_RETURN(auto table, DeviceArray<int32_t>::Make(
-                                   *device_, std::ssize(sequence.pages)));
-  ASSIGN_OR_RETURN(auto there,
-                   DeviceArray<cuda::KeepSequence>::Make(*device_, 1));
-  ASSIGN_OR_RETURN(auto paths,
-                   DeviceArray<uint16_t>::Make(*device_, std::ssize(rows)));
-  table.Write(0, sequence.pages);
-  there.Write(0, sequences);
-  paths.Write(0, rows);
+  ASSIGN_OR_RETURN(const auto* table, requests_.Put(sequence.pages));
+  ASSIGN_OR_RETURN(const auto* sequences,
+                   requests_.Put(std::vector<cuda::KeepSequence>{
+                       {.prefix = static_cast<int32_t>(sequence.length),
+                        .path_size = static_cast<int32_t>(path.size())}}));
+  ASSIGN_OR_RETURN(const auto* paths, requests_.Put(std::vector<uint16_t>(
+                                          path.begin(), path.end())));
   const int panels =
       static_cast<int>(config.num_layers * config.num_kv_heads * 2);
   const auto dim = static_cast<int>(config.head_dim);
-  device_->Launch(cuda::KeepArgs{
+  return cuda::KeepArgs{
       .kv = {.pages = pages_.data(),
              .page_bytes = int64_t{panels} * cuda::PanelBytes(dim),
-             .page_table = table.data()},
-      .sequences = there.data(),
-      .paths = paths.data(),
+             .page_table = table},
+      .sequences = sequences,
+      .paths = paths,
       .num_sequences = 1,
       .panels = panels,
-      .head_dim = dim});
-  return device_->Wait(device_->Record());
+      .head_dim = dim};
 }
 
+// Waits only for features: K/V is moved before the next pass reads it.
 absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path,
                              absl::Span<uint16_t> features) {
   Sequence& sequence = Get(cache);
   RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
-  RETURN_IF_ERROR(GatherFeatures(sequence, path, features));
-  RETURN_IF_ERROR(MoveRows(sequence, path));
+  RETURN_IF_ERROR(
+      CheckFeatureRoom(features.size(), path.size(),
+                       std::ssize(sequence.taps) * info_.config.hidden_size));
+  RETURN_IF_ERROR(requests_.Clear());
+  RETURN_IF_ERROR(answers_.Clear());
+  MaybeLaunch gather, move;
+  absl::Span<const cuda::bf16_t> gathered;
+  if (!features.empty()) {
+    ASSIGN_OR_RETURN(gather, GatherFeatures(sequence, path, gathered));
+  }
+  ASSIGN_OR_RETURN(move, MoveRows(sequence, path));
+  if (gather.has_value() || move.has_value()) requests_.Send();
+  if (gather.has_value()) device_->Launch(*gather);
+  if (move.has_value()) device_->Launch(*move);
+  if (gather.has_value()) {
+    answers_.Fetch();
+    RETURN_IF_ERROR(WaitForAll());
+    CopyTaps(sequence, gathered, features);
+  }
   Truncate(cache, sequence.length + static_cast<int64_t>(path.size()));
   return absl::OkStatus();
 }
@@ -298,16 +327,25 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .compute_dtype = "bfloat16",
       .backend = "cuda",
       .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+  nn::ThreadPool pool({.threads = options.threads});
+  ASSIGN_OR_RETURN(CudaWeights weights,
+                   LoadCudaWeights(config, files, *device, pool));
+  info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
-      SetLimits(options, {.bytes = 2, .block_tokens = kPagePositions}, info));
+      SetLimits(options,
+                {.bytes = 2,
+                 .block_tokens = kPagePositions,
+                 // Nothing else grows with sessions and texts; the rest is for
+                 // what passes need.
+                 .default_pool_bytes = device->info().free_bytes / 10 * 9},
+                info));
   info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
   for (int rows = cuda::kLeastRowsOfBlock; rows <= info.max_rows; rows *= 2) {
     info.row_edges.push_back(rows);
   }
-  ASSIGN_OR_RETURN(CudaWeights weights,
-                   LoadCudaWeights(config, files, info.max_context, *device));
-  info.weight_bytes = weights.bytes;
+  ASSIGN_OR_RETURN(auto angles,
+                   MakeCudaAngles(config, info.max_context, *device));
   const int64_t pages = pool_tokens / kPagePositions;
   ASSIGN_OR_RETURN(auto memory, DeviceArray<unsigned char>::Make(
                                     *device, pages * kPagePositions *
@@ -315,6 +353,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   return CudaModel::Make({.info = std::move(info),
                           .device = std::move(device),
                           .weights = std::move(weights),
+                          .angles = std::move(angles),
                           .pages = std::move(memory),
                           .num_pages = pages});
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "common/model/cuda/cuda_decoder.h"
 #include "common/model/cuda/cuda_rows.h"
 #include "common/model/cuda/cuda_weights.h"
+#include "common/model/cuda/mailbox.h"
 #include "common/model/language_model.h"
 #include "common/model/load_model.h"
 #include "common/model/native/kv_pool.h"
@@ -26,6 +28,7 @@ class CudaModel final : public LanguageModel {
     ModelInfo info;
     std::shared_ptr<cuda::ComputeDevice> device;
     CudaWeights weights;
+    cuda::DeviceArray<float> angles;         // MakeCudaAngles
     cuda::DeviceArray<unsigned char> pages;  // the K/V pool
     int64_t num_pages = 0;
   };
@@ -35,6 +38,7 @@ class CudaModel final : public LanguageModel {
 
   const ModelInfo& info() const override { return info_; }
   KvUsage kv_usage() const override;
+  DeviceMemory device_memory() const override;
   CacheId NewSequence() override;
   void Release(CacheId cache) override;
   int64_t Length(CacheId cache) const override;
@@ -74,22 +78,32 @@ class CudaModel final : public LanguageModel {
   absl::StatusOr<CudaPass> BuildPass(absl::Span<const SequenceRows> batch);
   absl::StatusOr<std::unique_ptr<LogitRows>> RunPass(
       absl::Span<const SequenceRows> batch);
-  static absl::Status QueueUses(absl::Span<const SequenceRows> batch,
-                                const CudaPass& pass, CudaRows& rows);
+  absl::Status AddUses(absl::Span<const SequenceRows> batch,
+                       const CudaPass& pass, CudaRows& rows);
+  // Until everything that is queued is done.
+  absl::Status WaitForAll();
   absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(
       absl::Span<const SequenceRows> batch, int rows);
-  absl::Status GatherFeatures(const Sequence& sequence,
-                              absl::Span<const int32_t> path,
-                              absl::Span<uint16_t> features);
-  // Moves the K/V of a path to the end of the prefix.
-  absl::Status MoveRows(const Sequence& sequence,
-                        absl::Span<const int32_t> path);
+  // Each puts its requests into the mailbox and returns what to launch once
+  // they are sent, if anything. Of Keep: the features of a path, [path, points,
+  // hidden] (`features`: where they come), and the move of its K/V to the end
+  // of the prefix.
+  using MaybeLaunch = std::optional<cuda::KernelArgs>;
+  absl::StatusOr<MaybeLaunch> GatherFeatures(
+      const Sequence& sequence, absl::Span<const int32_t> path,
+      absl::Span<const cuda::bf16_t>& features);
+  absl::StatusOr<MaybeLaunch> MoveRows(const Sequence& sequence,
+                                       absl::Span<const int32_t> path);
+  void CopyTaps(const Sequence& sequence,
+                absl::Span<const cuda::bf16_t> gathered,
+                absl::Span<uint16_t> features) const;
 
   const ModelInfo info_;
   const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows
   const CudaWeights weights_;
   const cuda::DeviceArray<unsigned char> pages_;
   CudaDecoder decoder_;
+  Mailbox requests_, answers_;
   KvPool pool_;
   std::vector<int32_t> free_pages_;
   std::unordered_map<CacheId, Sequence> sequences_;

@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
-#include "common/model/cuda/device_vectors.h"
 #include "common/spec/gumbel_noise.h"
 #include "common/spec/near_tie.h"
 #include "common/spec/noisy_argmax.h"
@@ -25,14 +24,6 @@ float Margin(float temperature) {
   constexpr double kRounding = 4e-4;
   return static_cast<float>((temperature == 0 ? 1 : temperature) *
                             (kNearTie + kRounding));
-}
-
-// Room for results there, and here where they go.
-template <typename T>
-absl::Status Expect(cuda::ComputeDevice& device, int64_t size,
-                    DeviceArray<T>& array, std::vector<T>& values) {
-  values.resize(size);
-  return GrowArray(device, std::max<int64_t>(size, 1), array);
 }
 
 // Of the contenders, which are all that could win. The largest logit draws if
@@ -85,18 +76,16 @@ struct CudaRows::Queued {
   std::vector<cuda::GatherResult> gathered;
   std::vector<float> support_logits;
 
+  // Where the answers come.
   struct {
-    DeviceArray<cuda::DrawRow> draw_rows;
-    DeviceArray<int32_t> without;
-    DeviceArray<cuda::DrawChunk> chunks;
-    DeviceArray<cuda::DrawResult> sampled;
-    DeviceArray<cuda::RankResult> ranked;
-    DeviceArray<cuda::LogitOfToken> top;
-    DeviceArray<cuda::GatherRow> gather_rows;
-    DeviceArray<int32_t> support;
-    DeviceArray<cuda::GatherResult> gathered;
-    DeviceArray<float> support_logits;
-  } there;
+    absl::Span<const cuda::DrawResult> sampled;
+    absl::Span<const cuda::RankResult> ranked;
+    absl::Span<const cuda::LogitOfToken> top;
+    absl::Span<const cuda::GatherResult> gathered;
+    absl::Span<const float> support_logits;
+  } coming;
+  DeviceArray<cuda::DrawChunk> chunks;
+  std::vector<cuda::KernelArgs> launches;
 };
 
 CudaRows::CudaRows(std::shared_ptr<cuda::ComputeDevice> device,
@@ -109,7 +98,8 @@ CudaRows::CudaRows(std::shared_ptr<cuda::ComputeDevice> device,
 
 CudaRows::~CudaRows() = default;
 
-absl::Status CudaRows::Add(const Part& part) {
+absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
+                           Mailbox& answers) {
   if (part.rows == 0) return absl::OkStatus();
   parts_.push_back(std::make_unique<Queued>());
   Queued& queued = *parts_.back();
@@ -123,21 +113,23 @@ absl::Status CudaRows::Add(const Part& part) {
     places_.push_back({&queued, row});
   }
   rows_.resize(places_.size());
+  const Post post = {requests, answers};
   if (const auto* draw = std::get_if<DrawRequest>(&part.use)) {
-    return QueueDraws(*draw, part.positions, /*without=*/nullptr, queued);
+    return AddDraws(*draw, part.positions, /*without=*/nullptr, post, queued);
   }
   if (const auto* rank = std::get_if<RankRequest>(&part.use)) {
-    return QueueRanks(*rank, queued);
+    return AddRanks(*rank, post, queued);
   }
   if (const auto* gather = std::get_if<GatherRequest>(&part.use)) {
-    return QueueGathers(*gather, queued);
+    return AddGathers(*gather, post, queued);
   }
   return absl::OkStatus();
 }
 
-absl::Status CudaRows::QueueDraws(const DrawRequest& request,
-                                  absl::Span<const int64_t> positions,
-                                  const RowSupports* without, Queued& part) {
+absl::Status CudaRows::AddDraws(const DrawRequest& request,
+                                absl::Span<const int64_t> positions,
+                                const RowSupports* without, const Post& post,
+                                Queued& part) {
   part.positions.assign(positions.begin(), positions.end());
   for (size_t row = 0; row < positions.size(); ++row) {
     cuda::DrawRow draw = {.temperature = request.temperature,
@@ -155,38 +147,40 @@ absl::Status CudaRows::QueueDraws(const DrawRequest& request,
   const auto rows = static_cast<int64_t>(positions.size());
   const int64_t chunks =
       (vocab_ + cuda::kDrawChunkTokens - 1) / cuda::kDrawChunkTokens;
-  RETURN_IF_ERROR(SendVector(*device_, part.draw_rows, part.there.draw_rows));
-  RETURN_IF_ERROR(SendVector(*device_, part.without, part.there.without));
-  ASSIGN_OR_RETURN(part.there.chunks,
+  ASSIGN_OR_RETURN(const auto* draws, post.requests.Put(part.draw_rows));
+  ASSIGN_OR_RETURN(const auto* excluded, post.requests.Put(part.without));
+  ASSIGN_OR_RETURN(part.chunks,
                    DeviceArray<cuda::DrawChunk>::Make(*device_, rows * chunks));
-  RETURN_IF_ERROR(Expect(*device_, rows, part.there.sampled, part.sampled));
-  device_->Launch(cuda::DrawArgs{.logits = part.logits,
-                                 .rows = part.there.draw_rows.data(),
-                                 .without = part.there.without.data(),
-                                 .chunks = part.there.chunks.data(),
-                                 .results = part.there.sampled.data()});
-  part.there.sampled.Read(0, absl::MakeSpan(part.sampled));
+  ASSIGN_OR_RETURN(const auto sampled,
+                   post.answers.Reserve<cuda::DrawResult>(rows));
+  part.coming.sampled = sampled.here;
+  part.launches.push_back(cuda::DrawArgs{.logits = part.logits,
+                                         .rows = draws,
+                                         .without = excluded,
+                                         .chunks = part.chunks.data(),
+                                         .results = sampled.there});
   return absl::OkStatus();
 }
 
-absl::Status CudaRows::QueueRanks(const RankRequest& request, Queued& part) {
+absl::Status CudaRows::AddRanks(const RankRequest& request, const Post& post,
+                                Queued& part) {
   part.top_k = std::min<int64_t>(request.top_k, vocab_);
   if (part.top_k > cuda::kMostRanked) return absl::OkStatus();  // from the row
-  RETURN_IF_ERROR(
-      Expect(*device_, part.logits.rows, part.there.ranked, part.ranked));
-  RETURN_IF_ERROR(Expect(*device_, part.logits.rows * part.top_k,
-                         part.there.top, part.top));
-  device_->Launch(cuda::RankArgs{.logits = part.logits,
-                                 .top_k = static_cast<int>(part.top_k),
-                                 .results = part.there.ranked.data(),
-                                 .top = part.there.top.data()});
-  part.there.ranked.Read(0, absl::MakeSpan(part.ranked));
-  part.there.top.Read(0, absl::MakeSpan(part.top));
+  ASSIGN_OR_RETURN(const auto ranked,
+                   post.answers.Reserve<cuda::RankResult>(part.logits.rows));
+  ASSIGN_OR_RETURN(const auto top, post.answers.Reserve<cuda::LogitOfToken>(
+                                       part.logits.rows * part.top_k));
+  part.coming.ranked = ranked.here;
+  part.coming.top = top.here;
+  part.launches.push_back(cuda::RankArgs{.logits = part.logits,
+                                         .top_k = static_cast<int>(part.top_k),
+                                         .results = ranked.there,
+                                         .top = top.there});
   return absl::OkStatus();
 }
 
-absl::Status CudaRows::QueueGathers(const GatherRequest& request,
-                                    Queued& part) {
+absl::Status CudaRows::AddGathers(const GatherRequest& request,
+                                  const Post& post, Queued& part) {
   const RowSupports& supports = *request.supports;
   ESPALIER_CHECK(supports.rows() == part.logits.rows);
   for (int row = 0; row < part.logits.rows; ++row) {
@@ -196,25 +190,43 @@ absl::Status CudaRows::QueueGathers(const GatherRequest& request,
          .support_end = static_cast<int32_t>(supports.ends[row + 1])});
   }
   part.support = supports.tokens;
-  const auto size = static_cast<int64_t>(part.support.size());
-  RETURN_IF_ERROR(
-      SendVector(*device_, part.gather_rows, part.there.gather_rows));
-  RETURN_IF_ERROR(SendVector(*device_, part.support, part.there.support));
-  RETURN_IF_ERROR(
-      Expect(*device_, part.logits.rows, part.there.gathered, part.gathered));
-  RETURN_IF_ERROR(
-      Expect(*device_, size, part.there.support_logits, part.support_logits));
-  device_->Launch(
-      cuda::GatherArgs{.logits = part.logits,
-                       .rows = part.there.gather_rows.data(),
-                       .support = part.there.support.data(),
-                       .results = part.there.gathered.data(),
-                       .support_logits = part.there.support_logits.data()});
-  part.there.gathered.Read(0, absl::MakeSpan(part.gathered));
-  part.there.support_logits.Read(0, absl::MakeSpan(part.support_logits));
-  return QueueDraws(request.OutsideDraw(),
-                    std::vector<int64_t>(part.logits.rows, request.round),
-                    &supports, part);
+  ASSIGN_OR_RETURN(const auto* rows, post.requests.Put(part.gather_rows));
+  ASSIGN_OR_RETURN(const auto* support, post.requests.Put(part.support));
+  ASSIGN_OR_RETURN(const auto gathered,
+                   post.answers.Reserve<cuda::GatherResult>(part.logits.rows));
+  ASSIGN_OR_RETURN(const auto logits,
+                   post.answers.Reserve<float>(std::ssize(part.support)));
+  part.coming.gathered = gathered.here;
+  part.coming.support_logits = logits.here;
+  part.launches.push_back(cuda::GatherArgs{.logits = part.logits,
+                                           .rows = rows,
+                                           .support = support,
+                                           .results = gathered.there,
+                                           .support_logits = logits.there});
+  return AddDraws(request.OutsideDraw(),
+                  std::vector<int64_t>(part.logits.rows, request.round),
+                  &supports, post, part);
+}
+
+void CudaRows::Launch() {
+  for (const auto& part : parts_) {
+    for (const cuda::KernelArgs& args : part->launches) device_->Launch(args);
+  }
+}
+
+void CudaRows::TakeAnswers() {
+  const auto take = [](auto& to, auto& from) {
+    to.assign(from.begin(), from.end());
+    from = {};
+  };
+  for (const auto& part : parts_) {
+    take(part->sampled, part->coming.sampled);
+    take(part->ranked, part->coming.ranked);
+    take(part->top, part->coming.top);
+    take(part->gathered, part->coming.gathered);
+    take(part->support_logits, part->coming.support_logits);
+    part->chunks = DeviceArray<cuda::DrawChunk>();
+  }
 }
 
 const CudaRows::Place& CudaRows::At(int64_t row) const {

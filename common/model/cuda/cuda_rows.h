@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
+#include "common/model/cuda/mailbox.h"
 #include "common/model/language_model.h"
 
 namespace espalier {
@@ -27,9 +28,13 @@ class CudaRows final : public LogitRows {
            cuda::DeviceArray<float> logits, int64_t vocab, int64_t stride);
   ~CudaRows() override;
 
-  // Queues what a sequence asks of its rows, which follow those before.
-  // RESOURCE_EXHAUSTED: no room on the device.
-  absl::Status Add(const Part& part);
+  // What a sequence asks of its rows, which follow those before: the requests
+  // go to the device in one mailbox, and the answers come in the other, once
+  // Launch has queued the kernels. RESOURCE_EXHAUSTED: no room on the device.
+  absl::Status Add(const Part& part, Mailbox& requests, Mailbox& answers);
+  void Launch();
+  // The answers are here: takes them before the mailbox is used again.
+  void TakeAnswers();
 
   float* logits() const { return logits_.data(); }
 
@@ -48,19 +53,25 @@ class CudaRows final : public LogitRows {
                                              int64_t index) const override;
 
  private:
-  // Of one sequence: requests and results, here and on the device. Host memory
-  // of copies that are queued, so it never moves.
+  // Of one sequence: requests and answers.
   struct Queued;
   struct Place {
     Queued* part = nullptr;
     int64_t row = 0;  // of the part
   };
 
-  absl::Status QueueDraws(const DrawRequest& request,
-                          absl::Span<const int64_t> positions,
-                          const RowSupports* without, Queued& part);
-  absl::Status QueueRanks(const RankRequest& request, Queued& part);
-  absl::Status QueueGathers(const GatherRequest& request, Queued& part);
+  struct Post {
+    Mailbox& requests;
+    Mailbox& answers;
+  };
+  absl::Status AddDraws(const DrawRequest& request,
+                        absl::Span<const int64_t> positions,
+                        const RowSupports* without, const Post& post,
+                        Queued& part);
+  absl::Status AddRanks(const RankRequest& request, const Post& post,
+                        Queued& part);
+  absl::Status AddGathers(const GatherRequest& request, const Post& post,
+                          Queued& part);
   absl::StatusOr<SampledToken> Finish(int64_t row, const DrawRequest& request,
                                       int64_t position) const;
   absl::Status CheckBad(int64_t row, int32_t bad_token) const;

@@ -9,6 +9,7 @@
 #include "common/cuda/device_array.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
+#include "common/nn/thread_pool.h"
 
 namespace espalier {
 
@@ -35,9 +36,8 @@ struct CudaWeights {
   CudaLinear tokens;  // [vocab, hidden]; a tied head too
   std::vector<CudaLayer> layers;
   cuda::DeviceArray<float> final_norm;
-  CudaLinear head;                  // no weights: tied
-  cuda::DeviceArray<float> angles;  // [positions, head_dim / 2, 2] cos, sin
-  int64_t bytes = 0;                // on the device
+  CudaLinear head;    // no weights: tied
+  int64_t bytes = 0;  // on the device
 
   const CudaLinear& head_or_tokens() const {
     return head.weights.size() > 0 ? head : tokens;
@@ -47,13 +47,19 @@ struct CudaWeights {
 // UNIMPLEMENTED names what of the model the kernels do not cover.
 absl::Status CheckCudaCovers(const ModelConfig& config);
 
-// `positions`: that rotation is prepared for. NOT_FOUND, INVALID_ARGUMENT: a
-// tensor is missing or has another shape or type. RESOURCE_EXHAUSTED: no room
-// on the device. UNAVAILABLE: the device failed.
+// Packs on the threads of `pool`; the device makes random weights itself.
+// NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
+// type. RESOURCE_EXHAUSTED: no room on the device. UNAVAILABLE: the device
+// failed.
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
-                                            int64_t positions,
-                                            cuda::ComputeDevice& device);
+                                            cuda::ComputeDevice& device,
+                                            nn::ThreadPool& pool);
+
+// Rotation of so many positions: [positions, head_dim / 2, 2] cos, sin. The
+// same errors of the device.
+absl::StatusOr<cuda::DeviceArray<float>> MakeCudaAngles(
+    const ModelConfig& config, int64_t positions, cuda::ComputeDevice& device);
 
 }  // namespace espalier
 

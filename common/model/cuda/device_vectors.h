@@ -27,16 +27,16 @@ absl::Status GrowArray(cuda::ComputeDevice& device, int64_t size,
   return absl::OkStatus();
 }
 
-// Queues a copy of `values`, which have to stay until it is done. The same
-// errors.
-template <typename T>
-absl::Status SendVector(cuda::ComputeDevice& device,
-                        const std::vector<T>& values,
-                        cuda::DeviceArray<T>& array) {
-  const auto size = static_cast<int64_t>(values.size());
-  RETURN_IF_ERROR(GrowArray(device, std::max<int64_t>(size, 1), array));
+// A new array of these values. RESOURCE_EXHAUSTED: no room on the device.
+// UNAVAILABLE: the device failed.
+inline absl::StatusOr<cuda::DeviceArray<float>> SendFloats(
+    cuda::ComputeDevice& device, const std::vector<float>& values) {
+  ASSIGN_OR_RETURN(auto array,
+                   cuda::DeviceArray<float>::Make(
+                       device, static_cast<int64_t>(values.size())));
   array.Write(0, values);
-  return absl::OkStatus();
+  RETURN_IF_ERROR(device.Wait(device.Record()));
+  return array;
 }
 
 }  // namespace espalier

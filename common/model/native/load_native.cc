@@ -17,7 +17,7 @@ namespace espalier {
 namespace {
 
 absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
-  if (device.cuda) {
+  if (!device.is_cpu()) {
     return absl::UnimplementedError(
         "the native backend runs on the device \"cpu\" only");
   }
@@ -60,6 +60,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       SetLimits(options,
                 {.bytes = exact ? 4 : 2, .block_tokens = nn::kPageTokens},
                 info));
+  info.shares_kv = true;
+  const int64_t cached_tokens = CachedTokens(options, info, pool_tokens);
   auto decoder = std::make_unique<NativeDecoder>(NativeDecoder::Parts{
       .config = config,
       .weights = std::move(weights),
@@ -71,7 +73,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       NativeModel::Parts{.info = std::move(info),
                          .decoder = std::move(decoder),
                          .kv_type = kv_type,
-                         .kv_pool_tokens = pool_tokens});
+                         .room = {.total_tokens = pool_tokens,
+                                  .max_cached_tokens = cached_tokens}});
 }
 
 }  // namespace

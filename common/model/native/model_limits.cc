@@ -15,11 +15,11 @@ namespace {
 constexpr int64_t kMaxThreads = 1024;
 constexpr int64_t kMaxRows = 4096;
 constexpr int64_t kMinPoolTokens = 64;
-constexpr int64_t kGpuPoolBytes = int64_t{1} << 30;
 
-int64_t PoolBytes(const ModelOptions& options, const ModelInfo& info) {
+int64_t PoolBytes(const ModelOptions& options, const KvElements& elements,
+                  const ModelInfo& info) {
   if (options.kv_pool_bytes > 0) return options.kv_pool_bytes;
-  if (info.device != "cpu") return kGpuPoolBytes;
+  if (elements.default_pool_bytes > 0) return elements.default_pool_bytes;
   return std::max(AvailableMemory() / 2,
                   kMinPoolTokens * info.kv_bytes_per_token);
 }
@@ -35,18 +35,24 @@ absl::Status CheckOptions(const ModelOptions& options) {
   RETURN_IF_ERROR(check("threads", options.threads, 0, kMaxThreads));
   RETURN_IF_ERROR(check("max_rows", options.max_rows, 1, kMaxRows));
   RETURN_IF_ERROR(check("kv_pool_bytes", options.kv_pool_bytes, 0, INT64_MAX));
+  RETURN_IF_ERROR(check("prefix_cache_bytes",
+                        options.prefix_cache_bytes.value_or(0), 0, INT64_MAX));
   return check("max_context", options.max_context, 0, INT64_MAX);
 }
 
 absl::StatusOr<DeviceName> ParseDevice(const std::string& name) {
   if (name == "cpu") return DeviceName{};
-  DeviceName device = {.cuda = true};
+  if (name == "emulated") {
+    return DeviceName{.kind = DeviceName::Kind::kEmulated};
+  }
+  DeviceName device = {.kind = DeviceName::Kind::kCuda};
   absl::string_view rest = name;
   if (!absl::ConsumePrefix(&rest, "cuda") ||
       (!rest.empty() && (!absl::ConsumePrefix(&rest, ":") ||
                          !absl::SimpleAtoi(rest, &device.index)))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "unknown device \"", name, "\"; known: cpu, cuda, cuda:<number>"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unknown device \"", name,
+                     "\"; known: cpu, cuda, cuda:<number>, emulated"));
   }
   return device;
 }
@@ -57,7 +63,7 @@ absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
   info.kv_bytes_per_token = 2 * config.num_layers * config.num_kv_heads *
                             config.head_dim * elements.bytes;
   info.kv_block_tokens = elements.block_tokens;
-  const int64_t bytes = PoolBytes(options, info);
+  const int64_t bytes = PoolBytes(options, elements, info);
   const int64_t tokens = bytes /
                          (info.kv_bytes_per_token * elements.block_tokens) *
                          elements.block_tokens;
@@ -73,6 +79,13 @@ absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
   }
   info.max_rows = std::min(options.max_rows, info.max_context);
   return tokens;
+}
+
+int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
+                     int64_t pool_tokens) {
+  if (!options.prefix_cache_bytes) return pool_tokens / 4;
+  return std::min(*options.prefix_cache_bytes / info.kv_bytes_per_token,
+                  pool_tokens);
 }
 
 }  // namespace espalier

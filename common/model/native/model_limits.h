@@ -16,8 +16,10 @@ namespace espalier {
 absl::Status CheckOptions(const ModelOptions& options);
 
 struct DeviceName {
-  bool cuda = false;
-  int index = 0;
+  enum class Kind { kCpu, kCuda, kEmulated } kind = Kind::kCpu;
+  int index = 0;  // of a GPU
+
+  bool is_cpu() const { return kind == Kind::kCpu; }
 };
 // INVALID_ARGUMENT lists the known names.
 absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
@@ -25,6 +27,9 @@ absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
 struct KvElements {
   int64_t bytes = 0;         // of one number
   int64_t block_tokens = 1;  // see ModelInfo
+  // Of the pool, unless the options say; 0: half of the memory that the machine
+  // has left.
+  int64_t default_pool_bytes = 0;
 };
 // Fills in what follows from the options and info.config: the bytes per token
 // of the K/V cache, and the limits of a sequence and of a pass. Returns the
@@ -32,6 +37,10 @@ struct KvElements {
 // INVALID_ARGUMENT: too few tokens to be of use.
 absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                                   const KvElements& elements, ModelInfo& info);
+
+// What `options` allow to cache of a pool of `pool_tokens`, in tokens.
+int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
+                     int64_t pool_tokens);
 
 }  // namespace espalier
 

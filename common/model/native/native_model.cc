@@ -130,11 +130,13 @@ NativeModel::NativeModel(Parts parts)
     : info_(std::move(parts.info)),
       decoder_(std::move(parts.decoder)),
       pages_(KvPageShape::Of(info_.config, parts.kv_type), decoder_->kernels(),
-             parts.kv_pool_tokens) {}
+             parts.room) {}
 
 KvUsage NativeModel::kv_usage() const {
   return {.used_tokens = pages_.pool().used_tokens(),
-          .total_tokens = pages_.pool().total_tokens()};
+          .total_tokens = pages_.pool().total_tokens(),
+          .cached_tokens = pages_.pages().cached_tokens(),
+          .evicted_tokens = pages_.pages().evicted_tokens()};
 }
 
 CacheId NativeModel::NewSequence() {
@@ -151,7 +153,17 @@ int64_t NativeModel::Length(CacheId cache) const {
 }
 
 int64_t NativeModel::HeldRoom(CacheId cache) const {
-  return Get(cache).kv.held_tokens();
+  return Get(cache).kv.own_tokens();
+}
+
+int64_t NativeModel::SharedRoom(CacheId cache) const {
+  return Get(cache).kv.shared_tokens();
+}
+
+int64_t NativeModel::Share(CacheId cache, absl::Span<const TokenId> text,
+                           absl::string_view salt) {
+  Truncate(cache, Length(cache));  // drops the rows of the last pass
+  return Get(cache).kv.Share(text, salt);
 }
 
 NativeModel::Sequence& NativeModel::Get(CacheId cache) {

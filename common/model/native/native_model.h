@@ -23,7 +23,7 @@ class NativeModel final : public LanguageModel {
     ModelInfo info;
     std::unique_ptr<NativeDecoder> decoder;
     nn::KvType kv_type = nn::KvType::kFloat32;  // the decoder's
-    int64_t kv_pool_tokens = 0;
+    KvPageStore::Room room;
   };
 
   explicit NativeModel(Parts parts);
@@ -34,6 +34,9 @@ class NativeModel final : public LanguageModel {
   void Release(CacheId cache) override;
   int64_t Length(CacheId cache) const override;
   int64_t HeldRoom(CacheId cache) const override;
+  int64_t SharedRoom(CacheId cache) const override;
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,

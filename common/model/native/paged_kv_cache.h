@@ -2,14 +2,17 @@
 #define ESPALIER_COMMON_MODEL_NATIVE_PAGED_KV_CACHE_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
 #include "common/model/native/kv_pool.h"
+#include "common/model/native/page_pool.h"
+#include "common/model/native/page_table.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/kernels.h"
+#include "common/spec/types.h"
 
 namespace espalier {
 
@@ -47,46 +50,49 @@ struct KvPageShape {
   }
 };
 
-// The pages that the sequences of one model share. Memory is allocated when
-// first needed and then reused by other sequences. One thread.
+// The pages of the sequences of one model. Memory is allocated when first
+// needed and then reused by other sequences. One thread.
 class KvPageStore {
  public:
+  struct Room {
+    int64_t total_tokens = 0;
+    // Of shared pages that no sequence holds; see PagePool.
+    int64_t max_cached_tokens = 0;
+  };
   // `kernels` lay out the pages.
   KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
-              int64_t total_tokens)
-      : shape_(shape), kernels_(kernels), pool_(total_tokens) {}
+              const Room& room);
 
   const KvPageShape& shape() const { return shape_; }
   const nn::Kernels& kernels() const { return kernels_; }
-  const KvPool& pool() const { return pool_; }
-
-  // Appends `count` pages, or none on failure. RESOURCE_EXHAUSTED: the pool is
-  // full.
-  absl::Status Take(int64_t count, std::vector<float*>& pages);
-  void Return(absl::Span<float* const> pages);
+  const KvPool& pool() const { return pages_.room(); }
+  PagePool<float*>& pages() { return pages_; }
+  const PagePool<float*>& pages() const { return pages_; }
 
  private:
+  int64_t page_bytes() const {
+    return shape_.page_floats() * static_cast<int64_t>(sizeof(float));
+  }
+
   const KvPageShape shape_;
   const nn::Kernels& kernels_;
-  KvPool pool_;
   nn::HugePageArena arena_;
-  std::vector<float*> free_;
+  PagePool<float*> pages_;
 };
 
 // The K/V of one sequence: `length` committed positions, then the rows of the
 // last pass.
 class PagedKvCache {
  public:
-  explicit PagedKvCache(KvPageStore* store) : store_(store) {}
-  ~PagedKvCache() { store_->Return(pages_); }
-  PagedKvCache(const PagedKvCache&) = delete;
-  PagedKvCache& operator=(const PagedKvCache&) = delete;
+  explicit PagedKvCache(KvPageStore* store)
+      : store_(store), table_(&store->pages()) {}
 
-  int64_t length() const { return length_; }
-  int64_t held_tokens() const {  // room, in whole pages
-    return static_cast<int64_t>(pages_.size()) * nn::kPageTokens;
-  }
-  const float* const* pages() const { return pages_.data(); }
+  int64_t length() const { return table_.length(); }
+  // Room, in whole pages, of this sequence alone and of others as well; see
+  // PageTable.
+  int64_t own_tokens() const { return table_.own_tokens(); }
+  int64_t shared_tokens() const { return table_.shared_tokens(); }
+  const float* const* pages() const { return table_.pages().data(); }
 
   // Makes room for `tokens` positions. RESOURCE_EXHAUSTED: the pool is full.
   absl::Status Reserve(int64_t tokens);
@@ -105,14 +111,18 @@ class PagedKvCache {
   void Keep(absl::Span<const int32_t> rows);
 
   // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
-  void Truncate(int64_t length);
+  void Truncate(int64_t length) { table_.Truncate(length); }
+
+  // See LanguageModel::Share.
+  int64_t Share(absl::Span<const TokenId> text, absl::string_view salt) {
+    return table_.Share(text, salt);
+  }
 
  private:
   void CopySlot(int64_t from, int64_t to);
 
   KvPageStore* const store_;
-  std::vector<float*> pages_;
-  int64_t length_ = 0;
+  PageTable<float*> table_;
 };
 
 }  // namespace espalier

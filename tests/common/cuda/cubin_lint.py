@@ -51,6 +51,8 @@ KERNELS = {
     "Filter": (1024, 64, WAITS + ["ATOMS", "MUFU.EX2"]),
     "Rank": (1024, 64, WAITS + ["ATOMS", "MUFU.EX2"]),
     "Gather": (1024, 64, WAITS + ["MUFU.EX2"]),
+    "RandomWeights": (128, 48, WAITS + ["STG.E.128"]),
+    "Read": (256, 64, WAITS + ["LDG.E.128"]),
 }
 # How often, in every product: more of them, and products wait for each other.
 COUNTS = {"WARPGROUP.ARRIVE": 1, "WARPGROUP.DEPBAR": 2}

@@ -1,5 +1,6 @@
 #include <vector>
 
+#include "common/nn/weight_source.h"
 #include "tests/common/cuda/device_testing.h"
 
 namespace espalier::cuda {
@@ -160,6 +161,71 @@ TEST_P(RowKernelsTest, NormsWantedRowsOnly) {
   }
   EXPECT_TRUE(SameBits(got.x, all.x));
   EXPECT_TRUE(SameBits(got.tap, all.tap));
+}
+
+// Made on the device, they are those that the CPU makes.
+TEST_P(RowKernelsTest, RandomWeightsAreThoseOfTheirSeed) {
+  constexpr int kRows = 72, kOutputs = 128, kInputs = 192;
+  const auto wanted = [](uint64_t seed, int row, int i) {
+    const nn::WeightBlock block = nn::RandomBlock(seed, row, kInputs, i / 32);
+    float values[nn::kBlockInputs];
+    nn::Dequantize(block, nn::BlockFormatOf(nn::WeightSource::Format::kRandom),
+                   values);
+    return FloatToBf16(values[i % 32]);
+  };
+  ComputeDevice& device = Device();
+  const auto out = NanArray<unsigned char>(device, kOutputs * kInputs * 2);
+  RandomWeightsArgs args = {.seed = 7,
+                            .scale = nn::RandomScale(kInputs),
+                            .rows = kRows,
+                            .outputs = kOutputs,
+                            .inputs = kInputs,
+                            .out = out.data()};
+  device.Launch(args);
+  const auto at = [](const std::vector<unsigned char>& packed, int output,
+                     int i) {
+    uint16_t bits;
+    std::memcpy(&bits, &packed[WeightPlace(kInputs, output, i)], 2);
+    return bits;
+  };
+  const std::vector<unsigned char> in_order = ValuesOf(device, out);
+  for (int row = 0; row < kOutputs; ++row) {
+    for (int i = 0; i < kInputs; ++i) {
+      ASSERT_EQ(at(in_order, row, i), row < kRows ? wanted(7, row, i) : 0);
+    }
+  }
+  args.rows = args.outputs = kOutputs / 2;
+  args.placing = Placing::kGatedValues;
+  device.Launch(args);
+  args.seed = 8;
+  args.placing = Placing::kGates;
+  device.Launch(args);
+  const std::vector<unsigned char> gated = ValuesOf(device, out);
+  for (int row = 0; row < kOutputs / 2; ++row) {
+    for (int i = 0; i < kInputs; ++i) {
+      ASSERT_EQ(at(gated, GatePlace(row), i), wanted(8, row, i));
+      ASSERT_EQ(at(gated, GatedValuePlace(row), i), wanted(7, row, i));
+    }
+  }
+}
+
+TEST_P(RowKernelsTest, ReadsAllOfTheMemory) {
+  ComputeDevice& device = Device();
+  // A whole turn of several pieces, and a part of the next.
+  std::vector<uint32_t> words((9 * kReadSums + 77) * 4);
+  for (size_t i = 0; i < words.size(); ++i) {
+    words[i] = static_cast<uint32_t>(i) * 2654435761u;
+  }
+  const auto memory = ArrayOf(device, words);
+  const auto sums = NanArray<uint32_t>(device, kReadSums);
+  device.Launch(
+      ReadArgs{.memory = reinterpret_cast<const unsigned char*>(memory.data()),
+               .bytes = static_cast<int64_t>(words.size() * 4),
+               .sums = sums.data()});
+  uint32_t wanted = 0, got = 0;
+  for (uint32_t word : words) wanted ^= word;
+  for (uint32_t sum : ValuesOf(device, sums)) got ^= sum;
+  EXPECT_EQ(got, wanted);
 }
 
 }  // namespace

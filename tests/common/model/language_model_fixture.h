@@ -9,6 +9,7 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -17,6 +18,7 @@
 #include "common/model/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/common/model/same_rows.h"
+#include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier {
@@ -78,6 +80,7 @@ struct Subject {
   testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
   std::string backend;
   ComputeDType dtype = ComputeDType::kFloat32;
+  std::string device = "cpu";
 };
 
 inline std::string NameOf(const Subject& subject) {
@@ -105,6 +108,27 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
   return subjects;
 }
 
+// Of the CUDA backend, in the type that it has.
+inline std::vector<Subject> CudaSubjects() {
+  if (!testing::HasCudaTestDevice()) return {};
+  std::vector<Subject> subjects;
+  const auto add = [&](const char* name, auto* write) {
+    subjects.push_back({name, write, "cuda", ComputeDType::kBFloat16,
+                        testing::CudaTestDevice()});
+  };
+  add("Llama", testing::WriteWideLlama);
+  add("Qwen3", testing::WriteWideQwen3);
+  return subjects;
+}
+
+inline std::vector<Subject> AllSubjects() {
+  std::vector<Subject> subjects = SubjectsIn(kComputeDTypes);
+  for (Subject& subject : CudaSubjects()) {
+    subjects.push_back(std::move(subject));
+  }
+  return subjects;
+}
+
 inline std::string SubjectName(const ::testing::TestParamInfo<Subject>& info) {
   return NameOf(info.param);
 }
@@ -121,6 +145,10 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
 
   std::unique_ptr<LanguageModel> Load(ModelOptions options) {
     options.backend = GetParam().backend;
+    options.device = GetParam().device;
+    if (GetParam().backend == "cuda" && options.kv_pool_bytes == 0) {
+      options.kv_pool_bytes = 8 << 20;  // the whole is allocated at once
+    }
     if (options.compute_dtype == ComputeDType::kFloat32) {
       options.compute_dtype = GetParam().dtype;
     }
@@ -128,6 +156,9 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);
   }
+
+  // Where a row takes milliseconds.
+  static bool is_emulated() { return GetParam().device == "emulated"; }
 
   CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,
                   int64_t chunk = 256) {
@@ -202,7 +233,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
 
   // Bit for bit; for libtorch see same_rows.h.
   static bool Same(const std::vector<float>& a, const std::vector<float>& b) {
-    return GetParam().backend == "native" ? a == b : testing::SameRows(a, b);
+    return GetParam().backend == "aten" ? testing::SameRows(a, b) : a == b;
   }
   static bool Same(const Rows& a, const Rows& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(),

@@ -10,15 +10,18 @@
 #include "common/base/bf16.h"
 #include "common/nn/amx_inl.h"
 #include "common/nn/attention_amx_inl.h"
+#include "common/nn/blocks_amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
+#include "common/nn/row_blocks_inl.h"
 
 namespace espalier::nn {
 
-// AMX's tiles in software, after the operation sections of Intel's manual
-// (TDPBF16PS): in one step, even and odd inputs are summed apart, their sums
-// are added, and that to the tile. Subnormal numbers count as zero.
+// AMX's tiles in software, after the operation sections of Intel's manual.
+// TDPBF16PS: in one step, even and odd inputs are summed apart, their sums
+// are added, and that to the tile. Subnormal numbers count as zero. TDPBSSD:
+// four products of signed bytes are added to an integer.
 class ModelTiles {
  public:
   static void Configure(const AmxConfig& config) {
@@ -67,8 +70,28 @@ class ModelTiles {
       }
     }
   }
+  template <int Sum, int A, int B>
+  static void MultiplyAddBytes() {
+    const int quads = config_.row_bytes[A] / 4;
+    for (int row = 0; row < config_.rows[Sum]; ++row) {
+      for (int column = 0; column < config_.row_bytes[Sum] / 4; ++column) {
+        int32_t sum;
+        std::byte* const place = tiles_[Sum][row] + column * 4;
+        std::memcpy(&sum, place, 4);
+        for (int k = 0; k < quads; ++k) {
+          for (int i = 0; i < 4; ++i) {
+            sum += Byte(A, row, k * 4 + i) * Byte(B, k, column * 4 + i);
+          }
+        }
+        std::memcpy(place, &sum, 4);
+      }
+    }
+  }
 
  private:
+  static int Byte(int tile, int row, int index) {
+    return static_cast<int8_t>(tiles_[tile][row][index]);
+  }
   static float Flush(float x) {
     return std::fabs(x) < 0x1p-126f ? 0.0f * x : x;
   }
@@ -118,7 +141,44 @@ struct OneLane {
   }
 };
 
+// An integer, of one sum or of four codes.
+struct OneLaneInts {
+  using V = OneLane;
+  using Int = int32_t;
+  static constexpr int kLanes = 1;
+
+  static Int Set(int32_t x) { return x; }
+  static Int Load(const std::byte* p) {
+    Int x;
+    std::memcpy(&x, p, sizeof(x));
+    return x;
+  }
+  static void Store(std::byte* p, Int x) { std::memcpy(p, &x, sizeof(x)); }
+  static Int Add(Int a, Int b) { return a + b; }
+  static Int AddBytes(Int a, Int b) {
+    Int sum = 0;
+    for (int shift = 0; shift < 32; shift += 8) {
+      sum |= (((a >> shift) + (b >> shift)) & 0xFF) << shift;
+    }
+    return sum;
+  }
+  template <int bits>
+  static Int ShiftLeft(Int x) {
+    return x << bits;
+  }
+  static Int LowHalves(Int x) { return x & 0x0F0F0F0F; }
+  static Int HighHalves(Int x) { return LowHalves(x >> 4); }
+  static float ToFloat(Int x) { return static_cast<float>(x); }
+  static float LoadF16(const std::byte* p) {
+    uint16_t half;
+    std::memcpy(&half, p, sizeof(half));
+    return F16ToFloat(half);
+  }
+  static float MulAdd(float a, float b, float c) { return std::fma(a, b, c); }
+};
+
 inline void PrepareModel(const PrepareArgs& a) {
+  if (IsBlocks(a.type)) return PrepareRowBlocks<PlainBlocks>(a);
   const int64_t padded = PaddedInputs(a.inputs);
   AmxHalf* const out = static_cast<AmxHalf*>(a.out);
   std::memset(out, 0, OperandBytes(a.type, a.inputs));
@@ -137,6 +197,9 @@ inline void OneLane::StoreSplit(const Reg (&x)[kAmxInputs], void* out) {
 }
 
 inline void LinearOnModel(const LinearArgs& a) {
+  if (IsBlocks(a.operand)) {
+    return AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a);
+  }
   (a.operand == OperandType::kFloat32 ? Linear<OneLane>
                                       : AmxLinear<OneLane, ModelTiles>)(a);
 }

@@ -16,7 +16,7 @@ class AmxTest : public KernelValues, public ::testing::Test {
  protected:
   void SetUp() override {
     for (const Kernels* kernels : UsableBackends()) {
-      if (std::string(kernels->name) == "amx-bf16") cpu_ = kernels;
+      if (std::string(kernels->name) == "amx") cpu_ = kernels;
     }
     if (cpu_ == nullptr) GTEST_SKIP() << "this CPU has no AMX";
   }

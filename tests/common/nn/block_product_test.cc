@@ -105,7 +105,7 @@ class BlockProductTest : public KernelTest {
   HugePageArena arena_;
   ThreadPool pool_{{.threads = 1}};
 };
-ESPALIER_TEST_ALL_BACKENDS(BlockProductTest);
+ESPALIER_TEST_ALL_BACKENDS_AND_AMX_MODEL(BlockProductTest);
 
 TEST_P(BlockProductTest, EqualsTheModelInEveryFormatOfAFile) {
   for (Format format : kFormats) {

@@ -144,18 +144,46 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .bias = {{5, -1.5f}, {8, 2.0f}},
                                               .repetition_penalty = 1.25f,
                                               .frequency_penalty = -0.5f,
-                                              .presence_penalty = 0.75f}};
+                                              .presence_penalty = 0.75f},
+                              .priority = -5,
+                              .logprobs = {.emitted = 0, .prompt = 20}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   ExpectEqual(back->tree, request.tree);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->max_length, 5000);
+  EXPECT_EQ(back->priority, -5);
   EXPECT_EQ(back->adjustments, request.adjustments);
+  EXPECT_EQ(back->logprobs, request.logprobs);
+  EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_logprobs());
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_adjustments());
   v1::VerifyTree uneven = ToProto(request, absl::Seconds(1));
   uneven.mutable_adjustments()->add_bias(1);
   ExpectRefused(uneven, "2 bias_tokens, but 3 values of bias");
+  v1::VerifyTree many = ToProto(request, absl::Seconds(1));
+  many.mutable_logprobs()->set_emitted(21);
+  ExpectRefused(many, "logprobs.emitted");
+}
+
+TEST(Convert, ATraceGoesThroughUnchanged) {
+  VerifyRequest request = {.update = TestUpdate(3), .tree = SmallTree()};
+  request.update.traceparent =
+      "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  v1::VerifyTree message = ToProto(request, absl::Seconds(1));
+  EXPECT_EQ(FromProto(message)->update.traceparent, request.update.traceparent);
+  message.mutable_update()->set_traceparent("00-\n");
+  ExpectRefused(message, "update.traceparent is malformed");
+}
+
+TEST(Convert, ACacheSaltIsAnyBytes) {
+  SequenceUpdate update = TestUpdate(0);
+  update.cache_salt = std::string("\xFF\0s", 3);
+  auto back = FromProto(ToProto(update));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->cache_salt, update.cache_salt);
+  update.cache_salt.assign(257, 's');
+  ExpectRefused(ToProto(update), "update.cache_salt");
 }
 
 TEST(Convert, VerifyResultGoesThroughUnchanged) {
@@ -165,11 +193,17 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.tokens = {10, 999, 5};
   verify_result.rule = "walk";
   verify_result.near_ties = 2;
+  verify_result.cached_tokens = 64;
   verify_result.timings.forward = absl::Milliseconds(9);
   verify_result.timings.room = absl::Milliseconds(7);
   verify_result.timings.commit = absl::Microseconds(1);
   verify_result.pass_costs = {{1, absl::Milliseconds(6)},
                               {16, absl::Milliseconds(8)}};
+  verify_result.logprobs = {.top = 1,
+                            .chosen = {-1, -2, -3},
+                            .top_tokens = {4, 5, 6},
+                            .top_logprobs = {-0.5f, -2, -3}};
+  verify_result.prompt_logprobs = {.chosen = {-0.25f}};
   auto back = FromProto(ToProto(verify_result));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
@@ -177,10 +211,13 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->tokens, verify_result.tokens);
   EXPECT_EQ(back->rule, "walk");
   EXPECT_EQ(back->near_ties, 2);
+  EXPECT_EQ(back->cached_tokens, 64);
   EXPECT_EQ(back->timings.forward, verify_result.timings.forward);
   EXPECT_EQ(back->timings.room, verify_result.timings.room);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
   EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
+  EXPECT_EQ(back->logprobs, verify_result.logprobs);
+  EXPECT_EQ(back->prompt_logprobs, verify_result.prompt_logprobs);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {
@@ -220,8 +257,11 @@ TEST(Convert, FeatureRequestsGoThroughUnchanged) {
                            .features = {.taps = {2, 5}, .first_position = 17}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
-  EXPECT_EQ(back->features.taps, request.features.taps);
-  EXPECT_EQ(back->features.first_position, 17);
+  EXPECT_EQ(back->features, request.features);
+  request.features.deferred = true;
+  back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->features, request.features);
   request.features = {};
   EXPECT_FALSE(ToProto(request, absl::Seconds(1)).has_features());
 }

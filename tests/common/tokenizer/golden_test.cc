@@ -58,6 +58,64 @@ INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldenTest,
                                          "deepseek_style", "characters"),
                          [](const auto& test) { return test.param; });
 
+// As make_goldens.py's character_answers().
+std::string CharacterAnswer(const Tokenizer& tokenizer,
+                            const std::string& text) {
+  const std::vector<TokenId> ids = tokenizer.Encode(text);
+  std::vector<TokenId> second;  // without bytes
+  for (size_t i = 0; i < ids.size(); i += 2) {
+    const bool is_byte = tokenizer.TokenToId("<0x00>").has_value() &&
+                         ids[i] >= *tokenizer.TokenToId("<0x00>") &&
+                         ids[i] <= *tokenizer.TokenToId("<0xFF>");
+    if (!is_byte) second.push_back(ids[i]);
+  }
+  const std::string decoded =
+      absl::StrCat(tokenizer.Decode(ids, /*skip_special=*/false), "|",
+                   tokenizer.Decode(second, /*skip_special=*/false), "|",
+                   tokenizer.Decode(second, /*skip_special=*/true));
+  return absl::StrCat(DigestOf(ids), " ",
+                      DigestOf(tokenizer.Encode(text, SpecialText::kPlain)),
+                      " ", DigestOf(std::string_view(decoded)));
+}
+
+std::vector<std::string> CodePointBlocks() {
+  std::vector<std::string> blocks;
+  for (char32_t begin = 0; begin < 0x110000; begin += 1024) {
+    if (begin >= 0xD800 && begin < 0xE000) continue;
+    std::string& text = blocks.emplace_back();
+    for (char32_t c = begin; c < begin + 1024; ++c) {
+      text += "a";
+      AppendUtf8(c, text);
+      text += " ";
+      AppendUtf8(c, text);
+    }
+  }
+  return blocks;
+}
+
+class CharacterGoldenTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(CharacterGoldenTest, AgreesWithTokenizersOnTextsAndAllCodePoints) {
+  const auto tokenizer = LoadOrDie(Testdata(GetParam()));
+  std::vector<std::string> texts = GoldenTexts();
+  texts.resize(1000);
+  for (std::string& block : CodePointBlocks()) texts.push_back(block);
+  const std::vector<std::string> answers =
+      ReadLines(Testdata(absl::StrCat(GetParam(), ".answers")));
+  ASSERT_EQ(answers.size(), texts.size());
+  for (size_t i = 0; i < answers.size(); ++i) {
+    ASSERT_EQ(CharacterAnswer(*tokenizer, texts[i]), answers[i])
+        << "text " << i << ": \"" << absl::CHexEscape(texts[i].substr(0, 300))
+        << "\"\nour ids: "
+        << absl::StrJoin(tokenizer->Encode(texts[i].substr(0, 300)), " ");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CharacterGoldenTest,
+                         testing::Values("llama2_style", "mistral_style",
+                                         "gemma_style", "metaspace_style"),
+                         [](const auto& test) { return test.param; });
+
 TEST(DefaultModelGoldenTest, AgreesWithTokenizersOnEveryText) {
   const auto folder = DefaultModelFolder();
   if (folder.empty()) GTEST_SKIP() << "the default model is not here";
@@ -79,9 +137,10 @@ std::string Neighbourhoods(char32_t begin) {
 std::string WordSizes(const PreTokenizer& pre_tokenizer,
                       std::string_view text) {
   Digest digest;
-  pre_tokenizer.ForEachWord(text, [&](std::string_view word) {
-    digest.Add(static_cast<uint32_t>(word.size()));
-  });
+  pre_tokenizer.ForEachWord(text, /*at_start=*/true,
+                            [&](std::string_view word) {
+                              digest.Add(static_cast<uint32_t>(word.size()));
+                            });
   return digest.Hex();
 }
 

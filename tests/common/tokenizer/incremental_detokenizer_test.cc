@@ -46,6 +46,28 @@ TEST(IncrementalDetokenizerTest, EndsAnUnfinishedCharacter) {
   EXPECT_EQ(stream.Flush(), "");
 }
 
+TEST(IncrementalDetokenizerTest, WaitsForBytesThatAreTokens) {
+  const auto tokenizer = LoadOrDie(Testdata("llama2_style"));
+  const std::vector<TokenId> ids = {*tokenizer->TokenToId("<0xE2>"),
+                                    *tokenizer->TokenToId("<0x82>"),
+                                    *tokenizer->TokenToId("<0xAC>")};
+  IncrementalDetokenizer stream(tokenizer.get(), {});
+  EXPECT_EQ(stream.Push(ids[0]), "");
+  EXPECT_EQ(stream.Push(ids[1]), "");
+  EXPECT_EQ(stream.Push(ids[2]), "€");
+  EXPECT_EQ(stream.Push(ids[0]), "");
+  EXPECT_EQ(stream.Push(*tokenizer->TokenToId("e")), "\uFFFDe");
+  EXPECT_EQ(stream.Push(ids[0]), "");
+  EXPECT_EQ(stream.Flush(), "\uFFFD");
+}
+
+TEST(IncrementalDetokenizerTest, KeepsTheSpaceThatContinuesAPrompt) {
+  const auto tokenizer = LoadOrDie(Testdata("llama2_style"));
+  const std::vector<TokenId> ids = tokenizer->Encode("the tree");
+  EXPECT_EQ(tokenizer->Decode(ids, /*skip_special=*/true), "the tree");
+  EXPECT_EQ(Stream(*tokenizer, ids, /*skip_special=*/true), " the tree");
+}
+
 TEST(IncrementalDetokenizerTest, StreamsGoldenTextsAsDecodeDoes) {
   const auto tokenizer = LoadOrDie(Testdata("small"));
   for (const std::string& text : GoldenTexts()) {

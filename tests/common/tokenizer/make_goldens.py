@@ -178,6 +178,82 @@ def deepseek_style():
                  [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
 
 
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+MARK = "\u2581"
+
+
+def sentencepiece(normalizer, pre_tokenizer, decoder, added, with_bytes=True,
+                  **options):
+    """SentencePiece's BPE as tokenizer.json has it."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    trainer = trainers.BpeTrainer(vocab_size=400, show_progress=False,
+                                  limit_alphabet=60)
+    tokenizer.train_from_iterator(training_text.LINES, trainer)
+    trained = json.loads(tokenizer.to_str())["model"]
+    names = ["<unk>", "<s>", "</s>"] + (BYTES if with_bytes else [])
+    vocab = {name: i for i, name in enumerate(names)}
+    for token in sorted(trained["vocab"], key=trained["vocab"].get):
+        vocab[token] = len(vocab)
+    model = models.BPE(vocab=vocab, merges=[tuple(m) for m in trained["merges"]],
+                       unk_token="<unk>", byte_fallback=with_bytes, **options)
+    result = Tokenizer(model)
+    if normalizer:
+        result.normalizer = normalizer
+    if pre_tokenizer:
+        result.pre_tokenizer = pre_tokenizer
+    result.decoder = decoder
+    result.add_special_tokens(added[:3])
+    result.add_tokens(added[3:])
+    return json.loads(result.to_str())
+
+
+def mark_decoder(strip):
+    steps = [decoders.Replace(MARK, " "), decoders.ByteFallback(),
+             decoders.Fuse()]
+    return decoders.Sequence(
+        steps + ([decoders.Strip(" ", 1, 0)] if strip else []))
+
+
+def llama2_style():
+    """Normalizers prepend the mark; special tokens are normalized as well."""
+    added = [AddedToken(t, special=True, normalized=True)
+             for t in ("<unk>", "<s>", "</s>")]
+    return sentencepiece(
+        normalizers.Sequence([normalizers.Prepend(MARK),
+                              normalizers.Replace(" ", MARK)]),
+        None, mark_decoder(strip=True), added, fuse_unk=True)
+
+
+def mistral_style():
+    """Metaspace at the beginning of the text only."""
+    added = [special("<unk>"), special("<s>"), special("</s>"),
+             AddedToken("[INST]", normalized=False)]
+    return sentencepiece(
+        None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False),
+        mark_decoder(strip=True), added, fuse_unk=True)
+
+
+def gemma_style():
+    """No mark is added, and the step that cuts at spaces finds none."""
+    added = [special("<unk>"), special("<s>"), special("</s>"),
+             AddedToken("\n\n", normalized=False),
+             AddedToken("pear tree", normalized=True)]
+    return sentencepiece(
+        normalizers.Replace(" ", MARK),
+        pre_tokenizers.Split(" ", "merged_with_previous"),
+        mark_decoder(strip=False), added, fuse_unk=True)
+
+
+def metaspace_style():
+    """Words begin at marks; unknown characters are unknown, one by one."""
+    added = [special("<unk>"), special("<s>"), special("</s>")]
+    return sentencepiece(
+        normalizers.Sequence([normalizers.NFC(), normalizers.Strip()]),
+        pre_tokenizers.Metaspace(prepend_scheme="always", split=True),
+        mark_decoder(strip=True), added, with_bytes=False, fuse_unk=False)
+
+
 def characters():
     """A character model: a vocabulary and no merges."""
     kept = "\n !$&',-.3:;?" + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -207,6 +283,35 @@ def answers(tokenizer, texts):
 def write_answers(name, tokenizer, texts):
     lines = (" ".join(f"{d:08x}" for d in row)
              for row in answers(tokenizer, texts))
+    (TESTDATA / f"{name}.answers").write_text("\n".join(lines) + "\n")
+
+
+def character_answers(tokenizer, texts):
+    """As answers(), but whole characters are decoded: of every second id those
+    that are no bytes, as `tokenizers` repairs bytes in another way."""
+    byte_ids = {tokenizer.token_to_id(name) for name in BYTES}
+    for data in texts:
+        text = data.decode("utf-8", "replace")
+        tokenizer.encode_special_tokens = False
+        ids = tokenizer.encode(text, add_special_tokens=False).ids
+        tokenizer.encode_special_tokens = True
+        plain = tokenizer.encode(text, add_special_tokens=False).ids
+        second = [i for i in ids[::2] if i not in byte_ids]
+        decoded = [tokenizer.decode(ids, skip_special_tokens=False),
+                   tokenizer.decode(second, skip_special_tokens=False),
+                   tokenizer.decode(second, skip_special_tokens=True)]
+        yield [digest(ids), digest(plain), digest("|".join(decoded).encode())]
+
+
+def write_character_answers(name, tokenizer, texts):
+    rows = list(character_answers(tokenizer, texts))
+    blocks = []
+    for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
+        if not 0xD800 <= begin < 0xE000:
+            codes = range(begin, begin + CODE_POINTS_PER_BLOCK)
+            blocks.append("".join(f"a{c} {c}" for c in map(chr, codes)).encode())
+    rows += character_answers(tokenizer, blocks)
+    lines = (" ".join(f"{d:08x}" for d in row) for row in rows)
     (TESTDATA / f"{name}.answers").write_text("\n".join(lines) + "\n")
 
 
@@ -273,6 +378,14 @@ def main():
         (folder / "tokenizer.json").write_text(document + "\n")
         tokenizer = Tokenizer.from_str(document)
         write_answers(name, tokenizer, texts[:NUM_TEXTS_SMALL])
+
+    for make in (llama2_style, mistral_style, gemma_style, metaspace_style):
+        document = json.dumps(make(), ensure_ascii=False, separators=(",", ":"))
+        folder = TESTDATA / make.__name__
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "tokenizer.json").write_text(document + "\n")
+        write_character_answers(make.__name__, Tokenizer.from_str(document),
+                                texts[:NUM_TEXTS_SMALL])
 
     config = dict(eos_token="<|im_end|>", chat_template=CHAT_TEMPLATE)
     config_file = TESTDATA / "small" / "tokenizer_config.json"

@@ -18,7 +18,8 @@ std::vector<std::string> Words(const PreTokenizer& pre_tokenizer,
                                std::string_view text) {
   std::vector<std::string> words;
   pre_tokenizer.ForEachWord(
-      text, [&](std::string_view word) { words.emplace_back(word); });
+      text, /*at_start=*/true,
+      [&](std::string_view word) { words.emplace_back(word); });
   return words;
 }
 

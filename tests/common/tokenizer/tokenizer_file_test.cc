@@ -242,6 +242,65 @@ TEST(TokenizerFileTest, NamesTheFieldThatIsWrong) {
   }
 }
 
+TEST(TokenizerFileTest, NamesTheStepOfSentencePieceThatIsNotSupported) {
+  const json good = json::parse(
+      absl::StrJoin(ReadLines(Testdata("llama2_style/tokenizer.json")), "\n"));
+  ASSERT_TRUE(Build(good.dump()).ok());
+  const std::vector<BadFile> cases = {
+      {"unknown normalizer",
+       [](json& f) { f["normalizer"]["normalizers"][1]["type"] = "Nmt"; },
+       kUnknown,
+       {"normalizer.normalizers[1]", "Nmt"}},
+      {"replace by a pattern",
+       [](json& f) {
+         f["normalizer"]["normalizers"][1]["pattern"] = {{"Regex", " +"}};
+       },
+       kUnknown,
+       {"normalizer.normalizers[1]", "Regex"}},
+      {"another pre-tokenizer",
+       [](json& f) {
+         f["pre_tokenizer"] = {{"type", "Whitespace"}};
+       },
+       kUnknown,
+       {"pre_tokenizer", "Whitespace"}},
+      {"another scheme",
+       [](json& f) {
+         f["pre_tokenizer"] = {{"type", "Metaspace"},
+                               {"replacement", "_"},
+                               {"prepend_scheme", "last"}};
+       },
+       kUnknown,
+       {"pre_tokenizer.prepend_scheme", "last"}},
+      {"no decoder",
+       [](json& f) { f.erase("decoder"); },
+       kInvalid,
+       {"decoder: is missing"}},
+      {"decoders in another order",
+       [](json& f) {
+         std::swap(f["decoder"]["decoders"][1], f["decoder"]["decoders"][2]);
+       },
+       kUnknown,
+       {"decoder.decoders[1]", "Fuse"}},
+      {"strip at the end",
+       [](json& f) { f["decoder"]["decoders"][3]["stop"] = 1; },
+       kUnknown,
+       {"decoder.decoders[3]", "Strip"}},
+      {"unknown token that is none",
+       [](json& f) { f["model"]["unk_token"] = "<nothing>"; },
+       kInvalid,
+       {"model.unk_token", "<nothing>"}},
+  };
+  for (const BadFile& bad : cases) {
+    json file = good;
+    bad.spoil(file);
+    const absl::Status status = Build(file.dump()).status();
+    EXPECT_EQ(status.code(), bad.code) << bad.what << ": " << status;
+    for (const std::string& part : bad.message) {
+      EXPECT_THAT(std::string(status.message()), HasSubstr(part)) << bad.what;
+    }
+  }
+}
+
 TEST(TokenizerFileTest, RefusesWhatIsNotAJsonObject) {
   for (const char* text : {"", " ", "{", "nul", "[]", "3", "\"a\"",
                            "{\"a\":1e999}", "{\"a\":\"\xFF\"}", "{} {}"}) {

@@ -120,7 +120,9 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
         f.pre_tokenizer = SplitBy("ab");
         f.pre_tokenizer.splits.push_back(f.pre_tokenizer.splits[0]);
       },
-      [](TokenizerFile& f) { f.normalize_to_nfc = true; },
+      [](TokenizerFile& f) {
+        f.normalizer.Add({.kind = Normalizer::Kind::kNfc});
+      },
       [](TokenizerFile& f) { f.added_tokens[0].special = false; },
       [](TokenizerFile& f) { f.added_tokens[0].normalized = true; },
       [](TokenizerFile& f) { f.added_tokens[0].content = "<s"; },

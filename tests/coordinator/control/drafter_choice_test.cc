@@ -359,6 +359,27 @@ TEST(DrafterChoiceTest, ProbesThatChangeNothingBecomeRarer) {
   }
 }
 
+// A probe that has to catch up takes the verifier's cores for longer than an
+// answer of a drafter that keeps up.
+TEST(DrafterChoiceTest, ProbesThatCostMuchBecomeMuchRarer) {
+  DrafterValue unasked = ValueOf(0, 0, 0.030);
+  unasked.asked = false;
+  DrafterChoice choice({unasked});
+  const TokenTree tree = TokenTree::RootOnly(0);
+  const DrafterReturn probed = {.attention = DraftCall::Attention::kAsked,
+                                .compute = absl::Milliseconds(5),
+                                .late = &tree,
+                                .shares_verifier_cores = true};
+  int64_t rounds = 0;
+  for (int probes = 0; probes < 8; ++probes) {
+    for (rounds = 0; !choice.Probes(0, kPrice) && rounds < 1000; ++rounds) {
+      choice.Learn({{}}, kPrice);
+    }
+    choice.Learn({probed}, kPrice);
+  }
+  EXPECT_EQ(rounds, 128) << "half a token";
+}
+
 // It had to catch up first.
 TEST(DrafterChoiceTest, AProbeWaitsForATreeInTime) {
   DrafterValue unasked(16);

@@ -38,12 +38,13 @@ class FeatureLogTest : public ::testing::Test {
 
 TEST_F(FeatureLogTest, AsksForWhatAllWantAndGivesEachItsPart) {
   FeatureLog log(kTarget, &ample_);
-  EXPECT_TRUE(log.Request().taps.empty());
+  EXPECT_TRUE(log.Request(/*needed=*/true, /*length=*/9).taps.empty());
   log.Want(Taps({2, 5}));
   log.Want(Taps({0, 5, 7}));
-  EXPECT_THAT(log.Request().taps, ElementsAre(0, 2, 5, 7));
+  EXPECT_THAT(log.Request(/*needed=*/true, /*length=*/9).taps,
+              ElementsAre(0, 2, 5, 7));
   log.Add(Rows(0, 4, {0, 2, 5, 7}), 4);
-  EXPECT_EQ(log.Request().first_position, 4);
+  EXPECT_EQ(log.Request(/*needed=*/true, /*length=*/9).first_position, 4);
   EXPECT_EQ(log.From(0, Taps({2, 5})), Rows(0, 4, {2, 5}));
   EXPECT_EQ(log.From(3, Taps({0, 5, 7})), Rows(3, 4, {0, 5, 7}));
   EXPECT_TRUE(log.From(4, Taps({2, 5})).empty());
@@ -52,14 +53,30 @@ TEST_F(FeatureLogTest, AsksForWhatAllWantAndGivesEachItsPart) {
   EXPECT_TRUE(log.From(0, {}).empty());
 }
 
+// The positions after the last row are with the verifier.
+TEST_F(FeatureLogTest, RowsThatNoDrafterNeedsAreDeferredForAWhile) {
+  FeatureLog log(kTarget, &ample_);
+  EXPECT_FALSE(log.Request(/*needed=*/false, /*length=*/9).deferred)
+      << "no drafter wants any";
+  log.Want(Taps({2}));
+  EXPECT_TRUE(log.Request(/*needed=*/false, /*length=*/31).deferred);
+  EXPECT_TRUE(log.deferred());
+  EXPECT_FALSE(log.Request(/*needed=*/true, /*length=*/31).deferred);
+  EXPECT_FALSE(log.deferred());
+  EXPECT_FALSE(log.Request(/*needed=*/false, /*length=*/32).deferred);
+  log.Add(Rows(0, 32, {2}), 32);
+  EXPECT_TRUE(log.Request(/*needed=*/false, /*length=*/63).deferred);
+  EXPECT_FALSE(log.Request(/*needed=*/false, /*length=*/64).deferred);
+}
+
 TEST_F(FeatureLogTest, ANewPointStartsOver) {
   FeatureLog log(kTarget, &ample_);
   log.Want(Taps({2}));
   log.Add(Rows(0, 4, {2}), 4);
   log.Want(Taps({2}));
-  EXPECT_EQ(log.Request().first_position, 4);
+  EXPECT_EQ(log.Request(/*needed=*/true, /*length=*/9).first_position, 4);
   log.Want(Taps({3}));
-  EXPECT_EQ(log.Request().first_position, 0);
+  EXPECT_EQ(log.Request(/*needed=*/true, /*length=*/9).first_position, 0);
   log.Add(Rows(4, 6, {2, 3}), 6);
   EXPECT_EQ(log.From(0, Taps({2})), Rows(4, 6, {2}));
 }
@@ -69,10 +86,10 @@ TEST_F(FeatureLogTest, WhatTheTargetLacksIsIgnored) {
   log.Want(Taps({8}));
   log.Want(Taps({3, 1}));
   log.Want({.taps = {1}, .hidden_size = 2});
-  EXPECT_TRUE(log.Request().taps.empty());
+  EXPECT_TRUE(log.Request(/*needed=*/true, /*length=*/9).taps.empty());
   FeatureLog none({}, &ample_);  // a verifier that gives no features
   none.Want(Taps({0}));
-  EXPECT_TRUE(none.Request().taps.empty());
+  EXPECT_TRUE(none.Request(/*needed=*/true, /*length=*/9).taps.empty());
 }
 
 TEST_F(FeatureLogTest, RowsThatDoNotFitTheRequestAreIgnored) {

@@ -166,6 +166,17 @@ TEST_F(RequestPlanTest, AdjustmentsKnowThePromptAndWhatStopsTheText) {
   EXPECT_THAT(plan->session.adjustments.early_stops, ElementsAre(7, 9));
 }
 
+TEST_F(RequestPlanTest, WhatIsReturnedIsForTheSession) {
+  request_.logprobs = {.emitted = 20, .prompt = 0};
+  request_.traceparent = "00-trace";
+  request_.new_text = [] { return nullptr; };
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.logprobs, request_.logprobs);
+  EXPECT_EQ(plan->session.traceparent, "00-trace");
+  EXPECT_TRUE(plan->session.new_text != nullptr);
+}
+
 struct BadRequest {
   const char* name;
   const char* field;
@@ -254,6 +265,14 @@ INSTANTIATE_TEST_SUITE_P(
                    }},
         BadRequest{"MinTokens", "min_tokens", "8 is above the 7 tokens",
                    [](GenerationRequest& r) { r.adjustments.min_tokens = 8; }},
+        BadRequest{"Salt", "cache_salt", "257 bytes, limit 256",
+                   [](GenerationRequest& r) { r.cache_salt.assign(257, 's'); }},
+        BadRequest{"Priority", "priority", "1001 is not in -1000 .. 1000",
+                   [](GenerationRequest& r) { r.priority = 1001; }},
+        BadRequest{"Logprobs", "logprobs", "21 is not in 0 .. 20",
+                   [](GenerationRequest& r) { r.logprobs.emitted = 21; }},
+        BadRequest{"PromptLogprobs", "prompt_logprobs", "-1 is not in 0 .. 20",
+                   [](GenerationRequest& r) { r.logprobs.prompt = -1; }},
         BadRequest{"Nodes", "speculation.max_nodes", "33 is not in 0 .. 32",
                    [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
         BadRequest{"Depth", "speculation.max_depth", "-1 is negative",

@@ -183,6 +183,29 @@ TEST(DflashDrafterTest, LostFeaturesAreLeftOut) {
   EXPECT_NE(around_gap.log_probs, from_rest.log_probs);
 }
 
+// Positions of a text that was read before need no features.
+TEST(DflashDrafterTest, ASecondSequenceOfTheTextTakesItsContext) {
+  std::mt19937_64 random(16);
+  const Text text = MakeText(random, 90);
+  auto drafter = Make();
+  DraftOne(*drafter, Prefix(text, 70).View());
+  DraftOne(*drafter, Prefix(text, 71).View());  // offers that of the first
+  drafter->Forget(text.View().view.id);
+  Text second = text;
+  second.number = 1;
+  second.features.CutBefore(64);
+  ExpectSame(DraftOne(*drafter, second.View()), DraftOne(*Make(), text.View()));
+
+  const TokenTree alone = DraftOne(*Make(), second.View());
+  second.number = 2;
+  ViewAndFeatures salted = second.View();
+  salted.view.cache_salt = "salt";
+  ExpectSame(DraftOne(*drafter, salted), alone);
+  Text whole = text;
+  whole.number = 3;
+  EXPECT_NE(DraftOne(*drafter, whole.View()).log_probs, alone.log_probs);
+}
+
 // A sampled text that the drafter is right about where it looks at the noise.
 TEST(DflashDrafterTest, LearnsHowFarToTrustTheNoise) {
   std::mt19937_64 random(15);

@@ -30,7 +30,7 @@ class EagleDrafterTest : public ::testing::Test {
   EagleDrafterTest() {
     std::mt19937_64 random(3);
     std::normal_distribution<float> normal;
-    tokens_ = RandomTokens(random, 40, kVocab);
+    tokens_ = RandomTokens(random, 100, kVocab);
     features_.width = WantedFeatures(*head_).width();
     features_.data.resize((tokens_.size() - 1) * features_.width);
     for (uint16_t& value : features_.data) value = FloatToBf16(normal(random));
@@ -49,7 +49,22 @@ class EagleDrafterTest : public ::testing::Test {
     return DraftOne(head, ViewAndFeatures{view, &rows});
   }
 
+  // Another sequence, with the features from position 64 on.
+  TokenTree DraftWithoutTheFirst(Drafter& head,
+                                 const std::vector<TokenId>& tokens,
+                                 absl::string_view salt) {
+    FeatureRows rows = features_;
+    rows.CutFrom(std::ssize(tokens) - 1);
+    rows.CutBefore(64);
+    const SequenceView view = {.id = {1, ++number_},
+                               .tokens = tokens,
+                               .budget = kBudget,
+                               .cache_salt = salt};
+    return DraftOne(head, ViewAndFeatures{view, &rows});
+  }
+
   const std::unique_ptr<Drafter> head_ = MakeHead();
+  uint64_t number_ = 1;
   std::vector<TokenId> tokens_;
   FeatureRows features_;
 };
@@ -95,6 +110,30 @@ TEST_F(EagleDrafterTest, AnUnaskedHeadIsAdvancedToo) {
   EXPECT_EQ(tree.tokens, expected.tokens);
   EXPECT_EQ(tree.parents, expected.parents);
   EXPECT_EQ(tree.log_probs, expected.log_probs);
+}
+
+// Rows of a text that was read before need no features.
+TEST_F(EagleDrafterTest, ASecondSequenceOfTheTextTakesItsRows) {
+  const std::vector<TokenId> text(tokens_.begin(), tokens_.begin() + 90);
+  Draft(*head_, 80, 0, 79);
+  Draft(*head_, 81, 0, 80);  // offers the rows of the first
+  head_->Forget({1, 1});
+  const TokenTree whole = Draft(*MakeHead(), 90, 0, 89);
+  const TokenTree cached = DraftWithoutTheFirst(*head_, text, "");
+  EXPECT_EQ(cached.tokens, whole.tokens);
+  EXPECT_EQ(cached.log_probs, whole.log_probs);
+
+  const TokenTree alone = DraftWithoutTheFirst(*MakeHead(), text, "");
+  EXPECT_NE(alone.log_probs, whole.log_probs);
+  EXPECT_EQ(DraftWithoutTheFirst(*head_, text, "salt").log_probs,
+            alone.log_probs);
+  for (const size_t changed : {0, 1, 63}) {
+    std::vector<TokenId> other = text;
+    other[changed] = (other[changed] + 1) % kVocab;
+    EXPECT_EQ(DraftWithoutTheFirst(*head_, other, "").log_probs,
+              alone.log_probs)
+        << changed;
+  }
 }
 
 }  // namespace

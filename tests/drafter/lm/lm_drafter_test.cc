@@ -243,6 +243,7 @@ TEST(LmDrafterTest, WhoFindsNoRoomTakesNoneFromOthersAndDraftsWhenTheyEnd) {
                         .budget = {.max_nodes = 9, .max_depth = 2}};
   SequenceView second = first;
   second.id = {1, 2};
+  second.cache_salt = "salt";  // shares no rows
   EXPECT_EQ(DraftOne(*drafter, first).num_nodes(), 10);
   for (size_t length = 70; length < 100; length += 10) {
     first.tokens = second.tokens = absl::MakeConstSpan(tokens).first(length);
@@ -274,6 +275,34 @@ TEST(LmDrafterTest, RefusesWhatDoesNotFitTheTarget) {
        .vocab_size = kTinyVocab + 1});
   EXPECT_THAT(std::string(other_size.status().message()),
               HasSubstr("a vocabulary of 258 tokens, the target one of 259"));
+}
+
+// The pool has room for the rows of the text once, and a page more.
+TEST(LmDrafterTest, ASecondSequenceOfTheTextTakesItsRows) {
+  std::mt19937_64 random(6);
+  const std::vector<TokenId> tokens = RandomTokens(random, 81, kTinyVocab);
+  const DraftBudget budget = {.max_nodes = 6, .max_depth = 3};
+  const auto draft = [&](Drafter& drafter, uint64_t number, int64_t length) {
+    return DraftOne(
+        drafter,
+        SequenceView{.id = {1, number},
+                     .tokens = absl::MakeConstSpan(tokens).first(length),
+                     .budget = budget});
+  };
+  for (const char* mib : {"1", "0"}) {
+    const auto drafter = Make(
+        {{"model", Target()}, {"kv_tokens", "128"}, {"prefix_cache_mib", mib}});
+    draft(*drafter, 1, 80);
+    const TokenTree first = draft(*drafter, 1, 81);
+    EXPECT_GT(first.num_nodes(), 1);
+    const TokenTree second = draft(*drafter, 2, 81);
+    if (std::string(mib) == "0") {
+      EXPECT_EQ(second.num_nodes(), 1);
+    } else {
+      EXPECT_EQ(second.tokens, first.tokens);
+      EXPECT_EQ(second.log_probs, first.log_probs);
+    }
+  }
 }
 
 }  // namespace

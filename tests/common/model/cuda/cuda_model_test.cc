@@ -2,14 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/bf16.h"
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/emulated_device.h"
@@ -25,76 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using Row = std::vector<float>;
 
-constexpr int64_t kHidden = 128, kHeads = 4, kKvHeads = 2, kDim = 64;
-constexpr int64_t kFfn = 192, kVocab = 300, kLayers = 2;
-
-// Random weights, small enough to be emulated and wide enough for the kernels.
-class FolderWriter {
- public:
-  explicit FolderWriter(bool qwen3) : qwen3_(qwen3) {}
-
-  void Write(const std::string& folder) {
-    std::filesystem::create_directories(folder);
-    std::string config = R"({
-      "architectures": ["LlamaForCausalLM"], "model_type": "llama",
-      "num_hidden_layers": 2, "hidden_size": 128, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "head_dim": 64, "intermediate_size": 192,
-      "vocab_size": 300, "max_position_embeddings": 512, "hidden_act": "silu",
-      "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "attention_bias": false,
-      "tie_word_embeddings": false})";
-    if (qwen3_) {
-      config =
-          absl::StrReplaceAll(config, {{"LlamaForCausalLM", "Qwen3ForCausalLM"},
-                                       {"\"llama\"", "\"qwen3\""},
-                                       {"\"tie_word_embeddings\": false",
-                                        "\"tie_word_embeddings\": true"}});
-    }
-    std::ofstream(folder + "/config.json") << config;
-    Add("model.embed_tokens.weight", {kVocab, kHidden}, 1);
-    for (int64_t i = 0; i < kLayers; ++i) AddLayer(i);
-    Add("model.norm.weight", {kHidden}, 0.1f, 1);
-    if (!qwen3_) Matrix("lm_head.weight", kVocab, kHidden);
-    testing::WriteSafetensors(folder + "/model.safetensors", tensors_);
-  }
-
- private:
-  void Add(const std::string& name, std::vector<int64_t> shape, float scale,
-           float mean = 0) {
-    testing::TinyTensor& tensor = tensors_[name];
-    tensor.shape = std::move(shape);
-    int64_t size = 1;
-    for (int64_t n : tensor.shape) size *= n;
-    for (int64_t i = 0; i < size; ++i) {
-      const float value = mean + scale * normal_(random_);
-      tensor.values.push_back(Bf16ToFloat(FloatToBf16(value)));
-    }
-  }
-  void Matrix(const std::string& name, int64_t outputs, int64_t inputs) {
-    Add(name, {outputs, inputs}, 1 / std::sqrt(static_cast<float>(inputs)));
-  }
-  void AddLayer(int64_t index) {
-    const std::string layer = absl::StrCat("model.layers.", index, ".");
-    const std::string attention = layer + "self_attn.";
-    Add(layer + "input_layernorm.weight", {kHidden}, 0.1f, 1);
-    Matrix(attention + "q_proj.weight", kHeads * kDim, kHidden);
-    Matrix(attention + "k_proj.weight", kKvHeads * kDim, kHidden);
-    Matrix(attention + "v_proj.weight", kKvHeads * kDim, kHidden);
-    Matrix(attention + "o_proj.weight", kHidden, kHeads * kDim);
-    if (qwen3_) {
-      Add(attention + "q_norm.weight", {kDim}, 0.1f, 1);
-      Add(attention + "k_norm.weight", {kDim}, 0.1f, 1);
-    }
-    Add(layer + "post_attention_layernorm.weight", {kHidden}, 0.1f, 1);
-    Matrix(layer + "mlp.gate_proj.weight", kFfn, kHidden);
-    Matrix(layer + "mlp.up_proj.weight", kFfn, kHidden);
-    Matrix(layer + "mlp.down_proj.weight", kHidden, kFfn);
-  }
-
-  const bool qwen3_;
-  std::mt19937_64 random_{5};
-  std::normal_distribution<float> normal_;
-  testing::TinyTensors tensors_;
-};
+constexpr int64_t kVocab = testing::kTinyVocab;
 
 struct Tree {
   std::vector<TokenId> tokens;
@@ -135,7 +62,9 @@ class CudaModelTest
     }
     options_.folder = ::testing::TempDir() + "/cuda_model";
     options_.kv_pool_bytes = 8 << 20;
-    FolderWriter(kind == "qwen3").Write(options_.folder);
+    const auto write =
+        kind == "qwen3" ? testing::WriteWideQwen3 : testing::WriteWideLlama;
+    write(options_.folder, /*seed=*/1);
   }
 
   std::unique_ptr<LanguageModel> Load(uint64_t seed = 1) {
@@ -180,7 +109,7 @@ class CudaModelTest
 
   ModelOptions options_;
   std::shared_ptr<cuda::ComputeDevice> cuda_;
-  const Tree tree_ = {{5, 290, 17, 17, 2, 90, 41, 8, 8},
+  const Tree tree_ = {{5, 190, 17, 17, 2, 90, 41, 8, 8},
                       {-1, 0, 1, 1, 0, 4, 5, 2, 3}};
 };
 INSTANTIATE_TEST_SUITE_P(Models, CudaModelTest,
@@ -207,7 +136,8 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
     auto done = models[i]->Forward({rows});
     ASSERT_TRUE(done.ok()) << done.status();
     logits[i] = *std::move(done);
-    std::vector<uint16_t> bits(path.size() * taps.size() * kHidden);
+    const int64_t hidden = models[i]->info().config.hidden_size;
+    std::vector<uint16_t> bits(path.size() * taps.size() * hidden);
     ASSERT_TRUE(models[i]->Keep(rows.cache, path, absl::MakeSpan(bits)).ok());
     features[i].resize(bits.size());
     std::transform(bits.begin(), bits.end(), features[i].begin(), Bf16ToFloat);
@@ -226,43 +156,122 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   EXPECT_LT(error(features[0], features[1]), 0.01);
 }
 
-// An emulated device that counts what is allocated.
-class CountingDevice final : public cuda::ComputeDevice {
+// An emulated device that counts what it is asked, and fails when it is told
+// to.
+class WatchedDevice final : public cuda::ComputeDevice {
  public:
   cuda::DeviceInfo info() const override { return inner_.info(); }
   absl::StatusOr<std::byte*> Allocate(int64_t bytes,
                                       cuda::Memory kind) override {
-    ++count_;
+    ++allocations;
+    if (is_full) return absl::ResourceExhaustedError("no room");
     return inner_.Allocate(bytes, kind);
   }
   void Free(std::byte* memory) override { inner_.Free(memory); }
   void Copy(void* to, const void* from, int64_t bytes) override {
+    if (bytes > 0) ++copies;
     inner_.Copy(to, from, bytes);
   }
   void Launch(const cuda::KernelArgs& args) override { inner_.Launch(args); }
   int64_t Record() override { return inner_.Record(); }
-  absl::Status Wait(int64_t event) override { return inner_.Wait(event); }
+  absl::Status Wait(int64_t event) override {
+    ++waits;
+    if (is_lost) return absl::UnavailableError("lost");
+    return inner_.Wait(event);
+  }
 
-  int count() const { return count_; }
+  int allocations = 0, copies = 0, waits = 0;
+  bool is_full = false, is_lost = false;
 
  private:
   cuda::EmulatedDevice inner_{{.seed = 1}};
-  int count_ = 0;
 };
 
 TEST_P(CudaModelTest, LargerPassesAllocateNoMoreThanSmallOnes) {
   if (cuda_ != nullptr) GTEST_SKIP() << "counts on the emulated device";
-  const auto device = std::make_shared<CountingDevice>();
+  const auto device = std::make_shared<WatchedDevice>();
   const auto model = LoadOn(device);
   const auto allocations_of = [&](int rows) {
     Tree tree = {RandomTokens(rows), std::vector<int32_t>(rows, 0)};
     tree.parents[0] = -1;
-    const int before = device->count();
+    const int before = device->allocations;
     EXPECT_TRUE(model->Forward({AllRows(model->NewSequence(), tree)}).ok());
-    return device->count() - before;
+    return device->allocations - before;
   };
   allocations_of(1);
   EXPECT_EQ(allocations_of(1), allocations_of(100));
+}
+
+// A round: a pass, and what is kept of it with its features. All that goes to
+// the device goes in one copy, and so does what comes back.
+TEST_P(CudaModelTest, ARoundWaitsTwice) {
+  if (cuda_ != nullptr) GTEST_SKIP() << "counts on the emulated device";
+  const auto device = std::make_shared<WatchedDevice>();
+  const auto model = LoadOn(device);
+  const CacheId cache = Prompted(*model, 75);
+  const std::vector<int32_t> taps = {1, 3};
+  const std::vector<int32_t> path = tree_.PathTo(8);
+  std::vector<uint16_t> bits(path.size() * taps.size() *
+                             model->info().config.hidden_size);
+  for (const bool with_features : {true, false}) {
+    SequenceRows rows = AllRows(cache, tree_, DrawRequest{.temperature = 1});
+    if (with_features) rows.taps = taps;
+    device->waits = device->copies = 0;
+    ASSERT_TRUE(model->Forward({rows}).ok());
+    EXPECT_LE(device->waits, with_features ? 1 : 2);
+    EXPECT_EQ(device->copies, 2);
+    const auto features =
+        with_features ? absl::MakeSpan(bits) : absl::Span<uint16_t>();
+    ASSERT_TRUE(model->Keep(cache, path, features).ok());
+    EXPECT_LE(device->waits, 2);
+    EXPECT_EQ(device->copies, with_features ? 4 : 3);
+  }
+}
+
+TEST_P(CudaModelTest, GoesOnAfterAPassThatFindsNoRoom) {
+  if (cuda_ != nullptr) GTEST_SKIP() << "fails on the emulated device";
+  const auto device = std::make_shared<WatchedDevice>();
+  const auto model = LoadOn(device);
+  const CacheId cache = Prompted(*model, 20);
+  const auto before = model->Forward({AllRows(cache, tree_)});
+  device->is_full = true;
+  const auto failed = model->Forward({AllRows(cache, tree_)});
+  EXPECT_EQ(failed.status().code(), absl::StatusCode::kResourceExhausted);
+  device->is_full = false;
+  EXPECT_EQ(model->Length(cache), 20);
+  const auto after = model->Forward({AllRows(cache, tree_)});
+  ASSERT_TRUE(before.ok() && after.ok());
+  for (int row = 0; row < 9; ++row) {
+    EXPECT_EQ(RowOf(**before, row), RowOf(**after, row));
+  }
+}
+
+TEST_P(CudaModelTest, ALostDeviceIsUnavailable) {
+  if (cuda_ != nullptr) GTEST_SKIP() << "fails on the emulated device";
+  const auto device = std::make_shared<WatchedDevice>();
+  const auto model = LoadOn(device);
+  const CacheId cache = Prompted(*model, 20);
+  device->is_lost = true;
+  for (int i = 0; i < 2; ++i) {
+    const auto failed = model->Forward({AllRows(cache, tree_)});
+    EXPECT_EQ(failed.status().code(), absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST_P(CudaModelTest, ByDefaultThePoolIsMostOfWhatTheWeightsLeave) {
+  if (cuda_ != nullptr) GTEST_SKIP() << "needs all of a device";
+  options_.kv_pool_bytes = 0;
+  constexpr int64_t kMemory = 16 << 20;
+  const auto model = LoadOn(std::make_shared<cuda::EmulatedDevice>(
+      cuda::EmulatedDevice::Options{.memory_bytes = kMemory}));
+  const ModelInfo& info = model->info();
+  const int64_t pool = model->kv_usage().total_tokens * info.kv_bytes_per_token;
+  const int64_t left = kMemory - info.weight_bytes;
+  EXPECT_LE(pool, left / 10 * 9);
+  EXPECT_GT(pool, left / 10 * 8);
+  const DeviceMemory memory = model->device_memory();
+  EXPECT_EQ(memory.total_bytes, kMemory);
+  EXPECT_GE(memory.used_bytes, pool + info.weight_bytes);
 }
 
 TEST_P(CudaModelTest, ComputesInBfloat16Alone) {
@@ -332,9 +341,10 @@ TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
   const std::vector<std::vector<int32_t>> taps = {{0, 2}, {}, {1, 2, 3}};
   const std::vector<std::vector<int32_t>> paths = {
       tree_.PathTo(8), {0}, tree_.PathTo(6)};
+  const int64_t hidden = model->info().config.hidden_size;
   const auto kept = [&](CacheId cache, int which) {
     std::vector<uint16_t> bits(paths[which].size() * taps[which].size() *
-                               kHidden);
+                               hidden);
     EXPECT_TRUE(model->Keep(cache, paths[which], absl::MakeSpan(bits)).ok());
     return bits;
   };
@@ -351,7 +361,7 @@ TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
     ASSERT_TRUE(model->Forward({alone}).ok());
     EXPECT_EQ(together, kept(alone.cache, which));
   }
-  std::vector<uint16_t> room(kHidden);
+  std::vector<uint16_t> room(hidden);
   EXPECT_FALSE(model->Keep(batch[1].cache, {0}, absl::MakeSpan(room)).ok());
   EXPECT_TRUE(model->Keep(batch[1].cache, {0}, {}).ok());
 }
@@ -396,7 +406,7 @@ TEST_P(CudaModelTest, AnswersAreThoseOfTheRows) {
 }
 
 TEST_P(CudaModelTest, RoomIsTakenAndGivenBack) {
-  options_.kv_pool_bytes = 4 * 64 * (2 * kLayers * kKvHeads * kDim * 2);
+  options_.kv_pool_bytes = 4 * 64 * Load()->info().kv_bytes_per_token;
   const auto model = Load();
   EXPECT_EQ(model->kv_usage().total_tokens, 256);
   const CacheId a = Prompted(*model, 150);

@@ -49,7 +49,9 @@ class PagedKvCacheTest : public ::testing::Test {
     }
   }
 
-  KvPageStore store_{kShape, nn::PortableKernels(), /*total_tokens=*/200};
+  KvPageStore store_{kShape,
+                     nn::PortableKernels(),
+                     {.total_tokens = 200, .max_cached_tokens = 200}};
 };
 
 TEST_F(PagedKvCacheTest, KeptRowsMoveBehindThePrefixAcrossPages) {

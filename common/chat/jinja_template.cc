@@ -1,0 +1,89 @@
+#include "common/chat/jinja_template.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_macros.h"
+#include "common/chat/guarded_text.h"
+#include "common/chat/jinja_program.h"
+#include "common/chat/messages.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class JinjaTemplate : public ChatTemplate {
+ public:
+  JinjaTemplate(const Tokenizer* tokenizer,
+                std::unique_ptr<JinjaProgram> program)
+      : tokenizer_(tokenizer), program_(std::move(program)) {
+    trusted_["add_generation_prompt"] = true;
+    for (const auto& [name, token] : tokenizer->named_tokens()) {
+      trusted_[name] = token;
+    }
+  }
+
+  absl::StatusOr<std::vector<TokenId>> Render(
+      const Conversation& conversation) const override {
+    ASSIGN_OR_RETURN(Json input, ToTemplateInput(conversation));
+    RETURN_IF_ERROR(CheckUsed(conversation, input));
+    const auto guard = SpecialTextGuard::Break(*tokenizer_, input);
+    if (!guard.ok()) return FieldError("chat", guard.status().message());
+    const auto pieces = program_->Render(trusted_, input, absl::Now());
+    if (!pieces.ok()) return FieldError("chat", pieces.status().message());
+    const SpecialTextGuard::Text text = guard->Join(*pieces);
+    return tokenizer_->EncodeMixed(text.text, text.plain);
+  }
+
+ private:
+  // What the template would leave out without a word is refused.
+  absl::Status CheckUsed(const Conversation& conversation,
+                         const Json& input) const {
+    for (const auto& [name, value] : input.items()) {
+      if (name == "messages" || program_->Mentions(name)) continue;
+      return FieldError(
+          name == "tools" ? "chat.tools" : "chat.template_args",
+          absl::StrCat("the model's chat template has no \"", name, "\""));
+    }
+    for (size_t i = 0; i < conversation.messages.size(); ++i) {
+      const ChatMessage& message = conversation.messages[i];
+      if (!message.tool_calls.empty()) {
+        RETURN_IF_ERROR(CheckUsedInMessage(i, "tool_calls"));
+      }
+      if (!message.reasoning_content.empty()) {
+        RETURN_IF_ERROR(CheckUsedInMessage(i, "reasoning_content"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckUsedInMessage(size_t index, const char* name) const {
+    if (program_->Mentions(name)) return absl::OkStatus();
+    return FieldError(absl::StrCat("chat.messages[", index, "].", name),
+                      "the model's chat template does not read it");
+  }
+
+  const Tokenizer* tokenizer_;
+  std::unique_ptr<JinjaProgram> program_;
+  Json trusted_ = Json::object();
+};
+
+}  // namespace
+
+bool HasJinja() { return true; }
+
+absl::StatusOr<std::unique_ptr<ChatTemplate>> NewJinjaTemplate(
+    const Tokenizer* tokenizer) {
+  auto program = JinjaProgram::Parse(std::string(tokenizer->chat_template()));
+  if (!program.ok()) {
+    return absl::FailedPreconditionError(program.status().message());
+  }
+  return std::make_unique<JinjaTemplate>(tokenizer, *std::move(program));
+}
+
+}  // namespace espalier

@@ -1,0 +1,26 @@
+#ifndef ESPALIER_COMMON_CHAT_MESSAGES_H_
+#define ESPALIER_COMMON_CHAT_MESSAGES_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "common/chat/conversation.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier {
+
+// Whether a message may have this role.
+bool IsChatRole(std::string_view role);
+
+// A FieldError unless there are messages and each has a role.
+absl::Status CheckMessages(const Conversation& conversation);
+
+// What a template reads: {"messages": [...], "tools": [...], and the template's
+// arguments}. Keys keep their order, as templates print them. Arguments of tool
+// calls become objects. FieldErrors.
+absl::StatusOr<nlohmann::ordered_json> ToTemplateInput(
+    const Conversation& conversation);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_CHAT_MESSAGES_H_

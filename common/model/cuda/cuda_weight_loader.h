@@ -1,0 +1,80 @@
+#ifndef ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHT_LOADER_H_
+#define ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHT_LOADER_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/cuda/device_array.h"
+#include "common/cuda/layout.h"
+#include "common/model/cuda/cuda_weights.h"
+#include "common/model/files/tensor_values.h"
+#include "common/model/files/weight_files.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+// Brings tensors to a device, packed as products read them. The threads of a
+// pool pack what files hold, and drop its pages; random weights are made by the
+// device. Errors are those of LoadCudaWeights. One thread.
+class CudaWeightLoader {
+ public:
+  // The references must outlive this object.
+  CudaWeightLoader(const WeightFiles& files, cuda::ComputeDevice& device,
+                   nn::ThreadPool& pool)
+      : files_(files), device_(device), pool_(pool) {}
+
+  // A tensor; of a matrix the name without ".weight".
+  struct Part {
+    std::string name;
+    int64_t size = 0;  // elements, or outputs
+  };
+  // Tensors of one dimension, one after another.
+  absl::StatusOr<cuda::DeviceArray<float>> Vectors(
+      const std::vector<Part>& parts);
+
+  // A product whose outputs are those of the parts, one after another.
+  absl::StatusOr<CudaLinear> Linear(const std::vector<Part>& parts,
+                                    int64_t inputs, bool has_bias);
+  // A gated product (cuda::GatePlace). REQUIRES: as many gates as values.
+  absl::StatusOr<CudaLinear> Gated(const Part& gates, const Part& values,
+                                   int64_t inputs);
+
+  int64_t bytes() const { return bytes_; }  // brought to the device so far
+
+ private:
+  struct Matrix {
+    std::optional<TensorValues> values;
+    TensorView view;
+    cuda::Placing placing = cuda::Placing::kInOrder;
+    int64_t first_output = 0;  // of the product
+  };
+  // A row of a matrix; null: zeros.
+  struct Row {
+    const TensorValues* values = nullptr;
+    int64_t row = 0;
+  };
+
+  absl::StatusOr<Matrix> Find(const Part& part, int64_t inputs) const;
+  absl::StatusOr<CudaLinear> Pack(const std::vector<Matrix>& matrices,
+                                  int64_t outputs, int64_t inputs);
+  void MakeUp(const std::vector<Matrix>& matrices, const CudaLinear& linear);
+  static std::vector<Row> RowsByOutput(const std::vector<Matrix>& matrices,
+                                       int64_t outputs);
+  absl::Status PackStrips(const std::vector<Row>& rows,
+                          const CudaLinear& linear);
+  static void PackRow(const Row& row, uint32_t inputs, uint32_t output,
+                      unsigned char* packed);
+
+  const WeightFiles& files_;
+  cuda::ComputeDevice& device_;
+  nn::ThreadPool& pool_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHT_LOADER_H_

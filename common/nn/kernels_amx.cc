@@ -1,0 +1,113 @@
+// Compiled with AVX-512 F, BW, DQ, VL, VNNI and BF16, and AMX's tiles.
+#include "common/nn/attention_amx_inl.h"
+#include "common/nn/avx512_inl.h"
+#include "common/nn/blocks_amx_inl.h"
+#include "common/nn/blocks_inl.h"
+#include "common/nn/kernels.h"
+#include "common/nn/linear_amx_inl.h"
+#include "common/nn/linear_inl.h"
+#include "common/nn/reduce_inl.h"
+#include "common/nn/row_kernels_inl.h"
+
+namespace espalier::nn {
+namespace {
+
+// In assembler: the compilers' own functions want a tile's number as a literal.
+struct CpuTiles {
+  static void Configure(const AmxConfig& config) {
+    asm volatile("ldtilecfg %0" ::"m"(config));
+  }
+  static void Release() { asm volatile("tilerelease"); }
+  template <int T>
+  static void Zero() {
+    asm volatile("tilezero %%tmm%c0" ::"i"(T));
+  }
+  template <int T>
+  static void Load(const void* p, int64_t row_stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(p), "r"(row_stride),
+                 "i"(T)
+                 : "memory");
+  }
+  template <int T>
+  static void Store(void* p, int64_t row_stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(p), "r"(row_stride),
+                 "i"(T)
+                 : "memory");
+  }
+  template <int Sum, int A, int B>
+  static void MultiplyAdd() {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
+                 "i"(B));
+  }
+  template <int Sum, int A, int B>
+  static void MultiplyAddBytes() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
+                 "i"(B));
+  }
+};
+
+// Products of integers with fewer rows are faster on vectors. The bits are the
+// same.
+constexpr int64_t kFewestAmxRows = 10;
+
+void LinearAnyOperand(const LinearArgs& a) {
+  switch (a.operand) {
+    case OperandType::kFloat32:
+      return Linear<Avx512>(a);
+    case OperandType::kBlocks:
+    case OperandType::kFineBlocks:
+      return a.rows < kFewestAmxRows
+                 ? LinearOfBlocks<Avx512Ints>(a)
+                 : AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a);
+    default:
+      return AmxLinear<Avx512, CpuTiles>(a);
+  }
+}
+
+// Pages are of split bf16 where they would be of float32, if heads are whole
+// tiles. Those of bf16 are the vectors' work.
+bool IsSplit(KvType type, int64_t head_dim) {
+  return type == KvType::kFloat32 && head_dim % kAmxInputs == 0;
+}
+
+void WriteKvOfAnyHead(const KvPanels& page, int64_t slot, const float* key,
+                      const float* value) {
+  (IsSplit(page.type, page.head_dim) ? WriteSplitKv<PrepareBf16> : WriteAnyKv)(
+      page, slot, key, value);
+}
+
+void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
+                     const KvPanels& to, int64_t to_slot) {
+  (IsSplit(from.type, from.head_dim) ? CopySplitKv : CopyAnyKv)(from, from_slot,
+                                                                to, to_slot);
+}
+
+void AttendWithAnyHead(const AttendArgs& a) {
+  if (IsSplit(a.type, a.head_dim)) {
+    AmxAttend<Avx512, CpuTiles, PrepareBf16>(a);
+  } else {
+    AttendAnyHead(a);
+  }
+}
+
+}  // namespace
+
+const Kernels& AmxKernels() {
+  static constexpr Kernels kKernels = {.name = "amx",
+                                       .exact_operand = OperandType::kSplitBf16,
+                                       .fast_operand = OperandType::kBf16,
+                                       .prepare = PrepareAny,
+                                       .linear = LinearAnyOperand,
+                                       .normalize = Normalize<Avx512>,
+                                       .rotate = Rotate<Avx512>,
+                                       .write_kv = WriteKvOfAnyHead,
+                                       .copy_kv = CopyKvOfAnyHead,
+                                       .attend = AttendWithAnyHead,
+                                       .attend_queries = kAmxRows,
+                                       .peaks = Peaks<Avx512>,
+                                       .sum_exp = SumExp<Avx512>,
+                                       .noise_ceilings = NoiseCeilings<Avx512>};
+  return kKernels;
+}
+
+}  // namespace espalier::nn

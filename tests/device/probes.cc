@@ -1,0 +1,62 @@
+#include "tests/device/probes.h"
+
+#include "tests/device/probe_kernels.h"
+
+namespace espalier::cuda {
+namespace {
+
+template <int kN>
+void LaunchGroupMultiply(const Launcher& launcher, const ProbeArgs& args) {
+  launcher.Run<&GroupMultiplyProbe<kN>>(
+      {.kernel = "GroupMultiplyProbe",
+       .threads = 128,
+       .shared_bytes = (64 + kN) * kTileRowBytes + 8},
+      args);
+}
+
+void LaunchDependents(const Launcher& launcher, ProbeArgs args) {
+  for (int i = 0; i < kProbeDependents; ++i) {
+    args.parameter = 37 * i;
+    launcher.Run<&DependentProbe>({.kernel = "DependentProbe",
+                                   .grid_x = kProbeBlocks,
+                                   .threads = kProbeThreads},
+                                  args);
+  }
+}
+
+}  // namespace
+
+void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
+  const LaunchShape plain = {.kernel = "Probe", .threads = kProbeThreads};
+  const LaunchShape warp = {
+      .kernel = "Probe", .threads = 32, .shared_bytes = kProbeShared};
+  switch (probe) {
+    case Probe::kPack:
+      return launcher.Run<&PackProbe>(plain, args);
+    case Probe::kWiden:
+      return launcher.Run<&WidenProbe>(plain, args);
+    case Probe::kFunctions:
+      return launcher.Run<&FunctionProbe>(plain, args);
+    case Probe::kLoad:
+      return launcher.Run<&LoadProbe<false>>(warp, args);
+    case Probe::kLoadTransposed:
+      return launcher.Run<&LoadProbe<true>>(warp, args);
+    case Probe::kWarpMultiply:
+      return launcher.Run<&WarpMultiplyProbe>(warp, args);
+    case Probe::kGroupMultiply16:
+      return LaunchGroupMultiply<16>(launcher, args);
+    case Probe::kGroupMultiply32:
+      return LaunchGroupMultiply<32>(launcher, args);
+    case Probe::kGroupMultiply64:
+      return LaunchGroupMultiply<64>(launcher, args);
+    case Probe::kPhases:
+      return launcher.Run<&PhaseProbe>({.kernel = "PhaseProbe",
+                                        .threads = kProbeThreads,
+                                        .shared_bytes = kProbeThreads * 4 + 8},
+                                       args);
+    case Probe::kDependent:
+      return LaunchDependents(launcher, args);
+  }
+}
+
+}  // namespace espalier::cuda

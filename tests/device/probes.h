@@ -1,0 +1,54 @@
+// Probes: kernels that do what one instruction does, on a GPU and emulated.
+// Plain C++: nvcc and the test include it.
+#ifndef ESPALIER_TESTS_DEVICE_PROBES_H_
+#define ESPALIER_TESTS_DEVICE_PROBES_H_
+
+#include <cstdint>
+
+#include "common/cuda/launch/launcher.h"
+
+namespace espalier::cuda {
+
+enum class Probe {
+  kPack,
+  kWiden,
+  kFunctions,
+  kLoad,
+  kLoadTransposed,
+  kWarpMultiply,
+  kGroupMultiply16,
+  kGroupMultiply32,
+  kGroupMultiply64,
+  kPhases,
+  kDependent,
+};
+
+struct ProbeArgs {
+  const unsigned char* in = nullptr;
+  unsigned char* out = nullptr;
+  int parameter = 0;
+};
+
+inline constexpr int kProbeThreads = 256;
+inline constexpr int kProbePhases = 5;
+inline constexpr int kProbeShared = 4096;
+inline constexpr int kProbeBlocks = 300;     // of kDependent
+inline constexpr int kProbeDependents = 40;  // launches of kDependent
+
+// Registers of the lanes of a warp.
+struct WarpProbeInput {
+  uint32_t a[32][4];
+  uint32_t b[32][2];
+  float sums[32][4];
+};
+
+// Queues the kernels of a probe.
+void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args);
+
+// Runs a probe on the GPU. Returns the first cudaError_t, 0: none. In a program
+// that nvcc had no part in: never called.
+int RunProbeOnGpu(Probe probe, const ProbeArgs& args);
+
+}  // namespace espalier::cuda
+
+#endif  // ESPALIER_TESTS_DEVICE_PROBES_H_

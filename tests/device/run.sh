@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Runs on a machine with a GPU what tests/device/pack.sh packed: from the root of the
+# repository, with .device/ there.
+#
+#   tests/device/run.sh right [--emulated]   is everything right there?
+#   tests/device/run.sh fast  [--emulated]   how fast is a pass?
+#   tests/device/run.sh round [--emulated]   how fast is a round, end to end?
+#
+# Each ends with a table, and writes $OUT/SUITE.json ($OUT: default .device/out), within ten
+# minutes. --emulated takes the same way on the emulated device, in tiny shapes: it shows that
+# the scripts work, and no time means anything.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+suite=${1:-} device=cuda
+case ${2:-} in
+  '') ;;
+  --emulated) device=emulated ;;
+  *) suite= ;;
+esac
+[[ $suite == right || $suite == fast || $suite == round ]] ||
+  { sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
+
+export OUT=${OUT:-$PWD/.device/out}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$OUT"
+python3 -m tarfile -e .device/programs.tar.xz "$work"
+export PATH=$work/bin:$PATH
+export ESPALIER_TEST_DEVICE=$device
+
+python3 tests/device/suites.py "$suite" --device "$device" --work "$work" --out "$OUT"

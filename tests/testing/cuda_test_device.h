@@ -1,0 +1,28 @@
+// The device on which tests run the CUDA backend.
+#ifndef ESPALIER_TESTS_TESTING_CUDA_TEST_DEVICE_H_
+#define ESPALIER_TESTS_TESTING_CUDA_TEST_DEVICE_H_
+
+#include <cstdlib>
+#include <string>
+
+namespace espalier::testing {
+
+// $ESPALIER_TEST_DEVICE, "cuda" on a machine with a GPU; default "emulated".
+inline std::string CudaTestDevice() {
+  const char* const set = std::getenv("ESPALIER_TEST_DEVICE");
+  return set != nullptr ? set : "emulated";
+}
+
+// ThreadSanitizer does not know of the emulation's fibers, which are for
+// x86-64.
+inline bool HasCudaTestDevice() {
+#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+  return CudaTestDevice() != "emulated";
+#else
+  return true;
+#endif
+}
+
+}  // namespace espalier::testing
+
+#endif  // ESPALIER_TESTS_TESTING_CUDA_TEST_DEVICE_H_

@@ -1,0 +1,60 @@
+#include <algorithm>
+#include <utility>
+
+#include "verifier/verify_engine.h"
+
+// Prefixes that sessions share: the model's K/V and the features that belong to
+// it.
+
+namespace espalier::verifier {
+
+// Offers the session's K/V to others, and takes what they offered of the text
+// before the root. Features that the session lacks and nobody kept are not
+// given up for it: a head that lacks the prompt's features drafts badly for the
+// whole answer, so these positions are computed.
+void VerifyEngine::Share(Session& session) {
+  if (!shares_prefixes_) return;
+  const int64_t held = model_->Length(session.cache);
+  const absl::Span<const TokenId> text =
+      absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
+  int64_t wanted = std::ssize(text);
+  if (session.job != nullptr && session.job->request.logprobs.prompt) {
+    wanted = held;  // they need the logits of every position
+  }
+  if (session.job != nullptr && !session.taps.empty() && held < wanted) {
+    FeatureRows& features = session.features;
+    const int64_t known = features.end_position();
+    feature_cache_.Extend({text, session.salt, session.taps}, features);
+    if (features.end_position() > known) {
+      session.open_block = {.first_position = features.end_position(),
+                            .width = features.width};
+    }
+    wanted = std::clamp(features.end_position(), held, wanted);
+  }
+  const int64_t gained =
+      model_->Share(session.cache, text.first(wanted), session.salt);
+  if (session.job == nullptr) return;
+  if (held == 0 && !std::exchange(session.looked_up, true)) {
+    metrics_.prefix_queries.Increment(static_cast<double>(text.size()));
+  }
+  metrics_.prefix_hits.Increment(static_cast<double>(gained));
+  session.job->cached_tokens += gained;
+}
+
+// Keeps features of committed positions for other sessions. `rows` follow those
+// of the last call, or overlap them; after a gap, a new block begins.
+void VerifyEngine::OfferFeatures(const FeatureRows& rows, Session& session) {
+  if (rows.empty() || !shares_prefixes_) return;
+  FeatureRows& open = session.open_block;
+  if (rows.width != open.width || rows.first_position > open.end_position()) {
+    open = {.first_position = rows.first_position, .width = rows.width};
+  }
+  const int64_t known = std::max(open.end_position(), rows.first_position);
+  if (rows.end_position() > known) {
+    const auto added = rows.Rows(known, rows.end_position() - known);
+    open.data.insert(open.data.end(), added.begin(), added.end());
+  }
+  feature_cache_.Offer({session.tokens, session.salt, session.taps}, open);
+}
+
+}  // namespace espalier::verifier
