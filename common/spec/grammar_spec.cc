@@ -49,11 +49,11 @@ int64_t CountAt(absl::string_view text, size_t& i) {
   if (end == absl::string_view::npos) return 0;
   const std::pair<absl::string_view, absl::string_view> bounds =
       absl::StrSplit(text.substr(i + 1, end - i - 1), absl::MaxSplits(',', 1));
-  int64_t count = 0;
-  if (!absl::SimpleAtoi(bounds.first, &count)) return 0;
+  int64_t least = 0, most = 0;
+  if (!absl::SimpleAtoi(bounds.first, &least)) return 0;
   i = end;
-  if (absl::SimpleAtoi(bounds.second, &count)) return count;
-  return std::max(count, text[end - 1] == ',' ? kUnbounded : 1);
+  if (absl::SimpleAtoi(bounds.second, &most)) return most;
+  return std::max(least, text[end - 1] == ',' ? kUnbounded : 1);
 }
 
 // The most repeats of a repetition within a repetition (kMaxNestedRepeats) in

@@ -49,10 +49,13 @@ TEST(ForcedText, TellsWhetherTheOutputCanOnlyEnd) {
 // Where white space is free, the text's own is taken.
 TEST(ForcedText, LaysOutAsTheTextDoes) {
   EXPECT_EQ(Forced(Schema(false), "{").bytes, R"("name": ")");
-  EXPECT_EQ(Forced(Schema(false), R"({"name": "x")").bytes, R"(, "ok": )");
-  EXPECT_EQ(Forced(Schema(false), R"({"name":"x")").bytes, R"(, "ok":)");
-  EXPECT_EQ(Forced(Schema(false), "{ \"name\" : \"x,\n y\"").bytes,
-            ",\n \"ok\" : ");
+  EXPECT_EQ(Forced(Schema(false), R"({"name": "x")").bytes, R"(, "ok":)");
+  const GrammarSpec texts = {
+      .kind = Kind::kJsonSchema,
+      .text =
+          R"({"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"c":{"type":"string"}},"required":["a","b","c"],"additionalProperties":false})"};
+  EXPECT_EQ(Forced(texts, R"({"a": "x", "b": "y")").bytes, R"(, "c": ")");
+  EXPECT_EQ(Forced(texts, "{\"a\":\"x\",\n\"b\":\"y\"").bytes, ",\n\"c\":\"");
 }
 
 TEST(ForcedText, IsBounded) {
