@@ -13,13 +13,13 @@ namespace espalier {
 
 // Settings of the tokenizer from the other files of the folder.
 struct TokenizerSettings {
-  std::vector<TokenId> eos_ids;  // generation_config.json and config.json
-  std::string eos_token;         // tokenizer_config.json; empty: none
+  std::vector<TokenId> eos_ids = {};  // generation_config.json and config.json
+  std::string eos_token = {};         // tokenizer_config.json; empty: none
   // What a template calls "bos_token", "eos_token", "pad_token", "unk_token".
-  std::map<std::string, std::string> named_tokens;
+  std::map<std::string, std::string> named_tokens = {};
   // Jinja, of chat_template.jinja, or else of tokenizer_config.json (of
   // several, the one named "default"); or empty.
-  std::string chat_template;
+  std::string chat_template = {};
 };
 
 // Absent files are no error.

@@ -304,9 +304,11 @@ TEST_F(GenerateCommand, SendsStructuredOutput) {
 }
 
 TEST_F(GenerateCommand, RefusesTwoKindsOfStructuredOutput) {
-  EXPECT_EQ(Run({"generate", "--prompt=x", "--regex=a", "--json-object"}), 2);
-  EXPECT_EQ(Run({"generate", "--prompt=x", "--compact-json"}), 2);
-  EXPECT_EQ(Run({"generate", "--prompt=x", "--json-schema", "/no/file"}), 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--regex=a", "--json-object"}).code,
+            2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--compact-json"}).code, 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--json-schema", "/no/file"}).code,
+            2);
   EXPECT_TRUE(server_.requests().empty());
 }
 

@@ -67,7 +67,7 @@ std::vector<std::string> Seeds() {
   text.set_logprobs(3);
   text.set_prompt_logprobs(1);
   text.set_echo(true);
-  text.add_stop("x");
+  text.add_stop(std::string("x"));
   auto& speculation = *text.mutable_speculation();
   speculation.set_enabled(true);
   speculation.set_max_nodes(8);

@@ -16,7 +16,7 @@ std::vector<std::string> Seeds() {
   auto& params = *request.mutable_sampling_params();
   params.set_temperature(0.5f);
   params.set_max_tokens(3);
-  params.add_stop("x");
+  params.add_stop(std::string("x"));
   params.set_n(2);
   params.set_logprobs(2);
   params.set_prompt_logprobs(1);
