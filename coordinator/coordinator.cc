@@ -91,6 +91,7 @@ Coordinator::Coordinator(Options options, Policies policies)
       policies_(std::move(policies)),
       metrics_(*options_.metrics, options_.model, NamesOf(options_.drafters)),
       verifier_{.endpoint = options_.verifier, .info = options_.verifier_info},
+      retry_advice_(options_.max_sessions, options_.retry_after),
       record_(static_cast<int>(options_.drafters.size())),
       feature_budget_(options_.feature_limits, metrics_.features),
       scope_(options_.executor) {
@@ -114,8 +115,9 @@ Coordinator::Coordinator(Options options, Policies policies)
 Coordinator::~Coordinator() = default;
 
 Coordinator::Ticket Coordinator::Start(GenerationRequest request,
-                                       std::unique_ptr<TokenSink> sink) {
-  const Ticket ticket = next_ticket_.fetch_add(1);
+                                       std::shared_ptr<TokenSink> sink) {
+  const Ticket ticket =
+      next_ticket_.fetch_add(static_cast<Ticket>(request.num_outputs));
   scope_.Post([this, arrival = Arrival{.ticket = ticket,
                                        .time = scope_.Now(),
                                        .request = std::move(request),
@@ -126,7 +128,7 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
 }
 
 absl::Status Coordinator::CheckOpen() {
-  absl::Status status = CheckRoom(Load());
+  absl::Status status = CheckRoom(Load(), /*num_outputs=*/1);
   if (status.ok()) status = CheckVerifier(verifier_.info());
   if (!status.ok()) CountEnd(status.code());
   return status;
@@ -149,66 +151,106 @@ void Coordinator::Admit(Arrival arrival) {
   absl::Status room = CheckRoom({.running = num_running_,
                                  .queued = static_cast<int64_t>(queue_.size()),
                                  .max_sessions = options_.max_sessions,
-                                 .max_queued = options_.max_queued});
+                                 .max_queued = options_.max_queued},
+                                arrival.request.num_outputs);
   if (room.ok() && tickets_.contains(arrival.request.request_id)) {
     metrics_.Count(RejectReason::kDuplicate);
-    room = absl::AlreadyExistsError(absl::StrCat(
-        "request_id \"", arrival.request.request_id, "\" is live"));
+    room = WithReason(
+        absl::AlreadyExistsError(absl::StrCat(
+            "request_id \"", arrival.request.request_id, "\" is live")),
+        "REQUEST_ID_IN_USE");
   }
   if (!room.ok()) {
     Refuse(room, arrival);
     return;
   }
-  const std::string request_id = arrival.request.request_id;
-  const absl::Time deadline = std::min(
-      arrival.request.deadline, arrival.time + options_.max_request_duration);
-  absl::StatusOr<RequestPlan> plan = Plan(std::move(arrival.request));
+  absl::StatusOr<RequestPlan> plan = Plan(arrival.request);
   if (!plan.ok()) {
     Refuse(plan.status(), arrival);
     return;
   }
-  std::vector<DrafterPeer*> drafters;
-  for (int index : plan->drafters) drafters.push_back(drafters_[index].get());
-  const Ticket ticket = arrival.ticket;
-  tickets_[request_id] = ticket;
-  const absl::Time place = arrival.time + absl::Seconds(plan->priority);
-  live_[ticket] = {
-      .request_id = request_id,
-      .place = place,
-      .generation = std::make_unique<Generation>(Generation::Options{
-          .executor = options_.executor,
-          .sequence = {.coordinator_epoch = options_.epoch, .number = ticket},
-          .arrival = arrival.time,
-          .deadline = deadline,
-          .plan = *std::move(plan),
-          .drafters = std::move(drafters),
-          .verifier = &verifier_,
-          .verifier_retry = options_.verifier_retry,
-          .draft_timeout = options_.draft_timeout,
-          .draft_ahead = options_.draft_ahead,
-          .feature_budget = &feature_budget_,
-          .retry_after = options_.retry_after,
-          .record = &record_,
-          .metrics = &metrics_,
-          .journal = &journal_,
-          .sink = std::move(arrival.sink),
-          .on_finished = [this, ticket] { OnFinished(ticket); }})};
-  queue_.insert({place, ticket});
+  Open(std::move(arrival), *std::move(plan));
   StartNext();
 }
 
-absl::Status Coordinator::CheckRoom(const LoadInfo& load) {
+void Coordinator::Open(Arrival arrival, RequestPlan plan) {
+  std::vector<DrafterPeer*> drafters;
+  for (int index : plan.drafters) {
+    DrafterPeer* const drafter = drafters_[index].get();
+    const std::optional<DrafterInfo> info = drafter->info();
+    const bool drafts =
+        !info || !info->needs_grammar || plan.session.adjustments.grammar.any();
+    if (drafts) drafters.push_back(drafter);
+  }
+  const GenerationRequest& request = arrival.request;
+  const absl::Time place = arrival.time + absl::Seconds(plan.priority);
+  tickets_[request.request_id] = arrival.ticket;
+  requests_[arrival.ticket] = {.id = request.request_id,
+                               .num_outputs = request.num_outputs,
+                               .num_live = request.num_outputs};
+  for (int64_t output = 0; output < request.num_outputs; ++output) {
+    const Ticket ticket = arrival.ticket + static_cast<Ticket>(output);
+    Generation::Options options = {
+        .executor = options_.executor,
+        .sequence = {.coordinator_epoch = options_.epoch, .number = ticket},
+        .output = output,
+        .arrival = arrival.time,
+        .deadline = std::min(request.deadline,
+                             arrival.time + options_.max_request_duration),
+        .plan = plan,
+        .drafters = drafters,
+        .verifier = &verifier_,
+        .verifier_retry = options_.verifier_retry,
+        .draft_timeout = options_.draft_timeout,
+        .draft_ahead = options_.draft_ahead,
+        .feature_budget = &feature_budget_,
+        .retry_after = options_.retry_after,
+        .retry_advice = &retry_advice_,
+        .record = &record_,
+        .metrics = &metrics_,
+        .journal = &journal_,
+        .sink = arrival.sink,
+        .on_finished = [this, ticket](const absl::Status& status) {
+          OnFinished(ticket, status);
+        }};
+    options.plan.session.sampling.seed += static_cast<uint64_t>(output);
+    if (output > 0) options.plan.session.logprobs.prompt = std::nullopt;
+    if (output == 0 && request.num_outputs > 1) {
+      options.on_prefilled = [this, ticket] { OnPrefilled(ticket); };
+    }
+    live_[ticket] = {
+        .request = arrival.ticket,
+        .place = place,
+        .generation = std::make_unique<Generation>(std::move(options))};
+    queue_.insert({place, ticket});
+  }
+}
+
+// The Generation is on the stack.
+void Coordinator::OnPrefilled(Ticket request) {
+  requests_.at(request).prefilled = true;
+  scope_.Post([this] { StartNext(); });
+}
+
+absl::Status Coordinator::CheckRoom(const LoadInfo& load, int64_t num_outputs) {
+  const int64_t places = load.max_sessions + load.max_queued;
+  if (num_outputs > places) {
+    return FieldError("n", absl::StrCat(num_outputs, " outputs; at most ",
+                                        places, " can run and wait here"));
+  }
   if (draining_) {
     metrics_.Count(RejectReason::kDraining);
-    return WithRetryAfter(absl::UnavailableError("draining"),
-                          options_.retry_after);
-  }
-  if (load.running >= load.max_sessions && load.queued >= load.max_queued) {
-    metrics_.Count(RejectReason::kQueueFull);
     return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat(
-            load.running, " requests run, ", load.queued, " wait: full")),
+        WithReason(absl::UnavailableError("draining"), "DRAINING"),
         options_.retry_after);
+  }
+  if (load.running + load.queued + num_outputs > places) {
+    metrics_.Count(RejectReason::kQueueFull);
+    return WithRetryAfter(WithReason(absl::ResourceExhaustedError(absl::StrCat(
+                                         load.running, " requests run, ",
+                                         load.queued, " wait: full")),
+                                     "QUEUE_FULL"),
+                          retry_advice_.Next());
   }
   return absl::OkStatus();
 }
@@ -217,8 +259,10 @@ absl::Status Coordinator::CheckVerifier(
     const std::optional<VerifierInfo>& verifier) {
   if (verifier) return absl::OkStatus();
   metrics_.Count(RejectReason::kVerifierDown);
-  return WithRetryAfter(absl::UnavailableError("verifier not connected"),
-                        options_.retry_after);
+  return WithRetryAfter(
+      WithReason(absl::UnavailableError("verifier not connected"),
+                 "VERIFIER_AWAY"),
+      options_.retry_after);
 }
 
 absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
@@ -235,13 +279,23 @@ absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
 
 void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
   metrics_.CountRequest(status.code(), FinishReason::kError);
-  arrival.sink->OnFinish(status, {.finish_reason = FinishReason::kError});
+  for (int64_t i = 0; i < arrival.request.num_outputs; ++i) {
+    arrival.sink->OnFinish(
+        status, {.output = i, .finish_reason = FinishReason::kError});
+  }
 }
 
 void Coordinator::StartNext() {
-  while (!queue_.empty() && num_running_ < options_.max_sessions) {
-    const Ticket ticket = queue_.extract(queue_.begin()).value().second;
+  const auto is_ready = [this](const std::pair<absl::Time, Ticket>& waiting) {
+    const Ticket request = live_.at(waiting.second).request;
+    return waiting.second == request || requests_.at(request).prefilled;
+  };
+  while (num_running_ < options_.max_sessions) {
+    const auto next = std::find_if(queue_.begin(), queue_.end(), is_ready);
+    if (next == queue_.end()) break;
+    const Ticket ticket = queue_.extract(next).value().second;
     ++num_running_;
+    live_.at(ticket).began = scope_.Now();
     live_.at(ticket).generation->Run();
   }
   ShowLoad();
@@ -249,8 +303,8 @@ void Coordinator::StartNext() {
 
 void Coordinator::Cancel(Ticket ticket) {
   scope_.Post([this, ticket] {
-    FinishLive(ticket, absl::CancelledError("cancelled by the client"),
-               FinishReason::kCancelled);
+    FinishRequest(ticket, absl::CancelledError("cancelled by the client"),
+                  FinishReason::kCancelled);
   });
 }
 
@@ -261,30 +315,43 @@ void Coordinator::Abort(std::string request_id,
     const auto found = tickets_.find(request_id);
     const bool was_live = found != tickets_.end();
     if (was_live) {
-      FinishLive(found->second, absl::CancelledError("aborted"),
-                 FinishReason::kCancelled);
+      FinishRequest(found->second, absl::CancelledError("aborted"),
+                    FinishReason::kCancelled);
     }
     std::move(done)(was_live);
   });
 }
 
-void Coordinator::FinishLive(Ticket ticket, const absl::Status& status,
-                             FinishReason reason) {
-  const auto found = live_.find(ticket);
-  if (found != live_.end()) found->second.generation->Finish(status, reason);
+void Coordinator::FinishRequest(Ticket request, const absl::Status& status,
+                                FinishReason reason) {
+  const auto found = requests_.find(request);
+  if (found == requests_.end()) return;
+  const Ticket end = request + static_cast<Ticket>(found->second.num_outputs);
+  for (Ticket ticket = request; ticket < end; ++ticket) {
+    const auto live = live_.find(ticket);
+    if (live != live_.end()) live->second.generation->Finish(status, reason);
+  }
 }
 
 // The Generation is still on the stack, so it is kept until Settle runs.
-void Coordinator::OnFinished(Ticket ticket) {
+void Coordinator::OnFinished(Ticket ticket, const absl::Status& status) {
   const auto found = live_.find(ticket);
-  tickets_.erase(found->second.request_id);
+  const Ticket request = found->second.request;
   if (found->second.generation->running()) {
     --num_running_;
+    retry_advice_.PlaceFreed(scope_.Now() - found->second.began);
   } else {
     queue_.erase({found->second.place, ticket});
   }
   finished_.push_back(std::move(found->second.generation));
   live_.erase(found);
+  if (--requests_.at(request).num_live == 0) {
+    tickets_.erase(requests_.at(request).id);
+    requests_.erase(request);
+  } else if (!status.ok()) {
+    FinishRequest(request, absl::CancelledError("another output failed"),
+                  FinishReason::kCancelled);
+  }
   ShowLoad();
   if (settling_) return;
   settling_ = true;
@@ -310,10 +377,10 @@ void Coordinator::Shutdown(absl::AnyInvocable<void() &&> done) {
   scope_.Post([this, done = std::move(done)]() mutable {
     draining_ = true;
     std::vector<Ticket> tickets;
-    for (const auto& [ticket, live] : live_) tickets.push_back(ticket);
+    for (const auto& [ticket, request] : requests_) tickets.push_back(ticket);
     for (Ticket ticket : tickets) {
-      FinishLive(ticket, absl::UnavailableError("shutting down"),
-                 FinishReason::kError);
+      FinishRequest(ticket, absl::UnavailableError("shutting down"),
+                    FinishReason::kError);
     }
     when_idle_.push_back(std::move(done));
     TellIfIdle();

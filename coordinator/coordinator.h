@@ -28,6 +28,7 @@
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
 #include "coordinator/peers/verifier_link.h"
+#include "coordinator/retry_advice.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
@@ -73,7 +74,9 @@ class Coordinator {
     FeatureBudget::Limits feature_limits;
     VerifierRetry verifier_retry;
     absl::Duration max_request_duration = absl::Minutes(10);
-    absl::Duration retry_after = absl::Seconds(1);  // advice when full
+    // Advice to clients while the verifier is away; when all places are taken,
+    // until a request has ended (RetryAdvice).
+    absl::Duration retry_after = absl::Seconds(1);
   };
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(Options options);
 
@@ -90,12 +93,15 @@ class Coordinator {
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
 
-  // The sink is told everything, also a refusal:
+  // Starts all outputs of a request: the first one at once, or when there is a
+  // place, the others when the first has computed the prompt. The sink is told
+  // everything, also a refusal, once for each output:
   //   INVALID_ARGUMENT with the field
   //   ALREADY_EXISTS: request_id is live
   //   RESOURCE_EXHAUSTED with a delay: full
   //   UNAVAILABLE: draining, or the verifier is not connected
-  Ticket Start(GenerationRequest request, std::unique_ptr<TokenSink> sink);
+  // REQUIRES: request.num_outputs is in 1 .. kMaxOutputs.
+  Ticket Start(GenerationRequest request, std::shared_ptr<TokenSink> sink);
 
   // Ends a request as CANCELLED. Does nothing if it has finished.
   void Cancel(Ticket ticket);
@@ -145,30 +151,42 @@ class Coordinator {
  private:
   using Policies = std::map<std::string, std::unique_ptr<MergePolicy>>;
 
+  // A request with outputs that are not finished. Output i has the ticket
+  // of the request plus i.
+  struct Request {
+    std::string id;
+    int64_t num_outputs = 0;
+    int64_t num_live = 0;
+    bool prefilled = false;  // the outputs after the first may run
+  };
   struct Live {
-    std::string request_id;
+    Ticket request = 0;
     absl::Time place;  // in the queue
     std::unique_ptr<Generation> generation;
+    absl::Time began = {};  // if it runs
   };
   struct Arrival {
     Ticket ticket;
     absl::Time time;
     GenerationRequest request;
-    std::unique_ptr<TokenSink> sink;
+    std::shared_ptr<TokenSink> sink;
   };
 
   Coordinator(Options options, Policies policies);
 
   void Admit(Arrival arrival);
   absl::StatusOr<RequestPlan> Plan(GenerationRequest request);
-  absl::Status CheckRoom(const LoadInfo& load);
+  absl::Status CheckRoom(const LoadInfo& load, int64_t num_outputs);
   absl::Status CheckVerifier(const std::optional<VerifierInfo>& verifier);
   void Refuse(const absl::Status& status, const Arrival& arrival);
   void CountEnd(absl::StatusCode code);  // thread-safe
+  void Open(Arrival arrival, RequestPlan plan);
+  void OnPrefilled(Ticket request);
   void StartNext();
-  void FinishLive(Ticket ticket, const absl::Status& status,
-                  FinishReason reason);
-  void OnFinished(Ticket ticket);
+  // Ends all live outputs of a request.
+  void FinishRequest(Ticket request, const absl::Status& status,
+                     FinishReason reason);
+  void OnFinished(Ticket ticket, const absl::Status& status);
   void Settle();
   void TellIfIdle();
   void ShowLoad();
@@ -179,6 +197,7 @@ class Coordinator {
   CoordinatorMetrics metrics_;
   RoundJournal journal_;
   const VerifierPeer verifier_;
+  RetryAdvice retry_advice_;
   std::atomic<Ticket> next_ticket_ = 1;
   std::atomic<bool> draining_ = false;  // written on the executor
 
@@ -190,8 +209,9 @@ class Coordinator {
 
   // On the executor.
   SpeculationRecord record_;
-  FeatureBudget feature_budget_;  // of live_
-  absl::flat_hash_map<Ticket, Live> live_;
+  FeatureBudget feature_budget_;            // of live_
+  absl::flat_hash_map<Ticket, Live> live_;  // outputs
+  absl::flat_hash_map<Ticket, Request> requests_;
   absl::flat_hash_map<std::string, Ticket> tickets_;  // by request_id
   // By arrival, later by a second for each unit of priority (see
   // GenerateRequest.priority), so that no request waits for ever.

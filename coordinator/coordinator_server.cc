@@ -13,6 +13,7 @@
 #include "common/chat/chat_template.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/merge/merge_policies.h"
+#include "coordinator/vllm/vllm_service.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -90,12 +91,20 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
+  server->calls_ = std::make_unique<GenerateCalls>(
+      GenerateCalls::Options{.coordinator = server->coordinator_.get(),
+                             .model = std::move(model),
+                             .verifier_info = peers.verifier_info});
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
-                                .model = std::move(model),
+                                .calls = server->calls_.get(),
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
                                 .describe_peers = peers.describe});
+  server->vllm_ = NewVllmService({.coordinator = server->coordinator_.get(),
+                                  .calls = server->calls_.get(),
+                                  .verifier_info = peers.verifier_info,
+                                  .model_path = std::move(options.model_path)});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
   server->status_ = std::make_unique<StatusReport>(
@@ -120,7 +129,10 @@ std::vector<HttpPage> CoordinatorServer::StatusPages() const {
 }
 
 std::vector<ServerRunner::Service> CoordinatorServer::Services() {
-  return {{"espalier.v1.Inference", inference_.get()}};
+  std::vector<ServerRunner::Service> services = {
+      {"espalier.v1.Inference", inference_.get()}};
+  if (vllm_ != nullptr) services.push_back({kVllmServiceName, vllm_.get()});
+  return services;
 }
 
 absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(

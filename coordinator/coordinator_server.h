@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,7 @@
 #include "common/rpc/metrics_listener.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/api/admin_service.h"
+#include "coordinator/api/generate_calls.h"
 #include "coordinator/api/inference_service.h"
 #include "coordinator/api/status_report.h"
 #include "coordinator/coordinator.h"
@@ -39,6 +41,7 @@ class CoordinatorServer {
  public:
   struct Options {
     TargetIdentity target;
+    std::string model_path;        // of the target's files
     uint64_t epoch = 0;            // random, sampled by the caller
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
@@ -76,7 +79,9 @@ class CoordinatorServer {
   int max_message_bytes_ = 0;  // constant after Create
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<GenerateCalls> calls_;
   std::unique_ptr<InferenceService> inference_;
+  std::unique_ptr<grpc::Service> vllm_;  // null: not in this build
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/obs/log.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier::coordinator {
@@ -104,8 +105,9 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
        .max_nodes = result->max_nodes,
        .draft_wait = result->draft_wait,
        .round_trip = result->round_trip});
+  if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
   options_.sink->OnTokens(
-      session_.tokens().last(static_cast<size_t>(committed.num_kept)), info);
+      PieceOf(std::move(result->verify_result), committed, info));
   times.emitted = scope_.Now();
   recorder_.Emit(times, committed.num_kept);
   if (committed.finish_reason == FinishReason::kUnspecified) {
@@ -113,6 +115,25 @@ void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
   } else {
     Finish(absl::OkStatus(), committed.finish_reason);
   }
+}
+
+OutputPiece Generation::PieceOf(VerifyResult verify_result,
+                                const Session::Committed& committed,
+                                const StepInfo& info) const {
+  OutputPiece piece = {
+      .output = options_.output,
+      .tokens = session_.tokens().last(static_cast<size_t>(committed.num_kept)),
+      .text = committed.text,
+      .step = info,
+      .logprobs = std::move(verify_result.logprobs)};
+  if (options_.plan.session.logprobs.emitted) {
+    piece.logprobs.Cut(committed.num_kept);
+  }
+  if (options_.output == 0 && session_.num_emitted() == committed.num_kept) {
+    piece.prompt = session_.prompt();
+    piece.prompt_logprobs = std::move(verify_result.prompt_logprobs);
+  }
+  return piece;
 }
 
 void Generation::OnError(const absl::Status& status) {
@@ -146,15 +167,38 @@ void Generation::OnDeadline() {
 }
 
 void Generation::Finish(absl::Status status, FinishReason reason) {
-  if (absl::IsResourceExhausted(status) || absl::IsUnavailable(status)) {
+  if (absl::IsResourceExhausted(status)) {
+    status = WithRetryAfter(WithReason(std::move(status), "VERIFIER_FULL"),
+                            options_.retry_advice->Next());
+  } else if (absl::IsUnavailable(status)) {
     status = WithRetryAfter(std::move(status), options_.retry_after);
   }
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
   round_.EndSequence(session_.id());
-  options_.sink->OnFinish(status, recorder_.Finish(scope_.Now(), status, reason,
-                                                   round_.drafters()));
-  std::move(options_.on_finished)();
+  GenerationReport report =
+      recorder_.Finish(scope_.Now(), status, reason, round_.drafters());
+  report.output = options_.output;
+  report.last_text = session_.FlushText();
+  LogTrace(status, report);
+  options_.sink->OnFinish(status, report);
+  std::move(options_.on_finished)(status);
+}
+
+// For clients that trace their requests.
+void Generation::LogTrace(const absl::Status& status,
+                          const GenerationReport& report) const {
+  const std::string& traceparent = options_.plan.session.traceparent;
+  if (traceparent.empty()) return;
+  LogInfo(absl::StrCat(
+      "traceparent ", traceparent, " request \"", options_.plan.request_id,
+      "\" output ", report.output, ": ",
+      absl::StatusCodeToString(status.code()), ", ", report.usage.prompt_tokens,
+      " + ", report.usage.completion_tokens, " tokens, ",
+      report.spec.num_spec_steps, " verifications, queue ",
+      absl::FormatDuration(report.timing.queue), ", first token ",
+      absl::FormatDuration(report.timing.time_to_first_token), ", total ",
+      absl::FormatDuration(report.timing.total)));
 }
 
 }  // namespace espalier::coordinator

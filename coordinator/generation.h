@@ -13,6 +13,7 @@
 #include "coordinator/generation_recorder.h"
 #include "coordinator/peers/executor_scope.h"
 #include "coordinator/peers/feature_budget.h"
+#include "coordinator/retry_advice.h"
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
@@ -20,14 +21,15 @@
 
 namespace espalier::coordinator {
 
-// One admitted request. Runs round after round until it is finished by a stop
-// token, its length, its deadline, a cancel or an error, whichever comes first.
-// Owned by the Coordinator; lives on the executor.
+// One output of an admitted request. Runs round after round until it is
+// finished by a stop token, its length, its deadline, a cancel or an error,
+// whichever comes first. Owned by the Coordinator; lives on the executor.
 class Generation {
  public:
   struct Options {
     Executor* executor;
     SequenceId sequence;
+    int64_t output;  // its number in the request
     absl::Time arrival;
     absl::Time deadline;
     RequestPlan plan;
@@ -37,13 +39,17 @@ class Generation {
     absl::Duration draft_timeout;
     bool draft_ahead;
     FeatureBudget* feature_budget;
-    absl::Duration retry_after;  // advice to a client if there is no room
+    absl::Duration retry_after;  // advice while the verifier is away
+    RetryAdvice* retry_advice;   // if it has no room
     SpeculationRecord* record;
     CoordinatorMetrics* metrics;
     RoundJournal* journal;
-    std::unique_ptr<TokenSink> sink;
+    std::shared_ptr<TokenSink> sink;
+    // Runs once, before the first tokens are delivered: the prompt's K/V is
+    // computed.
+    absl::AnyInvocable<void()&&> on_prefilled = nullptr;
     // Runs once, last; must not destroy the Generation before it returns.
-    absl::AnyInvocable<void() &&> on_finished;
+    absl::AnyInvocable<void(const absl::Status&) &&> on_finished;
   };
   // Waits in the queue for Run; the deadline applies while it waits.
   explicit Generation(Options options);
@@ -61,9 +67,14 @@ class Generation {
  private:
   void NextRound();
   void OnRound(absl::StatusOr<DecodeRound::Result> result);
+  OutputPiece PieceOf(VerifyResult verify_result,
+                      const Session::Committed& committed,
+                      const StepInfo& info) const;
   void OnError(const absl::Status& status);
   void OnNoLongerFits(const absl::Status& status);
   void OnDeadline();
+  void LogTrace(const absl::Status& status,
+                const GenerationReport& report) const;
 
   Options options_;
   ExecutorScope scope_;

@@ -28,10 +28,13 @@ void PromptQueue::Release(int64_t bytes) {
 absl::Status PromptQueue::Post(int64_t bytes, Executor::Task work) {
   if (!Reserve(bytes)) {
     return WithRetryAfter(
-        absl::ResourceExhaustedError(absl::StrCat(
-            "prompts of ", options_.max_bytes, " bytes, or ",
-            options_.max_prompts, " of them, wait to be tokenized: full")),
-        absl::Seconds(1));
+        WithReason(
+            absl::ResourceExhaustedError(absl::StrCat(
+                "prompts of ", options_.max_bytes, " bytes, or ",
+                options_.max_prompts, " of them, wait to be tokenized: full")),
+            "PROMPT_QUEUE_FULL"),
+        // A MiB takes about a second.
+        absl::Milliseconds(10) + absl::Seconds(bytes_.load() * 0x1p-20));
   }
   SerialExecutor& thread = bytes <= options_.short_bytes ? short_ : long_;
   thread.Post([this, bytes, work = std::move(work)]() mutable {

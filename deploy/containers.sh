@@ -39,9 +39,10 @@ prometheus_image() {
 }
 
 build() {
-  local name
-  for name in coordinator verifier drafter models; do
-    [[ -z ${1:-} ]] && have_image "espalier-$name:local" || { ../docker/build.sh; return; }
+  local name names=(coordinator verifier drafter models) flags=()
+  [[ $COMPOSE_PROFILES != *http* ]] || names+=(gateway) flags=(--http)
+  for name in "${names[@]}"; do
+    [[ -z ${1:-} ]] && have_image "espalier-$name:local" || { ../docker/build.sh "${flags[@]}"; return; }
   done
 }
 

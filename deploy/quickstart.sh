@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # From a fresh clone to a streamed answer.
 #
-#   deploy/quickstart.sh [--with-libtorch] [PROMPT]
+#   deploy/quickstart.sh [--http] [--with-libtorch] [PROMPT]
 #       sets up, builds, starts the local cluster, generates
 #   deploy/quickstart.sh --stop
 #       stops the cluster
 #
+# --http starts a gateway for HTTP clients, too (OpenAI's and Anthropic's APIs), and
+# prints how to call it.
 # --with-libtorch fetches libtorch too, and builds the backend `aten`.
 #
 # Can be interrupted and run again. The cluster keeps running; the next call
@@ -36,13 +38,14 @@ build() {
 }
 
 prepare() {
-  local options=()
-  ((!with_libtorch)) || options=(--with-libtorch)
+  local options=() start=(start)
+  ((!with_libtorch)) || options+=(--with-libtorch)
+  ((!http)) || options+=(--http) start+=(--http)
   "$here/setup.sh" "${options[@]}"
   steps_begin start 2 "$logs"
   step "build" "a compiler that was killed lacked memory: close something and run again" build
   step "local cluster" "stop what uses its ports, or start afresh with deploy/quickstart.sh --stop" \
-    "$here/cluster.sh" start
+    "$here/cluster.sh" "${start[@]}"
 }
 
 # generate STATISTICS OPTION...: prints the answer; the statistics go to the file.
@@ -83,19 +86,35 @@ ask() {
   rm -f "$with" "$without"
 }
 
-with_libtorch=0
-case ${1:-} in
-  --with-libtorch)
-    with_libtorch=1
-    shift
-    ;;
-  --stop) exec "$here/cluster.sh" stop ;;
-  -h | --help | --*)
-    sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"
-    [[ $1 == -h || $1 == --help ]] || exit 2
-    exit 0
-    ;;
-esac
+show_http() {
+  local url key
+  read -r url key < <("$here/cluster.sh" http)
+  cat <<EOF
+
+HTTP clients (OpenAI's API at $url/v1, Anthropic's at $url):
+
+  curl $url/v1/chat/completions \\
+    -H "Authorization: Bearer \$(cat $key)" -H "Content-Type: application/json" \\
+    -d '{"model": "$(basename "$model")", "max_tokens": 100,
+         "messages": [{"role": "user", "content": "What is a glacier?"}]}'
+EOF
+}
+
+with_libtorch=0 http=0
+while [[ ${1:-} == -* ]]; do
+  case $1 in
+    --with-libtorch) with_libtorch=1 ;;
+    --http) http=1 ;;
+    --stop) exec "$here/cluster.sh" stop ;;
+    *)
+      sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"
+      [[ $1 == -h || $1 == --help ]] || exit 2
+      exit 0
+      ;;
+  esac
+  shift
+done
 prompt=${*:-$default_prompt}
 prepare
 ask
+((!http)) || show_http

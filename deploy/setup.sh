@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--with-libtorch] [--nvcc] [--clang]
+#   deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]
 #
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
+#   --http           also the gateway for HTTP clients
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
@@ -33,11 +34,15 @@ source "$here/lib/libtorch.sh"
 source "$here/lib/nvcc.sh"
 # shellcheck source=deploy/lib/jinja.sh
 source "$here/lib/jinja.sh"
+# shellcheck source=deploy/lib/xgrammar.sh
+source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
+# shellcheck source=deploy/lib/gateway.sh
+source "$here/lib/gateway.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_jinja_mb=250 disk_of_model_mb=600 disk_of_libtorch_mb=2500
+readonly disk_of_jinja_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -98,22 +103,23 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' converted=
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' http='' converted=
   while (($# > 0)); do
     case $1 in
       --tests)
         packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
-        libtorch_wanted=1 converted=1
+        libtorch_wanted=1 http=1 converted=1
         ;;
+      --http) http=1 packages+=(curl) ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --nvcc) nvcc=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--with-libtorch] [--nvcc] [--clang]" >&2; exit 2 ;;
+      *) echo "usage: deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#converted}))" "$logs"
+  steps_begin set-up "$((7 + ${#libtorch_wanted} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -128,9 +134,15 @@ main() {
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
   fi
+  ensure "the gateways' protocol" "$download_hint" smg_proto_is_ready make_smg_proto
+  if [[ $http ]]; then
+    ensure "gateway" "$download_hint" gateway_is_ready make_gateway
+  fi
+  ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then
+    ensure "HTTP clients" "$download_hint" clients_are_ready make_clients
     ensure "default model in bfloat16" "$download_hint" converted_model_is_ready convert_default_model
   fi
   [[ -n ${ESPALIER_KEEP_WHEELS:-} ]] || rm -rf "$wheels"

@@ -4,7 +4,7 @@
 # verifier and the drafters. Does nothing when they are there. The image `models` runs it.
 set -euo pipefail
 
-for token in /secrets/verifier.token /drafter-secrets/drafter.token; do
+for token in /secrets/verifier.token /secrets/http.token /drafter-secrets/drafter.token; do
   [[ ! -s $token ]] || continue
   (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$token.part")
   mv "$token.part" "$token"

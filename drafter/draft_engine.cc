@@ -237,6 +237,8 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
       .tokens = *store_.Find(update.sequence),
       .lookahead = work.request.lookahead,
       .sampling = update.sampling,
+      .grammar = work.request.grammar,
+      .prompt_length = work.request.prompt_length,
       .budget =
           wanted
               .WithNodes(work.deadline <= start

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "common/spec/grammar_spec.h"
 #include "common/spec/messages.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -27,6 +28,10 @@ struct SequenceView {
   // supports_lookahead().
   absl::Span<const TokenId> lookahead = {};
   SamplingParams sampling;
+  // What the output has to match, and how many of `tokens` are the prompt. Only
+  // for drafters that need it; else none.
+  GrammarSpec grammar = {};
+  int64_t prompt_length = 0;
   DraftBudget budget;  // max_nodes 0: process the tokens, draft nothing
   // The positions whose features features() holds: all but the root's when
   // nothing is late or lost. Lost features are not sent again: `begin` may then
@@ -57,6 +62,9 @@ class Drafter {
 
   // Whether views may have a lookahead. Constant.
   virtual bool supports_lookahead() const { return false; }
+
+  // Whether it drafts only by a grammar. Constant.
+  virtual bool needs_grammar() const { return false; }
 
   // One tree for each view, in order, each within its budget. Node 0 is the
   // view's root. A drafter without a prediction returns TokenTree::RootOnly.

@@ -44,7 +44,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
                 .max_depth = engine.max_depth,
                 .features = features,
                 .cpu_group = CpuGroup(),
-                .supports_lookahead = engine.supports_lookahead};
+                .supports_lookahead = engine.supports_lookahead,
+                .needs_grammar = drafter->needs_grammar()};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

@@ -8,6 +8,7 @@ void RegisterDrafters(DrafterRegistry& registry) {
   registry.Add("eagle", NewEagleDrafter);
   registry.Add("dflash", NewDflashDrafter);
   registry.Add("lm", NewLmDrafter);
+  registry.Add("grammar", NewGrammarDrafter);
   registry.Add("replay", NewReplayDrafter);
 }
 

@@ -58,6 +58,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 
+// Drafts what a request's grammar leaves no choice about: keys, punctuation and
+// the end of JSON, say. It needs the target's tokenizer. Options: max_tokens
+// (of a draft). UNIMPLEMENTED: this build has no structured output.
+absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
+    const DrafterOptions& options);
+
 // For measurements: trees of another drafter, relabelled with known text.
 // Options: drafter (its type, required; its options are named drafter.NAME),
 // texts (path of a file, required: in each line the token ids of a prompt and

@@ -12,11 +12,11 @@
 namespace espalier::verifier {
 
 // Turns the target's logits into its distribution under the request's
-// parameters, in vLLM's order: the request's adjustments of logits
-// (LogitAdjustments), temperature, min-p, top-k, top-p; then typical-p. Each
-// filter sees the tokens that those before it have kept.
-// Owns the buffers that the distributions point into, so a row costs no
-// allocation. Not thread-safe.
+// parameters, in vLLM's order: the request's grammar and other adjustments of
+// logits (LogitAdjustments), temperature, min-p, top-k, top-p; then typical-p.
+// Each filter sees the tokens that those before it have kept. Owns the buffers
+// that the distributions point into, so a row costs no allocation. Not
+// thread-safe.
 class DistributionTransform {
  public:
   // `logits`: [vocab_size]. The distribution is valid until the next Apply.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace espalier::verifier {
 namespace {
@@ -10,6 +11,13 @@ constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
 bool EndsWith(absl::Span<const TokenId> text, absl::Span<const TokenId> end) {
   return text.size() >= end.size() && text.last(end.size()) == end;
+}
+
+void ForbidOthers(absl::Span<const uint32_t> allowed,
+                  absl::Span<float> logits) {
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if ((allowed[i / 32] >> (i % 32) & 1) == 0) logits[i] = kForbidden;
+  }
 }
 
 }  // namespace
@@ -29,9 +37,15 @@ LogitAdjuster::LogitAdjuster(const LogitAdjustments& adjustments,
 }
 
 void LogitAdjuster::Apply(absl::Span<const TokenId> path,
+                          absl::Span<const uint32_t> allowed,
                           absl::Span<float> logits) {
   output_.insert(output_.end(), path.begin(), path.end());
-  Forbid(logits);
+  if (allowed.empty()) {
+    Forbid(logits);
+  } else {
+    ForbidOthers(allowed, logits);
+    ForbidUnlessAll(logits);
+  }
   for (const auto& [token, value] : adjustments_.bias) logits[token] += value;
   if (adjustments_.penalizes()) {
     for (TokenId token : path) ++uses_[token].in_output;
@@ -41,13 +55,35 @@ void LogitAdjuster::Apply(absl::Span<const TokenId> path,
   output_.resize(output_.size() - path.size());
 }
 
-void LogitAdjuster::Forbid(absl::Span<float> logits) const {
+template <typename See>
+void LogitAdjuster::ForEachForbidden(See see) const {
   for (const std::vector<TokenId>& word : adjustments_.bad_words) {
     const auto start = absl::MakeConstSpan(word).first(word.size() - 1);
-    if (EndsWith(output_, start)) logits[word.back()] = kForbidden;
+    if (EndsWith(output_, start)) see(word.back());
   }
   if (static_cast<int64_t>(output_.size()) >= adjustments_.min_tokens) return;
-  for (TokenId token : adjustments_.early_stops) logits[token] = kForbidden;
+  for (TokenId token : adjustments_.early_stops) see(token);
+}
+
+void LogitAdjuster::Forbid(absl::Span<float> logits) const {
+  ForEachForbidden([&](TokenId token) { logits[token] = kForbidden; });
+}
+
+// Forbids nothing if no token would be left.
+void LogitAdjuster::ForbidUnlessAll(absl::Span<float> logits) const {
+  std::vector<std::pair<TokenId, float>> before;
+  ForEachForbidden([&](TokenId token) {
+    before.emplace_back(token, std::exchange(logits[token], kForbidden));
+  });
+  if (before.empty()) return;
+  const bool any_left =
+      std::any_of(logits.begin(), logits.end(),
+                  [](float logit) { return logit != kForbidden; });
+  if (any_left) return;
+  // A token may be there twice: its first entry is its logit.
+  for (auto entry = before.rbegin(); entry != before.rend(); ++entry) {
+    logits[entry->first] = entry->second;
+  }
 }
 
 void LogitAdjuster::Penalize(absl::Span<float> logits) const {

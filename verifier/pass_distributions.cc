@@ -63,6 +63,7 @@ PassDistributions::PassDistributions(const Input& input,
     : input_(input), transform_(transform), depths_(input.tree.Depths()) {
   if (input.adjustments == nullptr || !input.adjustments->any()) return;
   ESPALIER_CHECK(std::holds_alternative<AnyUse>(input.use));
+  ESPALIER_CHECK(input.adjustments->grammar.any() == (input.masks != nullptr));
   adjuster_.emplace(*input.adjustments, input.committed);
 }
 
@@ -82,9 +83,12 @@ absl::StatusOr<TargetDistribution> PassDistributions::Distribution(
     for (int32_t step : input_.tree.PathTo(node)) {
       path.push_back(input_.tree.tokens[step]);
     }
-    return transform_.Apply(
-        input_.rows.Row(row), input_.sampling,
-        [&](absl::Span<float> logits) { adjuster_->Apply(path, logits); });
+    absl::Span<const uint32_t> allowed;
+    if (input_.masks != nullptr) allowed = input_.masks->Row(node);
+    return transform_.Apply(input_.rows.Row(row), input_.sampling,
+                            [&](absl::Span<float> logits) {
+                              adjuster_->Apply(path, allowed, logits);
+                            });
   }
   if (draw == nullptr) {
     return transform_.Apply(input_.rows.Row(row), input_.sampling);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/grammar/token_masks.h"
 #include "common/model/language_model.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -39,6 +40,8 @@ class PassDistributions final : public TargetDistributions {
     // Null: none. REQUIRES: with any, `use` is AnyUse.
     const LogitAdjustments* adjustments = nullptr;
     absl::Span<const TokenId> committed = {};  // the text up to the root
+    // [nodes] what the adjustments' grammar allows; null: there is no grammar.
+    const grammar::TokenMasks* masks = nullptr;
   };
 
   // Borrows the contents of `input` and the transform.

@@ -22,14 +22,15 @@ struct Rows {
         parents(tokens.size()),
         taps(part.taps) {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
+    if (part.prompt_logprobs != nullptr) num_logit_rows = part.prompt_rows();
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
     use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
-    if (part.is_adjusted() ||
+    if (part.is_adjusted() || part.logprobs != LogprobRequest{} ||
         (part.compared && std::holds_alternative<DrawRequest>(use))) {
       use = AnyUse{};
     }
-    num_logit_rows = part.tree->num_nodes();
+    num_logit_rows += part.tree->num_nodes();
     tokens.insert(tokens.end(), part.tree->tokens.begin(),
                   part.tree->tokens.end());
     parents.push_back(root - 1);  // kPrefixParent if there is no chain
@@ -93,11 +94,14 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   }
   std::vector<SequenceRows> batch;
   int64_t logit_rows = 0;
-  for (const Rows& part : rows) {
-    batch.push_back(part.View());
-    output.first_logit_row.push_back(logit_rows);
-    output.uses.push_back(part.use);
-    logit_rows += part.num_logit_rows;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const TargetPass::Part& part = output.parts[i];
+    batch.push_back(rows[i].View());
+    output.first_logit_row.push_back(
+        logit_rows +
+        (part.prompt_logprobs != nullptr ? part.prompt_rows() : 0));
+    output.uses.push_back(rows[i].use);
+    logit_rows += rows[i].num_logit_rows;
   }
   output.begin = clock_.Now();
   auto logits = model_.Forward(batch);
@@ -124,8 +128,47 @@ absl::Status TargetPass::Keep(const Output& output, size_t index,
   return absl::OkStatus();
 }
 
-absl::Status TargetPass::CommitPrompt(const Output& output, size_t part) {
-  return Keep(output, part, Chain(output.parts[part].prompt_rows()));
+absl::Status TargetPass::CommitPrompt(const Output& output, size_t index) {
+  const Part& part = output.parts[index];
+  ASSIGN_OR_RETURN(const LogprobRows logprobs, PromptLogprobs(output, index));
+  RETURN_IF_ERROR(Keep(output, index, Chain(part.prompt_rows())));
+  if (part.prompt_logprobs != nullptr) part.prompt_logprobs->Append(logprobs);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LogprobRows> TargetPass::PromptLogprobs(const Output& output,
+                                                       size_t index) const {
+  const Part& part = output.parts[index];
+  LogprobRows logprobs;
+  if (part.prompt_logprobs == nullptr) return logprobs;
+  logprobs.top = part.prompt_logprobs->top;
+  const int64_t first = model_.Length(part.cache);
+  const int64_t first_row = output.first_logit_row[index] - part.prompt_rows();
+  for (int64_t i = 0; i < part.prompt_rows(); ++i) {
+    if (first + i < part.prompt_logprobs->size()) continue;  // recomputed K/V
+    const absl::Span<const float> row = output.logits->Row(first_row + i);
+    RETURN_IF_ERROR(TargetModelError(CheckFinite(row)));
+    logprobs.Append(row, part.committed[first + i + 1]);
+  }
+  return logprobs;
+}
+
+absl::StatusOr<LogprobRows> TargetPass::EmittedLogprobs(
+    const Output& output, size_t index, const VerifyResult& result) const {
+  const Part& part = output.parts[index];
+  LogprobRows logprobs;
+  if (!part.logprobs.emitted) return logprobs;
+  logprobs.top = static_cast<int32_t>(std::min<int64_t>(
+      *part.logprobs.emitted, model_.info().config.vocab_size));
+  int32_t node = 0;
+  for (size_t i = 0; i < result.tokens.size(); ++i) {
+    const absl::Span<const float> row =
+        output.logits->Row(output.first_logit_row[index] + node);
+    RETURN_IF_ERROR(TargetModelError(CheckFinite(row)));
+    logprobs.Append(row, result.tokens[i]);
+    if (i < result.path.size()) node = result.path[i];
+  }
+  return logprobs;
 }
 
 int64_t TargetPass::FirstPosition(const Part& part) const {
@@ -142,7 +185,8 @@ PassDistributions TargetPass::DistributionsOf(const Output& output,
                             .first_row = output.first_logit_row[index],
                             .first_position = FirstPosition(part),
                             .adjustments = part.adjustments,
-                            .committed = part.committed},
+                            .committed = part.committed,
+                            .masks = part.masks},
                            transform_);
 }
 
@@ -161,20 +205,26 @@ absl::StatusOr<VerifyResult> TargetPass::CommitTree(const Output& output,
   auto accepted = part.rule->Accept(*part.tree, FirstPosition(part),
                                     distributions, sampler);
   if (!accepted.ok()) return TargetModelError(accepted.status());
-  const absl::Time walked = clock_.Now();
-
-  const int32_t root = static_cast<int32_t>(part.prompt_rows());
-  std::vector<int32_t> kept = Chain(root + 1);
-  for (int32_t node : accepted->path) kept.push_back(root + node);
-  RETURN_IF_ERROR(Keep(output, index, kept));
-  const absl::Time committed = clock_.Now();
-
   VerifyResult verify_result;
   for (int32_t node : accepted->path) {
     verify_result.tokens.push_back(part.tree->tokens[node]);
   }
   verify_result.tokens.push_back(accepted->bonus_token);
   verify_result.path = std::move(accepted->path);
+  ASSIGN_OR_RETURN(verify_result.logprobs,
+                   EmittedLogprobs(output, index, verify_result));
+  ASSIGN_OR_RETURN(const LogprobRows prompt_logprobs,
+                   PromptLogprobs(output, index));
+  const absl::Time walked = clock_.Now();
+
+  const int32_t root = static_cast<int32_t>(part.prompt_rows());
+  std::vector<int32_t> kept = Chain(root + 1);
+  for (int32_t node : verify_result.path) kept.push_back(root + node);
+  RETURN_IF_ERROR(Keep(output, index, kept));
+  if (part.prompt_logprobs != nullptr) {
+    part.prompt_logprobs->Append(prompt_logprobs);
+  }
+  const absl::Time committed = clock_.Now();
   verify_result.near_ties = sampler.near_ties();
   verify_result.timings.accept = walked - start;
   verify_result.timings.commit = committed - walked;

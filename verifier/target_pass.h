@@ -34,7 +34,13 @@ class TargetPass {
     const SamplingParams* sampling = nullptr;       // of the tree
     VerificationRule* rule = nullptr;               // of the tree
     const LogitAdjustments* adjustments = nullptr;  // of the tree; null: none
-    absl::Span<const TokenId> committed = {};       // up to the tree's root
+    absl::Span<const TokenId> committed = {};  // all, up to the tree's root
+    LogprobRequest logprobs = {};
+    // Positions that are not there yet are appended when the part is committed.
+    // Null: `logprobs` wants none of the prompt.
+    LogprobRows* prompt_logprobs = nullptr;
+    // [nodes] what the adjustments' grammar allows; null: there is no grammar.
+    const grammar::TokenMasks* masks = nullptr;
     // Whether Compare will be called. It needs the gathered values of a rule
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.
@@ -56,7 +62,7 @@ class TargetPass {
   // The results of a pass. Valid for one Commit per part, before the next pass.
   struct Output {
     std::vector<Part> parts;
-    std::vector<int64_t> first_logit_row = {};  // [parts] of the tree
+    std::vector<int64_t> first_logit_row = {};  // [parts] of the tree's root
     std::vector<LogitUse> uses = {};         // [parts] that the model was told
     std::unique_ptr<LogitRows> logits = {};  // of all trees
     absl::Time begin = {};
@@ -88,8 +94,8 @@ class TargetPass {
                                                   size_t part,
                                                   RuleComparison& comparison);
 
-  // Caches prompt, root and accepted path. Fills path, tokens, near_ties and
-  // the timings of the accept and commit stages.
+  // Caches prompt, root and accepted path. Fills path, tokens, near_ties,
+  // logprobs and the timings of the accept and commit stages.
   absl::StatusOr<VerifyResult> CommitTree(const Output& output, size_t part);
 
  private:
@@ -103,6 +109,12 @@ class TargetPass {
   // Commits rows of a part: the path to one of its leaves.
   absl::Status Keep(const Output& output, size_t part,
                     absl::Span<const int32_t> rows);
+
+  // Of the emitted tokens, and of committed ones after the part's prompt rows.
+  absl::StatusOr<LogprobRows> EmittedLogprobs(const Output& output, size_t part,
+                                              const VerifyResult& result) const;
+  absl::StatusOr<LogprobRows> PromptLogprobs(const Output& output,
+                                             size_t part) const;
 
   LanguageModel& model_;
   const Executor& clock_;

@@ -16,8 +16,10 @@
 #include "common/base/registry.h"
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
+#include "common/grammar/vocabulary.h"
 #include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
+#include "verifier/grammar_masks.h"
 #include "verifier/measure_pass_costs.h"
 #include "verifier/verification_rules.h"
 
@@ -94,6 +96,19 @@ absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
   return absl::InvalidArgumentError("engine.max_batch_rows: 0 is below 1");
 }
 
+// Null: this build has no structured output, or no text of the model ends.
+std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
+                                            const ModelConfig& model) {
+  if (model.eos_ids.empty()) return nullptr;
+  auto backend = grammar::NewBackend(
+      grammar::VocabularyOf(tokenizer, model.vocab_size, model.eos_ids));
+  if (backend == nullptr) return nullptr;
+  return std::make_shared<GrammarMasks>(
+      std::make_unique<grammar::GrammarCompiler>(
+          std::move(backend), grammar::GrammarCompiler::Limits()),
+      std::make_unique<SerialExecutor>("grammar masks"));
+}
+
 // On the model's own thread: libtorch keeps a team of threads for every thread
 // that calls it.
 absl::StatusOr<PassCosts> MeasureOn(Executor& executor, LanguageModel& model,
@@ -167,6 +182,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .pass_costs = std::move(pass_costs),
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
+      .grammars = NewGrammarMasks(*target.tokenizer, model->info().config),
       .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {
     options.compared_rounds = config.compared_rounds();

@@ -61,6 +61,11 @@ absl::Status CheckVerifyRequest(const VerifyRequest& request,
   RETURN_IF_ERROR(CheckUpdate(request.update, limits));
   RETURN_IF_ERROR(
       ValidateLogitAdjustments(request.adjustments, limits.vocab_size));
+  RETURN_IF_ERROR(ValidateLogprobRequest(request.logprobs));
+  if (request.logprobs.prompt) {
+    RETURN_IF_ERROR(CheckPromptLogprobs(*request.logprobs.prompt,
+                                        request.update.committed_length()));
+  }
   RETURN_IF_ERROR(CheckFeatures(request.features, limits.shape));
   return request.tree.Validate({.max_nodes = limits.max_tree_nodes,
                                 .max_depth = limits.max_tree_nodes,
@@ -95,8 +100,9 @@ bool AskTheSame(const VerifyRequest& a, const VerifyRequest& b) {
          a.update.prefix_hash == b.update.prefix_hash &&
          a.update.new_tokens == b.update.new_tokens &&
          a.update.sampling == b.update.sampling &&
-         a.adjustments == b.adjustments && a.tree.tokens == b.tree.tokens &&
-         a.tree.parents == b.tree.parents && a.tree.samples == b.tree.samples &&
+         a.adjustments == b.adjustments && a.logprobs == b.logprobs &&
+         a.tree.tokens == b.tree.tokens && a.tree.parents == b.tree.parents &&
+         a.tree.samples == b.tree.samples &&
          a.tree.distributions == b.tree.distributions && a.rule == b.rule &&
          a.features == b.features;
 }

@@ -89,6 +89,7 @@ VerifyEngine::VerifyEngine(const Options& options,
     info_.distribution_rules.push_back(name);
   }
   info_.eos_token_ids = target.config.eos_ids;
+  info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
@@ -108,6 +109,7 @@ VerifyEngine::VerifyEngine(const Options& options,
 
 VerifyEngine::~VerifyEngine() {
   stopping_ = true;
+  if (options_.grammars) options_.grammars->Stop();
   executor_->Post([this] {
     for (auto& [id, session] : sessions_) {
       Answer(*session, absl::UnavailableError("the verifier is stopping"));
@@ -243,13 +245,16 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   TargetPass::Part part = {
       .cache = session.cache,
       .prompt = absl::MakeConstSpan(session.tokens)
-                    .subspan(model_->Length(session.cache), share.prompt_rows)};
+                    .subspan(model_->Length(session.cache), share.prompt_rows),
+      .committed = session.tokens,
+      .logprobs = request.logprobs};
+  if (request.logprobs.prompt) part.prompt_logprobs = &session.prompt_logprobs;
   if (share.with_tree) {
     part.tree = &request.tree;
     part.sampling = &request.update.sampling;
     part.rule = session.job->rule->second.get();
     part.adjustments = &request.adjustments;
-    part.committed = session.tokens;
+    if (session.job->masked) part.masks = &session.job->masked->masks;
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
@@ -332,6 +337,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   if (job.compared) CompareRules(output, part);
   ASSIGN_OR_RETURN(VerifyResult verify_result,
                    target_pass_.CommitTree(output, part));
+  if (job.masked) {
+    for (int32_t& node : verify_result.path) node = job.masked->nodes[node];
+  }
   verify_result.round = job.request.update.round;
   verify_result.rule = job.rule->first;
   verify_result.timings.queue = job.timings.queue;
@@ -342,6 +350,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.cached_tokens = job.cached_tokens;
   const bool deferred = job.request.features.deferred;
   if (!deferred) verify_result.features = std::exchange(session.features, {});
+  verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   OfferFeatures(deferred ? session.features : verify_result.features, session);

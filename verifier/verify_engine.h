@@ -27,6 +27,7 @@
 #include "verifier/plan_pass.h"
 #include "verifier/plan_room.h"
 #include "verifier/target_pass.h"
+#include "verifier/tree_masker.h"
 #include "verifier/verification_rule.h"
 #include "verifier/verifier_metrics.h"
 #include "verifier/verify_checks.h"
@@ -61,8 +62,12 @@ namespace espalier::verifier {
 // pass for no session, so that the pass costs stay accurate (see
 // cost_upkeep.h).
 //
+// A request with a grammar is admitted when its masks are there
+// (tree_masker.h).
+//
 // Defined in verify_engine.cc (turns and passes), verify_engine_sessions.cc,
-// verify_engine_room.cc, verify_engine_prefix.cc and verify_engine_costs.cc.
+// verify_engine_grammars.cc, verify_engine_room.cc, verify_engine_prefix.cc and
+// verify_engine_costs.cc.
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
@@ -81,6 +86,8 @@ class VerifyEngine final : public VerifyEndpoint {
     // earlier ones. Does not change the text.
     bool shares_prefixes = true;
     int64_t max_feature_bytes = int64_t{256} << 20;  // for shared prefixes
+    // Null: requests with a grammar are refused. The engine stops it.
+    std::shared_ptr<TreeMasker> grammars = nullptr;
     // Share of the rounds with sampled trees, 0 to 1, for which the engine
     // computes what other rules would accept. Does not change the text.
     double compared_rounds = 0;
@@ -132,6 +139,8 @@ class VerifyEngine final : public VerifyEndpoint {
     // Why that is not the requested rule; empty: it is.
     absl::string_view unsupported = {};
     bool compared = false;  // see Options::compared_rounds
+    // Of a request with a grammar, once it is there: the tree that is verified.
+    std::optional<MaskedTree> masked = {};
   };
   struct Session {
     Place age;                    // in the queue for room
@@ -152,6 +161,8 @@ class VerifyEngine final : public VerifyEndpoint {
     std::vector<int32_t> taps;
     FeatureRows features;
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
+    // Of the last request, as far as its tokens are cached.
+    LogprobRows prompt_logprobs;
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -177,6 +188,9 @@ class VerifyEngine final : public VerifyEndpoint {
   // Handles a job that repeats a waiting or an answered request. Returns
   // whether it does.
   bool Repeat(Job& job, Session& session);
+  void AskForMasks(std::unique_ptr<Job> job, const Session* session);
+  void OnMasks(std::unique_ptr<Job> job, uint64_t ticket,
+               absl::StatusOr<MaskedTree> masked);
   absl::Status CheckAdmission(const Job& job, const Session* session) const;
   absl::Status MakeRoom(uint64_t epoch);
   void ChooseRule(Job& job) const;
@@ -184,6 +198,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   Place NextPlace(absl::Duration delay);
+  void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();
   void PostTurnAt(absl::Time when);
   void TakeTurn();
@@ -236,6 +251,9 @@ class VerifyEngine final : public VerifyEndpoint {
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
   uint64_t next_place_ = 1;
+  uint64_t next_masking_ = 1;
+  // The latest requests that wait for their masks, before they are admitted.
+  absl::flat_hash_map<SequenceId, uint64_t> masking_;
   absl::Status lost_;  // why the model is of no use any more; OK: it is of use
   bool turn_is_posted_ = false;
   absl::Time turn_at_ = absl::InfiniteFuture();       // posted for later

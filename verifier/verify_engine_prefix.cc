@@ -18,6 +18,9 @@ void VerifyEngine::Share(Session& session) {
   const absl::Span<const TokenId> text =
       absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
   int64_t wanted = std::ssize(text);
+  if (session.job != nullptr && session.job->request.logprobs.prompt) {
+    wanted = held;  // they need the logits of every position
+  }
   if (session.job != nullptr && !session.taps.empty() && held < wanted) {
     FeatureRows& features = session.features;
     const int64_t known = features.end_position();

@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 #include "verifier/verification_rules.h"
 #include "verifier/verify_engine.h"
@@ -46,6 +48,10 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     std::move(job->done)(std::move(status));
     return;
   }
+  if (job->request.adjustments.grammar.any() && !job->masked) {
+    AskForMasks(std::move(job), session);
+    return;
+  }
   if (session == nullptr) {
     if (absl::Status room = MakeRoom(id.coordinator_epoch); !room.ok()) {
       std::move(job->done)(std::move(room));
@@ -57,6 +63,11 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     session->age = NextPlace(session->delay);
     session->cache = model_->NewSequence();
     session->salt = update.cache_salt;
+    if (!update.traceparent.empty()) {
+      LogInfo(absl::StrCat("traceparent ", update.traceparent, " sequence ",
+                           id.number, " of ", update.committed_length(),
+                           " tokens"));
+    }
     UpdateGauges();
   }
   Answer(*session, absl::CancelledError("the sequence was asked for again"));
@@ -65,6 +76,7 @@ void VerifyEngine::Admit(std::unique_ptr<Job> job) {
     session->return_time.Observe(job->waiting_since - session->answered);
     session->answered = absl::InfinitePast();
   }
+  if (job->masked) job->request.tree = std::move(job->masked->tree);
   ApplyUpdate(job->request, *session);
   // Near the end of the context, the last nodes of the tree may not fit.
   CutTree(job->request.tree,
@@ -105,6 +117,11 @@ absl::Status VerifyEngine::CheckAdmission(const Job& job,
   RETURN_IF_ERROR(lost_);
   const SequenceUpdate& update = job.request.update;
   RETURN_IF_ERROR(CheckVerifyRequest(job.request, limits_));
+  const GrammarSpec& grammar = job.request.adjustments.grammar;
+  if (grammar.any() && options_.grammars == nullptr) {
+    return FieldError(FieldOf(grammar.kind),
+                      "the verifier has no structured output");
+  }
   if (!rules_.contains(RuleName(job.request))) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown rule \"", job.request.rule, "\"; known: auto, ",
@@ -196,8 +213,19 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
                            : info_.max_context;
+  WantPromptLogprobs(request.logprobs, session);
   WantFeatures(request.features, session);
   session.last_used = executor_->Now();
+}
+
+// They need the logits of every position, so none may be cached.
+void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
+                                      Session& session) {
+  session.prompt_logprobs = {};
+  if (!wanted.prompt) return;
+  session.prompt_logprobs.top = static_cast<int32_t>(
+      std::min<int64_t>(*wanted.prompt, info_.model.vocab_size));
+  if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
 }
 
 // Continues the features that earlier requests have collected and not returned.
@@ -225,6 +253,8 @@ void VerifyEngine::Answer(Session& session,
 }
 
 void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
+  if (options_.grammars) options_.grammars->Forget(id);
+  masking_.erase(id);
   auto found = sessions_.find(id);
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);

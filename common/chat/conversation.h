@@ -19,9 +19,9 @@ struct ChatMessage {
 };
 
 struct Conversation {
-  std::vector<ChatMessage> messages;
-  std::string tools;          // JSON, a list; empty: none
-  std::string template_args;  // JSON, an object; empty: none
+  std::vector<ChatMessage> messages = {};
+  std::string tools = {};          // JSON, a list; empty: none
+  std::string template_args = {};  // JSON, an object; empty: none
 };
 
 }  // namespace espalier

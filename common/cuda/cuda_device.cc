@@ -21,9 +21,12 @@ std::string Describe(cudaError_t error) {
 
 class CudaDevice final : public ComputeDevice {
  public:
-  CudaDevice(std::string name, cudaStream_t stream,
+  CudaDevice(std::string name, int index, cudaStream_t stream,
              const CudaDeviceOptions& options)
-      : name_(std::move(name)), stream_(stream), options_(options) {}
+      : name_(std::move(name)),
+        index_(index),
+        stream_(stream),
+        options_(options) {}
   ~CudaDevice() override;
 
   DeviceInfo info() const override;
@@ -35,12 +38,16 @@ class CudaDevice final : public ComputeDevice {
   absl::Status Wait(int64_t event) override;
 
  private:
+  // What follows is of this GPU. Threads start with another, the first one.
+  void Select() const { cudaSetDevice(index_); }
+
   // The first error is the one that counts.
   void Note(cudaError_t error) {
     if (error_ == cudaSuccess) error_ = error;
   }
 
   const std::string name_;
+  const int index_;
   const cudaStream_t stream_;
   const CudaDeviceOptions options_;
   cudaError_t error_ = cudaSuccess;
@@ -51,6 +58,7 @@ class CudaDevice final : public ComputeDevice {
 };
 
 CudaDevice::~CudaDevice() {
+  Select();
   cudaStreamSynchronize(stream_);
   ESPALIER_CHECK(allocated_.empty());
   free_events_.insert(free_events_.end(), recorded_.begin(), recorded_.end());
@@ -59,6 +67,7 @@ CudaDevice::~CudaDevice() {
 }
 
 DeviceInfo CudaDevice::info() const {
+  Select();
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return {.name = name_,
@@ -67,6 +76,7 @@ DeviceInfo CudaDevice::info() const {
 }
 
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
+  Select();
   void* memory = nullptr;
   const cudaError_t error = kind == Memory::kDevice
                                 ? cudaMallocAsync(&memory, bytes, stream_)
@@ -82,6 +92,7 @@ absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
 }
 
 void CudaDevice::Free(std::byte* memory) {
+  Select();
   const auto found = allocated_.find(memory);
   ESPALIER_CHECK(found != allocated_.end());
   if (found->second == Memory::kDevice) {
@@ -95,15 +106,18 @@ void CudaDevice::Free(std::byte* memory) {
 
 void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
   if (bytes == 0) return;
+  Select();
   Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_));
 }
 
 void CudaDevice::Launch(const KernelArgs& args) {
+  Select();
   Note(static_cast<cudaError_t>(
       LaunchOnStream(stream_, args, options_.dependent_launches)));
 }
 
 int64_t CudaDevice::Record() {
+  Select();
   cudaEvent_t event = nullptr;
   if (free_events_.empty()) {
     Note(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -162,7 +176,7 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
   if (error == cudaSuccess)
     error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return failed(error);
-  return std::make_unique<CudaDevice>(properties.name, stream, options);
+  return std::make_unique<CudaDevice>(properties.name, index, stream, options);
 }
 
 }  // namespace espalier::cuda

@@ -63,6 +63,10 @@ void AddConfig(const ModelConfig& config, ModelHasher& hasher) {
   for (double frequency : RotaryFrequencies(config)) {
     hasher.AddNumber(std::bit_cast<uint64_t>(frequency));
   }
+  if (RotaryScale(config) != 1) {
+    hasher.AddNumber(std::bit_cast<uint64_t>(RotaryScale(config)));
+  }
+  for (bool none : config.no_rope) hasher.AddNumber(none);
 }
 
 bool IsInteger(ComputeDType type) {

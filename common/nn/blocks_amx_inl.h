@@ -25,17 +25,17 @@ enum AmxBlockTile {
   kProducts2,  // second half
   kLowProducts,
   kLowProducts2,
-  kCodes,  // [rows][group] int8
+  kCodes,  // [rows][kBlockInputs] int8
   kLowCodes,
-  kBlockWeights,  // [group / 4][16 outputs][4] int8
+  kBlockWeights,  // [kBlockInputs / 4][16 outputs][4] int8
   kBlockWeights2,
 };
 
-inline AmxConfig AmxBlockConfigFor(int64_t rows, int64_t group) {
+inline AmxConfig AmxBlockConfigFor(int64_t rows) {
   AmxConfig config = AmxConfigFor(rows, kBlockWeights);
   for (int i = 0; i < 2; ++i) {
-    config.row_bytes[kCodes + i] = static_cast<uint16_t>(group);
-    config.rows[kBlockWeights + i] = static_cast<uint8_t>(group / 4);
+    config.row_bytes[kCodes + i] = static_cast<uint16_t>(kBlockInputs);
+    config.rows[kBlockWeights + i] = static_cast<uint8_t>(kBlockInputs / 4);
   }
   return config;
 }
@@ -103,15 +103,15 @@ struct AmxSegment {
   int64_t done_rows = 0;  // that an earlier tile had
 };
 
-// Row: RowBlock or FineRowBlock. group: inputs of a scale.
-template <typename I, typename Tiles, typename Row, int group, bool minimums>
+// Row: RowBlock or FineRowBlock.
+template <typename I, typename Tiles, typename Row, bool minimums>
 class AmxBlockProduct {
  public:
   explicit AmxBlockProduct(const LinearArgs& args)
       : a_(args), tiles_(args.rows), bytes_(BlockBytes(args.weights.format)) {}
 
   void Run() {
-    Tiles::Configure(AmxBlockConfigFor(tiles_.size, group));
+    Tiles::Configure(AmxBlockConfigFor(tiles_.size));
     for (int64_t panel = a_.panel_begin; panel < a_.panel_end; ++panel) {
       for (int64_t tile = 0; tile < tiles_.count; tile += kWaitingTiles) {
         const int64_t left = tiles_.count - tile;
@@ -128,11 +128,9 @@ class AmxBlockProduct {
   using Reg = typename V::Reg;
   static constexpr bool kFine = sizeof(Row) == sizeof(FineRowBlock);
   static constexpr int kPlanes = kFine ? 2 : 1;
-  static constexpr int64_t kGroups = kBlockInputs / group;
   static constexpr int64_t kPlaneProducts = kAmxRows * kPanelOutputs;
-  static constexpr int64_t kSegmentBlocks =
-      kAmxSegmentProducts / (kGroups * kPlanes);
-  // [kSegmentBlocks][kGroups][kPlanes][kAmxRows][kPanelOutputs]
+  static constexpr int64_t kSegmentBlocks = kAmxSegmentProducts / kPlanes;
+  // [kSegmentBlocks][kPlanes][kAmxRows][kPanelOutputs]
   static constexpr int64_t kProductCount = kAmxSegmentProducts * kPlaneProducts;
   // A segment is scaled in parts: so many rows, one vector of outputs.
   static constexpr int64_t kPartRows = kAmxRows / 2;
@@ -180,7 +178,6 @@ class AmxBlockProduct {
 
   // What is due is scaled meanwhile.
   void Multiply(const AmxSegment& s) {
-    constexpr int64_t kRowBytes = kPanelOutputs * 4;
     const std::byte* next = s.next;
     int32_t* products = s.products;
     int part = 0;
@@ -189,40 +186,41 @@ class AmxBlockProduct {
         for (int64_t i = 0; i < s.next_bytes; i += 64) Fetch(next + i);
         next += s.next_bytes;
       }
-      const std::byte* x = s.x + block * static_cast<int64_t>(sizeof(Row));
-      const std::byte* codes = s.codes + block * s.code_stride;
-      for (int64_t i = 0; i < kGroups; ++i) {
-        Tiles::template Zero<kProducts>();
-        Tiles::template Zero<kProducts2>();
-        Tiles::template Load<kCodes>(x, a_.x_stride);
-        Tiles::template Load<kBlockWeights>(codes, kCodeRowBytes);
-        Tiles::template Load<kBlockWeights2>(codes + kAmxRowBytes,
-                                             kCodeRowBytes);
-        Tiles::template MultiplyAddBytes<kProducts, kCodes, kBlockWeights>();
-        Tiles::template MultiplyAddBytes<kProducts2, kCodes, kBlockWeights2>();
-        if constexpr (kFine) {
-          Tiles::template Zero<kLowProducts>();
-          Tiles::template Zero<kLowProducts2>();
-          Tiles::template Load<kLowCodes>(x + offsetof(FineRowBlock, low),
-                                          a_.x_stride);
-          Tiles::template MultiplyAddBytes<kLowProducts, kLowCodes,
-                                           kBlockWeights>();
-          Tiles::template MultiplyAddBytes<kLowProducts2, kLowCodes,
-                                           kBlockWeights2>();
-        }
-        Tiles::template Store<kProducts>(products, kRowBytes);
-        Tiles::template Store<kProducts2>(products + kAmxColumns, kRowBytes);
-        if constexpr (kFine) {
-          int32_t* const low = products + kPlaneProducts;
-          Tiles::template Store<kLowProducts>(low, kRowBytes);
-          Tiles::template Store<kLowProducts2>(low + kAmxColumns, kRowBytes);
-        }
-        products += kPlanes * kPlaneProducts;
-        x += group;
-        codes += group / 4 * kCodeRowBytes;
-      }
+      MultiplyBlockOfTiles(s.x + block * static_cast<int64_t>(sizeof(Row)),
+                           s.codes + block * s.code_stride, products);
+      products += kPlanes * kPlaneProducts;
       const int64_t parts = kParts * (block + 1) / s.blocks;
       for (; part < parts; ++part) ScalePart(due_, part);
+    }
+  }
+
+  // One block, to products: [kPlanes][kAmxRows][kPanelOutputs].
+  void MultiplyBlockOfTiles(const std::byte* x, const std::byte* codes,
+                            int32_t* products) {
+    Tiles::template Zero<kProducts>();
+    Tiles::template Zero<kProducts2>();
+    Tiles::template Load<kCodes>(x, a_.x_stride);
+    Tiles::template Load<kBlockWeights>(codes, kCodeRowBytes);
+    Tiles::template Load<kBlockWeights2>(codes + kAmxRowBytes, kCodeRowBytes);
+    Tiles::template MultiplyAddBytes<kProducts, kCodes, kBlockWeights>();
+    Tiles::template MultiplyAddBytes<kProducts2, kCodes, kBlockWeights2>();
+    if constexpr (kFine) {
+      Tiles::template Zero<kLowProducts>();
+      Tiles::template Zero<kLowProducts2>();
+      Tiles::template Load<kLowCodes>(x + __builtin_offsetof(FineRowBlock, low),
+                                      a_.x_stride);
+      Tiles::template MultiplyAddBytes<kLowProducts, kLowCodes,
+                                       kBlockWeights>();
+      Tiles::template MultiplyAddBytes<kLowProducts2, kLowCodes,
+                                       kBlockWeights2>();
+    }
+    constexpr int64_t kRowBytes = kPanelOutputs * 4;
+    Tiles::template Store<kProducts>(products, kRowBytes);
+    Tiles::template Store<kProducts2>(products + kAmxColumns, kRowBytes);
+    if constexpr (kFine) {
+      int32_t* const low = products + kPlaneProducts;
+      Tiles::template Store<kLowProducts>(low, kRowBytes);
+      Tiles::template Store<kLowProducts2>(low + kAmxColumns, kRowBytes);
     }
   }
 
@@ -267,41 +265,37 @@ class AmxBlockProduct {
     const int64_t scale_bytes = ScaleBytes(format);
     const bool wide = format.wide_scales;
     for (int64_t block = 0; block < s.blocks; ++block) {
-      for (int64_t i = 0; i < kGroups; ++i) {
-        const int64_t at = i * kPanelOutputs + lane;
-        const Reg scale = LoadScales<I>(wide, scales, at);
-        Reg minimum;
-        if constexpr (minimums) {
-          minimum = LoadScales<I>(wide, scales + scale_bytes, at);
-        }
-        ESPALIER_UNROLL
-        for (int r = 0; r < R; ++r) {
-          const RowBlock& row = HighOf(*reinterpret_cast<const Row*>(
-              (r < 4 ? x : x4) + r % 4 * a_.x_stride));
-          const int32_t* const p = products + r * kPanelOutputs;
-          Int product = I::Load(reinterpret_cast<const std::byte*>(p));
-          if constexpr (kFine) {
-            product = I::Add(I::template ShiftLeft<7>(product),
-                             I::Load(reinterpret_cast<const std::byte*>(
-                                 p + kPlaneProducts)));
-          }
-          sum[r] = I::MulAdd(I::ToFloat(product),
-                             V::Mul(scale, V::Set(row.scale)), sum[r]);
-          if constexpr (minimums) {
-            sum[r] = I::MulAdd(
-                minimum,
-                V::Set(kGroups == 1 ? row.scaled_sum : row.half_scaled_sums[i]),
-                sum[r]);
-          }
-        }
-        products += kPlanes * kPlaneProducts;
+      const Reg scale = LoadScales<I>(wide, scales, lane);
+      Reg minimum;
+      if constexpr (minimums) {
+        minimum = LoadScales<I>(wide, scales + scale_bytes, lane);
       }
+      ESPALIER_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const RowBlock& row = HighOf(*reinterpret_cast<const Row*>(
+            (r < 4 ? x : x4) + r % 4 * a_.x_stride));
+        sum[r] =
+            I::MulAdd(I::ToFloat(LoadProduct(products + r * kPanelOutputs)),
+                      V::Mul(scale, V::Set(row.scale)), sum[r]);
+        if constexpr (minimums) {
+          sum[r] = I::MulAdd(minimum, V::Set(row.scaled_sum), sum[r]);
+        }
+      }
+      products += kPlanes * kPlaneProducts;
       x += sizeof(Row);
       x4 += sizeof(Row);
       scales += bytes_;
     }
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) V::Store(sums + r * kPanelOutputs, sum[r]);
+  }
+
+  static Int LoadProduct(const int32_t* p) {
+    const Int product = I::Load(reinterpret_cast<const std::byte*>(p));
+    if constexpr (!kFine) return product;
+    const int32_t* const low = p + kPlaneProducts;
+    return I::Add(I::template ShiftLeft<7>(product),
+                  I::Load(reinterpret_cast<const std::byte*>(low)));
   }
 
   const LinearArgs& a_;
@@ -314,23 +308,19 @@ class AmxBlockProduct {
   alignas(64) float sums_[kWaitingTiles][kAmxRows * kPanelOutputs];
 };
 
-template <typename I, typename Tiles, typename Row, int group>
-void AmxLinearOfGroups(const LinearArgs& a) {
-  a.weights.format.minimums
-      ? AmxBlockProduct<I, Tiles, Row, group, true>(a).Run()
-      : AmxBlockProduct<I, Tiles, Row, group, false>(a).Run();
-}
-
 template <typename I, typename Tiles, typename Row>
 void AmxLinearOfRowBlocks(const LinearArgs& a) {
-  a.weights.format.group == kBlockInputs
-      ? AmxLinearOfGroups<I, Tiles, Row, kBlockInputs>(a)
-      : AmxLinearOfGroups<I, Tiles, Row, kHalfInputs>(a);
+  a.weights.format.minimums ? AmxBlockProduct<I, Tiles, Row, true>(a).Run()
+                            : AmxBlockProduct<I, Tiles, Row, false>(a).Run();
 }
 
-// As LinearOfBlocks, to the bit.
+// As LinearOfBlocks, to the bit, on tiles from `fewest_rows` on. Where half of
+// a block has its own scale, a tile would give up its sums too often.
 template <typename I, typename Tiles>
-void AmxLinearOfBlocks(const LinearArgs& a) {
+void AmxLinearOfBlocks(const LinearArgs& a, int64_t fewest_rows) {
+  if (a.rows < fewest_rows || a.weights.format.group < kBlockInputs) {
+    return LinearOfBlocks<I>(a);
+  }
   a.operand == OperandType::kFineBlocks
       ? AmxLinearOfRowBlocks<I, Tiles, FineRowBlock>(a)
       : AmxLinearOfRowBlocks<I, Tiles, RowBlock>(a);

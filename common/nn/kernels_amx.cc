@@ -2,7 +2,6 @@
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/avx512_inl.h"
 #include "common/nn/blocks_amx_inl.h"
-#include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
@@ -56,9 +55,7 @@ void LinearAnyOperand(const LinearArgs& a) {
       return Linear<Avx512>(a);
     case OperandType::kBlocks:
     case OperandType::kFineBlocks:
-      return a.rows < kFewestAmxRows
-                 ? LinearOfBlocks<Avx512Ints>(a)
-                 : AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a);
+      return AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a, kFewestAmxRows);
     default:
       return AmxLinear<Avx512, CpuTiles>(a);
   }

@@ -28,6 +28,9 @@ inline constexpr uint32_t kProtocolVersion = 2;
 v1::TokenTree ToProto(const TokenTree& tree);
 absl::StatusOr<TokenTree> FromProto(const v1::TokenTree& message);
 
+// FieldErrors (request_errors.h).
+absl::StatusOr<GrammarSpec> FromProto(const v1::StructuredOutput& message);
+
 v1::SequenceUpdate ToProto(const SequenceUpdate& update);
 absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message);
 

@@ -61,6 +61,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_max_depth(ClampToUint32(info.max_depth));
   message.set_cpu_group(info.cpu_group);
   message.set_supports_lookahead(info.supports_lookahead);
+  message.set_needs_grammar(info.needs_grammar);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -74,7 +75,8 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   DrafterInfo info{.max_nodes = message.max_nodes(),
                    .max_depth = message.max_depth(),
                    .cpu_group = message.cpu_group(),
-                   .supports_lookahead = message.supports_lookahead()};
+                   .supports_lookahead = message.supports_lookahead(),
+                   .needs_grammar = message.needs_grammar()};
   ASSIGN_OR_RETURN(info.name, Text("name", message.name(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.type, Text("type", message.type(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
@@ -101,6 +103,7 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
   message.set_num_layers(ClampToUint32(info.shape.num_layers));
   message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
   message.set_cpu_group(info.cpu_group);
+  message.set_supports_grammars(info.supports_grammars);
   return message;
 }
 
@@ -112,6 +115,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
                 .hidden_size = message.hidden_size()};
   info.epoch = message.epoch();
   info.cpu_group = message.cpu_group();
+  info.supports_grammars = message.supports_grammars();
   info.max_context = static_cast<int64_t>(message.max_context());
   info.max_tree_nodes = message.max_tree_nodes();
   RETURN_IF_ERROR(

@@ -8,6 +8,8 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/spec/request_errors.h"
+#include "common/spec/trace_context.h"
 
 namespace espalier {
 namespace {
@@ -26,6 +28,35 @@ absl::StatusOr<SamplingParams> SamplingFromProto(
   return sampling;
 }
 
+v1::StructuredOutput ToProto(const GrammarSpec& grammar) {
+  v1::StructuredOutput message;
+  message.set_disable_any_whitespace(grammar.compact);
+  switch (grammar.kind) {
+    case GrammarSpec::Kind::kNone:
+      break;
+    case GrammarSpec::Kind::kJsonObject:
+      message.set_json_object(true);
+      break;
+    case GrammarSpec::Kind::kJsonSchema:
+      message.set_json_schema(grammar.text);
+      break;
+    case GrammarSpec::Kind::kRegex:
+      message.set_regex(grammar.text);
+      break;
+    case GrammarSpec::Kind::kChoice:
+      message.mutable_choice()->mutable_texts()->Add(grammar.choices.begin(),
+                                                     grammar.choices.end());
+      break;
+    case GrammarSpec::Kind::kEbnf:
+      message.set_grammar(grammar.text);
+      break;
+    case GrammarSpec::Kind::kStructuralTag:
+      message.set_structural_tag(grammar.text);
+      break;
+  }
+  return message;
+}
+
 v1::LogitAdjustments ToProto(const LogitAdjustments& adjustments) {
   v1::LogitAdjustments message;
   message.set_prompt_length(static_cast<uint64_t>(adjustments.prompt_length));
@@ -42,6 +73,9 @@ v1::LogitAdjustments ToProto(const LogitAdjustments& adjustments) {
   message.set_repetition_penalty(adjustments.repetition_penalty);
   message.set_frequency_penalty(adjustments.frequency_penalty);
   message.set_presence_penalty(adjustments.presence_penalty);
+  if (adjustments.grammar.any()) {
+    *message.mutable_grammar() = ToProto(adjustments.grammar);
+  }
   return message;
 }
 
@@ -57,6 +91,10 @@ absl::StatusOr<LogitAdjustments> FromProto(
       .repetition_penalty = message.repetition_penalty(),
       .frequency_penalty = message.frequency_penalty(),
       .presence_penalty = message.presence_penalty()};
+  if (message.has_grammar()) {
+    ASSIGN_OR_RETURN(adjustments.grammar,
+                     espalier::FromProto(message.grammar()));
+  }
   for (const v1::LogitAdjustments::Word& word : message.bad_words()) {
     ASSIGN_OR_RETURN(adjustments.bad_words.emplace_back(),
                      Int32Column("adjustments.bad_words", word.tokens()));
@@ -78,7 +116,95 @@ absl::StatusOr<LogitAdjustments> FromProto(
   return adjustments;
 }
 
+v1::LogprobRequest ToProto(const LogprobRequest& request) {
+  v1::LogprobRequest message;
+  if (request.emitted) {
+    message.set_emitted(static_cast<uint32_t>(*request.emitted));
+  }
+  if (request.prompt) {
+    message.set_prompt(static_cast<uint32_t>(*request.prompt));
+  }
+  return message;
+}
+
+absl::StatusOr<LogprobRequest> FromProto(const v1::LogprobRequest& message) {
+  LogprobRequest request;
+  RETURN_IF_ERROR(CheckAtMost("logprobs.emitted", message.emitted(),
+                              uint64_t{kMaxTopLogprobs}));
+  RETURN_IF_ERROR(CheckAtMost("logprobs.prompt", message.prompt(),
+                              uint64_t{kMaxTopLogprobs}));
+  if (message.has_emitted()) {
+    request.emitted = static_cast<int32_t>(message.emitted());
+  }
+  if (message.has_prompt()) {
+    request.prompt = static_cast<int32_t>(message.prompt());
+  }
+  return request;
+}
+
+v1::LogprobRows ToProto(const LogprobRows& rows) {
+  v1::LogprobRows message;
+  message.set_top(static_cast<uint32_t>(rows.top));
+  message.mutable_chosen()->Add(rows.chosen.begin(), rows.chosen.end());
+  message.mutable_top_token()->Add(rows.top_tokens.begin(),
+                                   rows.top_tokens.end());
+  message.mutable_top_logprob()->Add(rows.top_logprobs.begin(),
+                                     rows.top_logprobs.end());
+  return message;
+}
+
+// CheckLogprobs checks the lengths of the columns.
+absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("logprobs.top", message.top(), uint64_t{kMaxTopLogprobs}));
+  LogprobRows rows = {
+      .top = static_cast<int32_t>(message.top()),
+      .chosen = {message.chosen().begin(), message.chosen().end()},
+      .top_logprobs = {message.top_logprob().begin(),
+                       message.top_logprob().end()}};
+  ASSIGN_OR_RETURN(rows.top_tokens,
+                   Int32Column("logprobs.top_token", message.top_token()));
+  return rows;
+}
+
 }  // namespace
+
+absl::StatusOr<GrammarSpec> FromProto(const v1::StructuredOutput& message) {
+  GrammarSpec grammar = {.compact = message.disable_any_whitespace()};
+  const auto set = [&](GrammarSpec::Kind kind, const std::string& text) {
+    grammar.kind = kind;
+    grammar.text = text;
+  };
+  switch (message.constraint_case()) {
+    case v1::StructuredOutput::kJsonSchema:
+      set(GrammarSpec::Kind::kJsonSchema, message.json_schema());
+      break;
+    case v1::StructuredOutput::kRegex:
+      set(GrammarSpec::Kind::kRegex, message.regex());
+      break;
+    case v1::StructuredOutput::kChoice:
+      grammar.kind = GrammarSpec::Kind::kChoice;
+      grammar.choices = {message.choice().texts().begin(),
+                         message.choice().texts().end()};
+      break;
+    case v1::StructuredOutput::kGrammar:
+      set(GrammarSpec::Kind::kEbnf, message.grammar());
+      break;
+    case v1::StructuredOutput::kStructuralTag:
+      set(GrammarSpec::Kind::kStructuralTag, message.structural_tag());
+      break;
+    case v1::StructuredOutput::kJsonObject:
+      grammar.kind = GrammarSpec::Kind::kJsonObject;
+      if (!message.json_object()) {
+        return FieldError(FieldOf(grammar.kind), "false asks for nothing");
+      }
+      break;
+    case v1::StructuredOutput::CONSTRAINT_NOT_SET:
+      return FieldError("structured_output", "has no constraint");
+  }
+  RETURN_IF_ERROR(ValidateGrammarSpec(grammar));
+  return grammar;
+}
 
 v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   v1::SequenceUpdate message;
@@ -98,6 +224,7 @@ v1::SequenceUpdate ToProto(const SequenceUpdate& update) {
   sampling.set_min_p(update.sampling.min_p);
   sampling.set_typical_p(update.sampling.typical_p);
   message.set_cache_salt(update.cache_salt);
+  message.set_traceparent(update.traceparent);
   return message;
 }
 
@@ -123,6 +250,12 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
   RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
                               kMaxCacheSaltBytes));
   update.cache_salt = message.cache_salt();
+  if (!message.traceparent().empty()) {
+    if (!IsTraceparent(message.traceparent())) {
+      return absl::InvalidArgumentError("update.traceparent is malformed");
+    }
+    update.traceparent = message.traceparent();
+  }
   return update;
 }
 
@@ -134,6 +267,10 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
   message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
                                           request.lookahead.end());
+  if (request.grammar.any()) {
+    *message.mutable_grammar() = ToProto(request.grammar);
+    message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  }
   return message;
 }
 
@@ -143,6 +280,12 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.lookahead,
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
+  if (message.has_grammar()) {
+    ASSIGN_OR_RETURN(request.grammar, FromProto(message.grammar()));
+    RETURN_IF_ERROR(
+        CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
+    request.prompt_length = static_cast<int64_t>(message.prompt_length());
+  }
   return request;
 }
 
@@ -189,6 +332,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   if (request.adjustments.any()) {
     *message.mutable_adjustments() = ToProto(request.adjustments);
   }
+  if (request.logprobs != LogprobRequest{}) {
+    *message.mutable_logprobs() = ToProto(request.logprobs);
+  }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
     message.set_time_budget_us(static_cast<uint64_t>(
@@ -217,6 +363,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   if (message.has_adjustments()) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
+  ASSIGN_OR_RETURN(request.logprobs, FromProto(message.logprobs()));
   return request;
 }
 
@@ -242,6 +389,12 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
   message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
   ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
+  if (verify_result.logprobs.size() > 0) {
+    *message.mutable_logprobs() = ToProto(verify_result.logprobs);
+  }
+  if (verify_result.prompt_logprobs.size() > 0) {
+    *message.mutable_prompt_logprobs() = ToProto(verify_result.prompt_logprobs);
+  }
   return message;
 }
 
@@ -269,6 +422,9 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.tokens, Int32Column("token", message.token()));
   ASSIGN_OR_RETURN(verify_result.pass_costs,
                    CostsFromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
+  ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
+                   FromProto(message.prompt_logprobs()));
   return verify_result;
 }
 

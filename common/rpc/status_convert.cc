@@ -36,12 +36,22 @@ void AddRetryInfo(absl::Duration delay, google::rpc::Status& details) {
   details.add_details()->PackFrom(retry);
 }
 
+void AddErrorInfo(const absl::Status& status, google::rpc::Status& details) {
+  google::rpc::ErrorInfo info;
+  info.set_reason(ReasonOf(status));
+  info.set_domain(kErrorDomain);
+  if (auto field = FieldOf(status))
+    (*info.mutable_metadata())["field"] = *field;
+  details.add_details()->PackFrom(info);
+}
+
 absl::Status WithDetails(absl::Status status, const std::string& bytes) {
   google::rpc::Status details;
   if (!details.ParseFromString(bytes)) return status;
   for (const google::protobuf::Any& any : details.details()) {
     google::rpc::BadRequest bad_request;
     google::rpc::RetryInfo retry;
+    google::rpc::ErrorInfo info;
     if (any.UnpackTo(&bad_request) && bad_request.field_violations_size() > 0) {
       const std::string& field = bad_request.field_violations(0).field();
       absl::string_view what = status.message();
@@ -52,6 +62,8 @@ absl::Status WithDetails(absl::Status status, const std::string& bytes) {
           WithRetryAfter(std::move(status),
                          absl::Seconds(retry.retry_delay().seconds()) +
                              absl::Nanoseconds(retry.retry_delay().nanos()));
+    } else if (any.UnpackTo(&info) && info.reason() != ReasonOf(status)) {
+      status = WithReason(std::move(status), PeerText(info.reason()));
     }
   }
   return status;
@@ -81,10 +93,10 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   details.set_message(std::string(status.message()));
   if (auto field = FieldOf(status)) AddBadRequest(*field, status, details);
   if (auto delay = RetryAfter(status)) AddRetryInfo(*delay, details);
-  return grpc::Status(
-      static_cast<grpc::StatusCode>(status.code()),
-      std::string(status.message()),
-      details.details().empty() ? "" : details.SerializeAsString());
+  AddErrorInfo(status, details);
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()),
+                      std::string(status.message()),
+                      details.SerializeAsString());
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status) {
@@ -99,6 +111,7 @@ v1::Failure ToFailure(const absl::Status& status) {
   v1::Failure failure;
   failure.set_code(static_cast<int>(status.code()));
   failure.set_message(std::string(status.message()));
+  if (auto field = FieldOf(status)) failure.set_field(*std::move(field));
   if (auto held_length = HeldLength(status)) {
     failure.set_held_length(static_cast<uint64_t>(*held_length));
   }
@@ -112,6 +125,9 @@ absl::Status FromFailure(const v1::Failure& failure) {
           static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
     return WithHeldLength(std::move(status),
                           static_cast<int64_t>(failure.held_length()));
+  }
+  if (absl::IsInvalidArgument(status) && !failure.field().empty()) {
+    return WithField(std::move(status), PeerText(failure.field()));
   }
   return status;
 }

@@ -14,8 +14,12 @@ namespace espalier {
 // characters. FromGrpcStatus and FromFailure apply it.
 std::string PeerText(absl::string_view text);
 
+// ErrorInfo.domain of our errors.
+inline constexpr char kErrorDomain[] = "espalier";
+
 // Codes are the same in both types. Details of request_errors.h are sent as
-// google.rpc.BadRequest and RetryInfo in grpc-status-details-bin.
+// google.rpc.BadRequest, RetryInfo and ErrorInfo in grpc-status-details-bin.
+// Every error has an ErrorInfo.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 absl::Status FromGrpcStatus(const grpc::Status& status);
 

@@ -54,6 +54,7 @@ absl::Status CheckBias(const std::vector<std::pair<TokenId, float>>& bias,
 
 absl::Status ValidateLogitAdjustments(const LogitAdjustments& adjustments,
                                       int64_t vocab_size) {
+  RETURN_IF_ERROR(ValidateGrammarSpec(adjustments.grammar));
   RETURN_IF_ERROR(CheckRange("repetition_penalty",
                              adjustments.repetition_penalty, 0.01f, 100));
   RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "common/spec/grammar_spec.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -17,6 +18,9 @@ namespace espalier {
 struct LogitAdjustments {
   // Tokens of the sequence that are the prompt; the rest is the output.
   int64_t prompt_length = 0;
+  // Where the other fields would leave no token that it allows, those that
+  // forbid tokens do not apply.
+  GrammarSpec grammar = {};
   // Sequences of tokens that the output never contains: the last token of each
   // is forbidden after the others.
   std::vector<std::vector<TokenId>> bad_words = {};
@@ -35,7 +39,8 @@ struct LogitAdjustments {
 
   // Whether any logit of any text can change.
   bool any() const {
-    return !bad_words.empty() || min_tokens > 0 || !bias.empty() || penalizes();
+    return grammar.any() || !bad_words.empty() || min_tokens > 0 ||
+           !bias.empty() || penalizes();
   }
   bool penalizes() const {
     return repetition_penalty != 1 || frequency_penalty != 0 ||

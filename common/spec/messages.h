@@ -10,7 +10,9 @@
 
 #include "absl/time/time.h"
 #include "common/spec/features.h"
+#include "common/spec/grammar_spec.h"
 #include "common/spec/logit_adjustments.h"
+#include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
@@ -35,6 +37,9 @@ struct SequenceUpdate {
   // Sequences share cached work on equal prefixes only with those of the same
   // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
   std::string cache_salt = {};
+  // Of the client's request, in an update that opens the sequence; or empty
+  // (trace_context.h).
+  std::string traceparent = {};
 
   int64_t committed_length() const {
     return base_length + static_cast<int64_t>(new_tokens.size());
@@ -68,6 +73,10 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
+  // The request's grammar and the length of its prompt, for drafters that
+  // need them.
+  GrammarSpec grammar = {};
+  int64_t prompt_length = 0;
 };
 
 struct Proposal {
@@ -89,6 +98,7 @@ struct VerifyRequest {
   // Lower is earlier: the sequence waits as if it had come so many seconds
   // later. At most kMostPriority, and at least its negative.
   int64_t priority = 0;
+  LogprobRequest logprobs = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -123,6 +133,10 @@ struct VerifyResult {
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
+  // As requested: of `tokens`, and of the committed tokens from the second to
+  // the root.
+  LogprobRows logprobs = {};
+  LogprobRows prompt_logprobs = {};
 };
 
 // What a peer states about itself when a stream to it opens.
@@ -144,6 +158,8 @@ struct DrafterInfo {
   // Engines with the same number share cores; 0: it shares them with none.
   uint64_t cpu_group = 0;
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
+  // Drafts only for requests with a grammar, by ProposeRequest::grammar.
+  bool needs_grammar = false;
 };
 
 struct VerifierInfo {
@@ -156,6 +172,7 @@ struct VerifierInfo {
   // trees were sampled from.
   std::vector<std::string> distribution_rules;
   std::vector<TokenId> eos_token_ids;
+  bool supports_grammars = false;  // LogitAdjustments::grammar
   std::string device;      // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;    // the latest known; empty: not measured
   TargetShape shape;       // zeros: it returns no features

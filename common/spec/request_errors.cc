@@ -11,12 +11,16 @@ namespace {
 
 constexpr char kFieldUrl[] = "espalier.v1/field";
 constexpr char kRetryAfterUrl[] = "espalier.v1/retry_after_ms";
+constexpr char kReasonUrl[] = "espalier.v1/reason";
 
 }  // namespace
 
 absl::Status FieldError(absl::string_view field, absl::string_view what) {
-  absl::Status status =
-      absl::InvalidArgumentError(absl::StrCat(field, ": ", what));
+  return WithField(absl::InvalidArgumentError(absl::StrCat(field, ": ", what)),
+                   field);
+}
+
+absl::Status WithField(absl::Status status, absl::string_view field) {
   status.SetPayload(kFieldUrl, absl::Cord(field));
   return status;
 }
@@ -59,6 +63,17 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status) {
     return std::nullopt;
   }
   return absl::Milliseconds(milliseconds);
+}
+
+absl::Status WithReason(absl::Status status, absl::string_view reason) {
+  status.SetPayload(kReasonUrl, absl::Cord(reason));
+  return status;
+}
+
+std::string ReasonOf(const absl::Status& status) {
+  if (auto reason = status.GetPayload(kReasonUrl)) return std::string(*reason);
+  if (FieldOf(status)) return "INVALID_FIELD";
+  return absl::StatusCodeToString(status.code());
 }
 
 }  // namespace espalier

@@ -1,5 +1,5 @@
-// Status details that the gRPC edge converts to google.rpc.BadRequest and
-// google.rpc.RetryInfo.
+// Status details that the gRPC edge converts to google.rpc.BadRequest,
+// RetryInfo and ErrorInfo.
 #ifndef ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
 #define ESPALIER_COMMON_SPEC_REQUEST_ERRORS_H_
 
@@ -17,6 +17,8 @@ namespace espalier {
 // INVALID_ARGUMENT that names the wrong field of the request. The message reads
 // "<field>: <what>".
 absl::Status FieldError(absl::string_view field, absl::string_view what);
+// `status`, whose message is that of a FieldError, with the field.
+absl::Status WithField(absl::Status status, absl::string_view field);
 // The field of a FieldError; nullopt for every other status.
 std::optional<std::string> FieldOf(const absl::Status& status);
 
@@ -31,6 +33,11 @@ absl::Status CheckTokens(absl::string_view field,
 // `status` with the time after which to retry.
 absl::Status WithRetryAfter(absl::Status status, absl::Duration delay);
 std::optional<absl::Duration> RetryAfter(const absl::Status& status);
+
+// `status` with its cause for programs, e.g. "QUEUE_FULL": ErrorInfo.reason.
+absl::Status WithReason(absl::Status status, absl::string_view reason);
+// That cause; or INVALID_FIELD for a FieldError; or the name of the code.
+std::string ReasonOf(const absl::Status& status);
 
 }  // namespace espalier
 

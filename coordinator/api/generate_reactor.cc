@@ -1,39 +1,41 @@
 #include "coordinator/api/generate_reactor.h"
 
-#include <memory>
+#include <grpcpp/support/slice.h>
+
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
-#include "coordinator/api/generate_summary.h"
 
 namespace espalier::coordinator {
 
 class GenerateReactor::StreamSink final : public TokenSink {
  public:
   explicit StreamSink(GenerateReactor* reactor) : reactor_(reactor) {}
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const StepInfo& info) override {
-    reactor_->AddTokens(tokens, info.step);
-  }
+  void OnTokens(const OutputPiece& piece) override { reactor_->Add(piece); }
   void OnFinish(const absl::Status& status,
                 const GenerationReport& report) override {
     reactor_->End(status, report);
   }
 
  private:
-  // Outlives the sink: only End lets gRPC finish the call.
+  // Outlives the calls of the sink: only the last End lets gRPC finish the
+  // call.
   GenerateReactor* const reactor_;
 };
 
 GenerateReactor::GenerateReactor(Options options)
-    : options_(std::move(options)), text_(options_.text) {}
+    : context_(options.context),
+      request_bytes_(options.request_bytes),
+      unread_(options.unread),
+      format_(std::move(options.format)),
+      outputs_left_(options.num_outputs) {}
 
 void GenerateReactor::Begin(Coordinator& coordinator,
                             GenerationRequest request) {
   const Coordinator::Ticket ticket =
-      coordinator.Start(std::move(request), std::make_unique<StreamSink>(this));
+      coordinator.Start(std::move(request), std::make_shared<StreamSink>(this));
   Action action;
   bool is_cancelled;
   {
@@ -55,7 +57,8 @@ void GenerateReactor::Fail(const absl::Status& status) {
   {
     MutexLock lock(&mutex_);
     final_status_ = ToGrpcStatus(status);
-    ended_ = begun_ = true;
+    outputs_left_ = 0;
+    begun_ = true;
     action = Next();
   }
   if (action != Action::kWait) Do(action);
@@ -72,17 +75,11 @@ GenerateReactor* GenerateReactor::Refuse(const absl::Status& status) {
   return reactor;
 }
 
-void GenerateReactor::AddTokens(absl::Span<const TokenId> tokens,
-                                int64_t step) {
-  std::string text;
-  for (TokenId token : tokens) text += text_.Push(token);
+void GenerateReactor::Add(const OutputPiece& piece) {
   Action action;
   {
     MutexLock lock(&mutex_);
-    next_.set_step(static_cast<uint32_t>(step));
-    next_.mutable_token_ids()->Add(tokens.begin(), tokens.end());
-    next_.mutable_text()->append(text);
-    next_has_content_ = true;
+    format_->Add(piece);
     action = Next();
   }
   Do(action);
@@ -93,20 +90,16 @@ void GenerateReactor::End(const absl::Status& status,
   Action action;
   {
     MutexLock lock(&mutex_);
-    next_.mutable_text()->append(text_.Flush());
-    if (status.ok()) {
-      *next_.mutable_summary() = Summarise(report, options_.seed);
-    }
-    next_has_content_ |= status.ok() || !next_.text().empty();
-    final_status_ = ToGrpcStatus(status);
-    ended_ = true;
+    format_->End(status, report);
+    if (first_error_.ok()) first_error_ = status;
+    if (outputs_left_ == 1) final_status_ = ToGrpcStatus(first_error_);
+    --outputs_left_;
     action = Next();
     // Under the lock: the call may end as soon as another thread takes the
     // lock.
-    if (action != Action::kFinish) {
-      options_.unread->Add(
-          this, next_.ByteSizeLong() + wire_bytes_ + options_.request_bytes,
-          [context = options_.context] { context->TryCancel(); });
+    if (ended() && action != Action::kFinish) {
+      unread_->Add(this, format_->NumBytes() + wire_bytes_ + request_bytes_,
+                   [context = context_] { context->TryCancel(); });
     }
   }
   // For kWait the end of a write finishes the call, and this object may be
@@ -116,16 +109,16 @@ void GenerateReactor::End(const absl::Status& status,
 
 GenerateReactor::Action GenerateReactor::Next() {
   if (writing_) return Action::kWait;
-  if (next_has_content_ && !broken_) {
-    next_.set_request_id(options_.request_id);
-    on_wire_ = WriteMessage(next_);
-    wire_bytes_ = on_wire_.Length();
-    next_.Clear();
-    next_has_content_ = false;
-    writing_ = true;
-    return Action::kWrite;
+  if (format_ != nullptr && !broken_) {
+    if (const std::optional<std::string> message = format_->Take()) {
+      const grpc::Slice bytes(*message);
+      on_wire_ = grpc::ByteBuffer(&bytes, 1);
+      wire_bytes_ = on_wire_.Length();
+      writing_ = true;
+      return Action::kWrite;
+    }
   }
-  return ended_ && begun_ ? Action::kFinish : Action::kWait;
+  return ended() && begun_ ? Action::kFinish : Action::kWait;
 }
 
 void GenerateReactor::Do(Action action) {
@@ -145,7 +138,7 @@ void GenerateReactor::OnWriteDone(bool ok) {
 }
 
 void GenerateReactor::OnDone() {
-  if (options_.unread != nullptr) options_.unread->Remove(this);
+  if (unread_ != nullptr) unread_->Remove(this);
   delete this;
 }
 

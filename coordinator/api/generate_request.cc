@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <random>
 #include <utility>
 #include <vector>
@@ -13,7 +14,9 @@
 #include "absl/types/span.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/convert.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/api/stop_text.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -209,6 +212,10 @@ absl::StatusOr<LogitAdjustments> Adjustments(const v1::GenerateRequest& request,
           request.has_repetition_penalty() ? request.repetition_penalty() : 1,
       .frequency_penalty = request.frequency_penalty(),
       .presence_penalty = request.presence_penalty()};
+  if (request.has_structured_output()) {
+    ASSIGN_OR_RETURN(adjustments.grammar,
+                     espalier::FromProto(request.structured_output()));
+  }
   ASSIGN_OR_RETURN(adjustments.bad_words, BadWords(request, tokenizer));
   for (const auto& [id, value] : request.logit_bias()) {
     ASSIGN_OR_RETURN(const std::vector<TokenId> token,
@@ -245,15 +252,50 @@ absl::StatusOr<SpeculationOptions> Speculation(
   return out;
 }
 
+// `parsed`: the same request with its adjustments and stop tokens.
+absl::StatusOr<NewOutputText> Text(const v1::GenerateRequest& request,
+                                   const GenerationRequest& parsed,
+                                   const ServedModel& model) {
+  RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
+  const StopText text(
+      {.tokenizer = model.tokenizer,
+       .stop_token_ids = parsed.stop_token_ids,
+       .stop_strings = {request.stop().begin(), request.stop().end()},
+       .include_stop_string = request.include_stop_str_in_output(),
+       .min_tokens = parsed.adjustments.min_tokens});
+  return [text] { return std::make_unique<StopText>(text); };
+}
+
+absl::StatusOr<int64_t> NumOutputs(const v1::GenerateRequest& request) {
+  const int64_t n = request.has_n() ? request.n() : 1;
+  if (n >= 1 && n <= kMaxOutputs) return n;
+  return FieldError("n", absl::StrCat(n, " is not in 1 .. ", kMaxOutputs));
+}
+
+LogprobRequest Logprobs(const v1::GenerateRequest& request) {
+  // Too many are refused by the plan.
+  const auto count = [](uint32_t wanted) {
+    return static_cast<int32_t>(
+        std::min<uint32_t>(wanted, std::numeric_limits<int32_t>::max()));
+  };
+  LogprobRequest out;
+  if (request.has_logprobs()) out.emitted = count(request.logprobs());
+  if (request.has_prompt_logprobs()) {
+    out.prompt = count(request.prompt_logprobs());
+  }
+  return out;
+}
+
 }  // namespace
 
 absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline) {
   if (request.has_model() && request.model() != model.name) {
-    return absl::NotFoundError(
-        absl::StrCat("model \"", Printable(request.model(), kShownBytes),
-                     "\" is not served here; \"", model.name, "\" is"));
+    return WithReason(absl::NotFoundError(absl::StrCat(
+                          "model \"", Printable(request.model(), kShownBytes),
+                          "\" is not served here; \"", model.name, "\" is")),
+                      "MODEL_NOT_SERVED");
   }
   GenerationRequest out;
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));
@@ -269,6 +311,10 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   ASSIGN_OR_RETURN(out.stop_token_ids,
                    TokenList("stop_token_ids", request.stop_token_ids()));
   out.ignore_eos = request.ignore_eos();
+  out.logprobs = Logprobs(request);
+  RETURN_IF_ERROR(ValidateLogprobRequest(out.logprobs));
+  ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
+  ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
   if (request.has_cache_salt() && request.cache_salt().empty()) {
     return FieldError("cache_salt", "empty");
@@ -277,18 +323,6 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   out.priority = request.priority();
   out.deadline = deadline;
   return out;
-}
-
-absl::StatusOr<StopText::Options> ParseStopText(
-    const v1::GenerateRequest& request, const GenerationRequest& parsed,
-    const ServedModel& model) {
-  RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
-  return StopText::Options{
-      .tokenizer = model.tokenizer,
-      .stop_token_ids = parsed.stop_token_ids,
-      .stop_strings = {request.stop().begin(), request.stop().end()},
-      .include_stop_string = request.include_stop_str_in_output(),
-      .min_tokens = parsed.adjustments.min_tokens};
 }
 
 int64_t PromptBytes(const v1::GenerateRequest& request) {

@@ -11,7 +11,6 @@
 #include "absl/time/time.h"
 #include "common/chat/chat_template.h"
 #include "common/tokenizer/tokenizer.h"
-#include "coordinator/api/stop_text.h"
 #include "coordinator/session/request.h"
 #include "espalier/v1/inference.pb.h"
 
@@ -36,11 +35,6 @@ struct ServedModel {
 absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline);
-
-// The text of the request's answer. `parsed`: the same request. FieldErrors.
-absl::StatusOr<StopText::Options> ParseStopText(
-    const v1::GenerateRequest& request, const GenerationRequest& parsed,
-    const ServedModel& model);
 
 // Size of the prompt in bytes, of its text or of its ids.
 int64_t PromptBytes(const v1::GenerateRequest& request);

@@ -1,123 +1,37 @@
 #include "coordinator/api/inference_service.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/printable.h"
-#include "common/base/status_macros.h"
 #include "common/base/version.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
-#include "coordinator/api/generate_reactor.h"
+#include "coordinator/api/generate_answer.h"
 
 namespace espalier::coordinator {
-namespace {
-
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max()
-             ? absl::InfiniteFuture()
-             : absl::FromChrono(deadline);
-}
-
-absl::Status Aborted() { return absl::CancelledError("aborted"); }
-
-}  // namespace
 
 InferenceService::InferenceService(Options options)
-    : options_(std::move(options)),
-      start_time_(absl::Now()),
-      queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
-
-absl::StatusOr<GenerationRequest> InferenceService::Check(
-    const v1::GenerateRequest& request, absl::Time deadline) const {
-  ASSIGN_OR_RETURN(GenerationRequest parsed,
-                   ParseGenerateRequest(request, options_.model, deadline));
-  const std::optional<VerifierInfo> verifier = options_.verifier_info();
-  if (!verifier) return parsed;  // not connected yet: the coordinator refuses
-  RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
-  return parsed;
-}
+    : options_(std::move(options)), start_time_(absl::Now()) {}
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
   auto request = ReadAs<v1::GenerateRequest>(*message);
-  if (!request.ok()) return Refuse(request.status());
-  auto parsed = Check(*request, DeadlineOf(*context));
-  if (!parsed.ok()) return Refuse(parsed.status());
-  auto text = ParseStopText(*request, *parsed, options_.model);
-  if (!text.ok()) return Refuse(text.status());
-  const absl::Status open = options_.coordinator->CheckOpen();
-  if (!open.ok()) return GenerateReactor::Refuse(open);
-  if (!text->stop_strings.empty()) {
-    parsed->find_stop_string = [text = StopText(*text)](TokenId token) mutable {
-      text.Push(token);
-      return text.found();
-    };
-  }
-  auto* reactor = new GenerateReactor({.request_id = parsed->request_id,
-                                       .seed = parsed->sampling.seed,
-                                       .text = *std::move(text),
-                                       .context = context,
-                                       .request_bytes = message->Length(),
-                                       .unread = &unread_});
-  const int64_t bytes = PromptBytes(*request);
-  const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
-  const absl::Status queued =
-      queue_.Post(bytes, [this, reactor, waiting, request = *std::move(request),
-                          parsed = *std::move(parsed)]() mutable {
-        Encode(request, std::move(parsed), waiting, *reactor);
+  const bool echo = request.ok() && request->echo();
+  return options_.calls->Start(
+      context, message->Length(), std::move(request), /*with_text=*/true,
+      [this, echo](const GenerationRequest& parsed) {
+        return std::make_unique<GenerateAnswer>(GenerateAnswer::Options{
+            .request_id = parsed.request_id,
+            .seed = parsed.sampling.seed,
+            .echo = echo,
+            .tokenizer = options_.calls->model().tokenizer});
       });
-  if (!queued.ok()) {
-    waiting_.Leave(waiting, [] {});
-    Fail(*reactor, queued);
-  }
-  return reactor;
-}
-
-void InferenceService::Encode(const v1::GenerateRequest& request,
-                              GenerationRequest parsed,
-                              WaitingRequests::Entry waiting,
-                              GenerateReactor& reactor) {
-  auto ready = WithPrompt(request, std::move(parsed), waiting, reactor);
-  const bool left = waiting_.Leave(waiting, [&] {
-    if (ready.ok()) reactor.Begin(*options_.coordinator, *std::move(ready));
-  });
-  if (!left) {
-    Fail(reactor, Aborted());
-  } else if (!ready.ok()) {
-    Fail(reactor, ready.status());
-  }
-}
-
-GenerateReactor* InferenceService::Refuse(const absl::Status& status) const {
-  options_.coordinator->CountUnstarted(status);
-  return GenerateReactor::Refuse(status);
-}
-
-void InferenceService::Fail(GenerateReactor& reactor,
-                            const absl::Status& status) const {
-  options_.coordinator->CountUnstarted(status);
-  reactor.Fail(status);
-}
-
-absl::StatusOr<GenerationRequest> InferenceService::WithPrompt(
-    const v1::GenerateRequest& request, GenerationRequest parsed,
-    WaitingRequests::Entry waiting, const GenerateReactor& reactor) const {
-  if (waiting_.IsAborted(waiting)) return Aborted();
-  if (reactor.IsCancelled()) {
-    return absl::CancelledError("cancelled by the client");
-  }
-  if (absl::Now() >= parsed.deadline) {
-    return absl::DeadlineExceededError("deadline of the request");
-  }
-  ASSIGN_OR_RETURN(parsed.prompt,
-                   options_.encode_prompt(request, options_.model));
-  return parsed;
 }
 
 grpc::ServerUnaryReactor* InferenceService::Abort(
@@ -131,13 +45,11 @@ grpc::ServerUnaryReactor* InferenceService::Abort(
   }
   *response = WriteMessage(v1::AbortResponse());
   const std::string& id = request->request_id();
-  const bool waited = waiting_.Abort(id);
-  options_.coordinator->Abort(id, [reactor, id, waited](bool was_live) {
+  options_.calls->Abort(id, [reactor, id](bool was_live) {
     reactor->Finish(
-        waited || was_live
-            ? grpc::Status::OK
-            : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
-                  "no request \"", Printable(id, 64), "\" is running"))));
+        was_live ? grpc::Status::OK
+                 : ToGrpcStatus(absl::NotFoundError(absl::StrCat(
+                       "no request \"", Printable(id, 64), "\" is running"))));
   });
   return reactor;
 }
@@ -153,7 +65,7 @@ grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
         absl::Seconds(1))));
     return reactor;
   }
-  response->set_model(options_.model.name);
+  response->set_model(options_.calls->model().name);
   response->set_vocab_size(info->model.vocab_size);
   response->set_tokenizer_fingerprint(info->model.tokenizer_fingerprint);
   response->set_max_context(info->max_context);

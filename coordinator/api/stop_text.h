@@ -9,6 +9,7 @@
 #include "common/spec/types.h"
 #include "common/tokenizer/incremental_detokenizer.h"
 #include "common/tokenizer/tokenizer.h"
+#include "coordinator/session/request.h"
 
 namespace espalier::coordinator {
 
@@ -17,7 +18,7 @@ namespace espalier::coordinator {
 // caller sees a character too many. The stop string that ends first counts; of
 // those that end together, the longest. What is found does not depend on how
 // the text is divided into tokens. Copyable; borrows the tokenizer.
-class StopText {
+class StopText final : public OutputText {
  public:
   struct Options {
     const Tokenizer* tokenizer = nullptr;
@@ -31,13 +32,11 @@ class StopText {
       : options_(std::move(options)),
         detokenizer_(options_.tokenizer, {.skip_special = true}) {}
 
-  // The text that is certain after `token`. REQUIRES: no stop string is found.
-  std::string Push(TokenId token);
-
-  // Ends the stream: the text that was held back.
-  std::string Flush();
-
-  const std::optional<std::string>& found() const { return found_; }
+  std::string Push(TokenId token) override;
+  std::string Flush() override;
+  const std::optional<std::string>& stop_string() const override {
+    return found_;
+  }
 
  private:
   std::string Scan(const std::string& piece);

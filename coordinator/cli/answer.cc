@@ -72,6 +72,34 @@ Json TimingJson(const Answer& answer) {
           {"tokens_per_s", speed ? Json(*speed) : Json(nullptr)}};
 }
 
+Json TokenJson(const v1::TokenLogprob& token) {
+  return {{"token_id", token.token_id()},
+          {"token", token.token()},
+          {"logprob", token.logprob()}};
+}
+
+template <typename Positions>
+Json LogprobsJson(const Positions& positions) {
+  Json list = Json::array();
+  for (const v1::PositionLogprobs& position : positions) {
+    Json top = Json::array();
+    for (const v1::TokenLogprob& token : position.top()) {
+      top.push_back(TokenJson(token));
+    }
+    Json entry = TokenJson(position.chosen());
+    entry["top"] = std::move(top);
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+Json PromptJson(const v1::ReturnedPrompt& prompt) {
+  return {{"token_ids", std::vector<uint32_t>(prompt.token_ids().begin(),
+                                              prompt.token_ids().end())},
+          {"text", prompt.text()},
+          {"logprobs", LogprobsJson(prompt.logprobs())}};
+}
+
 // Share of the accepted draft tokens that each drafter had proposed.
 std::string Shares(const v1::SpecStats& stats) {
   if (stats.num_accepted_draft_tokens() == 0) return "no draft accepted";
@@ -108,7 +136,8 @@ DecodeSpeed DecodeSpeedOf(const Answer& answer) {
 
 std::string ToJson(const Answer& answer) {
   const v1::GenerateSummary& summary = answer.summary;
-  const Json json = {
+  Json json = {
+      {"index", answer.index},
       {"token_ids", answer.token_ids},
       {"text", answer.text},
       {"finish_reason", FinishReasonName(summary.finish_reason())},
@@ -119,6 +148,9 @@ std::string ToJson(const Answer& answer) {
       {"request_id", answer.request_id},
       {"warnings", WarningsOf(answer)},
   };
+  if (!answer.logprobs.empty())
+    json["logprobs"] = LogprobsJson(answer.logprobs);
+  if (answer.prompt) json["prompt"] = PromptJson(*answer.prompt);
   return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
                    Json::error_handler_t::replace);
 }

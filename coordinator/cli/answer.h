@@ -10,12 +10,15 @@
 
 namespace espalier::cli {
 
-// The answer of one Generate call.
+// One output of a Generate call.
 struct Answer {
   std::string request_id;  // the server's, if the client chose none
+  uint32_t index = 0;      // of the output
   std::vector<uint32_t> token_ids;
   std::string text;
   int64_t first_message_tokens = 0;
+  std::vector<v1::PositionLogprobs> logprobs;  // if requested
+  std::optional<v1::ReturnedPrompt> prompt;    // if requested; of output 0
   v1::GenerateSummary summary;
 };
 

@@ -1,5 +1,6 @@
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/status_macros.h"
 #include "coordinator/cli/answer.h"
@@ -28,7 +29,10 @@ followed, such as a rule that no drafter supports.
 tokens/s counts the tokens and the time after the first message of the stream,
 so it excludes the prefill.
 
-With --json, prints one object on one line instead of the text. Ctrl-C cancels.)";
+With --n, the outputs after the first follow it, each after a line "== output I".
+
+With --json, prints one object on one line for each output instead of the text.
+Ctrl-C cancels.)";
 
 absl::Status PrintText(const Endpoint& endpoint,
                        const v1::GenerateRequest& request,
@@ -38,13 +42,20 @@ absl::Status PrintText(const Endpoint& endpoint,
     lines.Write(text);
     return context.out.good();
   };
-  auto answer = endpoint.client->Generate(request, call, print);
+  auto answers = endpoint.client->GenerateAll(request, call, print);
   lines.Finish();
-  RETURN_IF_ERROR(answer.status());
-  for (const std::string& warning : WarningsOf(*answer)) {
-    context.err << "warning: " << warning << "\n";
+  RETURN_IF_ERROR(answers.status());
+  for (const Answer& answer : *answers) {
+    if (answer.index > 0) {
+      context.out << "== output " << answer.index << "\n";
+      lines.Write(answer.text);
+      lines.Finish();
+    }
+    for (const std::string& warning : WarningsOf(answer)) {
+      context.err << "warning: " << warning << "\n";
+    }
+    PrintStatistics(answer, context);
   }
-  PrintStatistics(*answer, context);
   return absl::OkStatus();
 }
 
@@ -52,9 +63,11 @@ absl::Status PrintJson(const Endpoint& endpoint,
                        const v1::GenerateRequest& request,
                        const CallOptions& call, Context& context) {
   auto ignore = [](const std::string&) { return true; };
-  ASSIGN_OR_RETURN(const Answer answer,
-                   endpoint.client->Generate(request, call, ignore));
-  context.out << ToJson(answer) << std::endl;
+  ASSIGN_OR_RETURN(const std::vector<Answer> answers,
+                   endpoint.client->GenerateAll(request, call, ignore));
+  for (const Answer& answer : answers) {
+    context.out << ToJson(answer) << std::endl;
+  }
   return absl::OkStatus();
 }
 
@@ -78,6 +91,10 @@ absl::Status RunGenerate(const LocalClusterFactory& local_cluster,
                    endpoint_flags.Open(context.places, local_cluster));
   ASSIGN_OR_RETURN(const v1::GenerateRequest request,
                    generate_flags.ToRequest(context.in));
+  if (!json && (request.has_logprobs() || request.has_prompt_logprobs())) {
+    return absl::InvalidArgumentError(
+        "--logprobs and --prompt-logprobs are printed with --json only");
+  }
   return json ? PrintJson(endpoint, request, call, context)
               : PrintText(endpoint, request, call, context);
 }

@@ -20,6 +20,8 @@ absl::Status CheckUtf8(const char* flag, const std::string& text) {
 void GenerateFlags::AddTo(FlagSet& flags) {
   AddInputTo(flags);
   AddDecodingTo(flags);
+  AddOutputTo(flags);
+  structured_.AddTo(flags);
 }
 
 void GenerateFlags::AddDecodingTo(FlagSet& flags) {
@@ -85,6 +87,18 @@ void GenerateFlags::AddAdjustmentsTo(FlagSet& flags) {
             &min_tokens_);
 }
 
+void GenerateFlags::AddOutputTo(FlagSet& flags) {
+  flags.Add({"--n", "N", "outputs, output i with the seed S + i; default 1"},
+            &n_);
+  flags.Add({"--logprobs", "N",
+             "with --json: log-probabilities of the tokens and of the N "
+             "likeliest, 0 .. 20"},
+            &logprobs_);
+  flags.Add({"--prompt-logprobs", "N", "the same of the prompt's tokens"},
+            &prompt_logprobs_);
+  flags.AddSwitch({"--echo", "", "print the prompt before the answer"}, &echo_);
+}
+
 void GenerateFlags::AddSpeculationTo(FlagSet& flags) {
   flags.AddSwitch({"--no-speculation", "", "plain decoding"}, &no_speculation_);
   flags.Add({"--drafters", "A,B", "drafters to ask; default: all"}, &drafters_);
@@ -109,7 +123,9 @@ void GenerateFlags::AddServingTo(FlagSet& flags) {
 absl::StatusOr<v1::GenerateRequest> GenerateFlags::ToRequest(
     std::istream& in) const {
   v1::GenerateRequest request = ToDecoding();
+  SetOutput(request);
   RETURN_IF_ERROR(SetInput(in, request));
+  RETURN_IF_ERROR(structured_.Set(in, request));
   return request;
 }
 
@@ -173,6 +189,13 @@ void GenerateFlags::SetSampling(v1::GenerateRequest& request) const {
                                       bad_words_.values.end());
   request.mutable_stop_token_ids()->Assign(stop_token_ids_.begin(),
                                            stop_token_ids_.end());
+}
+
+void GenerateFlags::SetOutput(v1::GenerateRequest& request) const {
+  if (n_) request.set_n(*n_);
+  if (logprobs_) request.set_logprobs(*logprobs_);
+  if (prompt_logprobs_) request.set_prompt_logprobs(*prompt_logprobs_);
+  if (echo_) request.set_echo(true);
 }
 
 void GenerateFlags::SetSpeculation(v1::GenerateRequest& request) const {

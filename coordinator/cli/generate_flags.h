@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/structured_flags.h"
 #include "coordinator/cli/template_flags.h"
 #include "espalier/v1/inference.pb.h"
 
@@ -20,12 +21,13 @@ namespace espalier::cli {
 class GenerateFlags {
  public:
   void AddTo(FlagSet& flags);
-  // The flags without those of the input.
+  // The flags without those of the input, of what is returned, and of
+  // structured output.
   void AddDecodingTo(FlagSet& flags);
 
-  // Reads the prompt's file, or `in` for "-".
-  // INVALID_ARGUMENT: not exactly one input, text that is not UTF-8, or
-  // something for the chat template without --chat.
+  // Reads the files that flags name, or `in` for "-". INVALID_ARGUMENT: not
+  // exactly one input, text that is not UTF-8, or something for the chat
+  // template without --chat.
   absl::StatusOr<v1::GenerateRequest> ToRequest(std::istream& in) const;
   // A request without an input.
   v1::GenerateRequest ToDecoding() const;
@@ -34,11 +36,13 @@ class GenerateFlags {
   void AddInputTo(FlagSet& flags);
   void AddSamplingTo(FlagSet& flags);
   void AddAdjustmentsTo(FlagSet& flags);
+  void AddOutputTo(FlagSet& flags);
   void AddSpeculationTo(FlagSet& flags);
   void AddServingTo(FlagSet& flags);
 
   absl::Status SetInput(std::istream& in, v1::GenerateRequest& request) const;
   void SetSampling(v1::GenerateRequest& request) const;
+  void SetOutput(v1::GenerateRequest& request) const;
   void SetSpeculation(v1::GenerateRequest& request) const;
   void SetServing(v1::GenerateRequest& request) const;
 
@@ -65,6 +69,11 @@ class GenerateFlags {
   std::optional<float> presence_penalty_;
   std::map<uint32_t, float> logit_bias_;
   Repeated bad_words_;
+  std::optional<uint32_t> n_;
+  std::optional<uint32_t> logprobs_;
+  std::optional<uint32_t> prompt_logprobs_;
+  bool echo_ = false;
+  StructuredFlags structured_;
 
   bool no_speculation_ = false;
   std::vector<std::string> drafters_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
@@ -27,10 +28,15 @@ class InferenceClient {
       const std::string& address);
   ~InferenceClient();
 
-  // Called with new text as it arrives; returning false ends the call with
-  // ABORTED.
+  // Called with new text of output 0 as it arrives, after the prompt's if that
+  // is returned; returning false ends the call with ABORTED.
   using OnText = absl::FunctionRef<bool(const std::string& text)>;
 
+  // All outputs of a request, at least one.
+  absl::StatusOr<std::vector<Answer>> GenerateAll(
+      const v1::GenerateRequest& request, const CallOptions& options,
+      OnText on_text);
+  // Output 0.
   absl::StatusOr<Answer> Generate(const v1::GenerateRequest& request,
                                   const CallOptions& options, OnText on_text);
   absl::StatusOr<v1::GetModelInfoResponse> GetModelInfo(

@@ -59,6 +59,11 @@ absl::StatusOr<SuitePrompt> ParsePrompt(absl::string_view line) {
     ASSIGN_OR_RETURN(prompt.id, TextField(object, "id"));
   }
   RETURN_IF_ERROR(SetInput(object, prompt.request));
+  if (object.Has("json_schema")) {
+    v1::StructuredOutput& output = *prompt.request.mutable_structured_output();
+    ASSIGN_OR_RETURN(*output.mutable_json_schema(),
+                     TextField(object, "json_schema"));
+  }
   return prompt;
 }
 

@@ -12,7 +12,7 @@ namespace espalier::cli {
 
 struct SuitePrompt {
   std::string id;
-  v1::GenerateRequest request;  // only the input
+  v1::GenerateRequest request;  // the input and its structured output
 };
 
 struct PromptSuite {
@@ -21,9 +21,10 @@ struct PromptSuite {
 };
 
 // One JSON object per line: {"id": .., and one of "chat": TEXT, "prompt": TEXT,
-// "messages": [{"role": .., "content": ..}, ..]}. The id defaults to the line's
-// number; empty lines are skipped. INVALID_ARGUMENT names suite, line and
-// field.
+// "messages": [{"role": .., "content": ..}, ..]}. "json_schema" is the text of
+// the schema that the answer must match; it may be absent. The id defaults to
+// the line's number; empty lines are skipped. INVALID_ARGUMENT names suite,
+// line and field.
 absl::StatusOr<PromptSuite> ParsePromptSuite(const std::string& name,
                                              const std::string& jsonl);
 

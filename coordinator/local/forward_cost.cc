@@ -17,7 +17,7 @@ namespace {
 
 constexpr absl::Duration kMeasureFor = absl::Seconds(1);
 constexpr int kMinTurns = 5;
-constexpr int64_t kPrefillChunk = 128;
+constexpr int64_t kCpuPrefillChunk = 128;
 constexpr int64_t kDecodedTokens = 32;
 
 // Arbitrary tokens: the work does not depend on them.
@@ -105,10 +105,15 @@ Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows) {
   };
 }
 
+int64_t PrefillChunk(const ModelInfo& model) {
+  if (model.device != "cpu") return model.max_rows;
+  return std::min(kCpuPrefillChunk, model.max_rows);
+}
+
 absl::Status PrefillSome(LanguageModel& model, CacheId cache, int64_t tokens) {
   return Prefill(model, cache,
                  SomeTokens(tokens, model.info().config.vocab_size),
-                 std::min(kPrefillChunk, model.info().max_rows))
+                 PrefillChunk(model.info()))
       .status();
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
+#include "common/grammar/grammar.h"
 #include "common/model/files/json_file.h"
 
 namespace espalier::local {
@@ -32,11 +33,16 @@ fs::path DraftersOf(const fs::path& model) {
   return (is_folder ? model : model.parent_path()) / "drafters";
 }
 
-// Prompt lookup, and the model's own drafters.
+// Prompt lookup, what grammars force, and the model's own drafters.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   v1::DrafterEngineConfig& lookup = *config.add_drafters();
   lookup.set_name("lookup");
   lookup.set_type("prompt_lookup");
+  if (grammar::HasBackend()) {
+    v1::DrafterEngineConfig& forced = *config.add_drafters();
+    forced.set_name("grammar");
+    forced.set_type("grammar");
+  }
   std::error_code none_there;
   std::set<fs::path> folders;
   for (const auto& entry : fs::directory_iterator(

@@ -127,6 +127,10 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.cpu_group = info ? info->cpu_group : 0;
   ProposeRequest request =
       branch.link.Ask(session, round_, budget, NewFeatures(branch));
+  if (info && info->needs_grammar) {
+    request.grammar = session.adjustments().grammar;
+    request.prompt_length = session.prompt_length();
+  }
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), deadline_,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/status_macros.h"
 #include "common/spec/gumbel_noise.h"
 #include "common/spec/stale_base.h"
 
@@ -87,7 +88,8 @@ void VerifierLink::Send() {
        .features = features_,
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
-       .priority = options_.priority},
+       .priority = options_.priority,
+       .logprobs = session_->logprobs()},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(
           [this, call = ++call_,
@@ -115,10 +117,19 @@ void VerifierLink::OnReply(uint64_t call, absl::Time sent,
   }
 }
 
+absl::Status VerifierLink::Check(const VerifyResult& verify_result) const {
+  const int64_t vocab_size = options_.model.vocab_size;
+  RETURN_IF_ERROR(CheckVerifyResult(verify_result, round_, *tree_, vocab_size));
+  const LogprobRequest wanted = session_->logprobs();
+  RETURN_IF_ERROR(CheckLogprobs(verify_result.logprobs, wanted.emitted,
+                                std::ssize(verify_result.tokens), vocab_size));
+  return CheckLogprobs(verify_result.prompt_logprobs, wanted.prompt,
+                       session_->length() - 1, vocab_size);
+}
+
 void VerifierLink::OnVerifyResult(VerifyResult verify_result,
                                   absl::Duration round_trip) {
-  const absl::Status fits = CheckVerifyResult(verify_result, round_, *tree_,
-                                              options_.model.vocab_size);
+  const absl::Status fits = Check(verify_result);
   if (!fits.ok()) {
     Fail(fits);
     return;

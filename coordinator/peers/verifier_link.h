@@ -79,6 +79,8 @@ class VerifierLink {
   void AskAgain();
   void OnReply(uint64_t call, absl::Time sent,
                absl::StatusOr<VerifyResult> reply);
+  // Against the call in progress. INTERNAL: what is wrong.
+  absl::Status Check(const VerifyResult& verify_result) const;
   void OnVerifyResult(VerifyResult verify_result, absl::Duration round_trip);
   void OnError(const absl::Status& status);
   void OnStale(int64_t held_length, const absl::Status& status);

@@ -5,14 +5,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/spec/logit_adjustments.h"
+#include "common/spec/logprobs.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
 
@@ -29,9 +32,21 @@ struct SpeculationOptions {
   std::string rule = "auto";          // name of a verification rule
 };
 
-// Called with each emitted token in order, until it returns the stop string
-// that the text contains with this token.
-using FindStopString = std::function<std::optional<std::string>(TokenId)>;
+// The text of one output, token by token, and the stop string that ends it.
+// Used on the coordinator's executor.
+class OutputText {
+ public:
+  virtual ~OutputText() = default;
+  // The text that is certain after `token`. REQUIRES: no stop string is found.
+  virtual std::string Push(TokenId token) = 0;
+  // Ends the text: what was held back.
+  virtual std::string Flush() = 0;
+  // The stop string that the text contains with the last token.
+  virtual const std::optional<std::string>& stop_string() const = 0;
+};
+using NewOutputText = std::function<std::unique_ptr<OutputText>()>;
+
+inline constexpr int64_t kMaxOutputs = 32;
 
 struct GenerationRequest {
   std::string request_id;  // unique among live requests
@@ -43,10 +58,13 @@ struct GenerationRequest {
   std::optional<int64_t> max_tokens;  // cut to the context
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
-  FindStopString find_stop_string;  // null: there are none
-  std::string cache_salt = {};      // see SequenceUpdate
-  int64_t priority = 0;             // see VerifyRequest
+  std::string cache_salt = {};  // see SequenceUpdate
+  int64_t priority = 0;         // see VerifyRequest
+  LogprobRequest logprobs = {};
+  NewOutputText new_text;   // null: no text is wanted, nor stop strings
+  int64_t num_outputs = 1;  // output i has the seed sampling.seed + i
   SpeculationOptions speculation;
+  std::string traceparent = {};  // of the client (trace_context.h); or empty
   absl::Time deadline = absl::InfiniteFuture();
 };
 
@@ -111,7 +129,9 @@ struct Timing {
   absl::Duration total;
 };
 
+// Of one output.
 struct GenerationReport {
+  int64_t output = 0;  // 0 .. num_outputs - 1
   FinishReason finish_reason = FinishReason::kUnspecified;
   // One of them, with kStop.
   std::optional<TokenId> matched_stop_token = {};
@@ -121,6 +141,7 @@ struct GenerationReport {
   Timing timing = {};
   // Parts of the request that were not followed.
   std::vector<std::string> warnings = {};
+  std::string last_text = {};  // what was held back until the end
 };
 
 struct StepInfo {
@@ -129,15 +150,28 @@ struct StepInfo {
   int64_t num_accepted_tokens = 0;
 };
 
-// Receives the answer. Called on the coordinator's executor; must not block.
+// What one round adds to an output. Valid during the call that gets it.
+struct OutputPiece {
+  int64_t output = 0;                // 0 .. num_outputs - 1
+  absl::Span<const TokenId> tokens;  // at least one
+  absl::string_view text = {};       // that is certain with them
+  StepInfo step = {};
+  LogprobRows logprobs = {};  // as requested, of `tokens`
+  // In the first piece of output 0.
+  absl::Span<const TokenId> prompt = {};
+  LogprobRows prompt_logprobs = {};  // as requested, of its second token on
+};
+
+// Receives the answer: all outputs of a request. Called on the coordinator's
+// executor; must not block.
 class TokenSink {
  public:
   virtual ~TokenSink() = default;
-  // New tokens, at least one, in order. `tokens` is valid during the call.
-  virtual void OnTokens(absl::Span<const TokenId> tokens,
-                        const StepInfo& info) = 0;
-  // Called exactly once, last. OK for kStop and kLength only; see
-  // request_errors.h for the contents of an error.
+  // In the order of the text.
+  virtual void OnTokens(const OutputPiece& piece) = 0;
+  // Called exactly once for each output, after its pieces. OK for kStop and
+  // kLength only; see request_errors.h for the contents of an error. An error
+  // of one output ends the others as CANCELLED.
   virtual void OnFinish(const absl::Status& status,
                         const GenerationReport& report) = 0;
 };

@@ -50,6 +50,10 @@ absl::Status PlanAdjustments(const GenerationRequest& request,
                              const RequestScope& scope, RequestPlan& plan) {
   LogitAdjustments& adjustments = plan.session.adjustments;
   adjustments = request.adjustments;
+  if (adjustments.grammar.any() && !scope.verifier.supports_grammars) {
+    return FieldError(FieldOf(adjustments.grammar.kind),
+                      "the verifier was built without structured output");
+  }
   adjustments.prompt_length = static_cast<int64_t>(plan.session.prompt.size());
   if (adjustments.min_tokens > plan.session.max_tokens) {
     return FieldError("min_tokens",
@@ -215,8 +219,16 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                        verifier.eos_token_ids.end());
   }
   RETURN_IF_ERROR(PlanAdjustments(request, scope, plan));
-  plan.session.find_stop_string = std::move(request.find_stop_string);
   plan.session.cache_salt = std::move(request.cache_salt);
+  RETURN_IF_ERROR(ValidateLogprobRequest(request.logprobs));
+  if (request.logprobs.prompt) {
+    RETURN_IF_ERROR(CheckPromptLogprobs(*request.logprobs.prompt,
+                                        std::ssize(plan.session.prompt)));
+  }
+  plan.session.logprobs = request.logprobs;
+  plan.session.traceparent = std::move(request.traceparent);
+  plan.request_id = std::move(request.request_id);
+  plan.session.new_text = std::move(request.new_text);
   return plan;
 }
 

@@ -40,6 +40,7 @@ struct RequestPlan {
   std::string strategy = {};            // resolved; "none" for plain decoding
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
+  std::string request_id = {};
   ModelIdentity model;
   TargetShape target;
   std::vector<std::string> warnings =

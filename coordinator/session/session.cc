@@ -12,10 +12,12 @@ Session::Session(SequenceId id, SessionParams params)
     : id_(id),
       sampling_(params.sampling),
       adjustments_(std::move(params.adjustments)),
+      logprobs_(params.logprobs),
       max_tokens_(params.max_tokens),
       prompt_length_(static_cast<int64_t>(params.prompt.size())),
       stop_token_ids_(std::move(params.stop_token_ids)),
-      find_stop_string_(std::move(params.find_stop_string)),
+      text_(params.new_text ? params.new_text() : nullptr),
+      traceparent_(std::move(params.traceparent)),
       cache_salt_(std::move(params.cache_salt)),
       hashes_{kEmptyPrefixHash} {
   ESPALIER_CHECK(prompt_length_ >= 1 && max_tokens_ >= 1);
@@ -35,18 +37,17 @@ Session::Committed Session::Commit(absl::Span<const TokenId> tokens) {
   for (TokenId token : tokens) {
     Append(token);
     ++committed.num_kept;
+    if (text_) committed.text += text_->Push(token);
     if (std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(),
                            token)) {
       committed.finish_reason = FinishReason::kStop;
       committed.matched_stop_token = token;
       break;
     }
-    if (find_stop_string_) {
-      committed.matched_stop_string = find_stop_string_(token);
-      if (committed.matched_stop_string) {
-        committed.finish_reason = FinishReason::kStop;
-        break;
-      }
+    if (text_ && text_->stop_string()) {
+      committed.matched_stop_string = text_->stop_string();
+      committed.finish_reason = FinishReason::kStop;
+      break;
     }
     if (num_left() == 0) {
       committed.finish_reason = FinishReason::kLength;
@@ -64,7 +65,8 @@ SequenceUpdate Session::UpdateFrom(int64_t base_length, uint64_t round) const {
           .prefix_hash = hashes_[base_length],
           .new_tokens = {tokens_.begin() + base_length, tokens_.end()},
           .sampling = sampling_,
-          .cache_salt = base_length == 0 ? cache_salt_ : ""};
+          .cache_salt = base_length == 0 ? cache_salt_ : "",
+          .traceparent = base_length == 0 ? traceparent_ : ""};
 }
 
 }  // namespace espalier::coordinator

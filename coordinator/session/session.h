@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_SESSION_SESSION_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,7 +21,9 @@ struct SessionParams {
   int64_t max_tokens = 0;                    // >= 1
   std::vector<TokenId> stop_token_ids = {};  // end-of-sequence ids among them
   LogitAdjustments adjustments = {};
-  FindStopString find_stop_string = nullptr;
+  LogprobRequest logprobs = {};
+  NewOutputText new_text = nullptr;
+  std::string traceparent = {};
   std::string cache_salt = {};
 };
 
@@ -36,9 +39,13 @@ class Session {
     FinishReason finish_reason = FinishReason::kUnspecified;  // not ended
     std::optional<TokenId> matched_stop_token = {};
     std::optional<std::string> matched_stop_string = {};
+    std::string text = {};  // that is certain with the kept tokens
   };
   // Appends the tokens that a verification emitted.
   Committed Commit(absl::Span<const TokenId> tokens);
+
+  // Ends the text: what was held back.
+  std::string FlushText() { return text_ ? text_->Flush() : ""; }
 
   // The update for a peer that holds `base_length` tokens. REQUIRES: 0 <=
   // base_length <= length().
@@ -51,7 +58,15 @@ class Session {
   int64_t num_left() const { return max_tokens_ - num_emitted(); }
   TokenId last_token() const { return tokens_.back(); }
   absl::Span<const TokenId> tokens() const { return tokens_; }
+  absl::Span<const TokenId> prompt() const {
+    return tokens().first(static_cast<size_t>(prompt_length_));
+  }
   const LogitAdjustments& adjustments() const { return adjustments_; }
+  // What the next round has to return.
+  LogprobRequest logprobs() const {
+    return num_emitted() == 0 ? logprobs_
+                              : LogprobRequest{.emitted = logprobs_.emitted};
+  }
 
  private:
   void Append(TokenId token);
@@ -59,10 +74,12 @@ class Session {
   const SequenceId id_;
   const SamplingParams sampling_;
   const LogitAdjustments adjustments_;
+  const LogprobRequest logprobs_;
   const int64_t max_tokens_;
   const int64_t prompt_length_;
-  std::vector<TokenId> stop_token_ids_;  // sorted
-  FindStopString find_stop_string_;
+  std::vector<TokenId> stop_token_ids_;     // sorted
+  const std::unique_ptr<OutputText> text_;  // or null
+  const std::string traceparent_;
   const std::string cache_salt_;
   std::vector<TokenId> tokens_;   // [length], prompt included
   std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens

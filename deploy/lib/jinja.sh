@@ -14,21 +14,18 @@ make_jinja() {
   local package=llama_cpp_python-$ESPALIER_LLAMA_CPP_PYTHON_VERSION
   rm -rf "$new"
   mkdir -p "$new/part" "$new/whole"
-  watch_download llama-cpp-python 77 "$new/part" 9>&- &
   echo "llama-cpp-python==$ESPALIER_LLAMA_CPP_PYTHON_VERSION \
 --hash=sha256:$ESPALIER_LLAMA_CPP_PYTHON_SHA256" >"$new/requirements.txt"
-  # pip looks into a source package with the package's own build tools.
+  # pip unpacks a source package, to look into it with the package's own tools.
   TMPDIR=$new/part pip download --no-deps --no-binary=llama-cpp-python \
     --require-hashes -r "$new/requirements.txt" -d "$new/whole"
-  rm -rf "$new/part"  # which ends watch_download
-  wait
   tar -xzf "$new/whole/$package.tar.gz" -C "$new" --strip-components=3 --wildcards \
     "$package/vendor/llama.cpp/LICENSE" \
     "$package/vendor/llama.cpp/common/jinja/*" \
     "$package/vendor/llama.cpp/common/json.*" \
     "$package/vendor/llama.cpp/common/unicode.*" \
     "$package/vendor/llama.cpp/models/templates/*"
-  rm -rf "$new/whole" "$new/requirements.txt"
+  rm -rf "$new/part" "$new/whole" "$new/requirements.txt"
   echo "$jinja_version" >"$new/.stamp"
   replace_folder "$new" "$jinja"
 }

@@ -20,6 +20,8 @@ ARROWS = {
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
     "common/chat": ["common/base", "common/json", "common/spec",
                     "common/tokenizer"],
+    "common/grammar": ["common/base", "common/json", "common/spec",
+                       "common/tokenizer"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
@@ -46,7 +48,7 @@ ARROWS = {
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/json", "common/tokenizer",
-                "common/model", "common/nn"],
+                "common/model", "common/nn", "common/grammar"],
     # What a rule is, and where its chance comes from: below all rules.
     "verifier/verification_rule": ["common/base", "common/spec"],
     "verifier/token_samplers": ["common/base", "common/spec",
@@ -58,7 +60,7 @@ ARROWS = {
                      "verifier/flow"],
     "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
                  "common/config", "common/tokenizer", "common/model",
-                 "verifier/verification_rule", "verifier/token_samplers",
+                 "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
@@ -66,7 +68,7 @@ ARROWS = {
                     "common/model",
                     "coordinator/api", "coordinator/control",
                     "coordinator/merge", "coordinator/peers",
-                    "coordinator/session"],
+                    "coordinator/session", "coordinator/vllm"],
     "coordinator/merge": ["common/base", "common/spec"],
     "coordinator/control": ["common/base", "common/spec", "coordinator/merge"],
     "coordinator/session": ["common/base", "common/spec", "common/obs",
@@ -77,6 +79,9 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
+    "coordinator/vllm": ["common/base", "common/spec", "common/rpc",
+                         "common/model/files", "coordinator",
+                         "coordinator/api", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
     "coordinator/cli": ["common/base", "common/json", "common/spec",
@@ -90,6 +95,7 @@ ARROWS = {
 # Outside include -> the only files that may have it, as path patterns.
 OUTSIDE = {
     r"(ATen|torch|c10)/": [r"common/model/aten/"],
+    r"xgrammar/": [r"common/grammar/xgrammar_backend\.cc$"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",

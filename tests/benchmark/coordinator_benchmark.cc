@@ -307,9 +307,8 @@ class Load {
   class Sink final : public TokenSink {
    public:
     explicit Sink(Load* load) : load_(*load) {}
-    void OnTokens(absl::Span<const TokenId> tokens,
-                  const StepInfo& /*info*/) override {
-      benchmark::DoNotOptimize(tokens.data());
+    void OnTokens(const OutputPiece& piece) override {
+      benchmark::DoNotOptimize(piece.tokens.data());
     }
     void OnFinish(const absl::Status& status,
                   const GenerationReport& /*report*/) override {

@@ -236,15 +236,22 @@ void RegisterAll() {
         linear("bf16 fast", up, WeightType::kBf16, fast)->Arg(rows);
       }
     }
-    // As the default model has them: Q4_1.
-    Shape four_bits = up;
+    for (int64_t rows : {1, 8, 16, 64}) {
+      linear("int8", up, WeightType::kBlocks, OperandType::kBlocks)->Arg(rows);
+      linear("int8 fine", up, WeightType::kBlocks, OperandType::kFineBlocks)
+          ->Arg(rows);
+    }
+    // Four panels that stay in the cache; 4 bits as in the default model, Q4_1.
+    const Shape eight_bits = {.inputs = 576, .outputs = 128};
+    Shape four_bits = eight_bits;
     four_bits.format = {.bits = 4, .minimums = true};
-    for (int64_t rows : {1, 4, 8, 16, 64}) {
+    for (int64_t rows : {1, 8, 16, 64}) {
       for (const auto& [what, shape] :
-           {std::pair("int8", up), std::pair("int4", four_bits)}) {
+           {std::pair(std::string("cached int8"), eight_bits),
+            std::pair(std::string("cached int4"), four_bits)}) {
         linear(what, shape, WeightType::kBlocks, OperandType::kBlocks)
             ->Arg(rows);
-        linear(std::string(what) + " fine", shape, WeightType::kBlocks,
+        linear(what + " fine", shape, WeightType::kBlocks,
                OperandType::kFineBlocks)
             ->Arg(rows);
       }

@@ -1,3 +1,4 @@
+#include <sstream>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -72,6 +73,21 @@ class GenerateCommand : public CliFixture {
   }
 };
 
+TEST_F(GenerateCommand, PassesToolsAndArgumentsToTheChatTemplate) {
+  Run({"generate", "--chat", "Hi", "--tools", "[{}]", "--template-args",
+       R"({"enable_thinking": false})"});
+  const v1::Chat chat = server_.requests().back().chat();
+  EXPECT_EQ(chat.tools(), "[{}]");
+  EXPECT_EQ(chat.template_args(), R"({"enable_thinking": false})");
+  EXPECT_EQ(chat.messages(0).content(), "Hi");
+  const CliResult without =
+      Run({"generate", "--prompt", "Hi", "--tools", "[]"});
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err, HasSubstr("--tools are for --chat"));
+  EXPECT_THAT(Run({"generate", "--chat", "Hi", "--tools", "\xff"}).err,
+              HasSubstr("--tools: the text is not valid UTF-8"));
+}
+
 TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
   const CliResult result = Run({"generate", "--prompt", "Say"});
   EXPECT_EQ(result.code, 0);
@@ -86,6 +102,7 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
   ASSERT_EQ(result.code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(Json::parse(result.out), Json::parse(R"({
+    "index": 0,
     "token_ids": [7, 8, 9, 10, 2],
     "text": "Hello, world",
     "finish_reason": "stop",
@@ -124,6 +141,54 @@ TEST_F(GenerateCommand, ShowsWhatWasNotDoneAsAskedFor) {
   EXPECT_EQ(Json::parse(
                 Run({"generate", "--prompt", "Say", "--json"}).out)["warnings"],
             Json::parse(R"(["less\\x1b[2J"])"));
+}
+
+TEST_F(GenerateCommand, PrintsEveryOutput) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer;
+    for (uint32_t index : {1u, 0u}) {
+      for (v1::GenerateResponse& message : HelloWorld().messages) {
+        message.set_index(index);
+        if (index == 1 && message.has_summary()) message.set_text(" you");
+        answer.messages.push_back(message);
+      }
+    }
+    answer.messages.back().mutable_prompt()->set_text("Say: ");
+    return answer;
+  });
+  const CliResult text = Run({"generate", "--prompt", "Say", "--n=2"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, ::testing::HasSubstr("== output 1\n"));
+  EXPECT_THAT(text.out, ::testing::HasSubstr("Say: "));
+  const CliResult json =
+      Run({"generate", "--prompt", "Say", "--n=2", "--json"});
+  std::istringstream lines(json.out);
+  for (int index : {0, 1}) {
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    EXPECT_EQ(Json::parse(line)["index"], index);
+  }
+}
+
+TEST_F(GenerateCommand, LogprobsArePrintedAsJson) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    v1::PositionLogprobs& position = *answer.messages[0].add_logprobs();
+    position.mutable_chosen()->set_token_id(7);
+    position.mutable_chosen()->set_logprob(-0.5f);
+    position.mutable_chosen()->set_token("He");
+    position.add_top()->set_token_id(9);
+    return answer;
+  });
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--logprobs=1", "--json"});
+  EXPECT_EQ(Json::parse(result.out)["logprobs"], Json::parse(R"([
+    {"token_id": 7, "token": "He", "logprob": -0.5,
+     "top": [{"token_id": 9, "token": "", "logprob": 0.0}]}])"));
+  const CliResult as_text =
+      Run({"generate", "--prompt", "Say", "--logprobs=1"});
+  EXPECT_EQ(as_text.code, 2);
+  EXPECT_THAT(as_text.err, ::testing::HasSubstr("--json"));
 }
 
 TEST_F(GenerateCommand, SpeedOfAnAnswerInOneMessageIsNull) {
@@ -172,7 +237,12 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
        "--presence-penalty=0.75",
        "--logit-bias",
        "3:-1.5,8:2",
-       "--bad-word=no"});
+       "--bad-word=no",
+       "--n=1",
+       "--logprobs=3",
+       "--prompt-logprobs=0",
+       "--echo",
+       "--json"});
   ASSERT_EQ(server_.requests().size(), 1u);
   const v1::GenerateRequest request = server_.requests()[0];
   ASSERT_EQ(request.chat().messages_size(), 1);
@@ -196,12 +266,48 @@ TEST_F(GenerateCommand, FlagsBecomeTheRequest) {
   EXPECT_EQ(request.logit_bias().at(3), -1.5f);
   EXPECT_EQ(request.logit_bias().at(8), 2.0f);
   EXPECT_THAT(request.bad_words(), ElementsAre("no"));
+  EXPECT_EQ(request.n(), 1u);
+  EXPECT_EQ(request.logprobs(), 3u);
+  EXPECT_TRUE(request.has_prompt_logprobs());
+  EXPECT_TRUE(request.echo());
   EXPECT_THAT(request.speculation().drafters(),
               ElementsAre("lookup", "bigram"));
   EXPECT_EQ(request.speculation().strategy(), "union");
   EXPECT_EQ(request.speculation().rule(), "walk");
   EXPECT_EQ(request.speculation().max_nodes(), 8u);
   EXPECT_FALSE(request.speculation().has_enabled());
+}
+
+TEST_F(GenerateCommand, SendsStructuredOutput) {
+  const std::string file = ::testing::TempDir() + "schema.json";
+  std::ofstream(file) << R"({"type": "object"})";
+  Run({"generate", "--prompt=x", "--json-schema", file, "--compact-json"});
+  Run({"generate", "--prompt=x", "--json-schema", "{}"});
+  Run({"generate", "--prompt=x", "--regex", "a|b"});
+  Run({"generate", "--prompt=x", "--choice", "yes", "--choice=no"});
+  Run({"generate", "--prompt=x", "--grammar", "root ::= \"a\""});
+  Run({"generate", "--prompt=x", "--structural-tag", "{\"a\": 1}"});
+  Run({"generate", "--prompt=x", "--json-object"});
+  ASSERT_EQ(server_.requests().size(), 7u);
+  const auto sent = [this](int i) {
+    return server_.requests()[i].structured_output();
+  };
+  EXPECT_EQ(sent(0).json_schema(), R"({"type": "object"})");
+  EXPECT_TRUE(sent(0).disable_any_whitespace());
+  EXPECT_EQ(sent(1).json_schema(), "{}");
+  EXPECT_FALSE(sent(1).disable_any_whitespace());
+  EXPECT_EQ(sent(2).regex(), "a|b");
+  EXPECT_THAT(sent(3).choice().texts(), ElementsAre("yes", "no"));
+  EXPECT_EQ(sent(4).grammar(), "root ::= \"a\"");
+  EXPECT_EQ(sent(5).structural_tag(), "{\"a\": 1}");
+  EXPECT_TRUE(sent(6).json_object());
+}
+
+TEST_F(GenerateCommand, RefusesTwoKindsOfStructuredOutput) {
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--regex=a", "--json-object"}), 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--compact-json"}), 2);
+  EXPECT_EQ(Run({"generate", "--prompt=x", "--json-schema", "/no/file"}), 2);
+  EXPECT_TRUE(server_.requests().empty());
 }
 
 TEST_F(GenerateCommand, LeavesUnsetWhatIsNotGiven) {

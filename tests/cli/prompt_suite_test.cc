@@ -27,6 +27,16 @@ TEST(PromptSuite, ReadsTheThreeKindsOfInput) {
   EXPECT_EQ(good->prompts[2].request.chat().messages(1).content(), "Why?");
 }
 
+TEST(PromptSuite, APromptMayHaveASchema) {
+  const auto suite = ParsePromptSuite(
+      "mine", R"({"chat": "hi", "json_schema": "{\"type\":\"object\"}"})");
+  ASSERT_TRUE(suite.ok()) << suite.status();
+  EXPECT_EQ(suite->prompts[0].request.structured_output().json_schema(),
+            R"({"type":"object"})");
+  EXPECT_FALSE(
+      ParsePromptSuite("mine", R"({"chat": "hi", "json_schema": {}})").ok());
+}
+
 TEST(PromptSuite, RefusesHostileLinesAndNamesThem) {
   const std::pair<std::string, std::string> cases[] = {
       {"{", "line 1: the line: not valid JSON at byte"},

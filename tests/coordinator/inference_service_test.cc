@@ -102,7 +102,7 @@ class InferenceServiceTest : public ::testing::Test {
                                             .model = "toy"});
     EXPECT_TRUE(coordinator.ok()) << coordinator.status();
     coordinator_ = *std::move(coordinator);
-    service_ = std::make_unique<InferenceService>(InferenceService::Options{
+    calls_ = std::make_unique<GenerateCalls>(GenerateCalls::Options{
         .coordinator = coordinator_.get(),
         .model = {.name = "toy", .tokenizer = tokenizer_.get()},
         .verifier_info = info,
@@ -114,6 +114,10 @@ class InferenceServiceTest : public ::testing::Test {
           }
           return EncodePrompt(request, model);
         }});
+    service_ = std::make_unique<InferenceService>(
+        InferenceService::Options{.coordinator = coordinator_.get(),
+                                  .calls = calls_.get(),
+                                  .verifier_info = info});
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
@@ -185,6 +189,7 @@ class InferenceServiceTest : public ::testing::Test {
   SerialExecutor executor_{"coordinator"};
   FakeVerifyEndpoint verifier_{&executor_, {}};
   std::unique_ptr<Coordinator> coordinator_;
+  std::unique_ptr<GenerateCalls> calls_;
   std::unique_ptr<InferenceService> service_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::Inference::Stub> stub_;

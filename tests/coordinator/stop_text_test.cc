@@ -43,7 +43,7 @@ class StopTextTest : public ::testing::Test {
     for (TokenId token : tokens) {
       out.pieces.push_back(text.Push(token));
       ++out.num_tokens;
-      if (text.found()) break;
+      if (text.stop_string()) break;
     }
     out.pieces.push_back(text.Flush());
     for (const std::string& piece : out.pieces) out.text += piece;

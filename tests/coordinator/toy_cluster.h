@@ -34,12 +34,12 @@ class SeenSink final : public TokenSink {
  public:
   explicit SeenSink(Seen* seen) : seen_(seen) {}
 
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const StepInfo& info) override {
+  void OnTokens(const OutputPiece& piece) override {
     EXPECT_EQ(seen_->num_finishes, 0) << "tokens after the end";
-    EXPECT_FALSE(tokens.empty());
-    seen_->tokens.insert(seen_->tokens.end(), tokens.begin(), tokens.end());
-    seen_->steps.push_back(info);
+    EXPECT_FALSE(piece.tokens.empty());
+    seen_->tokens.insert(seen_->tokens.end(), piece.tokens.begin(),
+                         piece.tokens.end());
+    seen_->steps.push_back(piece.step);
   }
   void OnFinish(const absl::Status& status,
                 const GenerationReport& report) override {

@@ -20,7 +20,7 @@ from live_cluster import REPO
 from recorded_client import Client, in_midstream
 
 ADDRESS = "127.0.0.1:50051"
-SERVICES = ["verifier", "chat", "math", "block", "lookup", "coordinator"]
+SERVICES = ["verifier", "chat", "math", "block", "lookup", "grammar", "coordinator"]
 
 
 def run(*argv, check=True, **options):

@@ -333,7 +333,6 @@ class Bench {
     const int rows = sizes_.draw_rows, vocab = sizes_.vocab;
     const int64_t stride =
         int64_t{(vocab + kStripOutputs - 1)} / kStripOutputs * kStripOutputs;
-    const auto logits = New<float>(rows * stride);
     std::vector<float> values(rows * stride);
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(i * 2654435761u % 4096) / 256;

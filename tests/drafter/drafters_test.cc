@@ -24,8 +24,9 @@ std::string Create(const std::map<std::string, std::string>& options) {
 TEST(DraftersTest, TheListIsComplete) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
-  EXPECT_THAT(registry.Names(), ElementsAre("dflash", "eagle", "lm", "ngram",
-                                            "prompt_lookup", "replay"));
+  EXPECT_THAT(registry.Names(),
+              ElementsAre("dflash", "eagle", "grammar", "lm", "ngram",
+                          "prompt_lookup", "replay"));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

@@ -58,9 +58,9 @@ struct Answer {
 class AnswerSink final : public coordinator::TokenSink {
  public:
   explicit AnswerSink(Answer* answer) : answer_(*answer) {}
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const coordinator::StepInfo&) override {
-    answer_.tokens.insert(answer_.tokens.end(), tokens.begin(), tokens.end());
+  void OnTokens(const coordinator::OutputPiece& piece) override {
+    answer_.tokens.insert(answer_.tokens.end(), piece.tokens.begin(),
+                          piece.tokens.end());
   }
   void OnFinish(const absl::Status& status,
                 const GenerationReport& report) override {

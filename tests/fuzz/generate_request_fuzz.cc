@@ -3,23 +3,32 @@
 #include <memory>
 
 #include "common/base/check.h"
+#include "common/chat/jinja_template.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/session/request_plan.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
 namespace {
 
 constexpr int64_t kContext = 64;
+// ChatML with whatever a chat may have.
+constexpr const char* kTemplate =
+    "{{ tools }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + "
+    "m.content }}{{ m.tool_calls }}{{ m.reasoning_content }}{{ '<|im_end|>' }}"
+    "{% endfor %}{{ enable_thinking }}";
 
 // The served model, and what requests can use.
 struct Service {
   Service() {
-    auto loaded = Tokenizer::Load(ESPALIER_SOURCE_DIR
-                                  "/tests/common/tokenizer/testdata/small");
-    ESPALIER_CHECK(loaded.ok());
-    tokenizer = *std::move(loaded);
+    const auto file = ParseTokenizerFile(
+        SourceFile("tests/common/tokenizer/testdata/small/tokenizer.json"));
+    ESPALIER_CHECK(file.ok());
+    auto created = Tokenizer::Create(*file, {.chat_template = kTemplate});
+    ESPALIER_CHECK(created.ok());
+    tokenizer = *std::move(created);
     model = {.name = "tiny", .tokenizer = tokenizer.get()};
     if (auto chat = NewChatTemplate(tokenizer.get()); chat.ok()) {
       model.chat_template = *std::move(chat);
@@ -54,6 +63,11 @@ std::vector<std::string> Seeds() {
   text.set_seed(1);
   text.set_max_tokens(9);
   text.add_stop_token_ids(2);
+  text.set_n(2);
+  text.set_logprobs(3);
+  text.set_prompt_logprobs(1);
+  text.set_echo(true);
+  text.add_stop("x");
   auto& speculation = *text.mutable_speculation();
   speculation.set_enabled(true);
   speculation.set_max_nodes(8);
@@ -75,8 +89,11 @@ std::vector<std::string> Seeds() {
   call->set_role("assistant");
   call->set_tool_calls(R"([{"name": "f", "arguments": "{}"}])");
   call->set_reasoning_content("So");
-  return {text.SerializeAsString(), ids.SerializeAsString(),
-          chat.SerializeAsString(), tools.SerializeAsString()};
+  std::vector<std::string> seeds = {text.SerializeAsString(),
+                                    ids.SerializeAsString(),
+                                    chat.SerializeAsString()};
+  if (HasJinja()) seeds.push_back(tools.SerializeAsString());
+  return seeds;
 }
 
 bool Try(std::string_view bytes) {
@@ -93,6 +110,9 @@ bool Try(std::string_view bytes) {
   }
   auto prompt = coordinator::EncodePrompt(message, service.model);
   if (!prompt.ok()) return false;
+  ESPALIER_CHECK(request->num_outputs >= 1 &&
+                 request->num_outputs <= coordinator::kMaxOutputs);
+  ESPALIER_CHECK(request->new_text != nullptr);
   request->prompt = *std::move(prompt);
   const auto plan =
       coordinator::PlanRequest(*std::move(request), service.scope);

@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <tuple>
 
 #include "common/model/files/gguf_config.h"
 #include "common/model/files/gguf_file.h"
@@ -43,10 +44,36 @@ std::string TinyTokenizer() {
   return file.Bytes();
 }
 
+// SentencePiece's kind, and YaRN.
+std::string TinySentencePiece() {
+  const std::vector<std::tuple<std::string, float, int32_t>> pieces = {
+      {"<unk>", 0, 2}, {"<s>", 0, 3}, {"<0x61>", 0, 6}, {"▁a", -1, 1},
+      {"▁", -2, 1},    {"a", -3, 1},  {"la", -1, 1},    {"l", -4, 1}};
+  std::string tokens, scores, types;
+  for (const auto& [text, score, type] : pieces) {
+    tokens += Str(text);
+    scores += Raw(score);
+    types += Raw(type);
+  }
+  GgufBytes file;
+  file.pairs = {Pair("tokenizer.ggml.model", kString, Str("llama")),
+                Pair("tokenizer.ggml.tokens", kArray,
+                     Array(kString, pieces.size(), tokens)),
+                Pair("tokenizer.ggml.scores", kArray,
+                     Array(kFloat32, pieces.size(), scores)),
+                Pair("tokenizer.ggml.token_type", kArray,
+                     Array(kInt32, pieces.size(), types)),
+                Pair("tokenizer.ggml.bos_token_id", kUint32, Raw<uint32_t>(1)),
+                Pair("llama.rope.scaling.type", kString, Str("yarn")),
+                Pair("llama.rope.scaling.factor", kFloat32, Raw(4.0f)),
+                Pair("split.count", kUint16, Raw<uint16_t>(1))};
+  return file.Bytes();
+}
+
 }  // namespace
 
 std::vector<std::string> Seeds() {
-  return {Pieces(), TinyTokenizer(), TinyLlama()};
+  return {Pieces(), TinyTokenizer(), TinyLlama(), TinySentencePiece()};
 }
 
 bool Try(std::string_view bytes) {

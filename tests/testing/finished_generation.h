@@ -29,9 +29,9 @@ class FinishedGenerationSink final : public coordinator::TokenSink {
                                   OnText on_text = nullptr)
       : result_(*result), on_text_(std::move(on_text)) {}
 
-  void OnTokens(absl::Span<const TokenId> tokens,
-                const coordinator::StepInfo& /*info*/) override {
-    result_.text.insert(result_.text.end(), tokens.begin(), tokens.end());
+  void OnTokens(const coordinator::OutputPiece& piece) override {
+    result_.text.insert(result_.text.end(), piece.tokens.begin(),
+                        piece.tokens.end());
     if (on_text_) on_text_(result_.text);
   }
   void OnFinish(const absl::Status& status,

@@ -9,6 +9,8 @@
 #include <random>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "common/grammar/grammar.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_language_model.h"
 #include "tests/verifier/small_trees.h"
@@ -33,12 +35,36 @@ struct Option {
 };
 void PrintTo(const Option& option, std::ostream* out) { *out << option.name; }
 
-// The logits after `text`, -inf where forbidden.
-std::vector<double> AdjustedLogits(const Tokens& text,
-                                   const LogitAdjustments& adjustments) {
-  const auto raw = ScriptedLanguageModel::LogitsAfter(kModel, text);
-  std::vector<double> logits(raw.begin(), raw.end());
-  const Tokens output(text.begin() + kPromptLength, text.end());
+// The vocabulary as text, and the texts of the grammar.
+const std::vector<std::string> kText = {"x", "xy", "y", ""};
+constexpr TokenId kEnd = 3;
+const GrammarSpec kGrammar = {.kind = GrammarSpec::Kind::kChoice,
+                              .choices = {"xx", "xxy", "xxxyy", "xxyxy"}};
+
+// Whether some text of the grammar goes on with `token`.
+bool GrammarAllows(const Tokens& output, TokenId token) {
+  if (std::count(output.begin(), output.end(), kEnd) > 0) return token == kEnd;
+  std::string text;
+  for (TokenId t : output) text += kText[t];
+  text += kText[token];
+  return std::any_of(kGrammar.choices.begin(), kGrammar.choices.end(),
+                     [&](const std::string& choice) {
+                       return token == kEnd ? choice == text
+                                            : absl::StartsWith(choice, text);
+                     });
+}
+
+// Null: this build has no structured output.
+const grammar::Backend* TestBackend() {
+  static const auto backend =
+      grammar::NewBackend({.tokens = kText, .end_tokens = {kEnd}});
+  return backend.get();
+}
+
+// -inf where bad_words or min_tokens forbid, unless nothing would be left.
+void ForbidUnlessAll(const Tokens& output, const LogitAdjustments& adjustments,
+                     std::vector<double>& logits) {
+  const std::vector<double> before_all = logits;
   for (const Tokens& word : adjustments.bad_words) {
     const size_t before = word.size() - 1;
     if (output.size() >= before &&
@@ -51,6 +77,23 @@ std::vector<double> AdjustedLogits(const Tokens& text,
       logits[token] = -INFINITY;
     }
   }
+  if (*std::max_element(logits.begin(), logits.end()) == -INFINITY) {
+    logits = before_all;
+  }
+}
+
+// The logits after `text`, -inf where forbidden.
+std::vector<double> AdjustedLogits(const Tokens& text,
+                                   const LogitAdjustments& adjustments) {
+  const auto raw = ScriptedLanguageModel::LogitsAfter(kModel, text);
+  std::vector<double> logits(raw.begin(), raw.end());
+  const Tokens output(text.begin() + kPromptLength, text.end());
+  for (TokenId token = 0; token < kVocab; ++token) {
+    if (adjustments.grammar.any() && !GrammarAllows(output, token)) {
+      logits[token] = -INFINITY;
+    }
+  }
+  ForbidUnlessAll(output, adjustments, logits);
   for (const auto& [token, value] : adjustments.bias) logits[token] += value;
   for (TokenId token = 0; token < kVocab; ++token) {
     if (std::count(text.begin(), text.end(), token) > 0) {
@@ -126,7 +169,10 @@ TableModel TargetOf(const Option& option) {
   const std::function<void(Tokens)> fill = [&](const Tokens& context) {
     Tokens text = kCommitted;
     text.insert(text.end(), context.begin(), context.end());
-    target.SetDistribution(context, TargetAfter(text, option));
+    std::vector<double> p = TargetAfter(text, option);
+    // A text that the grammar does not have is followed by nothing.
+    if (std::isnan(p[0])) p = {0, 0, 0, 1};
+    target.SetDistribution(context, p);
     if (static_cast<int64_t>(context.size()) == kDepth) return;
     for (TokenId token = 0; token < kVocab; ++token) {
       Tokens longer = context;
@@ -162,14 +208,18 @@ class Pass {
                                .use = use};
     const auto logits = model_.Forward({&rows, 1});
     const int64_t position = static_cast<int64_t>(kCommitted.size());
-    PassDistributions distributions({.tree = tree,
-                                     .sampling = option.sampling,
-                                     .use = use,
-                                     .rows = **logits,
-                                     .first_position = position,
-                                     .adjustments = &option.adjustments,
-                                     .committed = kCommitted},
-                                    transform_);
+    grammar::TokenMasks masks;
+    if (option.adjustments.grammar.any()) masks = MasksOf(tree);
+    PassDistributions distributions(
+        {.tree = tree,
+         .sampling = option.sampling,
+         .use = use,
+         .rows = **logits,
+         .first_position = position,
+         .adjustments = &option.adjustments,
+         .committed = kCommitted,
+         .masks = masks.num_rows() > 0 ? &masks : nullptr},
+        transform_);
     const auto accepted = rule_->Accept(tree, position, distributions, sampler);
     EXPECT_TRUE(accepted.ok()) << accepted.status();
     Tokens emitted;
@@ -179,13 +229,28 @@ class Pass {
   }
 
  private:
+  static grammar::TokenMasks MasksOf(const TokenTree& tree) {
+    const auto compiled = TestBackend()->Compile(kGrammar);
+    const auto matcher = (*compiled)->NewMatcher();
+    const auto output = absl::MakeConstSpan(kCommitted).subspan(kPromptLength);
+    EXPECT_TRUE(matcher->Follow(output).ok());
+    return *matcher->MasksOf(tree, absl::InfiniteDuration());
+  }
+
   ScriptedLanguageModel model_;
   const CacheId cache_ = model_.NewSequence();
   DistributionTransform transform_;
   std::unique_ptr<VerificationRule> rule_ = NewWalkRule();
 };
 
-class SamplingOptions : public ::testing::TestWithParam<Option> {};
+class SamplingOptions : public ::testing::TestWithParam<Option> {
+ protected:
+  void SetUp() override {
+    if (GetParam().adjustments.grammar.any() && TestBackend() == nullptr) {
+      GTEST_SKIP() << "built without structured output";
+    }
+  }
+};
 
 TEST_P(SamplingOptions, GiveEveryTreeTheDistributionOfTheirDefinition) {
   const TableModel target = TargetOf(GetParam());
@@ -250,6 +315,27 @@ INSTANTIATE_TEST_SUITE_P(
         Option{"Presence",
                {.temperature = 1},
                {.prompt_length = 2, .presence_penalty = -1.1f}},
+        Option{"Grammar",
+               {.temperature = 1},
+               {.prompt_length = 2, .grammar = kGrammar}},
+        Option{"GreedyGrammar",
+               {.temperature = 0},
+               {.prompt_length = 2, .grammar = kGrammar}},
+        // The grammar's end is near, and may not be forbidden then.
+        Option{"GrammarAgainstTheRest",
+               {.temperature = 1},
+               {.prompt_length = 2,
+                .grammar = kGrammar,
+                .bad_words = {{2}, {1}},
+                .min_tokens = 5,
+                .early_stops = {kEnd}}},
+        Option{"GrammarAndTheRest",
+               {.temperature = 1.2f, .top_p = 0.9f, .min_p = 0.05f},
+               {.prompt_length = 2,
+                .grammar = kGrammar,
+                .bias = {{0, 1.5f}, {3, -1.0f}},
+                .repetition_penalty = 1.4f,
+                .frequency_penalty = 0.5f}},
         Option{"Greedy",
                {.temperature = 0},
                {.prompt_length = 2,

@@ -34,8 +34,8 @@ class LlamaDecoder final : public Decoder {
       : config_(std::move(config)), weights_(std::move(weights)) {}
 
   at::Tensor Run(const Pass& pass) const override {
-    const auto rotation =
-        ops::MakeRotation(weights_.frequencies, pass.positions);
+    const auto rotation = ops::MakeRotation(
+        weights_.frequencies, RotaryScale(config_), pass.positions);
     at::Tensor x = ops::Embed(weights_.embedding, pass.tokens);
     pass.Tap(0, x);
     for (int64_t layer = 0; layer < config_.num_layers; ++layer) {
@@ -64,7 +64,7 @@ class LlamaDecoder final : public Decoder {
     if (config_.qk_norm) {
       qk = ops::RmsNorm(qk, layer.qk_norm, config_.norm_epsilon);
     }
-    qk = ops::Rotate(qk, rotation);
+    if (Rotates(config_, index)) qk = ops::Rotate(qk, rotation);
     return layer.attention_out(
         pass.Attend(index, qk.narrow(/*dim=*/1, 0, heads),
                     qk.narrow(/*dim=*/1, heads, kv_heads),

@@ -46,15 +46,15 @@ at::Tensor Activate(const at::Tensor& x, Activation activation) {
   ESPALIER_CHECK(false);
 }
 
-Rotation MakeRotation(const at::Tensor& frequencies,
+Rotation MakeRotation(const at::Tensor& frequencies, double scale,
                       const at::Tensor& positions) {
   // float64: the angle of position 8000 needs more than 24 bits.
   const at::Tensor half =
       positions.to(at::kDouble).unsqueeze(/*dim=*/1) * frequencies;
   const at::Tensor angles =
       at::cat({half, half}, /*dim=*/1).unsqueeze(/*dim=*/1);
-  return {.cos = angles.cos().to(at::kFloat),
-          .sin = angles.sin().to(at::kFloat)};
+  return {.cos = (angles.cos() * scale).to(at::kFloat),
+          .sin = (angles.sin() * scale).to(at::kFloat)};
 }
 
 at::Tensor Rotate(const at::Tensor& x, const Rotation& rotation) {

@@ -28,7 +28,8 @@ struct Rotation {
   at::Tensor sin;
 };
 // frequencies: [head_dim / 2] float64; positions: [rows] int64
-Rotation MakeRotation(const at::Tensor& frequencies,
+// `scale`: of cosines and sines.
+Rotation MakeRotation(const at::Tensor& frequencies, double scale,
                       const at::Tensor& positions);
 
 // x: [rows, heads, head_dim], pairs (i, i + head_dim / 2).

@@ -10,54 +10,28 @@
 #include "common/nn/weight_source.h"
 
 namespace espalier {
-namespace {
 
-using cuda::ComputeDevice;
 using cuda::DeviceArray;
 using cuda::kStripOutputs;
 using cuda::Placing;
 
-// Packed bytes on their way to the device, in two buffers: while one is copied,
-// the other is filled.
-class Conveyor {
- public:
-  Conveyor(ComputeDevice& device, int64_t bytes)
-      : device_(device), bytes_(bytes) {}
-  ~Conveyor() { static_cast<void>(device_.Wait(device_.Record())); }
-
-  // The next buffer, once the copy from it is done.
-  absl::StatusOr<unsigned char*> Next() {
-    Buffer& buffer = buffers_[turn_];
-    if (buffer.memory.size() == 0) {
-      ASSIGN_OR_RETURN(buffer.memory,
-                       DeviceArray<unsigned char>::Make(device_, bytes_,
-                                                        cuda::Memory::kHost));
-    } else {
-      RETURN_IF_ERROR(device_.Wait(buffer.copied));
-    }
-    return buffer.memory.data();
+absl::StatusOr<unsigned char*> CudaWeightLoader::Conveyor::Next(int64_t bytes) {
+  Buffer& buffer = buffers_[turn_];
+  if (buffer.copied > 0) RETURN_IF_ERROR(device_.Wait(buffer.copied));
+  if (buffer.memory.size() < bytes) {
+    buffer.memory = DeviceArray<unsigned char>();
+    ASSIGN_OR_RETURN(buffer.memory, DeviceArray<unsigned char>::Make(
+                                        device_, bytes, cuda::Memory::kHost));
   }
-  // Copies what that buffer holds.
-  void Send(unsigned char* to, int64_t bytes) {
-    Buffer& buffer = buffers_[turn_];
-    device_.Copy(to, buffer.memory.data(), bytes);
-    buffer.copied = device_.Record();
-    turn_ = 1 - turn_;
-  }
+  return buffer.memory.data();
+}
 
- private:
-  struct Buffer {
-    DeviceArray<unsigned char> memory;
-    int64_t copied = 0;  // event
-  };
-
-  ComputeDevice& device_;
-  const int64_t bytes_;
-  Buffer buffers_[2];
-  int turn_ = 0;
-};
-
-}  // namespace
+void CudaWeightLoader::Conveyor::Send(unsigned char* to, int64_t bytes) {
+  Buffer& buffer = buffers_[turn_];
+  device_.Copy(to, buffer.memory.data(), bytes);
+  buffer.copied = device_.Record();
+  turn_ = 1 - turn_;
+}
 
 absl::StatusOr<DeviceArray<float>> CudaWeightLoader::Vectors(
     const std::vector<Part>& parts) {
@@ -170,10 +144,10 @@ absl::Status CudaWeightLoader::PackStrips(const std::vector<Row>& rows,
   const int64_t strips = linear.outputs / kStripOutputs;
   const int64_t strip_bytes = kStripOutputs * int64_t{linear.inputs} * 2;
   const int64_t at_once = std::max<int64_t>(1, (16 << 20) / strip_bytes);
-  Conveyor conveyor(device_, std::min(at_once, strips) * strip_bytes);
   for (int64_t first = 0; first < strips; first += at_once) {
     const int64_t count = std::min(at_once, strips - first);
-    ASSIGN_OR_RETURN(unsigned char* const packed, conveyor.Next());
+    ASSIGN_OR_RETURN(unsigned char* const packed,
+                     conveyor_.Next(count * strip_bytes));
     pool_.ParallelFor(count, /*grain=*/1,
                       [&](const nn::ThreadPool::Chunk& chunk) {
                         for (int64_t i = chunk.begin * kStripOutputs;
@@ -183,8 +157,8 @@ absl::Status CudaWeightLoader::PackStrips(const std::vector<Row>& rows,
                                   static_cast<uint32_t>(i), packed);
                         }
                       });
-    conveyor.Send(linear.weights.data() + first * strip_bytes,
-                  count * strip_bytes);
+    conveyor_.Send(linear.weights.data() + first * strip_bytes,
+                   count * strip_bytes);
   }
   return absl::OkStatus();
 }

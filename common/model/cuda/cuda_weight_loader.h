@@ -25,7 +25,7 @@ class CudaWeightLoader {
   // The references must outlive this object.
   CudaWeightLoader(const WeightFiles& files, cuda::ComputeDevice& device,
                    nn::ThreadPool& pool)
-      : files_(files), device_(device), pool_(pool) {}
+      : files_(files), device_(device), pool_(pool), conveyor_(device) {}
 
   // A tensor; of a matrix the name without ".weight".
   struct Part {
@@ -58,6 +58,30 @@ class CudaWeightLoader {
     int64_t row = 0;
   };
 
+  // Packed bytes on their way to the device, in two buffers: while one is
+  // copied, the other is filled.
+  class Conveyor {
+   public:
+    explicit Conveyor(cuda::ComputeDevice& device) : device_(device) {}
+    ~Conveyor() { static_cast<void>(device_.Wait(device_.Record())); }
+
+    // The next buffer, of at least so many bytes, once the copy from it is
+    // done.
+    absl::StatusOr<unsigned char*> Next(int64_t bytes);
+    // Copies what that buffer holds.
+    void Send(unsigned char* to, int64_t bytes);
+
+   private:
+    struct Buffer {
+      cuda::DeviceArray<unsigned char> memory;
+      int64_t copied = 0;  // event; 0: none
+    };
+
+    cuda::ComputeDevice& device_;
+    Buffer buffers_[2];
+    int turn_ = 0;
+  };
+
   absl::StatusOr<Matrix> Find(const Part& part, int64_t inputs) const;
   absl::StatusOr<CudaLinear> Pack(const std::vector<Matrix>& matrices,
                                   int64_t outputs, int64_t inputs);
@@ -72,6 +96,7 @@ class CudaWeightLoader {
   const WeightFiles& files_;
   cuda::ComputeDevice& device_;
   nn::ThreadPool& pool_;
+  Conveyor conveyor_;
   int64_t bytes_ = 0;
 };
 

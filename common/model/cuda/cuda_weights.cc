@@ -65,6 +65,7 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.architecture == Architecture::kLlama,
                        "a Llama or Qwen3 model"));
   RETURN_IF_ERROR(need(config.activation == Activation::kSilu, "SiLU"));
+  RETURN_IF_ERROR(need(config.no_rope.empty(), "layers that all rotate"));
   RETURN_IF_ERROR(need(config.head_dim == 64 || config.head_dim == 128,
                        "heads of 64 or 128"));
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
@@ -109,13 +110,14 @@ absl::StatusOr<DeviceArray<float>> MakeCudaAngles(const ModelConfig& config,
                                                   int64_t positions,
                                                   ComputeDevice& device) {
   const std::vector<double> frequencies = RotaryFrequencies(config);
+  const double scale = RotaryScale(config);
   std::vector<float> angles;
   angles.reserve(positions * frequencies.size() * 2);
   for (int64_t position = 0; position < positions; ++position) {
     for (double frequency : frequencies) {
       const double angle = static_cast<double>(position) * frequency;
-      angles.push_back(static_cast<float>(std::cos(angle)));
-      angles.push_back(static_cast<float>(std::sin(angle)));
+      angles.push_back(static_cast<float>(std::cos(angle) * scale));
+      angles.push_back(static_cast<float>(std::sin(angle) * scale));
     }
   }
   return SendFloats(device, angles);

@@ -19,6 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 
+// The file does not say which layers do not rotate.
+constexpr int64_t kSmolLm3RopeInterval = 4;
+
 // A value as the readers of config.json want it. Arrays are left out: no field
 // of a configuration that this engine has is one.
 struct ToJson {
@@ -60,6 +63,12 @@ class GgufFields {
   double Positive(const char* name, std::optional<double> fallback = {}) {
     return fields_.Positive(Key(name).c_str(), fallback);
   }
+  std::string Text(const char* name, const std::string& fallback) {
+    return fields_.Text(Key(name), fallback);
+  }
+  void Unimplemented(const char* name, const std::string& what) {
+    fields_.Unimplemented(absl::StrCat(Key(name), " ", what));
+  }
   void Fail(const char* name, const std::string& problem) {
     fields_.Fail(Key(name).c_str(), problem);
   }
@@ -85,11 +94,11 @@ class GgufFields {
 
 // What would change the result and is not implemented.
 void RefuseUnknown(GgufFields& fields) {
-  fields.Refuse("rope.scaling.type", "none");
-  fields.Refuse("rope.scaling.factor", 1.0);
-  fields.Refuse("rope.scale_linear", 1.0);
+  fields.Refuse("rope.scaling.attn_factor", 1.0);
+  fields.Refuse("rope.scaling.yarn_attn_factor", 1.0);
+  fields.Refuse("rope.scaling.yarn_ext_factor", 1.0);
+  fields.Refuse("rope.scaling.yarn_log_multiplier", 0.0);
   fields.Refuse("expert_count", 0);
-  fields.Refuse("attention.sliding_window", 0);
   fields.Refuse("attention.causal", true);
   fields.Refuse("attention.clamp_kqv", 0.0);
   fields.Refuse("attention.max_alibi_bias", 0.0);
@@ -128,6 +137,39 @@ void ReadSizes(GgufFields& fields, ModelConfig& config) {
                   absl::StrCat("must be the heads' size, ", config.head_dim));
     }
   }
+}
+
+// A window that every text fits into is none.
+void CheckWindow(GgufFields& fields, const ModelConfig& config) {
+  constexpr const char* kName = "attention.sliding_window";
+  if (!fields.Has(kName)) return;
+  const int64_t window = fields.Size(kName);
+  if (window >= config.max_positions) return;
+  fields.Unimplemented(kName, absl::StrCat(window, " below context_length"));
+}
+
+// As llama.cpp: a factor without a type is linear, and YaRN's attention factor
+// follows from its factor.
+void ReadGgufRopeScaling(GgufFields& fields, ModelConfig& config) {
+  const char* factor = fields.Has("rope.scale_linear") ? "rope.scale_linear"
+                                                       : "rope.scaling.factor";
+  const std::string type = fields.Text("rope.scaling.type", "linear");
+  RopeScaling scaling = {.factor = fields.Positive(factor, 1.0)};
+  if (type == "none" || (type == "linear" && scaling.factor == 1)) return;
+  if (type == "yarn") {
+    scaling.kind = RopeScaling::Kind::kYarn;
+    scaling.original_max_positions = fields.Size(
+        "rope.scaling.original_context_length", config.max_positions);
+    scaling.beta_fast = fields.Positive("rope.scaling.yarn_beta_fast", 32.0);
+    scaling.beta_slow = fields.Positive("rope.scaling.yarn_beta_slow", 1.0);
+    scaling.attention_factor = YarnAttentionFactor(scaling.factor);
+    if (config.rope_theta <= 1) {
+      fields.Fail("rope.freq_base", "must be above 1");
+    }
+  } else if (type != "linear") {
+    fields.Unimplemented("rope.scaling.type", absl::StrCat("\"", type, "\""));
+  }
+  config.rope_scaling = scaling;
 }
 
 // Every layer has what the first one has (ReadGgufWeights checks it).
@@ -183,21 +225,12 @@ absl::StatusOr<std::vector<double>> ReadRopeFactors(const GgufFile& file,
 absl::StatusOr<std::string_view> ReadArchitecture(const GgufFile& file) {
   ASSIGN_OR_RETURN(const std::string_view name,
                    file.Get<std::string_view>("general.architecture"));
-  for (std::string_view known : {"llama", "qwen2", "qwen3"}) {
+  for (std::string_view known : {"llama", "qwen2", "qwen3", "smollm3"}) {
     if (name == known) return name;
   }
   return file.Error(absl::UnimplementedError(absl::StrCat(
       "general.architecture \"", absl::CHexEscape(std::string(name)),
-      "\" is not implemented; known: llama, qwen2, qwen3")));
-}
-
-absl::Status CheckWhole(const GgufFile& file) {
-  const auto parts = file.Get<int64_t>("split.count");
-  if (!parts.ok() || *parts <= 1) return absl::OkStatus();
-  return file.Error(absl::UnimplementedError(
-      absl::StrCat("split.count is ", *parts,
-                   ": a model in several files is not implemented; join them "
-                   "(llama-gguf-split --merge)")));
+      "\" is not implemented; known: llama, qwen2, qwen3, smollm3")));
 }
 
 absl::StatusOr<ModelConfig> Read(const GgufFile& file,
@@ -207,9 +240,16 @@ absl::StatusOr<ModelConfig> Read(const GgufFile& file,
   GgufFields fields(json, file.path(), prefix);
   ModelConfig config;
   ReadSizes(fields, config);
+  CheckWindow(fields, config);
+  ReadGgufRopeScaling(fields, config);
   RefuseUnknown(fields);
   RETURN_IF_ERROR(fields.status());
   config.qk_norm = architecture == "qwen3";
+  if (architecture == "smollm3") {
+    for (int64_t i = 0; i < config.num_layers; ++i) {
+      config.no_rope.push_back((i + 1) % kSmolLm3RopeInterval == 0);
+    }
+  }
   ReadTensorFlags(file, config);
   return config;
 }
@@ -218,7 +258,6 @@ absl::StatusOr<ModelConfig> Read(const GgufFile& file,
 
 absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file) {
   ASSIGN_OR_RETURN(const std::string_view architecture, ReadArchitecture(file));
-  RETURN_IF_ERROR(CheckWhole(file));
   ASSIGN_OR_RETURN(ModelConfig config, Read(file, std::string(architecture)));
   absl::StatusOr<int64_t> vocab_size = ReadVocabSize(file);
   if (!vocab_size.ok()) return file.Error(vocab_size.status());
@@ -250,7 +289,7 @@ absl::StatusOr<std::vector<TokenId>> ReadGgufEosIds(const GgufFile& file,
 
 absl::StatusOr<bool> HasInterleavedHeads(const GgufFile& file) {
   ASSIGN_OR_RETURN(const std::string_view architecture, ReadArchitecture(file));
-  return architecture == "llama";
+  return architecture == "llama" || architecture == "smollm3";
 }
 
 }  // namespace espalier

@@ -17,9 +17,10 @@ inline constexpr std::string_view kOutputTensor = "output.weight";
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 
 // The configuration in a GGUF file: its metadata, and what follows from which
-// tensors there are. Architectures: llama, qwen2, qwen3. INVALID_ARGUMENT names
-// file, field and limit. UNIMPLEMENTED: another architecture (the message lists
-// the known ones), or an option that this engine does not have.
+// tensors there are. Architectures: llama, qwen2, qwen3, smollm3.
+// INVALID_ARGUMENT names file, field and limit. UNIMPLEMENTED: another
+// architecture (the message lists the known ones), or an option that this
+// engine does not have.
 absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
 
 // The end tokens of the metadata: of a text, of a turn, of a message.

@@ -7,10 +7,12 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/gguf_path.h"
 
 namespace espalier {
 namespace {
@@ -451,13 +453,47 @@ absl::StatusOr<GgufFile::Contents> GgufFile::Read(
 }
 
 absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
+  GgufFile file(path);
+  ASSIGN_OR_RETURN(file.contents_, file.Map(path));
+  RETURN_IF_ERROR(file.AddParts());
+  return file;
+}
+
+absl::StatusOr<GgufFile::Contents> GgufFile::Map(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   absl::StatusOr<Contents> contents = Read(file.bytes());
   if (!contents.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": ", std::string(contents.status().message())));
   }
-  return GgufFile(path, std::move(file), *std::move(contents));
+  files_.push_back(std::move(file));
+  return contents;
+}
+
+absl::Status GgufFile::AddParts() {
+  const absl::StatusOr<int64_t> count = Get<int64_t>("split.count");
+  if (absl::IsNotFound(count.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(count.status());
+  if (*count <= 1) return absl::OkStatus();
+  const std::string ending = GgufPartEnding(1, *count);
+  if (*count > kMaxGgufParts || !absl::EndsWith(path_, ending)) {
+    return Error(absl::InvalidArgumentError(
+        absl::StrCat("split.count is ", *count,
+                     ": the path must be that of "
+                     "the first of at most ",
+                     kMaxGgufParts, " parts and end with ", ending)));
+  }
+  const std::string stem = path_.substr(0, path_.size() - ending.size());
+  for (int64_t part = 2; part <= *count; ++part) {
+    const std::string path = absl::StrCat(stem, GgufPartEnding(part, *count));
+    ASSIGN_OR_RETURN(const Contents contents, Map(path));
+    for (const auto& [name, tensor] : contents.tensors) {
+      if (contents_.tensors.emplace(name, tensor).second) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor ", Shown(name), " is in two parts"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status GgufFile::Error(const absl::Status& error) const {

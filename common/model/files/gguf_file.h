@@ -76,9 +76,10 @@ using GgufValue = std::variant<
     GgufNumbers<int64_t>, GgufNumbers<float>, GgufNumbers<double>,
     GgufNumbers<bool>, std::vector<std::string_view>>;
 
-// One GGUF file: header, metadata, tensor directory, tensor data. Open checks
-// every count, length, type, size and offset, that names do not repeat, and
-// that tensors do not overlap, so every view is sound. Arrays of arrays are
+// One GGUF file: header, metadata, tensor directory, tensor data; or the first
+// of several, "NAME-00001-of-00003.gguf", with the tensors of all of them. Open
+// checks every count, length, type, size and offset, that names do not repeat,
+// and that tensors do not overlap, so every view is sound. Arrays of arrays are
 // refused. Constant after Open; the views live as long as this object.
 class GgufFile {
  public:
@@ -117,18 +118,17 @@ class GgufFile {
     std::map<std::string_view, GgufTensor> tensors;
   };
 
-  GgufFile(std::string path, MappedFile file, Contents contents)
-      : path_(std::move(path)),
-        file_(std::move(file)),
-        contents_(std::move(contents)) {}
+  explicit GgufFile(std::string path) : path_(std::move(path)) {}
 
   static absl::StatusOr<Contents> Read(absl::Span<const std::byte> file);
+  absl::StatusOr<Contents> Map(const std::string& path);
+  absl::Status AddParts();
 
   absl::Status NoSuchKey(std::string_view key) const;
   absl::Status OtherType(std::string_view key) const;
 
   std::string path_;
-  MappedFile file_;
+  std::vector<MappedFile> files_;
   Contents contents_;
 };
 

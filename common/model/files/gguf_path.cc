@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
 namespace espalier {
@@ -13,7 +14,23 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEnding = ".gguf";
 
+// Of a file that is split, all but the first part.
+bool IsLaterPart(const std::string& name) {
+  constexpr size_t kEndingBytes = 20;  // "-00002-of-00003.gguf"
+  if (name.size() < kEndingBytes) return false;
+  const std::string ending = name.substr(name.size() - kEndingBytes);
+  int64_t part = 0, count = 0;
+  return absl::SimpleAtoi(ending.substr(1, 5), &part) &&
+         absl::SimpleAtoi(ending.substr(10, 5), &count) &&
+         ending == GgufPartEnding(part, count) && part > 1;
+}
+
 }  // namespace
+
+std::string GgufPartEnding(int64_t part, int64_t count) {
+  return absl::StrCat("-", absl::Dec(part, absl::kZeroPad5), "-of-",
+                      absl::Dec(count, absl::kZeroPad5), kEnding);
+}
 
 absl::StatusOr<std::optional<std::string>> GgufPathOf(const std::string& path) {
   std::error_code none_there;
@@ -26,7 +43,10 @@ absl::StatusOr<std::optional<std::string>> GgufPathOf(const std::string& path) {
   }
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator(path, none_there)) {
-    if (entry.path().extension() == kEnding) found.insert(entry.path());
+    if (entry.path().extension() == kEnding &&
+        !IsLaterPart(entry.path().filename())) {
+      found.insert(entry.path());
+    }
   }
   if (found.size() > 1) {
     return absl::InvalidArgumentError(

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_MODEL_FILES_GGUF_PATH_H_
 #define ESPALIER_COMMON_MODEL_FILES_GGUF_PATH_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -9,10 +10,14 @@
 namespace espalier {
 
 // Where a model may be: a folder in Hugging Face's layout, a .gguf file, or a
-// folder with one .gguf file and without config.json. Returns the .gguf file;
-// nullopt: the first, or nothing is there. INVALID_ARGUMENT: a folder with
-// several of them.
+// folder with one .gguf file, or the parts of one, and without config.json.
+// Returns the .gguf file, or its first part; nullopt: the first, or nothing is
+// there. INVALID_ARGUMENT: a folder with several of them.
 absl::StatusOr<std::optional<std::string>> GgufPathOf(const std::string& path);
+
+// "-00002-of-00003.gguf": what the name of part 2 of 3 ends with.
+inline constexpr int64_t kMaxGgufParts = 99999;
+std::string GgufPartEnding(int64_t part, int64_t count);
 
 }  // namespace espalier
 

@@ -299,7 +299,9 @@ absl::StatusOr<TokenizerFile> ReadSentencePiece(const GgufFile& file) {
   return tokenizer;
 }
 
-absl::StatusOr<TokenizerFile> ReadTokenizerFile(const GgufFile& file) {
+}  // namespace
+
+absl::StatusOr<TokenizerFile> ReadGgufTokenizerFile(const GgufFile& file) {
   ASSIGN_OR_RETURN(const std::string_view model,
                    file.Get<std::string_view>("tokenizer.ggml.model"));
   if (model == "gpt2") return ReadByteLevel(file);
@@ -307,11 +309,9 @@ absl::StatusOr<TokenizerFile> ReadTokenizerFile(const GgufFile& file) {
   return file.Error(UnknownName("tokenizer.ggml.model", model, "gpt2, llama"));
 }
 
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
     const GgufFile& file) {
-  ASSIGN_OR_RETURN(const TokenizerFile tokenizer, ReadTokenizerFile(file));
+  ASSIGN_OR_RETURN(const TokenizerFile tokenizer, ReadGgufTokenizerFile(file));
   ASSIGN_OR_RETURN(TokenizerSettings settings, ReadSettings(file));
   auto created = Tokenizer::Create(tokenizer, std::move(settings));
   if (!created.ok()) return file.Error(created.status());

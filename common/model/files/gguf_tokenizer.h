@@ -6,6 +6,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/files/gguf_file.h"
 #include "common/tokenizer/tokenizer.h"
+#include "common/tokenizer/tokenizer_file.h"
 
 namespace espalier {
 
@@ -16,6 +17,9 @@ namespace espalier {
 // tokenizer that this engine does not have; lists the known ones.
 absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
     const GgufFile& file);
+
+// The same tokenizer as the parts of a tokenizer.json.
+absl::StatusOr<TokenizerFile> ReadGgufTokenizerFile(const GgufFile& file);
 
 }  // namespace espalier
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numbers>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/json/json_fields.h"
@@ -50,30 +50,121 @@ Activation ReadActivation(JsonFields& fields, const char* name,
   return Activation::kSilu;
 }
 
+void ReadLlama3(JsonFields& rope, RopeScaling& scaling) {
+  scaling.low_freq_factor = rope.Positive("low_freq_factor");
+  scaling.high_freq_factor = rope.Positive("high_freq_factor");
+  if (scaling.low_freq_factor >= scaling.high_freq_factor) {
+    rope.Fail("low_freq_factor", "must be below high_freq_factor");
+  }
+}
+
+// The positions that YaRN is for may be more than the file's own limit (Qwen).
+void ReadYarn(JsonFields& rope, RopeScaling& scaling, ModelConfig& config) {
+  if (config.rope_theta <= 1) rope.Fail("rope_theta", "must be above 1");
+  const double positions = scaling.factor * scaling.original_max_positions;
+  config.max_positions = std::max(
+      config.max_positions,
+      static_cast<int64_t>(std::min<double>(positions, JsonFields::kMaxSize)));
+  scaling.beta_fast = rope.Positive("beta_fast", 32.0);
+  scaling.beta_slow = rope.Positive("beta_slow", 1.0);
+  if (scaling.beta_slow >= scaling.beta_fast) {
+    rope.Fail("beta_slow", "must be below beta_fast");
+  }
+  scaling.truncate = rope.Flag("truncate", true);
+  scaling.attention_factor = YarnAttentionFactor(scaling.factor);
+  if (rope.Has("mscale") && rope.Has("mscale_all_dim")) {
+    scaling.attention_factor =
+        YarnAttentionFactor(scaling.factor, rope.Positive("mscale")) /
+        YarnAttentionFactor(scaling.factor, rope.Positive("mscale_all_dim"));
+  }
+  scaling.attention_factor =
+      rope.Positive("attention_factor", scaling.attention_factor);
+}
+
+// Of "dynamic" nothing is kept: it changes positions from
+// max_position_embeddings on, which no text reaches.
+void ReadRopeScaling(JsonFields& rope, const std::string& type,
+                     int64_t original_max_positions, ModelConfig& config) {
+  if (type == "default") return;
+  RopeScaling scaling = {.factor = rope.Positive("factor"),
+                         .original_max_positions = original_max_positions};
+  if (type == "linear") {
+    scaling.kind = RopeScaling::Kind::kLinear;
+  } else if (type == "llama3") {
+    scaling.kind = RopeScaling::Kind::kLlama3;
+    ReadLlama3(rope, scaling);
+  } else if (type == "yarn") {
+    scaling.kind = RopeScaling::Kind::kYarn;
+    ReadYarn(rope, scaling, config);
+  } else {
+    if (type != "dynamic") {
+      rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
+    }
+    return;
+  }
+  config.rope_scaling = scaling;
+}
+
 void ReadRope(JsonFields& fields, ModelConfig& config) {
-  config.rope_theta = fields.Positive("rope_theta", 10000.0);
+  config.rope_theta = fields.Positive("rope_theta", config.rope_theta);
+  if (fields.Positive("partial_rotary_factor", 1.0) != 1.0) {
+    fields.Unimplemented("partial_rotary_factor other than 1");
+  }
   // Newer files call the object rope_parameters and put the base inside.
   const char* name =
       fields.Has("rope_parameters") ? "rope_parameters" : "rope_scaling";
   if (!fields.Has(name)) return;
   JsonFields rope = fields.Object(name);
   config.rope_theta = rope.Positive("rope_theta", config.rope_theta);
-  const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
-  if (type == "llama3") {
-    config.rope_scaling =
-        Llama3RopeScaling{.factor = rope.Positive("factor"),
-                          .low_freq_factor = rope.Positive("low_freq_factor"),
-                          .high_freq_factor = rope.Positive("high_freq_factor"),
-                          .original_max_positions =
-                              rope.Size("original_max_position_embeddings")};
-    if (config.rope_scaling->low_freq_factor >=
-        config.rope_scaling->high_freq_factor) {
-      rope.Fail("low_freq_factor", "must be below high_freq_factor");
-    }
-  } else if (type != "default") {
-    rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
+  if (rope.Positive("partial_rotary_factor", 1.0) != 1.0) {
+    rope.Unimplemented("partial_rotary_factor other than 1");
   }
+  const std::string type = rope.Text("rope_type", rope.Text("type", "default"));
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const int64_t original = rope.Size(kOriginal, config.max_positions);
+  ReadRopeScaling(rope, type, fields.Size(kOriginal, original), config);
   fields.Adopt(rope.status());
+}
+
+// A window that every text fits into is none.
+void CheckWindow(JsonFields& fields, int64_t window, int64_t max_positions) {
+  if (window >= max_positions) return;
+  fields.Unimplemented(absl::StrCat("sliding_window ", window,
+                                    " below max_position_embeddings ",
+                                    max_positions));
+}
+
+void ReadMistral(JsonFields& fields, ModelConfig& config) {
+  ReadLlamaFields(fields, config);
+  // As transformers has it: absent is not null.
+  constexpr int64_t kDefaultWindow = 4096;
+  if (fields.Has("sliding_window") ||
+      !fields.json().contains("sliding_window")) {
+    CheckWindow(fields, fields.Size("sliding_window", kDefaultWindow),
+                config.max_positions);
+  }
+}
+
+// Layers that do not rotate: a list with a 0 for each, or every so many.
+void ReadNoRope(JsonFields& fields, ModelConfig& config) {
+  config.no_rope.assign(config.num_layers, false);
+  if (!fields.Has("no_rope_layers")) {
+    const int64_t interval = fields.Size("no_rope_layer_interval", 4);
+    for (int64_t i = interval - 1; i < config.num_layers; i += interval) {
+      config.no_rope[i] = true;
+    }
+    return;
+  }
+  const std::vector<int32_t> rotates = fields.Indices("no_rope_layers");
+  if (static_cast<int64_t>(rotates.size()) < config.num_layers) {
+    fields.Fail("no_rope_layers",
+                absl::StrCat("must have an entry for each of ",
+                             config.num_layers, " layers"));
+    return;
+  }
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    config.no_rope[i] = rotates[i] == 0;
+  }
 }
 
 void ReadQwen3(JsonFields& fields, ModelConfig& config) {
@@ -88,6 +179,14 @@ void ReadQwen2(JsonFields& fields, ModelConfig& config) {
   ReadLlamaFields(fields, config);
   config.attention_bias = true;
   config.attention_out_bias = false;
+  CheckFullAttention(fields);
+}
+
+void ReadSmolLm3(JsonFields& fields, ModelConfig& config) {
+  config.rope_theta = 2000000.0;
+  ReadLlamaFields(fields, config);
+  config.tied_head = fields.Flag("tie_word_embeddings", true);
+  ReadNoRope(fields, config);
   CheckFullAttention(fields);
 }
 
@@ -126,6 +225,13 @@ std::string ReadArchitecture(JsonFields& fields) {
   return json["architectures"][0].get<std::string>();
 }
 
+bool IsMixture(const std::string& architecture) {
+  for (const char* part : {"Moe", "MoE", "Mixtral"}) {
+    if (absl::StrContains(architecture, part)) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<ModelConfig> FromJson(const Json& json,
                                      const std::string& source) {
   JsonFields fields(json, source);
@@ -139,13 +245,19 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
     ReadQwen2(fields, config);
   } else if (architecture == "Qwen3ForCausalLM") {
     ReadQwen3(fields, config);
+  } else if (architecture == "MistralForCausalLM") {
+    ReadMistral(fields, config);
+  } else if (architecture == "SmolLM3ForCausalLM") {
+    ReadSmolLm3(fields, config);
   } else if (architecture == "GPT2LMHeadModel") {
     ReadGpt2(fields, config);
   } else {
-    return absl::UnimplementedError(
-        absl::StrCat(source, ": architecture \"", architecture,
-                     "\" is not implemented; known: GPT2LMHeadModel, "
-                     "LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM"));
+    return absl::UnimplementedError(absl::StrCat(
+        source, ": architecture \"", architecture, "\"",
+        IsMixture(architecture) ? ", a mixture of experts," : "",
+        " is not implemented; known: GPT2LMHeadModel, LlamaForCausalLM, "
+        "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
+        "SmolLM3ForCausalLM"));
   }
   if (fields.Has("quantization_config")) {
     fields.Unimplemented("quantization_config");
@@ -160,6 +272,7 @@ absl::StatusOr<ModelConfig> FromJson(const Json& json,
 void CheckFullAttention(JsonFields& fields) {
   if (fields.Flag("use_sliding_window", false)) {
     fields.Unimplemented("use_sliding_window true");
+    return;
   }
   if (!fields.Has("layer_types")) return;
   const Json& types = fields.json()["layer_types"];
@@ -233,26 +346,22 @@ absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path) {
 }
 
 std::vector<double> RotaryFrequencies(const ModelConfig& config) {
-  std::vector<double> frequencies;
-  for (int64_t i = 0; i < config.head_dim; i += 2) {
-    const double exponent = static_cast<double>(i) / config.head_dim;
-    double frequency = std::pow(config.rope_theta, -exponent);
-    if (config.rope_scaling.has_value()) {
-      const Llama3RopeScaling& s = *config.rope_scaling;
-      // Long waves are stretched by `factor`, short ones kept, and between
-      // the two limits the frequency is blended.
-      const double turns =
-          s.original_max_positions * frequency / (2 * std::numbers::pi);
-      const double keep =
-          std::clamp((turns - s.low_freq_factor) /
-                         (s.high_freq_factor - s.low_freq_factor),
-                     0.0, 1.0);
-      frequency = keep * frequency + (1 - keep) * frequency / s.factor;
-    }
-    if (!config.rope_factors.empty()) frequency /= config.rope_factors[i / 2];
-    frequencies.push_back(frequency);
+  std::vector<double> frequencies =
+      ScaledFrequencies(config.rope_scaling.value_or(RopeScaling()),
+                        config.rope_theta, config.head_dim);
+  for (size_t i = 0; i < config.rope_factors.size(); ++i) {
+    frequencies[i] /= config.rope_factors[i];
   }
   return frequencies;
+}
+
+double RotaryScale(const ModelConfig& config) {
+  return config.rope_scaling.has_value() ? config.rope_scaling->attention_factor
+                                         : 1;
+}
+
+bool Rotates(const ModelConfig& config, int64_t index) {
+  return config.no_rope.empty() || !config.no_rope[index];
 }
 
 }  // namespace espalier

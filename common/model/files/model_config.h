@@ -9,22 +9,16 @@
 
 #include "absl/status/statusor.h"
 #include "common/json/json_fields.h"
+#include "common/model/files/rope_scaling.h"
 #include "common/spec/types.h"
 
 namespace espalier {
 
-// Qwen2 is Llama whose queries, keys and values have a bias; Qwen3 one whose
-// queries and keys have a norm.
+// Mistral is Llama; Qwen2 is Llama whose queries, keys and values have a bias;
+// Qwen3 one whose queries and keys have a norm; SmolLM3 one with layers that do
+// not rotate.
 enum class Architecture { kLlama, kGpt2 };
 enum class Activation { kSilu, kGelu, kGeluTanh };
-
-// Llama 3.1's stretched rotary frequencies ("rope_type": "llama3").
-struct Llama3RopeScaling {
-  double factor = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 4;
-  int64_t original_max_positions = 8192;
-};
 
 // What a model folder's config.json, or a GGUF file's metadata, says. Checked:
 // every size is positive and bounded, and head counts divide what they must.
@@ -41,9 +35,11 @@ struct ModelConfig {
   Activation activation = Activation::kSilu;
   double norm_epsilon = 0;
   double rope_theta = 10000;
-  std::optional<Llama3RopeScaling> rope_scaling;
+  std::optional<RopeScaling> rope_scaling;
   // [head_dim / 2] what rotary frequencies are divided by; or empty.
   std::vector<double> rope_factors;
+  // [num_layers] which layers do not rotate queries and keys; empty: all do.
+  std::vector<bool> no_rope;
   bool qk_norm = false;             // Llama: heads of q and k are normalized
   bool attention_bias = false;      // Llama: q, k, v have a bias
   bool attention_out_bias = false;  // Llama: o has a bias
@@ -64,7 +60,8 @@ absl::StatusOr<ModelConfig> ParseModelConfig(std::string_view json,
 absl::StatusOr<ModelConfig> ReadModelConfig(const std::string& path);
 
 // Reads what describes the layers of a Llama, or of a draft head that is made
-// of such layers, with its own rotary base. Mistakes stay in `fields`.
+// of such layers. The rotary base stays what it is if the file says none.
+// Mistakes stay in `fields`.
 void ReadLlamaFields(JsonFields& fields, ModelConfig& config);
 
 // Fails unless every layer sees the whole text, as Qwen3's fields say it.
@@ -72,6 +69,13 @@ void CheckFullAttention(JsonFields& fields);
 
 // [head_dim / 2] angle per position of each rotated pair.
 std::vector<double> RotaryFrequencies(const ModelConfig& config);
+
+// What the cosines and sines of the angles are multiplied by (YaRN): 1 for most
+// models.
+double RotaryScale(const ModelConfig& config);
+
+// Whether layer `index` rotates queries and keys.
+bool Rotates(const ModelConfig& config, int64_t index);
 
 }  // namespace espalier
 

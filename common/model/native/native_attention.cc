@@ -22,6 +22,8 @@ NativeAttention::NativeAttention(const ModelConfig& config,
       norm_epsilon_(static_cast<float>(config.norm_epsilon)),
       page_shape_(KvPageShape::Of(config, kv_type)),
       frequencies_(frequencies),
+      rotary_scale_(RotaryScale(config)),
+      no_rope_(config.no_rope),
       kernels_(kernels),
       pool_(pool),
       scratch_(pool.threads()) {}
@@ -92,8 +94,8 @@ void NativeAttention::MakeAngles(const NativePass& pass) {
     for (double frequency : frequencies_) {
       // float64: the angle of position 8000 needs more than 24 bits.
       const double angle = static_cast<double>(position) * frequency;
-      cos_.push_back(static_cast<float>(std::cos(angle)));
-      sin_.push_back(static_cast<float>(std::sin(angle)));
+      cos_.push_back(static_cast<float>(std::cos(angle) * rotary_scale_));
+      sin_.push_back(static_cast<float>(std::sin(angle) * rotary_scale_));
     }
   }
 }
@@ -104,7 +106,7 @@ void NativeAttention::Run(int64_t index, const NativeLayer& layer,
   pool_.ParallelFor(static_cast<int64_t>(tasks_.size()), /*grain=*/1,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-                        PrepareQueries(layer, tasks_[i], qkv);
+                        PrepareQueries(index, layer, tasks_[i], qkv);
                         nn::AttendArgs args = ArgsOf(index, tasks_[i]);
                         args.scratch = scratch_[chunk.thread].data();
                         kernels_.attend(args);
@@ -138,8 +140,10 @@ void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
   }
 }
 
-nn::RotateArgs NativeAttention::Rotation(int64_t row) const {
-  if (frequencies_.empty()) return {.head_dim = head_dim_};
+nn::RotateArgs NativeAttention::Rotation(int64_t layer, int64_t row) const {
+  if (frequencies_.empty() || (!no_rope_.empty() && no_rope_[layer])) {
+    return {.head_dim = head_dim_};
+  }
   const int64_t half = head_dim_ / 2;
   return {.head_dim = head_dim_,
           .cos = cos_.data() + row * half,
@@ -166,7 +170,7 @@ void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
   const float* k =
       qkv +
       (pass_row * (heads_ + 2 * kv_heads_) + heads_ + kv_head) * head_dim_;
-  nn::RotateArgs rotation = Rotation(pass_row);
+  nn::RotateArgs rotation = Rotation(index, pass_row);
   rotation.x = k;
   rotation.out = &keys_[(pass_row * kv_heads_ + kv_head) * head_dim_];
   PrepareHead(layer.k_norm, rotation);
@@ -175,15 +179,15 @@ void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
       {.key = rotation.out, .value = k + kv_heads_ * head_dim_});
 }
 
-void NativeAttention::PrepareQueries(const NativeLayer& layer, const Task& task,
-                                     const float* qkv) {
+void NativeAttention::PrepareQueries(int64_t index, const NativeLayer& layer,
+                                     const Task& task, const float* qkv) {
   const int64_t group = heads_ / kv_heads_;
   for (int64_t i = task.first_query; i < task.first_query + task.num_queries;
        ++i) {
     const int64_t of_head = i - task.first_of_head;
     const int64_t row = task.sequence->first_row + of_head / group;
     const int64_t head = task.kv_head * group + of_head % group;
-    nn::RotateArgs rotation = Rotation(row);
+    nn::RotateArgs rotation = Rotation(index, row);
     rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
     rotation.x = qkv + (row * (heads_ + 2 * kv_heads_) + head) * head_dim_;
     rotation.out = &queries_[i * head_dim_];

@@ -50,11 +50,11 @@ class NativeAttention {
   void CacheRow(int64_t index, const NativeLayer& layer,
                 const NativePass::Sequence& sequence, int64_t row,
                 int64_t kv_head, const float* qkv);
-  void PrepareQueries(const NativeLayer& layer, const Task& task,
+  void PrepareQueries(int64_t index, const NativeLayer& layer, const Task& task,
                       const float* qkv);
   void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
   nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
-  nn::RotateArgs Rotation(int64_t row) const;
+  nn::RotateArgs Rotation(int64_t layer, int64_t row) const;
 
   const int64_t heads_;
   const int64_t kv_heads_;
@@ -62,6 +62,8 @@ class NativeAttention {
   const float norm_epsilon_;
   const KvPageShape page_shape_;
   const std::vector<double>& frequencies_;
+  const double rotary_scale_;
+  const std::vector<bool> no_rope_;  // [layers], or empty
   const nn::Kernels& kernels_;
   nn::ThreadPool& pool_;
 

@@ -10,10 +10,12 @@ import subprocess
 from collections import namedtuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-COMPUTE_TYPE = "float32"  # its weights stay bf16, as those of llama.cpp
+# How Espalier computes with a file of each format. `auto` would round the weights
+# of BF16 to int8.
+COMPUTE_TYPES = {"BF16": "bfloat16", "Q8_0": "auto", "Q4_0": "auto", "Q4_1": "auto"}
 ROWS = [1, 8, 16, 64]
 SUITES = ["summarise", "chat"]
-PROMPTS_OF_SUITE = 3
+PROMPTS_OF_SUITE = 2
 MAX_TOKENS = 128
 DRAFT_TOKENS = 8  # kDraftTokens of llama_measure.cc
 
@@ -36,16 +38,17 @@ def json_lines(text):
 class Espalier:
     name = "Espalier"
 
-    def __init__(self, bin_folder, model, threads):
+    def __init__(self, bin_folder, model, compute_type, threads):
         self._bin = bin_folder
         self._model = model
+        self._compute_type = compute_type
         self._threads = threads
 
     def version(self):
         header = run(
             self._bin / "espalier-local", "bench", "forward", "--rows", 1,
             "--model", self._model, "--threads", self._threads,
-            "--compute-type", COMPUTE_TYPE,
+            "--compute-type", self._compute_type,
         )  # fmt: skip
         version = run(self._bin / "espalier", "--version").strip()
         return f"{version} ({header.splitlines()[0].rpartition(',')[0]})"
@@ -54,7 +57,7 @@ class Espalier:
         lines = run(
             self._bin / "espalier-local", "bench", "forward", "--json",
             "--model", self._model, "--threads", self._threads,
-            "--rows", ",".join(map(str, ROWS)), "--compute-type", COMPUTE_TYPE,
+            "--rows", ",".join(map(str, ROWS)), "--compute-type", self._compute_type,
         )  # fmt: skip
         return {x["rows"]: x["ms"] for x in json_lines(lines) if "rows" in x}
 
@@ -64,7 +67,7 @@ class Espalier:
             self._bin / "espalier", "generate", "--local", "--json",
             "--set", f"verifier.model={self._model}",
             "--set", f"verifier.threads={self._threads}",
-            "--set", f"verifier.compute_type={COMPUTE_TYPE}",
+            "--set", f"verifier.compute_type={self._compute_type}",
             "--token-ids", ",".join(map(str, token_ids)),
             "--max-tokens", MAX_TOKENS,
             *(["--no-speculation"] if mode == "plain" else lookup),
@@ -74,26 +77,6 @@ class Espalier:
         seconds = (timing["total_ms"] - timing["time_to_first_token_ms"]) / 1e3
         tokens = round((timing["tokens_per_s"] or 0) * seconds)
         return Answer(tokens, seconds, answer["token_ids"])
-
-    def prompts(self, suite):
-        """Token ids of the suite's first prompts, as ChatML."""
-        path = ROOT / "deploy" / "suites" / f"{suite}.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines()[:PROMPTS_OF_SUITE]
-        chats = [json.loads(line)["chat"] for line in lines]
-        return [
-            self._tokenize(f"<|im_start|>user\n{x}<|im_end|>\n<|im_start|>assistant\n")
-            for x in chats
-        ]
-
-    def _tokenize(self, text):
-        # `tokenize` takes one line at a time.
-        tokenizer = json.loads((self._model / "tokenizer.json").read_text("utf-8"))
-        newline = tokenizer["model"]["vocab"]["\u010a"]
-        command = self._bin / "espalier", "tokenize", "--json", "--model", self._model
-        token_ids = []
-        for line in json_lines(run(*command, text=text)):
-            token_ids += [*line["token_ids"], newline]
-        return token_ids
 
 
 class LlamaCpp:
@@ -117,6 +100,21 @@ class LlamaCpp:
             run(*self._measure, mode, ids, MAX_TOKENS, self._stop_id)
         )
         return Answer(answer["tokens"], answer["seconds"], answer["token_ids"])
+
+
+def read_prompts(program, gguf):
+    """The first prompts of each suite as ChatML: {suite: [token ids]}; the stop id."""
+    prompts, stop_id = {}, None
+    for suite in SUITES:
+        path = ROOT / "deploy" / "suites" / f"{suite}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines()[:PROMPTS_OF_SUITE]
+        prompts[suite] = []
+        for chat in (json.loads(line)["chat"] for line in lines):
+            text = f"<|im_start|>user\n{chat}<|im_end|>\n<|im_start|>assistant\n"
+            answer = json.loads(run(program, "prompt", gguf, text=text))
+            prompts[suite].append(answer["token_ids"])
+            stop_id = answer["stop_id"]
+    return prompts, stop_id
 
 
 def common_prefix(a, b):
@@ -195,35 +193,44 @@ def parse_arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--measure", type=pathlib.Path, required=True)
-    parser.add_argument("--gguf", type=pathlib.Path, required=True)
-    parser.add_argument("--model", type=pathlib.Path, required=True)
+    parser.add_argument("--stem", required=True, help="files are STEM-FORMAT.gguf")
+    parser.add_argument("--formats", required=True)
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--rounds", type=int, required=True)
     return parser.parse_args()
 
 
-def main():
-    flags = parse_arguments()
-    config = json.loads((flags.model / "config.json").read_text("utf-8"))
-    stop_id = config["eos_token_id"]
-    ours = Espalier(flags.bin, flags.model, flags.threads)
-    theirs = [
-        LlamaCpp(flags.measure, flags.gguf, stop_id, flags.threads, flash)
+def sides_of(flags, model_format, stop_id):
+    gguf = pathlib.Path(f"{flags.stem}-{model_format}.gguf")
+    compute_type = COMPUTE_TYPES[model_format]
+    return [Espalier(flags.bin, gguf, compute_type, flags.threads)] + [
+        LlamaCpp(flags.measure, gguf, stop_id, flags.threads, flash)
         for flash in ("auto", "off")
     ]
-    sides = [ours, *theirs]
-    names = [side.name for side in sides]
-    prompts = {suite: ours.prompts(suite) for suite in SUITES}
-    answers = {}
-    rounds = [measure_round(sides, prompts, answers) for _ in range(flags.rounds)]
+
+
+def main():
+    flags = parse_arguments()
+    formats = flags.formats.split(",")
+    prompts, stop_id = read_prompts(flags.measure, f"{flags.stem}-{formats[0]}.gguf")
+    sides = {name: sides_of(flags, name, stop_id) for name in formats}
+    rounds = {name: [] for name in formats}
+    answers = {name: {} for name in formats}
+    for _ in range(flags.rounds):
+        for name in formats:
+            rounds[name].append(measure_round(sides[name], prompts, answers[name]))
     print(
-        f"{cpu_model()}, {flags.threads} threads, {flags.model.name} in BF16, median"
-        f" of {flags.rounds} rounds. K/V cache: Espalier float32, llama.cpp f16.\n"
+        f"{cpu_model()}, {flags.threads} threads, {pathlib.Path(flags.stem).name},"
+        f" medians of {flags.rounds} rounds."
+        " K/V cache: Espalier bf16, llama.cpp f16."
     )
-    print_table(rounds, names)
-    print_agreement(answers, SUITES, names)
-    print(f"* {ours.version()}")
-    print(f"* llama.cpp {theirs[0].version()}")
+    for name in formats:
+        names = [side.name for side in sides[name]]
+        print(f"\n## {name}\n")
+        print_table(rounds[name], names)
+        print_agreement(answers[name], SUITES, names)
+        print(f"* {sides[name][0].version()}")
+    print(f"\nllama.cpp {sides[formats[0]][1].version()}")
 
 
 if __name__ == "__main__":

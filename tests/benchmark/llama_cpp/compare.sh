@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# Espalier beside llama.cpp: the same weights in BF16, the same threads, the
-# two taking turns. Prints one table.
+# Espalier beside llama.cpp: the same GGUF files, the same threads, the two taking
+# turns. Prints one table for each format.
 #
-#   compare.sh [--threads N] [--model DIR] [--rounds R]
+#   compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R]
+#
+# Formats: BF16, Q8_0, Q4_0 and Q4_1. llama.cpp makes the files from MODEL, by its
+# own rules (a vocabulary of Q8_0 in files of 4 bits).
 #
 # Times of forward passes with the logits of all rows, after 512 cached tokens;
 # tokens/s of greedy decoding, plain and with prompt lookup (8 drafted tokens at
@@ -10,9 +13,10 @@
 # flash attention off, which is faster for few rows on a CPU; the ratio is to the
 # faster one. libllama has no speculation: the loop on its API is ours.
 #
-# Builds the libllama of the source package llama-cpp-python once, for this CPU,
-# in $ESPALIER_CACHE/llama.cpp, and measures it and build/release. Not a test:
-# it wants a quiet machine, or the threads of both wait for those of others.
+# Builds the libllama of the source package llama-cpp-python once, for this CPU
+# (with AMX where it has that), in $ESPALIER_CACHE/llama.cpp, and measures it and
+# build/release. Not a test: it wants a quiet machine, or the threads of both wait
+# for those of others.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -26,12 +30,17 @@ source "$deploy/lib/steps.sh"
 # shellcheck source=deploy/lib/wheels.sh
 source "$deploy/lib/wheels.sh"
 
-model=$converted_model
 readonly home=$cache/llama.cpp
 readonly package=llama_cpp_python-$ESPALIER_LLAMA_CPP_PYTHON_VERSION
 readonly source_tree=$home/$package/vendor/llama.cpp
 readonly build_tree=$home/build-$ESPALIER_LLAMA_CPP_PYTHON_VERSION
 readonly measure=$home/llama_measure
+
+# GCC 12's _tile_loadconfig tells the compiler that it reads 8 bytes. So the rest
+# of the configuration is never stored, and AMX faults.
+mend_tiles() {
+  sed -i 's/^    _tile_loadconfig(&tc);/    __asm__ volatile("" : : "m"(tc));\n&/' "$1"
+}
 
 # pip looks into a source package with the package's own build tools.
 fetch_source() {
@@ -43,6 +52,7 @@ fetch_source() {
   pip download --no-deps --no-binary=llama-cpp-python --require-hashes \
     -r "$new/requirements.txt" -d "$new"
   tar -xzf "$new/$package.tar.gz" -C "$new"
+  mend_tiles "$new/$package/vendor/llama.cpp/ggml/src/ggml-cpu/amx/mmq.cpp"
   replace_folder "$new/$package" "$home/$package"
   rm -rf "$new"
 }
@@ -63,31 +73,37 @@ compile_measure() {
     -o "$measure"
 }
 
+# One file in a format, from $model.
 convert_model() {
-  "$venv/bin/python" "$here/convert_to_gguf.py" "$model" "$gguf.new"
-  mv "$gguf.new" "$gguf"
+  local new=$home/new.gguf
+  "$measure" convert "$model" "$new" "$1"
+  mv "$new" "$stem-$1.gguf"
 }
 
-threads=$(nproc) rounds=3
+threads=$(nproc) rounds=3 formats=BF16,Q8_0,Q4_0,Q4_1
+model=$(echo "$model"/*.gguf)
 while (($# > 0)); do
   case $1 in
     --threads) threads=$2 ;;
-    --model) model=$(cd "$2" && pwd) ;;
+    --model) model=$2 ;;
+    --formats) formats=$2 ;;
     --rounds) rounds=$2 ;;
-    *) echo "usage: compare.sh [--threads N] [--model DIR] [--rounds R]" >&2; exit 2 ;;
+    *) echo "usage: compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R]" >&2; exit 2 ;;
   esac
   shift 2
 done
-gguf=$home/$(basename "$model").gguf
+stem=$home/$(basename "$model" .gguf)
 [[ -x $bin/espalier-local ]] || die "there is no $bin/espalier-local; build first: deploy/quickstart.sh"
-[[ -x $venv/bin/python ]] || die "there is no $venv; make it first: deploy/setup.sh --tests"
+[[ -f $model ]] || die "there is no model $model; fetch it first: deploy/setup.sh"
 
 mkdir -p "$home"
 {
   [[ -d $source_tree ]] || fetch_source
   [[ -e $build_tree/bin/libllama.so ]] || build_llama
   compile_measure
-  [[ $gguf -nt $model/model.safetensors ]] || convert_model
+  for format in ${formats//,/ }; do
+    [[ $stem-$format.gguf -nt $model ]] || convert_model "$format"
+  done
 } >&2
-"$venv/bin/python" "$here/compare.py" --bin "$bin" --measure "$measure" --gguf "$gguf" \
-  --model "$model" --threads "$threads" --rounds "$rounds"
+python3 "$here/compare.py" --bin "$bin" --measure "$measure" --stem "$stem" \
+  --formats "$formats" --threads "$threads" --rounds "$rounds"

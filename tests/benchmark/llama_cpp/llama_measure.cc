@@ -1,14 +1,18 @@
 // llama.cpp's side of the comparison, on its public API alone. Prints JSON.
 //
 //   llama_measure about
+//   llama_measure convert MODEL.gguf OUTPUT.gguf BF16|Q8_0|Q4_0|Q4_1
+//   llama_measure prompt MODEL.gguf < TEXT
 //   llama_measure MODEL.gguf THREADS FLASH forward ROWS,ROWS
 //   llama_measure MODEL.gguf THREADS FLASH plain|lookup IDS MAX_TOKENS STOP_ID
 //
-// forward: as `espalier bench forward`: a pass over so many rows with the
-// logits of all rows, after 512 cached tokens; the best of a second's
-// repetitions. plain: greedy decoding. lookup: the same with prompt lookup.
-// libllama has no speculation of its own; this loop is ours. Tokens per second
-// count the tokens and the time after the first token, so no prefill.
+// convert: the model with matrices of another type, by llama.cpp's own rules.
+// prompt: a text's token ids, and the id that ends an answer. forward: as
+// `espalier bench forward`: a pass over so many rows with the logits of all
+// rows, after 512 cached tokens; the best of a second's repetitions. plain:
+// greedy decoding. lookup: the same with prompt lookup. libllama has no
+// speculation of its own; this loop is ours. Tokens per second count the tokens
+// and the time after the first token, so no prefill.
 //
 // FLASH: "auto" for llama.cpp's choice, "off" for no flash attention, which is
 // faster for few rows. All else is llama.cpp's default; the K/V cache is f16.
@@ -17,6 +21,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -226,6 +232,46 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
   std::printf("]}\n");
 }
 
+void Convert(const char* input, const char* output, const std::string& type) {
+  llama_model_quantize_params params = llama_model_quantize_default_params();
+  params.allow_requantize = true;
+  if (type == "BF16") {
+    params.ftype = LLAMA_FTYPE_MOSTLY_BF16;
+  } else if (type == "Q8_0") {
+    params.ftype = LLAMA_FTYPE_MOSTLY_Q8_0;
+  } else if (type == "Q4_0") {
+    params.ftype = LLAMA_FTYPE_MOSTLY_Q4_0;
+  } else if (type == "Q4_1") {
+    params.ftype = LLAMA_FTYPE_MOSTLY_Q4_1;
+  } else {
+    Die("an unknown type");
+  }
+  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  if (llama_model_quantize(input, output, &params) != 0) Die("cannot convert");
+}
+
+void Prompt(const char* path) {
+  llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
+  llama_model_params params = llama_model_default_params();
+  params.vocab_only = true;
+  llama_model* const model = llama_model_load_from_file(path, params);
+  if (model == nullptr) Die("cannot load the model");
+  const llama_vocab* const vocab = llama_model_get_vocab(model);
+  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  Tokens tokens(text.size() + 1);
+  const int count = llama_tokenize(
+      vocab, text.data(), static_cast<int>(text.size()), tokens.data(),
+      static_cast<int>(tokens.size()), /*add_special=*/false,
+      /*parse_special=*/true);
+  if (count < 0) Die("cannot tokenize");
+  std::printf("{\"stop_id\":%d,\"token_ids\":[", llama_vocab_eos(vocab));
+  for (int i = 0; i < count; ++i) {
+    std::printf("%s%d", i == 0 ? "" : ",", tokens[i]);
+  }
+  std::printf("]}\n");
+  llama_model_free(model);
+}
+
 Setup ParseSetup(char** arguments) {
   return {.path = arguments[0],
           .threads = std::atoi(arguments[1]),
@@ -240,9 +286,14 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 4 ? argv[4] : "";
   const bool lookup = mode == "lookup";
   llama_backend_init();
-  if (argc == 2 && std::string(argv[1]) == "about") {
+  const std::string first = argc > 1 ? argv[1] : "";
+  if (argc == 2 && first == "about") {
     std::printf("{\"version\":\"%s\",\"features\":\"%s\"}\n", llama_version(),
                 llama_print_system_info());
+  } else if (argc == 5 && first == "convert") {
+    Convert(argv[2], argv[3], argv[4]);
+  } else if (argc == 3 && first == "prompt") {
+    Prompt(argv[2]);
   } else if (mode == "forward" && argc == 6) {
     Forward(ParseSetup(argv + 1), ParseNumbers(argv[5]));
   } else if ((lookup || mode == "plain") && argc == 8) {

@@ -75,6 +75,31 @@ class GgufModelTest : public ::testing::TestWithParam<Subject> {
   GgufBytes file_;
 };
 
+TEST_P(GgufModelTest, PartsAreOneModel) {
+  const std::string folder = folder_ + "/parts";
+  std::filesystem::create_directories(folder);
+  // Each has the data of all tensors, and half of the directory.
+  GgufBytes first = file_, second = file_;
+  first.pairs.push_back(testing::Pair("split.count", testing::kUint16,
+                                      testing::Raw<uint16_t>(2)));
+  const auto half = static_cast<int64_t>(file_.entries.size() / 2);
+  first.entries.erase(first.entries.begin() + half, first.entries.end());
+  second.entries.erase(second.entries.begin(), second.entries.begin() + half);
+  second.pairs.clear();
+  const std::string path = folder + "/m-00001-of-00002.gguf";
+  testing::WriteBytes(path, first.Bytes());
+  testing::WriteBytes(folder + "/m-00002-of-00002.gguf", second.Bytes());
+  const auto whole = LogitsOf(*Load(path_, "native"));
+  EXPECT_EQ(LogitsOf(*Load(path, "native")), whole);
+  EXPECT_EQ(LogitsOf(*Load(folder, "native")), whole);
+
+  std::filesystem::remove(folder + "/m-00002-of-00002.gguf");
+  const auto missing = LoadModel({.folder = folder, .threads = 1});
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(missing.status().message()),
+              HasSubstr("m-00002-of-00002.gguf"));
+}
+
 TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   for (const std::string& backend : ModelBackends()) {
     for (ComputeDType dtype : kComputeDTypes) {

@@ -146,8 +146,17 @@ struct OneLaneInts {
   using V = OneLane;
   using Int = int32_t;
   static constexpr int kLanes = 1;
+  static constexpr int kVectors = 2;
+  static constexpr int kTileRows = 2;
+  static constexpr bool kSignsCodes = false;
+
+  template <bool kSigned>
+  using Codes = Int;
 
   static Int Set(int32_t x) { return x; }
+  static Int SetQuad(const int8_t* p) {
+    return Load(reinterpret_cast<const std::byte*>(p));
+  }
   static Int Load(const std::byte* p) {
     Int x;
     std::memcpy(&x, p, sizeof(x));
@@ -158,7 +167,7 @@ struct OneLaneInts {
   static Int AddBytes(Int a, Int b) {
     Int sum = 0;
     for (int shift = 0; shift < 32; shift += 8) {
-      sum |= (((a >> shift) + (b >> shift)) & 0xFF) << shift;
+      sum |= (((a >> shift & 0xFF) + (b >> shift & 0xFF)) & 0xFF) << shift;
     }
     return sum;
   }
@@ -168,6 +177,12 @@ struct OneLaneInts {
   }
   static Int LowHalves(Int x) { return x & 0x0F0F0F0F; }
   static Int HighHalves(Int x) { return LowHalves(x >> 4); }
+  static Int Dot(Int sum, Int codes, Int x) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      sum += (codes >> shift & 0xFF) * static_cast<int8_t>(x >> shift);
+    }
+    return sum;
+  }
   static float ToFloat(Int x) { return static_cast<float>(x); }
   static float LoadF16(const std::byte* p) {
     uint16_t half;
@@ -198,7 +213,7 @@ inline void OneLane::StoreSplit(const Reg (&x)[kAmxInputs], void* out) {
 
 inline void LinearOnModel(const LinearArgs& a) {
   if (IsBlocks(a.operand)) {
-    return AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a);
+    return AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a, /*fewest_rows=*/1);
   }
   (a.operand == OperandType::kFloat32 ? Linear<OneLane>
                                       : AmxLinear<OneLane, ModelTiles>)(a);

@@ -115,7 +115,7 @@ TEST_P(BlockProductTest, EqualsTheModelInEveryFormatOfAFile) {
             RandomBlocks(format, outputs * inputs / UnitInputs(format));
         const PackedMatrix matrix = Pack(format, blocks, inputs);
         const auto weights = Unpack(format, blocks, inputs);
-        for (int64_t rows : {1, 2, 3, 4, 5, 7, 8, 9, 17, 35, 70}) {
+        for (int64_t rows : {1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 35, 70}) {
           ExpectModel(matrix, weights, Random(rows * inputs, 3));
         }
       }

@@ -5,6 +5,7 @@
 #include <random>
 #include <string>
 
+#include "common/spec/request_errors.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -87,12 +88,56 @@ TEST(Convert, ProposalGoesThroughUnchanged) {
   ExpectEqual(back->tree, proposal.tree);
 }
 
+GrammarSpec TestGrammar() {
+  return {
+      .kind = GrammarSpec::Kind::kJsonSchema, .text = "{}", .compact = true};
+}
+
+TEST(Convert, EveryGrammarGoesThroughUnchanged) {
+  using Kind = GrammarSpec::Kind;
+  for (const GrammarSpec& grammar :
+       std::vector<GrammarSpec>{TestGrammar(),
+                                {.kind = Kind::kJsonObject},
+                                {.kind = Kind::kRegex, .text = "a"},
+                                {.kind = Kind::kChoice, .choices = {"a", "b"}},
+                                {.kind = Kind::kEbnf, .text = "root ::= \"a\""},
+                                {.kind = Kind::kStructuralTag, .text = "{}"}}) {
+    const ProposeRequest request = {
+        .update = TestUpdate(1), .grammar = grammar, .prompt_length = 4};
+    const auto back = FromProto(ToProto(request, absl::Seconds(1)));
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(back->grammar, grammar);
+    EXPECT_EQ(back->prompt_length, 4);
+  }
+}
+
+TEST(Convert, GrammarsBeyondTheLimitsAreRefusedByName) {
+  const auto field = [](const v1::StructuredOutput& message) {
+    return FieldOf(FromProto(message).status());
+  };
+  v1::StructuredOutput message;
+  EXPECT_EQ(field(message), "structured_output");
+  message.set_json_object(false);
+  EXPECT_EQ(field(message), "structured_output.json_object");
+  message.set_json_schema(std::string(kMaxGrammarBytes + 1, ' '));
+  EXPECT_EQ(field(message), "structured_output.json_schema");
+  message.set_regex(std::string(kMaxGrammarDepth + 1, '('));
+  EXPECT_EQ(field(message), "structured_output.regex");
+  message.set_regex("[((((]" + std::string(300, '\\'));
+  EXPECT_EQ(field(message), std::nullopt);
+  message.mutable_choice();
+  EXPECT_EQ(field(message), "structured_output.choice");
+  message.mutable_choice()->add_texts("");
+  EXPECT_EQ(field(message), "structured_output.choice");
+}
+
 TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   const VerifyRequest request{.update = TestUpdate(3),
                               .tree = SmallTree(),
                               .rule = "walk",
                               .max_length = 5000,
                               .adjustments = {.prompt_length = 7,
+                                              .grammar = TestGrammar(),
                                               .bad_words = {{1, 2}, {3}},
                                               .min_tokens = 4,
                                               .early_stops = {0, 9},
@@ -100,7 +145,8 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .repetition_penalty = 1.25f,
                                               .frequency_penalty = -0.5f,
                                               .presence_penalty = 0.75f},
-                              .priority = -5};
+                              .priority = -5,
+                              .logprobs = {.emitted = 0, .prompt = 20}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
@@ -109,10 +155,25 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   EXPECT_EQ(back->max_length, 5000);
   EXPECT_EQ(back->priority, -5);
   EXPECT_EQ(back->adjustments, request.adjustments);
+  EXPECT_EQ(back->logprobs, request.logprobs);
+  EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_logprobs());
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_adjustments());
   v1::VerifyTree uneven = ToProto(request, absl::Seconds(1));
   uneven.mutable_adjustments()->add_bias(1);
   ExpectRefused(uneven, "2 bias_tokens, but 3 values of bias");
+  v1::VerifyTree many = ToProto(request, absl::Seconds(1));
+  many.mutable_logprobs()->set_emitted(21);
+  ExpectRefused(many, "logprobs.emitted");
+}
+
+TEST(Convert, ATraceGoesThroughUnchanged) {
+  VerifyRequest request = {.update = TestUpdate(3), .tree = SmallTree()};
+  request.update.traceparent =
+      "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  v1::VerifyTree message = ToProto(request, absl::Seconds(1));
+  EXPECT_EQ(FromProto(message)->update.traceparent, request.update.traceparent);
+  message.mutable_update()->set_traceparent("00-\n");
+  ExpectRefused(message, "update.traceparent is malformed");
 }
 
 TEST(Convert, ACacheSaltIsAnyBytes) {
@@ -138,6 +199,11 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   verify_result.timings.commit = absl::Microseconds(1);
   verify_result.pass_costs = {{1, absl::Milliseconds(6)},
                               {16, absl::Milliseconds(8)}};
+  verify_result.logprobs = {.top = 1,
+                            .chosen = {-1, -2, -3},
+                            .top_tokens = {4, 5, 6},
+                            .top_logprobs = {-0.5f, -2, -3}};
+  verify_result.prompt_logprobs = {.chosen = {-0.25f}};
   auto back = FromProto(ToProto(verify_result));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
@@ -150,6 +216,8 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->timings.room, verify_result.timings.room);
   EXPECT_EQ(back->timings.total(), verify_result.timings.total());
   EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
+  EXPECT_EQ(back->logprobs, verify_result.logprobs);
+  EXPECT_EQ(back->prompt_logprobs, verify_result.prompt_logprobs);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {

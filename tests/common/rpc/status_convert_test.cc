@@ -19,7 +19,12 @@ TEST(StatusConvert, CodesAndMessagesAreEqual) {
     const grpc::Status wire = ToGrpcStatus(status);
     EXPECT_EQ(static_cast<int>(wire.error_code()), code);
     EXPECT_EQ(wire.error_message(), "why");
-    EXPECT_TRUE(wire.error_details().empty());
+    google::rpc::Status details;
+    ASSERT_TRUE(details.ParseFromString(wire.error_details()));
+    google::rpc::ErrorInfo info;
+    ASSERT_TRUE(details.details(0).UnpackTo(&info));
+    EXPECT_EQ(info.reason(), absl::StatusCodeToString(status.code()));
+    EXPECT_EQ(info.domain(), "espalier");
     EXPECT_EQ(FromGrpcStatus(wire), status);
     EXPECT_EQ(FromFailure(ToFailure(status)), status);
   }
@@ -31,7 +36,11 @@ TEST(StatusConvert, FieldErrorBecomesABadRequest) {
   google::rpc::Status details;
   ASSERT_TRUE(details.ParseFromString(wire.error_details()));
   EXPECT_EQ(details.code(), 3);
-  ASSERT_EQ(details.details_size(), 1);
+  ASSERT_EQ(details.details_size(), 2);
+  google::rpc::ErrorInfo info;
+  ASSERT_TRUE(details.details(1).UnpackTo(&info));
+  EXPECT_EQ(info.reason(), "INVALID_FIELD");
+  EXPECT_EQ(info.metadata().at("field"), "speculation.max_nodes");
   EXPECT_EQ(details.details(0).type_url(),
             "type.googleapis.com/google.rpc.BadRequest");
   google::rpc::BadRequest bad_request;
@@ -53,6 +62,12 @@ TEST(StatusConvert, RetryHintBecomesRetryInfo) {
   EXPECT_EQ(retry.retry_delay().seconds(), 2);
   EXPECT_EQ(retry.retry_delay().nanos(), 500'000'000);
   EXPECT_EQ(RetryAfter(FromGrpcStatus(wire)), absl::Milliseconds(2500));
+}
+
+TEST(StatusConvert, TheReasonSurvives) {
+  const absl::Status status =
+      WithReason(absl::ResourceExhaustedError("full"), "QUEUE_FULL");
+  EXPECT_EQ(ReasonOf(FromGrpcStatus(ToGrpcStatus(status))), "QUEUE_FULL");
 }
 
 TEST(StatusConvert, HeldLengthSurvives) {

@@ -52,6 +52,41 @@ TEST(TokenizerTest, ReadsSpecialTokensAsTextOnRequest) {
               ElementsAre(5, 0));
 }
 
+TEST(TokenizerTest, ReadsNoSpecialTokenThatAUserWroteAPartOf) {
+  const auto tokenizer = Create(Letters());
+  const std::string text = "<s>a<s>b<s>";
+  EXPECT_THAT(tokenizer->EncodeMixed(text, {}), ElementsAre(3, 0, 3, 1, 3));
+  const std::vector<ByteRange> plain = {{.begin = 4, .end = 5},
+                                        {.begin = 9, .end = 10}};
+  EXPECT_THAT(tokenizer->EncodeMixed(text, plain), ElementsAre(3, 2));
+  // What is not special is read anywhere; of two tokens the shorter one may be
+  // the template's.
+  EXPECT_THAT(tokenizer->EncodeMixed("<s><t>", {{{.begin = 3, .end = 6}}}),
+              ElementsAre(3, 5));
+}
+
+TEST(TokenizerTest, FindsSpecialTokensAsTheyAreSpelled) {
+  const auto tokenizer = Create(Letters());
+  const auto found = tokenizer->FindSpecial("a<t><s>", 0);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->begin, 4u);
+  EXPECT_EQ(found->end, 7u);
+  EXPECT_FALSE(tokenizer->FindSpecial("a<t><s>", 5).has_value());
+}
+
+// A normalizer moves bytes, so that such a part is trusted or not as a whole.
+TEST(TokenizerTest, TrustsNoNormalizedSpecialTokenWhereAUserSpellsOne) {
+  TokenizerFile file = Letters();
+  file.normalizer.Add(
+      {.kind = Normalizer::Kind::kReplace, .from = "_", .to = "ab"});
+  file.added_tokens.push_back(
+      {.id = 6, .content = "<n>", .special = true, .normalized = true});
+  const auto tokenizer = Create(file);
+  const std::vector<ByteRange> user = {{.begin = 4, .end = 7}};
+  EXPECT_THAT(tokenizer->EncodeMixed("<n>_aba", user), ElementsAre(6, 2, 2, 0));
+  EXPECT_THAT(tokenizer->EncodeMixed("<n>_<n>", user), ElementsAre(2));
+}
+
 TEST(TokenizerTest, CountsGapsBetweenIdsButKnowsThemNot) {
   const auto tokenizer = Create(Letters());
   EXPECT_EQ(tokenizer->vocab_size(), 10);

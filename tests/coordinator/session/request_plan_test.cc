@@ -33,6 +33,7 @@ class RequestPlanTest : public testing::Test {
     verifier.rules = {"walk", "plain", "trv"};
     verifier.distribution_rules = {"trv"};
     verifier.eos_token_ids = {0, 7};
+    verifier.supports_grammars = supports_grammars_;
     return PlanRequest(request_, {.verifier = verifier,
                                   .drafters = {"chat", "math"},
                                   .policies = &policies_});
@@ -40,6 +41,7 @@ class RequestPlanTest : public testing::Test {
 
   std::map<std::string, std::unique_ptr<MergePolicy>> policies_;
   GenerationRequest request_;
+  bool supports_grammars_ = true;
 };
 
 TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
@@ -54,6 +56,17 @@ TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
   EXPECT_EQ(plan->strategy, "budgeted");
   EXPECT_EQ(plan->policy, policies_["budgeted"].get());
   EXPECT_EQ(plan->rule, "auto");
+}
+
+TEST_F(RequestPlanTest, AGrammarNeedsAVerifierThatFollowsIt) {
+  request_.adjustments.grammar = {.kind = GrammarSpec::Kind::kRegex,
+                                  .text = "a*"};
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.adjustments.grammar.text, "a*");
+  EXPECT_EQ(plan->session.adjustments.prompt_length, 3);
+  supports_grammars_ = false;
+  EXPECT_EQ(FieldOf(Plan().status()), "structured_output.regex");
 }
 
 TEST_F(RequestPlanTest, ErrorsOfThePromptNameTheFieldThatItCameIn) {
@@ -153,6 +166,17 @@ TEST_F(RequestPlanTest, AdjustmentsKnowThePromptAndWhatStopsTheText) {
   EXPECT_THAT(plan->session.adjustments.early_stops, ElementsAre(7, 9));
 }
 
+TEST_F(RequestPlanTest, WhatIsReturnedIsForTheSession) {
+  request_.logprobs = {.emitted = 20, .prompt = 0};
+  request_.traceparent = "00-trace";
+  request_.new_text = [] { return nullptr; };
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->session.logprobs, request_.logprobs);
+  EXPECT_EQ(plan->session.traceparent, "00-trace");
+  EXPECT_TRUE(plan->session.new_text != nullptr);
+}
+
 struct BadRequest {
   const char* name;
   const char* field;
@@ -235,12 +259,20 @@ INSTANTIATE_TEST_SUITE_P(
                        r.adjustments.bad_words.push_back({token});
                      }
                    }},
+        BadRequest{"Grammar", "structured_output.grammar", "empty",
+                   [](GenerationRequest& r) {
+                     r.adjustments.grammar.kind = GrammarSpec::Kind::kEbnf;
+                   }},
         BadRequest{"MinTokens", "min_tokens", "8 is above the 7 tokens",
                    [](GenerationRequest& r) { r.adjustments.min_tokens = 8; }},
         BadRequest{"Salt", "cache_salt", "257 bytes, limit 256",
                    [](GenerationRequest& r) { r.cache_salt.assign(257, 's'); }},
         BadRequest{"Priority", "priority", "1001 is not in -1000 .. 1000",
                    [](GenerationRequest& r) { r.priority = 1001; }},
+        BadRequest{"Logprobs", "logprobs", "21 is not in 0 .. 20",
+                   [](GenerationRequest& r) { r.logprobs.emitted = 21; }},
+        BadRequest{"PromptLogprobs", "prompt_logprobs", "-1 is not in 0 .. 20",
+                   [](GenerationRequest& r) { r.logprobs.prompt = -1; }},
         BadRequest{"Nodes", "speculation.max_nodes", "33 is not in 0 .. 32",
                    [](GenerationRequest& r) { r.speculation.max_nodes = 33; }},
         BadRequest{"Depth", "speculation.max_depth", "-1 is negative",

@@ -1,5 +1,10 @@
 #include "coordinator/session/session.h"
 
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include "common/spec/prefix_hash.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -52,21 +57,54 @@ TEST(SessionTest, StopTokenIsKeptAndWhatFollowsItIsDropped) {
   EXPECT_THAT(session.tokens(), ElementsAre(10, 11, 12, 20, 7));
 }
 
+// Token 21 is "x", which stops; the text of others is a dot that waits for the
+// next token.
+class DotText final : public OutputText {
+ public:
+  std::string Push(TokenId token) override {
+    if (token == 21) stop_ = "x";
+    return std::exchange(held_, ".");
+  }
+  std::string Flush() override { return held_; }
+  const std::optional<std::string>& stop_string() const override {
+    return stop_;
+  }
+
+ private:
+  std::string held_;
+  std::optional<std::string> stop_;
+};
+
 TEST(SessionTest, TokensAfterAStopStringAreDropped) {
   Session session({}, {.prompt = {10},
                        .max_tokens = 3,
                        .stop_token_ids = {7},
-                       .find_stop_string = [](TokenId token) {
-                         return token == 21 ? std::optional<std::string>("x")
-                                            : std::nullopt;
-                       }});
+                       .new_text = [] { return std::make_unique<DotText>(); }});
   EXPECT_EQ(session.Commit({20}).finish_reason, FinishReason::kUnspecified);
   const Session::Committed committed = session.Commit({21, 7});
+  EXPECT_EQ(committed.text, ".");
+  EXPECT_EQ(session.FlushText(), ".");
   EXPECT_EQ(committed.num_kept, 1);
   EXPECT_EQ(committed.finish_reason, FinishReason::kStop);
   EXPECT_EQ(committed.matched_stop_string, "x");
   EXPECT_EQ(committed.matched_stop_token, std::nullopt);
   EXPECT_THAT(session.tokens(), ElementsAre(10, 20, 21));
+}
+
+TEST(SessionTest, LogprobsOfThePromptAreWantedOnce) {
+  Session session({}, {.prompt = {10},
+                       .max_tokens = 3,
+                       .logprobs = {.emitted = 2, .prompt = 1}});
+  EXPECT_EQ(session.logprobs(), (LogprobRequest{.emitted = 2, .prompt = 1}));
+  session.Commit({20});
+  EXPECT_EQ(session.logprobs(), (LogprobRequest{.emitted = 2}));
+}
+
+TEST(SessionTest, TheTraceIsInUpdatesThatOpenASequence) {
+  const Session session(
+      {}, {.prompt = {10, 11}, .max_tokens = 3, .traceparent = "trace"});
+  EXPECT_EQ(session.UpdateFrom(0, 1).traceparent, "trace");
+  EXPECT_EQ(session.UpdateFrom(1, 1).traceparent, "");
 }
 
 TEST(SessionTest, LengthEndsTheTextExactly) {

@@ -133,7 +133,8 @@ TEST_F(EagleLoadingTest, ConfigurationsAreCheckedFieldByField) {
        "eagle_config: must be an object"},
       {{{"espalier", {{"tokenizer_fingerprint", 3}}}},
        "espalier.tokenizer_fingerprint: must be a string"},
-      {{{"rope_scaling", {{"rope_type", "yarn"}}}}, "rope_type \"yarn\""},
+      {{{"rope_scaling", {{"rope_type", "longrope"}, {"factor", 2}}}},
+       "rope_type \"longrope\""},
       {{{"hidden_act", "gelu"}}, "hidden_act but silu"},
   };
   for (const BadConfig& bad : cases) {

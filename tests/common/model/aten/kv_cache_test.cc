@@ -14,7 +14,7 @@ TEST(AtenKvCacheTest, WithoutMemoryItHoldsWhatItHeld) {
   KvCache cache({.num_layers = 1,
                  .num_kv_heads = 1,
                  .head_dim = int64_t{1} << 50,
-                 .tensor = at::dtype(at::kFloat)},
+                 .dtype = at::kFloat},
                 &pool);
   int64_t spare = 1024;
   EXPECT_THROW(cache.Reserve(1, spare).IgnoreError(), c10::Error);
@@ -29,7 +29,7 @@ TEST(AtenKvCacheTest, ReservesWholeBlocksAndReturnsThem) {
     KvCache cache({.num_layers = 2,
                    .num_kv_heads = 1,
                    .head_dim = 4,
-                   .tensor = at::dtype(at::kFloat)},
+                   .dtype = at::kFloat},
                   &pool);
     int64_t spare = 0;
     ASSERT_TRUE(cache.Reserve(65, spare).ok());

@@ -132,9 +132,9 @@ TEST(Ops, RotationPreservesDotProductsOfEqualDistance) {
   const at::Tensor x = at::randn({1, 1, 6}), y = at::randn({1, 1, 6});
   auto dot = [&](int64_t a, int64_t b) {
     auto at_position = [&](const at::Tensor& t, int64_t position) {
-      return ops::Rotate(
-          t,
-          ops::MakeRotation(frequencies, at::full({1}, position, at::kLong)));
+      return ops::Rotate(t,
+                         ops::MakeRotation(frequencies, /*scale=*/1,
+                                           at::full({1}, position, at::kLong)));
     };
     return (at_position(x, a) * at_position(y, b)).sum().item<float>();
   };

@@ -98,6 +98,30 @@ TEST_F(GgufConfigTest, RotaryFactorsDivideFrequencies) {
               ElementsAre(plain[0], plain[1], plain[2] / 2, plain[3] / 8));
 }
 
+TEST_F(GgufConfigTest, ReadsRotaryScalings) {
+  const std::vector<double> plain = RotaryFrequencies(*Read());
+  Set("llama.rope.scaling.factor", kFloat32, Raw(4.0f));
+  EXPECT_DOUBLE_EQ(RotaryFrequencies(*Read())[0], plain[0] / 4);
+  Set("llama.rope.scaling.type", kString, Str("none"));
+  EXPECT_EQ(RotaryFrequencies(*Read()), plain);
+  Set("llama.rope.scaling.type", kString, Str("yarn"));
+  Set("llama.rope.scaling.original_context_length", kUint32,
+      Raw<uint32_t>(128));
+  const auto yarn = Read();
+  ASSERT_TRUE(yarn.ok()) << yarn.status();
+  EXPECT_DOUBLE_EQ(RotaryScale(*yarn), YarnAttentionFactor(4));
+  EXPECT_EQ(RotaryFrequencies(*yarn),
+            ScaledFrequencies({.kind = RopeScaling::Kind::kYarn,
+                               .factor = 4,
+                               .original_max_positions = 128},
+                              yarn->rope_theta, yarn->head_dim));
+}
+
+TEST_F(GgufConfigTest, AWindowThatEveryTextFitsIntoIsNone) {
+  Set("llama.attention.sliding_window", kUint32, Raw<uint32_t>(4096));
+  EXPECT_TRUE(Read().ok()) << Read().status();
+}
+
 TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kUnknown = absl::StatusCode::kUnimplemented;
@@ -111,7 +135,7 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
     ExpectError(code, text);
   };
   expect("general.architecture", kString, Str("mamba"), kUnknown,
-         "\"mamba\" is not implemented; known: llama, qwen2, qwen3");
+         "\"mamba\" is not implemented; known: llama, qwen2, qwen3, smollm3");
   expect("llama.block_count", kUint32, Raw<uint32_t>(0), kInvalid,
          "llama.block_count: must be an integer of 1 .. ");
   expect("llama.embedding_length", kFloat32, Raw(48.0f), kInvalid,
@@ -124,12 +148,20 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
          "must be the heads' size, 8");
   expect("llama.attention.layer_norm_rms_epsilon", kFloat32, Raw(0.0f),
          kInvalid, "must be a number above 0");
-  expect("llama.rope.scaling.type", kString, Str("yarn"), kUnknown,
-         "llama.rope.scaling.type \"yarn\"");
+  for (const char* other : {"gemma2", "phi3", "qwen3moe"}) {
+    expect("general.architecture", kString, Str(other), kUnknown, other);
+  }
+  expect("llama.rope.scaling.type", kString, Str("longrope"), kUnknown,
+         "llama.rope.scaling.type \"longrope\"");
+  expect("llama.rope.scaling.attn_factor", kFloat32, Raw(2.0f), kUnknown,
+         "llama.rope.scaling.attn_factor");
+  expect("llama.attention.sliding_window", kUint32, Raw<uint32_t>(64), kUnknown,
+         "llama.attention.sliding_window 64 below context_length");
   expect("llama.expert_count", kUint32, Raw<uint32_t>(8), kUnknown,
          "llama.expert_count 8");
-  expect("split.count", kUint32, Raw<uint32_t>(3), kUnknown,
-         "split.count is 3");
+  expect("split.count", kUint32, Raw<uint32_t>(3), kInvalid,
+         "split.count is 3: the path must be that of the first of at most "
+         "99999 parts and end with -00001-of-00003.gguf");
 }
 
 TEST_F(GgufConfigTest, TensorsThatAreNotPartOfTheModelAreRefused) {

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/utf8.h"
 #include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer_file.h"
 #include "common/tokenizer/tokenizer_settings.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/common/tokenizer/golden_files.h"
 #include "tests/testing/tiny_gguf.h"
 
@@ -161,6 +164,42 @@ TEST_F(GgufTokenizerTest, UnusedTokensAreNoTokens) {
   EXPECT_EQ((*tokenizer)->BytesOf(testing::kTinyImStart), "");
 }
 
+// Pieces, scores and ids of the `sentencepiece` package
+// (make_sentencepiece_goldens.py).
+TEST_F(GgufTokenizerTest, GivesTheIdsOfSentencePiece) {
+  std::ifstream file(Testdata("sentencepiece") / "pieces.json");
+  const auto pieces = nlohmann::json::parse(file);
+  std::string tokens, scores, types;
+  for (const auto& piece : pieces) {
+    tokens += Str(piece[0]);
+    scores += Raw(piece[1].get<float>());
+    types += Raw(piece[2].get<int32_t>());
+  }
+  file_.pairs.clear();
+  Set("general.architecture", kString, Str("llama"));
+  Set("tokenizer.ggml.model", kString, Str("llama"));
+  Set("tokenizer.ggml.tokens", kArray, Array(kString, pieces.size(), tokens));
+  Set("tokenizer.ggml.scores", kArray,
+      Array(testing::kFloat32, pieces.size(), scores));
+  Set("tokenizer.ggml.token_type", kArray, Array(kInt32, pieces.size(), types));
+  Set("tokenizer.ggml.bos_token_id", kUint32, Raw<uint32_t>(1));
+  Set("tokenizer.ggml.eos_token_id", kUint32, Raw<uint32_t>(2));
+  const auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT((*tokenizer)->prefix(), ElementsAre(1));
+  EXPECT_EQ((*tokenizer)->named_tokens().at("bos_token"), "<s>");
+  const std::vector<std::string> texts = GoldenTexts();
+  const std::vector<std::string> answers =
+      ReadLines(Testdata("sentencepiece") / "ids.answers");
+  ASSERT_EQ(answers.size(), 1000u);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    const auto ids = (*tokenizer)->Encode(texts[i], SpecialText::kPlain);
+    ASSERT_EQ(DigestOf(ids), answers[i]) << i << ": " << texts[i];
+    EXPECT_EQ((*tokenizer)->Decode(ids, /*skip_special=*/true),
+              RepairUtf8(texts[i]));
+  }
+}
+
 TEST_F(GgufTokenizerTest, ErrorsNameTheKey) {
   constexpr auto kInvalid = absl::StatusCode::kInvalidArgument;
   constexpr auto kUnknown = absl::StatusCode::kUnimplemented;
@@ -173,8 +212,13 @@ TEST_F(GgufTokenizerTest, ErrorsNameTheKey) {
     Set(key, type, value);
     ExpectError(code, text);
   };
-  expect("tokenizer.ggml.model", kString, Str("llama"), kUnknown,
-         "tokenizer.ggml.model \"llama\" is not implemented; known: gpt2");
+  expect("tokenizer.ggml.model", kString, Str("bert"), kUnknown,
+         "tokenizer.ggml.model \"bert\" is not implemented; known: gpt2, "
+         "llama");
+  expect("tokenizer.ggml.model", kString, Str("llama"),
+         absl::StatusCode::kNotFound, "tokenizer.ggml.scores");
+  expect("tokenizer.ggml.add_eos_token", testing::kBool, Raw<uint8_t>(1),
+         kUnknown, "tokenizer.ggml.add_eos_token");
   expect("tokenizer.ggml.pre", kString, Str("tekken"), kUnknown,
          "known: gpt-2, llama-bpe, qwen2, smollm");
   expect("tokenizer.ggml.token_type", kArray, Array(kInt32, 1, Raw<int32_t>(1)),

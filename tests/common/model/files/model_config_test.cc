@@ -128,8 +128,13 @@ TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
   json["architectures"] = {"MambaForCausalLM"};
   ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
   ExpectError(json, absl::StatusCode::kUnimplemented,
-              "GPT2LMHeadModel, LlamaForCausalLM, "
-              "Qwen2ForCausalLM, Qwen3ForCausalLM");
+              "GPT2LMHeadModel, LlamaForCausalLM, MistralForCausalLM, "
+              "Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM");
+  for (const char* mixture : {"MixtralForCausalLM", "Qwen3MoeForCausalLM"}) {
+    json["architectures"] = {mixture};
+    ExpectError(json, absl::StatusCode::kUnimplemented, mixture);
+    ExpectError(json, absl::StatusCode::kUnimplemented, "mixture of experts");
+  }
   json["architectures"] = 3;
   ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
 }
@@ -173,8 +178,11 @@ TEST(ModelConfig, HeadsMustDivide) {
 TEST(ModelConfig, OptionsThatTheEngineLacksAreNamed) {
   constexpr auto kUnimplemented = absl::StatusCode::kUnimplemented;
   Json json = Llama();
-  json["rope_scaling"] = {{"rope_type", "yarn"}};
-  ExpectError(json, kUnimplemented, "yarn");
+  json["rope_scaling"] = {{"rope_type", "longrope"}, {"factor", 2}};
+  ExpectError(json, kUnimplemented, "longrope");
+  json = Llama();
+  json["partial_rotary_factor"] = 0.5;
+  ExpectError(json, kUnimplemented, "partial_rotary_factor");
   json = Llama();
   json["hidden_act"] = "relu6";
   ExpectError(json, kUnimplemented, "relu6");
@@ -212,6 +220,71 @@ TEST(ModelConfig, Llama3RopeScalingStretchesLongWaves) {
     between += after[i] < before[i] * 0.999 && after[i] > before[i] / 7.999;
   }
   EXPECT_GT(between, 0);
+}
+
+Json Mistral() {
+  Json json = Llama();
+  json["architectures"] = {"MistralForCausalLM"};
+  json["max_position_embeddings"] = 1024;
+  json["sliding_window"] = nullptr;
+  return json;
+}
+
+TEST(ModelConfig, AWindowIsRefusedUnlessEveryTextFitsIntoIt) {
+  Json json = Mistral();
+  EXPECT_TRUE(Parse(json).ok()) << Parse(json).status();
+  json["sliding_window"] = 1024;
+  EXPECT_TRUE(Parse(json).ok());
+  json["sliding_window"] = 1023;
+  ExpectError(json, absl::StatusCode::kUnimplemented,
+              "sliding_window 1023 below max_position_embeddings 1024");
+  // As transformers has it, the default is 4096.
+  json.erase("sliding_window");
+  EXPECT_TRUE(Parse(json).ok());
+  json["max_position_embeddings"] = 8192;
+  ExpectError(json, absl::StatusCode::kUnimplemented, "sliding_window 4096");
+}
+
+TEST(ModelConfig, SmolLm3SaysWhichLayersDoNotRotate) {
+  Json json = Llama();
+  json["architectures"] = {"SmolLM3ForCausalLM"};
+  json["num_hidden_layers"] = 5;
+  json.erase("rope_theta");
+  json.erase("tie_word_embeddings");
+  auto config = Parse(json);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(config->no_rope, ElementsAre(false, false, false, true, false));
+  EXPECT_EQ(config->rope_theta, 2e6);
+  EXPECT_TRUE(config->tied_head);
+  json["no_rope_layer_interval"] = 2;
+  EXPECT_THAT(Parse(json)->no_rope,
+              ElementsAre(false, true, false, true, false));
+  json["no_rope_layers"] = {1, 0, 0, 1, 1, 0};
+  EXPECT_THAT(Parse(json)->no_rope,
+              ElementsAre(false, true, true, false, false));
+  json["no_rope_layers"] = {1, 0};
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "no_rope_layers");
+  json["no_rope_layers"] = "none";
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "no_rope_layers");
+}
+
+TEST(ModelConfig, MistakesInRopeScalingAreNamed) {
+  const auto expect = [](const Json& scaling, const char* text) {
+    Json json = Llama();
+    json["rope_scaling"] = scaling;
+    ExpectError(json, absl::StatusCode::kInvalidArgument, text);
+  };
+  expect({{"rope_type", "linear"}}, "rope_scaling.factor");
+  expect({{"rope_type", "yarn"}, {"factor", -1}}, "rope_scaling.factor");
+  expect({{"rope_type", "yarn"}, {"factor", 2}, {"beta_slow", 40}},
+         "rope_scaling.beta_slow");
+  expect({{"rope_type", "yarn"}, {"factor", 2}, {"rope_theta", 1}},
+         "rope_scaling.rope_theta");
+  expect({{"rope_type", "llama3"},
+          {"factor", 2},
+          {"low_freq_factor", 4},
+          {"high_freq_factor", 1}},
+         "rope_scaling.low_freq_factor");
 }
 
 TEST(ModelConfig, GenerationConfigReplacesTheEndTokens) {

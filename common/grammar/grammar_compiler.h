@@ -1,0 +1,91 @@
+#ifndef ESPALIER_COMMON_GRAMMAR_GRAMMAR_COMPILER_H_
+#define ESPALIER_COMMON_GRAMMAR_GRAMMAR_COMPILER_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
+#include "common/grammar/grammar.h"
+
+namespace espalier::grammar {
+
+// Compiles grammars on threads of its own and keeps those that were asked for
+// most recently, refusals among them. A text that takes too long is refused,
+// though its thread is busy with it until it is done; then other texts wait for
+// the other threads. Thread-safe.
+class GrammarCompiler {
+ public:
+  struct Limits {
+    int64_t cache_bytes = 128 << 20;
+    absl::Duration time = absl::Seconds(10);  // to wait, and again to compile
+    int threads = 2;
+    int64_t waiting = 64;  // texts that no thread has begun
+  };
+  using Compiled = absl::StatusOr<std::shared_ptr<const Grammar>>;
+  using Done = absl::AnyInvocable<void(const Compiled&) &&>;
+  using NewExecutor = std::function<std::unique_ptr<Executor>(std::string)>;
+
+  // `new_executor` makes a thread of this name.
+  GrammarCompiler(std::shared_ptr<const Backend> backend, const Limits& limits,
+                  const NewExecutor& new_executor = NewThread);
+  // Waits for the texts that are being compiled; answers the others
+  // UNAVAILABLE.
+  ~GrammarCompiler();
+
+  // `done` runs once: before Get returns if the answer is there, else on
+  // another thread. Errors are those of Backend::Compile, a FieldError for the
+  // time limit, and RESOURCE_EXHAUSTED if every thread is busy for too long.
+  void Get(const GrammarSpec& spec, Done done);
+
+ private:
+  struct Text {
+    GrammarSpec spec;
+    uint64_t ticket = 0;  // of its present state
+    bool is_known = false;
+    std::vector<Done> waiting = {};  // until it is known
+    Executor::Timer timer = {};
+    Compiled compiled = nullptr;                // if known, and what follows
+    int64_t bytes = 0;                          // that it counts for
+    std::list<std::string>::iterator use = {};  // in uses_
+  };
+
+  static std::unique_ptr<Executor> NewThread(std::string name);
+
+  // Answers are given without the lock.
+  void StartNext() ABSL_LOCKS_EXCLUDED(mutex_);
+  void RefuseLater(const std::string& key, absl::Status refusal, Text& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Unless the text is known, or `ticket` is not its ticket. An answer that may
+  // be another one next time is not kept.
+  void Settle(const std::string& key, uint64_t ticket, const Compiled& compiled)
+      ABSL_LOCKS_EXCLUDED(mutex_);
+  void Keep(const std::string& key, Text& text)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const std::shared_ptr<const Backend> backend_;
+  const Limits limits_;
+  Mutex mutex_;
+  absl::flat_hash_map<std::string, Text> texts_ ABSL_GUARDED_BY(mutex_);
+  std::list<std::string> uses_ ABSL_GUARDED_BY(mutex_);  // latest first
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::deque<std::string> queue_ ABSL_GUARDED_BY(mutex_);
+  std::vector<size_t> idle_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_ticket_ ABSL_GUARDED_BY(mutex_) = 1;
+  std::unique_ptr<Executor> clock_;
+  std::vector<std::unique_ptr<Executor>> threads_;
+};
+
+}  // namespace espalier::grammar
+
+#endif  // ESPALIER_COMMON_GRAMMAR_GRAMMAR_COMPILER_H_

@@ -1,0 +1,26 @@
+#ifndef ESPALIER_COMMON_MODEL_FILES_TOKENIZER_ARTIFACTS_H_
+#define ESPALIER_COMMON_MODEL_FILES_TOKENIZER_ARTIFACTS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace espalier {
+
+struct TextFile {
+  std::string name;
+  std::string content;
+};
+
+// The files from which Hugging Face's libraries make the tokenizer and the chat
+// template of the model at `path`: tokenizer.json, config.json, and of
+// tokenizer_config.json, generation_config.json, special_tokens_map.json and
+// *.jinja those that there are. Of a folder in their layout its own files; of a
+// GGUF file such files with what its metadata say. Errors name the file.
+absl::StatusOr<std::vector<TextFile>> TokenizerArtifacts(
+    const std::string& path);
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_FILES_TOKENIZER_ARTIFACTS_H_

@@ -1,0 +1,173 @@
+#include "common/grammar/grammar_compiler.h"
+
+#include <optional>
+#include <utility>
+
+#include "common/base/notification.h"
+#include "common/spec/request_errors.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/testing/fake_executor.h"
+
+namespace espalier::grammar {
+namespace {
+
+class SizedGrammar final : public Grammar {
+ public:
+  explicit SizedGrammar(int64_t bytes) : bytes_(bytes) {}
+  std::unique_ptr<Matcher> NewMatcher() const override { return nullptr; }
+  int64_t num_bytes() const override { return bytes_; }
+
+ private:
+  const int64_t bytes_;
+};
+
+// Grammars of 1000 bytes; "bad" is refused.
+class FakeBackend final : public Backend {
+ public:
+  absl::StatusOr<std::shared_ptr<const Grammar>> Compile(
+      const GrammarSpec& spec) const override {
+    ++compiled;
+    if (spec.text == "bad") return FieldError("regex", "bad");
+    return std::make_shared<SizedGrammar>(1000);
+  }
+  mutable int compiled = 0;
+};
+
+GrammarSpec Regex(std::string text) {
+  return {.kind = GrammarSpec::Kind::kRegex, .text = std::move(text)};
+}
+
+// All executors are the test's.
+class GrammarCompilerTest : public ::testing::Test {
+ protected:
+  void Start(const GrammarCompiler::Limits& limits) {
+    compiler_.emplace(backend_, limits, [this](const std::string& name) {
+      auto executor = std::make_unique<FakeExecutor>();
+      (name == "grammar clock" ? clock_ : threads_.emplace_back()) =
+          executor.get();
+      return executor;
+    });
+  }
+  struct Reply {
+    int answers = 0;
+    absl::Status status;
+  };
+  std::shared_ptr<Reply> Get(const GrammarSpec& spec) {
+    auto reply = std::make_shared<Reply>();
+    compiler_->Get(spec, [reply](const GrammarCompiler::Compiled& compiled) {
+      ++reply->answers;
+      reply->status = compiled.status();
+    });
+    return reply;
+  }
+
+  std::shared_ptr<FakeBackend> backend_ = std::make_shared<FakeBackend>();
+  FakeExecutor* clock_ = nullptr;
+  std::vector<FakeExecutor*> threads_;
+  std::optional<GrammarCompiler> compiler_;
+};
+
+TEST_F(GrammarCompilerTest, CompilesOnItsThreadAndOnce) {
+  Start({.threads = 1});
+  const auto first = Get(Regex("a"));
+  const auto second = Get(Regex("a"));
+  EXPECT_EQ(first->answers, 0);
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(first->answers, 1);
+  EXPECT_EQ(second->answers, 1);
+  EXPECT_TRUE(first->status.ok());
+  EXPECT_EQ(Get(Regex("a"))->answers, 1);
+  EXPECT_EQ(backend_->compiled, 1);
+}
+
+TEST_F(GrammarCompilerTest, TextsDifferInKindAndForm) {
+  Start({.threads = 1});
+  GrammarSpec schema = {.kind = GrammarSpec::Kind::kJsonSchema, .text = "{}"};
+  Get(schema);
+  schema.compact = true;
+  Get(schema);
+  Get(Regex("{}"));
+  Get({.kind = GrammarSpec::Kind::kChoice, .choices = {"ab", "c"}});
+  Get({.kind = GrammarSpec::Kind::kChoice, .choices = {"a", "bc"}});
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(backend_->compiled, 5);
+}
+
+TEST_F(GrammarCompilerTest, KeepsRefusals) {
+  Start({.threads = 1});
+  const auto refused = Get(Regex("bad"));
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(FieldOf(refused->status), "regex");
+  EXPECT_EQ(FieldOf(Get(Regex("bad"))->status), "regex");
+  EXPECT_EQ(backend_->compiled, 1);
+}
+
+TEST_F(GrammarCompilerTest, DropsWhatWasNotUsedForLongest) {
+  Start({.cache_bytes = 2100, .threads = 1});
+  for (const char* text : {"a", "b", "a", "c"}) {
+    Get(Regex(text));
+    threads_[0]->RunUntilIdle();
+  }
+  EXPECT_EQ(backend_->compiled, 3);
+  EXPECT_EQ(Get(Regex("a"))->answers, 1);
+  EXPECT_EQ(Get(Regex("b"))->answers, 0);
+}
+
+TEST_F(GrammarCompilerTest, AGrammarAboveTheCacheIsGivenNotKept) {
+  Start({.cache_bytes = 10, .threads = 1});
+  const auto reply = Get(Regex("a"));
+  threads_[0]->RunUntilIdle();
+  EXPECT_TRUE(reply->status.ok());
+  EXPECT_EQ(Get(Regex("a"))->answers, 0);
+}
+
+TEST_F(GrammarCompilerTest, RefusesWhatTakesTooLong) {
+  Start({.time = absl::Seconds(5), .threads = 2});
+  const auto slow = Get(Regex("slow"));
+  const auto other = Get(Regex("other"));
+  // Of the two threads, the one of `slow` does not come back.
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(other->answers + slow->answers, 1);
+  clock_->AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(slow->answers, 1);
+  EXPECT_EQ(other->answers, 1);
+  const absl::Status& refusal =
+      slow->status.ok() ? other->status : slow->status;
+  EXPECT_EQ(FieldOf(refusal), "structured_output.regex");
+  // What comes later is too late, and the thread is free again.
+  threads_[1]->RunUntilIdle();
+  EXPECT_EQ(slow->answers, 1);
+  const auto next = Get(Regex("next"));
+  for (FakeExecutor* thread : threads_) thread->RunUntilIdle();
+  EXPECT_TRUE(next->status.ok());
+  EXPECT_EQ(next->answers, 1);
+}
+
+TEST_F(GrammarCompilerTest, RefusesWhatWaitsTooLong) {
+  Start({.time = absl::Seconds(5), .threads = 1, .waiting = 1});
+  Get(Regex("slow"));
+  const auto waiting = Get(Regex("waiting"));
+  const auto crowded = Get(Regex("crowded"));
+  EXPECT_TRUE(absl::IsResourceExhausted(crowded->status));
+  clock_->AdvanceBy(absl::Seconds(5));
+  EXPECT_TRUE(absl::IsResourceExhausted(waiting->status));
+  // It is not remembered as wrong.
+  threads_[0]->RunUntilIdle();
+  const auto again = Get(Regex("waiting"));
+  threads_[0]->RunUntilIdle();
+  EXPECT_TRUE(again->status.ok());
+  EXPECT_EQ(backend_->compiled, 2);
+}
+
+TEST_F(GrammarCompilerTest, AnswersAllAtItsEnd) {
+  Start({.threads = 1});
+  const auto begun = Get(Regex("a"));
+  const auto waiting = Get(Regex("b"));
+  compiler_.reset();
+  EXPECT_EQ(begun->answers, 1);
+  EXPECT_TRUE(absl::IsUnavailable(waiting->status));
+}
+
+}  // namespace
+}  // namespace espalier::grammar

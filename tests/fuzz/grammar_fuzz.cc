@@ -1,0 +1,56 @@
+// Texts of clients that become grammars: whatever they say, they are refused by
+// name, or followed, and some token may follow at every place.
+#include "common/base/check.h"
+#include "common/grammar/grammar.h"
+#include "common/spec/request_errors.h"
+#include "tests/common/grammar/test_vocabulary.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace espalier::testing {
+namespace {
+
+using Kind = GrammarSpec::Kind;
+constexpr Kind kKinds[] = {Kind::kJsonSchema, Kind::kRegex, Kind::kChoice,
+                           Kind::kEbnf, Kind::kStructuralTag};
+constexpr size_t kMaxBytes = 512;
+
+}  // namespace
+
+// The first byte says what the rest is.
+std::vector<std::string> Seeds() {
+  return {
+      R"(0{"type":"object","properties":{"a":{"type":"array","items":{"type":"integer","minimum":-3,"maximum":40}},"b":{"enum":["x",1,null]}},"required":["a"],"additionalProperties":false})",
+      R"(0{"$defs":{"n":{"anyOf":[{"type":"string","pattern":"^[a-c]{2,3}$"},{"type":"number"}]}},"$ref":"#/$defs/n"})",
+      R"(1(\d{1,3}\.){3}[^a-z\n]+|x*?\u00e9)",
+      "2yes",
+      "3root ::= (a | \"x\"{2,4})* [^b-d]\na ::= \"(\" root? \")\" # text\n",
+      R"(4{"type":"structural_tag","format":{"type":"triggered_tags","triggers":["<f"],"tags":[{"type":"tag","begin":"<f=a>","content":{"type":"json_schema","json_schema":{"type":"boolean"}},"end":"</f>"}]}})"};
+}
+
+bool Try(std::string_view bytes) {
+  static const auto backend = grammar::NewBackend(grammar::ByteVocabulary());
+  if (bytes.empty() || bytes.size() > kMaxBytes) return false;
+  GrammarSpec spec = {
+      .kind = kKinds[static_cast<uint8_t>(bytes[0] - '0') % std::size(kKinds)]};
+  (spec.kind == Kind::kChoice ? spec.choices.emplace_back() : spec.text) =
+      bytes.substr(1);
+  const auto compiled = backend->Compile(spec);
+  if (!compiled.ok()) {
+    ESPALIER_CHECK(FieldOf(compiled.status()) == FieldOf(spec.kind));
+    return false;
+  }
+  const auto matcher = (*compiled)->NewMatcher();
+  std::vector<TokenId> output;
+  for (uint8_t chosen : bytes.substr(0, 24)) {
+    ESPALIER_CHECK(matcher->Follow(output).ok());
+    const auto mask =
+        matcher->MasksOf(TokenTree::RootOnly(0), absl::InfiniteDuration());
+    ESPALIER_CHECK(mask.ok());
+    const std::vector<TokenId> allowed = mask->Allowed(0);
+    ESPALIER_CHECK(!allowed.empty());
+    output.push_back(allowed[chosen % allowed.size()]);
+  }
+  return true;
+}
+
+}  // namespace espalier::testing
