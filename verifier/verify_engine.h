@@ -149,7 +149,8 @@ class VerifyEngine final : public VerifyEndpoint {
     bool admitted = false;        // to the K/V pool
     std::vector<TokenId> tokens;  // committed
     std::string salt;             // see SequenceUpdate::cache_salt
-    bool looked_up = false;       // its prefix, for the metrics
+    bool looked_up = false;       // its prefix was, as the metrics count it
+    bool was_preempted = false;   // what it takes again is no hit
     int64_t max_length = 0;       // that `tokens` may reach
     std::unique_ptr<Job> job;     // at most one
     VerifyRequest asked;          // the last admitted request, unchanged

@@ -33,7 +33,7 @@ void VerifyEngine::Share(Session& session) {
   }
   const int64_t gained =
       model_->Share(session.cache, text.first(wanted), session.salt);
-  if (session.job == nullptr) return;
+  if (session.job == nullptr || session.was_preempted) return;
   if (held == 0 && !std::exchange(session.looked_up, true)) {
     metrics_.prefix_queries.Increment(static_cast<double>(text.size()));
   }

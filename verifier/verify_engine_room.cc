@@ -115,6 +115,7 @@ void VerifyEngine::Preempt(Session& session) {
                      sessions_.size(), " are open"));
   }
   metrics_.preemptions.Increment();
+  session.was_preempted = true;
   Share(session);
   model_->Release(session.cache);
   session.cache = model_->NewSequence();

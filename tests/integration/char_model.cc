@@ -1,5 +1,9 @@
 #include "tests/integration/char_model.h"
 
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+
 namespace espalier::testing {
 
 std::string CharModelFolder() {
@@ -29,7 +33,9 @@ v1::GenerateRequest CharRequest(float temperature, uint64_t seed,
 }
 
 v1::GenerateRequest Plain(v1::GenerateRequest request) {
+  static std::atomic<int> number = 0;
   request.mutable_speculation()->set_enabled(false);
+  request.set_cache_salt(absl::StrCat("plain ", ++number));
   return request;
 }
 
