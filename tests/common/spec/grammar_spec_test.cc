@@ -50,7 +50,7 @@ TEST(GrammarSpec, DepthIsOfBracketsThatMeanSomething) {
 TEST(GrammarSpec, RepetitionsWithinRepetitionsAreBounded) {
   for (const char* regex :
        {"a{1,1000000}", "([0-9]{1,3}\\.){3}[0-9]{1,3}", "([a-z]+ ){1,100}",
-        "(a{1,80}){1,100}", "a{100}b{100}(c{100})d{100}", "(\\(a{99}\\)){9}",
+        "(a{1,10}){1,100}", "a{100}b{100}(c{100})d{100}", "(\\(a{99}\\)){9}",
         "({1,x}){1,}", "a{", ")){5}", "(a{2}){3,}", "(((a*)*)*)"}) {
     EXPECT_TRUE(IsValid(Kind::kRegex, regex)) << regex;
   }
