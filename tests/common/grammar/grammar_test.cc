@@ -159,13 +159,13 @@ TEST(Grammar, ATreeHasTheMasksOfItsPaths) {
   const int32_t after_wrong = tree.Add(wrong, 'b', 0);
   const int32_t end = tree.Add(c, kEnd, 0);
   const TokenId word = 256 + 4;  // "ab"
-  const int32_t twin = tree.Add(0, word, 0);
+  const int32_t copy = tree.Add(0, word, 0);
   const TokenMasks masks = *matcher->MasksOf(tree, absl::InfiniteDuration());
   EXPECT_EQ(masks.num_rows(), tree.num_nodes());
   EXPECT_THAT(masks.Allowed(0), ElementsAre('a', 'b', 'c', word));
   EXPECT_THAT(masks.Allowed(a), ElementsAre('b'));
   EXPECT_THAT(masks.Allowed(ab), ElementsAre('a', 'b', 'c', word));
-  EXPECT_THAT(masks.Allowed(twin), ElementsAre('a', 'b', 'c', word));
+  EXPECT_THAT(masks.Allowed(copy), ElementsAre('a', 'b', 'c', word));
   EXPECT_THAT(masks.Allowed(c), ElementsAre(kEnd, kOtherEnd));
   EXPECT_THAT(masks.Allowed(end), ElementsAre(kEnd, kOtherEnd));
   EXPECT_THAT(masks.Allowed(wrong), ElementsAre(kEnd, kOtherEnd));

@@ -137,7 +137,8 @@ TEST_F(LoadModelTest, NativeBackendIsForTheCpuOnly) {
 
 TEST_F(LoadModelTest, CudaBackendIsForGpusOnly) {
   ExpectError({.folder = folder_, .backend = "cuda"},
-              absl::StatusCode::kUnimplemented, "cuda");
+              absl::StatusCode::kFailedPrecondition,
+              "does not run on the device \"cpu\"");
   ExpectError({.folder = folder_, .device = "cuda:99", .backend = "cuda"},
               absl::StatusCode::kFailedPrecondition, "cuda:99");
 }
