@@ -9,6 +9,7 @@
 #include "common/config/load_config.h"
 #include "common/grammar/grammar.h"
 #include "common/model/files/json_file.h"
+#include "common/model/files/model_config.h"
 
 namespace espalier::local {
 namespace {
@@ -33,12 +34,19 @@ fs::path DraftersOf(const fs::path& model) {
   return (is_folder ? model : model.parent_path()) / "drafters";
 }
 
+// Whether grammars can be followed: they end with an end-of-sequence token.
+bool FollowsGrammars(const std::string& model) {
+  if (!grammar::HasBackend()) return false;
+  const absl::StatusOr<ModelConfig> config = ReadModelConfig(model);
+  return config.ok() && !config->eos_ids.empty();
+}
+
 // Prompt lookup, what grammars force, and the model's own drafters.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   v1::DrafterEngineConfig& lookup = *config.add_drafters();
   lookup.set_name("lookup");
   lookup.set_type("prompt_lookup");
-  if (grammar::HasBackend()) {
+  if (FollowsGrammars(config.verifier().model())) {
     v1::DrafterEngineConfig& forced = *config.add_drafters();
     forced.set_name("grammar");
     forced.set_type("grammar");

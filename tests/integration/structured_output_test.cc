@@ -137,6 +137,7 @@ TEST_F(StructuredOutputTest, ForcedTextIsDrafted) {
   const Generated forced = Ask([&](v1::GenerateRequest& request) {
     request.mutable_structured_output()->mutable_choice()->add_texts(text);
     request.mutable_speculation()->add_drafters("grammar");
+    request.mutable_speculation()->set_strategy("single");
     request.mutable_speculation()->set_max_nodes(8);
   });
   EXPECT_EQ(forced.text, text);
