@@ -45,16 +45,19 @@ constexpr int64_t kMeasuredRounds = 10'000;
 class JumpingExecutor final : public Executor {
  public:
   void Post(Task task) override { due_.push_back(std::move(task)); }
-  void PostAt(absl::Time when, Task task) override {
-    later_.emplace(std::pair(when, order_++), std::move(task));
+  Timer PostAt(absl::Time when, Task task) override {
+    const Timer timer = {.when = when, .order = order_++};
+    later_.emplace(timer, std::move(task));
+    return timer;
   }
+  void Cancel(const Timer& timer) override { later_.erase(timer); }
   absl::Time Now() const override { return now_; }
 
   // Runs the next task. REQUIRES: there is one.
   void RunOne() {
     if (due_.empty()) {
       const auto first = later_.begin();
-      now_ = std::max(now_, first->first.first);
+      now_ = std::max(now_, first->first.when);
       due_.push_back(std::move(first->second));
       later_.erase(first);
     }
@@ -67,7 +70,7 @@ class JumpingExecutor final : public Executor {
   absl::Time now_ = absl::FromUnixSeconds(1'000'000'000);
   uint64_t order_ = 0;
   std::deque<Task> due_;
-  std::map<std::pair<absl::Time, uint64_t>, Task> later_;
+  std::map<Timer, Task> later_;
 };
 
 uint64_t Mix(uint64_t x) {

@@ -108,7 +108,6 @@ void Verify(benchmark::State& state) {
   RemoteVerifyEndpoint endpoint({.name = "verifier",
                                  .address = Address(),
                                  .model = TestModel(),
-                                 .epoch = 9,
                                  .registry = registry});
   ESPALIER_CHECK(endpoint.AwaitState(PeerState::kReady, Generous()));
   SerialExecutor coordinator("coordinator");
