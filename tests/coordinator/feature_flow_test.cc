@@ -22,6 +22,15 @@ int64_t RootOf(const FakeDraftEndpoint& drafter) {
   return drafter.requests().back().update.committed_length() - 1;
 }
 
+// It takes its time, and no token of it is right.
+void NeverPay(FakeDraftEndpoint& drafter) {
+  drafter.Behave({.delay = absl::Milliseconds(5), .corrupt = [](Proposal& p) {
+                    for (size_t i = 1; i < p.tree.tokens.size(); ++i) {
+                      p.tree.tokens[i] = (p.tree.tokens[i] + 1) % 50;
+                    }
+                  }});
+}
+
 TEST(FeaturesTest, GoToThoseWhoWantThem) {
   ToyCluster cluster(3);
   cluster.drafters[0]->wanted = Taps({1, 5});
@@ -43,11 +52,7 @@ TEST(FeaturesTest, OfThePromptGoToWhoIsAskedLate) {
   ToyCluster cluster(1);
   FakeDraftEndpoint& drafter = *cluster.drafters[0];
   drafter.wanted = Taps({1, 5});
-  drafter.Behave({.delay = absl::Milliseconds(5), .corrupt = [](Proposal& p) {
-                    for (size_t i = 1; i < p.tree.tokens.size(); ++i) {
-                      p.tree.tokens[i] = (p.tree.tokens[i] + 1) % 50;
-                    }
-                  }});
+  NeverPay(drafter);
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
   GenerationRequest request = ToyCluster::Request(200);
   request.speculation.strategy = "budgeted";
@@ -67,11 +72,7 @@ TEST(FeaturesTest, AreDeferredWhereNoHeadIsAsked) {
   ToyCluster cluster(1);
   FakeDraftEndpoint& drafter = *cluster.drafters[0];
   drafter.wanted = Taps({1, 5});
-  drafter.Behave({.delay = absl::Milliseconds(5), .corrupt = [](Proposal& p) {
-                    for (size_t i = 1; i < p.tree.tokens.size(); ++i) {
-                      p.tree.tokens[i] = (p.tree.tokens[i] + 1) % 50;
-                    }
-                  }});
+  NeverPay(drafter);
   cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
   GenerationRequest request = ToyCluster::Request(400);
   request.speculation.strategy = "budgeted";
