@@ -119,7 +119,8 @@ void NativeAttention::Run(int64_t index, const NativeLayer& layer,
 void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
                                  const float* qkv) {
   for (const NativePass::Sequence& sequence : pass_->sequences) {
-    const int64_t begin = sequence.cached_rows;
+    // Two positions of a page may share a word, so one thread writes a page.
+    const int64_t begin = sequence.cache->length() + sequence.cached_rows;
     const int64_t first_page = begin / nn::kPageTokens;
     const int64_t pages =
         (begin + sequence.rows() - 1) / nn::kPageTokens - first_page + 1;
