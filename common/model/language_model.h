@@ -41,6 +41,11 @@ struct SequenceRows {
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits.
   LogitUse use = {};
+  // With AnyUse, the only tokens whose logits are read, one bit each, the
+  // lowest of the first word first; empty: all. The model may leave out the
+  // others' products: their logits are finite then, and mean nothing. [vocab
+  // size / 32, rounded up]
+  absl::Span<const uint32_t> wanted = {};
   // Points of the residual stream, ascending (see FeatureContract), whose
   // hidden states Keep may be asked for.
   absl::Span<const int32_t> taps = {};
