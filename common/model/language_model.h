@@ -161,6 +161,14 @@ class LanguageModel {
   // return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
 
+  // Of the pool's room, in tokens, what other sequences hold of the beginning
+  // of `text`, so that an empty sequence of this text and salt will need less
+  // of its own after Share.
+  virtual int64_t HeldPrefix(absl::Span<const TokenId> /*text*/,
+                             absl::string_view /*salt*/) const {
+    return 0;
+  }
+
   // Shares K/V between sequences of the same text and salt: offers the
   // sequence's whole blocks of committed positions to others, then continues it
   // with blocks that were offered, as far as these hold `text`. Returns by how

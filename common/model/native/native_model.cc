@@ -184,6 +184,11 @@ int64_t NativeModel::SharedRoom(CacheId cache) const {
   return Get(cache).kv.shared_tokens();
 }
 
+int64_t NativeModel::HeldPrefix(absl::Span<const TokenId> text,
+                                absl::string_view salt) const {
+  return pages_.pages().HeldTokens(text, salt);
+}
+
 int64_t NativeModel::Share(CacheId cache, absl::Span<const TokenId> text,
                            absl::string_view salt) {
   Truncate(cache, Length(cache));  // drops the rows of the last pass
