@@ -30,13 +30,20 @@ bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
   return after != ranges.end() && after->begin < end;
 }
 
+// The character that ends at byte `at` > 0.
+CodePoint CodePointBefore(std::string_view text, size_t at) {
+  do {
+    --at;
+  } while ((static_cast<uint8_t>(text[at]) & 0xC0) == 0x80);
+  return CodePointAt(text, at);
+}
+
 // Where the white space before byte `at` begins.
 size_t BlanksBefore(std::string_view text, size_t at) {
   while (at > 0) {
-    size_t before = at - 1;
-    while ((static_cast<uint8_t>(text[before]) & 0xC0) == 0x80) --before;
-    if (ClassOf(CodePointAt(text, before).value) != CharClass::kSpace) break;
-    at = before;
+    const CodePoint c = CodePointBefore(text, at);
+    if (ClassOf(c.value) != CharClass::kSpace) break;
+    at -= c.size;
   }
   return at;
 }
@@ -53,12 +60,8 @@ size_t BlanksAfter(std::string_view text, size_t at) {
 
 // Whether a part of a word is next to bytes [begin, end).
 bool TouchesWord(std::string_view text, size_t begin, size_t end) {
-  if (end < text.size() && IsWordPart(CodePointAt(text, end).value))
-    return true;
-  if (begin == 0) return false;
-  size_t before = begin - 1;
-  while ((static_cast<uint8_t>(text[before]) & 0xC0) == 0x80) --before;
-  return IsWordPart(CodePointAt(text, before).value);
+  return (begin > 0 && IsWordPart(CodePointBefore(text, begin).value)) ||
+         (end < text.size() && IsWordPart(CodePointAt(text, end).value));
 }
 
 // Appends the ids of the matches that `accept` takes, and calls `between` for
