@@ -11,7 +11,8 @@
 3. Milliseconds to the first token of a short request: alone, and while a prompt of
    some 1,500 tokens is computed.
 
-The modes of `espalier load` take turns. SERVE FLAGS go to `espalier serve`, for
+The modes of `espalier load` take turns, but in part 2, where each turn shares
+nothing with others. SERVE FLAGS go to `espalier serve`, for
 instance `--set verifier.threads=1`. Exits with 1 if a fixed mode's tau falls by
 more than 2 %. Standard library only.
 """
@@ -99,7 +100,7 @@ def shared_prompt(address, modes, folder, requests):
                 text = f"{before.format(i)}{LONG_TEXT}\n\n{question}"
                 out.write(json.dumps({"id": f"{name}-{i}", "chat": text}) + "\n")
         for row in load(address, 8, modes, "--prompts", prompts, "--requests", requests,
-                        "--max-tokens", 32):
+                        "--turns", 1, "--max-tokens", 32):
             print_row(f"8 long prompts, {name}", row)
 
 
