@@ -50,8 +50,8 @@ absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
   }
   const int64_t words = (limits.vocab_size + 31) / 32;
   if (!rows.wanted.empty() && std::ssize(rows.wanted) != words) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "wanted has ", rows.wanted.size(), " words, not ", words));
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted has ", rows.wanted.size(), " words, not ", words));
   }
   for (int64_t row = 0; row < size; ++row) {
     const TokenId token = rows.tokens[row];
