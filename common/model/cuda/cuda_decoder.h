@@ -43,6 +43,21 @@ class CudaDecoder {
   absl::Status Describe(const CudaPass& pass, Mailbox& requests);
   void Launch(const CudaPass& pass, const Target& target);
 
+  // Parts of a pass, for networks that enter or leave the layers in their own
+  // way: all are called after Describe. Embedding and all layers.
+  void LaunchLayers(const CudaPass& pass, const Target& target);
+  // A layer on what its attention reads, activations [rows, inputs of qkv], and
+  // on the residual stream in stream().
+  void LaunchLayer(int64_t index, const unsigned char* input,
+                   const CudaPass& pass, const Target& target);
+  // Only puts keys and values of `input` into the pages.
+  void CacheRows(int64_t index, const unsigned char* input,
+                 const CudaPass& pass, const Target& target);
+  float* stream() const { return scratch_.x.data(); }  // [rows, hidden]
+  // The residual stream after a layer: what is left to add and to place.
+  cuda::TakeRowsArgs StreamAfter(int64_t index, int rows) const;
+  const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
+
   // Of the logits of so many rows.
   int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
 
@@ -53,6 +68,7 @@ class CudaDecoder {
     const int32_t* page_table = nullptr;
     const int32_t* logit_rows = nullptr;
     const cuda::PassRow* rows = nullptr;
+    const cuda::PassRow* rotated_rows = nullptr;
     const cuda::PassSequence* sequences = nullptr;
     const uint16_t* paths = nullptr;
     const cuda::PrefixItem* prefix_items = nullptr;
@@ -66,6 +82,9 @@ class CudaDecoder {
 
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
+  cuda::KvPages PagesOf(int64_t layer, const Target& target) const;
+  cuda::PrepareArgs Preparation(const CudaLayer& layer, int rows,
+                                const cuda::KvPages& kv) const;
   void Attend(const CudaPass& pass, const cuda::KvPages& kv);
   void Head(const CudaPass& pass, const Target& target);
   void Multiply(const CudaLinear& linear, const unsigned char* activations,
