@@ -30,20 +30,6 @@ absl::Status LoadBlockLayers(const DflashConfig& config,
   return absl::OkStatus();
 }
 
-// Published files propose any token, ours may leave the rare ones out.
-absl::StatusOr<DraftVocabulary> LoadVocabulary(const DflashConfig& config,
-                                               const WeightFiles& files,
-                                               NativeWeightLoader& loader) {
-  const int64_t target_size = config.layers.vocab_size;
-  if (config.draft_vocab_size == target_size) {
-    return DraftVocabulary::Full(target_size);
-  }
-  loader.Ignore("d2t");
-  ASSIGN_OR_RETURN(const TensorView d2t,
-                   files.Find("d2t", {config.draft_vocab_size}));
-  return DraftVocabulary::FromOffsets(d2t, target_size);
-}
-
 // The embedding of any token, and the head's rows of the draft vocabulary.
 absl::Status LoadTargetRows(const HeadTarget& target,
                             NativeWeightLoader& loader,
@@ -66,6 +52,17 @@ absl::Status LoadTargetRows(const HeadTarget& target,
 
 }  // namespace
 
+absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
+                                                     const WeightFiles& files) {
+  const int64_t target_size = config.layers.vocab_size;
+  if (config.draft_vocab_size == target_size) {
+    return DraftVocabulary::Full(target_size);
+  }
+  ASSIGN_OR_RETURN(const TensorView d2t,
+                   files.Find("d2t", {config.draft_vocab_size}));
+  return DraftVocabulary::FromOffsets(d2t, target_size);
+}
+
 absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
     const std::string& folder, const DflashConfig& config,
     const HeadTarget& target, ComputeDType dtype, nn::ThreadPool& pool) {
@@ -76,7 +73,10 @@ absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
   NativeWeightLoader loader(files, packed);
   const std::string prefix = loader.Has("model.fc.weight") ? "model." : "";
   RETURN_IF_ERROR(LoadBlockLayers(config, prefix, loader, *weights));
-  ASSIGN_OR_RETURN(weights->vocabulary, LoadVocabulary(config, files, loader));
+  ASSIGN_OR_RETURN(weights->vocabulary, LoadDflashVocabulary(config, files));
+  if (weights->vocabulary.size() < config.layers.vocab_size) {
+    loader.Ignore("d2t");
+  }
   RETURN_IF_ERROR(loader.CheckAllRead());
 
   NativeWeightLoader target_loader(target.files, packed);

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/model/compute_dtype.h"
+#include "common/model/files/weight_files.h"
 #include "common/model/native/native_weights.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/packed_matrix.h"
@@ -31,6 +32,11 @@ struct DflashWeights {
   NativeLinear output_rows;     // hidden -> the draft vocabulary
   nn::PackedMatrix embeddings;  // [vocab, hidden]
 };
+
+// The tokens that it can propose: published files list none and propose any,
+// ours may leave the rare ones out (d2t).
+absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
+                                                     const WeightFiles& files);
 
 // Reads model.safetensors of `folder` (names may start with "model."). Strict:
 // INVALID_ARGUMENT and NOT_FOUND name a tensor that is missing, surplus,

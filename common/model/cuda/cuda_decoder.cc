@@ -50,6 +50,7 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
       scratch_.gated));
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
+  RETURN_IF_ERROR(logits_.Reserve(logit_rows));
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
@@ -253,8 +254,8 @@ void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
   norm.normed_tap = TapAt(NormedTap(layers), pass, target);
   device_.Launch(norm);
   if (pass.num_logit_rows == 0) return;
-  Multiply(weights_.head_or_tokens(), scratch_.logit_rows.data(),
-           pass.num_logit_rows, target.logits);
+  logits_.Launch(scratch_.logit_rows.data(), pass.num_logit_rows,
+                 target.logits);
 }
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
+#include "common/model/cuda/cuda_logits.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/mailbox.h"
@@ -23,11 +24,12 @@ class CudaDecoder {
       : config_(config),
         weights_(weights),
         angles_(std::move(angles)),
-        device_(device) {}
+        device_(device),
+        logits_(weights.head_or_tokens(), device) {}
 
   struct Target {
     unsigned char* pages = nullptr;  // of the K/V pool
-    float* logits = nullptr;  // [padded logit rows, padded vocab] one part
+    float* logits = nullptr;         // [padded logit rows, padded vocab]
     // [taps, rows, hidden] hidden states at ascending points, see
     // FeatureContract.
     std::vector<int32_t> taps = {};
@@ -59,7 +61,7 @@ class CudaDecoder {
   const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
 
   // Of the logits of so many rows.
-  int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
+  int64_t logit_stride() const { return logits_.stride(); }
 
  private:
   // What the host says of a pass, on the device.
@@ -99,6 +101,7 @@ class CudaDecoder {
   const CudaWeights& weights_;
   const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
   cuda::ComputeDevice& device_;
+  CudaLogits logits_;
   Description on_device_;
   Scratch scratch_;
 };

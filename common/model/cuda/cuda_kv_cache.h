@@ -26,25 +26,30 @@ class CudaKvStore {
     int64_t total_tokens = 0;  // cut to a tenth of the device's free memory
     int64_t max_cached_tokens = 0;  // of shared pages that no sequence holds
   };
-  // `device` must outlive the store. RESOURCE_EXHAUSTED: no room for a page.
+  // RESOURCE_EXHAUSTED: no room for a page.
   static absl::StatusOr<std::unique_ptr<CudaKvStore>> Make(
-      const ModelConfig& config, const Room& room, cuda::ComputeDevice& device);
+      const ModelConfig& config, const Room& room,
+      std::shared_ptr<cuda::ComputeDevice> device);
 
   unsigned char* memory() const { return memory_.data(); }
   PagePool<int32_t>& pages() { return pages_; }
+  bool shares() const { return shares_; }
   void Copy(int32_t from, int32_t to) const;  // a page; queued
 
  private:
-  CudaKvStore(cuda::DeviceArray<unsigned char> memory, int64_t page_bytes,
-              PagePool<int32_t>::Options options, cuda::ComputeDevice& device)
-      : memory_(std::move(memory)),
+  CudaKvStore(std::shared_ptr<cuda::ComputeDevice> device,
+              cuda::DeviceArray<unsigned char> memory, int64_t page_bytes,
+              PagePool<int32_t>::Options options)
+      : device_(std::move(device)),
+        memory_(std::move(memory)),
         page_bytes_(page_bytes),
-        device_(device),
+        shares_(options.max_cached_tokens > 0),
         pages_(std::move(options)) {}
 
+  const std::shared_ptr<cuda::ComputeDevice> device_;
   const cuda::DeviceArray<unsigned char> memory_;
   const int64_t page_bytes_;
-  cuda::ComputeDevice& device_;
+  const bool shares_;
   PagePool<int32_t> pages_;
 };
 
@@ -66,9 +71,9 @@ class CudaKvCache {
   void Advance(int64_t rows) { table_.Advance(rows); }
   // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
   void Truncate(int64_t length) { table_.Truncate(length); }
-  // See LanguageModel::Share.
+  // See LanguageModel::Share. A store without a cache shares nothing.
   int64_t Share(absl::Span<const TokenId> text, absl::string_view salt) {
-    return table_.Share(text, salt);
+    return store_.shares() ? table_.Share(text, salt) : 0;
   }
 
  private:
