@@ -12,7 +12,7 @@
 
 namespace espalier::drafter {
 
-// LmModel on a GPU. Its logits have the bits of the target's CUDA backend.
+// LmModel on a GPU.
 class CudaLmModel final : public CudaRowModel {
  public:
   explicit CudaLmModel(CudaNetwork network)
