@@ -33,7 +33,7 @@ constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
 // What rounding to bf16 in other places makes of the log-probability of a path,
 // a sum of as many terms as it has tokens.
 double Rounding(const std::vector<TokenId>& path) {
-  return 0.05 * (1 + static_cast<double>(path.size()));
+  return 0.1 + 0.06 * static_cast<double>(path.size());
 }
 
 // A drafter of the test: type and options, beside where it runs.
