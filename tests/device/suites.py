@@ -16,7 +16,8 @@ import time
 SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
-                "cuda_logits_test", "cuda_pass_test", "cuda_layout_test"]
+                "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
+                "cuda_take_rows_test", "cuda_perturb_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 # Hit rates by depth whose expectation is the given tau (EAGLE, DFlash at 64 and
@@ -134,6 +135,7 @@ def right(suite):
         else:
             gtest(suite, name, kind)
     gtest(suite, "cuda_model_test", kind)
+    gtest(suite, "cuda_drafters_test", "*Trees*" if suite.emulated else "*")
     short = "-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*" if suite.emulated else ""
     gtest(suite, "language_model_test", "*_cuda_*" + short)
     gtest(suite, "verify_engine_native_test",
