@@ -4,15 +4,11 @@
 #include "common/cuda/device.h"
 #include "common/cuda/kernel_args.h"
 #include "common/cuda/kernels/parts.h"
+#include "common/cuda/kernels/row_norm.h"
 #include "common/cuda/layout.h"
 
 namespace espalier::cuda {
 namespace {
-
-inline constexpr int kTakeThreads = 256, kTakeWarps = kTakeThreads / 32;
-inline int TakeRowsShared(const TakeRowsArgs& args) {
-  return (args.columns + kTakeWarps) * static_cast<int>(sizeof(float));
-}
 
 // A number of what a row is taken from.
 DEVICE float TakenFrom(const TakeRowsArgs& args, int64_t from_row, int i) {
@@ -21,15 +17,8 @@ DEVICE float TakenFrom(const TakeRowsArgs& args, int64_t from_row, int i) {
   return args.from_bits == nullptr ? 0 : FromBf16(args.from_bits[at]);
 }
 
-// The factor of the norm of a row whose squares sum up to the warps' sums.
-DEVICE float NormFactor(const TakeRowsArgs& args, const float* sums) {
-  float total = 0;
-  for (int warp = 0; warp < kTakeWarps; ++warp) total += sums[warp];
-  return InverseSqrt(total / static_cast<float>(args.columns) + args.epsilon);
-}
-
-// Grid: rows. Shared memory: the row, and a sum of each warp.
-__global__ void __launch_bounds__(kTakeThreads)
+// Grid: rows. Shared memory: RowNormShared.
+__global__ void __launch_bounds__(kNormThreads)
     TakeRows(const __grid_constant__ TakeRowsArgs args) {
   SHARED_MEMORY(shared);
   float* const values = reinterpret_cast<float*>(shared);
@@ -40,27 +29,22 @@ __global__ void __launch_bounds__(kTakeThreads)
   const int64_t from_row =
       args.from_rows == nullptr ? row : args.from_rows[row];
   float sum = 0;
-  for (int i = threadIdx.x; i < args.columns; i += kTakeThreads) {
+  for (int i = threadIdx.x; i < args.columns; i += kNormThreads) {
     const float value =
         AddParts(args.parts, row, i, TakenFrom(args, from_row, i));
     values[i] = value;
     sum = fmaf(value, value, sum);
   }
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    sum += __shfl_xor_sync(~0u, sum, lanes);
-  }
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-  __syncthreads();
+  const float factor = NormFactor(sum, sums, args.columns, args.epsilon);
 
   const int piece = row % args.pieces;
   const float* const weight =
       args.weight == nullptr ? nullptr : args.weight + piece * args.columns;
-  const float scale = weight == nullptr ? 1 : NormFactor(args, sums);
   const int64_t to_row = args.to_rows == nullptr ? row : args.to_rows[row];
-  for (int i = 2 * threadIdx.x; i < args.columns; i += 2 * kTakeThreads) {
+  for (int i = 2 * threadIdx.x; i < args.columns; i += 2 * kNormThreads) {
     const float a = values[i], b = values[i + 1];
-    const float normed_a = weight == nullptr ? a : a * scale * weight[i];
-    const float normed_b = weight == nullptr ? b : b * scale * weight[i + 1];
+    const float normed_a = weight == nullptr ? a : a * factor * weight[i];
+    const float normed_b = weight == nullptr ? b : b * factor * weight[i + 1];
     const int64_t at = to_row * args.columns + i;
     if (args.sums != nullptr && to_row >= 0) {
       args.sums[at] = a;

@@ -18,7 +18,7 @@ void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
       {.kernel = "ResidualNorm",
        .grid_x = static_cast<unsigned>(args.rows),
        .threads = kNormThreads,
-       .shared_bytes = static_cast<size_t>(ResidualNormShared(args))},
+       .shared_bytes = static_cast<size_t>(RowNormShared(args.hidden))},
       args);
 }
 
@@ -26,8 +26,8 @@ void Launch(const Launcher& launcher, const TakeRowsArgs& args) {
   launcher.Run<&TakeRows>(
       {.kernel = "TakeRows",
        .grid_x = static_cast<unsigned>(args.rows),
-       .threads = kTakeThreads,
-       .shared_bytes = static_cast<size_t>(TakeRowsShared(args))},
+       .threads = kNormThreads,
+       .shared_bytes = static_cast<size_t>(RowNormShared(args.columns))},
       args);
 }
 
