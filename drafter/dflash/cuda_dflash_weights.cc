@@ -68,7 +68,8 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
   RETURN_IF_ERROR(CheckCudaCovers(config.layers));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   OpenDflash(folder, config, runtime.random_weights));
   ASSIGN_OR_RETURN(DraftVocabulary vocabulary,
                    LoadDflashVocabulary(config, files));
   CudaDflash drafter = {.config = config,

@@ -213,9 +213,11 @@ absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnCpu(const std::string& folder,
                                                       const HeadTarget& target,
                                                       HeadRuntime runtime) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   OpenDflash(folder, config, runtime.random_weights));
   ASSIGN_OR_RETURN(
       auto weights,
-      LoadDflashWeights(folder, config, target, runtime.dtype, *runtime.pool));
+      LoadDflashWeights(files, config, target, runtime.dtype, *runtime.pool));
   return std::make_unique<DflashModel>(config, std::move(weights),
                                        std::move(runtime));
 }
@@ -233,7 +235,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
   HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
 
-  ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
+  ASSIGN_OR_RETURN(const HeadTarget target,
+                   OpenHeadTarget(options, runtime.random_weights));
   absl::StatusOr<std::unique_ptr<BlockModel>> model;
   if (runtime.is_cpu()) {
     model = LoadOnCpu(folder, target, std::move(runtime));

@@ -52,6 +52,29 @@ absl::Status LoadTargetRows(const HeadTarget& target,
 
 }  // namespace
 
+absl::StatusOr<WeightFiles> OpenDflash(const std::string& folder,
+                                       const DflashConfig& config,
+                                       std::optional<uint64_t> random_weights) {
+  if (!random_weights.has_value()) return WeightFiles::Open(folder);
+  if (config.draft_vocab_size < config.layers.vocab_size) {
+    return absl::UnimplementedError(
+        "random weights for a draft vocabulary that is not the target's");
+  }
+  const int64_t hidden = config.layers.hidden_size;
+  std::vector<TensorShape> shapes = {
+      {"fc.weight", {hidden, config.features().width()}},
+      {"hidden_norm.weight", {hidden}},
+      {"norm.weight", {hidden}}};
+  for (int64_t i = 0; i < config.layers.num_layers; ++i) {
+    const std::string layer = absl::StrCat("layers.", i, ".");
+    shapes.push_back({layer + "input_layernorm.weight", {hidden}});
+    for (TensorShape& tensor : LayerShapes(config.layers, layer, hidden)) {
+      shapes.push_back(std::move(tensor));
+    }
+  }
+  return WeightFiles::MakeUp(shapes, *random_weights);
+}
+
 absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
                                                      const WeightFiles& files) {
   const int64_t target_size = config.layers.vocab_size;
@@ -64,9 +87,8 @@ absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
 }
 
 absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
-    const std::string& folder, const DflashConfig& config,
+    const WeightFiles& files, const DflashConfig& config,
     const HeadTarget& target, ComputeDType dtype, nn::ThreadPool& pool) {
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
   auto weights = std::make_unique<DflashWeights>();
   const NativeWeightLoader::Target packed = {
       .dtype = dtype, .arena = weights->arena, .pool = pool};

@@ -124,7 +124,8 @@ absl::StatusOr<CudaEagle> LoadOn(std::shared_ptr<cuda::ComputeDevice> device,
                                  const std::string& folder,
                                  const HeadTarget& target,
                                  const HeadRuntime& runtime) {
-  ASSIGN_OR_RETURN(EagleFiles head, OpenEagle(folder, target));
+  ASSIGN_OR_RETURN(EagleFiles head,
+                   OpenEagle(folder, target, runtime.random_weights));
   RETURN_IF_ERROR(CheckCudaCovers(head.config.layer));
   CudaEagle eagle = {
       .config = head.config,

@@ -158,7 +158,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
       ReadGrowerOptions(reader, /*supports_lookahead=*/false);
   HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
-  ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
+  ASSIGN_OR_RETURN(const HeadTarget target,
+                   OpenHeadTarget(options, runtime.random_weights));
   ASSIGN_OR_RETURN(auto model, LoadModel(folder, target, std::move(runtime)));
   return std::make_unique<EagleDrafter>(std::move(model), grower);
 }

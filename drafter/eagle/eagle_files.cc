@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/model/files/json_file.h"
+#include "common/model/files/random_weights.h"
 #include "common/nn/kernels.h"
 
 namespace espalier::drafter {
@@ -70,6 +71,46 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
   return DraftVocabulary::FromOffsets(offsets, config.layer.vocab_size);
 }
 
+// The tensors of an EAGLE-3 head with its own output rows, as most are
+// published.
+std::vector<TensorShape> Eagle3Shapes(const EagleConfig& config,
+                                      const Naming& naming) {
+  const int64_t hidden = config.layer.hidden_size;
+  std::vector<TensorShape> shapes =
+      LayerShapes(config.layer, naming.layer, 2 * hidden);
+  shapes.push_back({naming.layer + "input_layernorm.weight", {hidden}});
+  shapes.push_back({naming.layer + "hidden_norm.weight", {hidden}});
+  shapes.push_back({"fc.weight", {hidden, config.features().width()}});
+  shapes.push_back({"norm.weight", {hidden}});
+  shapes.push_back({"lm_head.weight", {config.draft_vocab_size, hidden}});
+  for (size_t i = 0; config.fc_norm && i < config.taps.size(); ++i) {
+    shapes.push_back(
+        {absl::StrCat("fc_norm.", i, ".weight"), {config.target_hidden_size}});
+  }
+  if (config.norm_before_fc) {
+    shapes.push_back({"input_norm.weight", {config.features().width()}});
+  }
+  return shapes;
+}
+
+absl::StatusOr<EagleFiles> MakeUpEagle(const std::string& folder,
+                                       const HeadTarget& target,
+                                       uint64_t seed) {
+  const std::string config_path = folder + "/config.json";
+  ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonObject(config_path));
+  ASSIGN_OR_RETURN(
+      EagleConfig config,
+      ParseEagleConfig(json, config_path, EagleMode::kEagle3, target));
+  const Naming naming = {.prefix = "", .layer = "midlayer."};
+  WeightFiles files = WeightFiles::MakeUp(Eagle3Shapes(config, naming), seed);
+  DraftVocabulary vocabulary = DraftVocabulary::Full(config.draft_vocab_size);
+  return EagleFiles{.files = std::move(files),
+                    .config = std::move(config),
+                    .vocabulary = std::move(vocabulary),
+                    .prefix = naming.prefix,
+                    .layer = naming.layer};
+}
+
 }  // namespace
 
 std::string EagleFiles::Spelled(const char* name) const {
@@ -98,7 +139,11 @@ absl::Status EagleFiles::CheckShared(const char* name) const {
 }
 
 absl::StatusOr<EagleFiles> OpenEagle(const std::string& folder,
-                                     const HeadTarget& target) {
+                                     const HeadTarget& target,
+                                     std::optional<uint64_t> random_weights) {
+  if (random_weights.has_value()) {
+    return MakeUpEagle(folder, target, *random_weights);
+  }
   const std::string config_path = folder + "/config.json";
   ASSIGN_OR_RETURN(const nlohmann::json json, ReadJsonObject(config_path));
   ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::Open(folder));

@@ -1,6 +1,8 @@
 #ifndef ESPALIER_DRAFTER_EAGLE_EAGLE_FILES_H_
 #define ESPALIER_DRAFTER_EAGLE_EAGLE_FILES_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +36,12 @@ struct EagleFiles {
   absl::Status CheckShared(const char* name) const;
 };
 
-// INVALID_ARGUMENT, NOT_FOUND, UNIMPLEMENTED name the tensor or the field.
-absl::StatusOr<EagleFiles> OpenEagle(const std::string& folder,
-                                     const HeadTarget& target);
+// random_weights: a seed, for an EAGLE-3 head of the folder's config.json that
+// proposes the first tokens of the vocabulary. INVALID_ARGUMENT, NOT_FOUND,
+// UNIMPLEMENTED name the tensor or the field.
+absl::StatusOr<EagleFiles> OpenEagle(
+    const std::string& folder, const HeadTarget& target,
+    std::optional<uint64_t> random_weights = std::nullopt);
 
 // An error of loading the folder, which it names.
 absl::Status NamingFolder(const absl::Status& status,

@@ -115,7 +115,8 @@ class TableLoader {
 absl::StatusOr<LoadedEagle> Load(const std::string& folder,
                                  const HeadTarget& target,
                                  const HeadRuntime& runtime) {
-  ASSIGN_OR_RETURN(EagleFiles head, OpenEagle(folder, target));
+  ASSIGN_OR_RETURN(EagleFiles head,
+                   OpenEagle(folder, target, runtime.random_weights));
   auto weights = std::make_unique<EagleWeights>();
   const NativeWeightLoader::Target into = {
       .dtype = runtime.dtype, .arena = weights->arena, .pool = *runtime.pool};

@@ -1,5 +1,6 @@
 #include "drafter/heads/head_runtime.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -80,6 +81,9 @@ HeadRuntime ReadHeadRuntime(OptionReader& reader) {
   runtime.prefix_cache_bytes =
       reader.Integer("prefix_cache_mib", {64, 0, 1 << 20}) << 20;
   runtime.dtype = ReadComputeType(runtime.is_cpu(), reader);
+  const int64_t seed = reader.Integer(
+      "random_weights", {-1, 0, std::numeric_limits<int64_t>::max()});
+  if (seed >= 0) runtime.random_weights = seed;
   const auto kernels = nn::FindBackend(reader.Text("cpu_kernels", "auto"));
   if (!kernels.ok()) {
     reader.Fail("cpu_kernels", kernels.status().message());

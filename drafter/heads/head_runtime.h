@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -25,6 +26,7 @@ struct HeadRuntime {
   ComputeDType dtype = ComputeDType::kFloat32;
   std::unique_ptr<nn::ThreadPool> pool;
   int64_t prefix_cache_bytes = 0;
+  std::optional<uint64_t> random_weights = {};
 
   NativeLayers::Runtime layers() const;
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
@@ -44,9 +46,11 @@ struct HeadRuntime {
 // one core reaches half of the memory bandwidth; more would take cores from the
 // machine's other drafters), compute_type (float32, bfloat16, int8 (default) or
 // int4: rounding in a head costs a little acceptance and cannot change the
-// text), cpu_kernels (both of networks on the CPU), prefix_cache_mib (K/V kept
-// for texts that begin like earlier ones, default 64; 0: none is shared). After
-// a mistake, which the reader keeps, the kernels are null.
+// text) and cpu_kernels, both of networks on the CPU, prefix_cache_mib (K/V
+// kept for texts that begin like earlier ones, default 64; 0: none is shared),
+// and random_weights (for measurements: weights of this seed for the network
+// and for what it takes of its target, whose folders need config.json only).
+// After a mistake, which the reader keeps, the kernels are null.
 HeadRuntime ReadHeadRuntime(OptionReader& reader);
 
 }  // namespace espalier::drafter

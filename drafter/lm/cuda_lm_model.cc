@@ -23,7 +23,8 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
   CudaNetwork network = {.device = std::move(device)};
   ASSIGN_OR_RETURN(network.config, ReadLmConfig(options));
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, runtime.random_weights));
   ASSIGN_OR_RETURN(
       network.weights,
       LoadCudaWeights(network.config, files, *network.device, *runtime.pool));

@@ -59,7 +59,8 @@ absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,
         absl::StrCat(options.folder, ": head_dim ", config.head_dim,
                      " is not a multiple of ", nn::kHeadDimUnit));
   }
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(options.folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, runtime.random_weights));
   ASSIGN_OR_RETURN(
       std::unique_ptr<const NativeWeights> weights,
       LoadNativeWeights(config, files, runtime.dtype, *runtime.pool));

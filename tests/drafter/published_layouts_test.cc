@@ -5,12 +5,18 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/bf16.h"
+#include "common/model/cuda/cuda_weights.h"
+#include "drafter/dflash/dflash_config.h"
+#include "drafter/dflash/dflash_weights.h"
+#include "drafter/eagle/eagle_files.h"
+#include "drafter/heads/head_target.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/drafter/draft_testing.h"
@@ -98,15 +104,16 @@ void AddLayer(const std::string& layer, int64_t inputs, bool qk_norm,
 }
 
 void ExpectDrafts(const std::string& type, const std::string& folder,
-                  const std::string& target, int64_t taps) {
+                  const std::string& target, int64_t taps,
+                  const std::map<std::string, std::string>& options = {}) {
   for (const std::string& device :
        {std::string("cpu"), testing::CudaTestDevice()}) {
     if (device != "cpu" && !testing::HasCudaTestDevice()) continue;
     SCOPED_TRACE(device);
-    const auto drafter =
-        MakeDrafter(type, {.options = {{"model", folder}, {"device", device}},
-                           .target_folder = target,
-                           .vocab_size = kVocab});
+    std::map<std::string, std::string> all = options;
+    all.insert({{"model", folder}, {"device", device}});
+    const auto drafter = MakeDrafter(
+        type, {.options = all, .target_folder = target, .vocab_size = kVocab});
     const FeatureContract contract = WantedFeatures(*drafter);
     ASSERT_EQ(contract.width(), taps * kHidden);
     std::mt19937_64 random(4);
@@ -163,6 +170,13 @@ TEST(PublishedLayoutsTest, DflashForQwen3Of8B) {
   ASSERT_EQ(tensors.size(), 58u);
   Write(folder + "/drafter", config, tensors);
   ExpectDrafts("dflash", folder + "/drafter", target, 5);
+
+  // Random weights need no files but config.json.
+  for (const std::string& of : {folder + "/drafter", target}) {
+    std::filesystem::remove(of + "/model.safetensors");
+  }
+  ExpectDrafts("dflash", folder + "/drafter", target, 5,
+               {{"random_weights", "1"}});
   std::filesystem::remove_all(folder);
 }
 
@@ -227,7 +241,70 @@ TEST(PublishedLayoutsTest, Eagle3ForQwen3Of8B) {
   tensors["embed_tokens.weight"] = Drawn({kVocab, kHidden});
   Write(folder + "/speculators", speculators, tensors);
   ExpectDrafts("eagle", folder + "/speculators", target, 3);
+
+  for (const std::string& of : {folder + "/head", target}) {
+    std::filesystem::remove(of + "/model.safetensors");
+  }
+  ExpectDrafts("eagle", folder + "/head", target, 3, {{"random_weights", "1"}});
   std::filesystem::remove_all(folder);
+}
+
+// The shapes of full size in the repository: random weights take no memory
+// before they are read.
+HeadTarget TargetOf(const std::string& shape) {
+  auto target = OpenHeadTarget(
+      {.target_folder = ESPALIER_SOURCE_DIR "/deploy/shapes/" + shape}, 1);
+  EXPECT_TRUE(target.ok()) << target.status();
+  return *std::move(target);
+}
+
+TEST(PublishedShapesTest, DflashHas58Tensors) {
+  const std::string folder =
+      ESPALIER_SOURCE_DIR "/deploy/shapes/qwen3-8b-dflash";
+  const auto config = ReadDflashConfig(folder, TargetOf("qwen3-8b"));
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(CheckCudaCovers(config->layers).ok());
+  EXPECT_EQ(config->taps, (std::vector<int32_t>{2, 10, 18, 26, 34}));
+  const auto files = OpenDflash(folder, *config, 1);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->tensors().size(), 58u);
+  int64_t numbers = 0;
+  for (const auto& [name, view] : files->tensors()) {
+    int64_t size = 1;
+    for (int64_t n : view.shape) size *= n;
+    numbers += size;
+  }
+  EXPECT_NEAR(static_cast<double>(numbers), 1048.6e6, 0.1e6);
+}
+
+TEST(PublishedShapesTest, Eagle3HeadsHaveTheSizesOfThePublishedOnes) {
+  struct Published {
+    std::string head, target;
+    std::vector<int32_t> taps;
+    int64_t ffn;
+  };
+  for (const Published& wanted :
+       {Published{"qwen3-8b-eagle3", "qwen3-8b", {2, 18, 33}, 12288},
+        Published{"llama-3.1-8b-eagle3", "llama-3.1-8b", {2, 16, 29}, 14336}}) {
+    SCOPED_TRACE(wanted.head);
+    const auto head =
+        OpenEagle(ESPALIER_SOURCE_DIR "/deploy/shapes/" + wanted.head,
+                  TargetOf(wanted.target), 1);
+    ASSERT_TRUE(head.ok()) << head.status();
+    EXPECT_TRUE(CheckCudaCovers(head->config.layer).ok());
+    EXPECT_EQ(head->config.taps, wanted.taps);
+    using Shape = std::vector<int64_t>;
+    const auto shape = [&](const char* name) {
+      const auto found = head->files.Find(name);
+      return found.ok() ? found->shape : Shape{};
+    };
+    EXPECT_EQ(shape("fc.weight"), (Shape{4096, 12288}));
+    EXPECT_EQ(shape("lm_head.weight"), (Shape{32000, 4096}));
+    EXPECT_EQ(shape("midlayer.self_attn.q_proj.weight"), (Shape{4096, 8192}));
+    EXPECT_EQ(shape("midlayer.self_attn.k_proj.weight"), (Shape{1024, 8192}));
+    EXPECT_EQ(shape("midlayer.mlp.up_proj.weight"), (Shape{wanted.ffn, 4096}));
+    EXPECT_EQ(shape("midlayer.hidden_norm.weight"), (Shape{4096}));
+  }
 }
 
 }  // namespace
