@@ -43,6 +43,10 @@ absl::Status CudaDflashModel::Reserve(const NewRows& rows) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "a block drafter of ", drafter_.network.max_positions, " positions"));
   }
+  const int64_t begin = BeginOf(rows), count = CountOf(rows);
+  if (count > 0) {
+    RETURN_IF_ERROR(features_.Rows(rows.id, {begin, begin + count}).status());
+  }
   return PagedBlockModel::Reserve(rows);
 }
 

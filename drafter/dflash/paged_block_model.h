@@ -128,6 +128,15 @@ class PagedBlockModel : public BlockModel {
   }
   Store& store() { return *store_; }
 
+  // The first position to add, and how many there are.
+  int64_t BeginOf(const NewRows& rows) const {
+    return std::max(Get(rows.context).end_position, rows.features.begin);
+  }
+  int64_t CountOf(const NewRows& rows) const {
+    const int64_t end = std::min(rows.features.end, rows.root_position);
+    return std::max<int64_t>(end - BeginOf(rows), 0);
+  }
+
  private:
   // Puts the keys and values of the pieces after their contexts' own.
   virtual absl::Status ExtendBy(absl::Span<const Piece> pieces) = 0;
@@ -140,15 +149,6 @@ class PagedBlockModel : public BlockModel {
       context.end_position = piece.first + piece.count;
     }
     return absl::OkStatus();
-  }
-
-  // The first position to add, and how many there are.
-  int64_t BeginOf(const NewRows& rows) const {
-    return std::max(Get(rows.context).end_position, rows.features.begin);
-  }
-  int64_t CountOf(const NewRows& rows) const {
-    const int64_t end = std::min(rows.features.end, rows.root_position);
-    return std::max<int64_t>(end - BeginOf(rows), 0);
   }
 
   const DflashConfig config_;
