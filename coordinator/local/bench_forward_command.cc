@@ -65,9 +65,10 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
             &device);
   flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"},
             &backend);
-  flags.Add({"--cpu-kernels", "NAME",
-             "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
-            &cpu_kernels);
+  flags.Add(
+      {"--cpu-kernels", "NAME",
+       "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
+      &cpu_kernels);
   flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8, int4 or auto"},
             &compute_type);
   flags.AddSwitch({"--json", "", "one JSON object per line"}, &json);
