@@ -9,6 +9,34 @@
 #include "common/nn/cpu_backend.h"
 
 namespace espalier::drafter {
+namespace {
+
+std::string ReadDevice(OptionReader& reader) {
+  const std::string device = reader.Text("device", "cpu");
+  const absl::Status known = ParseDevice(device).status();
+  if (!known.ok()) reader.Fail("device", known.message());
+  return device;
+}
+
+ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
+  const std::string type =
+      reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
+  for (ComputeDType dtype : kComputeDTypes) {
+    if (type == NameOf(dtype)) {
+      if (!is_cpu && dtype != ComputeDType::kBFloat16) {
+        reader.Fail("compute_type",
+                    absl::StrCat("\"", type, "\": a GPU computes in bfloat16"));
+      }
+      return dtype;
+    }
+  }
+  reader.Fail("compute_type",
+              absl::StrCat("\"", type,
+                           "\" is not one of float32, bfloat16, int8, int4"));
+  return ComputeDType::kFloat32;
+}
+
+}  // namespace
 
 NativeLayers::Runtime HeadRuntime::layers() const {
   return {.kernels = *kernels,
@@ -44,35 +72,6 @@ CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
   return {.total_tokens = total_tokens,
           .max_cached_tokens = prefix_cache_bytes / token_bytes};
 }
-
-namespace {
-
-std::string ReadDevice(OptionReader& reader) {
-  const std::string device = reader.Text("device", "cpu");
-  const absl::Status known = ParseDevice(device).status();
-  if (!known.ok()) reader.Fail("device", known.message());
-  return device;
-}
-
-ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
-  const std::string type =
-      reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
-  for (ComputeDType dtype : kComputeDTypes) {
-    if (type == NameOf(dtype)) {
-      if (!is_cpu && dtype != ComputeDType::kBFloat16) {
-        reader.Fail("compute_type",
-                    absl::StrCat("\"", type, "\": a GPU computes in bfloat16"));
-      }
-      return dtype;
-    }
-  }
-  reader.Fail("compute_type",
-              absl::StrCat("\"", type,
-                           "\" is not one of float32, bfloat16, int8, int4"));
-  return ComputeDType::kFloat32;
-}
-
-}  // namespace
 
 HeadRuntime ReadHeadRuntime(OptionReader& reader) {
   HeadRuntime runtime;
