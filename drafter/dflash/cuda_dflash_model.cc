@@ -83,6 +83,7 @@ absl::Status CudaDflashModel::ExtendBy(absl::Span<const Piece> pieces) {
              Positioned(ContextRows(kv.length(), piece.count), piece.first),
              kv.pages(), /*num_logit_rows=*/0);
   }
+  pass.ForgetAttention();
   RETURN_IF_ERROR(ReserveContexts(pass.num_rows()));
   RETURN_IF_ERROR(requests_.Clear());
   RETURN_IF_ERROR(decoder_.Describe(pass, requests_));

@@ -37,6 +37,12 @@ void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
   AddItems(sequences.back(), cached);
 }
 
+void CudaPass::ForgetAttention() {
+  prefix_items.clear();
+  tree_items.clear();
+  num_states = 0;
+}
+
 void CudaPass::AddItems(const cuda::PassSequence& sequence, int first) {
   const auto index = static_cast<int32_t>(sequences.size()) - 1;
   const int whole_pages = sequence.prefix / kPagePositions;
