@@ -107,13 +107,14 @@ DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
 }
 
 std::vector<DraftCall> SpeculationControl::QuickCalls() const {
+  const DrafterChoice::TimePrice price = time_price();
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
     Attention attention = Attention::kNone;
-    if (choice_.asks(i) && choice_.IsQuick(i, time_price())) {
-      if (choice_.IsWorthwhile(i, /*nothing_else=*/1, time_price())) {
+    if (choice_.asks(i) && choice_.IsQuick(i, price)) {
+      if (choice_.IsWorthwhile(i, /*nothing_else=*/1, price)) {
         attention = Attention::kAwaited;
-      } else if (choice_.IsDue(i, time_price())) {
+      } else if (choice_.IsDue(i, price)) {
         attention = Attention::kAsked;
       }
     }
@@ -125,12 +126,13 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
     const TokenTree& at_hand) {
   const double nothing = ChanceOfNothing(at_hand);
+  const DrafterChoice::TimePrice price = time_price();
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
     const bool asked =
-        choice_.asks(i) && choice_.IsWorthwhile(i, nothing, time_price());
-    const bool probed = choice_.Probes(i, time_price());
-    if (probed) choice_.BeginProbe(i, time_price());
+        choice_.asks(i) && choice_.IsWorthwhile(i, nothing, price);
+    const bool probed = choice_.Probes(i, price);
+    if (probed) choice_.BeginProbe(i, price);
     calls.push_back(Call(i, asked    ? Attention::kAwaited
                             : probed ? Attention::kAsked
                                      : Attention::kNone));

@@ -8,7 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
-#include "common/cuda/product_shape.h"
+#include "common/model/cuda/cuda_product.h"
 #include "common/model/cuda/device_vectors.h"
 
 namespace espalier::drafter {
@@ -59,10 +59,7 @@ absl::Status CudaDflashModel::ReserveContexts(int rows) {
   RETURN_IF_ERROR(
       GrowArray(device(), bytes(config().features().width()), taken_));
   RETURN_IF_ERROR(GrowArray(device(), bytes(fc.outputs), normed_));
-  return GrowArray(device(),
-                   int64_t{cuda::ProductSplits(fc.outputs, fc.inputs)} *
-                       cuda::PaddedRows(rows) * fc.outputs,
-                   parts_);
+  return GrowArray(device(), PartsSize(fc, rows), parts_);
 }
 
 // Keys and values of all layers come from the same rows.
@@ -102,17 +99,9 @@ absl::Status CudaDflashModel::ExtendBy(absl::Span<const Piece> pieces) {
 
 void CudaDflashModel::Fuse(int rows) {
   const CudaLinear& fc = drafter_.fc;
-  device().Launch(cuda::ProductArgs{.weights = fc.weights.data(),
-                                    .activations = taken_.data(),
-                                    .rows = rows,
-                                    .inputs = fc.inputs,
-                                    .outputs = fc.outputs,
-                                    .parts = parts_.data()});
+  device().Launch(ProductOf(fc, taken_.data(), rows, parts_.data()));
   device().Launch(cuda::TakeRowsArgs{
-      .parts = {.values = parts_.data(),
-                .splits = cuda::ProductSplits(fc.outputs, fc.inputs),
-                .padded_rows = cuda::PaddedRows(rows),
-                .outputs = fc.outputs},
+      .parts = PartsOf(fc, rows, parts_.data()),
       .rows = rows,
       .columns = fc.outputs,
       .weight = drafter_.context_norm.data(),

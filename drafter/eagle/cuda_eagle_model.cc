@@ -2,13 +2,12 @@
 
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
-#include "common/cuda/product_shape.h"
+#include "common/model/cuda/cuda_product.h"
 #include "common/model/cuda/device_vectors.h"
 
 namespace espalier::drafter {
 
 using cuda::ActivationBytes;
-using cuda::PaddedRows;
 using cuda::RowBlock;
 using cuda::TakeRowsArgs;
 
@@ -27,9 +26,7 @@ absl::Status CudaEagleModel::Prepare(int rows) {
     RETURN_IF_ERROR(
         GrowArray(device(), bytes(head_.config.features().width()), fused_));
   }
-  return GrowArray(device(),
-                   int64_t{FcParts(rows).splits} * PaddedRows(rows) * hidden(),
-                   fc_parts_);
+  return GrowArray(device(), PartsSize(head_.fc, rows), fc_parts_);
 }
 
 void CudaEagleModel::Launch(const CudaPass& pass, const Places& places) {
@@ -76,20 +73,11 @@ const float* CudaEagleModel::head_norm() const {
 }
 
 cuda::Parts CudaEagleModel::FcParts(int rows) const {
-  return {.values = fc_parts_.data(),
-          .splits = cuda::ProductSplits(head_.fc.outputs, head_.fc.inputs),
-          .padded_rows = PaddedRows(rows),
-          .outputs = head_.fc.outputs,
-          .bias = head_.fc.bias.size() > 0 ? head_.fc.bias.data() : nullptr};
+  return PartsOf(head_.fc, rows, fc_parts_.data());
 }
 
 void CudaEagleModel::MultiplyFc(const unsigned char* activations, int rows) {
-  device().Launch(cuda::ProductArgs{.weights = head_.fc.weights.data(),
-                                    .activations = activations,
-                                    .rows = rows,
-                                    .inputs = head_.fc.inputs,
-                                    .outputs = head_.fc.outputs,
-                                    .parts = fc_parts_.data()});
+  device().Launch(ProductOf(head_.fc, activations, rows, fc_parts_.data()));
 }
 
 // One norm for all taps needs them as one row; else each tap is one.

@@ -6,23 +6,15 @@
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
 #include "common/cuda/product_shape.h"
+#include "common/model/cuda/cuda_product.h"
 #include "common/model/cuda/device_vectors.h"
 #include "common/spec/features.h"
 
 namespace espalier {
-namespace {
 
 using cuda::ActivationBytes;
 using cuda::DeviceArray;
-using cuda::PaddedRows;
 using cuda::RowBlock;
-
-int64_t PartsSize(int outputs, int inputs, int rows) {
-  return int64_t{cuda::ProductSplits(outputs, inputs)} * PaddedRows(rows) *
-         outputs;
-}
-
-}  // namespace
 
 absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto hidden = static_cast<uint32_t>(config_.hidden_size);
@@ -32,10 +24,9 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto kv_outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
   const int64_t parts =
-      std::max({PartsSize(layer.qkv.outputs, layer.qkv.inputs, rows),
+      std::max({PartsSize(layer.qkv, rows),
                 PartsSize(kv_outputs, layer.qkv.inputs, rows),
-                PartsSize(layer.out.outputs, layer.out.inputs, rows),
-                PartsSize(layer.down.outputs, layer.down.inputs, rows)});
+                PartsSize(layer.out, rows), PartsSize(layer.down, rows)});
   RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
   RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
   const auto activations = [&](int count, uint32_t columns) {
@@ -117,22 +108,13 @@ cuda::ResidualNormArgs CudaDecoder::Norm(
 }
 
 cuda::Parts CudaDecoder::PartsOf(const CudaLinear& linear, int rows) const {
-  return {.values = scratch_.parts.data(),
-          .splits = cuda::ProductSplits(linear.outputs, linear.inputs),
-          .padded_rows = PaddedRows(rows),
-          .outputs = linear.outputs,
-          .bias = linear.bias.size() > 0 ? linear.bias.data() : nullptr};
+  return espalier::PartsOf(linear, rows, scratch_.parts.data());
 }
 
 void CudaDecoder::Multiply(const CudaLinear& linear,
                            const unsigned char* activations, int rows,
                            float* parts) {
-  device_.Launch(cuda::ProductArgs{.weights = linear.weights.data(),
-                                   .activations = activations,
-                                   .rows = rows,
-                                   .inputs = linear.inputs,
-                                   .outputs = linear.outputs,
-                                   .parts = parts});
+  device_.Launch(ProductOf(linear, activations, rows, parts));
 }
 
 void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
@@ -185,14 +167,12 @@ void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
   const auto outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
   const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
-  device_.Launch(cuda::ProductArgs{
-      .weights = layer.qkv.weights.data() +
-                 cuda::WeightPlace(inputs, static_cast<uint32_t>(queries), 0),
-      .activations = input,
-      .rows = rows,
-      .inputs = inputs,
-      .outputs = outputs,
-      .parts = scratch_.parts.data()});
+  cuda::ProductArgs product =
+      ProductOf(layer.qkv, input, rows, scratch_.parts.data());
+  product.weights +=
+      cuda::WeightPlace(inputs, static_cast<uint32_t>(queries), 0);
+  product.outputs = outputs;
+  device_.Launch(product);
   cuda::PrepareArgs prepare = Preparation(layer, rows, PagesOf(index, target));
   prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
   prepare.parts.outputs = outputs;
@@ -213,12 +193,10 @@ void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
   cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
   norm.parts = PartsOf(layer.out, rows);
   device_.Launch(norm);
-  device_.Launch(cuda::ProductArgs{.weights = layer.gate_up.weights.data(),
-                                   .activations = scratch_.normed.data(),
-                                   .rows = rows,
-                                   .inputs = layer.gate_up.inputs,
-                                   .outputs = layer.gate_up.outputs,
-                                   .gated = scratch_.gated.data()});
+  cuda::ProductArgs gate_up =
+      ProductOf(layer.gate_up, scratch_.normed.data(), rows, /*parts=*/nullptr);
+  gate_up.gated = scratch_.gated.data();
+  device_.Launch(gate_up);
   Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
 }
 
