@@ -8,11 +8,11 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr int64_t kDwell = 4;            // rounds between two changes
-constexpr double kWorthAChange = 0.05;   // tokens a round
-constexpr double kNextToNothing = 0.05;  // tokens
+constexpr int64_t kDwell = 4;           // rounds between two changes
+constexpr double kWorthAChange = 0.05;  // tokens a round
+constexpr double kNextToNothing = 0.1;  // tokens
 // What a quick drafter that does not pay may cost.
-constexpr double kIdleCost = 0.003;  // tokens a round
+constexpr double kIdleCost = 0.005;  // tokens a round
 // Probes are no rarer than this if the budget allows them.
 constexpr int64_t kProbeInterval = 32;  // rounds
 constexpr int64_t kProbeTries = 4;      // rounds of one probe
@@ -68,9 +68,7 @@ int64_t DrafterChoice::RoundsToTurn(int drafter, TimePrice price) const {
 
 bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
                                  TimePrice price) const {
-  const DrafterValue& value = values_[drafter];
-  return !value.seconds.observed() ||
-         value.alone.mean() * nothing_else > Cost(drafter, price);
+  return values_[drafter].alone.mean() * nothing_else > Cost(drafter, price);
 }
 
 bool DrafterChoice::Probes(int drafter, TimePrice price) const {
@@ -154,7 +152,7 @@ void DrafterChoice::CountProbes(absl::Span<const DrafterReturn> returns,
   for (int i = 0; i < num_drafters(); ++i) {
     ProbeTimer& probe = values_[i].probe;
     if (!predicted) ++probe.rounds;
-    if (values_[i].asked || returns[i].attention != Attention::kAsked) continue;
+    if (returns[i].attention != Attention::kAsked) continue;
     const bool answered = returns[i].late != nullptr;
     if (!answered && ++probe.tries < kProbeTries) continue;
     if (answered) {

@@ -16,8 +16,7 @@ namespace espalier::coordinator {
 // one change at a time, of one drafter or of one for another. Drafters that
 // answer in next to no time are asked first; if their trees suffice, as in
 // copied text, no other is asked. Where they do not pay, they are asked only in
-// some rounds, and not waited for, so that what they cost stays below what can
-// be measured.
+// some rounds, so that what they cost stays below what can be measured.
 //
 // A drafter that is not asked is probed after some rounds in which no drafter
 // predicted a token: asked, but not waited for. It first has to catch up with
@@ -46,12 +45,11 @@ class DrafterChoice {
   bool asks(int drafter) const { return values_[drafter].asked; }
   // Whether its answer costs next to nothing, as far as is known.
   bool IsQuick(int drafter, TimePrice price) const;
-  // Whether a quick drafter that does not pay is asked in the round that
-  // begins, only to see whether it would pay: as often as costs next to
-  // nothing.
+  // Whether a quick drafter is asked in the round that begins: always if it
+  // pays, otherwise as often as costs next to nothing.
   bool IsDue(int drafter, TimePrice price) const;
   // Whether its usual gain, times the probability `nothing_else` that the other
-  // drafters predict nothing, is worth its time, or that is not known yet.
+  // drafters predict nothing, is worth its time.
   bool IsWorthwhile(int drafter, double nothing_else, TimePrice price) const;
   // Whether it should be probed in the round that begins,
   bool Probes(int drafter, TimePrice price) const;

@@ -110,15 +110,9 @@ std::vector<DraftCall> SpeculationControl::QuickCalls() const {
   const DrafterChoice::TimePrice price = time_price();
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
-    Attention attention = Attention::kNone;
-    if (choice_.asks(i) && choice_.IsQuick(i, price)) {
-      if (choice_.IsWorthwhile(i, /*nothing_else=*/1, price)) {
-        attention = Attention::kAwaited;
-      } else if (choice_.IsDue(i, price)) {
-        attention = Attention::kAsked;
-      }
-    }
-    calls.push_back(Call(i, attention));
+    const bool asked =
+        choice_.asks(i) && choice_.IsQuick(i, price) && choice_.IsDue(i, price);
+    calls.push_back(Call(i, asked ? Attention::kAwaited : Attention::kNone));
   }
   return calls;
 }

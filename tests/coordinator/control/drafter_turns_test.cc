@@ -28,7 +28,7 @@ TEST(DrafterTurnsTest, QuickDraftersThatDoNotPayTakeTurns) {
   ChoiceWithBudget choice({DrafterValue(16)});
   DueRounds(choice, 200, /*gain=*/0);
   ASSERT_TRUE(choice.IsQuick(0, kPrice));
-  EXPECT_EQ(DueRounds(choice, 700, /*gain=*/0), 50) << "0.003 tokens a round";
+  EXPECT_EQ(DueRounds(choice, 800, /*gain=*/0), 100) << "0.005 tokens a round";
   EXPECT_GE(DueRounds(choice, 100, /*gain=*/1), 92) << "from the first on";
   EXPECT_EQ(DueRounds(choice, 10, /*gain=*/0.1), 10) << "it still pays";
 }
@@ -120,8 +120,8 @@ TEST(DrafterTurnsTest, RestsUntilTheNextTurn) {
   while (!choice.IsDue(0, kPrice)) choice.LearnRest();
   EXPECT_EQ(choice.RoundsToRest(kPrice), 0);
   DueRounds(choice, 1, /*gain=*/0);
-  EXPECT_EQ(choice.RoundsToRest(kPrice), 13);
-  for (int i = 0; i < 13; ++i) {
+  EXPECT_EQ(choice.RoundsToRest(kPrice), 7);
+  for (int i = 0; i < 7; ++i) {
     EXPECT_FALSE(choice.IsDue(0, kPrice)) << i;
     choice.LearnRest();
   }
