@@ -66,7 +66,7 @@ void VllmAnswer::Add(const OutputPiece& piece) {
 void VllmAnswer::End(const absl::Status& status,
                      const GenerationReport& report) {
   if (!status.ok()) return;
-  Complete& out = completes_.emplace_back();
+  Complete& out = completes_[report.output];
   out.set_index(static_cast<uint32_t>(report.output));
   out.set_finish_reason(NameOf(report.finish_reason));
   out.set_prompt_tokens(static_cast<uint32_t>(report.usage.prompt_tokens));
@@ -99,9 +99,10 @@ std::optional<std::string> VllmAnswer::Take() {
   if (stream_ && !chunks_.empty()) {
     *response.mutable_chunk() = std::move(chunks_.begin()->second);
     chunks_.erase(chunks_.begin());
-  } else if (!completes_.empty()) {
-    *response.mutable_complete() = std::move(completes_.front());
-    completes_.pop_front();
+  } else if (!completes_.empty() && MayEndNext(completes_.begin()->first)) {
+    *response.mutable_complete() = std::move(completes_.begin()->second);
+    completes_.erase(completes_.begin());
+    ++num_sent_completes_;
   } else {
     return std::nullopt;
   }
@@ -111,7 +112,9 @@ std::optional<std::string> VllmAnswer::Take() {
 size_t VllmAnswer::NumBytes() const {
   size_t bytes = 0;
   for (const auto& [output, chunk] : chunks_) bytes += chunk.ByteSizeLong();
-  for (const Complete& complete : completes_) bytes += complete.ByteSizeLong();
+  for (const auto& [output, complete] : completes_) {
+    bytes += complete.ByteSizeLong();
+  }
   return bytes;
 }
 

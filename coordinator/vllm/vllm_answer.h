@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +14,8 @@ namespace espalier::coordinator {
 
 // An answer in messages of vllm.grpc.engine.VllmEngine. A streamed one has
 // chunks with what is new, and for each output a `complete` without tokens;
-// another one only a `complete` with everything for each output. Texts are the
+// another one only a `complete` with everything for each output, in the order
+// of the outputs: the gateway numbers its choices as they come. Texts are the
 // gateway's: only tokens are sent.
 class VllmAnswer final : public AnswerFormat {
  public:
@@ -27,13 +27,19 @@ class VllmAnswer final : public AnswerFormat {
   size_t NumBytes() const override;
 
  private:
+  // Of a streamed answer any output may end next.
+  bool MayEndNext(int64_t output) const {
+    return stream_ || output == num_sent_completes_;
+  }
+
   using Chunk = vllm::grpc::engine::GenerateStreamChunk;
   using Complete = vllm::grpc::engine::GenerateComplete;
 
   const bool stream_;
   uint32_t num_prompt_tokens_ = 0;
-  std::map<int64_t, Chunk> chunks_;  // by output, what is not sent yet
-  std::deque<Complete> completes_;
+  std::map<int64_t, Chunk> chunks_;        // by output, what is not sent yet
+  std::map<int64_t, Complete> completes_;  // by output, not sent yet
+  int64_t num_sent_completes_ = 0;
 };
 
 }  // namespace espalier::coordinator

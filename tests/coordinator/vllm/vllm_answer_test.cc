@@ -78,14 +78,26 @@ TEST(VllmAnswerTest, WithoutAStreamEachOutputIsOneMessage) {
   answer.Add({.output = 1, .tokens = tokens});
   EXPECT_EQ(answer.Take(), std::nullopt);
   answer.End(absl::OkStatus(), Report(1));
-  const auto second = Next(answer).complete();
+  EXPECT_EQ(answer.Take(), std::nullopt) << "the first output comes first";
+  EXPECT_GT(answer.NumBytes(), 0u);
+  answer.End(absl::OkStatus(), Report(0));
+  const auto first = Next(answer).complete(), second = Next(answer).complete();
+  EXPECT_EQ(first.index(), 0u);
+  EXPECT_EQ(first.output_logprobs().token_logprobs_size(), 3);
   EXPECT_EQ(second.index(), 1u);
   EXPECT_THAT(second.output_ids(), ElementsAre(4, 5, 6));
   EXPECT_EQ(second.completion_tokens(), 3u);
   EXPECT_EQ(second.prompt_tokens(), 2u);
   EXPECT_EQ(answer.Take(), std::nullopt);
+  EXPECT_EQ(answer.NumBytes(), 0u);
+}
+
+TEST(VllmAnswerTest, OutputsOfAStreamEndInAnyOrder) {
+  VllmAnswer answer(/*stream=*/true);
+  answer.End(absl::OkStatus(), Report(1));
+  EXPECT_EQ(Next(answer).complete().index(), 1u);
   answer.End(absl::OkStatus(), Report(0));
-  EXPECT_EQ(Next(answer).complete().output_logprobs().token_logprobs_size(), 3);
+  EXPECT_EQ(Next(answer).complete().index(), 0u);
 }
 
 TEST(VllmAnswerTest, AnErrorHasNoEnd) {
