@@ -27,7 +27,8 @@ struct Rows {
     const int32_t root = static_cast<int32_t>(tokens.size());
     use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
     if (part.is_adjusted() || part.logprobs != LogprobRequest{} ||
-        (part.compared && std::holds_alternative<DrawRequest>(use))) {
+        (part.compared && (std::holds_alternative<DrawRequest>(use) ||
+                           std::holds_alternative<FilteredDrawRequest>(use)))) {
       use = AnyUse{};
     }
     num_logit_rows += part.tree->num_nodes();

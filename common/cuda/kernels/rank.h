@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kRowThreads)
                [](int) { return true; });
   mass_t mass = 0;
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    mass += Mass(logits[token], peak.largest, 1);
+    mass += Mass(logits[token] - peak.largest);
   }
   mass = BlockReduce<kRowThreads>(mass, shared->select.scratch, Sum{});
   if (threadIdx.x == 0) {
@@ -37,8 +37,9 @@ __global__ void __launch_bounds__(kRowThreads)
   }
   if (args.top_k == 0) return;
 
-  const RankSelector selector(args.logits, index, peak.largest,
-                              &shared->select);
+  const RankSelector selector(
+      args.logits, index, peak.largest, [](float logit) { return logit; },
+      &shared->select);
   const TokenRank lowest =
       selector.Select(args.top_k, [](float) { return mass_t{1}; });
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
