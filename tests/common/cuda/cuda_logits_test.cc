@@ -392,13 +392,13 @@ TEST_P(CudaLogitsTest, FiltersAsSortedRows) {
 }
 
 TEST_P(CudaLogitsTest, DrawsWhatFiltersKeep) {
-  const Logits logits = RandomLogits(6, 3000, 2, 12);
-  const FilterRow filter = {.temperature = 0.8f, .top_k = 30, .top_p = 0.7f};
+  const Logits logits = RandomLogits(12, 3000, 2, 12);
+  const FilterRow filter = {.temperature = 2, .top_k = 60, .top_p = 0.8f};
   std::vector<DrawRow> rows;
-  for (int i = 0; i < 6; ++i) rows.push_back(RowFor(0.8f, i));
+  for (int i = 0; i < 12; ++i) rows.push_back(RowFor(2, i));
   const std::vector<DrawResult> results =
-      DrawFiltered(Device(), logits, {6, filter}, rows);
-  for (int i = 0; i < 6; ++i) {
+      DrawFiltered(Device(), logits, {12, filter}, rows);
+  for (int i = 0; i < 12; ++i) {
     EXPECT_EQ(results[i].is_doubtful, 0);
     const std::vector<int> kept = Kept(logits.rows[i], filter);
     const Drawn wanted = DrawAmong(
