@@ -34,7 +34,9 @@ void DecodeRound::Run(const Session& session, Then then) {
   then_ = std::move(then);
   budget_ = BudgetFor(session);
   result_.max_nodes = budget_.max_nodes;
-  if (budget_.max_nodes == 0) {
+  rests_ = budget_.max_nodes == 0 ||
+           (control_ && !fanout_.HasShadow() && control_->Rests());
+  if (rests_) {
     tree_ = TokenTree::RootOnly(session.last_token());
     Verify(session);
     return;
@@ -67,6 +69,7 @@ void DecodeRound::Begin() {
 
 void DecodeRound::Learn(const Session& session) {
   const auto emitted = session.tokens().subspan(committed_length_);
+  if (rests_) return LearnFrom(emitted, /*returns=*/{});
   std::vector<DrafterReturn> returns = fanout_.Returns(session);
   for (DrafterReturn& r : returns) {
     r.shares_verifier_cores =
@@ -76,6 +79,11 @@ void DecodeRound::Learn(const Session& session) {
   if (control_) AssignCredit(emitted, returns, seen);
   trees_.clear();
   if (!seen.empty()) calibration_.Learn(TokenTrie(root_, seen), emitted);
+  LearnFrom(emitted, returns);
+}
+
+void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
+                            absl::Span<const DrafterReturn> returns) {
   if (!control_) return;
   control_->Learn({.returns = returns,
                    .num_tokens = static_cast<int64_t>(emitted.size()),
@@ -159,11 +167,11 @@ void DecodeRound::Verify(const Session& session) {
   const uint64_t round = round_;
   verifier_.Verify(
       session, round_, tree_,
-      features_.Request(fanout_.needs_features(), session.length()),
+      features_.Request(!rests_ && fanout_.needs_features(), session.length()),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });
-  if (options_.draft_ahead && then_ != nullptr && round_ == round) {
+  if (options_.draft_ahead && !rests_ && then_ != nullptr && round_ == round) {
     DraftLookahead(session);
   }
 }
@@ -173,7 +181,7 @@ void DecodeRound::Verify(const Session& session) {
 void DecodeRound::DraftLookahead(const Session& session) {
   const int64_t next_left = session.num_left() - 1;
   const int64_t max_depth = std::min(options_.budget.max_depth + 1, next_left);
-  if (budget_.max_nodes == 0 || max_depth < 2) return;
+  if (max_depth < 2) return;
   fanout_.DraftLookahead(
       session, tree_,
       budget_.WithNodes(2 * budget_.max_nodes).WithDepth(max_depth),

@@ -84,6 +84,8 @@ class DecodeRound {
   static absl::Duration HeldUp(const VerifierLink::Verified& verified);
   // Learns from the tokens emitted after the last round's root.
   void Learn(const Session& session);
+  void LearnFrom(absl::Span<const TokenId> emitted,
+                 absl::Span<const DrafterReturn> returns);
   void Verify(const Session& session);
   void DraftLookahead(const Session& session);
   void OnVerified(const Session& session,
@@ -107,6 +109,7 @@ class DecodeRound {
   int64_t committed_length_ = 0;
   TokenId root_ = 0;
   DraftBudget budget_;
+  bool rests_ = false;  // no drafter is asked
   std::vector<DraftedTree> trees_;
   TokenTree merged_;  // from trees_
   TokenTree tree_;    // the part of merged_ that is verified

@@ -125,7 +125,8 @@ OutputPiece Generation::PieceOf(VerifyResult verify_result,
       .tokens = session_.tokens().last(static_cast<size_t>(committed.num_kept)),
       .text = committed.text,
       .step = info,
-      .logprobs = std::move(verify_result.logprobs)};
+      .logprobs = std::move(verify_result.logprobs),
+      .cached_tokens = recorder_.cached_tokens()};
   if (options_.plan.session.logprobs.emitted) {
     piece.logprobs.Cut(committed.num_kept);
   }

@@ -46,6 +46,9 @@ class GenerationRecorder {
   };
   void Emit(const StepTimes& times, int64_t num_tokens);
 
+  // Of the prompt; known after the first Commit.
+  int64_t cached_tokens() const { return report_.usage.cached_tokens; }
+
   // REQUIRES: called once.
   const GenerationReport& Finish(absl::Time now, const absl::Status& status,
                                  FinishReason reason,

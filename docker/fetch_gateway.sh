@@ -14,7 +14,7 @@ source "$here/lib/wheels.sh"
 source "$here/lib/gateway.sh"
 
 [[ ! -s /run/secrets/ca.crt ]] || export PIP_CERT=/run/secrets/ca.crt
-step_progress=/dev/null
+step_progress=$(mktemp)  # it is removed
 case $1 in
   protocol)
     venv_is_ready || make_venv

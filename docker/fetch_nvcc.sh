@@ -13,7 +13,7 @@ source "$here/lib/wheels.sh"
 source "$here/lib/nvcc.sh"
 
 [[ ! -s /run/secrets/ca.crt ]] || export PIP_CERT=/run/secrets/ca.crt
-step_progress=/dev/null
+step_progress=$(mktemp)  # it is removed
 venv_is_ready || make_venv
 nvcc_is_ready || make_nvcc
 cp -r "$nvcc_tools" "$1"

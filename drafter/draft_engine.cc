@@ -261,6 +261,10 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
 absl::StatusOr<std::vector<TokenTree>> DraftEngine::Draft(
     absl::Span<const SequenceView> views) {
   absl::StatusOr<std::vector<TokenTree>> trees = drafter_->Draft(views);
+  if (absl::IsUnavailable(trees.status()) && options_.on_device_lost &&
+      !std::exchange(is_lost_, true)) {
+    options_.on_device_lost(trees.status());
+  }
   if (!trees.ok()) {
     return absl::InternalError(absl::StrCat("drafter ", options_.name, ": ",
                                             trees.status().ToString()));

@@ -36,6 +36,9 @@ class DraftEngine final : public DraftEndpoint {
     // Partial trees are reported once the batch has taken this long. Most trees
     // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);
+    // Called once, on the executor, with the reason, when the drafter says
+    // UNAVAILABLE: its device is lost to this process.
+    std::function<void(const absl::Status&)> on_device_lost = nullptr;
   };
 
   DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
@@ -74,6 +77,7 @@ class DraftEngine final : public DraftEndpoint {
   void SweepIdle();
 
   const Options options_;
+  bool is_lost_ = false;  // on_device_lost was called
   const std::unique_ptr<Drafter> drafter_;
   const FeatureContract features_;  // the drafter's
   const DrafterMetrics metrics_;

@@ -11,8 +11,9 @@
 
 namespace espalier::drafter {
 
-absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
-                                          prometheus::Registry& metrics) {
+absl::StatusOr<BuiltDrafter> BuildDrafter(
+    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
+    std::function<void(const absl::Status&)> on_device_lost) {
   if (config.name().empty()) {
     return absl::InvalidArgumentError("engine.name: a drafter needs a name");
   }
@@ -31,7 +32,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
   DraftEngine::Options engine = {
       .name = config.name(),
       .vocab_size = target.identity.vocab_size,
-      .supports_lookahead = drafter->supports_lookahead()};
+      .supports_lookahead = drafter->supports_lookahead(),
+      .on_device_lost = std::move(on_device_lost)};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_DRAFTER_DRAFTER_BUILDER_H_
 #define ESPALIER_DRAFTER_DRAFTER_BUILDER_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
@@ -17,9 +18,12 @@ struct BuiltDrafter {
 };
 
 // The drafter that a configuration describes, ready to draft. `metrics` must
-// outlive it. INVALID_ARGUMENT and NOT_FOUND name the field or the file.
-absl::StatusOr<BuiltDrafter> BuildDrafter(const v1::DrafterEngineConfig& config,
-                                          prometheus::Registry& metrics);
+// outlive it. on_device_lost: see DraftEngine::Options. INVALID_ARGUMENT and
+// NOT_FOUND name the field or the file, FAILED_PRECONDITION a device that is
+// not here.
+absl::StatusOr<BuiltDrafter> BuildDrafter(
+    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
+    std::function<void(const absl::Status&)> on_device_lost = nullptr);
 
 }  // namespace espalier::drafter
 

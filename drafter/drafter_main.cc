@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
@@ -20,8 +21,17 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
   ASSIGN_OR_RETURN(auto token,
                    espalier::AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();
+  absl::Status loss;
+  espalier::Notification lost;  // then `loss` is set
   ASSIGN_OR_RETURN(auto drafter,
-                   espalier::drafter::BuildDrafter(config.engine(), *metrics));
+                   espalier::drafter::BuildDrafter(
+                       config.engine(), *metrics, [&](const absl::Status& why) {
+                         espalier::LogError(absl::StrCat("the device is lost: ",
+                                                         why.message()));
+                         loss = why;
+                         lost.Notify();
+                         signals.Raise();
+                       }));
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
@@ -34,7 +44,9 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
            .services = {{"espalier.v1.Drafter", &service}},
            .registry = metrics,
            .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));
-  return ServeUntilSignal(*runner, signals);
+  const int status = ServeUntilSignal(*runner, signals);
+  if (lost.HasBeenNotified()) return loss;
+  return status;
 }
 
 }  // namespace

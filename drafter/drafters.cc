@@ -12,4 +12,8 @@ void RegisterDrafters(DrafterRegistry& registry) {
   registry.Add("replay", NewReplayDrafter);
 }
 
+bool RunsOnDevices(absl::string_view type) {
+  return type == "eagle" || type == "dflash" || type == "lm";
+}
+
 }  // namespace espalier::drafter

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/base/registry.h"
 #include "drafter/drafter.h"
 
@@ -72,6 +73,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
 // another text the trees stay as they are.
 absl::StatusOr<std::unique_ptr<Drafter>> NewReplayDrafter(
     const DrafterOptions& options);
+
+// Whether a type has the option `device` (heads/head_runtime.h): its network
+// runs on a GPU too.
+bool RunsOnDevices(absl::string_view type);
 
 // The list of drafter types.
 using DrafterRegistry = Registry<Drafter, const DrafterOptions&>;

@@ -97,6 +97,22 @@ void FeatureCache::Extend(const Text& text, FeatureRows& rows) {
   }
 }
 
+int64_t FeatureCache::EndAfterExtend(const Text& text, int64_t end) const {
+  const int64_t size = limits_.block_tokens;
+  const Index::Block* block = nullptr;
+  for (int64_t begin = 0; begin + size <= std::ssize(text.tokens);
+       begin += size) {
+    block = index_.Find({.before = block,
+                         .salt = text.salt,
+                         .tokens = text.tokens.subspan(begin, size)});
+    if (block == nullptr) break;
+    if (begin + size <= end) continue;
+    if (!HasAll(block->value.taps, text.taps)) break;
+    end = begin + size;
+  }
+  return end;
+}
+
 void FeatureCache::Offer(const Text& text, FeatureRows& rows) {
   const int64_t size = limits_.block_tokens;
   ESPALIER_CHECK(rows.end_position() <= std::ssize(text.tokens));

@@ -13,6 +13,17 @@
 namespace espalier::verifier {
 namespace {
 
+// The tokens that some row allows, as a row.
+std::vector<uint32_t> AllowedSomewhere(const grammar::TokenMasks& masks) {
+  std::vector<uint32_t> allowed(
+      grammar::TokenMasks::WordsOf(masks.vocab_size()));
+  for (int64_t row = 0; row < masks.num_rows(); ++row) {
+    const absl::Span<const uint32_t> words = masks.Row(row);
+    for (size_t i = 0; i < allowed.size(); ++i) allowed[i] |= words[i];
+  }
+  return allowed;
+}
+
 // A part in the form that the model takes: a chain, then the tree.
 struct Rows {
   // `first_position`: of the first token that the tree's round emits.
@@ -31,6 +42,9 @@ struct Rows {
                            std::holds_alternative<FilteredDrawRequest>(use)))) {
       use = AnyUse{};
     }
+    if (part.masks != nullptr && part.logprobs == LogprobRequest{}) {
+      wanted = AllowedSomewhere(*part.masks);
+    }
     num_logit_rows += part.tree->num_nodes();
     tokens.insert(tokens.end(), part.tree->tokens.begin(),
                   part.tree->tokens.end());
@@ -46,6 +60,7 @@ struct Rows {
             .parents = parents,
             .num_logit_rows = num_logit_rows,
             .use = use,
+            .wanted = wanted,
             .taps = taps};
   }
 
@@ -54,6 +69,7 @@ struct Rows {
   std::vector<int32_t> parents;
   int64_t num_logit_rows = 0;
   LogitUse use;
+  std::vector<uint32_t> wanted;  // bits, as SequenceRows has them
   absl::Span<const int32_t> taps;
 };
 static_assert(kPrefixParent == -1, "the root's parent is the row before it");
@@ -81,9 +97,10 @@ int64_t TargetPass::Output::rows() const {
   return rows;
 }
 
-bool TargetPass::Output::is_trees_only() const {
-  return std::all_of(parts.begin(), parts.end(),
-                     [](const Part& part) { return part.prompt.empty(); });
+bool TargetPass::Output::is_whole_trees() const {
+  return std::all_of(parts.begin(), parts.end(), [](const Part& part) {
+    return part.prompt.empty() && part.masks == nullptr;
+  });
 }
 
 absl::StatusOr<TargetPass::Output> TargetPass::Forward(

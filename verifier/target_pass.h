@@ -69,8 +69,9 @@ class TargetPass {
     absl::Time end = {};
 
     int64_t rows() const;
-    // Whether there are no prompt rows, which cost less than rows with logits.
-    bool is_trees_only() const;
+    // Whether every row has all its logits: prompt rows, and rows of a grammar,
+    // cost less.
+    bool is_whole_trees() const;
   };
 
   // `clock` times the stages.

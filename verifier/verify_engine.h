@@ -208,6 +208,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void AdmitToPool(absl::Span<Session* const> by_age);
   std::vector<RoomClaim> ClaimsOf(absl::Span<Session* const> sessions) const;
   RoomClaim ClaimOf(const Session& session) const;
+  int64_t RoomOfOthers(const Session& session) const;
   void CountRoomWaits(absl::Span<Session* const> with_room) const;
   void Preempt(Session& session);
   void Share(Session& session);

@@ -21,7 +21,7 @@ TokenTree StarOf(int64_t rows) {
 void VerifyEngine::ObservePass(const TargetPass::Output& output) {
   metrics_.ObservePass(static_cast<int64_t>(output.parts.size()),
                        output.rows());
-  if (!output.is_trees_only()) return;
+  if (!output.is_whole_trees()) return;
   costs_.Observe(output.rows(), output.end - output.begin);
   PublishCosts();
 }

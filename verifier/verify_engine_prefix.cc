@@ -41,6 +41,23 @@ void VerifyEngine::Share(Session& session) {
   session.job->cached_tokens += gained;
 }
 
+// What Share will take of pages that others hold, for a session that holds
+// nothing. If these end before it does, it holds their pages alone; if less is
+// left when it is admitted, K/V is computed, and preemption finds the room.
+int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
+  if (!shares_prefixes_ || session.job->request.logprobs.prompt) return 0;
+  const absl::Span<const TokenId> text =
+      absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
+  int64_t end = model_->HeldPrefix(text, session.salt);
+  if (!session.taps.empty()) {
+    end = std::min(
+        end, feature_cache_.EndAfterExtend({text, session.salt, session.taps},
+                                           session.features.end_position()));
+  }
+  const int64_t block = model_->info().kv_block_tokens;
+  return end / block * block;
+}
+
 // Keeps features of committed positions for other sessions. `rows` follow those
 // of the last call, or overlap them; after a gap, a new block begins.
 void VerifyEngine::OfferFeatures(const FeatureRows& rows, Session& session) {

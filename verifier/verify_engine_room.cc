@@ -88,6 +88,11 @@ RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
   }
   claim.expected =
       model.RoomFor(std::min(expected, model.max_context)) - claim.shared;
+  if (claim.waits && !claim.admitted) {
+    const int64_t others = RoomOfOthers(session);
+    claim.next -= others;
+    claim.expected -= others;
+  }
   return claim;
 }
 

@@ -73,6 +73,33 @@ struct ResidualNormArgs {
   bf16_t* normed_tap = nullptr;  // [rows, hidden] what is normed, or null
 };
 
+// Rows from wherever they are into a pass, or out of it: a row is one of `from`
+// plus the parts of a product, then normed.
+struct TakeRowsArgs {
+  // One of the two, or neither: zeros.
+  const float* from = nullptr;         // [., columns]
+  const bf16_t* from_bits = nullptr;   // [., columns]
+  const int32_t* from_rows = nullptr;  // [rows] which row of it; null: its own
+  Parts parts = {};                    // splits 0: none
+  int rows = 0;
+  int columns = 0;                // a multiple of 64
+  const float* weight = nullptr;  // [pieces, columns]; null: no norm
+  float epsilon = 0;
+  // Where rows go, before and after the norm. `sums` may be `from` if each row
+  // is its own.
+  float* sums = nullptr;             // [., columns] or null
+  float* normed = nullptr;           // [., columns] or null
+  const int32_t* to_rows = nullptr;  // [rows] which row of both, -1: none
+  // Normed and rounded, as activations [., out_columns] or null: so many rows
+  // that follow each other lie side by side.
+  unsigned char* out = nullptr;
+  int pieces = 1;
+  int out_block = 0;  // rows of a block of `out`
+  int out_columns = 0;
+  int first_out_row = 0;
+  int first_out_column = 0;
+};
+
 // out = weights times rows. An output's bits depend on its row and its weights
 // alone: the ranges of inputs that are summed apart follow from the weights'
 // shape (ProductSplits).
@@ -257,6 +284,15 @@ struct DrawArgs {
 // term: their bits do not depend on their order.
 inline constexpr double kMassUnit = 0x1p-45;
 
+// score = logit + temperature * noise, as the coupled walk compares tokens.
+struct PerturbArgs {
+  LogitBlock logits;
+  const DrawRow* rows = nullptr;
+  // [vocab] whose noise a column takes; null: that of its own number.
+  const int32_t* tokens = nullptr;
+  float* scores = nullptr;  // [rows, stride]
+};
+
 // The top_k tokens of largest logits, and the sum of all.
 inline constexpr int kMostRanked = 256;
 struct RankResult {
@@ -266,9 +302,11 @@ struct RankResult {
 };
 struct RankArgs {
   LogitBlock logits;
+  // [rows, stride] by which tokens are ranked in place of logits, or null.
+  const float* scores = nullptr;
   int top_k = 0;                  // at most kMostRanked and vocab
   RankResult* results = nullptr;  // [rows]
-  LogitOfToken* top = nullptr;    // [rows, top_k] by TokenRank
+  LogitOfToken* top = nullptr;    // [rows, top_k], best first
 };
 
 // Logits of some tokens, and the mass of all others.
@@ -311,9 +349,10 @@ struct ReadArgs {
 };
 
 using KernelArgs =
-    std::variant<EmbedArgs, ResidualNormArgs, ProductArgs, PrepareArgs,
-                 AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs, FilterArgs,
-                 RankArgs, GatherArgs, RandomWeightsArgs, ReadArgs>;
+    std::variant<EmbedArgs, ResidualNormArgs, TakeRowsArgs, ProductArgs,
+                 PrepareArgs, AttendArgs, KeepArgs, GatherTapsArgs, DrawArgs,
+                 FilterArgs, PerturbArgs, RankArgs, GatherArgs,
+                 RandomWeightsArgs, ReadArgs>;
 
 }  // namespace espalier::cuda
 

@@ -43,6 +43,11 @@ struct SequenceRows {
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits. It does for FilteredDrawRequest: Row may be asked, too.
   LogitUse use = {};
+  // With AnyUse, the only tokens whose logits are read, one bit each, the
+  // lowest of the first word first; empty: all. The model may leave out the
+  // others' products: their logits are finite then, and mean nothing. [vocab
+  // size / 32, rounded up]
+  absl::Span<const uint32_t> wanted = {};
   // Points of the residual stream, ascending (see FeatureContract), whose
   // hidden states Keep may be asked for.
   absl::Span<const int32_t> taps = {};
@@ -163,6 +168,14 @@ class LanguageModel {
   // Room that the sequence holds together with others, which Release would not
   // return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
+
+  // Of the pool's room, in tokens, what other sequences hold of the beginning
+  // of `text`, so that an empty sequence of this text and salt will need less
+  // of its own after Share.
+  virtual int64_t HeldPrefix(absl::Span<const TokenId> /*text*/,
+                             absl::string_view /*salt*/) const {
+    return 0;
+  }
 
   // Shares K/V between sequences of the same text and salt: offers the
   // sequence's whole blocks of committed positions to others, then continues it

@@ -6,10 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/cuda/cuda_device.h"
-#include "common/cuda/open_emulated_device.h"
 #include "common/model/aten/load_aten.h"
 #include "common/model/cuda/cuda_model.h"
+#include "common/model/cuda/open_device.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/native_model.h"
 #include "common/nn/cpu_backend.h"
@@ -40,22 +39,6 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadBest(
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
-    const std::string& name) {
-  ASSIGN_OR_RETURN(const DeviceName device, ParseDevice(name));
-  if (device.is_cpu()) {
-    return absl::FailedPreconditionError(
-        "the cuda backend does not run on the device \"cpu\"");
-  }
-  auto opened = device.kind == DeviceName::Kind::kEmulated
-                    ? cuda::OpenEmulatedDevice()
-                    : cuda::OpenCudaDevice(device.index);
-  if (opened.ok()) return opened;
-  return absl::Status(
-      opened.status().code(),
-      absl::StrCat("device \"", name, "\": ", opened.status().message()));
-}
 
 std::vector<std::string> ModelBackends() {
   if (HasAten()) return {"native", "aten"};

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/cuda/compute_device.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/language_model.h"
 
@@ -55,11 +54,6 @@ struct ModelOptions {
 // FAILED_PRECONDITION: no such device or backend here.
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadModel(
     const ModelOptions& options);
-
-// The device of that name that would run the backend "cuda", opened once more.
-// FAILED_PRECONDITION: there is none, or the name is "cpu".
-absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
-    const std::string& name);
 
 }  // namespace espalier
 

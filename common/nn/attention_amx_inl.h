@@ -1,10 +1,11 @@
 // Part of a backend: included by kernels_<backend>.cc and the test of the
 // software model only. See math_inl.h.
 //
-// Attention on AMX's tiles. Queries, keys, weights and values are split into
-// two bf16 each, as rows of a product are (OperandType::kSplitBf16), so a page
-// takes the memory that float32 would. A position's weight and value meet in
-// the step of the 32 positions around it, whether these lie in a page of the
+// Attention on AMX's tiles. Queries and weights are split into two bf16 each,
+// as rows of a product are (OperandType::kSplitBf16). So are the keys and
+// values of pages of float32, which then take the same memory; pages of bf16
+// are laid out as tiles read them already. A position's weight and value meet
+// in the step of the 32 positions around it, whether these lie in a page of the
 // prefix or were collected from a row's ancestors: that makes the bits of a
 // tree's path those of sequential decoding.
 #ifndef ESPALIER_COMMON_NN_ATTENTION_AMX_INL_H_
@@ -13,6 +14,7 @@
 #include <cstdint>
 
 #include "common/nn/amx_inl.h"
+#include "common/nn/attention_bf16_inl.h"
 #include "common/nn/attention_inl.h"
 #include "common/nn/kernels.h"
 
@@ -63,12 +65,15 @@ void WriteSplitKv(const KvPanels& page, int64_t slot, const float* key,
   }
 }
 
+// bf16 of which a key or value of a page consists.
+constexpr int64_t KvParts(KvType type) { return type == KvType::kBf16 ? 1 : 2; }
+
 // The value of a slot to a slot of another page.
-inline void CopySplitValue(int64_t dims, const AmxPair* from, int64_t slot,
-                           AmxPair* to, int64_t to_slot) {
+inline void CopyValue(KvType type, int64_t dims, const AmxPair* from,
+                      int64_t slot, AmxPair* to, int64_t to_slot) {
   const int shift = slot % 2 * 16, to_shift = to_slot % 2 * 16;
   const AmxPair kept = AmxPair{0xFFFF0000} >> to_shift;
-  for (int64_t part = 0; part < 2; ++part) {
+  for (int64_t part = 0; part < KvParts(type); ++part) {
     const int64_t half = part * kPageTokens / 2;
     const AmxPair* const x = from + (half + slot / 2) * dims;
     AmxPair* const y = to + (half + to_slot / 2) * dims;
@@ -85,8 +90,9 @@ inline void CopySplitKv(const KvPanels& from, int64_t from_slot,
   for (int64_t i = 0; i < from.head_dim; ++i) {  // both parts
     to_keys[i * kPageTokens + to_slot] = from_keys[i * kPageTokens + from_slot];
   }
-  CopySplitValue(from.head_dim, reinterpret_cast<const AmxPair*>(from.values),
-                 from_slot, reinterpret_cast<AmxPair*>(to.values), to_slot);
+  CopyValue(KvType::kFloat32, from.head_dim,
+            reinterpret_cast<const AmxPair*>(from.values), from_slot,
+            reinterpret_cast<AmxPair*>(to.values), to_slot);
 }
 
 enum AmxAttendTile {
@@ -98,7 +104,7 @@ enum AmxAttendTile {
   kColumns2,
 };
 
-// One step of a split product: 32 inputs of rows times two tiles of columns,
+// One step of a product of split rows: 32 inputs times two tiles of columns,
 // side by side. Strides and offsets in bytes; where the losses lie is relative
 // to what was rounded.
 struct AmxSplitStep {
@@ -125,24 +131,28 @@ void MultiplyTiles() {
 }
 
 // Sums += rows * columns, without what the two losses give together: that is
-// below the rounding of the sums.
-template <typename Tiles>
+// below the rounding of the sums. type: whether columns have losses.
+template <typename Tiles, KvType type>
 void MultiplySplit(const AmxSplitStep& s) {
   const int64_t stride = s.column_stride;
   Tiles::template Load<kAttendRows>(s.rows, s.row_stride);
   Tiles::template Load<kLossAttendRows>(s.rows + s.row_loss, s.row_stride);
   if (s.next_columns != nullptr) {
     FetchColumns(s.next_columns, stride);
-    FetchColumns(s.next_columns + s.column_loss, stride);
+    if constexpr (type == KvType::kFloat32) {
+      FetchColumns(s.next_columns + s.column_loss, stride);
+    }
   }
   Tiles::template Load<kColumns>(s.columns, stride);
   Tiles::template Load<kColumns2>(s.columns + kAmxRowBytes, stride);
   MultiplyTiles<Tiles, kAttendRows>();
   MultiplyTiles<Tiles, kLossAttendRows>();
-  const std::byte* const losses = s.columns + s.column_loss;
-  Tiles::template Load<kColumns>(losses, stride);
-  Tiles::template Load<kColumns2>(losses + kAmxRowBytes, stride);
-  MultiplyTiles<Tiles, kAttendRows>();
+  if constexpr (type == KvType::kFloat32) {
+    const std::byte* const losses = s.columns + s.column_loss;
+    Tiles::template Load<kColumns>(losses, stride);
+    Tiles::template Load<kColumns2>(losses + kAmxRowBytes, stride);
+    MultiplyTiles<Tiles, kAttendRows>();
+  }
 }
 
 template <typename Tiles>
@@ -171,10 +181,10 @@ class AmxOwnPages {
  public:
   AmxOwnPages(const AttendArgs& args, int64_t pages, float* memory)
       : a_(args),
+        page_floats_(KvPanelFloats(args.type, args.head_dim)),
         memory_(memory),
-        held_(reinterpret_cast<Slot*>(memory +
-                                      pages * kPageTokens * args.head_dim)) {
-    __builtin_memset(memory, 0, pages * kPageTokens * args.head_dim * 4);
+        held_(reinterpret_cast<Slot*>(memory + pages * page_floats_)) {
+    __builtin_memset(memory, 0, pages * page_floats_ * 4);
     for (int64_t i = 0; i < pages * kPageTokens; ++i) held_[i] = -1;
   }
 
@@ -184,25 +194,27 @@ class AmxOwnPages {
     held_[index] = static_cast<Slot>(slot);
     const AmxPair* const from = reinterpret_cast<const AmxPair*>(
         a_.pages[slot / kPageTokens] + a_.value_offset);
-    float* const to = memory_ + index / kPageTokens * kPageTokens * a_.head_dim;
-    CopySplitValue(a_.head_dim, from, slot % kPageTokens,
-                   reinterpret_cast<AmxPair*>(to), index % kPageTokens);
+    float* const to = memory_ + index / kPageTokens * page_floats_;
+    CopyValue(a_.type, a_.head_dim, from, slot % kPageTokens,
+              reinterpret_cast<AmxPair*>(to), index % kPageTokens);
   }
   // The values of the page that the index-th position is in.
   const float* page(int64_t index) const {
-    return memory_ + index / kPageTokens * kPageTokens * a_.head_dim;
+    return memory_ + index / kPageTokens * page_floats_;
   }
 
  private:
   using Slot = int32_t __attribute__((may_alias));
 
   const AttendArgs& a_;
+  const int64_t page_floats_;
   float* memory_;  // pages, laid out as values of the cache
   Slot* held_;     // by position; -1: none
 };
 
 // Of up to kAmxRows queries.
-template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
+template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&),
+          KvType type>
 class AmxAttention {
  public:
   explicit AmxAttention(const AttendArgs& args)
@@ -268,7 +280,7 @@ class AmxAttention {
                                 ? step.columns + kStepBytes
                             : page + 1 < pages_ ? Keys(page + 1)
                                                 : nullptr;
-        MultiplySplit<Tiles>(step);
+        MultiplySplit<Tiles, type>(step);
         step.columns = step.next_columns;
       }
       StoreSums<Tiles>(scores_ + page * kPageTokens, stride_);
@@ -310,7 +322,7 @@ class AmxAttention {
         AmxSplitStep step =
             MixStep(/*first=*/0, page * kPageTokens, Values(page) + dim);
         if (page + 1 < pages) step.next_columns = Bytes(Values(page + 1) + dim);
-        MultiplySplit<Tiles>(step);
+        MultiplySplit<Tiles, type>(step);
       }
       StoreSums<Tiles>(sums_ + dim, a_.head_dim);
     }
@@ -340,7 +352,7 @@ class AmxAttention {
       for (int64_t position = first_own_; position < seen;
            position += kPageTokens) {
         const float* const values = own_.page(position - first_own_) + dim;
-        MultiplySplit<Tiles>(MixStep(first, position, values));
+        MultiplySplit<Tiles, type>(MixStep(first, position, values));
       }
       StoreSums<Tiles>(sums, a_.head_dim);
     }
@@ -358,15 +370,24 @@ class AmxAttention {
   int64_t tile_rows_ = 0;
 };
 
-template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
-void AmxAttend(const AttendArgs& args) {
+template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&),
+          KvType type>
+void AmxAttendTo(const AttendArgs& args) {
   AttendArgs block = args;
   for (int64_t left = args.num_queries; left > 0; left -= kAmxRows) {
     block.num_queries = left < kAmxRows ? left : kAmxRows;
-    AmxAttention<V, Tiles, Prepare>(block).Run();
+    AmxAttention<V, Tiles, Prepare, type>(block).Run();
     block.queries += kAmxRows * args.head_dim;
     block.query += kAmxRows;
   }
+}
+
+// Pages of either type. REQUIRES: whole tiles of head_dim.
+template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
+void AmxAttend(const AttendArgs& args) {
+  args.type == KvType::kBf16
+      ? AmxAttendTo<V, Tiles, Prepare, KvType::kBf16>(args)
+      : AmxAttendTo<V, Tiles, Prepare, KvType::kFloat32>(args);
 }
 
 }  // namespace

@@ -182,15 +182,18 @@ class AmxBlockProduct {
     int32_t* products = s.products;
     int part = 0;
     for (int64_t block = 0; block < s.blocks; ++block) {
-      if (next != nullptr) {
-        for (int64_t i = 0; i < s.next_bytes; i += 64) Fetch(next + i);
-        next += s.next_bytes;
-      }
       MultiplyBlockOfTiles(s.x + block * static_cast<int64_t>(sizeof(Row)),
                            s.codes + block * s.code_stride, products);
       products += kPlanes * kPlaneProducts;
       const int64_t parts = kParts * (block + 1) / s.blocks;
-      for (; part < parts; ++part) ScalePart(due_, part);
+      for (; part < parts; ++part) {
+        if (next != nullptr) {
+          const int64_t bytes = s.next_bytes * s.blocks / kParts;
+          for (int64_t i = 0; i < bytes; i += 64) Fetch(next + i);
+          next += bytes;
+        }
+        ScalePart(due_, part);
+      }
     }
   }
 

@@ -61,10 +61,12 @@ void LinearAnyOperand(const LinearArgs& a) {
   }
 }
 
-// Pages are of split bf16 where they would be of float32, if heads are whole
-// tiles. Those of bf16 are the vectors' work.
+// Heads that are no whole tiles are the vectors' work.
+bool HasWholeTiles(int64_t head_dim) { return head_dim % kAmxInputs == 0; }
+
+// Pages are of split bf16 where they would be of float32.
 bool IsSplit(KvType type, int64_t head_dim) {
-  return type == KvType::kFloat32 && head_dim % kAmxInputs == 0;
+  return type == KvType::kFloat32 && HasWholeTiles(head_dim);
 }
 
 void WriteKvOfAnyHead(const KvPanels& page, int64_t slot, const float* key,
@@ -80,11 +82,8 @@ void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
 }
 
 void AttendWithAnyHead(const AttendArgs& a) {
-  if (IsSplit(a.type, a.head_dim)) {
-    AmxAttend<Avx512, CpuTiles, PrepareBf16>(a);
-  } else {
-    AttendAnyHead(a);
-  }
+  (HasWholeTiles(a.head_dim) ? AmxAttend<Avx512, CpuTiles, PrepareBf16>
+                             : AttendAnyHead)(a);
 }
 
 }  // namespace

@@ -30,24 +30,38 @@ ProductChunks::ProductChunks(const Kernels& kernels, ThreadPool& pool)
     : kernels_(kernels), pool_(pool), scratch_(pool.threads()) {}
 
 void ProductChunks::Run(const LinearArgs& product, Consumer consume) {
+  RunChunks(
+      product, ProductChunkCount(product.out_columns),
+      [](int64_t i) { return i; }, consume);
+}
+
+void ProductChunks::Run(const LinearArgs& product,
+                        absl::Span<const int64_t> chunks, Consumer consume) {
+  RunChunks(
+      product, std::ssize(chunks), [chunks](int64_t i) { return chunks[i]; },
+      consume);
+}
+
+template <typename Index>
+void ProductChunks::RunChunks(const LinearArgs& product, int64_t count,
+                              Index index, Consumer consume) {
   ESPALIER_CHECK(!product.gated && !product.accumulate);
-  const int64_t chunks = ProductChunkCount(product.out_columns);
   const int64_t claims = kClaimsPerThread * pool_.threads();
-  pool_.ParallelFor(
-      chunks, std::max<int64_t>(1, chunks / claims),
-      [&](const ThreadPool::Chunk& claim) {
-        std::vector<float>& scratch = scratch_[claim.thread];
-        scratch.resize(product.rows * kChunkColumns);
-        for (int64_t index = claim.begin; index < claim.end; ++index) {
-          const LinearArgs chunk = ChunkProduct(product, index, scratch.data());
-          kernels_.linear(chunk);
-          consume({.index = index,
-                   .thread = claim.thread,
-                   .columns = chunk.out_columns,
-                   .rows = scratch.data(),
-                   .stride = kChunkColumns});
-        }
-      });
+  pool_.ParallelFor(count, std::max<int64_t>(1, count / claims),
+                    [&](const ThreadPool::Chunk& claim) {
+                      std::vector<float>& scratch = scratch_[claim.thread];
+                      scratch.resize(product.rows * kChunkColumns);
+                      for (int64_t i = claim.begin; i < claim.end; ++i) {
+                        const LinearArgs chunk =
+                            ChunkProduct(product, index(i), scratch.data());
+                        kernels_.linear(chunk);
+                        consume({.index = index(i),
+                                 .thread = claim.thread,
+                                 .columns = chunk.out_columns,
+                                 .rows = scratch.data(),
+                                 .stride = kChunkColumns});
+                      }
+                    });
 }
 
 }  // namespace espalier::nn

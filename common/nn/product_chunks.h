@@ -58,8 +58,16 @@ class ProductChunks {
   // `product`: without its panels and `out`, which are chosen here.
   // REQUIRES: product is not gated and does not accumulate.
   void Run(const LinearArgs& product, Consumer consume);
+  // The same for some of the chunks, whose values have the same bits.
+  void Run(const LinearArgs& product, absl::Span<const int64_t> chunks,
+           Consumer consume);
 
  private:
+  // Calls `consume` for `count` chunks, of which index(i) is the i-th.
+  template <typename Index>
+  void RunChunks(const LinearArgs& product, int64_t count, Index index,
+                 Consumer consume);
+
   const Kernels& kernels_;
   ThreadPool& pool_;
   // By thread: [rows, kChunkColumns].

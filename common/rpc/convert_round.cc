@@ -248,7 +248,7 @@ absl::StatusOr<SequenceUpdate> FromProto(const v1::SequenceUpdate& message) {
                    Int32Column("update.new_tokens", message.new_tokens()));
   ASSIGN_OR_RETURN(update.sampling, SamplingFromProto(message.sampling()));
   RETURN_IF_ERROR(CheckAtMost("update.cache_salt", message.cache_salt().size(),
-                              kMaxCacheSaltBytes));
+                              kMaxCacheSaltBytes + kMaxSaltPrefixBytes));
   update.cache_salt = message.cache_salt();
   if (!message.traceparent().empty()) {
     if (!IsTraceparent(message.traceparent())) {

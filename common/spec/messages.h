@@ -20,7 +20,9 @@
 
 namespace espalier {
 
-inline constexpr size_t kMaxCacheSaltBytes = 256;
+inline constexpr size_t kMaxCacheSaltBytes = 256;  // of a client
+// What a coordinator puts before it.
+inline constexpr size_t kMaxSaltPrefixBytes = 17;
 inline constexpr int64_t kMostPriority = 1000;
 
 // Brings a peer's copy of a sequence up to date. The receiver holds
@@ -35,7 +37,8 @@ struct SequenceUpdate {
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
   // Sequences share cached work on equal prefixes only with those of the same
-  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes.
+  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes +
+  // kMaxSaltPrefixBytes.
   std::string cache_salt = {};
   // Of the client's request, in an update that opens the sequence; or empty
   // (trace_context.h).

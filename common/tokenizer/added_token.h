@@ -11,8 +11,13 @@ namespace espalier {
 struct AddedToken {
   TokenId id = 0;
   std::string content;
-  bool special = false;     // a control token, not text
-  bool normalized = false;  // matched after those that are not normalized
+  bool special = false;       // a control token, not text
+  bool normalized = false;    // matched after those that are not normalized
+  bool single_word = false;   // matched only where it touches no word
+  bool left_blanks = false;   // takes the white space before it
+  bool right_blanks = false;  // and after it
+
+  bool operator==(const AddedToken&) const = default;
 };
 
 }  // namespace espalier

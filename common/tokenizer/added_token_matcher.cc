@@ -14,10 +14,11 @@ void AddedTokenMatcher::Add(const AddedToken& token) {
   for (char byte : token.content) {
     auto [edge, is_new] =
         children_.try_emplace(EdgeKey(node, byte), ends_.size());
-    if (is_new) ends_.push_back(std::nullopt);
+    if (is_new) ends_.push_back(kNoToken);
     node = edge->second;
   }
-  ends_[node] = token.id;
+  ends_[node] = static_cast<int32_t>(tokens_.size());
+  tokens_.push_back(token);
   begins_[static_cast<uint8_t>(token.content[0])] = true;
 }
 
@@ -38,8 +39,9 @@ std::optional<AddedTokenMatcher::Match> AddedTokenMatcher::MatchAt(
     auto edge = children_.find(EdgeKey(node, text[at]));
     if (edge == children_.end()) break;
     node = edge->second;
-    if (!ends_[node].has_value()) continue;
-    const Match match = {.id = *ends_[node], .begin = begin, .end = at + 1};
+    if (ends_[node] == kNoToken) continue;
+    const Match match = {
+        .token = &tokens_[ends_[node]], .begin = begin, .end = at + 1};
     if (accept(match)) longest = match;
   }
   return longest;

@@ -10,7 +10,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
-#include "common/spec/types.h"
 #include "common/tokenizer/added_token.h"
 
 namespace espalier {
@@ -19,8 +18,8 @@ namespace espalier {
 class AddedTokenMatcher {
  public:
   struct Match {
-    TokenId id = 0;
-    size_t begin = 0;  // bytes
+    const AddedToken* token = nullptr;  // of the matcher
+    size_t begin = 0;                   // bytes
     size_t end = 0;
   };
 
@@ -34,12 +33,15 @@ class AddedTokenMatcher {
                             Accept accept) const;
 
  private:
+  static constexpr int32_t kNoToken = -1;
+
   std::optional<Match> MatchAt(std::string_view text, size_t begin,
                                Accept accept) const;
 
   // Node 0 is the root. children_ maps (node << 8 | byte) to a node.
   absl::flat_hash_map<uint64_t, uint64_t> children_;
-  std::vector<std::optional<TokenId>> ends_{std::nullopt};  // by node
+  std::vector<int32_t> ends_{kNoToken};  // by node: which token ends there
+  std::vector<AddedToken> tokens_;
   std::array<bool, 256> begins_{};  // some token begins with this byte
 };
 

@@ -56,7 +56,10 @@ void AddNormalizer(const Normalizer& normalizer, Hasher& hasher) {
   const auto& steps = normalizer.steps();
   if (steps.empty()) return;
   hasher.AddByte(1);
-  if (steps.size() == 1 && steps[0].kind == Normalizer::Kind::kNfc) return;
+  if (steps.size() == 1 && steps[0].kind == Normalizer::Kind::kForm &&
+      steps[0].form == NormalForm::kNfc) {
+    return;
+  }
   hasher.AddNumber(steps.size());
   for (const Normalizer::Step& step : steps) {
     hasher.AddByte(static_cast<uint8_t>(step.kind));
@@ -64,6 +67,9 @@ void AddNormalizer(const Normalizer& normalizer, Hasher& hasher) {
     hasher.AddText(step.to);
     hasher.AddByte(step.left);
     hasher.AddByte(step.right);
+    if (step.form != NormalForm::kNfc) {
+      hasher.AddByte(static_cast<uint8_t>(step.form));
+    }
   }
 }
 
@@ -83,11 +89,33 @@ void AddCharacters(const TokenizerFile& file, Hasher& hasher) {
   }
 }
 
+void AddAddedTokens(std::vector<AddedToken> tokens, Hasher& hasher) {
+  const auto key = [](const AddedToken& token) {
+    return std::tie(token.id, token.content, token.special, token.normalized);
+  };
+  std::sort(tokens.begin(), tokens.end(),
+            [&](const AddedToken& a, const AddedToken& b) {
+              return key(a) < key(b);
+            });
+  hasher.AddNumber(tokens.size());
+  for (const AddedToken& token : tokens) {
+    hasher.AddNumber(static_cast<uint64_t>(token.id));
+    hasher.AddText(token.content);
+    hasher.AddByte(token.special);
+    hasher.AddByte(token.normalized);
+    if (token.single_word) hasher.AddByte(4);
+    if (token.left_blanks) hasher.AddByte(5);
+    if (token.right_blanks) hasher.AddByte(6);
+  }
+}
+
 }  // namespace
 
 uint64_t FingerprintOf(const TokenizerFile& file) {
   Hasher hasher;
-  hasher.AddByte(file.pre_tokenizer.split_digits);
+  const std::optional<size_t>& digits = file.pre_tokenizer.split_digits;
+  hasher.AddByte(digits.has_value());
+  if (digits.value_or(0) > 0) hasher.AddNumber(*digits);
   AddSplits(file.pre_tokenizer.splits, hasher);
 
   std::vector<std::pair<TokenId, std::string_view>> tokens;
@@ -100,19 +128,7 @@ uint64_t FingerprintOf(const TokenizerFile& file) {
     hasher.AddText(token);
   }
 
-  std::vector<std::tuple<TokenId, std::string_view, bool, bool>> added;
-  for (const AddedToken& token : file.added_tokens) {
-    added.emplace_back(token.id, token.content, token.special,
-                       token.normalized);
-  }
-  std::sort(added.begin(), added.end());
-  hasher.AddNumber(added.size());
-  for (const auto& [id, content, special, normalized] : added) {
-    hasher.AddNumber(static_cast<uint64_t>(id));
-    hasher.AddText(content);
-    hasher.AddByte(special);
-    hasher.AddByte(normalized);
-  }
+  AddAddedTokens(file.added_tokens, hasher);
 
   hasher.AddNumber(file.merges.size());
   for (const auto& [left, right] : file.merges) {

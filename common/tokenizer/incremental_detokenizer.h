@@ -11,10 +11,10 @@ namespace espalier {
 
 // Decodes one stream of tokens incrementally, in whole characters: bytes wait
 // for the rest of their character. The results of Push and Flush, concatenated,
-// equal Tokenizer::Decode of all tokens, but for a space that SentencePiece puts
-// before a text: the stream continues a prompt, and a space is its own. The
-// work per token is proportional to its bytes. One per stream, one thread at a
-// time; borrows the tokenizer.
+// equal Tokenizer::Decode of all tokens, but for a space that SentencePiece
+// puts before a text: the stream continues a prompt, and a space is its own.
+// The work per token is proportional to its bytes. One per stream, one thread
+// at a time; borrows the tokenizer.
 class IncrementalDetokenizer {
  public:
   struct Options {

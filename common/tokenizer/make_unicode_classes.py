@@ -4,20 +4,22 @@
   pip install tokenizers==0.23.3 && python3 make_unicode_classes.py
 
 The pre-tokenizer must classify characters exactly as the package does, which
-has two sources: Oniguruma's tables for regular expressions and Rust's
-char::is_numeric for Digits. So this script asks the package about every code
+has three sources: Oniguruma's tables for regular expressions, Rust's
+char::is_numeric for Digits, and the regex crate's \\w for added tokens that are
+single words. So this script asks the package about every code
 point and reads no Unicode file.
 """
 import pathlib
 
 import tokenizers
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
 
 PINNED = "0.23.3"
 # In the order of CharClass in unicode_classes.h; all others are kOther.
 CLASSES = [r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}",
            r"\p{N}", r"\p{P}", r"\p{S}", r"\s"]
 NUMERIC_BIT = 16
+WORD_BIT = 32
 PER_LINE = 8
 BLOCK = 4096
 
@@ -30,7 +32,14 @@ def taken(pre_tokenizer, text):
     return rest
 
 
-def classes_of(text):
+def word_probe():
+    """A tokenizer in which only a token that is no part of a word has an id."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.add_tokens([AddedToken("~", single_word=True, normalized=False)])
+    return tokenizer
+
+
+def classes_of(text, probe=word_probe()):
     found = [len(CLASSES)] * len(text)
     for number, name in enumerate(CLASSES):
         for i in taken(pre_tokenizers.Split(Regex(name), "removed"), text):
@@ -40,6 +49,8 @@ def classes_of(text):
     for i, char in enumerate(text):
         if len(digits.pre_tokenize_str("a" + char)) == 2:
             found[i] |= NUMERIC_BIT
+        if char != "~" and not probe.encode(char + "~").ids:
+            found[i] |= WORD_BIT
     return found
 
 
@@ -50,7 +61,7 @@ def runs():
         block = codes[begin : begin + BLOCK]
         for code, value in zip(block, classes_of("".join(map(chr, block)))):
             if value != previous:
-                yield code << 5 | value
+                yield code << 6 | value
                 previous = value
 
 
@@ -64,7 +75,7 @@ def main():
     ]
     text = (
         f"// Made by make_unicode_classes.py from tokenizers {PINNED}: where each run\n"
-        "// of one class begins, as code point << 5 | numeric << 4 | class.\n"
+        "// of one class begins, as code point << 6 | word << 5 | numeric << 4 | class.\n"
         + "\n".join(lines)
         + "\n"
     )

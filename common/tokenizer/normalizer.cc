@@ -1,7 +1,6 @@
 #include "common/tokenizer/normalizer.h"
 
 #include "common/base/utf8.h"
-#include "common/tokenizer/nfc.h"
 #include "common/tokenizer/unicode_classes.h"
 
 namespace espalier {
@@ -23,8 +22,10 @@ std::string Stripped(std::string_view text, const Normalizer::Step& step) {
 
 std::string Apply(const Normalizer::Step& step, std::string_view text) {
   switch (step.kind) {
-    case Normalizer::Kind::kNfc:
-      return Nfc(text);
+    case Normalizer::Kind::kForm:
+      return ToNormalForm(text, step.form);
+    case Normalizer::Kind::kLower:
+      return LowerCase(text);
     case Normalizer::Kind::kPrepend:
       return text.empty() ? "" : step.to + std::string(text);
     case Normalizer::Kind::kReplace:

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/tokenizer/normal_forms.h"
+
 namespace espalier {
 
 // What happens to a text, between added tokens, before it is cut into words:
@@ -13,13 +15,15 @@ namespace espalier {
 class Normalizer {
  public:
   enum class Kind {
-    kNfc,      // form C (nfc.h)
+    kForm,     // a normalization form
     kPrepend,  // `to` before a text that is not empty
     kReplace,  // every `from`, which is not empty, becomes `to`
     kStrip,    // no white space at the `left` end, the `right` end, or both
+    kLower,    // lower case
   };
   struct Step {
-    Kind kind = Kind::kNfc;
+    Kind kind = Kind::kForm;
+    NormalForm form = NormalForm::kNfc;
     std::string from = {};
     std::string to = {};
     bool left = false;

@@ -14,17 +14,6 @@ namespace {
 
 using Word = absl::FunctionRef<void(std::string_view)>;
 
-void Split(std::string_view text, absl::Span<const SplitPattern> splits,
-           Word word) {
-  if (splits.empty()) {
-    word(text);
-    return;
-  }
-  splits.front().ForEachPiece(text, [&](std::string_view piece) {
-    Split(piece, splits.subspan(1), word);
-  });
-}
-
 // Every digit, and what is between them.
 void ForEachDigitOrRest(std::string_view text, Word piece) {
   size_t begin = 0;
@@ -38,6 +27,22 @@ void ForEachDigitOrRest(std::string_view text, Word piece) {
     at += c.size;
   }
   if (begin < text.size()) piece(text.substr(begin));
+}
+
+// The splits from the `first` on; `digits`: those of digits are still to come.
+void Split(const PreTokenizer& steps, size_t first, bool digits,
+           std::string_view text, Word word) {
+  if (digits && steps.split_digits == first) {
+    ForEachDigitOrRest(text, [&](std::string_view piece) {
+      Split(steps, first, /*digits=*/false, piece, word);
+    });
+  } else if (first == steps.splits.size()) {
+    word(text);
+  } else {
+    steps.splits[first].ForEachPiece(text, [&](std::string_view piece) {
+      Split(steps, first + 1, digits, piece, word);
+    });
+  }
 }
 
 // REQUIRES: `text` is not empty.
@@ -73,21 +78,19 @@ void PreTokenizer::ForEachWord(std::string_view text, bool at_start,
     SplitMetaspace(*metaspace, text, at_start, word);
     return;
   }
-  const auto split = [&](std::string_view piece) {
-    Split(piece, splits, word);
-  };
-  if (split_digits) {
-    ForEachDigitOrRest(text, split);
-  } else {
-    split(text);
-  }
+  Split(*this, 0, split_digits.has_value(), text, word);
+}
+
+SplitPattern KnownPattern(std::string_view pattern) {
+  absl::StatusOr<SplitPattern> split = SplitPattern::Parse(pattern);
+  ESPALIER_CHECK(split.ok());
+  return *std::move(split);
 }
 
 PreTokenizer SplitBy(std::string_view pattern, bool split_digits) {
-  absl::StatusOr<SplitPattern> split = SplitPattern::Parse(pattern);
-  ESPALIER_CHECK(split.ok());
-  PreTokenizer result = {.split_digits = split_digits};
-  result.splits.push_back(*std::move(split));
+  PreTokenizer result;
+  if (split_digits) result.split_digits = 0;
+  result.splits.push_back(KnownPattern(pattern));
   return result;
 }
 

@@ -41,7 +41,9 @@ struct Metaspace {
 
 // Splits text into words; byte pairs are merged within a word only. Immutable.
 struct PreTokenizer {
-  bool split_digits = false;  // every numeric character is a separate word
+  // After so many of the splits, every numeric character becomes a piece of its
+  // own. Nullopt: none does.
+  std::optional<size_t> split_digits = {};
   // Each splits the pieces that those before it have made; a piece ends the
   // view of "(?!...)". None: the pieces are words.
   std::vector<SplitPattern> splits = {};
@@ -55,6 +57,10 @@ struct PreTokenizer {
 };
 
 // REQUIRES: the pattern is supported.
+// REQUIRES: the pattern is supported.
+SplitPattern KnownPattern(std::string_view pattern);
+
+// `split_digits`: before it, every digit becomes a word.
 PreTokenizer SplitBy(std::string_view pattern, bool split_digits = false);
 
 }  // namespace espalier

@@ -117,6 +117,10 @@ class SplitPattern::Parser {
 
   absl::Status Item(bool any_case, int depth) {
     if (Take("(?!")) return NotAhead(any_case, depth);
+    if (Take("$")) {
+      Emit({.op = Op::kLineEnd});
+      return absl::OkStatus();
+    }
     const size_t begin = Here();
     if (Take("(?i:")) {
       RETURN_IF_ERROR(Group(/*any_case=*/true, depth));
@@ -354,6 +358,10 @@ size_t SplitPattern::MatchEnd(std::string_view text, size_t at,
       }
       case Op::kJump:
         instruction = now.target;
+        break;
+      case Op::kLineEnd:
+        if (at < text.size() && text[at] != '\n') return kNoMatch;
+        ++instruction;
         break;
       case Op::kNotAhead:
         if (MatchEnd(text, at, instruction + 1) != kNoMatch) return kNoMatch;

@@ -19,7 +19,7 @@ namespace espalier {
 // part of Oniguruma's language that published tokenizers use. Supported are
 // alternatives, groups "(?:...)" and "(?i:...)" (of one character or ASCII
 // letters), sets "[...]", \s \S \r \n \t, \p and \P of L, Lu, Ll, Lt, Lm, Lo,
-// M, N, P and S, the greedy quantifiers ? * + {n} {n,m}, "(?!...)", and
+// M, N, P and S, the greedy quantifiers ? * + {n} {n,m}, "(?!...)", "$", and
 // characters. A group may have no quantifier but "?". Matching is by
 // backtracking, which is linear for the published patterns. A library would
 // know another Unicode version than the one that vocabularies were trained
@@ -55,6 +55,7 @@ class SplitPattern {
     kRepeat,    // `least` to `most` characters of the set
     kFork,      // continue at the next instruction, or else at `target`
     kJump,      // continue at `target`
+    kLineEnd,   // go on at the end of the text or before "\n"
     kNotAhead,  // if what follows does not match, continue at `target`
     kMatch,
   };

@@ -10,6 +10,7 @@
 #include "common/base/utf8.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
+#include "common/tokenizer/unicode_classes.h"
 
 namespace espalier {
 namespace {
@@ -29,16 +30,58 @@ bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
   return after != ranges.end() && after->begin < end;
 }
 
+// The character that ends at byte `at` > 0.
+CodePoint CodePointBefore(std::string_view text, size_t at) {
+  do {
+    --at;
+  } while ((static_cast<uint8_t>(text[at]) & 0xC0) == 0x80);
+  return CodePointAt(text, at);
+}
+
+// Where the white space before byte `at` begins.
+size_t BlanksBefore(std::string_view text, size_t at) {
+  while (at > 0) {
+    const CodePoint c = CodePointBefore(text, at);
+    if (ClassOf(c.value) != CharClass::kSpace) break;
+    at -= c.size;
+  }
+  return at;
+}
+
+// Where the white space from byte `at` on ends.
+size_t BlanksAfter(std::string_view text, size_t at) {
+  while (at < text.size()) {
+    const CodePoint c = CodePointAt(text, at);
+    if (ClassOf(c.value) != CharClass::kSpace) break;
+    at += c.size;
+  }
+  return at;
+}
+
+// Whether a part of a word is next to bytes [begin, end).
+bool TouchesWord(std::string_view text, size_t begin, size_t end) {
+  return (begin > 0 && IsWordPart(CodePointBefore(text, begin).value)) ||
+         (end < text.size() && IsWordPart(CodePointAt(text, end).value));
+}
+
 // Appends the ids of the matches that `accept` takes, and calls `between` for
-// the bytes before, between and after them.
+// the bytes before, between and after them. As `tokenizers` does it: the search
+// goes on after a match itself, not after the blanks that it takes, nor within
+// a match that is no single word.
 void CutOut(const AddedTokenMatcher& matcher, std::string_view text,
             AddedTokenMatcher::Accept accept, std::vector<TokenId>& ids,
             absl::FunctionRef<void(size_t begin, size_t end)> between) {
-  size_t done = 0;
-  while (auto match = matcher.Find(text, done, accept)) {
-    if (done < match->begin) between(done, match->begin);
-    ids.push_back(match->id);
-    done = match->end;
+  size_t done = 0, from = 0;
+  while (auto match = matcher.Find(text, from, accept)) {
+    const AddedToken& token = *match->token;
+    size_t begin = match->begin, end = match->end;
+    from = end;
+    if (token.single_word && TouchesWord(text, begin, end)) continue;
+    if (token.left_blanks) begin = std::max(done, BlanksBefore(text, begin));
+    if (token.right_blanks) end = BlanksAfter(text, end);
+    if (done < begin) between(done, begin);
+    ids.push_back(token.id);
+    done = end;
   }
   if (done < text.size()) between(done, text.size());
 }
@@ -91,10 +134,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Create(
 }
 
 int64_t Tokenizer::MostBytesOf(int64_t num_tokens) const {
-  // Form C composes up to three times as many bytes into one character.
-  constexpr int64_t kComposed = 3;
+  // Forms leave up to a fourth of the bytes, lower case up to a third.
+  constexpr int64_t kMostShrunk = 12;
   const bool normalizes = !normalizer_.steps().empty();
-  return num_tokens * max_token_bytes_ * (normalizes ? kComposed : 1);
+  return num_tokens * max_token_bytes_ * (normalizes ? kMostShrunk : 1);
 }
 
 absl::StatusOr<Tokenizer::Token*> Tokenizer::ClaimId(TokenId id,
@@ -164,6 +207,8 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
                          " is nothing once it is normalized"));
       }
       second_matcher_.Add(normalized);
+      // As `tokenizers` decodes it.
+      tokens_[index].bytes = TextOf(normalized.content);
     }
   }
   return absl::OkStatus();
@@ -211,7 +256,8 @@ std::vector<TokenId> Tokenizer::EncodeMixed(
     pre_tokenizer_.ForEachWord(part, at_start, encode_word);
   };
   const auto accept = [&](const AddedTokenMatcher::Match& match) {
-    return !IsSpecial(match.id) || !Overlaps(plain, match.begin, match.end);
+    return !IsSpecial(match.token->id) ||
+           !Overlaps(plain, match.begin, match.end);
   };
   CutOut(first_matcher_, text, accept, ids, [&](size_t begin, size_t end) {
     EncodeNormalized(text.substr(begin, end - begin), begin, plain, encode,
@@ -233,7 +279,7 @@ void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
   const bool moved = text != part;
   const bool trusted = !moved || !SpellsSpecial(part, begin, plain);
   const auto accept = [&](const AddedTokenMatcher::Match& match) {
-    if (!IsSpecial(match.id)) return true;
+    if (!IsSpecial(match.token->id)) return true;
     if (moved) return trusted;
     return !Overlaps(plain, begin + match.begin, begin + match.end);
   };
@@ -246,7 +292,7 @@ void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
 bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
                               absl::Span<const ByteRange> plain) const {
   const auto is_special = [this](const AddedTokenMatcher::Match& match) {
-    return IsSpecial(match.id);
+    return IsSpecial(match.token->id);
   };
   for (const ByteRange& range : plain) {
     const size_t from = std::max(range.begin, begin);
@@ -262,7 +308,7 @@ bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
 std::optional<ByteRange> Tokenizer::FindSpecial(std::string_view text,
                                                 size_t from) const {
   const auto is_special = [this](const AddedTokenMatcher::Match& match) {
-    return IsSpecial(match.id);
+    return IsSpecial(match.token->id);
   };
   const auto match = spelled_matcher_.Find(text, from, is_special);
   if (!match.has_value()) return std::nullopt;

@@ -108,10 +108,9 @@ absl::StatusOr<AddedToken> ParseAddedToken(const JsonValue& entry) {
   }
   ASSIGN_OR_RETURN(token.special, entry.BoolOr("special", false));
   ASSIGN_OR_RETURN(token.normalized, entry.BoolOr("normalized", false));
-  for (std::string_view name : {"single_word", "lstrip", "rstrip"}) {
-    ASSIGN_OR_RETURN(const bool wanted, entry.BoolOr(name, false));
-    if (wanted) return UnsupportedMember(entry, name);
-  }
+  ASSIGN_OR_RETURN(token.single_word, entry.BoolOr("single_word", false));
+  ASSIGN_OR_RETURN(token.left_blanks, entry.BoolOr("lstrip", false));
+  ASSIGN_OR_RETURN(token.right_blanks, entry.BoolOr("rstrip", false));
   return token;
 }
 
@@ -167,7 +166,8 @@ absl::StatusOr<bool> HasByteLevel(const JsonValue& document) {
   return false;
 }
 
-// Accepts Digits, Splits by regular expressions, and ByteLevel, in this order.
+// Accepts Splits by regular expressions, among which may be one Digits, and
+// then ByteLevel.
 // ByteLevel splits words itself if it wants to.
 absl::StatusOr<PreTokenizer> ParseByteLevelSteps(const JsonValue& outer) {
   ASSIGN_OR_RETURN(const std::vector<JsonValue> steps, ParseSteps(outer));
@@ -176,10 +176,11 @@ absl::StatusOr<PreTokenizer> ParseByteLevelSteps(const JsonValue& outer) {
   for (const JsonValue& step : steps) {
     ASSIGN_OR_RETURN(const std::string type, ReadType(step));
     if (byte_level) return Unsupported(step);
-    if (type == "Digits" && result.splits.empty() && !result.split_digits) {
-      ASSIGN_OR_RETURN(result.split_digits,
+    if (type == "Digits" && !result.split_digits) {
+      ASSIGN_OR_RETURN(const bool each,
                        step.BoolOr("individual_digits", false));
-      if (!result.split_digits) return Unsupported(step);
+      if (!each) return Unsupported(step);
+      result.split_digits = result.splits.size();
     } else if (type == "Split") {
       ASSIGN_OR_RETURN(SplitPattern split, ParseSplit(step));
       result.splits.push_back(std::move(split));
@@ -269,7 +270,14 @@ absl::StatusOr<Normalizer::Step> ParseReplace(const JsonValue& step) {
 
 absl::StatusOr<Normalizer::Step> ParseNormalizerStep(const JsonValue& step) {
   ASSIGN_OR_RETURN(const std::string type, ReadType(step));
-  if (type == "NFC") return Normalizer::Step{.kind = Normalizer::Kind::kNfc};
+  for (NormalForm form : kNormalForms) {
+    if (type == NameOf(form)) {
+      return Normalizer::Step{.kind = Normalizer::Kind::kForm, .form = form};
+    }
+  }
+  if (type == "Lowercase") {
+    return Normalizer::Step{.kind = Normalizer::Kind::kLower};
+  }
   if (type == "Replace") return ParseReplace(step);
   if (type == "Prepend") {
     ASSIGN_OR_RETURN(std::string to, step.TextOr("prepend", ""));

@@ -7,17 +7,19 @@
 namespace espalier {
 namespace {
 
-constexpr int kClassBits = 5;  // four of CharClass, one of IsNumeric
+constexpr int kClassBits = 6;  // four of CharClass, IsNumeric, IsWordPart
 constexpr uint32_t kClassMask = 15;
 constexpr uint32_t kNumericBit = 16;
+constexpr uint32_t kWordBit = 32;
+constexpr uint32_t kAllBits = kClassMask | kNumericBit | kWordBit;
 
 constexpr uint32_t kRuns[] = {
 #include "common/tokenizer/unicode_class_runs.inc"
 };
 
 constexpr uint32_t SearchRuns(char32_t code_point) {
-  const uint32_t key = (static_cast<uint32_t>(code_point) << kClassBits) |
-                       (kClassMask | kNumericBit);
+  const uint32_t key =
+      (static_cast<uint32_t>(code_point) << kClassBits) | kAllBits;
   return *std::prev(std::upper_bound(std::begin(kRuns), std::end(kRuns), key));
 }
 
@@ -25,7 +27,7 @@ constexpr uint32_t SearchRuns(char32_t code_point) {
 constexpr auto kAscii = [] {
   std::array<uint8_t, 128> table{};
   for (uint32_t c = 0; c < table.size(); ++c) {
-    table[c] = static_cast<uint8_t>(SearchRuns(c) & (kClassMask | kNumericBit));
+    table[c] = static_cast<uint8_t>(SearchRuns(c) & kAllBits);
   }
   return table;
 }();
@@ -43,6 +45,10 @@ CharClass ClassOf(char32_t code_point) {
 
 bool IsNumeric(char32_t code_point) {
   return (Lookup(code_point) & kNumericBit) != 0;
+}
+
+bool IsWordPart(char32_t code_point) {
+  return (Lookup(code_point) & kWordBit) != 0;
 }
 
 }  // namespace espalier

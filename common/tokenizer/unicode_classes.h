@@ -27,6 +27,10 @@ CharClass ClassOf(char32_t code_point);
 // Rust's char::is_numeric: nearly kNumber, but of another Unicode version.
 bool IsNumeric(char32_t code_point);
 
+// \w of Rust's regular expressions: what an added token that is a single word
+// does not touch.
+bool IsWordPart(char32_t code_point);
+
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_TOKENIZER_UNICODE_CLASSES_H_

@@ -30,8 +30,10 @@ Json ReplaceJson(const Normalizer::Step& step) {
 
 Json StepJson(const Normalizer::Step& step) {
   switch (step.kind) {
-    case Normalizer::Kind::kNfc:
-      return {{"type", "NFC"}};
+    case Normalizer::Kind::kForm:
+      return {{"type", NameOf(step.form)}};
+    case Normalizer::Kind::kLower:
+      return {{"type", "Lowercase"}};
     case Normalizer::Kind::kPrepend:
       return {{"type", "Prepend"}, {"prepend", step.to}};
     case Normalizer::Kind::kReplace:
@@ -84,12 +86,14 @@ Json PreTokenizerJson(const TokenizerFile& file) {
   const PreTokenizer& pre_tokenizer = file.pre_tokenizer;
   if (pre_tokenizer.metaspace) return MetaspaceJson(*pre_tokenizer.metaspace);
   Json steps = Json::array();
-  if (pre_tokenizer.split_digits) {
-    steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-  }
-  for (const SplitPattern& split : pre_tokenizer.splits) {
+  const auto& splits = pre_tokenizer.splits;
+  for (size_t i = 0; i <= splits.size(); ++i) {
+    if (pre_tokenizer.split_digits == i) {
+      steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+    }
+    if (i == splits.size()) break;
     steps.push_back({{"type", "Split"},
-                     {"pattern", {{"Regex", split.pattern()}}},
+                     {"pattern", {{"Regex", splits[i].pattern()}}},
                      {"behavior", "Isolated"},
                      {"invert", false}});
   }
@@ -129,9 +133,9 @@ Json AddedTokensJson(std::vector<AddedToken> tokens) {
   for (const AddedToken& token : tokens) {
     list.push_back({{"id", token.id},
                     {"content", token.content},
-                    {"single_word", false},
-                    {"lstrip", false},
-                    {"rstrip", false},
+                    {"single_word", token.single_word},
+                    {"lstrip", token.left_blanks},
+                    {"rstrip", token.right_blanks},
                     {"normalized", token.normalized},
                     {"special", token.special}});
   }

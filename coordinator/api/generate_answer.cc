@@ -54,6 +54,7 @@ void GenerateAnswer::AddPrompt(const OutputPiece& piece,
 void GenerateAnswer::Add(const OutputPiece& piece) {
   v1::GenerateResponse& next = Of(piece.output);
   next.set_step(static_cast<uint32_t>(piece.step.step));
+  next.set_cached_tokens(static_cast<uint32_t>(piece.cached_tokens));
   next.mutable_token_ids()->Add(piece.tokens.begin(), piece.tokens.end());
   next.mutable_text()->append(piece.text.data(), piece.text.size());
   Fill(piece.tokens, piece.logprobs, *next.mutable_logprobs());

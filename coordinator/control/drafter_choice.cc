@@ -1,6 +1,7 @@
 #include "coordinator/control/drafter_choice.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -11,13 +12,12 @@ constexpr int64_t kDwell = 4;            // rounds between two changes
 constexpr double kWorthAChange = 0.05;   // tokens a round
 constexpr double kNextToNothing = 0.05;  // tokens
 // What a quick drafter that does not pay may cost.
-constexpr double kIdleCost = 0.005;  // tokens a round
-// Probes are no rarer than this if they cost nothing; otherwise, all drafters'
-// probes together are at most this share of the time on the verifier's cores.
+constexpr double kIdleCost = 0.003;  // tokens a round
+// Probes are no rarer than this if the budget allows them.
 constexpr int64_t kProbeInterval = 32;  // rounds
-constexpr double kProbeShare = 1.0 / 256;
-constexpr int64_t kProbeTries = 4;  // rounds of one probe
-constexpr int64_t kRarest = 4096;   // rounds
+constexpr int64_t kProbeTries = 4;      // rounds of one probe
+// The price of time may change meanwhile.
+constexpr int64_t kMostRest = 32;  // rounds
 
 using Attention = DraftCall::Attention;
 
@@ -36,8 +36,10 @@ bool PredictedAToken(absl::Span<const DrafterReturn> returns) {
 
 }  // namespace
 
-DrafterChoice::DrafterChoice(std::vector<DrafterValue> prior)
+DrafterChoice::DrafterChoice(std::vector<DrafterValue> prior,
+                             std::vector<ProbeBudget*> probes)
     : values_(std::move(prior)),
+      probes_(std::move(probes)),
       cpu_groups_(values_.size(), 0),
       active_(values_.size(), true),
       kept_up_(values_.size(), false),
@@ -54,27 +56,78 @@ bool DrafterChoice::IsQuick(int drafter, TimePrice price) const {
 }
 
 bool DrafterChoice::IsDue(int drafter, TimePrice price) const {
-  const auto rounds = static_cast<double>(1 + pauses_[drafter]);
-  return IsWorthwhile(drafter, /*nothing_else=*/1, price) ||
-         Cost(drafter, price) <= kIdleCost * rounds;
+  return RoundsToTurn(drafter, price) == 0;
+}
+
+int64_t DrafterChoice::RoundsToTurn(int drafter, TimePrice price) const {
+  if (IsWorthwhile(drafter, /*nothing_else=*/1, price)) return 0;
+  const auto turn =
+      static_cast<int64_t>(std::ceil(Cost(drafter, price) / kIdleCost)) - 1;
+  return std::max<int64_t>(0, turn - pauses_[drafter]);
 }
 
 bool DrafterChoice::IsWorthwhile(int drafter, double nothing_else,
                                  TimePrice price) const {
-  return values_[drafter].alone.mean() * nothing_else > Cost(drafter, price);
+  const DrafterValue& value = values_[drafter];
+  return !value.seconds.observed() ||
+         value.alone.mean() * nothing_else > Cost(drafter, price);
 }
 
 bool DrafterChoice::Probes(int drafter, TimePrice price) const {
+  return !values_[drafter].asked && RoundsToProbe(drafter, price) == 0;
+}
+
+// If the budget forbids it now, it may allow it after any round.
+int64_t DrafterChoice::RoundsToProbe(int drafter, TimePrice price) const {
+  const ProbeTimer& probe = values_[drafter].probe;
+  const int64_t rounds = std::max<int64_t>(0, probe.interval - probe.rounds);
+  if (rounds > 0 || probe.tries > 0) return rounds;
+  return probes_[drafter]->Allows(ExpectedProbeCost(drafter, price)) ? 0 : 1;
+}
+
+void DrafterChoice::BeginProbe(int drafter, TimePrice price) {
+  ProbeTimer& probe = values_[drafter].probe;
+  if (probe.tries > 0) return;
+  // It was not asked yet if it had to wait for features.
+  probes_[drafter]->Spend(-probe.spent);
+  probe.spent = ExpectedProbeCost(drafter, price);
+  probes_[drafter]->Spend(probe.spent);
+}
+
+double DrafterChoice::ProbeCost(double shared_seconds, TimePrice price) {
+  return price.tokens_per_second * (1 + price.others) * shared_seconds;
+}
+
+double DrafterChoice::ExpectedProbeCost(int drafter, TimePrice price) const {
   const DrafterValue& value = values_[drafter];
-  if (value.asked) return false;
-  const double seconds =
-      std::max(value.probe.seconds, value.shared_seconds.mean());
-  const double cost =
-      price.tokens_per_second * (1 + price.others) * seconds * num_drafters();
-  const int64_t affordable = std::max(
-      kProbeInterval,
-      static_cast<int64_t>(std::min<double>(kRarest, cost / kProbeShare)));
-  return value.probe.rounds >= std::min(value.probe.interval, affordable);
+  return ProbeCost(std::max(value.probe.seconds, value.shared_seconds.mean()),
+                   price);
+}
+
+int64_t DrafterChoice::RoundsToRest(TimePrice price) const {
+  int64_t rest = kMostRest;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (!values_[i].asked) {
+      rest = std::min(rest, RoundsToProbe(i, price));
+    } else if (IsQuick(i, price)) {
+      rest = std::min(rest, RoundsToTurn(i, price));
+    } else {
+      return 0;
+    }
+  }
+  return rest;
+}
+
+void DrafterChoice::LearnRest() {
+  for (int i = 0; i < num_drafters(); ++i) {
+    ++values_[i].probe.rounds;
+    ++pauses_[i];
+    kept_up_[i] = false;
+    if (!active_[i]) continue;
+    values_[i].alone.Fade();
+    values_[i].beside.Fade();
+  }
+  ++round_;
 }
 
 absl::Duration DrafterChoice::Patience(int drafter,
@@ -87,7 +140,7 @@ absl::Duration DrafterChoice::Patience(int drafter,
 
 void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
                           TimePrice price) {
-  CountProbes(returns);
+  CountProbes(returns, price);
   CountPauses(returns);
   LearnGains(returns);
   LearnSeconds(returns);
@@ -95,16 +148,20 @@ void DrafterChoice::Learn(absl::Span<const DrafterReturn> returns,
   if (round_ - last_change_ >= kDwell) Reconsider(price);
 }
 
-void DrafterChoice::CountProbes(absl::Span<const DrafterReturn> returns) {
+void DrafterChoice::CountProbes(absl::Span<const DrafterReturn> returns,
+                                TimePrice price) {
   const bool predicted = PredictedAToken(returns);
   for (int i = 0; i < num_drafters(); ++i) {
     ProbeTimer& probe = values_[i].probe;
     if (!predicted) ++probe.rounds;
-    if (returns[i].attention != Attention::kAsked) continue;
+    if (values_[i].asked || returns[i].attention != Attention::kAsked) continue;
     const bool answered = returns[i].late != nullptr;
     if (!answered && ++probe.tries < kProbeTries) continue;
-    if (answered) probe.seconds = SharedSeconds(returns[i]);
-    probe = {.interval = std::min(2 * probe.interval, kRarest),
+    if (answered) {
+      probe.seconds = SharedSeconds(returns[i]);
+      probes_[i]->Spend(ProbeCost(probe.seconds, price) - probe.spent);
+    }
+    probe = {.interval = std::min(2 * probe.interval, kProbeInterval),
              .seconds = probe.seconds};
   }
 }
@@ -246,7 +303,7 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
     changed[i] = values_[i].asked != asked[i];
     num_changed += changed[i] ? 1 : 0;
     values_[i].asked = asked[i];
-    if (changed[i]) values_[i].probe = ProbeTimer();
+    if (changed[i]) values_[i].probe = {.seconds = values_[i].probe.seconds};
   }
   for (int i = 0; i < num_drafters(); ++i) {
     const bool others_changed = num_changed > (changed[i] ? 1 : 0);

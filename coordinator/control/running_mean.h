@@ -32,6 +32,7 @@ class RunningMean {
     return RunningMean(memory, mean_, std::min(weight_, most_weight));
   }
   double mean() const { return mean_; }
+  bool observed() const { return weight_ > 0; }
 
  private:
   double memory_;

@@ -27,6 +27,13 @@ std::vector<DrafterValue> Recall(const SpeculationRecord::Kind& kind,
   return prior;
 }
 
+std::vector<ProbeBudget*> ProbesOf(SpeculationRecord& record,
+                                   absl::Span<const int> peers) {
+  std::vector<ProbeBudget*> probes;
+  for (int peer : peers) probes.push_back(&record.probes[peer]);
+  return probes;
+}
+
 // Probability that the target emits none of the root's children. log_probs are
 // log-probabilities of being emitted.
 double ChanceOfNothing(const TokenTree& tree) {
@@ -79,7 +86,7 @@ SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
       kind_(record->kind(greedy)),
       peers_(std::move(peers)),
       costs_(*costs),
-      choice_(Recall(kind_, peers_)),
+      choice_(Recall(kind_, peers_), ProbesOf(*record, peers_)),
       throughput_(Recall(kind_.throughput)),
       nodes_(kind_.nodes.Recalled(kMemory, kPriorRounds)) {
   ++record_.num_running;
@@ -102,21 +109,28 @@ DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
 std::vector<DraftCall> SpeculationControl::QuickCalls() const {
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
-    const bool asked = choice_.asks(i) && choice_.IsQuick(i, time_price()) &&
-                       choice_.IsDue(i, time_price());
-    calls.push_back(Call(i, asked ? Attention::kAwaited : Attention::kNone));
+    Attention attention = Attention::kNone;
+    if (choice_.asks(i) && choice_.IsQuick(i, time_price())) {
+      if (choice_.IsWorthwhile(i, /*nothing_else=*/1, time_price())) {
+        attention = Attention::kAwaited;
+      } else if (choice_.IsDue(i, time_price())) {
+        attention = Attention::kAsked;
+      }
+    }
+    calls.push_back(Call(i, attention));
   }
   return calls;
 }
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
-    const TokenTree& at_hand) const {
+    const TokenTree& at_hand) {
   const double nothing = ChanceOfNothing(at_hand);
   std::vector<DraftCall> calls;
   for (int i = 0; i < num_drafters(); ++i) {
     const bool asked =
         choice_.asks(i) && choice_.IsWorthwhile(i, nothing, time_price());
     const bool probed = choice_.Probes(i, time_price());
+    if (probed) choice_.BeginProbe(i, time_price());
     calls.push_back(Call(i, asked    ? Attention::kAwaited
                             : probed ? Attention::kAsked
                                      : Attention::kNone));
@@ -170,10 +184,24 @@ double SpeculationControl::GainOfANode(bool accepted) const {
 
 void SpeculationControl::Cut(TokenTree& tree) {
   const int64_t nodes = NodesThatPay(tree, row_cost()).nodes;
-  nodes_.Observe(static_cast<double>(nodes));
-  kind_.nodes.Observe(static_cast<double>(nodes));
-  record_.nodes.Observe(static_cast<double>(nodes));
+  ObserveNodes(nodes);
   tree.Cut(nodes + 1);
+}
+
+void SpeculationControl::ObserveNodes(int64_t nodes) {
+  for (RunningMean* mean : {&nodes_, &kind_.nodes, &record_.nodes}) {
+    mean->Observe(static_cast<double>(nodes));
+  }
+}
+
+// In the first round drafters ask for the prompt's features.
+bool SpeculationControl::Rests() {
+  if (first_round_) return false;
+  if (rest_ == 0) rest_ = choice_.RoundsToRest(time_price());
+  if (rest_ == 0) return false;
+  --rest_;
+  ObserveNodes(0);
+  return true;
 }
 
 // The first round includes the prompt's pass, which does not depend on any
@@ -187,11 +215,18 @@ void SpeculationControl::Learn(const Round& round) {
     throughput->tokens.Observe(tokens);
     throughput->seconds.Observe(seconds);
   }
-  choice_.Learn(round.returns, time_price());
+  for (int peer : peers_) record_.probes[peer].Earn(tokens, num_drafters());
+  if (round.returns.empty()) {
+    choice_.LearnRest();
+  } else {
+    choice_.Learn(round.returns, time_price());
+  }
   for (size_t i = 0; i < peers_.size(); ++i) {
     const DrafterValue& found = choice_.values()[i];
     DrafterValue& known = kind_.values[peers_[i]];
-    if (SaysSomething(round.returns[i])) known = found;
+    if (!round.returns.empty() && SaysSomething(round.returns[i])) {
+      known = found;
+    }
     known.asked = found.asked;
     known.probe = found.probe;
   }

@@ -35,7 +35,7 @@ class SpeculationControl {
   std::vector<DraftCall> QuickCalls() const;
   // then those of the others that are worth their time, given the tree of the
   // first, and probes. at_hand: merged by a policy that ranks_by_acceptance.
-  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand) const;
+  std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
   // Nodes to ask of a quick drafter, at most `limit`: as many as paid in the
   // last rounds, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
@@ -54,14 +54,20 @@ class SpeculationControl {
   // Gain of a single node that was accepted or not.
   double GainOfANode(bool accepted) const;
 
+  // Whether the round that begins is one of plain decoding, because no drafter
+  // would be asked.
+  bool Rests();
+
   struct Round {
-    absl::Span<const DrafterReturn> returns;  // by drafter
-    int64_t num_tokens = 0;                   // emitted
+    // By drafter; empty if the round rested.
+    absl::Span<const DrafterReturn> returns;
+    int64_t num_tokens = 0;  // emitted
     absl::Duration duration;
   };
   void Learn(const Round& round);
 
  private:
+  void ObserveNodes(int64_t nodes);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.
   double tokens_per_second() const;
@@ -80,6 +86,7 @@ class SpeculationControl {
   DrafterChoice choice_;
   Throughput throughput_;
   RunningMean nodes_;  // of a tree
+  int64_t rest_ = 0;   // rounds that are known to rest
   bool first_round_ = true;
 };
 

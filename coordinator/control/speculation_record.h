@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "coordinator/control/probe_budget.h"
 #include "coordinator/control/running_mean.h"
 #include "coordinator/merge/calibration.h"
 
@@ -17,11 +18,12 @@ struct ProbeTimer {
 
   int64_t rounds = 0;  // since the last probe
   int64_t tries = 0;   // rounds of a probe without an answer in time
-  // Rounds between two probes, if they cost nothing: doubled after each probe
+  // Rounds between two probes that the budget allows: doubled after each probe
   // that changes nothing.
   int64_t interval = kSoon;
   // What the last probe took on the verifier's cores, catching up included.
   double seconds = 0;
+  double spent = 0;  // for the probe in progress, in tokens
 };
 
 // Gain and cost of asking a drafter, per round. Tokens: see TreeGain.
@@ -77,13 +79,14 @@ class SpeculationRecord {
   };
 
   explicit SpeculationRecord(int num_peers)
-      : kinds_{Kind(num_peers), Kind(num_peers)} {}
+      : probes(num_peers), kinds_{Kind(num_peers), Kind(num_peers)} {}
 
   // Greedy text is easier to predict than sampled text.
   Kind& kind(bool greedy) { return kinds_[greedy ? 0 : 1]; }
 
-  int64_t num_running = 0;     // running sessions
-  RunningMean nodes{kMemory};  // of a round's tree
+  int64_t num_running = 0;          // running sessions
+  std::vector<ProbeBudget> probes;  // by peer
+  RunningMean nodes{kMemory};       // of a round's tree
 
  private:
   std::array<Kind, 2> kinds_;

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/device_array.h"
-#include "common/model/load_model.h"
+#include "common/model/cuda/open_device.h"
 #include "common/nn/huge_page_arena.h"
 
 namespace espalier::local {

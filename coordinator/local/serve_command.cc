@@ -19,7 +19,8 @@ namespace espalier::local {
 namespace {
 
 constexpr char kServeUsage[] =
-    R"(Usage: espalier serve [--model PATH] [--config FILE] [--set path=value]...
+    R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--config FILE]
+                      [--set path=value]...
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
@@ -28,6 +29,9 @@ in proto/espalier/v1/config.proto.
 
 Another model:  --model PATH (a folder or a .gguf file), which is short for
                 --set verifier.model=PATH
+A GPU:          --device cuda, which is short for --set verifier.device=cuda;
+                networks that draft run there too, unless their options name
+                another device (--set drafters.0.options.device=cpu)
 TCP:            --set server.listen=127.0.0.1:50051
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
 unless server.metrics_listen gives its address ("none": no page).
@@ -74,20 +78,37 @@ void PrintPlaces(const ServerRunner& runner, const std::string& model,
   out << "status page: http://" << runner.metrics_address() << "/" << std::endl;
 }
 
-// `args` with --model spelled out.
+// What is short for a field.
+struct ShortFlag {
+  absl::string_view name;
+  absl::string_view field;
+};
+constexpr ShortFlag kShortFlags[] = {{"--model", "verifier.model"},
+                                     {"--device", "verifier.device"}};
+
+// The field's setting in `args` at `i`, of one word or two; empty: another
+// flag.
+std::string SpelledOut(const ShortFlag& flag, cli::Args args, size_t& i) {
+  absl::string_view value = args[i];
+  if (value == flag.name && i + 1 < args.size()) {
+    return absl::StrCat("--set=", flag.field, "=", args[++i]);
+  }
+  if (absl::ConsumePrefix(&value, flag.name) &&
+      absl::ConsumePrefix(&value, "=")) {
+    return absl::StrCat("--set=", flag.field, "=", value);
+  }
+  return "";
+}
+
+// `args` with short flags spelled out.
 std::vector<std::string> Expanded(cli::Args args) {
-  constexpr absl::string_view kModel = "--model";
   std::vector<std::string> words = {"serve"};
   for (size_t i = 0; i < args.size(); ++i) {
-    absl::string_view value = args[i];
-    if (value == kModel && i + 1 < args.size()) {
-      words.push_back(absl::StrCat("--set=verifier.model=", args[++i]));
-    } else if (absl::ConsumePrefix(&value, kModel) &&
-               absl::ConsumePrefix(&value, "=")) {
-      words.push_back(absl::StrCat("--set=verifier.model=", value));
-    } else {
-      words.push_back(args[i]);
+    std::string word;
+    for (const ShortFlag& flag : kShortFlags) {
+      if (word.empty()) word = SpelledOut(flag, args, i);
     }
+    words.push_back(word.empty() ? std::string(args[i]) : word);
   }
   return words;
 }

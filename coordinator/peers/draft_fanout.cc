@@ -107,6 +107,12 @@ void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
   }
 }
 
+bool DraftFanout::HasShadow() const {
+  return std::any_of(branches_.begin(), branches_.end(), [](const Branch& b) {
+    return b.peer->settings.role == DrafterRole::kShadow;
+  });
+}
+
 // Takes a tree that was drafted ahead. True: the drafter need not be asked.
 bool DraftFanout::TakeLookahead(Branch& branch, const Session& session) {
   const auto outcome = branch.link.ResolveLookahead(session, round_);

@@ -83,6 +83,8 @@ class DraftFanout {
     int64_t timeouts = 0;
     int64_t errors = 0;
   };
+  // Whether a drafter is asked in every round only to be measured.
+  bool HasShadow() const;
   int num_drafters() const { return static_cast<int>(branches_.size()); }
   DrafterPeer& drafter(int index) const { return *branches_[index].peer; }
   // A tree of a drafter in the form of merge input.

@@ -157,6 +157,7 @@ struct OutputPiece {
   absl::string_view text = {};       // that is certain with them
   StepInfo step = {};
   LogprobRows logprobs = {};  // as requested, of `tokens`
+  int64_t cached_tokens = 0;  // as Usage has them
   // In the first piece of output 0.
   absl::Span<const TokenId> prompt = {};
   LogprobRows prompt_logprobs = {};  // as requested, of its second token on

@@ -178,6 +178,15 @@ absl::Status CheckSharing(const GenerationRequest& request) {
   return absl::OkStatus();
 }
 
+// What drafters compute of a text belongs to the target's weights as well: a
+// head reads its features.
+std::string SaltOf(const GenerationRequest& request,
+                   const ModelIdentity& target) {
+  if (target.weights_fingerprint == 0) return request.cache_salt;
+  return absl::StrCat(absl::Hex(target.weights_fingerprint, absl::kZeroPad16),
+                      " ", request.cache_salt);
+}
+
 }  // namespace
 
 absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
@@ -219,7 +228,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                        verifier.eos_token_ids.end());
   }
   RETURN_IF_ERROR(PlanAdjustments(request, scope, plan));
-  plan.session.cache_salt = std::move(request.cache_salt);
+  plan.session.cache_salt = SaltOf(request, verifier.model);
   RETURN_IF_ERROR(ValidateLogprobRequest(request.logprobs));
   if (request.logprobs.prompt) {
     RETURN_IF_ERROR(CheckPromptLogprobs(*request.logprobs.prompt,

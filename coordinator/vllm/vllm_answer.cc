@@ -50,6 +50,7 @@ void VllmAnswer::Add(const OutputPiece& piece) {
   Chunk& chunk = chunks_[piece.output];
   chunk.set_index(static_cast<uint32_t>(piece.output));
   chunk.set_prompt_tokens(num_prompt_tokens_);
+  chunk.set_cached_tokens(static_cast<uint32_t>(piece.cached_tokens));
   chunk.mutable_token_ids()->Add(piece.tokens.begin(), piece.tokens.end());
   chunk.set_completion_tokens(static_cast<uint32_t>(chunk.token_ids_size()));
   if (piece.logprobs.size() > 0) {

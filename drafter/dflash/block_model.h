@@ -57,7 +57,9 @@ class BlockModel {
   // of all contexts is used up.
   virtual absl::Status Reserve(const NewRows& rows) = 0;
   // Adds the rows to their contexts. REQUIRES: room, and each context once.
-  virtual void Extend(absl::Span<const NewRows> rows) = 0;
+  // RESOURCE_EXHAUSTED: the device has no memory for the pass or its features;
+  // some rows may be in.
+  virtual absl::Status Extend(absl::Span<const NewRows> rows) = 0;
 
   struct Block {
     Context context = 0;  // with room, not empty
@@ -66,8 +68,9 @@ class BlockModel {
     // For each wanted position after the root, fewer than block_size.
     std::vector<SamplingParams> wanted = {};
   };
-  // Candidates for each block's wanted positions, as CandidateHead gives them.
-  // INTERNAL: a logit is not finite.
+  // Candidates for each block's wanted positions, as CandidateHead gives them;
+  // on a device at most cuda::kMostRanked. INTERNAL: a logit is not finite.
+  // UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Extend.
   virtual absl::StatusOr<std::vector<std::vector<std::vector<Candidate>>>>
   Predict(absl::Span<const Block> blocks, int64_t width) = 0;
 };

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "drafter/dflash/cuda_dflash_model.h"
 #include "drafter/dflash/ddtree.h"
 #include "drafter/dflash/dflash_model.h"
 #include "drafter/drafters.h"
@@ -63,7 +64,7 @@ class DflashDrafter final : public Drafter {
 
  private:
   Sequence& Get(const SequenceView& view);
-  void CatchUp(absl::Span<const SequenceView> batch);
+  absl::Status CatchUp(absl::Span<const SequenceView> batch);
   void Learn(const SequenceView& view, Sequence& sequence);
   Block BlockOf(const SequenceView& view, const Sequence& sequence) const;
   int64_t WidthOf(const SequenceView& view) const;
@@ -88,7 +89,7 @@ bool Lists(const std::vector<Candidate>& candidates, TokenId token) {
 
 absl::StatusOr<std::vector<TokenTree>> DflashDrafter::Draft(
     absl::Span<const SequenceView> batch) {
-  CatchUp(batch);
+  RETURN_IF_ERROR(CatchUp(batch));
   std::vector<TokenTree> trees;
   std::vector<Block> blocks;
   std::vector<size_t> drafted;  // views that have a block
@@ -117,7 +118,7 @@ Sequence& DflashDrafter::Get(const SequenceView& view) {
   return *sequence;
 }
 
-void DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
+absl::Status DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
   std::vector<BlockModel::NewRows> fresh;
   for (const SequenceView& view : batch) {
     Sequence& sequence = Get(view);
@@ -131,7 +132,7 @@ void DflashDrafter::CatchUp(absl::Span<const SequenceView> batch) {
     sequence.has_room = model_->Reserve(rows).ok();
     if (sequence.has_room) fresh.push_back(rows);
   }
-  model_->Extend(fresh);
+  return model_->Extend(fresh);
 }
 
 // Compares the last forecast with the tokens that the target has emitted since,
@@ -200,13 +201,23 @@ bool ReadChain(OptionReader& reader) {
   return mode == "chain";
 }
 
-absl::StatusOr<std::unique_ptr<DflashModel>> Load(const std::string& folder,
-                                                  const HeadTarget& target,
-                                                  HeadRuntime runtime) {
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
+  ASSIGN_OR_RETURN(CudaDflash drafter,
+                   LoadCudaDflash(folder, target, runtime, std::move(device)));
+  return std::make_unique<CudaDflashModel>(std::move(drafter));
+}
+
+absl::StatusOr<std::unique_ptr<BlockModel>> LoadOnCpu(const std::string& folder,
+                                                      const HeadTarget& target,
+                                                      HeadRuntime runtime) {
   ASSIGN_OR_RETURN(const DflashConfig config, ReadDflashConfig(folder, target));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   OpenDflash(folder, config, runtime.random_weights));
   ASSIGN_OR_RETURN(
       auto weights,
-      LoadDflashWeights(folder, config, target, runtime.dtype, *runtime.pool));
+      LoadDflashWeights(files, config, target, runtime.dtype, *runtime.pool));
   return std::make_unique<DflashModel>(config, std::move(weights),
                                        std::move(runtime));
 }
@@ -224,9 +235,15 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
   HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
 
-  ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
-  absl::StatusOr<std::unique_ptr<DflashModel>> model =
-      Load(folder, target, std::move(runtime));
+  ASSIGN_OR_RETURN(const HeadTarget target,
+                   OpenHeadTarget(options, runtime.random_weights));
+  absl::StatusOr<std::unique_ptr<BlockModel>> model;
+  if (runtime.is_cpu()) {
+    model = LoadOnCpu(folder, target, std::move(runtime));
+  } else {
+    ASSIGN_OR_RETURN(auto device, runtime.OpenDevice("dflash"));
+    model = LoadOnGpu(folder, target, runtime, std::move(device));
+  }
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("drafter dflash: option model: ",

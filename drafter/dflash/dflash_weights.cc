@@ -30,20 +30,6 @@ absl::Status LoadBlockLayers(const DflashConfig& config,
   return absl::OkStatus();
 }
 
-// Published files propose any token, ours may leave the rare ones out.
-absl::StatusOr<DraftVocabulary> LoadVocabulary(const DflashConfig& config,
-                                               const WeightFiles& files,
-                                               NativeWeightLoader& loader) {
-  const int64_t target_size = config.layers.vocab_size;
-  if (config.draft_vocab_size == target_size) {
-    return DraftVocabulary::Full(target_size);
-  }
-  loader.Ignore("d2t");
-  ASSIGN_OR_RETURN(const TensorView d2t,
-                   files.Find("d2t", {config.draft_vocab_size}));
-  return DraftVocabulary::FromOffsets(d2t, target_size);
-}
-
 // The embedding of any token, and the head's rows of the draft vocabulary.
 absl::Status LoadTargetRows(const HeadTarget& target,
                             NativeWeightLoader& loader,
@@ -66,17 +52,53 @@ absl::Status LoadTargetRows(const HeadTarget& target,
 
 }  // namespace
 
+absl::StatusOr<WeightFiles> OpenDflash(const std::string& folder,
+                                       const DflashConfig& config,
+                                       std::optional<uint64_t> random_weights) {
+  if (!random_weights.has_value()) return WeightFiles::Open(folder);
+  if (config.draft_vocab_size < config.layers.vocab_size) {
+    return absl::UnimplementedError(
+        "random weights for a draft vocabulary that is not the target's");
+  }
+  const int64_t hidden = config.layers.hidden_size;
+  std::vector<TensorShape> shapes = {
+      {"fc.weight", {hidden, config.features().width()}},
+      {"hidden_norm.weight", {hidden}},
+      {"norm.weight", {hidden}}};
+  for (int64_t i = 0; i < config.layers.num_layers; ++i) {
+    const std::string layer = absl::StrCat("layers.", i, ".");
+    shapes.push_back({layer + "input_layernorm.weight", {hidden}});
+    for (TensorShape& tensor : LayerShapes(config.layers, layer, hidden)) {
+      shapes.push_back(std::move(tensor));
+    }
+  }
+  return WeightFiles::MakeUp(shapes, *random_weights);
+}
+
+absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
+                                                     const WeightFiles& files) {
+  const int64_t target_size = config.layers.vocab_size;
+  if (config.draft_vocab_size == target_size) {
+    return DraftVocabulary::Full(target_size);
+  }
+  ASSIGN_OR_RETURN(const TensorView d2t,
+                   files.Find("d2t", {config.draft_vocab_size}));
+  return DraftVocabulary::FromOffsets(d2t, target_size);
+}
+
 absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
-    const std::string& folder, const DflashConfig& config,
+    const WeightFiles& files, const DflashConfig& config,
     const HeadTarget& target, ComputeDType dtype, nn::ThreadPool& pool) {
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
   auto weights = std::make_unique<DflashWeights>();
   const NativeWeightLoader::Target packed = {
       .dtype = dtype, .arena = weights->arena, .pool = pool};
   NativeWeightLoader loader(files, packed);
   const std::string prefix = loader.Has("model.fc.weight") ? "model." : "";
   RETURN_IF_ERROR(LoadBlockLayers(config, prefix, loader, *weights));
-  ASSIGN_OR_RETURN(weights->vocabulary, LoadVocabulary(config, files, loader));
+  ASSIGN_OR_RETURN(weights->vocabulary, LoadDflashVocabulary(config, files));
+  if (weights->vocabulary.size() < config.layers.vocab_size) {
+    loader.Ignore("d2t");
+  }
   RETURN_IF_ERROR(loader.CheckAllRead());
 
   NativeWeightLoader target_loader(target.files, packed);

@@ -1,12 +1,15 @@
 #ifndef ESPALIER_DRAFTER_DFLASH_DFLASH_WEIGHTS_H_
 #define ESPALIER_DRAFTER_DFLASH_DFLASH_WEIGHTS_H_
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/model/compute_dtype.h"
+#include "common/model/files/weight_files.h"
 #include "common/model/native/native_weights.h"
 #include "common/nn/huge_page_arena.h"
 #include "common/nn/packed_matrix.h"
@@ -32,11 +35,22 @@ struct DflashWeights {
   nn::PackedMatrix embeddings;  // [vocab, hidden]
 };
 
-// Reads model.safetensors of `folder` (names may start with "model."). Strict:
+// The tokens that it can propose: published files list none and propose any,
+// ours may leave the rare ones out (d2t).
+absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
+                                                     const WeightFiles& files);
+
+// The folder's files, or random weights of a seed for what the configuration
+// describes.
+absl::StatusOr<WeightFiles> OpenDflash(const std::string& folder,
+                                       const DflashConfig& config,
+                                       std::optional<uint64_t> random_weights);
+
+// Reads a drafter's files (names may start with "model."). Strict:
 // INVALID_ARGUMENT and NOT_FOUND name a tensor that is missing, surplus,
 // misshapen or, for d2t, out of range. `dtype`: see LoadNativeWeights.
 absl::StatusOr<std::unique_ptr<const DflashWeights>> LoadDflashWeights(
-    const std::string& folder, const DflashConfig& config,
+    const WeightFiles& files, const DflashConfig& config,
     const HeadTarget& target, ComputeDType dtype, nn::ThreadPool& pool);
 
 }  // namespace espalier::drafter

@@ -10,6 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "drafter/drafters.h"
+#include "drafter/eagle/cuda_eagle_model.h"
+#include "drafter/eagle/cuda_eagle_weights.h"
 #include "drafter/eagle/eagle_model.h"
 #include "drafter/eagle/eagle_weights.h"
 #include "drafter/heads/head_runtime.h"
@@ -99,8 +101,9 @@ absl::Status EagleDrafter::CatchUp(const SequenceView& view,
   while (sequence.end() < end) {
     const int64_t first = sequence.end();
     const int64_t rows = std::min(kRowsPerPass, end - first);
-    model_->Append(sequence.rows, view.tokens.subspan(first + 1, rows),
-                   {.id = view.id, .position = first});
+    RETURN_IF_ERROR(model_->Append(sequence.rows,
+                                   view.tokens.subspan(first + 1, rows),
+                                   {.id = view.id, .position = first}));
   }
   return absl::OkStatus();
 }
@@ -114,6 +117,37 @@ void EagleDrafter::Share(const SequenceView& view, const Sequence& sequence) {
                 absl::StrCat(view.tokens[0], " ", view.cache_salt));
 }
 
+absl::StatusOr<std::unique_ptr<RowModel>> LoadOnCpu(const std::string& folder,
+                                                    const HeadTarget& target,
+                                                    HeadRuntime runtime) {
+  ASSIGN_OR_RETURN(LoadedEagle head, LoadEagle(folder, target, runtime));
+  return std::make_unique<EagleModel>(std::move(head), std::move(runtime),
+                                      kKvPoolTokens);
+}
+
+absl::StatusOr<std::unique_ptr<RowModel>> LoadOnGpu(
+    const std::string& folder, const HeadTarget& target,
+    const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device) {
+  ASSIGN_OR_RETURN(CudaEagle head,
+                   LoadCudaEagle(folder, target, runtime, std::move(device)));
+  return std::make_unique<CudaEagleModel>(std::move(head));
+}
+
+absl::StatusOr<std::unique_ptr<RowModel>> LoadModel(const std::string& folder,
+                                                    const HeadTarget& target,
+                                                    HeadRuntime runtime) {
+  absl::StatusOr<std::unique_ptr<RowModel>> model;
+  if (runtime.is_cpu()) {
+    model = LoadOnCpu(folder, target, std::move(runtime));
+  } else {
+    ASSIGN_OR_RETURN(auto device, runtime.OpenDevice("eagle"));
+    model = LoadOnGpu(folder, target, runtime, std::move(device));
+  }
+  if (model.ok()) return model;
+  return absl::InvalidArgumentError(
+      absl::StrCat("drafter eagle: option model: ", model.status().message()));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
@@ -124,16 +158,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
       ReadGrowerOptions(reader, /*supports_lookahead=*/false);
   HeadRuntime runtime = ReadHeadRuntime(reader);
   RETURN_IF_ERROR(reader.Finish());
-  ASSIGN_OR_RETURN(const HeadTarget target, OpenHeadTarget(options));
-  absl::StatusOr<LoadedEagle> head = LoadEagle(folder, target, runtime);
-  if (!head.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("drafter eagle: option model: ", head.status().message()));
-  }
-  return std::make_unique<EagleDrafter>(
-      std::make_unique<EagleModel>(*std::move(head), std::move(runtime),
-                                   kKvPoolTokens),
-      grower);
+  ASSIGN_OR_RETURN(const HeadTarget target,
+                   OpenHeadTarget(options, runtime.random_weights));
+  ASSIGN_OR_RETURN(auto model, LoadModel(folder, target, std::move(runtime)));
+  return std::make_unique<EagleDrafter>(std::move(model), grower);
 }
 
 }  // namespace espalier::drafter

@@ -1,11 +1,42 @@
 #include "drafter/heads/head_runtime.h"
 
+#include <limits>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/model/cuda/open_device.h"
+#include "common/model/native/model_limits.h"
 #include "common/nn/cpu_backend.h"
 
 namespace espalier::drafter {
+namespace {
+
+std::string ReadDevice(OptionReader& reader) {
+  const std::string device = reader.Text("device", "cpu");
+  const absl::Status known = ParseDevice(device).status();
+  if (!known.ok()) reader.Fail("device", known.message());
+  return device;
+}
+
+ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
+  const std::string type =
+      reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
+  for (ComputeDType dtype : kComputeDTypes) {
+    if (type == NameOf(dtype)) {
+      if (!is_cpu && dtype != ComputeDType::kBFloat16) {
+        reader.Fail("compute_type",
+                    absl::StrCat("\"", type, "\": a GPU computes in bfloat16"));
+      }
+      return dtype;
+    }
+  }
+  reader.Fail("compute_type",
+              absl::StrCat("\"", type,
+                           "\" is not one of float32, bfloat16, int8, int4"));
+  return ComputeDType::kFloat32;
+}
+
+}  // namespace
 
 NativeLayers::Runtime HeadRuntime::layers() const {
   return {.kernels = *kernels,
@@ -23,23 +54,35 @@ KvPageStore::Room HeadRuntime::Room(const KvPageShape& shape,
       .max_cached_tokens = prefix_cache_bytes / page_bytes * nn::kPageTokens};
 }
 
+absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(
+    absl::string_view drafter) const {
+  absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> opened =
+      OpenComputeDevice(device);
+  if (opened.ok()) return opened;
+  return absl::Status(opened.status().code(),
+                      absl::StrCat("drafter ", drafter, ": option device: ",
+                                   opened.status().message()));
+}
+
+CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
+                                          int64_t total_tokens) const {
+  constexpr int64_t kNumberBytes = 2;
+  const int64_t token_bytes = layers.num_layers * layers.num_kv_heads * 2 *
+                              layers.head_dim * kNumberBytes;
+  return {.total_tokens = total_tokens,
+          .max_cached_tokens = prefix_cache_bytes / token_bytes};
+}
+
 HeadRuntime ReadHeadRuntime(OptionReader& reader) {
   HeadRuntime runtime;
+  runtime.device = ReadDevice(reader);
   const int64_t threads = reader.Integer("threads", {2, 1, 256});
   runtime.prefix_cache_bytes =
       reader.Integer("prefix_cache_mib", {64, 0, 1 << 20}) << 20;
-  const std::string type = reader.Text("compute_type", "int8");
-  bool known = false;
-  for (ComputeDType dtype : kComputeDTypes) {
-    if (type != NameOf(dtype)) continue;
-    runtime.dtype = dtype;
-    known = true;
-  }
-  if (!known) {
-    reader.Fail("compute_type",
-                absl::StrCat("\"", type,
-                             "\" is not one of float32, bfloat16, int8, int4"));
-  }
+  runtime.dtype = ReadComputeType(runtime.is_cpu(), reader);
+  const int64_t seed = reader.Integer(
+      "random_weights", {-1, 0, std::numeric_limits<int64_t>::max()});
+  if (seed >= 0) runtime.random_weights = seed;
   const auto kernels = nn::FindBackend(reader.Text("cpu_kernels", "auto"));
   if (!kernels.ok()) {
     reader.Fail("cpu_kernels", kernels.status().message());

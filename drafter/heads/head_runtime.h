@@ -3,8 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/cuda/compute_device.h"
 #include "common/model/compute_dtype.h"
+#include "common/model/cuda/cuda_kv_cache.h"
 #include "common/model/native/native_layers.h"
 #include "common/model/native/paged_kv_cache.h"
 #include "common/nn/kernels.h"
@@ -13,24 +19,38 @@
 
 namespace espalier::drafter {
 
-// The kernels, dtype and threads of a draft head.
+// The kernels, dtype and threads of a draft head, or the GPU that it runs on.
 struct HeadRuntime {
+  std::string device = "cpu";
   const nn::Kernels* kernels = nullptr;
   ComputeDType dtype = ComputeDType::kFloat32;
   std::unique_ptr<nn::ThreadPool> pool;
   int64_t prefix_cache_bytes = 0;
+  std::optional<uint64_t> random_weights = {};
 
   NativeLayers::Runtime layers() const;
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
+
+  bool is_cpu() const { return device == "cpu"; }
+  // FAILED_PRECONDITION names the drafter's type and the device, which is not
+  // here.
+  absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> OpenDevice(
+      absl::string_view drafter) const;
+  // Of K/V on a device, for networks of such layers.
+  CudaKvStore::Room DeviceRoom(const ModelConfig& layers,
+                               int64_t total_tokens = 1 << 17) const;
 };
 
-// Options of every head: threads (default 2: one core reaches half of the
-// memory bandwidth; more would take cores from the machine's other drafters),
-// compute_type (float32, bfloat16, int8 (default) or int4: rounding in a head
-// costs a little acceptance and cannot change the text), cpu_kernels,
-// prefix_cache_mib (K/V kept for texts that begin like earlier ones, default
-// 64; 0: none is shared). After a mistake, which the reader keeps, the kernels
-// are null.
+// Options of every head: device (cpu (default), cuda, cuda:<number> or
+// emulated: where the network runs; on a GPU in bfloat16), threads (default 2:
+// one core reaches half of the memory bandwidth; more would take cores from the
+// machine's other drafters), compute_type (float32, bfloat16, int8 (default) or
+// int4: rounding in a head costs a little acceptance and cannot change the
+// text) and cpu_kernels, both of networks on the CPU, prefix_cache_mib (K/V
+// kept for texts that begin like earlier ones, default 64; 0: none is shared),
+// and random_weights (for measurements: weights of this seed for the network
+// and for what it takes of its target, whose folders need config.json only).
+// After a mistake, which the reader keeps, the kernels are null.
 HeadRuntime ReadHeadRuntime(OptionReader& reader);
 
 }  // namespace espalier::drafter

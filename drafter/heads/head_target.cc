@@ -7,14 +7,16 @@
 
 namespace espalier::drafter {
 
-absl::StatusOr<HeadTarget> OpenHeadTarget(const DrafterOptions& options) {
+absl::StatusOr<HeadTarget> OpenHeadTarget(
+    const DrafterOptions& options, std::optional<uint64_t> random_weights) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.target_folder));
   if (config.architecture != Architecture::kLlama) {
     return absl::UnimplementedError(
         absl::StrCat("a draft head for the architecture of ",
                      options.target_folder, " is not implemented"));
   }
-  ASSIGN_OR_RETURN(WeightFiles files, WeightFiles::Open(options.target_folder));
+  ASSIGN_OR_RETURN(WeightFiles files,
+                   WeightFiles::Open(options.target_folder, random_weights));
   return HeadTarget{.config = std::move(config),
                     .files = std::move(files),
                     .tokenizer_fingerprint = options.tokenizer_fingerprint};

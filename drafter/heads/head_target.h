@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_HEADS_HEAD_TARGET_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -26,8 +27,10 @@ struct HeadTarget {
   }
 };
 
-// Errors name the file.
-absl::StatusOr<HeadTarget> OpenHeadTarget(const DrafterOptions& options);
+// random_weights: a seed, see HeadRuntime. Errors name the file.
+absl::StatusOr<HeadTarget> OpenHeadTarget(
+    const DrafterOptions& options,
+    std::optional<uint64_t> random_weights = std::nullopt);
 
 // Compares a head's config.json with the target: the size of the vocabulary,
 // and, in files of this project, espalier.tokenizer_fingerprint. `fields` keeps

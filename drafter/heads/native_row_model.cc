@@ -70,8 +70,9 @@ FeatureStore* NativeRowModel::features() {
   return features_.contract().taps.empty() ? nullptr : &features_;
 }
 
-void NativeRowModel::Append(Sequence sequence, absl::Span<const TokenId> tokens,
-                            const States& states) {
+absl::Status NativeRowModel::Append(Sequence sequence,
+                                    absl::Span<const TokenId> tokens,
+                                    const States& states) {
   State& state = Get(sequence);
   std::vector<int32_t> chain(tokens.size());
   std::iota(chain.begin(), chain.end(), kPrefixParent);
@@ -88,6 +89,7 @@ void NativeRowModel::Append(Sequence sequence, absl::Span<const TokenId> tokens,
   state.cache.Keep(chain);
   state.last_output.assign(outputs.end() - hidden_size_, outputs.end());
   state.outputs.clear();
+  return absl::OkStatus();
 }
 
 absl::Span<const float> NativeRowModel::OutputOf(const State& state,
@@ -97,7 +99,7 @@ absl::Span<const float> NativeRowModel::OutputOf(const State& state,
       .subspan(row * hidden_size_, hidden_size_);
 }
 
-void NativeRowModel::Run(absl::Span<const TreeRows> batch) {
+absl::Status NativeRowModel::Run(absl::Span<const TreeRows> batch) {
   NativePass pass;
   std::vector<float> features;
   for (const TreeRows& rows : batch) {
@@ -120,6 +122,7 @@ void NativeRowModel::Run(absl::Span<const TreeRows> batch) {
     held.insert(held.end(), output, end);
     output = end;
   }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::vector<std::vector<Candidate>>> NativeRowModel::Rank(

@@ -37,9 +37,9 @@ class NativeRowModel : public RowModel {
   void Share(Sequence sequence, absl::Span<const TokenId> labels,
              absl::string_view salt) override;
   FeatureStore* features() override;
-  void Append(Sequence sequence, absl::Span<const TokenId> tokens,
-              const States& states) override;
-  void Run(absl::Span<const TreeRows> batch) override;
+  absl::Status Append(Sequence sequence, absl::Span<const TokenId> tokens,
+                      const States& states) override;
+  absl::Status Run(absl::Span<const TreeRows> batch) override;
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) override;
 

@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_HEADS_ROW_MODEL_H_
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,9 +54,11 @@ class RowModel {
     int64_t position = 0;  // of the first
   };
   // Runs a chain of rows after the kept ones, and keeps it. states: as many as
-  // tokens, for a head that reads them. REQUIRES: room.
-  virtual void Append(Sequence sequence, absl::Span<const TokenId> tokens,
-                      const States& states) = 0;
+  // tokens, for a head that reads them. REQUIRES: room. RESOURCE_EXHAUSTED: the
+  // device has no memory for the pass or its states; nothing is kept.
+  virtual absl::Status Append(Sequence sequence,
+                              absl::Span<const TokenId> tokens,
+                              const States& states) = 0;
 
   // Rows of a tree after the kept ones, which is run in parts. Their outputs
   // stay until the sequence's next tree begins, or rows are kept.
@@ -65,8 +68,12 @@ class RowModel {
     absl::Span<const TokenId> tokens;   // of the last of these, which are new
   };
   // A head reads the output of a row's parent in place of the target's state.
-  // REQUIRES: room, at least one kept row, and each sequence once.
-  virtual void Run(absl::Span<const TreeRows> batch) = 0;
+  // REQUIRES: room, at least one kept row, each sequence once, and trees of at
+  // most max_tree_rows() rows. RESOURCE_EXHAUSTED: as of Append.
+  virtual absl::Status Run(absl::Span<const TreeRows> batch) = 0;
+  virtual int64_t max_tree_rows() const {
+    return std::numeric_limits<int32_t>::max();
+  }
 
   // A row, and the token that its output predicts.
   struct Query {
@@ -75,8 +82,9 @@ class RowModel {
     SamplingParams sampling;
     int64_t position = 0;  // of that token
   };
-  // The `width` likeliest tokens after each row, as CandidateHead gives them.
-  // INTERNAL: a logit is not finite.
+  // The `width` likeliest tokens after each row, as CandidateHead gives them;
+  // on a device at most cuda::kMostRanked. INTERNAL: a logit is not finite.
+  // UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Append.
   virtual absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) = 0;
 };

@@ -111,6 +111,9 @@ int32_t TreeGrower::Growth::AddRow(TokenId token, int32_t parent) {
 }
 
 absl::Status TreeGrower::Growth::MakeRoom() {
+  if (std::ssize(parents_) > sequence_.model.max_tree_rows()) {
+    return absl::ResourceExhaustedError("a tree of too many rows");
+  }
   return sequence_.model.Reserve(sequence_.rows,
                                  sequence_.length() + std::ssize(parents_));
 }
@@ -210,7 +213,7 @@ absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
 absl::Status TreeGrower::FollowLookahead(Growth& growth) const {
   for (TokenId token : growth.view().lookahead) {
     RETURN_IF_ERROR(growth.AddLookahead(token));
-    model_.Run({growth.LevelRows()});
+    RETURN_IF_ERROR(model_.Run({growth.LevelRows()}));
   }
   return absl::OkStatus();
 }
@@ -226,8 +229,7 @@ absl::Status TreeGrower::RunFrontiers(std::vector<Growth*>& growing) const {
     batch.push_back(growth->LevelRows());
   }
   growing = std::move(with_room);
-  if (!batch.empty()) model_.Run(batch);
-  return absl::OkStatus();
+  return batch.empty() ? absl::OkStatus() : model_.Run(batch);
 }
 
 absl::Status TreeGrower::ExpandFrontiers(absl::Span<Growth* const> growing) {

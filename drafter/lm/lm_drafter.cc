@@ -13,6 +13,7 @@
 #include "drafter/drafters.h"
 #include "drafter/heads/head_runtime.h"
 #include "drafter/heads/tree_grower.h"
+#include "drafter/lm/cuda_lm_model.h"
 #include "drafter/lm/lm_model.h"
 #include "drafter/option_reader.h"
 
@@ -23,8 +24,12 @@ constexpr int64_t kRowsPerPass = 256;  // of a long prompt
 
 class LmDrafter final : public Drafter {
  public:
-  LmDrafter(LmModel::Parts model, const TreeGrower::Options& options)
-      : model_(std::move(model)), grower_(model_, options) {}
+  // max_positions: most positions of a sequence with its tree.
+  LmDrafter(std::unique_ptr<RowModel> model, int64_t max_positions,
+            const TreeGrower::Options& options)
+      : model_(std::move(model)),
+        max_positions_(max_positions),
+        grower_(*model_, options) {}
 
   bool supports_lookahead() const override {
     return grower_.supports_lookahead();
@@ -38,7 +43,8 @@ class LmDrafter final : public Drafter {
   GrownSequence& Get(const SequenceView& view);
   absl::Status CatchUp(const SequenceView& view, GrownSequence& sequence);
 
-  LmModel model_;
+  const std::unique_ptr<RowModel> model_;
+  const int64_t max_positions_;
   TreeGrower grower_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<GrownSequence>> sequences_;
 };
@@ -46,7 +52,7 @@ class LmDrafter final : public Drafter {
 absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
     absl::Span<const SequenceView> batch) {
   const auto room_for = [this](const SequenceView& view) {
-    return model_.max_positions() - std::ssize(view.tokens) -
+    return max_positions_ - std::ssize(view.tokens) -
            std::ssize(view.lookahead);
   };
   std::vector<SequenceView> views(batch.begin(), batch.end());
@@ -67,7 +73,7 @@ absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
 
 GrownSequence& LmDrafter::Get(const SequenceView& view) {
   std::unique_ptr<GrownSequence>& held = sequences_[view.id];
-  if (held == nullptr) held = std::make_unique<GrownSequence>(&model_);
+  if (held == nullptr) held = std::make_unique<GrownSequence>(model_.get());
   return *held;
 }
 
@@ -75,16 +81,16 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
 absl::Status LmDrafter::CatchUp(const SequenceView& view,
                                 GrownSequence& sequence) {
   // The root's row is always run: its output predicts the next token.
-  model_.Share(sequence.rows, view.tokens.first(view.tokens.size() - 1),
-               view.cache_salt);
+  model_->Share(sequence.rows, view.tokens.first(view.tokens.size() - 1),
+                view.cache_salt);
   // Reserve before computing: without room the work would be lost.
-  RETURN_IF_ERROR(model_.Reserve(sequence.rows, std::ssize(view.tokens)));
+  RETURN_IF_ERROR(model_->Reserve(sequence.rows, std::ssize(view.tokens)));
   for (;;) {
     const auto rest = view.tokens.subspan(sequence.length());
     if (rest.empty()) return absl::OkStatus();
-    model_.Append(sequence.rows,
-                  rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
-                  /*states=*/{});
+    RETURN_IF_ERROR(model_->Append(
+        sequence.rows, rest.first(std::min<size_t>(rest.size(), kRowsPerPass)),
+        /*states=*/{}));
   }
 }
 
@@ -104,13 +110,27 @@ absl::Status CheckSpelling(const std::string& folder,
   return absl::OkStatus();
 }
 
-absl::StatusOr<LmModel::Parts> LoadChecked(const std::string& folder,
-                                           int64_t layers, HeadRuntime runtime,
-                                           const DrafterOptions& options) {
-  if (folder != options.target_folder) {
-    RETURN_IF_ERROR(CheckSpelling(folder, options));
+struct LoadedLm {
+  std::unique_ptr<RowModel> model;
+  int64_t max_positions = 0;
+};
+
+// `device`: null: the CPU.
+absl::StatusOr<LoadedLm> Load(const LmOptions& lm, HeadRuntime runtime,
+                              std::shared_ptr<cuda::ComputeDevice> device,
+                              const DrafterOptions& options) {
+  if (lm.folder != options.target_folder) {
+    RETURN_IF_ERROR(CheckSpelling(lm.folder, options));
   }
-  return LoadLm(folder, layers, std::move(runtime));
+  if (device != nullptr) {
+    ASSIGN_OR_RETURN(auto model, LoadCudaLm(lm, runtime, std::move(device)));
+    const int64_t max_positions = model->config().max_positions;
+    return LoadedLm{.model = std::move(model), .max_positions = max_positions};
+  }
+  ASSIGN_OR_RETURN(LmModel::Parts parts, LoadLm(lm, std::move(runtime)));
+  const int64_t max_positions = parts.config.max_positions;
+  return LoadedLm{.model = std::make_unique<LmModel>(std::move(parts)),
+                  .max_positions = max_positions};
 }
 
 }  // namespace
@@ -130,16 +150,21 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
   RETURN_IF_ERROR(reader.Finish());
   const std::string& folder =
       own_folder.empty() ? options.target_folder : own_folder;
-  absl::StatusOr<LmModel::Parts> model =
-      LoadChecked(folder, layers, std::move(runtime), options);
+  std::shared_ptr<cuda::ComputeDevice> device;
+  if (!runtime.is_cpu()) {
+    ASSIGN_OR_RETURN(device, runtime.OpenDevice("lm"));
+  }
+  absl::StatusOr<LoadedLm> model =
+      Load({.folder = folder, .layers = layers, .kv_tokens = kv_tokens},
+           std::move(runtime), std::move(device), options);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
                         absl::StrCat("drafter lm: option ",
                                      own_folder.empty() ? "layers" : "model",
                                      ": ", model.status().message()));
   }
-  model->kv_pool_tokens = kv_tokens;
-  return std::make_unique<LmDrafter>(*std::move(model), grower);
+  return std::make_unique<LmDrafter>(std::move(model->model),
+                                     model->max_positions, grower);
 }
 
 }  // namespace espalier::drafter

@@ -40,26 +40,34 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::RankOutputs(
   return candidates_.Rank(decoder_.layers(), outputs, queries, width);
 }
 
-absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
+absl::StatusOr<ModelConfig> ReadLmConfig(const LmOptions& options) {
+  ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
+  if (options.layers > config.num_layers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.layers, " layers are asked for: ", options.folder,
+                     " has ", config.num_layers));
+  }
+  if (options.layers > 0) config.num_layers = options.layers;
+  return config;
+}
+
+absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,
                                       HeadRuntime runtime) {
-  ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(folder));
+  ASSIGN_OR_RETURN(ModelConfig config, ReadLmConfig(options));
   if (config.head_dim % nn::kHeadDimUnit != 0) {
     return absl::UnimplementedError(
-        absl::StrCat(folder, ": head_dim ", config.head_dim,
+        absl::StrCat(options.folder, ": head_dim ", config.head_dim,
                      " is not a multiple of ", nn::kHeadDimUnit));
   }
-  if (layers > config.num_layers) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        layers, " layers are asked for: ", folder, " has ", config.num_layers));
-  }
-  if (layers > 0) config.num_layers = layers;
-  ASSIGN_OR_RETURN(const WeightFiles files, WeightFiles::Open(folder));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, runtime.random_weights));
   ASSIGN_OR_RETURN(
       std::unique_ptr<const NativeWeights> weights,
       LoadNativeWeights(config, files, runtime.dtype, *runtime.pool));
   return LmModel::Parts{.config = std::move(config),
                         .weights = std::move(weights),
-                        .runtime = std::move(runtime)};
+                        .runtime = std::move(runtime),
+                        .kv_pool_tokens = options.kv_tokens};
 }
 
 }  // namespace espalier::drafter

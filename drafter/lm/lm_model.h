@@ -29,9 +29,6 @@ class LmModel final : public NativeRowModel {
   };
   explicit LmModel(Parts parts);
 
-  // Most positions of a sequence with its tree.
-  int64_t max_positions() const { return config_.max_positions; }
-
  private:
   // No states are read.
   void Fuse(absl::Span<const uint16_t> /*states*/,
@@ -47,9 +44,18 @@ class LmModel final : public NativeRowModel {
   NativeDecoder decoder_;
 };
 
-// Loads the first `layers` layers of a Hugging Face folder, 0: all.
-// INVALID_ARGUMENT: it has fewer. Errors name the file.
-absl::StatusOr<LmModel::Parts> LoadLm(const std::string& folder, int64_t layers,
+struct LmOptions {
+  std::string folder;     // Hugging Face's layout
+  int64_t layers = 0;     // the first ones; 0: all
+  int64_t kv_tokens = 0;  // of the K/V of all sequences
+};
+
+// Its config.json, with as many layers as are wanted. INVALID_ARGUMENT: it has
+// fewer. Errors name the file.
+absl::StatusOr<ModelConfig> ReadLmConfig(const LmOptions& options);
+
+// Errors name the file.
+absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,
                                       HeadRuntime runtime);
 
 }  // namespace espalier::drafter

@@ -46,7 +46,7 @@ ARROWS = {
     "common/rpc": ["common/base", "common/spec", "common/obs",
                    "common/config"],
     # Draft heads run on the kernels directly.
-    "drafter": ["common/base", "common/spec", "common/obs", "common/rpc",
+    "drafter": ["common/base", "common/cuda", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/json", "common/tokenizer",
                 "common/model", "common/nn", "common/grammar"],
     # What a rule is, and where its chance comes from: below all rules.

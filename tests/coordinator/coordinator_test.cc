@@ -239,6 +239,7 @@ TEST(CoordinatorTest, CachedTokensOfThePromptAreReported) {
         {.corrupt = [=](VerifyResult& r) { r.cached_tokens = cached; }});
     const Seen seen = cluster.Run(ToyCluster::Request(20));
     EXPECT_EQ(seen.report.usage.cached_tokens, std::min<int64_t>(cached, 5));
+    EXPECT_EQ(seen.cached_tokens, seen.report.usage.cached_tokens);
   }
 }
 

@@ -25,6 +25,7 @@ namespace espalier::coordinator {
 struct Seen {
   std::vector<TokenId> tokens;
   std::vector<StepInfo> steps;
+  int64_t cached_tokens = 0;  // as the last piece had it
   int num_finishes = 0;
   absl::Status status;
   GenerationReport report;
@@ -40,6 +41,7 @@ class SeenSink final : public TokenSink {
     seen_->tokens.insert(seen_->tokens.end(), piece.tokens.begin(),
                          piece.tokens.end());
     seen_->steps.push_back(piece.step);
+    seen_->cached_tokens = piece.cached_tokens;
   }
   void OnFinish(const absl::Status& status,
                 const GenerationReport& report) override {

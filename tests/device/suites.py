@@ -16,7 +16,8 @@ import time
 SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
-                "cuda_logits_test", "cuda_pass_test", "cuda_layout_test"]
+                "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
+                "cuda_take_rows_test", "cuda_perturb_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 # Hit rates by depth whose expectation is the given tau (EAGLE, DFlash at 64 and
@@ -28,6 +29,16 @@ TINY_SHAPE = {
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
     "vocab_size": 258, "max_position_embeddings": 512, "hidden_act": "silu",
     "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}
+
+
+TINY_BLOCK = {
+    "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 6,
+    "dflash_config": {"mask_token_id": 257, "target_layer_ids": [0, 1]},
+    "num_target_layers": 2, "hidden_size": 64, "intermediate_size": 128,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 64, "vocab_size": 258, "max_position_embeddings": 512,
+    "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
+    "attention_bias": False}
 
 
 class Suite:
@@ -134,6 +145,7 @@ def right(suite):
         else:
             gtest(suite, name, kind)
     gtest(suite, "cuda_model_test", kind)
+    gtest(suite, "cuda_drafters_test", "*Trees*" if suite.emulated else "*")
     short = "-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*" if suite.emulated else ""
     gtest(suite, "language_model_test", "*_cuda_*" + short)
     gtest(suite, "verify_engine_native_test",
@@ -254,11 +266,13 @@ class Server:
         self.metrics = f"127.0.0.1:{free_port()}"
         nodes = 16 if suite.emulated else 128
         self.nodes = nodes
+        patience = "core { draft_timeout_ms: 10000 }" if suite.emulated else ""
         config = suite.work / "serve.textproto"
         config.write_text(f"""
             server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
             verifier {{ model: "{target}" random_weights: 1 device: "{suite.device}"
                         max_tree_nodes: {nodes} }}
+            {patience}
             {drafters}""")
         self.log = open(suite.work / "serve.log", "w", encoding="utf-8")
         self.process = subprocess.Popen(["espalier", "serve", "--config", str(config)],
@@ -318,25 +332,48 @@ def round_suite(suite):
     texts.write_text("".join(
         " ".join(map(str, prompt + plain[t]["token_ids"])) + "\n" for t in plain))
     for tau, rates in RATES.items():
-        drafter = f"""drafters {{ name: "replay" type: "replay"
-            options {{ key: "drafter" value: "comb" }}
-            options {{ key: "texts" value: "{texts}" }}
-            options {{ key: "rates" value: "{rates}" }} }}"""
-        with Server(suite, target, drafter) as server:
-            for nodes in (8, 16) if suite.emulated else (16, 64, 128):
-                for temperature, wanted in plain.items():
-                    answer = server.generate(
-                        prompt, tokens, "--seed", "5", "--temperature", temperature,
-                        "--nodes", str(nodes))
-                    name = f"hit rate {rates}, {nodes} nodes, temperature {temperature}"
-                    if answer is None:
-                        suite.add(name, False)
-                        continue
-                    same = answer["token_ids"] == wanted["token_ids"]
-                    suite.add(name, same, text="equal" if same else "DIFFERS",
-                              **speed_of(answer))
+        rounds_of(suite, target, {"drafter": "comb", "texts": texts, "rates": rates},
+                  prompt, plain)
         if suite.emulated:
             break
+    for kind, shape, tau in networks(suite):
+        options = {"drafter": kind, "drafter.model": shape, "drafter.device": suite.device,
+                   "drafter.random_weights": 1, "texts": texts, "rates": RATES[tau]}
+        rounds_of(suite, target, options, prompt, plain)
+
+
+def networks(suite):
+    """Draft networks of random weights whose trees get the hits of published ones."""
+    if not suite.emulated:
+        return [("dflash", "deploy/shapes/qwen3-8b-dflash", "7"),
+                ("dflash", "deploy/shapes/qwen3-8b-dflash", "9.5"),
+                ("eagle", "deploy/shapes/qwen3-8b-eagle3", "4")]
+    folder = suite.work / "block"
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(TINY_BLOCK))
+    return [("dflash", folder, "4")]
+
+
+def rounds_of(suite, target, options, prompt, plain):
+    """Texts drafted by one replay drafter against the plain ones."""
+    listed = "".join(f'options {{ key: "{key}" value: "{value}" }}\n'
+                     for key, value in options.items())
+    drafter = f'drafters {{ name: "replay" type: "replay" {listed} }}'
+    tokens = len(plain["0"]["token_ids"])
+    with Server(suite, target, drafter) as server:
+        for nodes in (8, 16) if suite.emulated else (16, 64, 128):
+            for temperature, wanted in plain.items():
+                answer = server.generate(
+                    prompt, tokens, "--seed", "5", "--temperature", temperature,
+                    "--nodes", str(nodes))
+                name = (f"{options['drafter']}, hit rate {options['rates']}, {nodes} nodes, "
+                        f"temperature {temperature}")
+                if answer is None:
+                    suite.add(name, False)
+                    continue
+                same = answer["token_ids"] == wanted["token_ids"]
+                suite.add(name, same, text="equal" if same else "DIFFERS",
+                          **speed_of(answer))
 
 
 def speed_of(answer):

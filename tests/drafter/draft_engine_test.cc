@@ -86,14 +86,16 @@ class DraftEngineTest : public ::testing::Test {
     auto executor = std::make_unique<FakeExecutor>();
     executor_ = executor.get();
     engine_ = std::make_unique<DraftEngine>(
-        DraftEngine::Options{.name = "echo",
-                             .vocab_size = 10,
-                             .max_nodes = 6,
-                             .max_depth = 4,
-                             .supports_lookahead = true,
-                             .store = {.max_sequences = 3,
-                                       .max_tokens = 20,
-                                       .max_idle = absl::Seconds(60)}},
+        DraftEngine::Options{
+            .name = "echo",
+            .vocab_size = 10,
+            .max_nodes = 6,
+            .max_depth = 4,
+            .supports_lookahead = true,
+            .store = {.max_sequences = 3,
+                      .max_tokens = 20,
+                      .max_idle = absl::Seconds(60)},
+            .on_device_lost = [this](const absl::Status&) { ++losses_; }},
         std::make_unique<RecordingDrafter>(notes_), std::move(executor),
         metrics_);
   }
@@ -145,6 +147,7 @@ class DraftEngineTest : public ::testing::Test {
   RecordingDrafter::Notes notes_;
   std::vector<Proposal> parts_;  // of all requests
   FakeExecutor* executor_ = nullptr;
+  int losses_ = 0;  // of the device
   std::unique_ptr<DraftEngine> engine_;
 };
 
@@ -335,6 +338,18 @@ TEST_F(DraftEngineTest, DrafterErrorsBecomeInternalAndNameTheDrafter) {
             absl::StatusCode::kInternal);
   notes_.trees_left_out = 0;
   EXPECT_TRUE(ProposeNow(Request(1, {1, 2}, {3})).ok());
+}
+
+TEST_F(DraftEngineTest, ALostDeviceIsToldOnce) {
+  notes_.error = absl::InternalError("a logit is not finite");
+  EXPECT_FALSE(ProposeNow(Request(1, {}, {1})).ok());
+  EXPECT_EQ(losses_, 0);
+  notes_.error = absl::UnavailableError("the GPU fell off the bus");
+  for (uint64_t id : {2, 3}) {
+    EXPECT_EQ(ProposeNow(Request(id, {}, {1})).status().code(),
+              absl::StatusCode::kInternal);
+  }
+  EXPECT_EQ(losses_, 1);
 }
 
 TEST_F(DraftEngineTest, EndSequenceForgetsAndDropsWhatWaits) {

@@ -1,4 +1,6 @@
 // Checks the promises of drafter.h for every registered drafter.
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -14,7 +16,10 @@
 #include "drafter/ngram_table_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/drafter/dflash/tiny_dflash.h"
 #include "tests/drafter/draft_testing.h"
+#include "tests/drafter/eagle/wide_eagle.h"
+#include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier::drafter {
@@ -93,10 +98,33 @@ struct Sequence {
   }
 };
 
-// A registered type, and the scheme that it draws by; empty: none.
-using TypeAndScheme = std::pair<std::string, std::string>;
+// Of a network on a device, for the wide Llama.
+Subject DeviceSubject(const std::string& type) {
+  static const std::string* const folder = [] {
+    const std::string path =
+        ::testing::TempDir() + "contract_" + std::to_string(getpid());
+    testing::WriteWideLlama(path + "/target");
+    testing::WriteWideEagle(testing::EagleLayouts().back(), path + "/eagle");
+    testing::WriteTinyDflash(testing::MakeTinyDflash(200, testing::kWideDflash),
+                             path + "/dflash");
+    return new std::string(path);
+  }();
+  Subject subject = {
+      .options = {{"device", testing::CudaTestDevice()}, {"noise_scale", "1"}},
+      .target_folder = *folder + "/target"};
+  if (type == "lm") subject.options["layers"] = "1";
+  if (type != "lm") subject.options["model"] = *folder + "/" + type;
+  if (type != "dflash") subject.options["drafts_ahead"] = "true";
+  return subject;
+}
 
-class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
+struct Contender {
+  std::string type;    // registered
+  std::string scheme;  // that it samples by; empty: none
+  bool on_device = false;
+};
+
+class DrafterContractTest : public ::testing::TestWithParam<Contender> {
  protected:
   std::unique_ptr<Drafter> Make() const {
     std::string test =
@@ -111,10 +139,11 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
         {"replay",
          {.options = {{"drafter", "prompt_lookup"},
                       {"texts", TextsFile(test)}}}}};
-    const auto& [type, scheme] = GetParam();
+    const auto& [type, scheme, on_device] = GetParam();
     // A type that needs no options needs no subject.
     const auto found = subjects.find(type);
     Subject subject = found == subjects.end() ? Subject() : found->second;
+    if (on_device) subject = DeviceSubject(type);
     if (!scheme.empty()) {
       subject.options.insert({{"scheme", scheme}, {"noise_key", "3"}});
     }
@@ -125,7 +154,13 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
 
   // Of the target that the type is made for.
   static int64_t VocabSize() {
-    return GetParam().first == "lm" ? testing::kTinyVocab : kVocab;
+    return GetParam().type == "lm" || GetParam().on_device ? testing::kTinyVocab
+                                                           : kVocab;
+  }
+
+  // The emulated device is slow.
+  static int FewerOnDevice(int count) {
+    return GetParam().on_device ? std::min(count, 2) : count;
   }
 
   // With the features that the type wants.
@@ -134,10 +169,11 @@ class DrafterContractTest : public ::testing::TestWithParam<TypeAndScheme> {
     std::mt19937_64 random(22);
     std::normal_distribution<float> normal;
     std::vector<Sequence> sequences;
-    for (int i = 0; i < count; ++i) {
+    const uint64_t longest = GetParam().on_device ? 80 : 300;
+    for (int i = 0; i < FewerOnDevice(count); ++i) {
       Sequence& sequence = sequences.emplace_back(Sequence{
           .number = random(),
-          .tokens = RandomTokens(random, 1 + random() % 300, kVocab),
+          .tokens = RandomTokens(random, 1 + random() % longest, kVocab),
           .sampling = {.temperature = 0.5f * (i % 3), .seed = random()},
           .features = {.width = width}});
       sequence.features.data.resize((sequence.tokens.size() - 1) * width);
@@ -206,7 +242,8 @@ TEST_P(DrafterContractTest, SiblingsDiffer) {
 
 TEST_P(DrafterContractTest, AContextOfOneTokenIsEnough) {
   auto drafter = Make();
-  for (TokenId token = 0; token < kVocab; ++token) {
+  const TokenId step = GetParam().on_device ? 40 : 1;
+  for (TokenId token = 0; token < kVocab; token += step) {
     const Sequence sequence = {.number = static_cast<uint64_t>(token),
                                .tokens = {token}};
     EXPECT_EQ(DraftOne(*drafter, ViewOf(sequence, kBudget)).tokens[0], token);
@@ -305,8 +342,8 @@ TEST_P(DrafterContractTest, AfterForgetTheSequenceMayBeAnother) {
 
 // Each type by itself, and each scheme of those that can sample. `grammar`
 // drafts nothing for a request without one (grammar_drafter_test.cc).
-std::vector<TypeAndScheme> Subjects() {
-  std::vector<TypeAndScheme> subjects;
+std::vector<Contender> Subjects() {
+  std::vector<Contender> subjects;
   for (const std::string& type : RegisteredNames()) {
     if (type != "grammar") subjects.push_back({type, ""});
   }
@@ -315,12 +352,16 @@ std::vector<TypeAndScheme> Subjects() {
       subjects.push_back({type, scheme});
     }
   }
+  for (const char* type : {"eagle", "dflash", "lm"}) {
+    if (testing::HasCudaTestDevice()) subjects.push_back({type, "", true});
+  }
   return subjects;
 }
 
-std::string NameOf(const ::testing::TestParamInfo<TypeAndScheme>& subject) {
-  const auto& [type, scheme] = subject.param;
+std::string NameOf(const ::testing::TestParamInfo<Contender>& subject) {
+  const auto& [type, scheme, on_device] = subject.param;
   std::string name = scheme.empty() ? type : type + "_" + scheme;
+  if (on_device) name += "_on_device";
   std::replace(name.begin(), name.end(), '+', '_');
   std::replace(name.begin(), name.end(), '-', '_');
   return name;

@@ -11,6 +11,8 @@ std::vector<std::string> Seeds() {
   return {SourceFile(folder + "characters/tokenizer.json"),
           SourceFile(folder + "small/tokenizer.json"),
           SourceFile(folder + "qwen2_style/tokenizer.json"),
+          SourceFile(folder + "normalized_style/tokenizer.json"),
+          SourceFile(folder + "deepseek_llm_style/tokenizer.json"),
           SourceFile(folder + "llama2_style/tokenizer.json"),
           SourceFile(folder + "metaspace_style/tokenizer.json")};
 }

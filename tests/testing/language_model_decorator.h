@@ -28,6 +28,10 @@ class LanguageModelDecorator : public LanguageModel {
   int64_t SharedRoom(CacheId cache) const override {
     return model_->SharedRoom(cache);
   }
+  int64_t HeldPrefix(absl::Span<const TokenId> text,
+                     absl::string_view salt) const override {
+    return model_->HeldPrefix(text, salt);
+  }
   int64_t Share(CacheId cache, absl::Span<const TokenId> text,
                 absl::string_view salt) override {
     return model_->Share(cache, text, salt);

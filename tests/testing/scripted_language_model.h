@@ -169,6 +169,7 @@ class ScriptedLanguageModel final : public LanguageModel {
       for (int64_t row = size - rows.num_logit_rows; row < size; ++row) {
         logits->rows.push_back(LogitsAfter(options_, TextAt(sequence, row)));
         if (spoil_) spoil_(logits->rows.back());
+        LeaveOut(rows.wanted, logits->rows.back());
       }
       sequence.taps.assign(rows.taps.begin(), rows.taps.end());
     }
@@ -202,6 +203,14 @@ class ScriptedLanguageModel final : public LanguageModel {
   }
 
  private:
+  // Logits that are not wanted would win, if someone read them.
+  static void LeaveOut(absl::Span<const uint32_t> wanted,
+                       std::vector<float>& row) {
+    for (size_t token = 0; token < row.size() && !wanted.empty(); ++token) {
+      if ((wanted[token / 32] >> (token % 32) & 1) == 0) row[token] = 1000;
+    }
+  }
+
   struct Sequence {
     std::vector<TokenId> text;     // cached
     std::vector<TokenId> tokens;   // of the last pass

@@ -31,7 +31,9 @@ class FeatureCacheTest : public ::testing::Test {
   FeatureRows Held(const Tokens& text, const std::vector<int32_t>& taps,
                    int64_t from = 0, absl::string_view salt = "") {
     FeatureRows rows = RowsOf(taps, from, from);
+    const int64_t end = cache_.EndAfterExtend({text, salt, taps}, from);
     cache_.Extend({text, salt, taps}, rows);
+    EXPECT_EQ(rows.end_position(), end);
     return rows;
   }
 

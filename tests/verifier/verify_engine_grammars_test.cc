@@ -151,6 +151,32 @@ TEST(VerifyEngineGrammars, DisallowedNodesLeaveTheTree) {
   EXPECT_EQ(rows, 0);
 }
 
+TEST(VerifyEngineGrammars, OnlyAllowedLogitsAreComputedUnlessLogprobsAreAsked) {
+  EngineHarness harness(kScript, WithMasks());
+  std::vector<TokenId> wanted;
+  harness.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {
+    wanted.clear();
+    for (TokenId token = 0; token < kScript.vocab_size; ++token) {
+      const auto& bits = batch[0].wanted;
+      if (!bits.empty() && (bits[token / 32] >> (token % 32) & 1) != 0) {
+        wanted.push_back(token);
+      }
+    }
+    return absl::OkStatus();
+  });
+  const Client client = {.id = {1, 1}, .text = kPrompt};
+  TokenTree tree = TokenTree::RootOnly(kPrompt.back());
+  tree.Add(0, 'a', 0);
+  VerifyRequest request = WithGrammar(client.Request(tree), "(a|c)[x-z]");
+  ASSERT_TRUE(harness.Ask(request).ok());
+  EXPECT_EQ(wanted, (Text{'a', 'c', 'x', 'y', 'z'}));
+
+  request.update.sequence.number = 2;
+  request.logprobs = {.emitted = 1};
+  ASSERT_TRUE(harness.Ask(request).ok());
+  EXPECT_TRUE(wanted.empty());
+}
+
 TEST(VerifyEngineGrammars, ARestartedVerifierGoesOnWithinTheGrammar) {
   EngineHarness whole(kScript, WithMasks());
   const Text expected = Decode(whole, 1.0f, 8, TokenTree::RootOnly);

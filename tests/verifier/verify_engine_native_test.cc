@@ -343,6 +343,33 @@ TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
   EXPECT_GT(preempted, 0);
 }
 
+// With its whole prompt, the second request would have to wait.
+TEST_P(SharedPages, APromptThatAnotherHoldsIsCountedOnce) {
+  ModelOptions options = GetParam().options;
+  options.folder = folder_;
+  const auto model = LoadModel(options);
+  ASSERT_TRUE(model.ok());
+  const int64_t pool = 2 * (*model)->info().RoomFor(GetParam().length) - 32;
+  const auto engine = Start(/*threads=*/1, /*batch_rows=*/256,
+                            pool * (*model)->info().kv_bytes_per_token);
+  const auto ask = [&](Client& client) {
+    VerifyRequest request = client.Request();
+    request.max_length = GetParam().length;
+    const auto reply = engine->Send(std::move(request));
+    engine->executor->RunUntilIdle();
+    if (!reply->value) return false;
+    client.Commit(**reply->value);
+    return true;
+  };
+  Client first = NewClient(0), second = NewClient(3), other = NewClient(6);
+  other.text[0] = 99;
+  ASSERT_TRUE(ask(first));
+  ASSERT_TRUE(ask(first));  // offers its pages
+  EXPECT_TRUE(ask(second));
+  EXPECT_TRUE(ask(first));
+  EXPECT_FALSE(ask(other));  // shares nothing
+}
+
 // The other models share no pages.
 INSTANTIATE_TEST_SUITE_P(Native, SharedPages,
                          ::testing::Values(Subjects().front()));

@@ -37,13 +37,22 @@ __global__ void __launch_bounds__(kRowThreads)
   }
   if (args.top_k == 0) return;
 
+  LogitBlock ranked = args.logits;
+  float best = peak.largest;
+  if (args.scores != nullptr) {
+    ranked.logits = args.scores;
+    best = FindPeak(args.scores + index * args.logits.stride, vocab,
+                    reinterpret_cast<float*>(shared->select.scratch),
+                    [](int) { return true; })
+               .largest;
+  }
+  const float* const scores = ranked.logits + index * ranked.stride;
   const RankSelector selector(
-      args.logits, index, peak.largest, [](float logit) { return logit; },
-      &shared->select);
+      ranked, index, best, [](float score) { return score; }, &shared->select);
   const TokenRank lowest =
       selector.Select(args.top_k, [](float) { return mass_t{1}; });
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    const TokenRank rank = RankOf(logits[token], token);
+    const TokenRank rank = RankOf(scores[token], token);
     if (rank < lowest) continue;
     // In any order: the ranks tell.
     const unsigned at = atomicAdd(&shared->found, 1u);

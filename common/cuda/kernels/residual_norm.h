@@ -4,17 +4,13 @@
 #include "common/cuda/device.h"
 #include "common/cuda/kernel_args.h"
 #include "common/cuda/kernels/parts.h"
+#include "common/cuda/kernels/row_norm.h"
 #include "common/cuda/layout.h"
 
 namespace espalier::cuda {
 namespace {
 
-inline constexpr int kNormThreads = 256, kNormWarps = kNormThreads / 32;
-inline int ResidualNormShared(const ResidualNormArgs& args) {
-  return (args.hidden + kNormWarps) * static_cast<int>(sizeof(float));
-}
-
-// Grid: rows. Shared memory: the row, and a sum of each warp.
+// Grid: rows. Shared memory: RowNormShared.
 __global__ void __launch_bounds__(kNormThreads)
     ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
   SHARED_MEMORY(shared);
@@ -31,15 +27,7 @@ __global__ void __launch_bounds__(kNormThreads)
     values[i] = value;
     sum = fmaf(value, value, sum);
   }
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    sum += __shfl_xor_sync(~0u, sum, lanes);
-  }
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
-  __syncthreads();
-  float total = 0;
-  for (int warp = 0; warp < kNormWarps; ++warp) total += sums[warp];
-  const float scale =
-      InverseSqrt(total / static_cast<float>(args.hidden) + args.epsilon);
+  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
 
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   for (int i = 2 * threadIdx.x; i < args.hidden; i += 2 * kNormThreads) {

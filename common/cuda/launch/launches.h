@@ -12,6 +12,7 @@ namespace espalier::cuda {
 
 void Launch(const Launcher& launcher, const EmbedArgs& args);
 void Launch(const Launcher& launcher, const ResidualNormArgs& args);
+void Launch(const Launcher& launcher, const TakeRowsArgs& args);
 void Launch(const Launcher& launcher, const ProductArgs& args);
 void Launch(const Launcher& launcher, const PrepareArgs& args);
 void Launch(const Launcher& launcher, const AttendArgs& args);
@@ -19,6 +20,7 @@ void Launch(const Launcher& launcher, const KeepArgs& args);
 void Launch(const Launcher& launcher, const GatherTapsArgs& args);
 void Launch(const Launcher& launcher, const DrawArgs& args);
 void Launch(const Launcher& launcher, const FilterArgs& args);
+void Launch(const Launcher& launcher, const PerturbArgs& args);
 void Launch(const Launcher& launcher, const RankArgs& args);
 void Launch(const Launcher& launcher, const GatherArgs& args);
 void Launch(const Launcher& launcher, const RandomWeightsArgs& args);

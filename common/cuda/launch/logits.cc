@@ -2,6 +2,7 @@
 #include "common/cuda/kernels/draw.h"
 #include "common/cuda/kernels/filter.h"
 #include "common/cuda/kernels/gather.h"
+#include "common/cuda/kernels/perturb.h"
 #include "common/cuda/kernels/rank.h"
 #include "common/cuda/launch/launches.h"
 
@@ -38,6 +39,16 @@ void Launch(const Launcher& launcher, const DrawArgs& args) {
 void Launch(const Launcher& launcher, const FilterArgs& args) {
   launcher.Run<&Filter>(RowShape("Filter", args.logits, sizeof(SelectMemory)),
                         args);
+}
+
+void Launch(const Launcher& launcher, const PerturbArgs& args) {
+  const auto ranges = static_cast<unsigned>(
+      (args.logits.vocab + kPerturbColumns - 1) / kPerturbColumns);
+  launcher.Run<&Perturb>({.kernel = "Perturb",
+                          .grid_x = ranges,
+                          .grid_y = static_cast<unsigned>(args.logits.rows),
+                          .threads = kPerturbThreads},
+                         args);
 }
 
 void Launch(const Launcher& launcher, const RankArgs& args) {

@@ -1,6 +1,7 @@
 // Launches of what takes a row of the residual stream at a time.
 #include "common/cuda/kernels/embed.h"
 #include "common/cuda/kernels/residual_norm.h"
+#include "common/cuda/kernels/take_rows.h"
 #include "common/cuda/launch/launches.h"
 
 namespace espalier::cuda {
@@ -17,7 +18,16 @@ void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
       {.kernel = "ResidualNorm",
        .grid_x = static_cast<unsigned>(args.rows),
        .threads = kNormThreads,
-       .shared_bytes = static_cast<size_t>(ResidualNormShared(args))},
+       .shared_bytes = static_cast<size_t>(RowNormShared(args.hidden))},
+      args);
+}
+
+void Launch(const Launcher& launcher, const TakeRowsArgs& args) {
+  launcher.Run<&TakeRows>(
+      {.kernel = "TakeRows",
+       .grid_x = static_cast<unsigned>(args.rows),
+       .threads = kNormThreads,
+       .shared_bytes = static_cast<size_t>(RowNormShared(args.columns))},
       args);
 }
 

@@ -17,9 +17,9 @@ using cuda::DeviceArray;
 using cuda::PaddedRows;
 using cuda::RowBlock;
 
-int64_t PartsSize(const CudaLinear& linear, int rows) {
-  return int64_t{cuda::ProductSplits(linear.outputs, linear.inputs)} *
-         PaddedRows(rows) * linear.outputs;
+int64_t PartsSize(int outputs, int inputs, int rows) {
+  return int64_t{cuda::ProductSplits(outputs, inputs)} * PaddedRows(rows) *
+         outputs;
 }
 
 }  // namespace
@@ -29,9 +29,13 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto attended =
       static_cast<uint32_t>(config_.num_heads * config_.head_dim);
   const CudaLayer& layer = weights_.layers[0];
+  const auto kv_outputs =
+      static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
   const int64_t parts =
-      std::max({PartsSize(layer.qkv, rows), PartsSize(layer.out, rows),
-                PartsSize(layer.down, rows)});
+      std::max({PartsSize(layer.qkv.outputs, layer.qkv.inputs, rows),
+                PartsSize(kv_outputs, layer.qkv.inputs, rows),
+                PartsSize(layer.out.outputs, layer.out.inputs, rows),
+                PartsSize(layer.down.outputs, layer.down.inputs, rows)});
   RETURN_IF_ERROR(GrowArray(device_, rows * config_.hidden_size, scratch_.x));
   RETURN_IF_ERROR(GrowArray(device_, parts, scratch_.parts));
   const auto activations = [&](int count, uint32_t columns) {
@@ -46,6 +50,7 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
       scratch_.gated));
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
+  RETURN_IF_ERROR(logits_.Reserve(logit_rows));
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
@@ -57,6 +62,7 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.page_table, requests.Put(pass.page_table));
   ASSIGN_OR_RETURN(on_device_.logit_rows, requests.Put(pass.logit_rows));
   ASSIGN_OR_RETURN(on_device_.rows, requests.Put(pass.rows));
+  ASSIGN_OR_RETURN(on_device_.rotated_rows, requests.Put(pass.rotated_rows));
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
   ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
@@ -65,9 +71,20 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
 }
 
 void CudaDecoder::Launch(const CudaPass& pass, const Target& target) {
+  LaunchLayers(pass, target);
+  Head(pass, target);
+}
+
+void CudaDecoder::LaunchLayers(const CudaPass& pass, const Target& target) {
   Embed(pass, target);
   for (int64_t i = 0; i < config_.num_layers; ++i) RunLayer(i, pass, target);
-  Head(pass, target);
+}
+
+cuda::TakeRowsArgs CudaDecoder::StreamAfter(int64_t index, int rows) const {
+  return {.from = scratch_.x.data(),
+          .parts = PartsOf(weights_.layers[index].down, rows),
+          .rows = rows,
+          .columns = static_cast<int>(config_.hidden_size)};
 }
 
 cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
@@ -120,43 +137,80 @@ void CudaDecoder::Multiply(const CudaLinear& linear,
 
 void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
                            const Target& target) {
-  const CudaLayer& layer = weights_.layers[index];
-  const int rows = pass.num_rows();
-  const auto dim = static_cast<uint32_t>(config_.head_dim);
-  const auto kv_heads = static_cast<uint32_t>(config_.num_kv_heads);
-  const auto layers = static_cast<uint32_t>(config_.num_layers);
-  const cuda::KvPages kv = {
-      .pages =
-          target.pages +
-          cuda::PanelOffset(dim, kv_heads, static_cast<uint32_t>(index), 0, 0),
-      .page_bytes =
-          static_cast<int64_t>(cuda::PanelOffset(dim, kv_heads, layers, 0, 0)),
-      .page_table = on_device_.page_table};
-
-  cuda::ResidualNormArgs norm = Norm(pass, layer.attention_norm);
+  cuda::ResidualNormArgs norm =
+      Norm(pass, weights_.layers[index].attention_norm);
   if (index > 0) {
-    norm.parts = PartsOf(weights_.layers[index - 1].down, rows);
+    norm.parts = PartsOf(weights_.layers[index - 1].down, pass.num_rows());
     norm.tap = TapAt(static_cast<int32_t>(index), pass, target);
   }
   device_.Launch(norm);
-  Multiply(layer.qkv, scratch_.normed.data(), rows, scratch_.parts.data());
-  device_.Launch(cuda::PrepareArgs{
-      .parts = PartsOf(layer.qkv, rows),
-      .query_norm = config_.qk_norm ? layer.q_norm.data() : nullptr,
-      .key_norm = config_.qk_norm ? layer.k_norm.data() : nullptr,
-      .epsilon = static_cast<float>(config_.norm_epsilon),
-      .angles = angles_.data(),
-      .rows = on_device_.rows,
-      .sequences = on_device_.sequences,
-      .num_rows = rows,
-      .heads = static_cast<int>(config_.num_heads),
-      .kv_heads = static_cast<int>(kv_heads),
-      .head_dim = static_cast<int>(dim),
-      .kv = kv,
-      .queries = scratch_.queries.data()});
+  LaunchLayer(index, scratch_.normed.data(), pass, target);
+}
+
+cuda::KvPages CudaDecoder::PagesOf(int64_t layer, const Target& target) const {
+  const auto dim = static_cast<uint32_t>(config_.head_dim);
+  const auto kv_heads = static_cast<uint32_t>(config_.num_kv_heads);
+  const auto layers = static_cast<uint32_t>(config_.num_layers);
+  return {.pages = target.pages +
+                   cuda::PanelOffset(dim, kv_heads,
+                                     static_cast<uint32_t>(layer), 0, 0),
+          .page_bytes = static_cast<int64_t>(
+              cuda::PanelOffset(dim, kv_heads, layers, 0, 0)),
+          .page_table = on_device_.page_table};
+}
+
+cuda::PrepareArgs CudaDecoder::Preparation(const CudaLayer& layer, int rows,
+                                           const cuda::KvPages& kv) const {
+  return {.parts = PartsOf(layer.qkv, rows),
+          .query_norm = config_.qk_norm ? layer.q_norm.data() : nullptr,
+          .key_norm = config_.qk_norm ? layer.k_norm.data() : nullptr,
+          .epsilon = static_cast<float>(config_.norm_epsilon),
+          .angles = angles_.data(),
+          .rows = on_device_.rotated_rows,
+          .sequences = on_device_.sequences,
+          .num_rows = rows,
+          .heads = static_cast<int>(config_.num_heads),
+          .kv_heads = static_cast<int>(config_.num_kv_heads),
+          .head_dim = static_cast<int>(config_.head_dim),
+          .kv = kv,
+          .queries = scratch_.queries.data()};
+}
+
+// The product's outputs are queries, keys and values: the last two are strips
+// of their own.
+void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
+                            const CudaPass& pass, const Target& target) {
+  const CudaLayer& layer = weights_.layers[index];
+  const auto queries = static_cast<int>(config_.num_heads * config_.head_dim);
+  const auto outputs =
+      static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
+  const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
+  device_.Launch(cuda::ProductArgs{
+      .weights = layer.qkv.weights.data() +
+                 cuda::WeightPlace(inputs, static_cast<uint32_t>(queries), 0),
+      .activations = input,
+      .rows = rows,
+      .inputs = inputs,
+      .outputs = outputs,
+      .parts = scratch_.parts.data()});
+  cuda::PrepareArgs prepare = Preparation(layer, rows, PagesOf(index, target));
+  prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
+  prepare.parts.outputs = outputs;
+  if (prepare.parts.bias != nullptr) prepare.parts.bias += queries;
+  prepare.heads = 0;
+  device_.Launch(prepare);
+}
+
+void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
+                              const CudaPass& pass, const Target& target) {
+  const CudaLayer& layer = weights_.layers[index];
+  const int rows = pass.num_rows();
+  const cuda::KvPages kv = PagesOf(index, target);
+  Multiply(layer.qkv, input, rows, scratch_.parts.data());
+  device_.Launch(Preparation(layer, rows, kv));
   Attend(pass, kv);
   Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
-  norm = Norm(pass, layer.ffn_norm);
+  cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
   norm.parts = PartsOf(layer.out, rows);
   device_.Launch(norm);
   device_.Launch(cuda::ProductArgs{.weights = layer.gate_up.weights.data(),
@@ -200,8 +254,8 @@ void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
   norm.normed_tap = TapAt(NormedTap(layers), pass, target);
   device_.Launch(norm);
   if (pass.num_logit_rows == 0) return;
-  Multiply(weights_.head_or_tokens(), scratch_.logit_rows.data(),
-           pass.num_logit_rows, target.logits);
+  logits_.Launch(scratch_.logit_rows.data(), pass.num_logit_rows,
+                 target.logits);
 }
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
+#include "common/model/cuda/cuda_logits.h"
 #include "common/model/cuda/cuda_pass.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/mailbox.h"
@@ -23,11 +24,12 @@ class CudaDecoder {
       : config_(config),
         weights_(weights),
         angles_(std::move(angles)),
-        device_(device) {}
+        device_(device),
+        logits_(weights.head_or_tokens(), device) {}
 
   struct Target {
     unsigned char* pages = nullptr;  // of the K/V pool
-    float* logits = nullptr;  // [padded logit rows, padded vocab] one part
+    float* logits = nullptr;         // [padded logit rows, padded vocab]
     // [taps, rows, hidden] hidden states at ascending points, see
     // FeatureContract.
     std::vector<int32_t> taps = {};
@@ -43,8 +45,23 @@ class CudaDecoder {
   absl::Status Describe(const CudaPass& pass, Mailbox& requests);
   void Launch(const CudaPass& pass, const Target& target);
 
+  // Parts of a pass, for networks that enter or leave the layers in their own
+  // way: all are called after Describe. Embedding and all layers.
+  void LaunchLayers(const CudaPass& pass, const Target& target);
+  // A layer on what its attention reads, activations [rows, inputs of qkv], and
+  // on the residual stream in stream().
+  void LaunchLayer(int64_t index, const unsigned char* input,
+                   const CudaPass& pass, const Target& target);
+  // Only puts keys and values of `input` into the pages.
+  void CacheRows(int64_t index, const unsigned char* input,
+                 const CudaPass& pass, const Target& target);
+  float* stream() const { return scratch_.x.data(); }  // [rows, hidden]
+  // The residual stream after a layer: what is left to add and to place.
+  cuda::TakeRowsArgs StreamAfter(int64_t index, int rows) const;
+  const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
+
   // Of the logits of so many rows.
-  int64_t logit_stride() const { return weights_.head_or_tokens().outputs; }
+  int64_t logit_stride() const { return logits_.stride(); }
 
  private:
   // What the host says of a pass, on the device.
@@ -53,6 +70,7 @@ class CudaDecoder {
     const int32_t* page_table = nullptr;
     const int32_t* logit_rows = nullptr;
     const cuda::PassRow* rows = nullptr;
+    const cuda::PassRow* rotated_rows = nullptr;
     const cuda::PassSequence* sequences = nullptr;
     const uint16_t* paths = nullptr;
     const cuda::PrefixItem* prefix_items = nullptr;
@@ -66,6 +84,9 @@ class CudaDecoder {
 
   void Embed(const CudaPass& pass, const Target& target);
   void RunLayer(int64_t index, const CudaPass& pass, const Target& target);
+  cuda::KvPages PagesOf(int64_t layer, const Target& target) const;
+  cuda::PrepareArgs Preparation(const CudaLayer& layer, int rows,
+                                const cuda::KvPages& kv) const;
   void Attend(const CudaPass& pass, const cuda::KvPages& kv);
   void Head(const CudaPass& pass, const Target& target);
   void Multiply(const CudaLinear& linear, const unsigned char* activations,
@@ -80,6 +101,7 @@ class CudaDecoder {
   const CudaWeights& weights_;
   const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
   cuda::ComputeDevice& device_;
+  CudaLogits logits_;
   Description on_device_;
   Scratch scratch_;
 };

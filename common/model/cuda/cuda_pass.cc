@@ -13,8 +13,9 @@ void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
   const auto sequence = static_cast<int32_t>(sequences.size());
   const auto prefix = static_cast<int32_t>(tree.prefix);
   const auto count = static_cast<int32_t>(tree.rows());
+  const int32_t cached = count - static_cast<int32_t>(row_tokens.size());
   sequences.push_back({.prefix = prefix,
-                       .first_row = num_rows(),
+                       .first_row = num_rows() - cached,
                        .rows = count,
                        .table_begin = static_cast<int32_t>(page_table.size()),
                        .states_begin = num_states});
@@ -22,28 +23,38 @@ void CudaPass::Add(absl::Span<const TokenId> row_tokens, const RowTree& tree,
   page_table.insert(page_table.end(), pages.begin(), pages.end());
   const auto paths_begin = static_cast<int32_t>(paths.size());
   paths.insert(paths.end(), tree.ancestors.begin(), tree.ancestors.end());
-  for (int32_t row = 0; row < count; ++row) {
+  for (int32_t row = cached; row < count; ++row) {
+    const auto seen = static_cast<int32_t>(tree.AncestorsOf(row).size());
     rows.push_back({.sequence = sequence,
-                    .position = static_cast<int32_t>(tree.positions[row]),
+                    .position = prefix + seen - 1,
                     .slot = prefix + row,
                     .path_begin = paths_begin + static_cast<int32_t>(
                                                     tree.ancestor_begin[row])});
+    rotated_rows.push_back(rows.back());
+    rotated_rows.back().position = static_cast<int32_t>(tree.positions[row]);
     logit_rows.push_back(row >= count - logits_wanted ? num_logit_rows++ : -1);
   }
-  AddItems(sequences.back());
+  AddItems(sequences.back(), cached);
 }
 
-void CudaPass::AddItems(const cuda::PassSequence& sequence) {
+void CudaPass::ForgetAttention() {
+  prefix_items.clear();
+  tree_items.clear();
+  num_states = 0;
+}
+
+void CudaPass::AddItems(const cuda::PassSequence& sequence, int first) {
   const auto index = static_cast<int32_t>(sequences.size()) - 1;
   const int whole_pages = sequence.prefix / kPagePositions;
   const int chunks = whole_pages == 0 ? 0 : cuda::ChunkOf(whole_pages - 1) + 1;
   const int queries = sequence.rows * group_;
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    for (int query = 0; query < queries; query += cuda::kPrefixItemQueries) {
+    for (int query = first * group_; query < queries;
+         query += cuda::kPrefixItemQueries) {
       prefix_items.push_back({index, chunk, query});
     }
   }
-  for (int row = 0; row < sequence.rows; row += cuda::kTreeItemRows) {
+  for (int row = first; row < sequence.rows; row += cuda::kTreeItemRows) {
     tree_items.push_back({index, row});
   }
   const int last_page = (sequence.prefix + sequence.rows - 1) / kPagePositions;

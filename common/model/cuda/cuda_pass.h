@@ -18,14 +18,22 @@ class CudaPass {
       : kv_heads_(static_cast<int>(config.num_kv_heads)),
         group_(static_cast<int>(config.num_heads / config.num_kv_heads)) {}
 
-  // `pages`: of the sequence, enough for the prefix and the rows.
+  // `tokens`: of the last rows of the tree, which are run; those before have
+  // their K/V already. `pages`: of the sequence, enough for the prefix and the
+  // rows.
   void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
            absl::Span<const int32_t> pages, int64_t num_logit_rows);
 
+  // For rows that attend to nothing: attention has no work.
+  void ForgetAttention();
+
   int num_rows() const { return static_cast<int>(rows.size()); }
 
-  std::vector<int32_t> tokens;      // [rows]
-  std::vector<cuda::PassRow> rows;  // [rows]
+  std::vector<int32_t> tokens;  // [rows]
+  // [rows] for attention, and for rotation: the position of a row is that of
+  // the last that it sees, and its own in the text. The two differ in blocks
+  // and where features were lost.
+  std::vector<cuda::PassRow> rows, rotated_rows;
   std::vector<cuda::PassSequence> sequences;
   std::vector<uint16_t> paths;
   std::vector<int32_t> page_table;
@@ -37,7 +45,8 @@ class CudaPass {
   int64_t num_states = 0;  // of all chunks and queries
 
  private:
-  void AddItems(const cuda::PassSequence& sequence);
+  // `first`: row of the sequence that is run.
+  void AddItems(const cuda::PassSequence& sequence, int first);
 
   const int kv_heads_;
   const int group_;

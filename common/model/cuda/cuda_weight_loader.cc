@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/bf16.h"
 #include "common/base/status_macros.h"
 #include "common/model/cuda/device_vectors.h"
@@ -37,6 +38,7 @@ absl::StatusOr<DeviceArray<float>> CudaWeightLoader::Vectors(
     const std::vector<Part>& parts) {
   std::vector<float> values;
   for (const Part& part : parts) {
+    read_.insert(part.name);
     ASSIGN_OR_RETURN(const TensorView view,
                      files_.Find(part.name, {part.size}));
     ASSIGN_OR_RETURN(const TensorValues vector,
@@ -78,16 +80,46 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(const Part& gates,
 }
 
 absl::StatusOr<CudaWeightLoader::Matrix> CudaWeightLoader::Find(
-    const Part& part, int64_t inputs) const {
+    const Part& part, int64_t inputs) {
   const std::string name = part.name + ".weight";
+  read_.insert(name);
   Matrix matrix;
   ASSIGN_OR_RETURN(matrix.view, files_.Find(name, {part.size, inputs}));
   ASSIGN_OR_RETURN(matrix.values, TensorValues::Of(name, matrix.view));
   return matrix;
 }
 
-absl::StatusOr<CudaLinear> CudaWeightLoader::Pack(
-    const std::vector<Matrix>& matrices, int64_t outputs, int64_t inputs) {
+absl::StatusOr<CudaLinear> CudaWeightLoader::Rows(
+    const RowsOf& matrix, absl::Span<const TokenId> rows) {
+  ASSIGN_OR_RETURN(const Matrix whole,
+                   Find({matrix.name, matrix.rows}, matrix.inputs));
+  if (whole.view.dtype == DType::kRandom) {
+    return absl::UnimplementedError(
+        absl::StrCat("some rows of ", matrix.name, " with random weights"));
+  }
+  ASSIGN_OR_RETURN(CudaLinear linear,
+                   NewLinear(std::ssize(rows), matrix.inputs));
+  std::vector<Row> wanted(linear.outputs);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    wanted[i] = {&*whole.values, rows[i]};
+  }
+  RETURN_IF_ERROR(PackStrips(wanted, linear));
+  DropPages(whole.view.data);
+  return linear;
+}
+
+absl::Status CudaWeightLoader::CheckAllRead() const {
+  for (const auto& [name, tensor] : files_.tensors()) {
+    if (read_.count(name) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("tensor ", name, " is not part of the layout"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CudaLinear> CudaWeightLoader::NewLinear(int64_t outputs,
+                                                       int64_t inputs) {
   const int64_t strips = (outputs + kStripOutputs - 1) / kStripOutputs;
   CudaLinear linear = {.inputs = static_cast<int>(inputs),
                        .outputs = static_cast<int>(strips * kStripOutputs)};
@@ -95,6 +127,12 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Pack(
                    DeviceArray<unsigned char>::Make(
                        device_, strips * kStripOutputs * inputs * 2));
   bytes_ += linear.weights.size();
+  return linear;
+}
+
+absl::StatusOr<CudaLinear> CudaWeightLoader::Pack(
+    const std::vector<Matrix>& matrices, int64_t outputs, int64_t inputs) {
+  ASSIGN_OR_RETURN(CudaLinear linear, NewLinear(outputs, inputs));
   if (matrices[0].view.dtype == DType::kRandom) {
     MakeUp(matrices, linear);
     return linear;

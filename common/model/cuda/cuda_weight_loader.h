@@ -3,17 +3,20 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/cuda/device_array.h"
 #include "common/cuda/layout.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/files/tensor_values.h"
 #include "common/model/files/weight_files.h"
 #include "common/nn/thread_pool.h"
+#include "common/spec/types.h"
 
 namespace espalier {
 
@@ -39,11 +42,27 @@ class CudaWeightLoader {
   // A product whose outputs are those of the parts, one after another.
   absl::StatusOr<CudaLinear> Linear(const std::vector<Part>& parts,
                                     int64_t inputs, bool has_bias);
+  // The given rows of a matrix, as a product of their own. `name`: as of a
+  // part.
+  struct RowsOf {
+    std::string name;
+    int64_t rows = 0;  // of the whole matrix
+    int64_t inputs = 0;
+  };
+  absl::StatusOr<CudaLinear> Rows(const RowsOf& matrix,
+                                  absl::Span<const TokenId> rows);
+
   // A gated product (cuda::GatePlace). REQUIRES: as many gates as values.
   absl::StatusOr<CudaLinear> Gated(const Part& gates, const Part& values,
                                    int64_t inputs);
 
   int64_t bytes() const { return bytes_; }  // brought to the device so far
+
+  bool Has(const std::string& name) const { return files_.Has(name); }
+  // INVALID_ARGUMENT names a tensor of the files that was not read.
+  absl::Status CheckAllRead() const;
+  // Marks an unused tensor as read.
+  void Ignore(const std::string& name) { read_.insert(name); }
 
  private:
   struct Matrix {
@@ -82,7 +101,8 @@ class CudaWeightLoader {
     int turn_ = 0;
   };
 
-  absl::StatusOr<Matrix> Find(const Part& part, int64_t inputs) const;
+  absl::StatusOr<Matrix> Find(const Part& part, int64_t inputs);
+  absl::StatusOr<CudaLinear> NewLinear(int64_t outputs, int64_t inputs);
   absl::StatusOr<CudaLinear> Pack(const std::vector<Matrix>& matrices,
                                   int64_t outputs, int64_t inputs);
   void MakeUp(const std::vector<Matrix>& matrices, const CudaLinear& linear);
@@ -97,6 +117,7 @@ class CudaWeightLoader {
   cuda::ComputeDevice& device_;
   nn::ThreadPool& pool_;
   Conveyor conveyor_;
+  std::set<std::string> read_;
   int64_t bytes_ = 0;
 };
 

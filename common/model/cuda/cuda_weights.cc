@@ -11,22 +11,32 @@
 #include "common/model/cuda/device_vectors.h"
 
 namespace espalier {
-namespace {
 
 using cuda::ComputeDevice;
 using cuda::DeviceArray;
 
-absl::StatusOr<CudaLayer> LoadLayer(CudaWeightLoader& loader,
-                                    const ModelConfig& config,
-                                    const std::string& layer) {
+absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
+                                        const std::string& layer,
+                                        CudaWeightLoader& loader) {
+  ASSIGN_OR_RETURN(
+      DeviceArray<float> norm,
+      loader.Vectors({{layer + "input_layernorm.weight", config.hidden_size}}));
+  ASSIGN_OR_RETURN(
+      CudaLayer loaded,
+      LoadCudaLayerBehindNorm(config, layer, config.hidden_size, loader));
+  loaded.attention_norm = std::move(norm);
+  return loaded;
+}
+
+absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
+                                                  const std::string& layer,
+                                                  int64_t inputs,
+                                                  CudaWeightLoader& loader) {
   const int64_t hidden = config.hidden_size;
   const int64_t q_size = config.num_heads * config.head_dim;
   const int64_t kv_size = config.num_kv_heads * config.head_dim;
   const std::string attention = layer + "self_attn.", mlp = layer + "mlp.";
   CudaLayer loaded;
-  ASSIGN_OR_RETURN(
-      loaded.attention_norm,
-      loader.Vectors({{layer + "input_layernorm.weight", hidden}}));
   ASSIGN_OR_RETURN(
       loaded.ffn_norm,
       loader.Vectors({{layer + "post_attention_layernorm.weight", hidden}}));
@@ -41,7 +51,7 @@ absl::StatusOr<CudaLayer> LoadLayer(CudaWeightLoader& loader,
   ASSIGN_OR_RETURN(loaded.qkv, loader.Linear({{attention + "q_proj", q_size},
                                               {attention + "k_proj", kv_size},
                                               {attention + "v_proj", kv_size}},
-                                             hidden, config.attention_bias));
+                                             inputs, config.attention_bias));
   ASSIGN_OR_RETURN(loaded.out,
                    loader.Linear({{attention + "o_proj", hidden}}, q_size,
                                  config.attention_out_bias));
@@ -53,8 +63,6 @@ absl::StatusOr<CudaLayer> LoadLayer(CudaWeightLoader& loader,
                                  /*has_bias=*/false));
   return loaded;
 }
-
-}  // namespace
 
 absl::Status CheckCudaCovers(const ModelConfig& config) {
   const auto need = [](bool is_so, const char* what) {
@@ -91,7 +99,7 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   for (int64_t i = 0; i < config.num_layers; ++i) {
     ASSIGN_OR_RETURN(
         CudaLayer layer,
-        LoadLayer(loader, config, absl::StrCat("model.layers.", i, ".")));
+        LoadCudaLayer(config, absl::StrCat("model.layers.", i, "."), loader));
     weights.layers.push_back(std::move(layer));
   }
   ASSIGN_OR_RETURN(weights.final_norm,

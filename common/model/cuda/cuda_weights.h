@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_CUDA_CUDA_WEIGHTS_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -43,6 +44,21 @@ struct CudaWeights {
     return head.weights.size() > 0 ? head : tokens;
   }
 };
+
+class CudaWeightLoader;
+
+// A layer of a Llama, or of a draft head that has such layers. `layer`: the
+// prefix of its tensors' names, such as "model.layers.0.". Errors: as
+// LoadCudaWeights.
+absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
+                                        const std::string& layer,
+                                        CudaWeightLoader& loader);
+// The same without the input norm, for heads that compute the input of
+// attention (`inputs` numbers) in their own way.
+absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
+                                                  const std::string& layer,
+                                                  int64_t inputs,
+                                                  CudaWeightLoader& loader);
 
 // UNIMPLEMENTED names what of the model the kernels do not cover.
 absl::Status CheckCudaCovers(const ModelConfig& config);

@@ -12,9 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/model/files/gguf_config.h"
+#include "common/model/files/gguf_tokenizer_families.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/tokenizer_file.h"
 #include "common/tokenizer/tokenizer_settings.h"
@@ -27,25 +29,6 @@ constexpr std::string_view kTypes = "tokenizer.ggml.token_type";
 constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
 constexpr std::string_view kScores = "tokenizer.ggml.scores";
 constexpr std::string_view kBosKey = "tokenizer.ggml.bos_token_id";
-
-// What tokenizer.ggml.pre says of how a text becomes words.
-struct Family {
-  std::string_view name;
-  std::string_view pattern;
-  bool split_digits = false;
-  bool normalize_to_nfc = false;
-  bool ignore_merges = false;
-  bool adds_bos = false;  // unless the file says something else
-};
-constexpr Family kFamilies[] = {
-    {.name = "gpt-2", .pattern = kGpt2Pattern},
-    {.name = "llama-bpe",
-     .pattern = kLlama3Pattern,
-     .ignore_merges = true,
-     .adds_bos = true},
-    {.name = "qwen2", .pattern = kQwen2Pattern, .normalize_to_nfc = true},
-    {.name = "smollm", .pattern = kGpt2Pattern, .split_digits = true},
-};
 
 // The numbers are those of the file.
 enum class TokenType : int32_t {
@@ -64,19 +47,18 @@ std::string Quoted(std::string_view text) {
 }
 
 absl::Status UnknownName(const char* key, std::string_view name,
-                         const char* known) {
+                         const std::string& known) {
   return absl::UnimplementedError(absl::StrCat(
       key, " ", Quoted(name), " is not implemented; known: ", known));
 }
 
-absl::StatusOr<Family> ReadFamily(const GgufFile& file) {
+absl::StatusOr<GgufTokenizerFamily> ReadFamily(const GgufFile& file) {
   ASSIGN_OR_RETURN(const std::string_view name,
                    file.Get<std::string_view>("tokenizer.ggml.pre"));
-  for (const Family& family : kFamilies) {
-    if (family.name == name) return family;
-  }
+  const GgufTokenizerFamily* family = FindGgufTokenizerFamily(name);
+  if (family != nullptr) return *family;
   return file.Error(UnknownName("tokenizer.ggml.pre", name,
-                                "gpt-2, llama-bpe, qwen2, smollm"));
+                                absl::StrJoin(GgufTokenizerNames(), ", ")));
 }
 
 absl::Status AddToken(std::string_view token, TokenType type,
@@ -218,11 +200,14 @@ absl::Status AddPrefix(const GgufFile& file, bool adds_bos,
 }
 
 absl::StatusOr<TokenizerFile> ReadByteLevel(const GgufFile& file) {
-  ASSIGN_OR_RETURN(const Family family, ReadFamily(file));
+  ASSIGN_OR_RETURN(const GgufTokenizerFamily family, ReadFamily(file));
   TokenizerFile tokenizer;
-  tokenizer.pre_tokenizer = SplitBy(family.pattern, family.split_digits);
+  for (std::string_view pattern : family.patterns) {
+    tokenizer.pre_tokenizer.splits.push_back(KnownPattern(pattern));
+  }
+  tokenizer.pre_tokenizer.split_digits = family.split_digits;
   if (family.normalize_to_nfc) {
-    tokenizer.normalizer.Add({.kind = Normalizer::Kind::kNfc});
+    tokenizer.normalizer.Add({.form = NormalForm::kNfc});
   }
   tokenizer.ignore_merges = family.ignore_merges;
   RETURN_IF_ERROR(AddVocabulary(file, tokenizer));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
@@ -86,6 +87,13 @@ void ReadYarn(JsonFields& rope, RopeScaling& scaling, ModelConfig& config) {
 void ReadRopeScaling(JsonFields& rope, const std::string& type,
                      int64_t original_max_positions, ModelConfig& config) {
   if (type == "default") return;
+  constexpr absl::string_view kKnown[] = {"linear", "llama3", "yarn",
+                                          "dynamic"};
+  if (std::find(std::begin(kKnown), std::end(kKnown), type) ==
+      std::end(kKnown)) {
+    rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
+    return;
+  }
   RopeScaling scaling = {.factor = rope.Positive("factor"),
                          .original_max_positions = original_max_positions};
   if (type == "linear") {
@@ -97,10 +105,7 @@ void ReadRopeScaling(JsonFields& rope, const std::string& type,
     scaling.kind = RopeScaling::Kind::kYarn;
     ReadYarn(rope, scaling, config);
   } else {
-    if (type != "dynamic") {
-      rope.Unimplemented(absl::StrCat("rope_type \"", type, "\""));
-    }
-    return;
+    return;  // dynamic
   }
   config.rope_scaling = scaling;
 }

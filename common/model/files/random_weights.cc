@@ -1,9 +1,7 @@
 #include "common/model/files/random_weights.h"
 
-#include <utility>
-#include <vector>
-
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 
@@ -17,81 +15,80 @@ uint64_t SeedOf(uint64_t seed, const std::string& name) {
   return hash;
 }
 
-class Tensors {
- public:
-  Tensors(uint64_t seed, absl::Span<const float> ones)
-      : seed_(seed), ones_(ones) {}
-
-  void AddNorm(const std::string& name, int64_t size) {
-    ESPALIER_CHECK(size <= static_cast<int64_t>(ones_.size()));
-    const auto* const data = reinterpret_cast<const std::byte*>(ones_.data());
-    views_[name] = {.dtype = DType::kF32,
-                    .shape = {size},
-                    .data = {data, size * sizeof(float)}};
-  }
-
-  void Add(const std::string& name, std::vector<int64_t> shape) {
-    views_[name] = {.dtype = DType::kRandom,
-                    .shape = std::move(shape),
-                    .seed = SeedOf(seed_, name)};
-  }
-
-  void AddLinear(const std::string& name, int64_t outputs, int64_t inputs,
-                 bool has_bias) {
-    Add(name + ".weight", {outputs, inputs});
-    if (has_bias) Add(name + ".bias", {outputs});
-  }
-
-  std::map<std::string, TensorView> Take() { return std::move(views_); }
-
- private:
-  const uint64_t seed_;
-  const absl::Span<const float> ones_;
-  std::map<std::string, TensorView> views_;
-};
-
-void AddLayer(const ModelConfig& config, const std::string& layer,
-              Tensors& tensors) {
-  const std::string attention = layer + "self_attn.", mlp = layer + "mlp.";
-  const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
-  const int64_t q_size = config.num_heads * config.head_dim;
-  const int64_t kv_size = config.num_kv_heads * config.head_dim;
-  const bool bias = config.attention_bias;
-  tensors.AddNorm(layer + "input_layernorm.weight", hidden);
-  tensors.AddLinear(attention + "q_proj", q_size, hidden, bias);
-  tensors.AddLinear(attention + "k_proj", kv_size, hidden, bias);
-  tensors.AddLinear(attention + "v_proj", kv_size, hidden, bias);
-  if (config.qk_norm) {
-    tensors.AddNorm(attention + "q_norm.weight", config.head_dim);
-    tensors.AddNorm(attention + "k_norm.weight", config.head_dim);
-  }
-  tensors.AddLinear(attention + "o_proj", hidden, q_size,
-                    config.attention_out_bias);
-  tensors.AddNorm(layer + "post_attention_layernorm.weight", hidden);
-  tensors.AddLinear(mlp + "gate_proj", ffn, hidden, config.mlp_bias);
-  tensors.AddLinear(mlp + "up_proj", ffn, hidden, config.mlp_bias);
-  tensors.AddLinear(mlp + "down_proj", hidden, ffn, config.mlp_bias);
+bool IsNorm(const TensorShape& tensor) {
+  return tensor.shape.size() == 1 && !absl::EndsWith(tensor.name, ".bias");
 }
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, TensorView>> RandomWeights(
-    const ModelConfig& config, uint64_t seed, absl::Span<const float> ones) {
+std::vector<TensorShape> LayerShapes(const ModelConfig& config,
+                                     const std::string& layer, int64_t inputs) {
+  const std::string attention = layer + "self_attn.", mlp = layer + "mlp.";
+  const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
+  const int64_t q_size = config.num_heads * config.head_dim;
+  const int64_t kv_size = config.num_kv_heads * config.head_dim;
+  std::vector<TensorShape> shapes;
+  const auto add_linear = [&](const std::string& name, int64_t outputs,
+                              int64_t columns, bool has_bias) {
+    shapes.push_back({name + ".weight", {outputs, columns}});
+    if (has_bias) shapes.push_back({name + ".bias", {outputs}});
+  };
+  add_linear(attention + "q_proj", q_size, inputs, config.attention_bias);
+  add_linear(attention + "k_proj", kv_size, inputs, config.attention_bias);
+  add_linear(attention + "v_proj", kv_size, inputs, config.attention_bias);
+  if (config.qk_norm) {
+    shapes.push_back({attention + "q_norm.weight", {config.head_dim}});
+    shapes.push_back({attention + "k_norm.weight", {config.head_dim}});
+  }
+  add_linear(attention + "o_proj", hidden, q_size, config.attention_out_bias);
+  shapes.push_back({layer + "post_attention_layernorm.weight", {hidden}});
+  add_linear(mlp + "gate_proj", ffn, hidden, config.mlp_bias);
+  add_linear(mlp + "up_proj", ffn, hidden, config.mlp_bias);
+  add_linear(mlp + "down_proj", hidden, ffn, config.mlp_bias);
+  return shapes;
+}
+
+absl::StatusOr<std::vector<TensorShape>> ModelShapes(
+    const ModelConfig& config) {
   if (config.architecture != Architecture::kLlama) {
     return absl::UnimplementedError(
         "random weights: the architecture is not that of a Llama or Qwen");
   }
-  Tensors tensors(seed, ones);
-  for (int64_t i = 0; i < config.num_layers; ++i) {
-    AddLayer(config, absl::StrCat("model.layers.", i, "."), tensors);
-  }
-  tensors.AddNorm("model.norm.weight", config.hidden_size);
-  tensors.Add("model.embed_tokens.weight",
-              {config.vocab_size, config.hidden_size});
+  const int64_t hidden = config.hidden_size;
+  std::vector<TensorShape> shapes = {
+      {"model.norm.weight", {hidden}},
+      {"model.embed_tokens.weight", {config.vocab_size, hidden}}};
   if (!config.tied_head) {
-    tensors.Add("lm_head.weight", {config.vocab_size, config.hidden_size});
+    shapes.push_back({"lm_head.weight", {config.vocab_size, hidden}});
   }
-  return tensors.Take();
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    const std::string layer = absl::StrCat("model.layers.", i, ".");
+    shapes.push_back({layer + "input_layernorm.weight", {hidden}});
+    for (TensorShape& tensor : LayerShapes(config, layer, hidden)) {
+      shapes.push_back(std::move(tensor));
+    }
+  }
+  return shapes;
+}
+
+std::map<std::string, TensorView> RandomWeights(
+    absl::Span<const TensorShape> shapes, uint64_t seed,
+    absl::Span<const float> ones) {
+  std::map<std::string, TensorView> views;
+  for (const TensorShape& tensor : shapes) {
+    TensorView& view = views[tensor.name];
+    view.shape = tensor.shape;
+    if (!IsNorm(tensor)) {
+      view.dtype = DType::kRandom;
+      view.seed = SeedOf(seed, tensor.name);
+      continue;
+    }
+    ESPALIER_CHECK(tensor.shape[0] <= std::ssize(ones));
+    view.dtype = DType::kF32;
+    view.data = {reinterpret_cast<const std::byte*>(ones.data()),
+                 tensor.shape[0] * sizeof(float)};
+  }
+  return views;
 }
 
 }  // namespace espalier

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -12,13 +13,26 @@
 
 namespace espalier {
 
-// The tensors of a Llama or Qwen of this shape, by their names: matrices and
-// biases of random weights, each from `seed` and its own name, and norms of
-// ones. The values take no memory: they are made where they are read
-// (nn::RandomBlock). ones: float32, as many as the largest norm has; the views
-// borrow it. UNIMPLEMENTED: another architecture.
-absl::StatusOr<std::map<std::string, TensorView>> RandomWeights(
-    const ModelConfig& config, uint64_t seed, absl::Span<const float> ones);
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> shape;
+};
+
+// The tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
+absl::StatusOr<std::vector<TensorShape>> ModelShapes(const ModelConfig& config);
+
+// Those of a layer but its input norm. `layer`: the prefix of their names;
+// inputs: of its attention.
+std::vector<TensorShape> LayerShapes(const ModelConfig& config,
+                                     const std::string& layer, int64_t inputs);
+
+// Tensors of these shapes: matrices and biases of random weights, each from
+// `seed` and its own name, and other vectors of ones. The values take no
+// memory: they are made where they are read (nn::RandomBlock). ones: float32,
+// as many as the largest vector has; the views borrow it.
+std::map<std::string, TensorView> RandomWeights(
+    absl::Span<const TensorShape> shapes, uint64_t seed,
+    absl::Span<const float> ones);
 
 }  // namespace espalier
 

@@ -43,7 +43,10 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(
     const std::string& path, std::optional<uint64_t> random_seed) {
   WeightFiles weights(path);
   if (random_seed.has_value()) {
-    RETURN_IF_ERROR(weights.AddRandom(*random_seed));
+    ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(path));
+    ASSIGN_OR_RETURN(const std::vector<TensorShape> shapes,
+                     ModelShapes(config));
+    weights.AddRandom(shapes, *random_seed);
     return weights;
   }
   ASSIGN_OR_RETURN(const std::optional<std::string> gguf, GgufPathOf(path));
@@ -61,11 +64,21 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(
   return weights;
 }
 
-absl::Status WeightFiles::AddRandom(uint64_t seed) {
-  ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(path_));
-  ones_.assign(std::max(config.hidden_size, config.head_dim), 1.0f);
-  ASSIGN_OR_RETURN(tensors_, RandomWeights(config, seed, ones_));
-  return absl::OkStatus();
+WeightFiles WeightFiles::MakeUp(absl::Span<const TensorShape> shapes,
+                                uint64_t seed) {
+  WeightFiles weights("random weights");
+  weights.AddRandom(shapes, seed);
+  return weights;
+}
+
+void WeightFiles::AddRandom(absl::Span<const TensorShape> shapes,
+                            uint64_t seed) {
+  int64_t longest = 0;  // of the vectors
+  for (const TensorShape& tensor : shapes) {
+    if (tensor.shape.size() == 1) longest = std::max(longest, tensor.shape[0]);
+  }
+  ones_.assign(longest, 1.0f);
+  tensors_ = RandomWeights(shapes, seed, ones_);
 }
 
 absl::Status WeightFiles::AddGguf(const std::string& path) {

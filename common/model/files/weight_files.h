@@ -10,7 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/model/files/gguf_file.h"
+#include "common/model/files/random_weights.h"
 #include "common/model/files/safetensors.h"
 #include "common/model/files/tensor_view.h"
 
@@ -31,6 +33,10 @@ class WeightFiles {
       const std::string& path,
       std::optional<uint64_t> random_seed = std::nullopt);
 
+  // Random weights of these shapes, and no files.
+  static WeightFiles MakeUp(absl::Span<const TensorShape> shapes,
+                            uint64_t seed);
+
   bool Has(const std::string& name) const { return tensors_.contains(name); }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
@@ -44,7 +50,7 @@ class WeightFiles {
  private:
   explicit WeightFiles(std::string path) : path_(std::move(path)) {}
 
-  absl::Status AddRandom(uint64_t seed);
+  void AddRandom(absl::Span<const TensorShape> shapes, uint64_t seed);
   absl::Status AddGguf(const std::string& path);
   absl::Status AddShards(const std::string& index_path);
   absl::Status Add(SafetensorsFile file);

@@ -14,10 +14,12 @@ namespace espalier {
 // Stores all logits, without any reduction.
 class DenseRows final : public RowReduction {
  public:
-  DenseRows(int64_t rows, int64_t vocab)
+  // `some`: not every chunk will come. The logits of others are 0.
+  DenseRows(int64_t rows, int64_t vocab, bool some = false)
       : rows_(rows),
         vocab_(vocab),
-        logits_(std::make_unique_for_overwrite<float[]>(rows * vocab)) {}
+        logits_(some ? std::make_unique<float[]>(rows * vocab)
+                     : std::make_unique_for_overwrite<float[]>(rows * vocab)) {}
 
   void Take(const nn::ProductChunk& chunk) override {
     for (int64_t row = 0; row < rows_; ++row) {

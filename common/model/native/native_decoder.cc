@@ -88,14 +88,19 @@ void NativeDecoder::Head(const NativePass& pass) {
       .linear = weights_->head,
       .input = {x_.data(), &weights_->final_norm},
       .rows = pass.num_logit_rows()};
-  layers_.Stream(product, [&pass](const nn::ProductChunk& chunk) {
+  const auto take = [&pass](const nn::ProductChunk& chunk) {
     nn::ProductChunk part = chunk;
     for (const NativePass::Sequence& sequence : pass.sequences) {
       if (sequence.num_logit_rows == 0) continue;
       sequence.logits->Take(part);
       part.rows += sequence.num_logit_rows * part.stride;
     }
-  });
+  };
+  if (pass.head_chunks) {
+    layers_.Stream(product, *pass.head_chunks, take);
+  } else {
+    layers_.Stream(product, take);
+  }
 }
 
 }  // namespace espalier

@@ -184,4 +184,12 @@ void NativeLayers::Stream(const Product& product,
   chunks_.Run(ArgsOf(fine), consume);
 }
 
+void NativeLayers::Stream(const Product& product,
+                          absl::Span<const int64_t> chunks,
+                          nn::ProductChunks::Consumer consume) {
+  Product fine = product;
+  fine.sensitive = true;
+  chunks_.Run(ArgsOf(fine), chunks, consume);
+}
+
 }  // namespace espalier

@@ -71,6 +71,8 @@ class NativeLayers {
 
   // A product that is consumed while it is computed; `out` is not used.
   void Stream(const Product& product, nn::ProductChunks::Consumer consume);
+  void Stream(const Product& product, absl::Span<const int64_t> chunks,
+              nn::ProductChunks::Consumer consume);
 
   const nn::Kernels& kernels() const { return runtime_.kernels; }
   int64_t threads() const { return runtime_.pool.threads(); }

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <new>
+#include <optional>
 #include <utility>
 #include <variant>
 
@@ -26,7 +27,9 @@ struct ReductionFactory {
   const nn::Kernels& kernels;
   int64_t threads = 0;
 
-  Reduction For(const LogitUse& use, const NativePass::Sequence& part) const {
+  // `some`: the reduction does not get every chunk.
+  Reduction For(const LogitUse& use, const NativePass::Sequence& part,
+                bool some) const {
     const int64_t rows = part.num_logit_rows;
     if (const auto* rank = std::get_if<RankRequest>(&use)) {
       return RankedRows(*rank, rows, vocab, kernels, threads);
@@ -36,7 +39,7 @@ struct ReductionFactory {
       return GatheredRows(*gather, vocab, kernels, threads);
     }
     const auto* draw = std::get_if<DrawRequest>(&use);
-    if (draw == nullptr) return DenseRows(rows, vocab);
+    if (draw == nullptr) return DenseRows(rows, vocab, some);
     // A draw is that of the token after the row's.
     std::vector<int64_t> positions(part.tree.positions.end() - rows,
                                    part.tree.positions.end());
@@ -124,6 +127,27 @@ class ReducedRows final : public LogitRows {
   std::vector<Place> where_;     // by row of the pass
 };
 
+// Where the output head has a token that the batch wants; nullopt: everywhere.
+std::optional<std::vector<int64_t>> WantedChunks(
+    absl::Span<const SequenceRows> batch, int64_t vocab) {
+  constexpr int64_t kWords = nn::kChunkColumns / 32;
+  std::vector<bool> wanted(nn::ProductChunkCount(vocab));
+  for (const SequenceRows& rows : batch) {
+    if (rows.num_logit_rows == 0) continue;
+    if (rows.wanted.empty() || !std::holds_alternative<AnyUse>(rows.use)) {
+      return std::nullopt;
+    }
+    for (int64_t i = 0; i < std::ssize(rows.wanted); ++i) {
+      if (rows.wanted[i] != 0) wanted[i / kWords] = true;
+    }
+  }
+  std::vector<int64_t> chunks;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i]) chunks.push_back(static_cast<int64_t>(i));
+  }
+  return chunks;
+}
+
 }  // namespace
 
 NativeModel::NativeModel(Parts parts)
@@ -158,6 +182,11 @@ int64_t NativeModel::HeldRoom(CacheId cache) const {
 
 int64_t NativeModel::SharedRoom(CacheId cache) const {
   return Get(cache).kv.shared_tokens();
+}
+
+int64_t NativeModel::HeldPrefix(absl::Span<const TokenId> text,
+                                absl::string_view salt) const {
+  return pages_.pages().HeldTokens(text, salt);
 }
 
 int64_t NativeModel::Share(CacheId cache, absl::Span<const TokenId> text,
@@ -215,6 +244,7 @@ absl::StatusOr<NativePass> NativeModel::BuildPass(
 absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
     absl::Span<const SequenceRows> batch) {
   ASSIGN_OR_RETURN(NativePass pass, BuildPass(batch));
+  pass.head_chunks = WantedChunks(batch, info_.config.vocab_size);
   auto reduced = std::make_unique<ReducedRows>();
   const ReductionFactory factory = {.vocab = info_.config.vocab_size,
                                     .kernels = decoder_->kernels(),
@@ -222,7 +252,9 @@ absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
   for (size_t i = 0; i < batch.size(); ++i) {
     NativePass::Sequence& part = pass.sequences[i];
     part.logits =
-        reduced->Add(part.num_logit_rows, factory.For(batch[i].use, part));
+        reduced->Add(part.num_logit_rows,
+                     factory.For(batch[i].use, part,
+                                 /*some=*/pass.head_chunks.has_value()));
   }
   for (size_t i = 0; i < batch.size(); ++i) {
     Sequence& sequence = Get(batch[i].cache);

@@ -35,6 +35,8 @@ class NativeModel final : public LanguageModel {
   int64_t Length(CacheId cache) const override;
   int64_t HeldRoom(CacheId cache) const override;
   int64_t SharedRoom(CacheId cache) const override;
+  int64_t HeldPrefix(absl::Span<const TokenId> text,
+                     absl::string_view salt) const override;
   int64_t Share(CacheId cache, absl::Span<const TokenId> text,
                 absl::string_view salt) override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(

@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_PASS_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -39,6 +40,9 @@ struct NativePass {
   std::vector<int64_t> positions;   // [rows]
   std::vector<int64_t> logit_rows;  // rows whose logits are wanted
   std::vector<Sequence> sequences;
+  // The chunks of the output head's product (nn::ProductChunk) that hold a
+  // token whose logits are wanted; nullopt: all. Reductions get no others.
+  std::optional<std::vector<int64_t>> head_chunks = {};
 
   int64_t rows() const { return static_cast<int64_t>(tokens.size()); }
   int64_t num_logit_rows() const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/model/native/kv_pool.h"
@@ -71,6 +72,19 @@ class PagePool {
     }
     index_.Hold(shared);
     return shared;
+  }
+  // Positions from the beginning of `text` on whose pages some sequence holds.
+  int64_t HeldTokens(absl::Span<const TokenId> text,
+                     absl::string_view salt) const {
+    const Shared* last = nullptr;
+    int64_t end = 0;
+    for (; end + page_tokens() <= std::ssize(text); end += page_tokens()) {
+      last = index_.Find({.before = last,
+                          .salt = salt,
+                          .tokens = text.subspan(end, page_tokens())});
+      if (last == nullptr || last->holders() == 0) break;
+    }
+    return end;
   }
   void Release(Shared* shared) {
     if (!index_.Release(shared)) return;

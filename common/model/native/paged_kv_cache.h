@@ -110,6 +110,9 @@ class PagedKvCache {
   // and commits them, in all layers.
   void Keep(absl::Span<const int32_t> rows);
 
+  // Commits the first `rows` rows of the last pass, where they are.
+  void Advance(int64_t rows) { table_.Advance(rows); }
+
   // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
   void Truncate(int64_t length) { table_.Truncate(length); }
 

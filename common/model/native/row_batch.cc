@@ -48,6 +48,11 @@ absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
     return absl::InvalidArgumentError(absl::StrCat(
         "num_logit_rows ", rows.num_logit_rows, " is not in 0 .. ", size));
   }
+  const int64_t words = (limits.vocab_size + 31) / 32;
+  if (!rows.wanted.empty() && std::ssize(rows.wanted) != words) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("wanted has ", rows.wanted.size(), " words, not ", words));
+  }
   for (int64_t row = 0; row < size; ++row) {
     const TokenId token = rows.tokens[row];
     if (token < 0 || token >= limits.vocab_size) {

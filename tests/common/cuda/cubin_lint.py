@@ -46,6 +46,8 @@ KERNELS = {
     "AttendTree<128>": (128, 255, ATTENDS),
     "Keep": (128, 40, WAITS),
     "GatherTaps": (128, 40, WAITS),
+    "TakeRows": (256, 64, WAITS),
+    "Perturb": (256, 48, WAITS),
     "DrawOfChunks": (256, 56, WAITS),
     "DrawOfRows": (256, 40, WAITS),
     "Filter": (1024, 64, WAITS + ["ATOMS", "MUFU.EX2"]),

@@ -10,6 +10,7 @@
 #include "common/base/bf16.h"
 #include "common/nn/amx_inl.h"
 #include "common/nn/attention_amx_inl.h"
+#include "common/nn/attention_bf16_inl.h"
 #include "common/nn/blocks_amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
@@ -219,6 +220,19 @@ inline void LinearOnModel(const LinearArgs& a) {
                                       : AmxLinear<OneLane, ModelTiles>)(a);
 }
 
+inline void WriteModelKv(const KvPanels& page, int64_t slot, const float* key,
+                         const float* value) {
+  (page.type == KvType::kBf16
+       ? WriteBf16Kv
+       : WriteSplitKv<PrepareModel>)(page, slot, key, value);
+}
+
+inline void CopyModelKv(const KvPanels& from, int64_t from_slot,
+                        const KvPanels& to, int64_t to_slot) {
+  (from.type == KvType::kBf16 ? CopyBf16Kv : CopySplitKv)(from, from_slot, to,
+                                                          to_slot);
+}
+
 // Products and attention of the AMX backend, on any CPU. head_dim: a multiple
 // of 32 only.
 inline const Kernels& AmxModelKernels() {
@@ -228,8 +242,8 @@ inline const Kernels& AmxModelKernels() {
       .fast_operand = OperandType::kBf16,
       .prepare = PrepareModel,
       .linear = LinearOnModel,
-      .write_kv = WriteSplitKv<PrepareModel>,
-      .copy_kv = CopySplitKv,
+      .write_kv = WriteModelKv,
+      .copy_kv = CopyModelKv,
       .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,
       .attend_queries = kAmxRows};
   return kKernels;

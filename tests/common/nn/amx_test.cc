@@ -62,13 +62,17 @@ TEST_F(AmxTest, ProductsHaveTheBitsOfTheModel) {
 
 // The exponential is the CPU's own on both sides only up to rounding.
 TEST_F(AmxTest, AttentionIsTheModels) {
-  for (int64_t prefix : {0, 40, 64}) {
-    const AttentionProblem problem =
-        RandomProblem({.head_dim = 64, .prefix = prefix, .rows = 37}, random_);
-    const std::vector<float> cpu = Attend(*cpu_, problem, 0, 37);
-    const std::vector<float> model = Attend(AmxModelKernels(), problem, 0, 37);
-    for (size_t i = 0; i < cpu.size(); ++i) {
-      ASSERT_NEAR(cpu[i], model[i], 1e-5) << prefix << " at " << i;
+  for (KvType type : {KvType::kFloat32, KvType::kBf16}) {
+    for (int64_t prefix : {0, 40, 64}) {
+      AttentionProblem problem = RandomProblem(
+          {.head_dim = 64, .prefix = prefix, .rows = 37}, random_);
+      problem.type = type;
+      const std::vector<float> cpu = Attend(*cpu_, problem, 0, 37);
+      const std::vector<float> model =
+          Attend(AmxModelKernels(), problem, 0, 37);
+      for (size_t i = 0; i < cpu.size(); ++i) {
+        ASSERT_NEAR(cpu[i], model[i], 1e-5) << prefix << " at " << i;
+      }
     }
   }
 }

@@ -17,8 +17,8 @@ struct AttentionCase {
 };
 
 std::vector<AttentionCase> AttentionCases() {
-  std::vector<AttentionCase> cases = {{&AmxModelKernels()}};
-  for (const Kernels* kernels : UsableBackends()) {
+  std::vector<AttentionCase> cases;
+  for (const Kernels* kernels : BackendsAndAmxModel()) {
     cases.push_back({kernels, KvType::kFloat32});
     cases.push_back({kernels, KvType::kBf16});
   }

@@ -53,6 +53,19 @@ TEST_P(ProductChunksTest, ChunksAreTheColumnsOfTheWholeProduct) {
           });
       EXPECT_EQ(got, expected) << outputs << ", " << threads << " threads";
       for (const std::atomic<int>& times : taken) EXPECT_EQ(times, 1);
+
+      const std::vector<int64_t> some = {ProductChunkCount(outputs) - 1};
+      ProductChunks(kernels(), pool)
+          .Run(product, some, [&](const ProductChunk& chunk) {
+            ++taken[chunk.index];
+            for (int64_t row = 0; row < kRows; ++row) {
+              EXPECT_TRUE(
+                  std::equal(chunk.Row(row).begin(), chunk.Row(row).end(),
+                             &expected[row * outputs + chunk.first_column()]));
+            }
+          });
+      EXPECT_EQ(taken.back(), 2);
+      EXPECT_EQ(std::count(taken.begin(), taken.end(), 2), 1);
     }
   }
 }

@@ -182,7 +182,7 @@ TEST(Convert, ACacheSaltIsAnyBytes) {
   auto back = FromProto(ToProto(update));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->cache_salt, update.cache_salt);
-  update.cache_salt.assign(257, 's');
+  update.cache_salt.assign(274, 's');
   ExpectRefused(ToProto(update), "update.cache_salt");
 }
 

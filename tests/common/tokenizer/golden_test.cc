@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/utf8.h"
-#include "common/tokenizer/nfc.h"
+#include "common/tokenizer/normal_forms.h"
 #include "common/tokenizer/pre_tokenizer.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_file.h"
@@ -55,7 +55,9 @@ TEST_P(SmallTokenizerGoldenTest, AgreesWithTokenizersOnEveryText) {
 INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldenTest,
                          testing::Values("small", "gpt2_style", "qwen2_style",
                                          "llama3_style", "gpt4o_style",
-                                         "deepseek_style", "characters"),
+                                         "deepseek_style", "deepseek_llm_style",
+                                         "deepseek_coder_style", "tekken_style",
+                                         "normalized_style", "characters"),
                          [](const auto& test) { return test.param; });
 
 // As make_goldens.py's character_answers().
@@ -162,7 +164,8 @@ void ForEachBlock(const std::string& name, const Check& check) {
 TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
   std::vector<PreTokenizer> pre_tokenizers = {
       SplitBy(kGpt2Pattern, /*split_digits=*/true), SplitBy(kGpt2Pattern)};
-  for (const char* name : {"qwen2", "llama3", "gpt4o", "deepseek"}) {
+  for (const char* name : {"qwen2", "llama3", "gpt4o", "deepseek",
+                           "deepseek_llm", "deepseek_coder", "tekken"}) {
     const auto text =
         ReadTextFile(Testdata(absl::StrCat(name, "_style/tokenizer.json")));
     ASSERT_TRUE(text.ok()) << text.status();
@@ -181,8 +184,8 @@ TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
                });
 }
 
-// As make_goldens.py's write_nfc().
-std::string NfcCandidates(char32_t begin) {
+// As make_goldens.py's write_normal_forms().
+std::string FormCandidates(char32_t begin) {
   std::string text;
   for (char32_t c = begin; c < begin + 1024; ++c) {
     std::string one;
@@ -194,19 +197,32 @@ std::string NfcCandidates(char32_t begin) {
   return text;
 }
 
-TEST(NfcGoldenTest, EveryCodePointIsNormalizedAsTokenizersDoes) {
-  ForEachBlock("nfc.answers", [](char32_t begin, const std::string& answer) {
-    EXPECT_EQ(DigestOf(std::string_view(Nfc(NfcCandidates(begin)))), answer);
-  });
+TEST(NormalFormsGoldenTest, EveryCodePointIsNormalizedAsTokenizersDoes) {
+  ForEachBlock("normal_forms.answers",
+               [](char32_t begin, const std::string& answer) {
+                 const std::string text = FormCandidates(begin);
+                 std::string digests;
+                 for (NormalForm form : kNormalForms) {
+                   const std::string normal = ToNormalForm(text, form);
+                   digests += DigestOf(std::string_view(normal)) + " ";
+                 }
+                 const std::string lower = LowerCase(text);
+                 EXPECT_EQ(digests + DigestOf(std::string_view(lower)), answer);
+               });
 }
 
-TEST(NfcGoldenTest, IsIdempotentAndLeavesAsciiAlone) {
-  EXPECT_EQ(Nfc("plain \n text"), "plain \n text");
-  EXPECT_EQ(Nfc("e\u0323\u0302"), "\u1ec7");
-  EXPECT_EQ(Nfc("e\u0302\u0323"), "\u1ec7");
-  for (const std::string& text : GoldenTexts()) {
-    const std::string once = Nfc(RepairUtf8(text));
-    EXPECT_EQ(Nfc(once), once);
+TEST(NormalFormsGoldenTest, AreIdempotentAndLeaveAsciiAlone) {
+  const auto nfc = [](std::string_view text) {
+    return ToNormalForm(text, NormalForm::kNfc);
+  };
+  EXPECT_EQ(nfc("e\u0323\u0302"), "\u1ec7");
+  EXPECT_EQ(nfc("e\u0302\u0323"), "\u1ec7");
+  for (NormalForm form : kNormalForms) {
+    EXPECT_EQ(ToNormalForm("plain \n text", form), "plain \n text");
+    for (const std::string& text : GoldenTexts()) {
+      const std::string once = ToNormalForm(RepairUtf8(text), form);
+      EXPECT_EQ(ToNormalForm(once, form), once);
+    }
   }
 }
 

@@ -41,6 +41,34 @@ DEEPSEEK_PATTERNS = (
     r"[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
     r"\s*[\r\n]+|\s+(?!\S)|\s+",
 )
+DEEPSEEK_LETTERS = (
+    "\\s?[A-Za-z\u00b5\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u01ba\u01bc-"
+    "\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377\u037b-"
+    "\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5"
+    "\u03f7-\u0481\u048a-\u052f\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5"
+    "\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77"
+    "\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d"
+    "\u1f50-\u1f57\u1f59\u1f5b\u1f5d\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-"
+    "\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb"
+    "\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113"
+    "\u2115\u2119-\u211d\u2124\u2126\u2128\u212a-\u212d\u212f-\u2134"
+    "\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b"
+    "\u2c7e-\u2ce4\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b"
+    "\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf\ufb00-\ufb06"
+    "\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f"
+    "\U000104b0-\U000104d3\U000104d8-\U000104fb\U00010c80-\U00010cb2"
+    "\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943]+"
+)
+DEEPSEEK_HAN = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
+DEEPSEEK_LLM_PATTERNS = ("[\r\n]", DEEPSEEK_LETTERS,
+                         "\\s?[!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002]+",
+                         r"\s+$", DEEPSEEK_HAN)
+DEEPSEEK_CODER_PATTERNS = ("[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", DEEPSEEK_HAN)
+TEKKEN_PATTERN = (
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|"
+    rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|"
+    r"\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 SEED = 20240917
 NUM_TEXTS = 3000
 NUM_TEXTS_SMALL = 1000  # The small tokenizers answer for the first ones.
@@ -93,8 +121,10 @@ def with_digits():
     return pre_tokenizers.Sequence([digits, byte_level()])
 
 
-def split_words(*patterns):
+def split_words(*patterns, then_digits=False):
     splits = [pre_tokenizers.Split(Regex(p), "isolated") for p in patterns]
+    if then_digits:
+        splits.append(pre_tokenizers.Digits(individual_digits=True))
     bytes_only = pre_tokenizers.ByteLevel(add_prefix_space=False,
                                           use_regex=False)
     return pre_tokenizers.Sequence([*splits, bytes_only])
@@ -176,6 +206,43 @@ def deepseek_style():
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     return train(split_words(*DEEPSEEK_PATTERNS), 560, alphabet,
                  [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
+
+
+def deepseek_llm_style():
+    """Digits after five splits, one of which looks for the end of a line."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(split_words(*DEEPSEEK_LLM_PATTERNS, then_digits=True), 560,
+                 alphabet, [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
+
+
+def deepseek_coder_style():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(split_words(*DEEPSEEK_CODER_PATTERNS, then_digits=True), 560,
+                 alphabet, [special("<\uff5cbegin\u2581of\u2581sentence\uff5c>")])
+
+
+def tekken_style():
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    document = train(split_words(TEKKEN_PATTERN), 560, alphabet,
+                     [special("<s>"), special("</s>")])
+    document["model"]["ignore_merges"] = True
+    return document
+
+
+def normalized_style():
+    """Form KC and lower case; added tokens that take blanks or are words."""
+    added = [AddedToken("<|im_start|>", special=True, normalized=False,
+                        lstrip=True, rstrip=True),
+             AddedToken("<think>", normalized=False, rstrip=True),
+             AddedToken("\n\n", normalized=False),
+             AddedToken("tree", normalized=False, single_word=True),
+             AddedToken("the", normalized=True, single_word=True, lstrip=True),
+             AddedToken("\uff50ear", normalized=True, single_word=True,
+                        rstrip=True)]
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    return train(byte_level(), 560, alphabet, added,
+                 normalizers.Sequence([normalizers.NFKC(),
+                                       normalizers.Lowercase()]))
 
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -327,15 +394,19 @@ def write_words():
         for pre_tokenizer in (
                 with_digits(), byte_level(), split_words(QWEN2_PATTERN),
                 split_words(LLAMA3_PATTERN), split_words(GPT4O_PATTERN),
-                split_words(*DEEPSEEK_PATTERNS)):
+                split_words(*DEEPSEEK_PATTERNS),
+                split_words(*DEEPSEEK_LLM_PATTERNS, then_digits=True),
+                split_words(*DEEPSEEK_CODER_PATTERNS, then_digits=True),
+                split_words(TEKKEN_PATTERN)):
             words = pre_tokenizer.pre_tokenize_str(text)
             row.append(digest(len(word) for word, _ in words))
         lines.append(f"{begin:x} " + " ".join(f"{d:08x}" for d in row))
     (TESTDATA / "code_points.answers").write_text("\n".join(lines) + "\n")
 
 
-def write_nfc():
-    """Form C of every code point among others that it may join or pass."""
+def write_normal_forms():
+    """Every code point among others that it may join or pass, in each form and
+    in lower case."""
     lines = []
     for begin in range(0, 0x110000, CODE_POINTS_PER_BLOCK):
         if 0xD800 <= begin < 0xE000:
@@ -344,9 +415,12 @@ def write_nfc():
             f"{c}\u0301 a{c}\u0323{c} \u0345{c} {c}\u1161\u11a8 \u1100{c}"
             f"\u11a8 {c}\u0338e\u0327{c}\u0302"
             for c in map(chr, range(begin, begin + CODE_POINTS_PER_BLOCK)))
-        normal = normalizers.NFC().normalize_str(text)
-        lines.append(f"{begin:x} {digest(normal.encode()):08x}")
-    (TESTDATA / "nfc.answers").write_text("\n".join(lines) + "\n")
+        normal = (step.normalize_str(text) for step in (
+            normalizers.NFC(), normalizers.NFD(), normalizers.NFKC(),
+            normalizers.NFKD(), normalizers.Lowercase()))
+        digests = " ".join(f"{digest(n.encode()):08x}" for n in normal)
+        lines.append(f"{begin:x} {digests}")
+    (TESTDATA / "normal_forms.answers").write_text("\n".join(lines) + "\n")
 
 
 def conversations(name, tokenizer, template):
@@ -370,7 +444,9 @@ def main():
     escaped = "".join(escape(text) + "\n" for text in texts)
     (TESTDATA / "texts.txt").write_text(escaped)
     for make in (small, gpt2_style, qwen2_style, llama3_style,
-                 gpt4o_style, deepseek_style, characters):
+                 gpt4o_style, deepseek_style, deepseek_llm_style,
+                 deepseek_coder_style, tekken_style, normalized_style,
+                 characters):
         document = json.dumps(make(), ensure_ascii=False, separators=(",", ":"))
         name = make.__name__
         folder = TESTDATA / name
@@ -402,7 +478,7 @@ def main():
     lines = ",\n".join(json.dumps(chat, separators=(",", ":")) for chat in chats)
     (TESTDATA / "chats.json").write_text(f"[\n{lines}\n]\n")
     write_words()
-    write_nfc()
+    write_normal_forms()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,7 @@ TEST(PreTokenizerTest, MakesAWordOfEachDigitThatNothingLooksPast) {
 
 TEST(PreTokenizerTest, LeavesTextWholeWithoutWords) {
   EXPECT_THAT(Words({}, "a b 1"), ElementsAre("a b 1"));
-  EXPECT_THAT(Words({.split_digits = true}, "a b 1"), ElementsAre("a b ", "1"));
+  EXPECT_THAT(Words({.split_digits = 0}, "a b 1"), ElementsAre("a b ", "1"));
 }
 
 TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {

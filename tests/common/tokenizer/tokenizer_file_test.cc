@@ -127,15 +127,15 @@ std::vector<BadFile> BadFiles() {
        kInvalid,
        {"added_tokens[1].special", "true or false"}},
       {"stripping token",
-       [](json& f) { f["added_tokens"][1]["lstrip"] = true; },
-       kUnknown,
-       {"added_tokens[1].lstrip"}},
+       [](json& f) { f["added_tokens"][1]["lstrip"] = 1; },
+       kInvalid,
+       {"added_tokens[1].lstrip", "true or false"}},
       {"normalizer",
        [](json& f) {
-         f["normalizer"] = {{"type", "NFKC"}};
+         f["normalizer"] = {{"type", "StripAccents"}};
        },
        kUnknown,
-       {"normalizer", "NFKC"}},
+       {"normalizer", "StripAccents"}},
       {"another pattern",
        [](json& f) {
          f["pre_tokenizer"]["pretokenizers"][0] = {

@@ -147,7 +147,11 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
       [](TokenizerFile& f) {
         f.merges.insert(f.merges.begin(), {"b", "a"});
       },
-      [](TokenizerFile& f) { f.pre_tokenizer.split_digits = true; },
+      [](TokenizerFile& f) { f.pre_tokenizer.split_digits = 0; },
+      [](TokenizerFile& f) {
+        f.pre_tokenizer = SplitBy(kGpt2Pattern);
+        f.pre_tokenizer.split_digits = 1;
+      },
       [](TokenizerFile& f) { f.pre_tokenizer = SplitBy(kGpt2Pattern); },
       [](TokenizerFile& f) { f.pre_tokenizer = SplitBy(kQwen2Pattern); },
       [](TokenizerFile& f) { f.pre_tokenizer = SplitBy("ab"); },
@@ -155,9 +159,14 @@ TEST(FingerprintTest, ChangesWithEverythingThatChangesIds) {
         f.pre_tokenizer = SplitBy("ab");
         f.pre_tokenizer.splits.push_back(f.pre_tokenizer.splits[0]);
       },
+      [](TokenizerFile& f) { f.normalizer.Add({.form = NormalForm::kNfc}); },
+      [](TokenizerFile& f) { f.normalizer.Add({.form = NormalForm::kNfkc}); },
       [](TokenizerFile& f) {
-        f.normalizer.Add({.kind = Normalizer::Kind::kNfc});
+        f.normalizer.Add({.kind = Normalizer::Kind::kLower});
       },
+      [](TokenizerFile& f) { f.added_tokens[0].single_word = true; },
+      [](TokenizerFile& f) { f.added_tokens[0].left_blanks = true; },
+      [](TokenizerFile& f) { f.added_tokens[0].right_blanks = true; },
       [](TokenizerFile& f) { f.added_tokens[0].special = false; },
       [](TokenizerFile& f) { f.added_tokens[0].normalized = true; },
       [](TokenizerFile& f) { f.added_tokens[0].content = "<s"; },

@@ -162,6 +162,7 @@ TEST_F(AdaptiveSpeculationTest, WhatAQuickOneForetellsNobodyElseIsAsked) {
 
 TEST_F(AdaptiveSpeculationTest, DrafterThatBecomesGoodIsFound) {
   ToyCluster cluster(1);
+  cluster.verifier.Behave({.delay = absl::Milliseconds(10)});
   DraftNonsense({.delay = absl::Milliseconds(5)}, *cluster.drafters[0]);
   EXPECT_LT(RunTwice(cluster).spec.mean_acceptance_length(), 1.1);
   cluster.drafters[0]->Behave({.delay = absl::Milliseconds(5)});

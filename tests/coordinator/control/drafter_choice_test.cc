@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/coordinator/control/choice_with_budget.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -38,7 +39,7 @@ class Rounds {
   DrafterChoice::TimePrice price() const { return {kPrice, other_sessions}; }
 
   std::vector<Habit> habits;
-  DrafterChoice choice;
+  ChoiceWithBudget choice;
   double other_sessions = 0;
   int num_asked = 0;
 
@@ -50,6 +51,7 @@ class Rounds {
       r.cpu_group = habits[d].cpu_group;
       r.shares_verifier_cores = habits[d].shares_verifier_cores;
       const bool probed = probe_all || choice.Probes(d, price());
+      if (probed) choice.BeginProbe(d, price());
       if (!choice.asks(d) && !probed) continue;
       ++num_asked;
       r.attention = choice.asks(d) ? DraftCall::Attention::kAwaited
@@ -60,6 +62,7 @@ class Rounds {
       r.waited = habits[d].takes;
       r.compute = habits[d].takes;
     }
+    choice.Earn(1 + other_sessions);
     choice.Learn(returns, price());
   }
 
@@ -94,19 +97,39 @@ TEST(DrafterChoiceTest, TimeOnTheVerifiersCoresCostsAllSessions) {
   }
 }
 
-// 10 ms of eight sessions' time: eight tokens, and at most 1/256 of them all.
+// 4 ms of eight sessions' time: 3.2 tokens, and at most 1/256 of them all.
 TEST(DrafterChoiceTest, ProbesTakeASmallShareOfTheTimeOfAllSessions) {
   for (bool shares : {false, true}) {
     Rounds rounds({{.accepted = 0,
-                    .takes = absl::Milliseconds(10),
+                    .takes = absl::Milliseconds(4),
                     .cpu_group = 7,
                     .shares_verifier_cores = shares}});
     rounds.other_sessions = 7;
     rounds.Run(5000);
     rounds.num_asked = 0;
-    rounds.Run(8 * 2048);
-    EXPECT_NEAR(rounds.num_asked, shares ? 8 : 496, 2);
+    rounds.Run(16 * 256);
+    EXPECT_NEAR(rounds.num_asked, shares ? 40 : 124, 2);
   }
+}
+
+// Each knows at once what the other's probe costs.
+TEST(DrafterChoiceTest, SessionsShareOneBudgetOfProbes) {
+  DrafterValue unasked(16);
+  unasked.asked = false;
+  unasked.shared_seconds.Restart(0.010);
+  unasked.probe.rounds = 100;
+  Budgets probes(1);
+  probes.Spend(0.5);
+  DrafterChoice first({unasked}, probes.Borrow());
+  DrafterChoice second({unasked}, probes.Borrow());
+  EXPECT_TRUE(second.Probes(0, kPrice));
+  EXPECT_TRUE(first.Probes(0, kPrice));
+  first.BeginProbe(0, kPrice);
+  EXPECT_FALSE(second.Probes(0, kPrice));
+  probes.Earn(0.4 * 256);
+  EXPECT_FALSE(second.Probes(0, kPrice));
+  probes.Earn(0.2 * 256);
+  EXPECT_TRUE(second.Probes(0, kPrice)) << "a probe costs one token";
 }
 
 TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
@@ -129,7 +152,7 @@ TEST(DrafterChoiceTest, ChangesHaveRoundsBetweenThem) {
   useless.alone.Restart(0);
   useless.beside.Restart(0);
   useless.seconds.Restart(0.030);
-  DrafterChoice choice({useless});
+  ChoiceWithBudget choice({useless});
   const DrafterReturn asked = {.attention = DraftCall::Attention::kAwaited,
                                .accepted = 0,
                                .waited = absl::Milliseconds(30)};
@@ -173,7 +196,7 @@ void LearnUntilChange(DrafterChoice& choice,
 
 // What it gained beside one that has gone says nothing.
 TEST(DrafterChoiceTest, WhoIsLeftIsWorthWhatItGainsAlone) {
-  DrafterChoice choice({ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
+  ChoiceWithBudget choice({ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
   const DrafterReturn first =
       AskedReturn({.alone = 2, .beside = 0}, absl::Milliseconds(5));
   DrafterReturn second =
@@ -202,20 +225,21 @@ class InactiveDrafterTest : public testing::Test {
 };
 
 TEST_F(InactiveDrafterTest, ItsGainsAreNotCounted) {
-  DrafterChoice choice({value_});
+  ChoiceWithBudget choice({value_});
   LearnUntilChange(choice, {inactive_});
   EXPECT_EQ(choice.values()[0].alone.mean(), 5);
   EXPECT_EQ(choice.values()[0].beside.mean(), 5);
 }
 
 TEST_F(InactiveDrafterTest, ItIsNotSwitched) {
-  DrafterChoice choice({ValueOf(0, -1, 0.050)});
+  ChoiceWithBudget choice({ValueOf(0, -1, 0.050)});
   LearnUntilChange(choice, {inactive_});
   EXPECT_TRUE(choice.asks(0)) << "as it was, for when it is active again";
 }
 
 TEST_F(InactiveDrafterTest, OthersAreNotMeasuredByIt) {
-  DrafterChoice choice({value_, ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
+  ChoiceWithBudget choice(
+      {value_, ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});
   DrafterReturn first =
       AskedReturn({.alone = 2, .beside = 0}, absl::Milliseconds(5));
   DrafterReturn second =
@@ -229,7 +253,7 @@ TEST_F(InactiveDrafterTest, OthersAreNotMeasuredByIt) {
 
 // Beside it, the other's time would be free.
 TEST_F(InactiveDrafterTest, ItsTimeDoesNotHideThatOfOthers) {
-  DrafterChoice choice({value_, ValueOf(0, 0, 0.030)});
+  ChoiceWithBudget choice({value_, ValueOf(0, 0, 0.030)});
   LearnUntilChange(choice,
                    {inactive_, AskedReturn({}, absl::Milliseconds(30))});
   EXPECT_FALSE(choice.asks(1));
@@ -238,7 +262,7 @@ TEST_F(InactiveDrafterTest, ItsTimeDoesNotHideThatOfOthers) {
 TEST_F(InactiveDrafterTest, WhatItPredictsKeepsNobodyFromBeingProbed) {
   DrafterValue wrong = ValueOf(0, 0, 0.030);
   wrong.asked = false;
-  DrafterChoice choice({value_, wrong});
+  ChoiceWithBudget choice({value_, wrong});
   inactive_.accepted = 3;
   for (int i = 0; i < 40 && !choice.Probes(1, kPrice); ++i) {
     choice.Learn({inactive_, {}}, kPrice);
@@ -248,7 +272,7 @@ TEST_F(InactiveDrafterTest, WhatItPredictsKeepsNobodyFromBeingProbed) {
 
 // Of 30 ms that both waited, it computed a third.
 TEST(DrafterChoiceTest, OneOfSeveralOnTheSameCoresCostsWhatItComputed) {
-  DrafterChoice choice({ValueOf(2, 2, 0.010), ValueOf(2, 2, 0.020)});
+  ChoiceWithBudget choice({ValueOf(2, 2, 0.010), ValueOf(2, 2, 0.020)});
   DrafterReturn first =
       AskedReturn({.alone = 2, .beside = 2}, absl::Milliseconds(30));
   DrafterReturn second = first;
@@ -286,7 +310,7 @@ TEST(DrafterChoiceTest, TakesAFasterOneThatSaysTheSameInstead) {
   fast.beside.Restart(0);
   fast.seconds.Restart(0.006);
   fast.asked = false;
-  DrafterChoice choice({slow, fast});
+  ChoiceWithBudget choice({slow, fast});
   DrafterReturn asked = {.attention = DraftCall::Attention::kAwaited,
                          .accepted = 2};
   asked.gain = {.alone = 2, .beside = 2};
@@ -326,7 +350,7 @@ TEST(DrafterChoiceTest, ProbesAreRare) {
 
 // Text that has changed once may change again.
 TEST(DrafterChoiceTest, ProbesComeSoonAgainAfterAChange) {
-  DrafterChoice choice({ValueOf(0, 0, 0.030)});
+  ChoiceWithBudget choice({ValueOf(0, 0, 0.030)});
   const DrafterReturn wrong = AskedReturn({}, absl::Milliseconds(30));
   LearnUntilChange(choice, {wrong});
   ASSERT_FALSE(choice.asks(0));
@@ -366,7 +390,7 @@ TEST(DrafterChoiceTest, AProbeWaitsForATreeInTime) {
   unasked.probe.rounds = 100;
   const TokenTree late = TokenTree::RootOnly(0);
   for (int answered_after : {1, 2, 4, 9}) {
-    DrafterChoice choice({unasked});
+    ChoiceWithBudget choice({unasked});
     int tries = 0;
     for (; choice.Probes(0, kPrice); ++tries) {
       const bool answers = tries + 1 == answered_after;
@@ -408,7 +432,7 @@ TEST(DrafterChoiceTest, ComesBackAfterAProbe) {
 }
 
 TEST(DrafterChoiceTest, CatchingUpIsNotHeldAgainstIt) {
-  DrafterChoice choice({DrafterValue(16)});
+  ChoiceWithBudget choice({DrafterValue(16)});
   const auto answer = [&choice](absl::Duration waited) {
     const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
                              .accepted = 2,
@@ -427,7 +451,7 @@ TEST(DrafterChoiceTest, CatchingUpIsNotHeldAgainstIt) {
 
 // The round stopped waiting while it caught up.
 TEST(DrafterChoiceTest, CatchingUpInVainIsNotHeldAgainstItEither) {
-  DrafterChoice choice({DrafterValue(16)});
+  ChoiceWithBudget choice({DrafterValue(16)});
   const auto round = [&choice](absl::Duration waited, bool in_vain) {
     const DrafterReturn r = {.attention = DraftCall::Attention::kAwaited,
                              .waited = waited,
@@ -463,7 +487,7 @@ TEST(DrafterChoiceTest, IsWorthwhileWhereOthersPredictNothing) {
 
 // It was not asked because others sufficed, which is no evidence against it.
 TEST(DrafterChoiceTest, RoundsWithoutACallAreNotCounted) {
-  DrafterChoice choice({DrafterValue(16), DrafterValue(16)});
+  ChoiceWithBudget choice({DrafterValue(16), DrafterValue(16)});
   const DrafterReturn copied = {.attention = DraftCall::Attention::kAwaited,
                                 .accepted = 8,
                                 .gain = {.alone = 8, .beside = 8}};

@@ -92,6 +92,36 @@ TEST(SpeculationControlTest, BeginsToDraftWhatTheLastSessionPaidFor) {
   EXPECT_EQ(nodes_at_first(false), 24);
 }
 
+// Its nodes would cost, too.
+TEST(SpeculationControlTest, WaitsForAQuickDrafterOnceItWouldPay) {
+  SpeculationRecord record(/*num_peers=*/1);
+  SpeculationControl control(&record, /*greedy=*/true, {0}, &kUnknown);
+  const TokenTree late = TokenTree::RootOnly(0);
+  int asked = 0;
+  const auto run_round = [&](double gain) {
+    DrafterReturn r = {.attention = control.QuickCalls()[0].attention};
+    if (r.attention == DraftCall::Attention::kAwaited) {
+      r.waited = absl::Microseconds(400);
+    } else if (r.attention == DraftCall::Attention::kAsked) {
+      ++asked;
+      r.late = &late;
+    }
+    if (r.attention != DraftCall::Attention::kNone) r.gain = {gain, gain};
+    control.Learn({.returns = {&r, 1},
+                   .num_tokens = 1,
+                   .duration = absl::Milliseconds(10)});
+    return r.attention;
+  };
+  for (int i = 0; i < 100; ++i) run_round(/*gain=*/-0.5);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NE(run_round(-0.5), DraftCall::Attention::kAwaited) << i;
+  }
+  EXPECT_GT(asked, 0);
+  asked = 0;
+  for (int i = 0; i < 100 && asked == 0; ++i) run_round(/*gain=*/20);
+  EXPECT_EQ(run_round(20), DraftCall::Attention::kAwaited);
+}
+
 // A probe is asked for and not waited for.
 TEST(SpeculationControlTest, ProbesWhereNothingPays) {
   SpeculationRecord record(/*num_peers=*/1);

@@ -27,7 +27,9 @@ class RequestPlanTest : public testing::Test {
 
   absl::StatusOr<RequestPlan> Plan() {
     VerifierInfo verifier;
-    verifier.model = {.name = "toy", .vocab_size = 50};
+    verifier.model = {.name = "toy",
+                      .vocab_size = 50,
+                      .weights_fingerprint = weights_fingerprint_};
     verifier.max_context = 10;
     verifier.max_tree_nodes = 32;
     verifier.rules = {"walk", "plain", "trv"};
@@ -42,7 +44,21 @@ class RequestPlanTest : public testing::Test {
   std::map<std::string, std::unique_ptr<MergePolicy>> policies_;
   GenerationRequest request_;
   bool supports_grammars_ = true;
+  uint64_t weights_fingerprint_ = 0;
 };
+
+// So that a drafter shares nothing with a text of a target of other weights.
+TEST_F(RequestPlanTest, TheSaltHasTheTargetsWeights) {
+  request_.cache_salt.assign(256, 's');
+  EXPECT_EQ(Plan()->session.cache_salt, request_.cache_salt);
+  weights_fingerprint_ = 0xAB;
+  EXPECT_EQ(Plan()->session.cache_salt,
+            "00000000000000ab " + request_.cache_salt);
+  request_.cache_salt.clear();
+  const std::string first = Plan()->session.cache_salt;
+  weights_fingerprint_ = 0xAC;
+  EXPECT_NE(Plan()->session.cache_salt, first);
+}
 
 TEST_F(RequestPlanTest, FillsInWhatTheRequestLeavesOpen) {
   const auto plan = Plan();

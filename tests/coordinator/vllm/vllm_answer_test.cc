@@ -42,12 +42,14 @@ TEST(VllmAnswerTest, AStreamHasWhatIsNewThenAnEndWithoutTokens) {
   const std::vector<TokenId> prompt = {8, 9}, tokens = {4, 5, 6};
   answer.Add({.tokens = absl::MakeConstSpan(tokens).first(2),
               .logprobs = Rows(2),
+              .cached_tokens = 1,
               .prompt = prompt,
               .prompt_logprobs = Rows(1)});
   const auto first = Next(answer).chunk();
   EXPECT_THAT(first.token_ids(), ElementsAre(4, 5));
   EXPECT_EQ(first.prompt_tokens(), 2u);
   EXPECT_EQ(first.completion_tokens(), 2u);
+  EXPECT_EQ(first.cached_tokens(), 1u);
   EXPECT_EQ(first.output_logprobs().token_logprobs_size(), 2);
   EXPECT_THAT(first.output_logprobs().token_ids(), ElementsAre(4, 5));
   EXPECT_EQ(first.output_logprobs().top_logprobs(1).values_size(), 2);

@@ -17,11 +17,6 @@
 namespace espalier::testing {
 namespace {
 
-constexpr int64_t kHidden = 48;  // as the tiny Llama has it
-constexpr int64_t kHeads = 3;
-constexpr int64_t kKvHeads = 1;
-constexpr int64_t kHeadDim = 32;
-constexpr int64_t kFfn = 64;
 constexpr int64_t kLayers = 2;
 constexpr int64_t kTaps = 2;
 
@@ -39,7 +34,8 @@ TinyTensor Draw(std::mt19937_64& random, std::vector<int64_t> shape,
   return tensor;
 }
 
-TinyTensors DrawTensors() {
+TinyTensors DrawTensors(const TinyDflashShape& shape) {
+  const auto& [hidden, heads, kv_heads, head_dim, ffn] = shape;
   std::mt19937_64 random(31);
   TinyTensors tensors;
   auto norm = [&](const std::string& name, int64_t size) {
@@ -48,36 +44,36 @@ TinyTensors DrawTensors() {
   auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
     tensors[name + ".weight"] = Draw(random, {rows, columns}, 0.25f);
   };
-  matrix("fc", kHidden, kTaps * kHidden);
-  norm("hidden_norm", kHidden);
-  norm("norm", kHidden);
+  matrix("fc", hidden, kTaps * hidden);
+  norm("hidden_norm", hidden);
+  norm("norm", hidden);
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string layer = absl::StrCat("layers.", i, ".");
-    norm(layer + "input_layernorm", kHidden);
-    norm(layer + "post_attention_layernorm", kHidden);
-    norm(layer + "self_attn.q_norm", kHeadDim);
-    norm(layer + "self_attn.k_norm", kHeadDim);
-    matrix(layer + "self_attn.q_proj", kHeads * kHeadDim, kHidden);
-    matrix(layer + "self_attn.k_proj", kKvHeads * kHeadDim, kHidden);
-    matrix(layer + "self_attn.v_proj", kKvHeads * kHeadDim, kHidden);
-    matrix(layer + "self_attn.o_proj", kHidden, kHeads * kHeadDim);
-    matrix(layer + "mlp.gate_proj", kFfn, kHidden);
-    matrix(layer + "mlp.up_proj", kFfn, kHidden);
-    matrix(layer + "mlp.down_proj", kHidden, kFfn);
+    norm(layer + "input_layernorm", hidden);
+    norm(layer + "post_attention_layernorm", hidden);
+    norm(layer + "self_attn.q_norm", head_dim);
+    norm(layer + "self_attn.k_norm", head_dim);
+    matrix(layer + "self_attn.q_proj", heads * head_dim, hidden);
+    matrix(layer + "self_attn.k_proj", kv_heads * head_dim, hidden);
+    matrix(layer + "self_attn.v_proj", kv_heads * head_dim, hidden);
+    matrix(layer + "self_attn.o_proj", hidden, heads * head_dim);
+    matrix(layer + "mlp.gate_proj", ffn, hidden);
+    matrix(layer + "mlp.up_proj", ffn, hidden);
+    matrix(layer + "mlp.down_proj", hidden, ffn);
   }
   return tensors;
 }
 
-nlohmann::json Config() {
+nlohmann::json Config(const TinyDflashShape& shape) {
   return {{"architectures", {"DFlashDraftModel"}},
           {"model_type", "qwen3"},
           {"num_hidden_layers", kLayers},
           {"num_target_layers", 2},
-          {"hidden_size", kHidden},
-          {"num_attention_heads", kHeads},
-          {"num_key_value_heads", kKvHeads},
-          {"head_dim", kHeadDim},
-          {"intermediate_size", kFfn},
+          {"hidden_size", shape.hidden},
+          {"num_attention_heads", shape.heads},
+          {"num_key_value_heads", shape.kv_heads},
+          {"head_dim", shape.head_dim},
+          {"intermediate_size", shape.ffn},
           {"vocab_size", kTinyVocab},
           {"max_position_embeddings", kTinyMaxPositions},
           {"hidden_act", "silu"},
@@ -107,8 +103,8 @@ class TemporaryFolder {
 
 }  // namespace
 
-TinyDflash MakeTinyDflash(int64_t draft_vocab) {
-  TinyDflash drafter = {.config = Config(), .tensors = DrawTensors()};
+TinyDflash MakeTinyDflash(int64_t draft_vocab, const TinyDflashShape& shape) {
+  TinyDflash drafter = {.config = Config(shape), .tensors = DrawTensors(shape)};
   if (draft_vocab < kTinyVocab) {
     drafter.config["draft_vocab_size"] = draft_vocab;
     drafter.tensors["d2t"] = {

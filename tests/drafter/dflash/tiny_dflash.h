@@ -17,10 +17,22 @@ struct TinyDflash {
   TinyTensors tensors;
 };
 
-// Two layers that read the outputs of the target's two, one head of 32 numbers
-// for each of 3. `draft_vocab` below kTinyVocab: proposes only the tokens below
-// it.
-TinyDflash MakeTinyDflash(int64_t draft_vocab = kTinyVocab);
+// Of its layers; hidden: the target's.
+struct TinyDflashShape {
+  int64_t hidden = 48;  // as the tiny Llama has it
+  int64_t heads = 3;
+  int64_t kv_heads = 1;
+  int64_t head_dim = 32;
+  int64_t ffn = 64;
+};
+// For the wide Llama; kernels for GPUs cover it.
+inline constexpr TinyDflashShape kWideDflash = {
+    .hidden = 64, .heads = 4, .kv_heads = 2, .head_dim = 64, .ffn = 128};
+
+// Two layers that read the outputs of the target's two. `draft_vocab` below
+// kTinyVocab: proposes only the tokens below it.
+TinyDflash MakeTinyDflash(int64_t draft_vocab = kTinyVocab,
+                          const TinyDflashShape& shape = {});
 inline constexpr int64_t kTinyBlock = 6;
 
 // Writes config.json and model.safetensors.

@@ -14,6 +14,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_model.h"
+#include "tests/testing/watched_device.h"
 
 namespace espalier {
 namespace {
@@ -156,40 +157,9 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   EXPECT_LT(error(features[0], features[1]), 0.01);
 }
 
-// An emulated device that counts what it is asked, and fails when it is told
-// to.
-class WatchedDevice final : public cuda::ComputeDevice {
- public:
-  cuda::DeviceInfo info() const override { return inner_.info(); }
-  absl::StatusOr<std::byte*> Allocate(int64_t bytes,
-                                      cuda::Memory kind) override {
-    ++allocations;
-    if (is_full) return absl::ResourceExhaustedError("no room");
-    return inner_.Allocate(bytes, kind);
-  }
-  void Free(std::byte* memory) override { inner_.Free(memory); }
-  void Copy(void* to, const void* from, int64_t bytes) override {
-    if (bytes > 0) ++copies;
-    inner_.Copy(to, from, bytes);
-  }
-  void Launch(const cuda::KernelArgs& args) override { inner_.Launch(args); }
-  int64_t Record() override { return inner_.Record(); }
-  absl::Status Wait(int64_t event) override {
-    ++waits;
-    if (is_lost) return absl::UnavailableError("lost");
-    return inner_.Wait(event);
-  }
-
-  int allocations = 0, copies = 0, waits = 0;
-  bool is_full = false, is_lost = false;
-
- private:
-  cuda::EmulatedDevice inner_{{.seed = 1}};
-};
-
 TEST_P(CudaModelTest, LargerPassesAllocateNoMoreThanSmallOnes) {
   if (cuda_ != nullptr) GTEST_SKIP() << "counts on the emulated device";
-  const auto device = std::make_shared<WatchedDevice>();
+  const auto device = std::make_shared<testing::WatchedDevice>();
   const auto model = LoadOn(device);
   const auto allocations_of = [&](int rows) {
     Tree tree = {RandomTokens(rows), std::vector<int32_t>(rows, 0)};
@@ -206,7 +176,7 @@ TEST_P(CudaModelTest, LargerPassesAllocateNoMoreThanSmallOnes) {
 // the device goes in one copy, and so does what comes back.
 TEST_P(CudaModelTest, ARoundWaitsTwice) {
   if (cuda_ != nullptr) GTEST_SKIP() << "counts on the emulated device";
-  const auto device = std::make_shared<WatchedDevice>();
+  const auto device = std::make_shared<testing::WatchedDevice>();
   const auto model = LoadOn(device);
   const CacheId cache = Prompted(*model, 75);
   const std::vector<int32_t> taps = {1, 3};
@@ -230,7 +200,7 @@ TEST_P(CudaModelTest, ARoundWaitsTwice) {
 
 TEST_P(CudaModelTest, GoesOnAfterAPassThatFindsNoRoom) {
   if (cuda_ != nullptr) GTEST_SKIP() << "fails on the emulated device";
-  const auto device = std::make_shared<WatchedDevice>();
+  const auto device = std::make_shared<testing::WatchedDevice>();
   const auto model = LoadOn(device);
   const CacheId cache = Prompted(*model, 20);
   const auto before = model->Forward({AllRows(cache, tree_)});
@@ -248,7 +218,7 @@ TEST_P(CudaModelTest, GoesOnAfterAPassThatFindsNoRoom) {
 
 TEST_P(CudaModelTest, ALostDeviceIsUnavailable) {
   if (cuda_ != nullptr) GTEST_SKIP() << "fails on the emulated device";
-  const auto device = std::make_shared<WatchedDevice>();
+  const auto device = std::make_shared<testing::WatchedDevice>();
   const auto model = LoadOn(device);
   const CacheId cache = Prompted(*model, 20);
   device->is_lost = true;

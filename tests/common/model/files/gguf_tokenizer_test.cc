@@ -98,7 +98,17 @@ class GgufTokenizerTest : public ::testing::Test {
 // The tokenizers whose answers are those of the `tokenizers` package.
 TEST_F(GgufTokenizerTest, GivesTheIdsOfTokenizerJson) {
   const std::vector<std::pair<const char*, const char*>> cases = {
-      {"small", "smollm"}, {"gpt2_style", "gpt-2"}, {"qwen2_style", "qwen2"}};
+      {"small", "smollm"},
+      {"small", "starcoder"},
+      {"gpt2_style", "gpt-2"},
+      {"qwen2_style", "qwen2"},
+      {"llama3_style", "llama3"},
+      {"gpt4o_style", "gpt-4o"},
+      {"gpt4o_style", "llama4"},
+      {"tekken_style", "tekken"},
+      {"deepseek_style", "deepseek-v3"},
+      {"deepseek_llm_style", "deepseek-llm"},
+      {"deepseek_coder_style", "deepseek-coder"}};
   for (const auto& [name, pre] : cases) {
     SCOPED_TRACE(name);
     const auto json = ReadTextFile(Testdata(name) / "tokenizer.json");
@@ -219,8 +229,8 @@ TEST_F(GgufTokenizerTest, ErrorsNameTheKey) {
          absl::StatusCode::kNotFound, "tokenizer.ggml.scores");
   expect("tokenizer.ggml.add_eos_token", testing::kBool, Raw<uint8_t>(1),
          kUnknown, "tokenizer.ggml.add_eos_token");
-  expect("tokenizer.ggml.pre", kString, Str("tekken"), kUnknown,
-         "known: gpt-2, llama-bpe, qwen2, smollm");
+  expect("tokenizer.ggml.pre", kString, Str("viking"), kUnknown,
+         "known: gpt-2, smollm, starcoder, ");
   expect("tokenizer.ggml.token_type", kArray, Array(kInt32, 1, Raw<int32_t>(1)),
          kInvalid, "tokenizer.ggml.token_type 1");
   expect("tokenizer.ggml.tokens", kUint32, Raw<uint32_t>(1), kInvalid,

@@ -180,6 +180,10 @@ TEST(ModelConfig, OptionsThatTheEngineLacksAreNamed) {
   Json json = Llama();
   json["rope_scaling"] = {{"rope_type", "longrope"}, {"factor", 2}};
   ExpectError(json, kUnimplemented, "longrope");
+  json["rope_scaling"] = {{"type", "longrope"},  // as Phi-3 has it
+                          {"short_factor", {1.0, 1.1}},
+                          {"long_factor", {1.0, 4.0}}};
+  ExpectError(json, kUnimplemented, "longrope");
   json = Llama();
   json["partial_rotary_factor"] = 0.5;
   ExpectError(json, kUnimplemented, "partial_rotary_factor");

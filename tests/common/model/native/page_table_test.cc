@@ -97,6 +97,8 @@ TEST_F(PageTableTest, TheSameTextTakesTheWholePagesThatWereOffered) {
   const Text text = Range(0, 11);
   ASSERT_TRUE(Append(*first, text));
   EXPECT_EQ(Share(*first, text), 0);
+  EXPECT_EQ(pool_->HeldTokens(text, ""), 8);
+  EXPECT_EQ(pool_->HeldTokens(text, "salt"), 0);
   EXPECT_EQ(Share(*second, text), 8);
   ExpectIntact(*second);
   EXPECT_EQ(pool_->room().used_tokens(), 12);
@@ -128,6 +130,7 @@ TEST_F(PageTableTest, WhatEndedStaysCachedUntilItsRoomIsNeeded) {
     ASSERT_TRUE(Append(*first, text));
     Share(*first, text);
   }
+  EXPECT_EQ(pool_->HeldTokens(text, ""), 0);  // cached, held by none
   EXPECT_EQ(pool_->room().used_tokens(), 0);
   EXPECT_EQ(pool_->cached_tokens(), 8);
   const auto second = New();

@@ -1,4 +1,4 @@
-#include "common/tokenizer/nfc.h"
+#include "common/tokenizer/normal_forms.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -17,6 +17,14 @@ struct Decomposition {
   bool composes = false;  // whether NFC composes the parts again
 };
 
+// `count` characters of kCompatible from `begin` on: all that is left of the
+// character in forms KC and KD, decomposed.
+struct Compatibility {
+  char32_t whole = 0;
+  int begin = 0;
+  int count = 0;
+};
+
 // Characters of one canonical combining class other than 0.
 struct ClassRun {
   char32_t begin = 0;
@@ -24,8 +32,8 @@ struct ClassRun {
   int combining_class = 0;
 };
 
-// Both ascending.
-#include "common/tokenizer/nfc_tables.inc"
+// All ascending, but for kCompatible.
+#include "common/tokenizer/normal_form_tables.inc"
 
 // Hangul syllables are numbered by leading consonant, vowel, and trailing
 // consonant or none.
@@ -38,10 +46,12 @@ constexpr uint32_t kNumSyllables = kNumLeads * kNumVowels * kNumTrails;
 // before it.
 constexpr char32_t kFirstCombining = 0x300;
 
-bool IsSimple(std::string_view text) {
-  // U+0300 is CC 80 in UTF-8.
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0xCC;
+// Whether the form changes nothing, at a glance.
+bool IsSimple(std::string_view text, NormalForm form) {
+  // U+0300 is CC 80 in UTF-8. Other forms change characters from U+00A0 on.
+  const unsigned char first = form == NormalForm::kNfc ? 0xCC : 0x80;
+  return std::all_of(text.begin(), text.end(), [first](char c) {
+    return static_cast<unsigned char>(c) < first;
   });
 }
 
@@ -70,6 +80,17 @@ void AppendDecomposed(char32_t c, std::u32string& out) {
   }
   AppendDecomposed(entry->first, out);
   if (entry->second != 0) AppendDecomposed(entry->second, out);
+}
+
+void AppendCompatible(char32_t c, std::u32string& out) {
+  const auto* entry = std::lower_bound(
+      std::begin(kCompatibilities), std::end(kCompatibilities), c,
+      [](const Compatibility& d, char32_t value) { return d.whole < value; });
+  if (entry == std::end(kCompatibilities) || entry->whole != c) {
+    AppendDecomposed(c, out);
+    return;
+  }
+  out.append(kCompatible + entry->begin, entry->count);
 }
 
 // Sorts the combining marks after each character by their classes.
@@ -146,17 +167,39 @@ std::u32string Composed(const std::u32string& text) {
 
 }  // namespace
 
-std::string Nfc(std::string_view text) {
-  if (IsSimple(text)) return std::string(text);
-  std::u32string decomposed;
+const char* NameOf(NormalForm form) {
+  switch (form) {
+    case NormalForm::kNfc:
+      return "NFC";
+    case NormalForm::kNfd:
+      return "NFD";
+    case NormalForm::kNfkc:
+      return "NFKC";
+    case NormalForm::kNfkd:
+      return "NFKD";
+  }
+  return "";
+}
+
+std::string ToNormalForm(std::string_view text, NormalForm form) {
+  if (IsSimple(text, form)) return std::string(text);
+  const bool compatible =
+      form == NormalForm::kNfkc || form == NormalForm::kNfkd;
+  const bool composes = form == NormalForm::kNfc || form == NormalForm::kNfkc;
+  std::u32string characters;
   for (size_t at = 0; at < text.size();) {
     const CodePoint c = CodePointAt(text, at);
-    AppendDecomposed(c.value, decomposed);
+    if (compatible) {
+      AppendCompatible(c.value, characters);
+    } else {
+      AppendDecomposed(c.value, characters);
+    }
     at += c.size;
   }
-  SortMarks(decomposed);
+  SortMarks(characters);
+  if (composes) characters = Composed(characters);
   std::string normal;
-  for (char32_t c : Composed(decomposed)) AppendUtf8(c, normal);
+  for (char32_t c : characters) AppendUtf8(c, normal);
   return normal;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes nfc_tables.inc: normalization form C of the pinned `tokenizers`.
+"""Writes normal_form_tables.inc and lower_case_pairs.inc: the normalization
+forms and the lower case of the pinned `tokenizers`.
 
-  pip install tokenizers==0.23.3 && python3 make_nfc_tables.py
+  pip install tokenizers==0.23.3 && python3 make_normal_form_tables.py
 
 Candidates come from Python's own tables, and the package decides, because the
 two have different versions of Unicode.
@@ -10,7 +11,7 @@ import pathlib
 import unicodedata
 
 import tokenizers
-from tokenizers.normalizers import NFC, NFD
+from tokenizers.normalizers import NFC, NFD, NFKD, Lowercase
 
 PINNED = "0.23.3"
 HIGHEST = "\u0345"  # the only character of the highest combining class, 240
@@ -34,6 +35,29 @@ def decompositions():
         pair = chr(first) + (chr(second) if second else "")
         composes = int(NFC().normalize_str(pair) == chr(code))
         yield f"{{0x{code:x}, 0x{first:x}, 0x{second:x}, {composes}}},"
+
+
+def compatibilities():
+    """(whole, where its characters begin, their number) and all characters."""
+    entries, characters = [], []
+    for code in code_points():
+        parts = NFKD().normalize_str(chr(code))
+        if parts == NFD().normalize_str(chr(code)):
+            continue
+        entries.append(f"{{0x{code:x}, {len(characters)}, {len(parts)}}},")
+        characters += [f"0x{ord(part):x}," for part in parts]
+    return entries, characters
+
+
+def lower_cases():
+    """(upper, lower); lower_case.cc has the only one of two characters."""
+    for code in code_points():
+        lower = Lowercase().normalize_str(chr(code))
+        if lower == chr(code):
+            continue
+        assert (len(lower) == 1) == (code != 0x130)
+        if len(lower) == 1:
+            yield f"{{0x{code:x}, 0x{ord(lower):x}}},"
 
 
 def combining_class(code):
@@ -64,14 +88,23 @@ def table(declaration, entries):
     return "\n".join(lines + [line, "};\n"])
 
 
+def write(name, text):
+    pathlib.Path(__file__).with_name(name).write_text(text)
+
+
 def main():
     if tokenizers.__version__ != PINNED:
         raise SystemExit(f"needs tokenizers=={PINNED}")
-    text = (f"// Made by make_nfc_tables.py from tokenizers {PINNED}.\n"
-            + table("constexpr Decomposition kDecompositions[]",
-                    decompositions())
-            + table("constexpr ClassRun kClassRuns[]", class_runs()))
-    pathlib.Path(__file__).with_name("nfc_tables.inc").write_text(text)
+    made_by = f"// Made by {pathlib.Path(__file__).name} from tokenizers {PINNED}.\n"
+    entries, characters = compatibilities()
+    write("normal_form_tables.inc", made_by
+          + table("constexpr Decomposition kDecompositions[]",
+                  decompositions())
+          + table("constexpr Compatibility kCompatibilities[]", entries)
+          + table("constexpr char32_t kCompatible[]", characters)
+          + table("constexpr ClassRun kClassRuns[]", class_runs()))
+    write("lower_case_pairs.inc",
+          made_by + table("constexpr LetterCase kLetterCases[]", lower_cases()))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,38 @@
+#include "drafter/lm/cuda_lm_model.h"
+
+#include "common/base/status_macros.h"
+#include "common/model/files/weight_files.h"
+#include "drafter/heads/draft_vocabulary.h"
+
+namespace espalier::drafter {
+
+void CudaLmModel::Launch(const CudaPass& pass, const Places& places) {
+  decoder().LaunchLayers(pass, places.target);
+  cuda::TakeRowsArgs out =
+      decoder().StreamAfter(config().num_layers - 1, pass.num_rows());
+  out.weight = weights().final_norm.data();
+  out.epsilon = epsilon();
+  out.normed = places.outputs;
+  out.to_rows = places.to_rows;
+  device().Launch(out);
+}
+
+absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
+    const LmOptions& options, const HeadRuntime& runtime,
+    std::shared_ptr<cuda::ComputeDevice> device) {
+  CudaNetwork network = {.device = std::move(device)};
+  ASSIGN_OR_RETURN(network.config, ReadLmConfig(options));
+  RETURN_IF_ERROR(CheckCudaCovers(network.config));
+  ASSIGN_OR_RETURN(const WeightFiles files,
+                   WeightFiles::Open(options.folder, runtime.random_weights));
+  ASSIGN_OR_RETURN(
+      network.weights,
+      LoadCudaWeights(network.config, files, *network.device, *runtime.pool));
+  RETURN_IF_ERROR(
+      network.Finish(DraftVocabulary::Full(network.config.vocab_size),
+                     network.config.max_positions,
+                     runtime.DeviceRoom(network.config, options.kv_tokens)));
+  return std::make_unique<CudaLmModel>(std::move(network));
+}
+
+}  // namespace espalier::drafter

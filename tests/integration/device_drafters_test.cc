@@ -1,0 +1,171 @@
+// Draft networks and the target on the emulated device, as processes of their
+// own and in one: clients see the target's text, also when either side dies.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "nlohmann/json.hpp"
+#include "tests/drafter/dflash/tiny_dflash.h"
+#include "tests/drafter/eagle/wide_eagle.h"
+#include "tests/integration/char_model.h"
+#include "tests/integration/cluster.h"
+#include "tests/testing/tiny_model.h"
+
+namespace espalier::testing {
+namespace {
+
+constexpr uint32_t kTokens = 24;
+
+// The wide Llama with its drafters.
+std::string ModelFolder() {
+  static const std::string* const folder = [] {
+    const std::string path = NewFolder() + "/wide";
+    WriteWideLlama(path);
+    WriteWideEagle(EagleLayouts().back(), path + "/drafters/eagle");
+    WriteTinyDflash(MakeTinyDflash(200, kWideDflash), path + "/drafters/block");
+    return new std::string(path);
+  }();
+  return *folder;
+}
+
+// An lm of the target's own weights, so that drafts are accepted.
+std::vector<DrafterSpec> Drafters() {
+  const std::string folder = ModelFolder();
+  const std::pair<const std::string, std::string> device = {"device",
+                                                            "emulated"};
+  return {{.name = "eagle",
+           .type = "eagle",
+           .options = {device, {"model", folder + "/drafters/eagle"}}},
+          {.name = "block",
+           .type = "dflash",
+           .options = {device, {"model", folder + "/drafters/block"}}},
+          {.name = "lm", .type = "lm", .options = {device, {"model", folder}}}};
+}
+
+v1::GenerateRequest Request(float temperature,
+                            const std::vector<std::string>& drafters) {
+  v1::GenerateRequest request;
+  request.set_prompt("Once upon a time");
+  request.set_temperature(temperature);
+  request.set_seed(3);
+  request.set_max_tokens(kTokens);
+  request.set_ignore_eos(true);
+  v1::SpeculationOptions& speculation = *request.mutable_speculation();
+  speculation.set_strategy("union");
+  speculation.set_max_nodes(8);
+  for (const std::string& name : drafters) speculation.add_drafters(name);
+  return request;
+}
+
+class DeviceDraftersTest : public ::testing::Test {
+ protected:
+  DeviceDraftersTest()
+      : cluster_({.model = ModelFolder(),
+                  .drafters = Drafters(),
+                  .coordinator_sets = {kWaitForDrafters},
+                  .verifier_sets = {"engine.device=emulated",
+                                    "engine.max_tree_nodes=15"}}) {
+    cluster_.AwaitReady();
+  }
+
+  Generated Run(const v1::GenerateRequest& request) {
+    Generated out = Generate(cluster_.stub(), request);
+    EXPECT_TRUE(out.status.ok()) << out.status.error_message();
+    EXPECT_EQ(out.token_ids.size(), kTokens);
+    return out;
+  }
+
+  Cluster cluster_;
+};
+
+TEST_F(DeviceDraftersTest, TextsAreThePlainOnes) {
+  for (float temperature : {0.0f, 0.8f}) {
+    const Generated plain = Run(Plain(Request(temperature, {})));
+    for (const char* name : {"eagle", "block", "lm"}) {
+      const Generated out = Run(Request(temperature, {name}));
+      EXPECT_EQ(out.token_ids, plain.token_ids) << name;
+      EXPECT_GT(out.summary.spec_stats().num_draft_tokens(), 0) << name;
+      EXPECT_EQ(out.summary.spec_stats().drafters(0).errors(), 0u) << name;
+    }
+    const Generated all = Run(Request(temperature, {"eagle", "block", "lm"}));
+    EXPECT_EQ(all.token_ids, plain.token_ids);
+    EXPECT_GT(all.summary.spec_stats().num_accepted_draft_tokens(), 4);
+  }
+}
+
+// The first message comes in the middle of the text.
+TEST_F(DeviceDraftersTest, TheDeathOfEitherSideChangesNoText) {
+  const v1::GenerateRequest request = Request(0.8f, {"eagle", "block", "lm"});
+  const Generated plain = Run(Plain(request));
+  for (const char* name : {"lm", "eagle", "verifier"}) {
+    bool is_first = true;
+    const Generated out =
+        Generate(cluster_.stub(), request,
+                 [&](const v1::GenerateResponse&, grpc::ClientContext&) {
+                   if (!std::exchange(is_first, false)) return;
+                   cluster_.Kill(name);
+                   cluster_.Start(name);
+                 });
+    EXPECT_TRUE(out.status.ok()) << name << out.status.error_message();
+    EXPECT_EQ(out.token_ids, plain.token_ids) << name;
+    cluster_.AwaitReady();
+    EXPECT_EQ(Run(request).token_ids, plain.token_ids) << name;
+  }
+}
+
+// `espalier serve` puts networks where the verifier is.
+TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
+  const std::string folder = NewFolder();
+  const std::string address = absl::StrCat("unix:", folder, "/serve.sock");
+  const std::string program = absl::StrCat(ESPALIER_BIN_DIR, "/espalier");
+  Process serve({program, "serve", "--model", ModelFolder(), "--device",
+                 "emulated", "--set", "verifier.max_tree_nodes=15", "--set",
+                 kWaitForDrafters, "--set", "server.listen=" + address, "--set",
+                 "server.metrics_listen=none"},
+                folder + "/serve.log");
+  const auto generate = [&](std::vector<std::string> flags) {
+    std::vector<std::string> args = {
+        program,         "generate", "--address",    address,
+        "--prompt",      "Once",     "--max-tokens", absl::StrCat(kTokens),
+        "--ignore-eos",  "--json",   "--seed",       "5",
+        "--temperature", "0.8"};
+    args.insert(args.end(), flags.begin(), flags.end());
+    Finished done;
+    for (int i = 0; i < 100 && serve.running(); ++i) {  // until it listens
+      done = RunToEnd(args, folder + "/generate.log");
+      if (done.status == 0) break;
+    }
+    EXPECT_EQ(done.status, 0) << done.output << serve.Log();
+    return nlohmann::json::parse(done.output, nullptr, false);
+  };
+  const auto plain = generate({"--no-speculation"});
+  const auto drafted = generate(
+      {"--drafters", "eagle,block", "--strategy", "union", "--nodes", "8"});
+  EXPECT_EQ(drafted["text"], plain["text"]);
+  EXPECT_THAT(drafted.dump(), ::testing::HasSubstr("eagle"));
+  serve.Signal(15);
+  EXPECT_EQ(serve.Wait(), 0) << serve.Log();
+  std::filesystem::remove_all(folder);
+}
+
+TEST(ServeOnADeviceTest, NamesADeviceThatIsNotHere) {
+  const std::string folder = NewFolder();
+  const Finished done =
+      RunToEnd({absl::StrCat(ESPALIER_BIN_DIR, "/espalier"), "serve", "--model",
+                ModelFolder(), "--device", "tpu", "--set",
+                absl::StrCat("server.listen=unix:", folder, "/s.sock"), "--set",
+                "server.metrics_listen=none"},
+               folder + "/log");
+  EXPECT_EQ(done.status, 2) << done.output;
+  EXPECT_THAT(done.output, ::testing::HasSubstr("unknown device \"tpu\""));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace espalier::testing
