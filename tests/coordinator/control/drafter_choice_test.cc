@@ -112,26 +112,6 @@ TEST(DrafterChoiceTest, ProbesTakeASmallShareOfTheTimeOfAllSessions) {
   }
 }
 
-// Each knows at once what the other's probe costs.
-TEST(DrafterChoiceTest, SessionsShareOneBudgetOfProbes) {
-  DrafterValue unasked(16);
-  unasked.asked = false;
-  unasked.shared_seconds.Restart(0.010);
-  unasked.probe.rounds = 100;
-  Budgets probes(1);
-  probes.Spend(0.5);
-  DrafterChoice first({unasked}, probes.Borrow());
-  DrafterChoice second({unasked}, probes.Borrow());
-  EXPECT_TRUE(second.Probes(0, kPrice));
-  EXPECT_TRUE(first.Probes(0, kPrice));
-  first.BeginProbe(0, kPrice);
-  EXPECT_FALSE(second.Probes(0, kPrice));
-  probes.Earn(0.4 * 256);
-  EXPECT_FALSE(second.Probes(0, kPrice));
-  probes.Earn(0.2 * 256);
-  EXPECT_TRUE(second.Probes(0, kPrice)) << "a probe costs one token";
-}
-
 TEST(DrafterChoiceTest, AsksWhoIsWorthTheTime) {
   Rounds rounds({{.accepted = 2, .takes = absl::Milliseconds(5)}});
   rounds.Run(50);
