@@ -40,15 +40,23 @@ LogitUse LogitUseFor(const VerificationRule& rule, const TokenTree& tree,
                      const SamplingParams& sampling, int64_t first_position) {
   const SamplingParams unfiltered = {.temperature = sampling.temperature,
                                      .seed = sampling.seed};
-  if (sampling != unfiltered) return AnyUse{};
+  const bool is_filtered = !sampling.greedy() && sampling != unfiltered;
   switch (rule.needs().logits) {
     case LogitNeed::kWhole:
       break;
-    case LogitNeed::kOneSample:
-      return DrawRequest{.temperature = sampling.temperature,
-                         .seed = sampling.seed};
+    case LogitNeed::kOneSample: {
+      const DrawRequest draw = {.temperature = sampling.temperature,
+                                .seed = sampling.seed};
+      if (!is_filtered) return draw;
+      if (sampling.typical_p < 1) break;
+      return FilteredDrawRequest{.draw = draw,
+                                 .top_k = sampling.top_k,
+                                 .top_p = sampling.top_p,
+                                 .min_p = sampling.min_p};
+    }
     case LogitNeed::kGathered:
       if (sampling.greedy()) break;  // a distribution of one token
+      if (is_filtered) break;
       return GatherRequest{
           .temperature = sampling.temperature,
           .seed = sampling.seed,
@@ -77,7 +85,6 @@ absl::StatusOr<TargetDistribution> PassDistributions::DistributionAt(
 absl::StatusOr<TargetDistribution> PassDistributions::Distribution(
     int32_t node) {
   const int64_t row = input_.first_row + node;
-  const auto* draw = std::get_if<DrawRequest>(&input_.use);
   if (adjuster_) {
     std::vector<TokenId> path;
     for (int32_t step : input_.tree.PathTo(node)) {
@@ -90,17 +97,28 @@ absl::StatusOr<TargetDistribution> PassDistributions::Distribution(
                               adjuster_->Apply(path, allowed, logits);
                             });
   }
-  if (draw == nullptr) {
+  ASSIGN_OR_RETURN(const std::optional<SampledToken> sampled, SampledAt(node));
+  if (!sampled.has_value()) {
     return transform_.Apply(input_.rows.Row(row), input_.sampling);
   }
-  ASSIGN_OR_RETURN(
-      const SampledToken sampled,
-      input_.rows.Draw(row, *draw, input_.first_position + depths_[node]));
   static constexpr float kCertain = 0;
-  sampled_ = sampled.token;
+  sampled_ = sampled->token;
   return TargetDistribution{.tokens = {&sampled_, 1},
                             .log_weights = {&kCertain, 1},
-                            .near_tie = sampled.near_tie};
+                            .near_tie = sampled->near_tie};
+}
+
+absl::StatusOr<std::optional<SampledToken>> PassDistributions::SampledAt(
+    int32_t node) const {
+  const int64_t row = input_.first_row + node;
+  const int64_t position = input_.first_position + depths_[node];
+  if (const auto* draw = std::get_if<DrawRequest>(&input_.use)) {
+    return input_.rows.Draw(row, *draw, position);
+  }
+  if (const auto* filtered = std::get_if<FilteredDrawRequest>(&input_.use)) {
+    return input_.rows.DrawFiltered(row, *filtered, position);
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<GatheredRow> PassDistributions::GatheredAt(

@@ -38,7 +38,8 @@ struct Rows {
     const int32_t root = static_cast<int32_t>(tokens.size());
     use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
     if (part.is_adjusted() || part.logprobs != LogprobRequest{} ||
-        (part.compared && std::holds_alternative<DrawRequest>(use))) {
+        (part.compared && (std::holds_alternative<DrawRequest>(use) ||
+                           std::holds_alternative<FilteredDrawRequest>(use)))) {
       use = AnyUse{};
     }
     if (part.masks != nullptr && part.logprobs == LogprobRequest{}) {

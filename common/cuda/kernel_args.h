@@ -5,6 +5,7 @@
 #ifndef ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 #define ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 
+#include <cmath>
 #include <cstdint>
 #include <variant>
 
@@ -210,13 +211,38 @@ struct LogitBlock {
 };
 inline constexpr int kMostTokens = 1 << 18;
 
-// Tokens by their logit, then the lower id first: larger is ahead. 0 is below
-// all of them.
+// Tokens by a score, such as their logit, then the lower id first: larger is
+// ahead. 0 is below all of them.
 using TokenRank = uint64_t;
 
 struct LogitOfToken {
   int32_t token = 0;
   float logit = 0;
+};
+
+// Min-p, then top-k, then top-p of what is left. Tokens are ranked by their
+// log-weight, (logit - largest) / temperature in float32.
+struct FilterRow {
+  float temperature = 1;           // above 0
+  int32_t top_k = 0;               // 0: all
+  float top_p = 1;                 // 1: all
+  float least_weight = -INFINITY;  // log-weight that min-p asks for
+};
+// Masses are sums of float32 exponentials. Where their rounding may decide
+// about the last tokens of top-p, these are kept, and known as doubtful.
+struct FilterResult {
+  TokenRank lowest = 0;  // that stays
+  TokenRank sure = 0;    // from it upwards nothing is doubtful
+  float largest = 0;     // logit of the row
+};
+// More than the error of a sum of masses, and of the part of it that top-p asks
+// for, relative to the sum: 2^-22 each for exponentials with two units in the
+// last place, and kMassUnit for each token.
+inline constexpr double kDoubtfulMass = 1e-6;
+struct FilterArgs {
+  LogitBlock logits;
+  const FilterRow* rows = nullptr;
+  FilterResult* results = nullptr;  // [rows]
 };
 
 // The tokens whose logit + temperature * noise is so near the best that they
@@ -234,6 +260,8 @@ struct DrawResult {
   float largest = 0;       // logit, of all tokens
   int32_t bad_token = 0;   // the first whose logit is not finite; -1: none
   int32_t contenders = 0;  // more than kMostContenders: look at the logits
+  // 1: rounding decides whether a filter keeps a contender: look at the logits.
+  int32_t is_doubtful = 0;
   LogitOfToken contender[kMostContenders];  // ascending tokens
 };
 inline constexpr int kDrawChunkTokens = 2048;
@@ -245,22 +273,11 @@ struct DrawChunk {  // scratch
 struct DrawArgs {
   LogitBlock logits;
   const DrawRow* rows = nullptr;
-  const int32_t* without = nullptr;   // ascending in each row's range
-  const TokenRank* lowest = nullptr;  // [rows] that may be drawn, or null
-  DrawChunk* chunks = nullptr;        // [rows, ceil(vocab / kDrawChunkTokens)]
-  DrawResult* results = nullptr;      // [rows]
-};
-
-// Top-k, then top-p of what is left: the lowest rank that stays.
-struct FilterRow {
-  float temperature = 1;  // above 0
-  int32_t top_k = 0;      // 0: all
-  float top_p = 1;        // 1: all
-};
-struct FilterArgs {
-  LogitBlock logits;
-  const FilterRow* rows = nullptr;
-  TokenRank* lowest = nullptr;  // [rows]
+  const int32_t* without = nullptr;  // ascending in each row's range
+  // [rows] what may be drawn, or null. Temperatures are above 0 then.
+  const FilterResult* filters = nullptr;
+  DrawChunk* chunks = nullptr;    // [rows, ceil(vocab / kDrawChunkTokens)]
+  DrawResult* results = nullptr;  // [rows]
 };
 
 // Sums of e^(logit / temperature) are whole numbers of this part of the largest

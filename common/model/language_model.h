@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,7 +27,8 @@ inline constexpr int32_t kPrefixParent = -1;
 
 // The caller may read the logits themselves or any reduction of them.
 struct AnyUse {};
-using LogitUse = std::variant<AnyUse, DrawRequest, RankRequest, GatherRequest>;
+using LogitUse = std::variant<AnyUse, DrawRequest, FilteredDrawRequest,
+                              RankRequest, GatherRequest>;
 
 // One sequence's part of a forward pass: a tree of tokens that continues its
 // cached prefix. A row sees the prefix, its ancestors and itself; its position
@@ -39,7 +41,7 @@ struct SequenceRows {
   // its end, all of a tree.
   int64_t num_logit_rows = 0;
   // With a request, only that may be asked of the rows, so the model need not
-  // store their logits.
+  // store their logits. It does for FilteredDrawRequest: Row may be asked, too.
   LogitUse use = {};
   // With AnyUse, the only tokens whose logits are read, one bit each, the
   // lowest of the first word first; empty: all. The model may leave out the
@@ -68,6 +70,12 @@ class LogitRows {
                                             const DrawRequest& request,
                                             int64_t position) const {
     return DrawFrom(Row(row), request, position);
+  }
+  // None: the model leaves it to the caller, who may ask for Row.
+  virtual absl::StatusOr<std::optional<SampledToken>> DrawFiltered(
+      int64_t /*row*/, const FilteredDrawRequest& /*request*/,
+      int64_t /*position*/) const {
+    return std::nullopt;
   }
   virtual absl::StatusOr<Ranking> Rank(int64_t row,
                                        const RankRequest& request) const {

@@ -133,6 +133,11 @@ class SharedPasses : public ::testing::TestWithParam<Subject> {
     Client client = {
         .id = {1, number},
         .sampling = {.temperature = number % 2 ? 0.8f : 0.0f, .seed = number}};
+    if (number % 4 == 3) {
+      client.sampling.top_k = 60;
+      client.sampling.top_p = 0.9f;
+      client.sampling.min_p = 0.001f;
+    }
     for (uint64_t i = 0; i < 3 + number * 17; ++i) {
       client.text.push_back(static_cast<TokenId>((i * 31 + number * 7) % 256));
     }

@@ -20,6 +20,11 @@ DEVICE float LeastScore(const DrawRow& row, float best) {
   return best - row.margin - fabsf(best) * 0x1p-20f;
 }
 
+DEVICE TokenRank RankByWeight(const FilterResult& filter, const DrawRow& row,
+                              int token, float logit) {
+  return RankOf(LogWeight(logit, filter.largest, row.temperature), token);
+}
+
 // Some neighbouring tokens of a row.
 struct ScoredTokens {
   int first;
@@ -52,8 +57,11 @@ struct ScoredTokens {
 
   DEVICE static bool MayBeDrawn(const DrawArgs& args, const DrawRow& row,
                                 int index, int token, float logit) {
-    if (args.lowest != nullptr && RankOf(logit, token) < args.lowest[index])
+    if (args.filters != nullptr &&
+        RankByWeight(args.filters[index], row, token, logit) <
+            args.filters[index].lowest) {
       return false;
+    }
     return row.without_begin == row.without_end ||
            !IsAmong(args.without, row.without_begin, row.without_end, token);
   }
@@ -131,7 +139,8 @@ __global__ void __launch_bounds__(kDrawThreads)
   const int bad_token = BlockReduce<kDrawThreads>(chunk->of_chunk.bad_token,
                                                   int_scratch, Smallest{});
 
-  const float least = LeastScore(args.rows[index], best);
+  const DrawRow row = args.rows[index];
+  const float least = LeastScore(row, best);
   const int found =
       is_there && chunk->best >= least ? chunk->of_chunk.contenders : 0;
   int own = 0;
@@ -143,18 +152,24 @@ __global__ void __launch_bounds__(kDrawThreads)
   const int until = BlockScan<kDrawThreads>(own, int_scratch);
 
   DrawResult& result = args.results[index];
-  int at = until - own;
+  int at = until - own, is_doubtful = 0;
   for (int i = 0; i < found && i < kMostContenders; ++i) {
     if (chunk->scores[i] < least) continue;
-    if (at < kMostContenders) {
-      result.contender[at] = chunk->of_chunk.contender[i];
+    const LogitOfToken contender = chunk->of_chunk.contender[i];
+    if (at < kMostContenders) result.contender[at] = contender;
+    if (args.filters != nullptr &&
+        RankByWeight(args.filters[index], row, contender.token,
+                     contender.logit) < args.filters[index].sure) {
+      is_doubtful = 1;
     }
     ++at;
   }
+  is_doubtful = BlockReduce<kDrawThreads>(is_doubtful, int_scratch, Largest{});
   if (threadIdx.x == kDrawThreads - 1) {
     result.largest = largest;
     result.bad_token = BadToken(bad_token);
     result.contenders = until;
+    result.is_doubtful = is_doubtful;
   }
 }
 

@@ -6,6 +6,29 @@
 namespace espalier::cuda {
 namespace {
 
+// Top-p of the tokens from `filter.lowest` upwards.
+template <typename Weight>
+DEVICE void KeepNucleus(const LogitBlock& block, const float* logits,
+                        float top_p, Weight weight,
+                        const RankSelector<Weight>& selector,
+                        SelectMemory* shared, FilterResult& filter) {
+  const auto mass = [](float log_weight) { return Mass(log_weight); };
+  mass_t total = 0;
+  for (int token = threadIdx.x; token < block.vocab; token += kRowThreads) {
+    const float log_weight = weight(logits[token]);
+    if (RankOf(log_weight, token) >= filter.lowest) total += mass(log_weight);
+  }
+  total = BlockReduce<kRowThreads>(total, shared->scratch, Sum{});
+  const double all = static_cast<double>(total);
+  const double least = (top_p - kDoubtfulMass) * all;
+  const double most = (top_p + kDoubtfulMass) * all;
+  filter.sure =
+      selector.Select(least < 1 ? 1 : static_cast<mass_t>(least), mass);
+  if (most < all) {
+    filter.lowest = selector.Select(static_cast<mass_t>(most) + 1, mass);
+  }
+}
+
 // Grid: rows. Shared memory: SelectMemory.
 __global__ void __launch_bounds__(kRowThreads)
     Filter(const __grid_constant__ FilterArgs args) {
@@ -17,31 +40,28 @@ __global__ void __launch_bounds__(kRowThreads)
   const FilterRow row = args.rows[index];
   const int vocab = args.logits.vocab;
   const float* const logits = args.logits.logits + index * args.logits.stride;
-  const float largest =
+  FilterResult filter;
+  filter.largest =
       FindPeak(logits, vocab, reinterpret_cast<float*>(shared->scratch),
                [](int) { return true; })
           .largest;
-  const RankSelector selector(args.logits, index, largest, shared);
-  TokenRank lowest = 0;
+  const auto weight = [largest = filter.largest,
+                       temperature = row.temperature](float logit) {
+    return LogWeight(logit, largest, temperature);
+  };
+  const RankSelector selector(args.logits, index, /*largest=*/0, weight,
+                              shared);
   if (row.top_k > 0 && row.top_k < vocab) {
-    lowest = selector.Select(row.top_k, [](float) { return mass_t{1}; });
+    filter.lowest = selector.Select(row.top_k, [](float) { return mass_t{1}; });
   }
+  const TokenRank least = RankOf(row.least_weight, kMostTokens - 1);
+  if (filter.lowest < least) filter.lowest = least;
+  filter.sure = filter.lowest;
   if (row.top_p < 1) {
-    const auto mass = [&](float logit) {
-      return Mass(logit, largest, row.temperature);
-    };
-    mass_t total = 0;
-    for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-      if (RankOf(logits[token], token) >= lowest) total += mass(logits[token]);
-    }
-    total = BlockReduce<kRowThreads>(total, shared->scratch, Sum{});
-    // At least so much, as a whole number.
-    const double wanted = static_cast<double>(row.top_p) * total;
-    mass_t target = static_cast<mass_t>(wanted);
-    if (static_cast<double>(target) < wanted || target == 0) ++target;
-    lowest = selector.Select(target < total ? target : total, mass);
+    KeepNucleus(args.logits, logits, row.top_p, weight, selector, shared,
+                filter);
   }
-  if (threadIdx.x == 0) args.lowest[index] = lowest;
+  if (threadIdx.x == 0) args.results[index] = filter;
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(kRowThreads)
   mass_t mass = 0;
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
     if (is_outside(token)) {
-      mass += Mass(logits[token], outside.largest, row.temperature);
+      mass += Mass(LogWeight(logits[token], outside.largest, row.temperature));
     }
   }
   mass =

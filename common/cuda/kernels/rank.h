@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kRowThreads)
                [](int) { return true; });
   mass_t mass = 0;
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    mass += Mass(logits[token], peak.largest, 1);
+    mass += Mass(logits[token] - peak.largest);
   }
   mass = BlockReduce<kRowThreads>(mass, shared->select.scratch, Sum{});
   if (threadIdx.x == 0) {
@@ -47,7 +47,8 @@ __global__ void __launch_bounds__(kRowThreads)
                .largest;
   }
   const float* const scores = ranked.logits + index * ranked.stride;
-  const RankSelector selector(ranked, index, best, &shared->select);
+  const RankSelector selector(
+      ranked, index, best, [](float score) { return score; }, &shared->select);
   const TokenRank lowest =
       selector.Select(args.top_k, [](float) { return mass_t{1}; });
   for (int token = threadIdx.x; token < vocab; token += kRowThreads) {

@@ -10,9 +10,9 @@ namespace {
 
 DEVICE bool IsFinite(float x) { return (BitsOf(x) & 0x7f800000) != 0x7f800000; }
 
-DEVICE TokenRank RankOf(float logit, int token) {
+DEVICE TokenRank RankOf(float score, int token) {
   // -0 is 0.
-  const uint32_t bits = logit == 0 ? 0 : BitsOf(logit);
+  const uint32_t bits = score == 0 ? 0 : BitsOf(score);
   const uint32_t ascending = bits & 0x80000000 ? ~bits : bits | 0x80000000;
   return uint64_t{ascending} * kMostTokens +
          static_cast<uint32_t>(kMostTokens - 1 - token);
@@ -40,9 +40,13 @@ DEVICE int BadToken(int smallest) {
 // Type of CUDA's atomic sums.
 using mass_t = unsigned long long;
 
-// e^((logit - largest) / temperature) in kMassUnit.
-DEVICE mass_t Mass(float logit, float largest, float temperature) {
-  const float weight = expf((logit - largest) / temperature);
+// As the host's LogWeight, to the bit.
+DEVICE float LogWeight(float logit, float largest, float temperature) {
+  return (logit - largest) / temperature;
+}
+// e^log_weight in kMassUnit.
+DEVICE mass_t Mass(float log_weight) {
+  const float weight = expf(log_weight);
   return weight > 0 ? static_cast<mass_t>(weight * 0x1p45f) : 0;
 }
 
@@ -77,22 +81,25 @@ struct SelectMemory {
   uint32_t digit;
 };
 
-// Finds ranks by what is ranked ahead of them, digit by digit.
+// Finds ranks by what is ranked ahead of them, digit by digit. Tokens are
+// ranked by the score of their logit, which does not fall when the logit rises.
+template <typename ScoreOf>
 class RankSelector {
  public:
-  // largest: of the row
+  // largest: score of the row
   DEVICE RankSelector(const LogitBlock& block, int row, float largest,
-                      SelectMemory* shared)
+                      ScoreOf score, SelectMemory* shared)
       : logits_(block.logits + row * block.stride),
         vocab_(block.vocab),
         largest_(largest),
+        score_(score),
         shared_(shared) {}
 
   // The highest rank such that the tokens from it upwards weigh at least
-  // `target`. REQUIRES: all together do.
+  // `target`, by their scores. REQUIRES: all together do.
   template <typename WeightOf>
   DEVICE TokenRank Select(mass_t target, WeightOf weight) const {
-    // First by how far a logit is from the largest, which spreads tokens over
+    // First by how far a score is from the largest, which spreads tokens over
     // the digits, so that sums rarely meet in one.
     uint32_t coarse = kRowThreads;
     TokenRank found = 0;
@@ -106,14 +113,14 @@ class RankSelector {
       }
       __syncthreads();
       for (int token = threadIdx.x; token < vocab_; token += kRowThreads) {
-        const float logit = logits_[token];
-        const TokenRank rank = RankOf(logit, token);
-        uint32_t digit = CoarseDigit(logit);
+        const float score = score_(logits_[token]);
+        const TokenRank rank = RankOf(score, token);
+        uint32_t digit = CoarseDigit(score);
         if (!is_coarse) {
           if (digit != coarse || rank >> shift >> kDigitBits != found) continue;
           digit = static_cast<uint32_t>(rank >> shift) % kRowThreads;
         }
-        atomicAdd(&shared_->histogram[digit], weight(logit));
+        atomicAdd(&shared_->histogram[digit], weight(score));
       }
       __syncthreads();
       target = FindDigit(target);
@@ -132,9 +139,9 @@ class RankSelector {
   static_assert(1 << kDigitBits == kRowThreads);
   static_assert(kMostTokens == 1 << (kFirstShift + kDigitBits - 32));
 
-  // Does not fall when the logit rises.
-  DEVICE uint32_t CoarseDigit(float logit) const {
-    const float distance = (largest_ - logit) * 32;
+  // Does not fall when the score rises.
+  DEVICE uint32_t CoarseDigit(float score) const {
+    const float distance = (largest_ - score) * 32;
     return distance < kRowThreads - 1
                ? kRowThreads - 1 - static_cast<uint32_t>(distance)
                : 0;
@@ -157,6 +164,7 @@ class RankSelector {
   const float* const logits_;
   const int vocab_;
   const float largest_;
+  const ScoreOf score_;
   SelectMemory* const shared_;
 };
 

@@ -65,6 +65,7 @@ struct CudaRows::Queued {
   int64_t first_row = 0;
   std::vector<int64_t> positions;  // [rows] of draws
 
+  std::vector<cuda::FilterRow> filter_rows;
   std::vector<cuda::DrawRow> draw_rows;
   std::vector<int32_t> without;
   std::vector<cuda::DrawResult> sampled;
@@ -84,6 +85,7 @@ struct CudaRows::Queued {
     absl::Span<const cuda::GatherResult> gathered;
     absl::Span<const float> support_logits;
   } coming;
+  DeviceArray<cuda::FilterResult> filters;
   DeviceArray<cuda::DrawChunk> chunks;
   std::vector<cuda::KernelArgs> launches;
 };
@@ -116,6 +118,9 @@ absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
   const Post post = {requests, answers};
   if (const auto* draw = std::get_if<DrawRequest>(&part.use)) {
     return AddDraws(*draw, part.positions, /*without=*/nullptr, post, queued);
+  }
+  if (const auto* draw = std::get_if<FilteredDrawRequest>(&part.use)) {
+    return AddFilteredDraws(*draw, part.positions, post, queued);
   }
   if (const auto* rank = std::get_if<RankRequest>(&part.use)) {
     return AddRanks(*rank, post, queued);
@@ -157,9 +162,26 @@ absl::Status CudaRows::AddDraws(const DrawRequest& request,
   part.launches.push_back(cuda::DrawArgs{.logits = part.logits,
                                          .rows = draws,
                                          .without = excluded,
+                                         .filters = part.filters.data(),
                                          .chunks = part.chunks.data(),
                                          .results = sampled.there});
   return absl::OkStatus();
+}
+
+absl::Status CudaRows::AddFilteredDraws(const FilteredDrawRequest& request,
+                                        absl::Span<const int64_t> positions,
+                                        const Post& post, Queued& part) {
+  cuda::FilterRow filter = {.temperature = request.draw.temperature,
+                            .top_k = request.top_k,
+                            .top_p = request.top_p};
+  if (request.min_p > 0) filter.least_weight = std::log(request.min_p);
+  part.filter_rows.assign(positions.size(), filter);
+  ASSIGN_OR_RETURN(const auto* rows, post.requests.Put(part.filter_rows));
+  ASSIGN_OR_RETURN(part.filters, DeviceArray<cuda::FilterResult>::Make(
+                                     *device_, std::ssize(positions)));
+  part.launches.push_back(cuda::FilterArgs{
+      .logits = part.logits, .rows = rows, .results = part.filters.data()});
+  return AddDraws(request.draw, positions, /*without=*/nullptr, post, part);
 }
 
 absl::Status CudaRows::AddRanks(const RankRequest& request, const Post& post,
@@ -226,6 +248,7 @@ void CudaRows::TakeAnswers() {
     take(part->gathered, part->coming.gathered);
     take(part->support_logits, part->coming.support_logits);
     part->chunks = DeviceArray<cuda::DrawChunk>();
+    part->filters = DeviceArray<cuda::FilterResult>();
   }
 }
 
@@ -278,6 +301,21 @@ absl::StatusOr<SampledToken> CudaRows::Draw(int64_t row,
   ESPALIER_CHECK(*asked == request &&
                  place.part->positions[place.row] == position);
   return Finish(row, request, position);
+}
+
+absl::StatusOr<std::optional<SampledToken>> CudaRows::DrawFiltered(
+    int64_t row, const FilteredDrawRequest& request, int64_t position) const {
+  const Place& place = At(row);
+  const auto* const asked = std::get_if<FilteredDrawRequest>(&place.part->use);
+  if (asked == nullptr) return std::nullopt;
+  ESPALIER_CHECK(*asked == request &&
+                 place.part->positions[place.row] == position);
+  const cuda::DrawResult& result = place.part->sampled[place.row];
+  RETURN_IF_ERROR(CheckBad(row, result.bad_token));
+  if (result.contenders > cuda::kMostContenders || result.is_doubtful != 0) {
+    return std::nullopt;
+  }
+  return DrawAmong(result, request.draw, position);
 }
 
 absl::StatusOr<Ranking> CudaRows::Rank(int64_t row,

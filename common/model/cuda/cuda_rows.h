@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,9 @@ class CudaRows final : public LogitRows {
   absl::Span<const float> Row(int64_t row) const override;
   absl::StatusOr<SampledToken> Draw(int64_t row, const DrawRequest& request,
                                     int64_t position) const override;
+  absl::StatusOr<std::optional<SampledToken>> DrawFiltered(
+      int64_t row, const FilteredDrawRequest& request,
+      int64_t position) const override;
   absl::StatusOr<Ranking> Rank(int64_t row,
                                const RankRequest& request) const override;
   absl::StatusOr<GatheredRow> Gather(int64_t row, const GatherRequest& request,
@@ -68,6 +72,9 @@ class CudaRows final : public LogitRows {
                         absl::Span<const int64_t> positions,
                         const RowSupports* without, const Post& post,
                         Queued& part);
+  absl::Status AddFilteredDraws(const FilteredDrawRequest& request,
+                                absl::Span<const int64_t> positions,
+                                const Post& post, Queued& part);
   absl::Status AddRanks(const RankRequest& request, const Post& post,
                         Queued& part);
   absl::Status AddGathers(const GatherRequest& request, const Post& post,

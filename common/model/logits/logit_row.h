@@ -37,6 +37,17 @@ struct SampledToken {
 
   friend bool operator==(const SampledToken&, const SampledToken&) = default;
 };
+// A draw above temperature 0 from the tokens that the request's filters keep,
+// see SamplingParams.
+struct FilteredDrawRequest {
+  DrawRequest draw;
+  int32_t top_k = 0;
+  float top_p = 1;
+  float min_p = 0;
+
+  friend bool operator==(const FilteredDrawRequest&,
+                         const FilteredDrawRequest&) = default;
+};
 // The greedy draw. REQUIRES: finite logits, at least one.
 SampledToken LargestLogit(absl::Span<const float> logits);
 

@@ -72,7 +72,7 @@ std::vector<int> ByRank(const std::vector<float>& row) {
 std::vector<DrawResult> Draw(ComputeDevice& device, const Logits& logits,
                              const std::vector<DrawRow>& rows,
                              const std::vector<int32_t>& without = {},
-                             const TokenRank* lowest = nullptr) {
+                             const FilterResult* filters = nullptr) {
   const auto values = ArrayOf(device, logits.Padded());
   const auto requests = ArrayOf(device, rows);
   const auto excluded = ArrayOf(device, without);
@@ -83,7 +83,7 @@ std::vector<DrawResult> Draw(ComputeDevice& device, const Logits& logits,
   device.Launch(DrawArgs{.logits = logits.Block(values),
                          .rows = requests.data(),
                          .without = excluded.data(),
-                         .lowest = lowest,
+                         .filters = filters,
                          .chunks = scratch.data(),
                          .results = results.data()});
   return ValuesOf(device, results);
@@ -276,14 +276,26 @@ TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
 
 // --- filters
 
-// Those that top-k and then top-p keep, in float64.
+std::vector<float> LogWeights(const std::vector<float>& logits,
+                              float temperature) {
+  const float largest = *std::max_element(logits.begin(), logits.end());
+  std::vector<float> weights;
+  for (float logit : logits) {
+    weights.push_back(espalier::LogWeight(logit, largest, temperature));
+  }
+  return weights;
+}
+
+// Those that min-p, then top-k, then top-p keep, in float64.
 std::vector<int> Kept(const std::vector<float>& logits, const FilterRow& row) {
-  std::vector<int> kept = ByRank(logits);
+  const std::vector<float> weights = LogWeights(logits, row.temperature);
+  std::vector<int> kept = ByRank(weights);
+  std::erase_if(kept,
+                [&](int token) { return weights[token] < row.least_weight; });
   if (row.top_k > 0 && row.top_k < static_cast<int>(kept.size()))
     kept.resize(row.top_k);
-  const float largest = logits[kept[0]];
   const auto weight = [&](int token) {
-    return std::exp(double{LogWeight(logits[token], largest, row.temperature)});
+    return std::exp(double{weights[token]});
   };
   double total = 0, mass = 0;
   for (int token : kept) total += weight(token);
@@ -296,73 +308,127 @@ std::vector<int> Kept(const std::vector<float>& logits, const FilterRow& row) {
   return kept;
 }
 
-TokenRank ExpectedRank(float logit, int token) {
+TokenRank ExpectedRank(float score, int token) {
   uint32_t bits;
-  logit += 0.0f;  // -0 is 0
-  std::memcpy(&bits, &logit, 4);
+  score += 0.0f;  // -0 is 0
+  std::memcpy(&bits, &score, 4);
   bits = bits & 0x80000000 ? ~bits : bits | 0x80000000;
   return uint64_t{bits} * kMostTokens +
          static_cast<uint64_t>(kMostTokens - 1 - token);
 }
 
-std::vector<TokenRank> RunFilter(ComputeDevice& device, const Logits& logits,
-                                 const std::vector<FilterRow>& rows) {
+std::vector<FilterResult> RunFilter(ComputeDevice& device, const Logits& logits,
+                                    const std::vector<FilterRow>& rows) {
   const auto values = ArrayOf(device, logits.Padded());
   const auto requests = ArrayOf(device, rows);
-  const auto lowest = NanArray<TokenRank>(device, logits.count());
+  const auto results = NanArray<FilterResult>(device, logits.count());
   device.Launch(FilterArgs{.logits = logits.Block(values),
                            .rows = requests.data(),
-                           .lowest = lowest.data()});
-  return ValuesOf(device, lowest);
+                           .results = results.data()});
+  return ValuesOf(device, results);
+}
+
+std::vector<DrawResult> DrawFiltered(ComputeDevice& device,
+                                     const Logits& logits,
+                                     const std::vector<FilterRow>& filters,
+                                     const std::vector<DrawRow>& rows) {
+  const auto results = ArrayOf(device, RunFilter(device, logits, filters));
+  return Draw(device, logits, rows, {}, results.data());
+}
+
+// Doubtful tokens weigh no more than rounding may, but for one token.
+void ExpectFewDoubts(const FilterResult& result,
+                     const std::vector<float>& weights) {
+  double total = 0, doubtful = 0;
+  for (int token = 0; token < static_cast<int>(weights.size()); ++token) {
+    const double weight = std::exp(double{weights[token]});
+    const TokenRank rank = ExpectedRank(weights[token], token);
+    if (rank >= result.lowest) total += weight;
+    if (rank >= result.lowest && rank < result.sure) doubtful += weight;
+  }
+  EXPECT_LE(doubtful, 1.0 + 4e-6 * total);
 }
 
 TEST_P(CudaLogitsTest, FiltersAsSortedRows) {
-  const FilterRow filters[] = {{1, 1, 1},        {1, 40, 1},       {1, 0, 0.9f},
-                               {0.7f, 50, 0.8f}, {2, 0, 0.999f},   {1, 7, 0.3f},
-                               {1, 0, 1e-6f},    {1, 100000, 0.5f}};
+  const FilterRow filters[] = {
+      {1, 1, 1},      {1, 40, 1},           {1, 0, 0.9f},     {0.7f, 50, 0.8f},
+      {2, 0, 0.999f}, {1, 7, 0.3f},         {1, 0, 1e-6f},    {1, 100000, 0.5f},
+      {1, 0, 1, -2},  {0.6f, 30, 1, -1.5f}, {1, 9, 0.6f, -4}, {0.01f, 20, 1}};
   for (const Logits& logits :
        {RandomLogits(5, 3000, 3, 11), HardLogits(1500)}) {
     for (const FilterRow& filter : filters) {
-      const std::vector<TokenRank> lowest = RunFilter(
+      const std::vector<FilterResult> results = RunFilter(
           Device(), logits, std::vector<FilterRow>(logits.count(), filter));
       for (int i = 0; i < logits.count(); ++i) {
+        const std::vector<float> weights =
+            LogWeights(logits.rows[i], filter.temperature);
         const std::vector<int> kept = Kept(logits.rows[i], filter);
-        const TokenRank wanted =
-            ExpectedRank(logits.rows[i][kept.back()], kept.back());
-        // No filter may also be no bound.
-        if (static_cast<int>(kept.size()) == logits.vocab) {
-          EXPECT_LE(lowest[i], wanted);
-        } else {
-          EXPECT_EQ(lowest[i], wanted)
-              << "row " << i << ", top_k " << filter.top_k << ", top_p "
-              << filter.top_p << ": " << kept.size() << " kept";
+        SCOPED_TRACE(testing::Message()
+                     << "row " << i << ", top_k " << filter.top_k << ", top_p "
+                     << filter.top_p << ": " << kept.size() << " kept");
+        std::vector<TokenRank> ranks;
+        for (int token : kept) {
+          ranks.push_back(ExpectedRank(weights[token], token));
         }
+        EXPECT_EQ(results[i].largest, *std::max_element(logits.rows[i].begin(),
+                                                        logits.rows[i].end()));
+        if (filter.top_p < 1) {
+          EXPECT_LE(results[i].lowest, ranks.back());
+          EXPECT_GE(results[i].sure, ranks.back());
+          EXPECT_LE(results[i].sure, ranks.front());
+          ExpectFewDoubts(results[i], weights);
+          continue;
+        }
+        EXPECT_EQ(results[i].lowest, results[i].sure);
+        int64_t above = 0;
+        for (int token = 0; token < logits.vocab; ++token) {
+          above += ExpectedRank(weights[token], token) >= results[i].lowest;
+        }
+        EXPECT_EQ(above, std::ssize(kept));
+        EXPECT_LE(results[i].lowest, ranks.back());
       }
     }
   }
 }
 
 TEST_P(CudaLogitsTest, DrawsWhatFiltersKeep) {
-  const Logits logits = RandomLogits(6, 3000, 2, 12);
-  const FilterRow filter = {.temperature = 0.8f, .top_k = 30, .top_p = 0.7f};
-  ComputeDevice& device = Device();
-  const auto values = ArrayOf(device, logits.Padded());
-  const auto requests = ArrayOf(device, std::vector<FilterRow>(6, filter));
-  const auto lowest = NanArray<TokenRank>(device, 6);
-  device.Launch(FilterArgs{.logits = logits.Block(values),
-                           .rows = requests.data(),
-                           .lowest = lowest.data()});
+  const Logits logits = RandomLogits(12, 3000, 2, 12);
+  const FilterRow filter = {.temperature = 2, .top_k = 60, .top_p = 0.8f};
   std::vector<DrawRow> rows;
-  for (int i = 0; i < 6; ++i) rows.push_back(RowFor(0.8f, i));
+  for (int i = 0; i < 12; ++i) rows.push_back(RowFor(2, i));
   const std::vector<DrawResult> results =
-      Draw(device, logits, rows, {}, lowest.data());
-  for (int i = 0; i < 6; ++i) {
+      DrawFiltered(Device(), logits, {12, filter}, rows);
+  for (int i = 0; i < 12; ++i) {
+    EXPECT_EQ(results[i].is_doubtful, 0);
     const std::vector<int> kept = Kept(logits.rows[i], filter);
     const Drawn wanted = DrawAmong(
         kept, [&](int token) { return logits.rows[i][token]; },
         logits.rows[i][kept[0]], rows[i]);
     EXPECT_EQ(FromContenders(results[i], rows[i]), wanted);
   }
+}
+
+// Two tokens of one weight and a nucleus that is full with the first, were it
+// not for rounding: draws tell when it matters.
+TEST_P(CudaLogitsTest, DoubtsAboutTheNucleusAreTold) {
+  Logits logits = {.vocab = 2100};
+  logits.rows.assign(40, std::vector<float>(2100, -90));
+  std::vector<DrawRow> rows;
+  int doubtful = 0;
+  for (int i = 0; i < 40; ++i) {
+    logits.rows[i][30] = logits.rows[i][2070] = 3;
+    rows.push_back(RowFor(1, i));
+  }
+  const FilterRow filter = {.top_p = 0.5f};
+  const std::vector<DrawResult> results =
+      DrawFiltered(Device(), logits, {40, filter}, rows);
+  for (int i = 0; i < 40; ++i) {
+    const bool is_second = FromRow(logits.rows[i], rows[i]).token == 2070;
+    EXPECT_EQ(results[i].is_doubtful, is_second);
+    doubtful += results[i].is_doubtful;
+  }
+  EXPECT_GT(doubtful, 5);
+  EXPECT_LT(doubtful, 35);
 }
 
 // --- ranks and gathers
@@ -455,11 +521,18 @@ TEST_P(CudaLogitsTest, BitsDependOnTheRowAlone) {
   const Logits last = {.vocab = logits.vocab, .rows = {logits.rows[4]}};
   const std::vector<FilterRow> filters(5, {0.9f, 100, 0.8f});
   const std::vector<DrawRow> draws(5, RowFor(1, 3));
-  const std::vector<TokenRank> lowest = RunFilter(Device(1), logits, filters);
+  const std::vector<FilterResult> kept = RunFilter(Device(1), logits, filters);
   const std::vector<DrawResult> drawn = Draw(Device(1), logits, draws);
   for (uint64_t seed = 2; seed < 6; ++seed) {
-    EXPECT_EQ(RunFilter(Device(seed), logits, filters), lowest);
-    EXPECT_EQ(RunFilter(Device(seed), last, {filters[4]})[0], lowest[4]);
+    const std::vector<FilterResult> again =
+        RunFilter(Device(seed), logits, filters);
+    const FilterResult own = RunFilter(Device(seed), last, {filters[4]})[0];
+    for (int i = 0; i < 5; ++i) {
+      EXPECT_EQ(again[i].lowest, kept[i].lowest);
+      EXPECT_EQ(again[i].sure, kept[i].sure);
+    }
+    EXPECT_EQ(own.lowest, kept[4].lowest);
+    EXPECT_EQ(own.sure, kept[4].sure);
     const DrawResult alone = Draw(Device(seed), last, {draws[4]})[0];
     ASSERT_EQ(alone.contenders, drawn[4].contenders);
     for (int i = 0; i < alone.contenders; ++i) {
