@@ -132,15 +132,27 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
 absl::Status TargetPass::Keep(const Output& output, size_t index,
                               absl::Span<const int32_t> rows) {
   const Part& part = output.parts[index];
+  if (part.store != nullptr) {
+    for (const std::vector<int32_t>& taps : part.store->contracts) {
+      RETURN_IF_ERROR(TargetModelError(
+          model_.Store(part.cache, rows, part.store->key, taps)));
+    }
+  }
   if (part.features == nullptr) {
     return TargetModelError(model_.Keep(part.cache, rows, {}));
   }
   const int64_t held = part.features->end_position();
+  const int64_t hidden = model_.info().config.hidden_size;
   FeatureRows added = {.first_position = model_.Length(part.cache),
                        .width = part.features->width};
-  added.data.resize(rows.size() * added.width);
-  RETURN_IF_ERROR(TargetModelError(
-      model_.Keep(part.cache, rows, absl::MakeSpan(added.data))));
+  std::vector<uint16_t> taken(rows.size() * part.taps.size() * hidden);
+  RETURN_IF_ERROR(
+      TargetModelError(model_.Keep(part.cache, rows, absl::MakeSpan(taken))));
+  if (part.taps == part.feature_taps) {
+    added.data = std::move(taken);
+  } else {
+    AppendTaps(taken, part.taps, part.feature_taps, hidden, added.data);
+  }
   added.CutBefore(held);
   part.features->Extend(added);
   return absl::OkStatus();

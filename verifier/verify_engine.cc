@@ -259,8 +259,14 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
   if (!session.taps.empty() && end > session.features.end_position()) {
-    part.taps = session.taps;
+    part.feature_taps = session.taps;
     part.features = &session.features;
+  }
+  if (session.store.key != 0) part.store = &session.store;
+  if (part.store != nullptr) {
+    part.taps = session.all_taps;
+  } else {
+    part.taps = part.feature_taps;
   }
   return part;
 }

@@ -157,9 +157,11 @@ class VerifyEngine final : public VerifyEndpoint {
     std::optional<VerifyResult> last_verify_result;
     // `taps` are those of the last request. `features` are of the positions
     // cached since the last result, up to the last position cached since then,
-    // or not begun.
+    // or not begun. `store`, too, is the last request's; `all_taps` are both's.
     std::vector<int32_t> taps;
     FeatureRows features;
+    StoreRequest store;
+    std::vector<int32_t> all_taps;
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
     // Of the last request, as far as its tokens are cached.
     LogprobRows prompt_logprobs;

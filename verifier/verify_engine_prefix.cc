@@ -21,6 +21,8 @@ void VerifyEngine::Share(Session& session) {
   if (session.job != nullptr && session.job->request.logprobs.prompt) {
     wanted = held;  // they need the logits of every position
   }
+  // Cached positions are not computed, so their features would not be stored.
+  if (session.store.key != 0) wanted = held;
   if (session.job != nullptr && !session.taps.empty() && held < wanted) {
     FeatureRows& features = session.features;
     const int64_t known = features.end_position();
@@ -45,7 +47,10 @@ void VerifyEngine::Share(Session& session) {
 // nothing. If these end before it does, it holds their pages alone; if less is
 // left when it is admitted, K/V is computed, and preemption finds the room.
 int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
-  if (!shares_prefixes_ || session.job->request.logprobs.prompt) return 0;
+  if (!shares_prefixes_ || session.store.key != 0 ||
+      session.job->request.logprobs.prompt) {
+    return 0;
+  }
   const absl::Span<const TokenId> text =
       absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
   int64_t end = model_->HeldPrefix(text, session.salt);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -209,6 +210,7 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   const int64_t keep = std::min(same, before_root);
   if (model_->Length(session.cache) > keep) {
     model_->Truncate(session.cache, keep);
+    model_->ForgetStored(session.store.key, keep);
   }
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
@@ -243,6 +245,17 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                      info_.shape.hidden_size};
   }
   session.taps = wanted.taps;
+  if (wanted.store.key != session.store.key) {
+    model_->ForgetStored(session.store.key, 0);
+  }
+  // The coordinator may take this verifier for one that was here before it.
+  const bool stores = model_->info().stores_features;
+  session.store = stores ? wanted.store : StoreRequest();
+  std::set<int32_t> all(wanted.taps.begin(), wanted.taps.end());
+  for (const std::vector<int32_t>& taps : session.store.contracts) {
+    all.insert(taps.begin(), taps.end());
+  }
+  session.all_taps.assign(all.begin(), all.end());
 }
 
 // Answers the session's request, if there is one.
@@ -259,6 +272,7 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
   Share(*found->second);
+  model_->ForgetStored(found->second->store.key, 0);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room
