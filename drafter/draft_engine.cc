@@ -32,7 +32,8 @@ absl::Status CheckFeatures(const ProposeRequest& request,
 
 absl::Status CheckStored(const ProposeRequest& request) {
   const StoredRange& stored = request.stored;
-  if (stored.end >= 0 && stored.end < request.update.committed_length()) {
+  if (stored.key == 0 ||
+      (stored.end >= 0 && stored.end < request.update.committed_length())) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
