@@ -142,17 +142,11 @@ absl::Status TargetPass::Keep(const Output& output, size_t index,
     return TargetModelError(model_.Keep(part.cache, rows, {}));
   }
   const int64_t held = part.features->end_position();
-  const int64_t hidden = model_.info().config.hidden_size;
   FeatureRows added = {.first_position = model_.Length(part.cache),
                        .width = part.features->width};
-  std::vector<uint16_t> taken(rows.size() * part.taps.size() * hidden);
-  RETURN_IF_ERROR(
-      TargetModelError(model_.Keep(part.cache, rows, absl::MakeSpan(taken))));
-  if (part.taps == part.feature_taps) {
-    added.data = std::move(taken);
-  } else {
-    AppendTaps(taken, part.taps, part.feature_taps, hidden, added.data);
-  }
+  added.data.resize(rows.size() * added.width);
+  RETURN_IF_ERROR(TargetModelError(
+      model_.Keep(part.cache, rows, absl::MakeSpan(added.data))));
   added.CutBefore(held);
   part.features->Extend(added);
   return absl::OkStatus();

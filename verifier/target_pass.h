@@ -45,12 +45,10 @@ class TargetPass {
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.
     bool compared = false;
-    // Hidden states that are taken of the rows. Those of committed rows at
-    // `feature_taps` are appended to `features`, unless that is null; and they
-    // are stored as `store` says, unless that is null. REQUIRES: `features`
-    // does not end before the part's first position.
+    // Hidden states of the committed rows are appended to `features`, unless
+    // that is null, and stored as `store` says, unless that is null. REQUIRES:
+    // `features` does not end before the part's first position.
     absl::Span<const int32_t> taps = {};
-    absl::Span<const int32_t> feature_taps = {};
     FeatureRows* features = nullptr;
     const StoreRequest* store = nullptr;
 

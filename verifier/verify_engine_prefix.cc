@@ -21,17 +21,9 @@ void VerifyEngine::Share(Session& session) {
   if (session.job != nullptr && session.job->request.logprobs.prompt) {
     wanted = held;  // they need the logits of every position
   }
-  // Cached positions are not computed, so their features would not be stored.
-  if (session.store.key != 0) wanted = held;
   if (session.job != nullptr && !session.taps.empty() && held < wanted) {
-    FeatureRows& features = session.features;
-    const int64_t known = features.end_position();
-    feature_cache_.Extend({text, session.salt, session.taps}, features);
-    if (features.end_position() > known) {
-      session.open_block = {.first_position = features.end_position(),
-                            .width = features.width};
-    }
-    wanted = std::clamp(features.end_position(), held, wanted);
+    TakeCachedFeatures(text, session);
+    wanted = std::clamp(session.features.end_position(), held, wanted);
   }
   const int64_t gained =
       model_->Share(session.cache, text.first(wanted), session.salt);
@@ -43,14 +35,31 @@ void VerifyEngine::Share(Session& session) {
   session.job->cached_tokens += gained;
 }
 
+// Those of positions that the session need not compute. A failure to store them
+// shows in the next pass.
+void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
+                                      Session& session) {
+  FeatureRows& features = session.features;
+  const int64_t known = features.end_position();
+  feature_cache_.Extend({text, session.salt, session.taps}, features);
+  const int64_t added = features.end_position() - known;
+  if (added == 0) return;
+  session.open_block = {.first_position = features.end_position(),
+                        .width = features.width};
+  const StoreRequest& store = session.wanted.store;
+  for (const std::vector<int32_t>& taps : store.contracts) {
+    std::vector<uint16_t> rows;
+    AppendTaps(features.Rows(known, added), session.taps, taps,
+               info_.shape.hidden_size, rows);
+    model_->StoreRows(store.key, taps, rows, known).IgnoreError();
+  }
+}
+
 // What Share will take of pages that others hold, for a session that holds
 // nothing. If these end before it does, it holds their pages alone; if less is
 // left when it is admitted, K/V is computed, and preemption finds the room.
 int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
-  if (!shares_prefixes_ || session.store.key != 0 ||
-      session.job->request.logprobs.prompt) {
-    return 0;
-  }
+  if (!shares_prefixes_ || session.job->request.logprobs.prompt) return 0;
   const absl::Span<const TokenId> text =
       absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
   int64_t end = model_->HeldPrefix(text, session.salt);
@@ -63,9 +72,10 @@ int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
   return end / block * block;
 }
 
-// Keeps features of committed positions for other sessions. `rows` follow those
+// Keeps features of committed positions for other sessions. They follow those
 // of the last call, or overlap them; after a gap, a new block begins.
-void VerifyEngine::OfferFeatures(const FeatureRows& rows, Session& session) {
+void VerifyEngine::OfferFeatures(Session& session) {
+  const FeatureRows& rows = session.features;
   if (rows.empty() || !shares_prefixes_) return;
   FeatureRows& open = session.open_block;
   if (rows.width != open.width || rows.first_position > open.end_position()) {

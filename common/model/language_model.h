@@ -213,6 +213,13 @@ class LanguageModel {
                              absl::Span<const int32_t> /*taps*/) {
     return absl::UnimplementedError("the model has no store of features");
   }
+  // The same with states that were kept elsewhere, [positions, taps, hidden].
+  virtual absl::Status StoreRows(uint64_t /*key*/,
+                                 absl::Span<const int32_t> /*taps*/,
+                                 absl::Span<const uint16_t> /*rows*/,
+                                 int64_t /*position*/) {
+    return absl::UnimplementedError("the model has no store of features");
+  }
   // Drops what the store has under the key from `position` on.
   virtual void ForgetStored(uint64_t /*key*/, int64_t /*position*/) {}
 

@@ -44,6 +44,11 @@ class LanguageModelDecorator : public LanguageModel {
                      uint64_t key, absl::Span<const int32_t> taps) override {
     return model_->Store(cache, path, key, taps);
   }
+  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                         absl::Span<const uint16_t> rows,
+                         int64_t position) override {
+    return model_->StoreRows(key, taps, rows, position);
+  }
   void ForgetStored(uint64_t key, int64_t position) override {
     model_->ForgetStored(key, position);
   }

@@ -8,8 +8,8 @@
 
 #include "common/base/bf16.h"
 #include "gtest/gtest.h"
-#include "tests/testing/language_model_decorator.h"
 #include "tests/verifier/engine_harness.h"
+#include "tests/verifier/storing_model.h"
 
 namespace espalier::verifier {
 namespace {
@@ -56,61 +56,6 @@ class VerifyEngineFeaturesTest : public ::testing::Test {
 
   Client client_ = {.id = {1, 1}, .text = {5, 6, 7, 8}};
   EngineHarness harness_;
-};
-
-// Notes what it is told to store, as if it had a device.
-class StoringModel final : public LanguageModelDecorator {
- public:
-  struct Rows {
-    uint64_t key;
-    std::vector<int32_t> taps;
-    int64_t begin, end;  // positions
-    friend bool operator==(const Rows&, const Rows&) = default;
-  };
-  struct Notes {
-    std::vector<Rows> stored;
-    std::vector<std::pair<uint64_t, int64_t>> forgotten;
-    std::vector<std::vector<int32_t>> taps;  // of passes
-  };
-
-  StoringModel(std::unique_ptr<LanguageModel> model, Notes* notes)
-      : LanguageModelDecorator(std::move(model)),
-        info_(LanguageModelDecorator::info()),
-        notes_(*notes) {
-    info_.stores_features = true;
-  }
-
-  const ModelInfo& info() const override { return info_; }
-  absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
-      absl::Span<const SequenceRows> batch) override {
-    for (const SequenceRows& rows : batch) {
-      notes_.taps.emplace_back(rows.taps.begin(), rows.taps.end());
-    }
-    return LanguageModelDecorator::Forward(batch);
-  }
-  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
-                     uint64_t key, absl::Span<const int32_t> taps) override {
-    const int64_t begin = Length(cache);
-    notes_.stored.push_back(
-        {key, {taps.begin(), taps.end()}, begin, begin + std::ssize(path)});
-    return absl::OkStatus();
-  }
-  void ForgetStored(uint64_t key, int64_t position) override {
-    if (key != 0) notes_.forgotten.emplace_back(key, position);
-  }
-
- private:
-  ModelInfo info_;
-  Notes& notes_;
-};
-
-struct StoringEngine {
-  StoringModel::Notes notes;
-  EngineUnderTest engine{
-      std::make_unique<StoringModel>(std::make_unique<ScriptedLanguageModel>(
-                                         ScriptedLanguageModel::Options()),
-                                     &notes),
-      {}};
 };
 
 TEST_F(VerifyEngineFeaturesTest, StoresThoseOfEveryCommittedPosition) {

@@ -220,6 +220,13 @@ absl::Status CudaModel::Store(CacheId cache, absl::Span<const int32_t> path,
       RowsOfPass(sequence, path), sequence.length);
 }
 
+absl::Status CudaModel::StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                                  absl::Span<const uint16_t> rows,
+                                  int64_t position) {
+  return feature_store_->PutRows(
+      key, taps, rows, std::ssize(taps) * info_.config.hidden_size, position);
+}
+
 void CudaModel::ForgetStored(uint64_t key, int64_t position) {
   if (feature_store_ != nullptr) feature_store_->Forget(key, position);
 }

@@ -49,6 +49,9 @@ class CudaModel final : public LanguageModel {
       absl::Span<const SequenceRows> batch) override;
   absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
                      uint64_t key, absl::Span<const int32_t> taps) override;
+  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                         absl::Span<const uint16_t> rows,
+                         int64_t position) override;
   void ForgetStored(uint64_t key, int64_t position) override;
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override;

@@ -43,13 +43,30 @@ absl::Status DeviceFeatureStore::Put(uint64_t key,
                                      const Pass& pass,
                                      absl::Span<const int32_t> kept,
                                      int64_t position) {
-  std::vector<int32_t> points;
-  for (int32_t tap : taps) {
-    const auto found =
-        std::lower_bound(pass.points.begin(), pass.points.end(), tap);
-    ESPALIER_CHECK(found != pass.points.end() && *found == tap);
-    points.push_back(static_cast<int32_t>(found - pass.points.begin()));
-  }
+  return Add(key, taps, std::ssize(taps) * pass.hidden, position,
+             std::ssize(kept), [&](int64_t skipped, cuda::bf16_t* to) {
+               queue_->mutex.AssertHeld();
+               return Gather(pass, taps, kept.subspan(skipped), to);
+             });
+}
+
+absl::Status DeviceFeatureStore::PutRows(uint64_t key,
+                                         absl::Span<const int32_t> taps,
+                                         absl::Span<const uint16_t> rows,
+                                         int64_t width, int64_t position) {
+  return Add(key, taps, width, position, std::ssize(rows) / width,
+             [&](int64_t skipped, cuda::bf16_t* to) {
+               const auto added = rows.subspan(skipped * width);
+               queue_->device->Copy(to, added.data(),
+                                    BytesOf(std::ssize(added)));
+               return absl::OkStatus();
+             });
+}
+
+absl::Status DeviceFeatureStore::Add(uint64_t key,
+                                     absl::Span<const int32_t> taps,
+                                     int64_t width, int64_t position,
+                                     int64_t count, Write write) {
   Dropped dropped;
   MutexLock lock(&queue_->mutex);
   Sequence& sequence = sequences_[key];
@@ -58,33 +75,42 @@ absl::Status DeviceFeatureStore::Put(uint64_t key,
   if (!runs.empty() && runs.back().end < position) {
     for (Run& run : std::exchange(runs, {})) Drop(std::move(run), dropped);
   }
-  if (!runs.empty()) {
-    const int64_t known = runs.back().end - position;
-    if (known >= std::ssize(kept)) return absl::OkStatus();
-    kept.remove_prefix(known);
-    position += known;
+  const int64_t known = runs.empty() ? 0 : runs.back().end - position;
+  if (known >= count) return absl::OkStatus();
+  const auto to =
+      MakeRoom(runs, position + known, count - known, width, dropped);
+  if (absl::IsResourceExhausted(to.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(to.status());
+  const absl::Status written = write(known, *to);
+  cuda::ComputeDevice& device = *queue_->device;
+  RETURN_IF_ERROR(device.Wait(device.Record()));
+  queue_->requests.NoteWaited();
+  if (written.ok()) runs.back().end = position + count;
+  if (runs.back().begin == runs.back().end) {
+    Drop(std::move(runs.back()), dropped);
+    runs.pop_back();
   }
-  const absl::Status added =
-      Append(pass, points, kept, position, runs, dropped);
-  return absl::IsResourceExhausted(added) ? absl::OkStatus() : added;
+  return absl::IsResourceExhausted(written) ? absl::OkStatus() : written;
 }
 
-absl::Status DeviceFeatureStore::Append(const Pass& pass,
-                                        const std::vector<int32_t>& points,
+absl::Status DeviceFeatureStore::Gather(const Pass& pass,
+                                        absl::Span<const int32_t> taps,
                                         absl::Span<const int32_t> kept,
-                                        int64_t position, Runs& runs,
-                                        Dropped& dropped) {
-  cuda::ComputeDevice& device = *queue_->device;
+                                        cuda::bf16_t* to) {
+  std::vector<int32_t> points;
+  for (int32_t tap : taps) {
+    const auto found =
+        std::lower_bound(pass.points.begin(), pass.points.end(), tap);
+    ESPALIER_CHECK(found != pass.points.end() && *found == tap);
+    points.push_back(static_cast<int32_t>(found - pass.points.begin()));
+  }
   Mailbox& requests = queue_->requests;
   RETURN_IF_ERROR(requests.Clear());
   ASSIGN_OR_RETURN(const int32_t* const wanted, requests.Put(points));
   ASSIGN_OR_RETURN(const int32_t* const rows, requests.Put(std::vector<int32_t>(
                                                   kept.begin(), kept.end())));
-  ASSIGN_OR_RETURN(cuda::bf16_t* const to,
-                   MakeRoom(runs, position, std::ssize(kept),
-                            std::ssize(points) * pass.hidden, dropped));
   requests.Send();
-  device.Launch(
+  queue_->device->Launch(
       cuda::GatherTapsArgs{.taps = pass.states,
                            .points = wanted,
                            .kept = rows,
@@ -93,9 +119,6 @@ absl::Status DeviceFeatureStore::Append(const Pass& pass,
                            .hidden = pass.hidden,
                            .num_kept = static_cast<int>(kept.size()),
                            .out = to});
-  RETURN_IF_ERROR(device.Wait(device.Record()));
-  requests.NoteWaited();
-  runs.back().end += std::ssize(kept);
   return absl::OkStatus();
 }
 

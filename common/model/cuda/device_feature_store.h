@@ -10,6 +10,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -49,6 +50,10 @@ class DeviceFeatureStore final : public StoredFeatures {
   absl::Status Put(uint64_t key, absl::Span<const int32_t> taps,
                    const Pass& pass, absl::Span<const int32_t> kept,
                    int64_t position);
+  // The same with rows of the host, [positions, width].
+  absl::Status PutRows(uint64_t key, absl::Span<const int32_t> taps,
+                       absl::Span<const uint16_t> rows, int64_t width,
+                       int64_t position);
   // Drops the sequence's rows from `position` on.
   void Forget(uint64_t key, int64_t position);
 
@@ -90,10 +95,14 @@ class DeviceFeatureStore final : public StoredFeatures {
   // Dropped without the lock, which the memory takes.
   using Dropped = std::vector<std::shared_ptr<Memory>>;
 
-  // REQUIRES: `position` follows the runs; points: of the pass.
-  absl::Status Append(const Pass& pass, const std::vector<int32_t>& points,
-                      absl::Span<const int32_t> kept, int64_t position,
-                      Runs& runs, Dropped& dropped)
+  // Queues what writes rows: all but the first `skipped`.
+  using Write =
+      absl::FunctionRef<absl::Status(int64_t skipped, cuda::bf16_t* to)>;
+  // Makes the rows end at position + count.
+  absl::Status Add(uint64_t key, absl::Span<const int32_t> taps, int64_t width,
+                   int64_t position, int64_t count, Write write);
+  absl::Status Gather(const Pass& pass, absl::Span<const int32_t> taps,
+                      absl::Span<const int32_t> kept, cuda::bf16_t* to)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue_->mutex);
   // Where `rows` further rows go. RESOURCE_EXHAUSTED: there is no room.
   absl::StatusOr<cuda::bf16_t*> MakeRoom(Runs& runs, int64_t position,

@@ -108,6 +108,18 @@ TEST_F(DeviceFeatureStoreTest, PositionsThatAreThereStay) {
   EXPECT_EQ(store_->Find(kKey, {{4}}, 0)[0].data, first);
 }
 
+// Of a prompt whose K/V was cached.
+TEST_F(DeviceFeatureStoreTest, TakesRowsOfTheHost) {
+  std::vector<uint16_t> rows;
+  for (int64_t position = 2; position < 12; ++position) {
+    for (int c = 0; c < kHidden; ++c) rows.push_back(NumberAt(position, 4, c));
+  }
+  ASSERT_TRUE(Put(kKey, {4}, 0, 5).ok());
+  ASSERT_TRUE(store_->PutRows(kKey, {{4}}, rows, kHidden, 2).ok());
+  ASSERT_TRUE(Put(kKey, {4}, 12, 1).ok());
+  EXPECT_EQ(Found(kKey, {4}), (Ends{0, 13}));
+}
+
 TEST_F(DeviceFeatureStoreTest, AGapStartsAgain) {
   ASSERT_TRUE(Put(kKey, {4}, 0, 10).ok());
   ASSERT_TRUE(Put(kKey, {4}, 12, 2).ok());
