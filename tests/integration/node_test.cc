@@ -11,32 +11,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/drafter/dflash/tiny_dflash.h"
-#include "tests/drafter/eagle/wide_eagle.h"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
-#include "tests/testing/tiny_model.h"
+#include "tests/integration/wide_model.h"
 
 namespace espalier::testing {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr uint32_t kTokens = 24;
-
-std::string ModelFolder() {
-  static const std::string* const folder = [] {
-    const std::string path = NewFolder() + "/wide";
-    WriteWideLlama(path);
-    WriteWideEagle(EagleLayouts().back(), path + "/heads/eagle");
-    WriteTinyDflash(MakeTinyDflash(200, kWideDflash), path + "/heads/block");
-    return new std::string(path);
-  }();
-  return *folder;
-}
-
 std::vector<DrafterSpec> Drafters() {
-  const std::string heads = ModelFolder() + "/heads";
+  const std::string heads = WideModelFolder() + "/drafters";
   return {{.name = "eagle",
            .type = "eagle",
            .options = {{"model", heads + "/eagle"}},
@@ -50,25 +35,10 @@ std::vector<DrafterSpec> Drafters() {
            .options = {{"model", heads + "/eagle"}, {"device", "emulated"}}}};
 }
 
-v1::GenerateRequest Request(float temperature,
-                            const std::vector<std::string>& drafters) {
-  v1::GenerateRequest request;
-  request.set_prompt("Once upon a time");
-  request.set_temperature(temperature);
-  request.set_seed(3);
-  request.set_max_tokens(kTokens);
-  request.set_ignore_eos(true);
-  v1::SpeculationOptions& speculation = *request.mutable_speculation();
-  speculation.set_strategy("union");
-  speculation.set_max_nodes(8);
-  for (const std::string& name : drafters) speculation.add_drafters(name);
-  return request;
-}
-
 class NodeTest : public ::testing::Test {
  protected:
   NodeTest()
-      : cluster_({.model = ModelFolder(),
+      : cluster_({.model = WideModelFolder(),
                   .drafters = Drafters(),
                   .coordinator_sets = {kWaitForDrafters},
                   .verifier_sets = {"engine.device=emulated",
@@ -79,7 +49,7 @@ class NodeTest : public ::testing::Test {
   Generated Run(const v1::GenerateRequest& request) {
     Generated out = Generate(cluster_.stub(), request);
     EXPECT_TRUE(out.status.ok()) << out.status.error_message();
-    EXPECT_EQ(out.token_ids.size(), kTokens);
+    EXPECT_EQ(out.token_ids.size(), kWideTokens);
     return out;
   }
 
@@ -104,9 +74,9 @@ class NodeTest : public ::testing::Test {
 
 TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
   for (float temperature : {0.0f, 0.8f}) {
-    const Generated plain = Run(Plain(Request(temperature, {})));
+    const Generated plain = Run(Plain(WideRequest(temperature, {})));
     for (const char* name : {"eagle", "block"}) {
-      ExpectDraftsAndText(Request(temperature, {name}), plain.token_ids);
+      ExpectDraftsAndText(WideRequest(temperature, {name}), plain.token_ids);
     }
   }
   EXPECT_THAT(cluster_.Metrics("verifier"),
@@ -114,8 +84,8 @@ TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
   EXPECT_THAT(cluster_.Metrics("verifier"),
               ::testing::ContainsRegex(
                   "\nespalier_verifier_feature_bytes_total[^\n]* 0\n"));
-  const Generated plain = Run(Plain(Request(0.8f, {})));
-  ExpectDraftsAndText(Request(0.8f, {"eagle", "block", "remote"}),
+  const Generated plain = Run(Plain(WideRequest(0.8f, {})));
+  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block", "remote"}),
                       plain.token_ids);
   const std::string metrics = cluster_.Metrics("coordinator");
   EXPECT_THAT(metrics, HasSubstr(SentTo("eagle") + "0\n"));
@@ -127,7 +97,7 @@ TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
 // The first message comes in the middle of the text.
 TEST_F(NodeTest, TheDeathOfTheNodeChangesNoText) {
   const v1::GenerateRequest request =
-      Request(0.8f, {"eagle", "block", "remote"});
+      WideRequest(0.8f, {"eagle", "block", "remote"});
   const Generated plain = Run(Plain(request));
   bool is_first = true;
   const Generated out =
@@ -140,7 +110,7 @@ TEST_F(NodeTest, TheDeathOfTheNodeChangesNoText) {
   EXPECT_TRUE(out.status.ok()) << out.status.error_message();
   EXPECT_EQ(out.token_ids, plain.token_ids);
   cluster_.AwaitReady();
-  ExpectDraftsAndText(Request(0.8f, {"eagle", "block"}), plain.token_ids);
+  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block"}), plain.token_ids);
 }
 
 TEST_F(NodeTest, EndsAtASignal) {
@@ -156,7 +126,7 @@ TEST(NodeConfigTest, NamesTheFieldThatIsWrong) {
     for (const std::string& set : sets) args.insert(args.end(), {"--set", set});
     return RunToEnd(args, folder + "/log");
   };
-  const std::string model = "verifier.engine.model=" + ModelFolder();
+  const std::string model = "verifier.engine.model=" + WideModelFolder();
   const Finished unknown = run({"drafter.engine.name=x"});
   EXPECT_EQ(unknown.status, 2);
   EXPECT_THAT(unknown.output, HasSubstr("drafter"));
