@@ -31,7 +31,8 @@ double SharedSeconds(const DrafterReturn& r) {
 // measured.
 void LearnProbeSeconds(const DrafterReturn& r, DrafterValue& value) {
   const double seconds = absl::ToDoubleSeconds(r.compute);
-  if (r.late == nullptr || seconds >= value.seconds.mean()) return;
+  const bool is_known = r.late != nullptr && seconds > 0;
+  if (!is_known || seconds >= value.seconds.mean()) return;
   value.seconds.Doubt();
   value.seconds.Observe(seconds);
   value.shared_seconds.Doubt();
