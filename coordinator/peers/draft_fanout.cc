@@ -287,10 +287,8 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
   const absl::Time now = scope_.Now();
-  if (reply.ok()) {
-    branch.lacks_stored |= reply->lacks_features;
-    DropUntrustedDistributions(*branch.peer, *reply);
-  }
+  branch.lacks_stored |= reply.ok() && reply->lacks_features;
+  if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);

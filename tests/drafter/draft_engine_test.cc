@@ -80,35 +80,6 @@ class RecordingDrafter final : public Drafter {
   HostFeatureStore features_{{.taps = {1, 3}, .hidden_size = 1}};
 };
 
-// In the host's memory. Its rows are known by position and tap.
-class FakeStored final : public StoredFeatures {
- public:
-  static constexpr uint64_t kKey = 9;
-
-  std::vector<StoredRows> Find(uint64_t key, absl::Span<const int32_t> taps,
-                               int64_t position) const override {
-    if (key != kKey || std::max(position, begin) >= end) return {};
-    const auto rows = std::make_shared<FeatureRows>(
-        RowsOf(std::max(position, begin), end, taps));
-    return {{.first_position = rows->first_position,
-             .num_rows = rows->num_rows(),
-             .data = rows->data.data(),
-             .owner = rows}};
-  }
-  static FeatureRows RowsOf(int64_t begin, int64_t end,
-                            absl::Span<const int32_t> taps) {
-    FeatureRows rows = {.first_position = begin, .width = std::ssize(taps)};
-    for (int64_t i = begin; i < end; ++i) {
-      for (int32_t tap : taps) {
-        rows.data.push_back(static_cast<uint16_t>(10 * i + tap));
-      }
-    }
-    return rows;
-  }
-
-  int64_t begin = 0, end = 0;  // what is held
-};
-
 class DraftEngineTest : public ::testing::Test {
  protected:
   DraftEngineTest() {
@@ -124,7 +95,6 @@ class DraftEngineTest : public ::testing::Test {
             .store = {.max_sequences = 3,
                       .max_tokens = 20,
                       .max_idle = absl::Seconds(60)},
-            .stored_features = stored_,
             .on_device_lost = [this](const absl::Status&) { ++losses_; }},
         std::make_unique<RecordingDrafter>(notes_), std::move(executor),
         metrics_);
@@ -175,7 +145,6 @@ class DraftEngineTest : public ::testing::Test {
       std::make_shared<prometheus::Registry>();
   DrafterMetrics metrics_ = MakeDrafterMetrics(*registry_, "echo");
   RecordingDrafter::Notes notes_;
-  std::shared_ptr<FakeStored> stored_ = std::make_shared<FakeStored>();
   std::vector<Proposal> parts_;  // of all requests
   FakeExecutor* executor_ = nullptr;
   int losses_ = 0;  // of the device
@@ -499,60 +468,6 @@ TEST_F(DraftEngineTest, FeaturesReachTheDrafter) {
   ASSERT_EQ(notes_.features.size(), 3u);
   EXPECT_EQ(notes_.features[1], request.features);
   EXPECT_THAT(notes_.features[2].data, ElementsAre(1, 2, 3, 4, 5, 6));
-}
-
-TEST_F(DraftEngineTest, StoredFeaturesReachTheDrafter) {
-  const std::vector<int32_t> taps = {1, 3};
-  ASSERT_TRUE(ProposeNow(Request(1, {}, {2, 3, 4, 5})).ok());
-  stored_->end = 6;  // the verifier is ahead
-  ProposeRequest request = Request(1, {2, 3, 4, 5}, {});
-  request.stored = {.key = FakeStored::kKey, .end = 3};
-  const Answer first = ProposeNow(request);
-  ASSERT_TRUE(first.ok()) << first.status();
-  EXPECT_FALSE(first->lacks_features);
-  EXPECT_EQ(notes_.features.back(), FakeStored::RowsOf(0, 3, taps));
-  // It has them; where some are lost, it goes on with those after them.
-  stored_->begin = 3;
-  ProposeRequest next = Request(1, {2, 3, 4, 5}, {6, 7});
-  next.stored = {.key = FakeStored::kKey, .end = 5};
-  EXPECT_FALSE(ProposeNow(next)->lacks_features);
-  EXPECT_EQ(notes_.features.back(), FakeStored::RowsOf(0, 5, taps));
-  stored_->begin = 6;
-  stored_->end = 7;
-  ProposeRequest after = Request(1, {2, 3, 4, 5, 6, 7}, {8, 9});
-  after.stored = {.key = FakeStored::kKey, .end = 7};
-  EXPECT_FALSE(ProposeNow(after)->lacks_features);
-  EXPECT_EQ(notes_.features.back(), FakeStored::RowsOf(6, 7, taps));
-}
-
-TEST_F(DraftEngineTest, StoredFeaturesThatAreNotThereAreTold) {
-  ProposeRequest request = Request(1, {}, {2, 3, 4, 5});
-  request.stored = {.key = FakeStored::kKey + 1, .end = 3};
-  const Answer other_key = ProposeNow(request);
-  ASSERT_TRUE(other_key.ok()) << other_key.status();
-  EXPECT_TRUE(other_key->lacks_features);
-  EXPECT_EQ(other_key->tree.num_nodes(), 4);
-  stored_->end = 2;
-  request = Request(1, {2, 3, 4, 5}, {});
-  request.stored = {.key = FakeStored::kKey, .end = 3};
-  EXPECT_TRUE(ProposeNow(request)->lacks_features);
-  EXPECT_EQ(notes_.features.back().end_position(), 2) << "what there is";
-  // They come with a request instead.
-  request = Request(1, {2, 3, 4, 5}, {6});
-  request.features = FakeStored::RowsOf(2, 4, {{1, 3}});
-  EXPECT_FALSE(ProposeNow(request)->lacks_features);
-  EXPECT_EQ(notes_.features.back(), FakeStored::RowsOf(0, 4, {{1, 3}}));
-}
-
-TEST_F(DraftEngineTest, StoredFeaturesEndBeforeTheRoot) {
-  for (int64_t end : {int64_t{-1}, int64_t{4}}) {
-    ProposeRequest request = Request(1, {}, {2, 3, 4, 5});
-    request.stored = {.key = FakeStored::kKey, .end = end};
-    const absl::Status refused = ProposeNow(request).status();
-    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << end;
-    EXPECT_THAT(std::string(refused.message()),
-                HasSubstr("stored_features.end_position"));
-  }
 }
 
 TEST_F(DraftEngineTest, FeaturesThatDoNotFitAreRefused) {
