@@ -21,7 +21,7 @@ std::string ReadDevice(OptionReader& reader) {
 ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
   const std::string type =
       reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
-  for (ComputeDType dtype : kComputeDTypes) {
+  for (ComputeDType dtype : kNativeComputeDTypes) {
     if (type == NameOf(dtype)) {
       if (!is_cpu && dtype != ComputeDType::kBFloat16) {
         reader.Fail("compute_type",

@@ -122,7 +122,7 @@ inline std::vector<Subject> CudaSubjects() {
 }
 
 inline std::vector<Subject> AllSubjects() {
-  std::vector<Subject> subjects = SubjectsIn(kComputeDTypes);
+  std::vector<Subject> subjects = SubjectsIn(kNativeComputeDTypes);
   for (Subject& subject : CudaSubjects()) {
     subjects.push_back(std::move(subject));
   }
