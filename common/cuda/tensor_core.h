@@ -131,7 +131,7 @@ DEVICE uint64_t TileDescriptor(uint32_t address) {
          kEightRows << 32 | kSwizzle128 << 62;
 }
 
-// Before the first product, and after its sums were touched.
+// Before the first product, and after its registers were touched.
 DEVICE void GroupFence() {
 #if defined(__CUDACC__)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");

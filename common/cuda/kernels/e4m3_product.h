@@ -13,6 +13,17 @@ namespace {
 // each: what the sums leave room for.
 DEVICE constexpr int HeldSteps(int rows) { return rows < 256 ? 4 : 2; }
 
+template <int kPieces>
+DEVICE void WidenPieces(const Piece (&codes)[kPieces],
+                        uint32_t (&held)[2 * kPieces][4]) {
+#pragma unroll
+  for (int k = 0; k < 2 * kPieces; ++k) {
+    const uint32_t* const words = codes[k / 2].words + k % 2 * 2;
+    WidenE4m3(words[0], held[k][0], held[k][1]);
+    WidenE4m3(words[1], held[k][2], held[k][3]);
+  }
+}
+
 // By a warpgroup: its strip times the rows, over all tiles of the part. A
 // thread widens weights when all products have ended, for what they read from
 // registers must not change before. Meanwhile another warpgroup multiplies.
@@ -34,18 +45,14 @@ DEVICE void MultiplyE4m3Tiles(const ProductPart& part, const Ring& ring,
     for (int first = 0; first < kTileColumns / 16; first += kHeld) {
       Piece codes[kHeld / 2];
 #pragma unroll
-      for (int i = 0; i < kHeld / 2; ++i)
-        codes[i] = pieces[first / 2 * 128 + i * 128];
+      for (int i = 0; i < kHeld / 2; ++i) {
+        codes[i] = pieces[(first / 2 + i) * 128];
+      }
       GroupWait<0>();
       if (first == 0 && tile > 0 && threadIdx.x % 32 == 0) {
         BarrierArrive(&ring.empty[(tile - 1) % Ring::kStages]);
       }
-#pragma unroll
-      for (int k = 0; k < kHeld; ++k) {
-        const uint32_t* const words = codes[k / 2].words + k % 2 * 2;
-        WidenE4m3(words[0], held[k][0], held[k][1]);
-        WidenE4m3(words[1], held[k][2], held[k][3]);
-      }
+      WidenPieces(codes, held);
       HoldFactors(held);
       GroupFence();
 #pragma unroll

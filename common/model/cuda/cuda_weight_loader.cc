@@ -7,7 +7,7 @@
 #include "common/base/bf16.h"
 #include "common/base/status_macros.h"
 #include "common/model/cuda/device_vectors.h"
-#include "common/model/cuda/e4m3.h"
+#include "common/model/cuda/e4m3_row.h"
 #include "common/model/files/mapped_file.h"
 #include "common/nn/weight_source.h"
 

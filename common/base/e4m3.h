@@ -1,10 +1,8 @@
-#ifndef ESPALIER_COMMON_MODEL_CUDA_E4M3_H_
-#define ESPALIER_COMMON_MODEL_CUDA_E4M3_H_
+#ifndef ESPALIER_COMMON_BASE_E4M3_H_
+#define ESPALIER_COMMON_BASE_E4M3_H_
 
 #include <bit>
 #include <cstdint>
-
-#include "absl/types/span.h"
 
 namespace espalier {
 
@@ -32,11 +30,6 @@ inline uint8_t FloatToE4m3(float value) {
       sign | (size - (uint32_t{120} << 23) + 0x7FFFF + even) >> 20);
 }
 
-// Rounds bf16 numbers to e4m3 with one scale, which is returned: codes times it
-// are near the row. It is NaN if a number of the row is not finite. REQUIRES:
-// equal sizes.
-float RoundToE4m3(absl::Span<const uint16_t> row, absl::Span<uint8_t> codes);
-
 }  // namespace espalier
 
-#endif  // ESPALIER_COMMON_MODEL_CUDA_E4M3_H_
+#endif  // ESPALIER_COMMON_BASE_E4M3_H_

@@ -1,9 +1,10 @@
-#include "common/model/cuda/e4m3.h"
+#include "common/model/cuda/e4m3_row.h"
 
 #include <algorithm>
 #include <limits>
 
 #include "common/base/bf16.h"
+#include "common/base/e4m3.h"
 
 namespace espalier {
 
