@@ -7,6 +7,7 @@
 
 #include "common/cuda/product_shape.h"
 #include "tests/common/cuda/device_testing.h"
+#include "tests/testing/e4m3_value.h"
 
 namespace espalier::cuda {
 namespace {
@@ -16,14 +17,6 @@ INSTANTIATE_FOR_DEVICES(ProductTest);
 
 enum class Weights { kBf16, kE4m3 };
 constexpr Weights kAllWeights[] = {Weights::kBf16, Weights::kE4m3};
-
-// By the type's definition. Code 127, NaN, is 480 here.
-double E4m3Value(uint8_t code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  const double size = exponent == 0 ? std::ldexp(fraction, -9)
-                                    : std::ldexp(8 + fraction, exponent - 10);
-  return code < 128 ? size : -size;
-}
 
 struct Problem {
   Weights type;
@@ -265,7 +258,7 @@ TEST_P(ProductTest, GatesInPairs) {
                                                {256, 192, 20},
                                                {256, 192, 130},
                                                {128, 2560, 20},
-                                               {192, 1536, 200}}) {
+                                               {384, 1536, 200}}) {
       const Problem p(type, outputs, inputs, rows, 6);
       ComputeDevice& device = Device();
       OnDevice there(device, p);

@@ -7,6 +7,7 @@
 
 #include "common/base/bf16.h"
 #include "gtest/gtest.h"
+#include "tests/testing/e4m3_value.h"
 
 namespace espalier {
 namespace {
@@ -39,12 +40,7 @@ TEST(E4m3RowTest, EveryNumberIsNear) {
     for (float& x : row) x = Bf16ToFloat(FloatToBf16(normal(random) * size));
     const Rounded rounded = RoundRow(row);
     for (size_t i = 0; i < row.size(); ++i) {
-      const int code = rounded.codes[i];
-      const int exponent = code >> 3 & 15, fraction = code & 7;
-      const double coded = exponent == 0
-                               ? std::ldexp(fraction, -9)
-                               : std::ldexp(8 + fraction, exponent - 10);
-      const double value = (code < 128 ? coded : -coded) * rounded.scale;
+      const double value = E4m3Value(rounded.codes[i]) * rounded.scale;
       ASSERT_LE(
           std::abs(value - row[i]),
           std::max(std::abs(row[i]) * 0x1.001p-4, rounded.scale * 0x1.001p-10));
