@@ -29,6 +29,9 @@ inline constexpr ComputeDType kComputeDTypes[] = {
 inline constexpr ComputeDType kNativeComputeDTypes[] = {
     ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
     ComputeDType::kInt4};
+// Those that the CUDA backend has.
+inline constexpr ComputeDType kGpuComputeDTypes[] = {ComputeDType::kBFloat16,
+                                                     ComputeDType::kFp8};
 
 inline const char* NameOf(ComputeDType dtype) {
   switch (dtype) {

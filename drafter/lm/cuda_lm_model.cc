@@ -27,7 +27,7 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
                    WeightFiles::Open(options.folder, runtime.random_weights));
   ASSIGN_OR_RETURN(network.weights,
                    LoadCudaWeights(network.config, files, *network.device,
-                                   *runtime.pool, CudaWeightType::kBf16));
+                                   *runtime.pool, runtime.weight_type()));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,

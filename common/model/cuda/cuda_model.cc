@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -313,8 +314,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   RETURN_IF_ERROR(CheckCudaCovers(config));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kBFloat16);
-  if (compute_dtype != ComputeDType::kBFloat16 &&
-      compute_dtype != ComputeDType::kFp8) {
+  if (!absl::c_linear_search(kGpuComputeDTypes, compute_dtype)) {
     return absl::UnimplementedError(
         absl::StrCat("compute type ", NameOf(compute_dtype),
                      ": the CUDA backend has bfloat16 and fp8"));
@@ -331,9 +331,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   nn::ThreadPool pool({.threads = options.threads});
   ASSIGN_OR_RETURN(CudaWeights weights,
                    LoadCudaWeights(config, files, *device, pool,
-                                   compute_dtype == ComputeDType::kFp8
-                                       ? CudaWeightType::kE4m3
-                                       : CudaWeightType::kBf16));
+                                   CudaWeightTypeOf(compute_dtype)));
   info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,

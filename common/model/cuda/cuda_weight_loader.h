@@ -25,10 +25,9 @@ namespace espalier {
 // device. Errors are those of LoadCudaWeights. One thread.
 class CudaWeightLoader {
  public:
-  // The references must outlive this object.
+  // `type`: of products. The references must outlive this object.
   CudaWeightLoader(const WeightFiles& files, cuda::ComputeDevice& device,
-                   nn::ThreadPool& pool,
-                   CudaWeightType type = CudaWeightType::kBf16)
+                   nn::ThreadPool& pool, CudaWeightType type)
       : files_(files),
         device_(device),
         pool_(pool),

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cuda/device_array.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
 #include "common/nn/thread_pool.h"
@@ -18,6 +19,11 @@ enum class CudaWeightType {
   kBf16,  // cuda::WeightPlace
   kE4m3,  // cuda::E4m3WeightPlace, and a scale for each output
 };
+
+constexpr CudaWeightType CudaWeightTypeOf(ComputeDType dtype) {
+  return dtype == ComputeDType::kFp8 ? CudaWeightType::kE4m3
+                                     : CudaWeightType::kBf16;
+}
 
 // Packed weights of a product on a device. What is missing to whole strips of
 // outputs is zero.
