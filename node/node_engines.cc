@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/cuda/device_feature_store.h"
 #include "drafter/drafters.h"
 #include "verifier/verifier_builder.h"
@@ -43,8 +44,9 @@ void PlaceBeside(const v1::VerifierEngineConfig& verifier,
                  v1::DrafterEngineConfig& drafter) {
   if (drafter.model().empty()) drafter.set_model(verifier.model());
   auto& options = *drafter.mutable_options();
+  const auto type = options.find("compute_type");
   if (!verifier.device().empty() && drafter::RunsOnDevices(drafter.type()) &&
-      !options.contains("compute_type")) {
+      (type == options.end() || type->second == NameOf(ComputeDType::kFp8))) {
     options.insert({"device", verifier.device()});
   }
 }

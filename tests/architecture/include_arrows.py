@@ -64,7 +64,7 @@ ARROWS = {
                  "verifier/flow"],
     # A verifier and drafters in one process.
     "node": ["common/base", "common/obs", "common/rpc", "common/config",
-             "common/model/cuda", "drafter", "verifier"],
+             "common/model", "common/model/cuda", "drafter", "verifier"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
                     "common/rpc", "common/config", "common/tokenizer",

@@ -90,17 +90,18 @@ TEST_F(DeviceDraftersTest, TheDeathOfEitherSideChangesNoText) {
   }
 }
 
-// `espalier serve` puts networks where the verifier is.
+// `espalier serve` puts networks where the verifier is. Its target is in fp8.
 TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
   const std::string folder = NewFolder();
   const std::string address = absl::StrCat("unix:", folder, "/serve.sock");
   const std::string program = absl::StrCat(ESPALIER_BIN_DIR, "/espalier");
-  Process serve({program, "serve", "--model", WideModelFolder(), "--device",
-                 "emulated", "--set", "verifier.max_tree_nodes=15", "--set",
-                 kWaitForDrafters, "--set", "server.listen=" + address, "--set",
-                 "server.metrics_listen=127.0.0.1:0", "--set",
-                 absl::StrCat("server.address_file=", folder, "/addresses")},
-                folder + "/serve.log");
+  Process serve(
+      {program, "serve", "--model", WideModelFolder(), "--device", "emulated",
+       "--set", "verifier.max_tree_nodes=15", "--set",
+       "verifier.compute_type=fp8", "--set", kWaitForDrafters, "--set",
+       "server.listen=" + address, "--set", "server.metrics_listen=127.0.0.1:0",
+       "--set", absl::StrCat("server.address_file=", folder, "/addresses")},
+      folder + "/serve.log");
   const auto generate = [&](std::vector<std::string> flags) {
     std::vector<std::string> args = {
         program,         "generate", "--address",    address,
@@ -132,6 +133,9 @@ TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
           .output,
       ::testing::HasSubstr(
           "espalier_drafter_feature_bytes_total{drafter=\"eagle\"} 0\n"));
+  const Finished info =
+      RunToEnd({program, "info", "--address", address}, folder + "/info.log");
+  EXPECT_THAT(info.output, ::testing::HasSubstr("(emulated, fp8,"));
   serve.Signal(15);
   EXPECT_EQ(serve.Wait(), 0) << serve.Log();
   std::filesystem::remove_all(folder);

@@ -104,6 +104,9 @@ std::vector<Subject> Subjects() {
   // Fewer, as a pass takes a hundredth of a second where it is emulated.
   subjects.push_back({"cuda_llama", testing::WriteWideLlama, cuda, 4, 72});
   subjects.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda, 4, 72});
+  ModelOptions fp8 = cuda;
+  fp8.compute_dtype = ComputeDType::kFp8;
+  subjects.push_back({"cuda_qwen3_fp8", testing::WriteWideQwen3, fp8, 4, 72});
   return subjects;
 }
 
