@@ -41,6 +41,9 @@ void DecodeRound::Run(const Session& session, Then then) {
     Verify(session);
     return;
   }
+  if (const auto verifier = options_.verifier.peer->info()) {
+    features_.SetVerifier(verifier->epoch);
+  }
   fanout_.Collect(
       session, round_, ShareOf(budget_), FirstCalls(),
       std::min(now + options_.draft_timeout, options_.verifier.deadline),

@@ -48,9 +48,13 @@ build_dist() {
 build_dist_cuda() {
   cmake -S . -B build/containers-cuda -G Ninja -DCMAKE_BUILD_TYPE=Release \
     -DESPALIER_TESTS=OFF -DESPALIER_NVCC=ON
-  cmake --build build/containers-cuda -j "$(nproc)" --target espalier-verifier
+  local programs=(espalier-verifier espalier-node)
+  cmake --build build/containers-cuda -j "$(nproc)" --target "${programs[@]}"
   mkdir -p dist/cuda
-  strip -o dist/cuda/espalier-verifier build/containers-cuda/bin/espalier-verifier
+  local program
+  for program in "${programs[@]}"; do
+    strip -o "dist/cuda/$program" "build/containers-cuda/bin/$program"
+  done
 }
 
 # image TARGET

@@ -30,6 +30,17 @@ absl::Status CheckFeatures(const ProposeRequest& request,
       ", the root is at ", request.update.committed_length() - 1));
 }
 
+absl::Status CheckStored(const ProposeRequest& request) {
+  const StoredRange& stored = request.stored;
+  if (stored.key == 0 ||
+      (stored.end >= 0 && stored.end < request.update.committed_length())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("stored_features.end_position: ", stored.end,
+                   ", the root is at ", request.update.committed_length() - 1));
+}
+
 absl::Status CheckLookahead(absl::Span<const TokenId> lookahead,
                             int64_t vocab_size, int64_t longest) {
   if (static_cast<int64_t>(lookahead.size()) > longest) {
@@ -176,7 +187,7 @@ std::vector<DraftEngine::Work> DraftEngine::TakeBatch() {
 void DraftEngine::DraftBatch() {
   std::vector<Work> admitted;
   for (Work& work : TakeBatch()) {
-    absl::Status status = Admit(work.request);
+    absl::Status status = Admit(work);
     if (status.ok()) {
       admitted.push_back(std::move(work));
     } else {
@@ -197,15 +208,26 @@ void DraftEngine::DraftBatch() {
   if (!held.empty()) DraftAndAnswer(std::move(held));
 }
 
-absl::Status DraftEngine::Admit(const ProposeRequest& request) {
+absl::Status DraftEngine::Admit(Work& work) {
+  const ProposeRequest& request = work.request;
   RETURN_IF_ERROR(CheckRequest(request, options_.vocab_size));
   RETURN_IF_ERROR(
       CheckLookahead(request.lookahead, options_.vocab_size,
                      options_.supports_lookahead ? options_.max_depth : 0));
   RETURN_IF_ERROR(CheckFeatures(request, features_));
+  RETURN_IF_ERROR(CheckStored(request));
   RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
   store_.AddFeatures(request.update.sequence, request.features);
+  work.lacks_features = request.stored.key != 0 && !TakeStored(request);
   return absl::OkStatus();
+}
+
+bool DraftEngine::TakeStored(const ProposeRequest& request) {
+  const SequenceId id = request.update.sequence;
+  if (options_.stored_features != nullptr && !features_.taps.empty()) {
+    store_.AddStored(id, *options_.stored_features, request.stored.key);
+  }
+  return store_.FeaturesOf(id).end >= request.stored.end;
 }
 
 void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
@@ -223,8 +245,9 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
     TokenTree& tree = (*trees)[i];
     metrics_.proposed_nodes.Increment(
         static_cast<double>(tree.num_nodes() - 1));
-    std::move(batch[i].done)(
-        AnswerTo(batch[i].request, std::move(tree), compute_time));
+    Proposal answer = AnswerTo(batch[i].request, std::move(tree), compute_time);
+    answer.lacks_features = batch[i].lacks_features;
+    std::move(batch[i].done)(std::move(answer));
   }
 }
 

@@ -36,6 +36,9 @@ class DraftEngine final : public DraftEndpoint {
     // Partial trees are reported once the batch has taken this long. Most trees
     // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);
+    // Where the verifier of this process leaves features on the device that the
+    // drafter's own are on. Null: there is no such verifier.
+    std::shared_ptr<const StoredFeatures> stored_features = nullptr;
     // Called once, on the executor, with the reason, when the drafter says
     // UNAVAILABLE: its device is lost to this process.
     std::function<void(const absl::Status&)> on_device_lost = nullptr;
@@ -61,6 +64,7 @@ class DraftEngine final : public DraftEndpoint {
     absl::Time deadline;
     OnPartial on_partial;
     Done<Proposal> done;
+    bool lacks_features = false;  // that the request says are stored
 
     bool is_lookahead() const { return !request.lookahead.empty(); }
   };
@@ -69,7 +73,9 @@ class DraftEngine final : public DraftEndpoint {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::vector<Work> TakeBatch();
   void DraftBatch();
-  absl::Status Admit(const ProposeRequest& request);
+  absl::Status Admit(Work& work);
+  // Whether they are all there.
+  bool TakeStored(const ProposeRequest& request);
   void DraftAndAnswer(std::vector<Work> batch);
   SequenceView ViewOf(Work& work, absl::Time start);
   absl::StatusOr<std::vector<TokenTree>> Draft(

@@ -13,7 +13,8 @@ namespace espalier::drafter {
 
 absl::StatusOr<BuiltDrafter> BuildDrafter(
     const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
-    std::function<void(const absl::Status&)> on_device_lost) {
+    std::function<void(const absl::Status&)> on_device_lost,
+    std::shared_ptr<const StoredFeatures> stored_features) {
   if (config.name().empty()) {
     return absl::InvalidArgumentError("engine.name: a drafter needs a name");
   }
@@ -33,6 +34,7 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
       .name = config.name(),
       .vocab_size = target.identity.vocab_size,
       .supports_lookahead = drafter->supports_lookahead(),
+      .stored_features = std::move(stored_features),
       .on_device_lost = std::move(on_device_lost)};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();

@@ -5,6 +5,7 @@
 
 #include "absl/types/span.h"
 #include "common/spec/features.h"
+#include "common/spec/stored_features.h"
 #include "common/spec/types.h"
 
 namespace espalier::drafter {
@@ -34,6 +35,16 @@ class FeatureStore {
   // the positions from `position` on. REQUIRES: these follow those held.
   virtual void Append(SequenceId id, int64_t position,
                       absl::Span<const uint16_t> rows) = 0;
+
+  // Adds what the verifier left in the memory of this store's device: runs of
+  // rows that follow each other and those held. That of the host, by default.
+  virtual void AppendStored(SequenceId id, absl::Span<const StoredRows> runs) {
+    for (const StoredRows& run : runs) {
+      Append(
+          id, run.first_position,
+          {run.data, static_cast<size_t>(run.num_rows * contract().width())});
+    }
+  }
 
   // Drops what the sequence has outside of `range`.
   virtual void Cut(SequenceId id, FeatureRange range) = 0;

@@ -85,20 +85,49 @@ void SequenceStore::AddFeatures(SequenceId id, const FeatureRows& rows) {
   const auto found = index_.find(id);
   if (found == index_.end() || rows.empty()) return;
   ESPALIER_CHECK(features_ != nullptr);
-  FeatureRange& held = found->second->features;
-  const int64_t begin = rows.first_position, end = rows.end_position();
+  ExtendFeatures(*found->second, rows.first_position, rows.end_position(),
+                 [&](FeatureRange added) {
+                   features_->Append(id, added.begin,
+                                     rows.Rows(added.begin, added.size()));
+                 });
+}
+
+// The verifier may be ahead: what is not before the root is of later rounds.
+void SequenceStore::AddStored(SequenceId id, const StoredFeatures& stored,
+                              uint64_t key) {
+  const auto found = index_.find(id);
+  if (found == index_.end()) return;
+  ESPALIER_CHECK(features_ != nullptr);
+  const Sequence& sequence = *found->second;
+  const int64_t root = std::ssize(sequence.tokens) - 1;
+  std::vector<StoredRows> runs =
+      stored.Find(key, features_->contract().taps, sequence.features.end);
+  for (StoredRows& run : runs) {
+    run.num_rows = std::min(run.num_rows, root - run.first_position);
+  }
+  while (!runs.empty() && runs.back().num_rows <= 0) runs.pop_back();
+  if (runs.empty()) return;
+  ExtendFeatures(*found->second, runs.front().first_position,
+                 runs.back().end_position(),
+                 [&](FeatureRange) { features_->AppendStored(id, runs); });
+}
+
+void SequenceStore::ExtendFeatures(
+    Sequence& sequence, int64_t begin, int64_t end,
+    absl::FunctionRef<void(FeatureRange)> append) {
+  FeatureRange& held = sequence.features;
   if (!held.empty() && end <= held.end) return;
   if (held.empty() || begin > held.end || begin < held.begin) {
-    CutFeatures(*found->second, {});
+    CutFeatures(sequence, {});
     held = {begin, begin};
   }
-  features_->Append(id, held.end, rows.Rows(held.end, end - held.end));
+  append({held.end, end});
   num_feature_bytes_ += (end - held.end) * feature_row_bytes_;
   held.end = end;
   if (held.size() * feature_row_bytes_ > limits_.max_feature_bytes) {
     // More than needed, so that the next row does not cause another cut.
     const int64_t kept = limits_.max_feature_bytes / 8 * 7 / feature_row_bytes_;
-    CutFeatures(*found->second, {held.end - kept, held.end});
+    CutFeatures(sequence, {held.end - kept, held.end});
   }
   while (num_feature_bytes_ > limits_.max_feature_bytes) {
     Drop(sequences_.begin());

@@ -8,11 +8,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/spec/messages.h"
+#include "common/spec/stored_features.h"
 #include "common/spec/types.h"
 #include "drafter/feature_store.h"
 
@@ -50,6 +52,9 @@ class SequenceStore {
   // REQUIRES: they fit the contract, and belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
+  // The same with features that the verifier stored under this key.
+  void AddStored(SequenceId id, const StoredFeatures& stored, uint64_t key);
+
   // The committed tokens; null if the sequence is not held. Valid until the
   // next Apply, End or DropIdle.
   const std::vector<TokenId>* Find(SequenceId id) const;
@@ -79,6 +84,10 @@ class SequenceStore {
   Sequences::iterator Open(SequenceId id);
   void Commit(Sequence& sequence, const SequenceUpdate& update);
   void Drop(Sequences::iterator sequence);
+  // Makes those that are held end at `end`: `append` adds those from the held
+  // ones' end on, which begin at `begin` or later.
+  void ExtendFeatures(Sequence& sequence, int64_t begin, int64_t end,
+                      absl::FunctionRef<void(FeatureRange)> append);
   // Drops features outside of `kept`, which is within those held.
   void CutFeatures(Sequence& sequence, FeatureRange kept);
 

@@ -132,6 +132,12 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
 absl::Status TargetPass::Keep(const Output& output, size_t index,
                               absl::Span<const int32_t> rows) {
   const Part& part = output.parts[index];
+  if (part.store != nullptr) {
+    for (const std::vector<int32_t>& taps : part.store->contracts) {
+      RETURN_IF_ERROR(TargetModelError(
+          model_.Store(part.cache, rows, part.store->key, taps)));
+    }
+  }
   if (part.features == nullptr) {
     return TargetModelError(model_.Keep(part.cache, rows, {}));
   }

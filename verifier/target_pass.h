@@ -45,10 +45,12 @@ class TargetPass {
     // that reads distributions; for a rule that only draws tokens, the logits
     // themselves.
     bool compared = false;
-    // Hidden states of the committed rows are appended to `features`. REQUIRES:
-    // its end is not before the part's first position, or there are no taps.
+    // Hidden states of the committed rows are appended to `features`, unless
+    // that is null, and stored as `store` says, unless that is null. REQUIRES:
+    // `features` does not end before the part's first position.
     absl::Span<const int32_t> taps = {};
     FeatureRows* features = nullptr;
+    const StoreRequest* store = nullptr;
 
     bool is_adjusted() const {
       return adjustments != nullptr && adjustments->any();

@@ -157,7 +157,8 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
     const VerifierHooks& hooks) {
   ASSIGN_OR_RETURN(const TargetIdentity target,
                    IdentifyTarget(config.model(), config.model_name()));
-  ASSIGN_OR_RETURN(const ModelOptions model_options, ModelOptionsFrom(config));
+  ASSIGN_OR_RETURN(ModelOptions model_options, ModelOptionsFrom(config));
+  model_options.feature_store = hooks.feature_store;
   ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
   ASSIGN_OR_RETURN(const int64_t batch_rows, BatchRows(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,

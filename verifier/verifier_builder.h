@@ -22,6 +22,8 @@ using ModelLoader =
 
 struct VerifierHooks {
   ModelLoader load = LoadModel;
+  // See ModelOptions.
+  std::shared_ptr<DeviceFeatureStore> feature_store = nullptr;
   // See VerifyEngine::Options.
   std::function<void(const absl::Status&)> on_model_lost = nullptr;
 };

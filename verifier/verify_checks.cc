@@ -38,6 +38,26 @@ absl::Status CheckUpdate(const SequenceUpdate& update,
   return ValidateSamplingParams(update.sampling);
 }
 
+absl::Status CheckStore(const StoreRequest& store, const TargetShape& shape) {
+  if (store.key == 0 && store.contracts.empty()) return absl::OkStatus();
+  if (store.key == 0 || store.contracts.empty() ||
+      std::ssize(store.contracts) > kMaxStoreContracts) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "features.store: it needs a key and 1 to ", kMaxStoreContracts,
+        " contracts, and has ", store.contracts.size()));
+  }
+  for (const std::vector<int32_t>& taps : store.contracts) {
+    if (!taps.empty() &&
+        shape.Serves({.taps = taps, .hidden_size = shape.hidden_size})) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("features.store.contracts: after_layers ",
+                     absl::StrJoin(taps, ", "), " are none of the model's"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckFeatures(const FeatureRequest& features,
                            const TargetShape& shape) {
   if (features.first_position < 0) {
@@ -67,6 +87,7 @@ absl::Status CheckVerifyRequest(const VerifyRequest& request,
                                         request.update.committed_length()));
   }
   RETURN_IF_ERROR(CheckFeatures(request.features, limits.shape));
+  RETURN_IF_ERROR(CheckStore(request.features.store, limits.shape));
   return request.tree.Validate({.max_nodes = limits.max_tree_nodes,
                                 .max_depth = limits.max_tree_nodes,
                                 .vocab_size = limits.vocab_size});

@@ -258,9 +258,12 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
     part.compared = session.job->compared;
   }
   const int64_t end = model_->Length(session.cache) + part.rows();
-  if (!session.taps.empty() && end > session.features.end_position()) {
-    part.taps = session.taps;
+  if (CollectsFeatures(session) && end > session.features.end_position()) {
     part.features = &session.features;
+  }
+  if (session.wanted.store.key != 0) part.store = &session.wanted.store;
+  if (part.features != nullptr || part.store != nullptr) {
+    part.taps = session.taps;
   }
   return part;
 }
@@ -327,7 +330,7 @@ void VerifyEngine::FinishPart(Session& session,
     if (absl::IsUnavailable(status)) GiveUp(status);
     return;
   }
-  OfferFeatures(session.features, session);
+  OfferFeatures(session);
 }
 
 absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
@@ -348,12 +351,11 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
   verify_result.cached_tokens = job.cached_tokens;
-  const bool deferred = job.request.features.deferred;
-  if (!deferred) verify_result.features = std::exchange(session.features, {});
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
-  OfferFeatures(deferred ? session.features : verify_result.features, session);
+  OfferFeatures(session);
+  if (!session.wanted.deferred) verify_result.features = TakeFeatures(session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();

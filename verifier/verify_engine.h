@@ -155,9 +155,10 @@ class VerifyEngine final : public VerifyEndpoint {
     std::unique_ptr<Job> job;     // at most one
     VerifyRequest asked;          // the last admitted request, unchanged
     std::optional<VerifyResult> last_verify_result;
-    // `taps` are those of the last request. `features` are of the positions
-    // cached since the last result, up to the last position cached since then,
-    // or not begun.
+    // `wanted` are those of the last request, `taps` all points that it names.
+    // `features` are of the positions cached since the last result, up to the
+    // last position cached since then, or not begun.
+    FeatureRequest wanted;
     std::vector<int32_t> taps;
     FeatureRows features;
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
@@ -197,6 +198,8 @@ class VerifyEngine final : public VerifyEndpoint {
   void ChooseComparison(Job& job);
   void ApplyUpdate(const VerifyRequest& request, Session& session);
   void WantFeatures(const FeatureRequest& wanted, Session& session);
+  bool CollectsFeatures(const Session& session) const;
+  FeatureRows TakeFeatures(Session& session) const;
   Place NextPlace(absl::Duration delay);
   void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();
@@ -212,7 +215,8 @@ class VerifyEngine final : public VerifyEndpoint {
   void CountRoomWaits(absl::Span<Session* const> with_room) const;
   void Preempt(Session& session);
   void Share(Session& session);
-  void OfferFeatures(const FeatureRows& rows, Session& session);
+  void TakeCachedFeatures(absl::Span<const TokenId> text, Session& session);
+  void OfferFeatures(Session& session);
   absl::Time WhenRoomMayCome() const;
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;

@@ -22,14 +22,8 @@ void VerifyEngine::Share(Session& session) {
     wanted = held;  // they need the logits of every position
   }
   if (session.job != nullptr && !session.taps.empty() && held < wanted) {
-    FeatureRows& features = session.features;
-    const int64_t known = features.end_position();
-    feature_cache_.Extend({text, session.salt, session.taps}, features);
-    if (features.end_position() > known) {
-      session.open_block = {.first_position = features.end_position(),
-                            .width = features.width};
-    }
-    wanted = std::clamp(features.end_position(), held, wanted);
+    TakeCachedFeatures(text, session);
+    wanted = std::clamp(session.features.end_position(), held, wanted);
   }
   const int64_t gained =
       model_->Share(session.cache, text.first(wanted), session.salt);
@@ -39,6 +33,26 @@ void VerifyEngine::Share(Session& session) {
   }
   metrics_.prefix_hits.Increment(static_cast<double>(gained));
   session.job->cached_tokens += gained;
+}
+
+// Those of positions that the session need not compute. A failure to store them
+// shows in the next pass.
+void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
+                                      Session& session) {
+  FeatureRows& features = session.features;
+  const int64_t known = features.end_position();
+  feature_cache_.Extend({text, session.salt, session.taps}, features);
+  const int64_t added = features.end_position() - known;
+  if (added == 0) return;
+  session.open_block = {.first_position = features.end_position(),
+                        .width = features.width};
+  const StoreRequest& store = session.wanted.store;
+  for (const std::vector<int32_t>& taps : store.contracts) {
+    std::vector<uint16_t> rows;
+    AppendTaps(features.Rows(known, added), session.taps, taps,
+               info_.shape.hidden_size, rows);
+    model_->StoreRows(store.key, taps, rows, known).IgnoreError();
+  }
 }
 
 // What Share will take of pages that others hold, for a session that holds
@@ -58,9 +72,10 @@ int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
   return end / block * block;
 }
 
-// Keeps features of committed positions for other sessions. `rows` follow those
+// Keeps features of committed positions for other sessions. They follow those
 // of the last call, or overlap them; after a gap, a new block begins.
-void VerifyEngine::OfferFeatures(const FeatureRows& rows, Session& session) {
+void VerifyEngine::OfferFeatures(Session& session) {
+  const FeatureRows& rows = session.features;
   if (rows.empty() || !shares_prefixes_) return;
   FeatureRows& open = session.open_block;
   if (rows.width != open.width || rows.first_position > open.end_position()) {

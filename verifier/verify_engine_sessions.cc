@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -209,6 +210,7 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   const int64_t keep = std::min(same, before_root);
   if (model_->Length(session.cache) > keep) {
     model_->Truncate(session.cache, keep);
+    model_->ForgetStored(session.wanted.store.key, keep);
   }
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
@@ -231,18 +233,49 @@ void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
 // Continues the features that earlier requests have collected and not returned.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
+  const uint64_t stored = session.wanted.store.key;
+  session.wanted = wanted;
+  // The coordinator may take this verifier for one that was here before it.
+  if (!model_->info().stores_features) session.wanted.store = {};
+  if (stored != session.wanted.store.key) model_->ForgetStored(stored, 0);
+  std::set<int32_t> points(wanted.taps.begin(), wanted.taps.end());
+  for (const std::vector<int32_t>& taps : session.wanted.store.contracts) {
+    points.insert(taps.begin(), taps.end());
+  }
+  const std::vector<int32_t> taps(points.begin(), points.end());
+  const bool are_others = taps != session.taps;
   const int64_t cached = model_->Length(session.cache);
   FeatureRows& rows = session.features;
   rows.CutFrom(cached);
   session.open_block.CutFrom(cached);
-  if (wanted.taps != session.taps) session.open_block = {};
-  if (rows.empty() || rows.end_position() != cached ||
-      wanted.taps != session.taps) {
-    rows = {.first_position = std::max(cached, wanted.first_position),
-            .width = static_cast<int64_t>(wanted.taps.size()) *
-                     info_.shape.hidden_size};
+  if (are_others) session.open_block = {};
+  if (rows.empty() || rows.end_position() != cached || are_others) {
+    // The store gets all that it can.
+    const int64_t first =
+        session.wanted.store.key != 0 ? 0 : wanted.first_position;
+    rows = {.first_position = std::max(cached, first),
+            .width = std::ssize(taps) * info_.shape.hidden_size};
   }
-  session.taps = wanted.taps;
+  session.taps = taps;
+}
+
+// On the host: to return them, or for sessions that share the text. Others stay
+// on the device.
+bool VerifyEngine::CollectsFeatures(const Session& session) const {
+  return !session.wanted.taps.empty() ||
+         (shares_prefixes_ && !session.taps.empty());
+}
+
+// The collected ones, as they are returned.
+FeatureRows VerifyEngine::TakeFeatures(Session& session) const {
+  FeatureRows all = std::exchange(session.features, {});
+  all.CutBefore(session.wanted.first_position);
+  if (session.wanted.taps == session.taps || all.empty()) return all;
+  const int64_t hidden = info_.shape.hidden_size;
+  FeatureRows rows = {.first_position = all.first_position,
+                      .width = std::ssize(session.wanted.taps) * hidden};
+  AppendTaps(all.data, session.taps, session.wanted.taps, hidden, rows.data);
+  return rows;
 }
 
 // Answers the session's request, if there is one.
@@ -259,6 +292,7 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
   Share(*found->second);
+  model_->ForgetStored(found->second->wanted.store.key, 0);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room

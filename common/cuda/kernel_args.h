@@ -195,8 +195,9 @@ struct KeepArgs {
 
 // Rows of taps, the taps of a row side by side.
 struct GatherTapsArgs {
-  const bf16_t* taps = nullptr;   // [num_taps, rows, hidden]
-  const int32_t* kept = nullptr;  // [num_kept] rows
+  const bf16_t* taps = nullptr;     // [., rows, hidden]
+  const int32_t* points = nullptr;  // [num_taps] which of them
+  const int32_t* kept = nullptr;    // [num_kept] rows
   int num_taps = 0;
   int rows = 0;
   int hidden = 0;  // a multiple of 64

@@ -104,11 +104,12 @@ struct ModelInfo {
   // Tokens per sequence, tree rows included. Never more than the K/V pool
   // holds: a sequence that has the pool to itself has room for them.
   int64_t max_context = 0;
-  int64_t max_rows = 0;         // per sequence and pass
-  std::string backend;          // implementation: "native avx2", "aten"
-  uint64_t fingerprint = 0;     // see model_fingerprint.h
-  int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
-  bool shares_kv = false;       // Share is of use
+  int64_t max_rows = 0;          // per sequence and pass
+  std::string backend;           // implementation: "native avx2", "aten"
+  uint64_t fingerprint = 0;      // see model_fingerprint.h
+  int64_t kv_block_tokens = 1;   // sequences hold room in blocks of this size
+  bool shares_kv = false;        // Share is of use
+  bool stores_features = false;  // Store is
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
@@ -200,6 +201,27 @@ class LanguageModel {
   // RESOURCE_EXHAUSTED: the K/V pool is full.
   virtual absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) = 0;
+
+  // Leaves the hidden states of rows of the sequence's last pass, a path as of
+  // Keep, which commits them next, at some of the pass's taps in the model's
+  // store of features (ModelOptions::feature_store): as those of the positions
+  // from Length(cache) on. Rows for which there is no room are lost. REQUIRES:
+  // stores_features.
+  virtual absl::Status Store(CacheId /*cache*/,
+                             absl::Span<const int32_t> /*path*/,
+                             uint64_t /*key*/,
+                             absl::Span<const int32_t> /*taps*/) {
+    return absl::UnimplementedError("the model has no store of features");
+  }
+  // The same with states that were kept elsewhere, [positions, taps, hidden].
+  virtual absl::Status StoreRows(uint64_t /*key*/,
+                                 absl::Span<const int32_t> /*taps*/,
+                                 absl::Span<const uint16_t> /*rows*/,
+                                 int64_t /*position*/) {
+    return absl::UnimplementedError("the model has no store of features");
+  }
+  // Drops what the store has under the key from `position` on.
+  virtual void ForgetStored(uint64_t /*key*/, int64_t /*position*/) {}
 
   // Commits rows of the sequence's last pass: a path that starts at a child of
   // the prefix and goes from parent to child. Drops all other rows. An empty

@@ -13,6 +13,8 @@
 
 namespace espalier {
 
+class DeviceFeatureStore;
+
 // Implementations that this build has for the CPU: "native" (own kernels) and,
 // with libtorch, "aten". A third, "cuda" (own kernels for GPUs,
 // bfloat16), is for GPUs alone.
@@ -45,6 +47,9 @@ struct ModelOptions {
   // else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
+  // Where the cuda backend leaves features; on the model's device. Null: it
+  // leaves none.
+  std::shared_ptr<DeviceFeatureStore> feature_store = nullptr;
 };
 
 // Loads a Hugging Face folder or a GGUF file. "aten" sets the number of threads

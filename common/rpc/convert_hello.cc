@@ -62,6 +62,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_cpu_group(info.cpu_group);
   message.set_supports_lookahead(info.supports_lookahead);
   message.set_needs_grammar(info.needs_grammar);
+  message.set_co_located(info.co_located);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -76,7 +77,8 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
                    .max_depth = message.max_depth(),
                    .cpu_group = message.cpu_group(),
                    .supports_lookahead = message.supports_lookahead(),
-                   .needs_grammar = message.needs_grammar()};
+                   .needs_grammar = message.needs_grammar(),
+                   .co_located = message.co_located()};
   ASSIGN_OR_RETURN(info.name, Text("name", message.name(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.type, Text("type", message.type(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));

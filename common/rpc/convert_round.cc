@@ -167,6 +167,40 @@ absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
   return rows;
 }
 
+v1::FeatureRequest ToProto(const FeatureRequest& request) {
+  v1::FeatureRequest message;
+  espalier::ToProto(request.taps, *message.mutable_after_layers());
+  message.set_first_position(static_cast<uint64_t>(request.first_position));
+  message.set_deferred(request.deferred);
+  if (request.store.key == 0) return message;
+  v1::FeatureStoreRequest& store = *message.mutable_store();
+  store.set_key(request.store.key);
+  for (const std::vector<int32_t>& taps : request.store.contracts) {
+    espalier::ToProto(taps, *store.add_contracts()->mutable_after_layers());
+  }
+  return message;
+}
+
+absl::StatusOr<FeatureRequest> FromProto(const v1::FeatureRequest& message) {
+  RETURN_IF_ERROR(CheckAtMost("features.first_position",
+                              message.first_position(), kMaxInt32));
+  FeatureRequest request = {
+      .first_position = static_cast<int64_t>(message.first_position()),
+      .deferred = message.deferred()};
+  ASSIGN_OR_RETURN(request.taps, Int32Column("features.after_layers",
+                                             message.after_layers()));
+  const v1::FeatureStoreRequest& store = message.store();
+  request.store.key = store.key();
+  RETURN_IF_ERROR(CheckAtMost("features.store.contracts: entries",
+                              store.contracts_size(), kMaxStoreContracts));
+  for (const v1::FeatureStoreRequest::Taps& taps : store.contracts()) {
+    ASSIGN_OR_RETURN(request.store.contracts.emplace_back(),
+                     Int32Column("features.store.contracts.after_layers",
+                                 taps.after_layers()));
+  }
+  return request;
+}
+
 }  // namespace
 
 absl::StatusOr<GrammarSpec> FromProto(const v1::StructuredOutput& message) {
@@ -271,6 +305,11 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
     *message.mutable_grammar() = ToProto(request.grammar);
     message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
   }
+  if (request.stored.key != 0) {
+    v1::StoredFeatures& stored = *message.mutable_stored_features();
+    stored.set_key(request.stored.key);
+    stored.set_end_position(static_cast<uint64_t>(request.stored.end));
+  }
   return message;
 }
 
@@ -286,6 +325,11 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
         CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
     request.prompt_length = static_cast<int64_t>(message.prompt_length());
   }
+  const v1::StoredFeatures& stored = message.stored_features();
+  RETURN_IF_ERROR(CheckAtMost("stored_features.end_position",
+                              stored.end_position(), kMaxInt32));
+  request.stored = {.key = stored.key(),
+                    .end = static_cast<int64_t>(stored.end_position())};
   return request;
 }
 
@@ -300,6 +344,7 @@ v1::Proposal ToProto(const Proposal& proposal) {
       static_cast<uint64_t>(proposal.committed_length));
   *message.mutable_tree() = ToProto(proposal.tree);
   message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
+  message.set_lacks_features(proposal.lacks_features);
   return message;
 }
 
@@ -309,7 +354,8 @@ absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
   Proposal proposal{
       .round = message.round(),
       .committed_length = static_cast<int64_t>(message.committed_length()),
-      .compute_time = absl::Microseconds(message.compute_us())};
+      .compute_time = absl::Microseconds(message.compute_us()),
+      .lacks_features = message.lacks_features()};
   ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
   return proposal;
 }
@@ -320,12 +366,8 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   *message.mutable_update() = ToProto(request.update);
   *message.mutable_tree() = ToProto(request.tree);
   message.set_rule(request.rule);
-  if (!request.features.taps.empty()) {
-    v1::FeatureRequest& features = *message.mutable_features();
-    ToProto(request.features.taps, *features.mutable_after_layers());
-    features.set_first_position(
-        static_cast<uint64_t>(request.features.first_position));
-    features.set_deferred(request.features.deferred);
+  if (request.features != FeatureRequest{}) {
+    *message.mutable_features() = ToProto(request.features);
   }
   message.set_max_length(static_cast<uint64_t>(request.max_length));
   message.set_priority(static_cast<int32_t>(request.priority));
@@ -348,14 +390,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.tree, FromProto(message.tree()));
   ASSIGN_OR_RETURN(request.rule, Text("rule", message.rule(), kMaxNameBytes));
-  const v1::FeatureRequest& features = message.features();
-  ASSIGN_OR_RETURN(request.features.taps, Int32Column("features.after_layers",
-                                                      features.after_layers()));
-  RETURN_IF_ERROR(CheckAtMost("features.first_position",
-                              features.first_position(), kMaxInt32));
-  request.features.first_position =
-      static_cast<int64_t>(features.first_position());
-  request.features.deferred = features.deferred();
+  ASSIGN_OR_RETURN(request.features, FromProto(message.features()));
   RETURN_IF_ERROR(CheckAtMost("max_length", message.max_length(), kMaxInt32));
   request.max_length = static_cast<int64_t>(message.max_length());
   request.priority =

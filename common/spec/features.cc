@@ -14,6 +14,22 @@ bool TargetShape::Serves(const FeatureContract& contract) const {
                                    contract.width() <= kMaxFeatureWidth);
 }
 
+void AppendTaps(absl::Span<const uint16_t> rows, absl::Span<const int32_t> taps,
+                absl::Span<const int32_t> wanted, int64_t hidden,
+                std::vector<uint16_t>& out) {
+  std::vector<int64_t> columns;  // where each tap begins
+  for (int32_t tap : wanted) {
+    const auto found = std::lower_bound(taps.begin(), taps.end(), tap);
+    columns.push_back((found - taps.begin()) * hidden);
+  }
+  const int64_t width = std::ssize(taps) * hidden;
+  for (auto row = rows.begin(); row != rows.end(); row += width) {
+    for (int64_t column : columns) {
+      out.insert(out.end(), row + column, row + column + hidden);
+    }
+  }
+}
+
 void FeatureRows::CutFrom(int64_t position) {
   const int64_t rows =
       std::clamp<int64_t>(position - first_position, 0, num_rows());

@@ -34,6 +34,12 @@ constexpr int32_t NormedTap(int64_t num_layers) {
 // Most numbers per position, so that one position fits a message.
 inline constexpr int64_t kMaxFeatureWidth = int64_t{1} << 19;
 
+// Appends to `out` the columns of `wanted` of rows at `taps`. Both ascend.
+// REQUIRES: `taps` has all of `wanted`; rows of taps * hidden numbers.
+void AppendTaps(absl::Span<const uint16_t> rows, absl::Span<const int32_t> taps,
+                absl::Span<const int32_t> wanted, int64_t hidden,
+                std::vector<uint16_t>& out);
+
 // The dimensions of a target, which say what features it has.
 struct TargetShape {
   int64_t num_layers = 0;
@@ -82,12 +88,34 @@ struct FeatureRows {
   friend bool operator==(const FeatureRows&, const FeatureRows&) = default;
 };
 
+// Most contracts of a StoreRequest.
+inline constexpr int64_t kMaxStoreContracts = 64;
+
+// The features that a verification is to leave on its device, of all positions
+// that it computes, where drafters of its process find them (StoredFeatures). A
+// hint: drafters tell what they lack (Proposal::lacks_features).
+struct StoreRequest {
+  uint64_t key = 0;  // of the sequence, a secret of its peers; 0: none
+  std::vector<std::vector<int32_t>> contracts = {};  // taps of each
+
+  friend bool operator==(const StoreRequest&, const StoreRequest&) = default;
+};
+
+// What of it a drafter is to find.
+struct StoredRange {
+  uint64_t key = 0;  // 0: nothing
+  int64_t end = 0;   // those before this position are there
+
+  friend bool operator==(const StoredRange&, const StoredRange&) = default;
+};
+
 // The features that a verification is to return.
 struct FeatureRequest {
-  std::vector<int32_t> taps;   // as in FeatureContract; empty: none
-  int64_t first_position = 0;  // the sender has those of earlier positions
+  std::vector<int32_t> taps = {};  // as in FeatureContract; empty: none
+  int64_t first_position = 0;      // the sender has those of earlier positions
   // The verifier keeps them until a request that is not deferred.
   bool deferred = false;
+  StoreRequest store = {};  // beside those that are returned
 
   friend bool operator==(const FeatureRequest&,
                          const FeatureRequest&) = default;

@@ -73,6 +73,8 @@ struct ProposeRequest {
   // They follow the rows that the drafter holds, or overlap them. After a gap,
   // the missing positions are no longer available.
   FeatureRows features = {};
+  // Features that are on the drafter's device instead (co_located).
+  StoredRange stored = {};
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
@@ -87,6 +89,8 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
+  // Some of the request's `stored` were not there: send features from now on.
+  bool lacks_features = false;
 };
 
 struct VerifyRequest {
@@ -163,6 +167,9 @@ struct DrafterInfo {
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
   // Drafts only for requests with a grammar, by ProposeRequest::grammar.
   bool needs_grammar = false;
+  // Epoch of the verifier on whose device it finds the features that it wants
+  // (StoredFeatures); 0: none.
+  uint64_t co_located = 0;
 };
 
 struct VerifierInfo {

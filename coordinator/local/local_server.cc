@@ -6,7 +6,6 @@
 #include "common/base/status_macros.h"
 #include "common/model/files/model_identity.h"
 #include "coordinator/api/describe_verifier.h"
-#include "verifier/verifier_builder.h"
 
 namespace espalier::local {
 
@@ -16,14 +15,11 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
     const v1::ServeConfig& config,
     std::function<void(const absl::Status&)> on_model_lost) {
   std::unique_ptr<LocalServer> server(new LocalServer());
-  for (const v1::DrafterEngineConfig& drafter : config.drafters()) {
-    ASSIGN_OR_RETURN(server->drafters_.emplace_back(),
-                     drafter::BuildDrafter(drafter, *server->metrics_));
-  }
   ASSIGN_OR_RETURN(
-      server->verifier_,
-      verifier::BuildVerifier(config.verifier(), *server->metrics_,
-                              {.on_model_lost = std::move(on_model_lost)}));
+      server->engines_,
+      node::BuildNode(config.verifier(),
+                      {config.drafters().begin(), config.drafters().end()},
+                      *server->metrics_, std::move(on_model_lost)));
   ASSIGN_OR_RETURN(TargetIdentity target,
                    IdentifyTarget(config.verifier().model(),
                                   config.verifier().model_name()));
@@ -57,10 +53,10 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
 
 coordinator::Peers LocalServer::AsPeers() {
   coordinator::Peers peers = {
-      .verifier = verifier_.get(),
-      .verifier_info = [this] { return verifier_->info(); },
+      .verifier = engines_.verifier.get(),
+      .verifier_info = [this] { return engines_.verifier->info(); },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
-  for (const drafter::BuiltDrafter& drafter : drafters_) {
+  for (const drafter::BuiltDrafter& drafter : engines_.drafters) {
     peers.drafters.push_back({.name = drafter.info.name,
                               .endpoint = drafter.engine.get(),
                               .info = [info = drafter.info] { return info; },
@@ -70,9 +66,9 @@ coordinator::Peers LocalServer::AsPeers() {
 }
 
 void LocalServer::Describe(v1::GetServerInfoResponse& response) const {
-  coordinator::DescribeVerifier(verifier_->info(),
+  coordinator::DescribeVerifier(engines_.verifier->info(),
                                 *response.mutable_verifier());
-  for (const drafter::BuiltDrafter& drafter : drafters_) {
+  for (const drafter::BuiltDrafter& drafter : engines_.drafters) {
     v1::PeerInfo& peer = *response.add_drafters();
     peer.set_name(drafter.info.name);
     peer.set_state(v1::PEER_STATE_READY);

@@ -10,9 +10,8 @@
 #include "common/base/serial_executor.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
-#include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"
-#include "verifier/verify_engine.h"
+#include "node/node_engines.h"
 
 namespace espalier::local {
 
@@ -39,8 +38,7 @@ class LocalServer {
   std::shared_ptr<prometheus::Registry> metrics_ =
       std::make_shared<prometheus::Registry>();
   SerialExecutor executor_{"coordinator"};
-  std::vector<drafter::BuiltDrafter> drafters_;
-  std::unique_ptr<verifier::VerifyEngine> verifier_;
+  node::NodeEngines engines_;
   std::unique_ptr<coordinator::CoordinatorServer> coordinator_;
   std::unique_ptr<ServerRunner> runner_;
   std::unique_ptr<ServerRunner>

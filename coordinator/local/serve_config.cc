@@ -8,10 +8,9 @@
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
 #include "common/grammar/grammar.h"
-#include "common/model/compute_dtype.h"
 #include "common/model/files/json_file.h"
 #include "common/model/files/model_config.h"
-#include "drafter/drafters.h"
+#include "node/node_engines.h"
 
 namespace espalier::local {
 namespace {
@@ -69,18 +68,6 @@ absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   return absl::OkStatus();
 }
 
-// Networks draft on the verifier's device unless their options say where, or
-// ask for numbers that are a CPU's.
-void PlaceOnDevice(const std::string& device,
-                   v1::DrafterEngineConfig& drafter) {
-  auto& options = *drafter.mutable_options();
-  const auto type = options.find("compute_type");
-  if (drafter::RunsOnDevices(drafter.type()) &&
-      (type == options.end() || type->second == NameOf(ComputeDType::kFp8))) {
-    options.insert({"device", device});
-  }
-}
-
 }  // namespace
 
 absl::StatusOr<v1::ServeConfig> LoadServeConfig(
@@ -98,9 +85,7 @@ absl::StatusOr<v1::ServeConfig> LoadServeConfig(
   }
   if (config.drafters().empty()) RETURN_IF_ERROR(AddDefaultDrafters(config));
   for (v1::DrafterEngineConfig& drafter : *config.mutable_drafters()) {
-    if (drafter.model().empty()) drafter.set_model(config.verifier().model());
-    const std::string& device = config.verifier().device();
-    if (!device.empty()) PlaceOnDevice(device, drafter);
+    node::PlaceBeside(config.verifier(), drafter);
   }
   return config;
 }

@@ -44,12 +44,8 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
   num_trees_.reset();
   committed_length_ = session.length();
   wanted_ = saw_answer_ = saw_malformed_ = saw_late_ = needs_features_ = false;
+  WantFeatures();
   for (Branch& branch : branches_) {
-    // Also for drafters that are not asked yet: a head that lacks the prompt's
-    // features could not draft well later.
-    if (branch.peer->settings.role != DrafterRole::kOff) {
-      features_.Want(WantedBy(branch));
-    }
     branch.attention = DraftCall::Attention::kNone;
     branch.from_lookahead = TakeLookahead(branch, session);
     branch.used = false;
@@ -85,7 +81,7 @@ void DraftFanout::Call(int index, const Session& session, DraftBudget budget,
   Branch& branch = branches_[index];
   branch.attention = AttentionFor(*branch.peer, call);
   if (branch.attention == DraftCall::Attention::kNone) return;
-  if (!WantedBy(branch).taps.empty()) {
+  if (!branch.sent_features.taps.empty()) {
     needs_features_ = true;
     if (features_.deferred()) {
       branch.attention = DraftCall::Attention::kNone;
@@ -133,6 +129,7 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.cpu_group = info ? info->cpu_group : 0;
   ProposeRequest request =
       branch.link.Ask(session, round_, budget, NewFeatures(branch));
+  request.stored = features_.StoredFor(branch.stored_features);
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
     request.prompt_length = session.prompt_length();
@@ -149,16 +146,34 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
           }));
 }
 
-FeatureContract DraftFanout::WantedBy(const Branch& branch) {
-  const std::optional<DrafterInfo> info = branch.peer->info();
-  return info ? info->features : FeatureContract();
+// Also for drafters that are not asked yet: a head that lacks the prompt's
+// features could not draft well later.
+void DraftFanout::WantFeatures() {
+  bool are_sent = false;
+  for (Branch& branch : branches_) {
+    branch.sent_features = branch.stored_features = {};
+    std::optional<DrafterInfo> info = branch.peer->info();
+    if (!info || info->features.taps.empty()) continue;
+    const bool is_stored = !branch.lacks_stored && features_.IsStoredFor(*info);
+    FeatureContract& wanted =
+        is_stored ? branch.stored_features : branch.sent_features;
+    wanted = std::move(info->features);
+    are_sent |= !is_stored;
+    if (branch.peer->settings.role == DrafterRole::kOff) continue;
+    if (is_stored) {
+      features_.WantStored(wanted);
+    } else {
+      features_.Want(wanted);
+    }
+  }
+  if (!are_sent) features_.WantNone();
 }
 
 // The position before which no drafter that wants features lacks any.
 int64_t DraftFanout::FeaturesHeldByAll() const {
   int64_t held = std::numeric_limits<int64_t>::max();
   for (const Branch& branch : branches_) {
-    if (branch.link.quarantined() || WantedBy(branch).taps.empty() ||
+    if (branch.link.quarantined() || branch.sent_features.taps.empty() ||
         branch.peer->settings.role == DrafterRole::kOff) {
       continue;
     }
@@ -170,7 +185,7 @@ int64_t DraftFanout::FeaturesHeldByAll() const {
 // The features that the drafter may lack.
 FeatureRows DraftFanout::NewFeatures(Branch& branch) {
   FeatureRows features =
-      features_.From(branch.link.features_end(), WantedBy(branch));
+      features_.From(branch.link.features_end(), branch.sent_features);
   branch.peer->metrics->feature_bytes.Increment(
       static_cast<double>(features.num_bytes()));
   return features;
@@ -210,6 +225,7 @@ void DraftFanout::AskLookahead(int index, const Session& session) {
   ProposeRequest request = branch.link.AskLookahead(
       session, round_ + 1, lookahead_budget_, NewFeatures(branch),
       lookaheads_[branch.num_lookaheads++]);
+  request.stored = features_.StoredFor(branch.stored_features);
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), spare_until_, /*on_partial=*/nullptr,
@@ -271,6 +287,7 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
   const absl::Time now = scope_.Now();
+  branch.lacks_stored |= reply.ok() && reply->lacks_features;
   if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);

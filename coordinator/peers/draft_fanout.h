@@ -103,7 +103,10 @@ class DraftFanout {
     absl::Time sent = {};
     absl::Time deadline = {};
     uint64_t cpu_group = 0;
-    // Since the last Collect.
+    bool lacks_stored = false;  // some were not there: they are sent instead
+    // Since the last Collect: features that are sent, and those on its device.
+    FeatureContract sent_features = {};
+    FeatureContract stored_features = {};
     DraftCall::Attention attention = DraftCall::Attention::kNone;
     bool from_lookahead = false;  // its tree was there before the round
     bool used = false;            // its tree went into the merge
@@ -126,7 +129,7 @@ class DraftFanout {
   bool TakeLookahead(Branch& branch, const Session& session);
   bool CanLookAhead(const Branch& branch, uint64_t verifier_cpu_group) const;
   void AskLookahead(int index, const Session& session);
-  static FeatureContract WantedBy(const Branch& branch);
+  void WantFeatures();
   int64_t FeaturesHeldByAll() const;
   FeatureRows NewFeatures(Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);

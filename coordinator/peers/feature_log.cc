@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <vector>
+#include <utility>
+
+#include "common/base/secret_number.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -28,15 +30,57 @@ void FeatureLog::Want(const FeatureContract& contract) {
   CutToBudget();
 }
 
+void FeatureLog::WantNone() {
+  if (wanted_.taps.empty()) return;
+  wanted_ = {};
+  rows_ = {};
+  deferred_ = false;
+  CutToBudget();
+}
+
+void FeatureLog::SetVerifier(uint64_t epoch) {
+  if (std::exchange(verifier_epoch_, epoch) == epoch) return;
+  std::fill(stored_ends_.begin(), stored_ends_.end(), 0);
+}
+
+bool FeatureLog::IsStoredFor(const DrafterInfo& drafter) const {
+  return drafter.co_located != 0 && drafter.co_located == verifier_epoch_ &&
+         target_.Serves(drafter.features);
+}
+
+void FeatureLog::WantStored(const FeatureContract& contract) {
+  if (IndexOf(contract) < std::ssize(store_.contracts) ||
+      std::ssize(store_.contracts) == kMaxStoreContracts) {
+    return;
+  }
+  while (store_.key == 0) store_.key = SecretNumber();
+  store_.contracts.push_back(contract.taps);
+  stored_ends_.push_back(0);
+}
+
+StoredRange FeatureLog::StoredFor(const FeatureContract& contract) const {
+  const int64_t index = IndexOf(contract);
+  if (index == std::ssize(store_.contracts)) return {};
+  return {.key = store_.key, .end = stored_ends_[index]};
+}
+
+int64_t FeatureLog::IndexOf(const FeatureContract& contract) const {
+  return std::find(store_.contracts.begin(), store_.contracts.end(),
+                   contract.taps) -
+         store_.contracts.begin();
+}
+
 FeatureRequest FeatureLog::Request(bool needed, int64_t length) {
   deferred_ = !needed && !wanted_.taps.empty() &&
               length - rows_.end_position() < kMaxDeferredPositions;
   return {.taps = wanted_.taps,
           .first_position = rows_.end_position(),
-          .deferred = deferred_};
+          .deferred = deferred_,
+          .store = store_};
 }
 
 void FeatureLog::Add(const FeatureRows& rows, int64_t end) {
+  std::fill(stored_ends_.begin(), stored_ends_.end(), end);
   if (rows.empty() || rows.width != wanted_.width() ||
       rows.first_position < 0 || rows.end_position() != end) {
     return;
@@ -77,22 +121,13 @@ FeatureRows FeatureLog::From(int64_t position,
                      contract.taps.begin(), contract.taps.end())) {
     return part;
   }
-  std::vector<int64_t> columns;  // in rows_, where each tap begins
-  for (int32_t tap : contract.taps) {
-    const auto found =
-        std::lower_bound(wanted_.taps.begin(), wanted_.taps.end(), tap);
-    columns.push_back((found - wanted_.taps.begin()) * target_.hidden_size);
-  }
   const int64_t most =
       std::max<int64_t>(budget_.limits().request_bytes / RowBytes(part), 1);
   const int64_t end =
       std::min(rows_.end_position(), part.first_position + most);
-  for (int64_t i = part.first_position; i < end; ++i) {
-    const auto row = rows_.Row(i).begin();
-    for (int64_t column : columns) {
-      part.data.insert(part.data.end(), row + column,
-                       row + column + target_.hidden_size);
-    }
+  if (part.first_position < end) {
+    AppendTaps(rows_.Rows(part.first_position, end - part.first_position),
+               wanted_.taps, contract.taps, target_.hidden_size, part.data);
   }
   return part;
 }

@@ -10,9 +10,14 @@ namespace espalier::drafter {
 
 using DeviceRows = cuda::DeviceArray<cuda::bf16_t>;
 
-// Copies may still read the staging memory.
-CudaFeatureStore::~CudaFeatureStore() {
-  if (sent_ > 0) static_cast<void>(device_.Wait(sent_));
+// Copies may still read the staging memory, and that of others.
+CudaFeatureStore::~CudaFeatureStore() { static_cast<void>(AwaitCopies()); }
+
+absl::Status CudaFeatureStore::AwaitCopies() {
+  if (sent_ == 0) return absl::OkStatus();
+  const absl::Status status = device_.Wait(std::exchange(sent_, 0));
+  copied_.clear();
+  return status;
 }
 
 void CudaFeatureStore::Append(SequenceId id, int64_t position,
@@ -20,16 +25,37 @@ void CudaFeatureStore::Append(SequenceId id, int64_t position,
   const int64_t width = contract_.width();
   ESPALIER_CHECK(std::ssize(rows) % width == 0);
   if (rows.empty()) return;
+  Held& held = Extend(id, position, std::ssize(rows) / width);
+  if (held.status.ok()) held.status = Send(rows, held.PlaceOf(position, width));
+}
+
+// They are read by copies of this device's queue, which may run later: so the
+// runs are kept until these have been waited for.
+void CudaFeatureStore::AppendStored(SequenceId id,
+                                    absl::Span<const StoredRows> runs) {
+  const int64_t width = contract_.width();
+  const absl::Status copied = AwaitCopies();
+  for (const StoredRows& run : runs) {
+    Held& held = Extend(id, run.first_position, run.num_rows);
+    held.status.Update(copied);
+    if (!held.status.ok()) continue;
+    device_.Copy(
+        held.PlaceOf(run.first_position, width), run.data,
+        run.num_rows * width * static_cast<int64_t>(sizeof(cuda::bf16_t)));
+    copied_.push_back(run);
+  }
+  sent_ = device_.Record();
+}
+
+CudaFeatureStore::Held& CudaFeatureStore::Extend(SequenceId id,
+                                                 int64_t position,
+                                                 int64_t count) {
   Held& held = sequences_[id];
   if (held.range.empty()) held.range = {position, position};
   ESPALIER_CHECK(position == held.range.end);
-  const int64_t count = std::ssize(rows) / width;
   if (held.status.ok()) held.status = MakeRoom(count, held);
-  if (held.status.ok()) {
-    const int64_t before = held.skipped + held.range.size();
-    held.status = Send(rows, held.rows.data() + before * width);
-  }
   held.range.end += count;
+  return held;
 }
 
 // Room for further positions: a larger array takes what is held, at its front.
@@ -49,7 +75,7 @@ absl::Status CudaFeatureStore::MakeRoom(int64_t positions, Held& held) {
 
 absl::Status CudaFeatureStore::Send(absl::Span<const uint16_t> rows,
                                     cuda::bf16_t* to) {
-  if (sent_ > 0) RETURN_IF_ERROR(device_.Wait(std::exchange(sent_, 0)));
+  RETURN_IF_ERROR(AwaitCopies());
   if (staging_.size() < std::ssize(rows)) {
     staging_ = DeviceRows();
     ASSIGN_OR_RETURN(staging_, DeviceRows::Make(device_, 2 * std::ssize(rows),
@@ -65,6 +91,7 @@ absl::Status CudaFeatureStore::Send(absl::Span<const uint16_t> rows,
 void CudaFeatureStore::Cut(SequenceId id, FeatureRange range) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
+  if (!copied_.empty()) static_cast<void>(AwaitCopies());  // errors recur
   Held& held = found->second;
   const FeatureRange left = {std::max(range.begin, held.range.begin),
                              std::min(range.end, held.range.end)};
@@ -84,8 +111,7 @@ absl::StatusOr<const cuda::bf16_t*> CudaFeatureStore::Rows(
   ESPALIER_CHECK(held.range.begin <= range.begin &&
                  range.end <= held.range.end);
   RETURN_IF_ERROR(held.status);
-  return held.rows.data() +
-         (held.skipped + range.begin - held.range.begin) * contract_.width();
+  return held.PlaceOf(range.begin, contract_.width());
 }
 
 }  // namespace espalier::drafter

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
@@ -25,6 +26,7 @@ class CudaFeatureStore final : public FeatureStore {
   FeatureContract contract() const override { return contract_; }
   void Append(SequenceId id, int64_t position,
               absl::Span<const uint16_t> rows) override;
+  void AppendStored(SequenceId id, absl::Span<const StoredRows> runs) override;
   void Cut(SequenceId id, FeatureRange range) override;
 
   // [positions, width] on the device, until the next change.
@@ -39,15 +41,24 @@ class CudaFeatureStore final : public FeatureStore {
     int64_t skipped = 0;  // rows before the first that is held
     cuda::DeviceArray<cuda::bf16_t> rows;
     absl::Status status;  // not OK: the rows are not there
+
+    cuda::bf16_t* PlaceOf(int64_t position, int64_t width) const {
+      return rows.data() + (skipped + position - range.begin) * width;
+    }
   };
 
+  // What `count` further positions from `position` on are added to.
+  Held& Extend(SequenceId id, int64_t position, int64_t count);
+  // Until what was copied last is read. UNAVAILABLE: the device failed.
+  absl::Status AwaitCopies();
   absl::Status MakeRoom(int64_t positions, Held& held);
   absl::Status Send(absl::Span<const uint16_t> rows, cuda::bf16_t* to);
 
   const FeatureContract contract_;
   cuda::ComputeDevice& device_;
   cuda::DeviceArray<cuda::bf16_t> staging_;  // of the host
-  int64_t sent_ = 0;                         // event; 0: none
+  int64_t sent_ = 0;                // event after the last copies; 0: none
+  std::vector<StoredRows> copied_;  // what they read of others
   absl::flat_hash_map<SequenceId, Held> sequences_;
 };
 

@@ -62,6 +62,9 @@ ARROWS = {
                  "common/config", "common/tokenizer", "common/model",
                  "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
+    # A verifier and drafters in one process.
+    "node": ["common/base", "common/obs", "common/rpc", "common/config",
+             "common/model", "common/model/cuda", "drafter", "verifier"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
                     "common/rpc", "common/config", "common/tokenizer",
@@ -89,7 +92,7 @@ ARROWS = {
                         "common/model", "coordinator", "drafter"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
-                          "verifier", "verifier/flow", "verifier/lab"],
+                          "node", "verifier", "verifier/flow", "verifier/lab"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.
@@ -103,7 +106,7 @@ OUTSIDE = {
     r"jinja/": [r"common/chat/jinja_program\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
-        r"[a-z]+/[a-z_]*(config|builder|server|peers)[a-z_]*\.(h|cc)$",
+        r"[a-z]+/[a-z_]*(config|builder|server|peers|engines)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
     # Kernels are compiled by nvcc too, and alone.
     r"cuda_runtime\.h": [r"common/cuda/launch/launcher\.h$",

@@ -219,6 +219,163 @@ TEST(FeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
   }
 }
 
+// What the fake verifier says in its hello.
+constexpr uint64_t kEpoch = 77;
+
+// A cluster in which the first drafters are in the verifier's process.
+struct NodeCluster : ToyCluster {
+  NodeCluster(int num_drafters, int num_co_located) : ToyCluster(num_drafters) {
+    info->epoch = kEpoch;
+    for (int i = 0; i < num_drafters; ++i) {
+      drafters[i]->wanted = Taps({i, i + 2});
+      if (i < num_co_located) drafters[i]->co_located = kEpoch;
+    }
+  }
+};
+
+// Whether no request of the drafter has features, and each that follows a
+// verification says where they end: before its root.
+void ExpectStored(const FakeDraftEndpoint& drafter, uint64_t key) {
+  bool is_first = true;
+  for (const ProposeRequest& asked : drafter.requests()) {
+    EXPECT_TRUE(asked.features.empty());
+    EXPECT_EQ(
+        asked.stored,
+        (StoredRange{key, is_first ? 0 : asked.update.committed_length() - 1}));
+    is_first = false;
+  }
+}
+
+TEST(StoredFeaturesTest, NoneAreSentWhereAllStayOnTheDevice) {
+  NodeCluster cluster(2, 2);
+  const auto request = ToyCluster::Request(30);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  const uint64_t key = cluster.verifier.requests()[0].features.store.key;
+  EXPECT_NE(key, 0u);
+  for (const VerifyRequest& round : cluster.verifier.requests()) {
+    EXPECT_TRUE(round.features.taps.empty());
+    EXPECT_FALSE(round.features.deferred);
+    EXPECT_EQ(round.features.store,
+              (StoreRequest{.key = key, .contracts = {{0, 2}, {1, 3}}}));
+  }
+  for (const auto& drafter : cluster.drafters) ExpectStored(*drafter, key);
+  // Another session has another secret.
+  cluster.Run(request);
+  EXPECT_NE(cluster.verifier.requests().back().features.store.key, key);
+}
+
+TEST(StoredFeaturesTest, ARemoteHeadBesideThemGetsItsOwn) {
+  NodeCluster cluster(2, 1);
+  const auto request = ToyCluster::Request(30);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  const uint64_t key = cluster.verifier.requests()[0].features.store.key;
+  for (const VerifyRequest& round : cluster.verifier.requests()) {
+    EXPECT_EQ(round.features.taps, (std::vector<int32_t>{1, 3}));
+    EXPECT_EQ(round.features.store.contracts,
+              (std::vector<std::vector<int32_t>>{{0, 2}}));
+  }
+  ExpectStored(*cluster.drafters[0], key);
+  const FakeDraftEndpoint& remote = *cluster.drafters[1];
+  EXPECT_EQ(remote.last_features().first_position, 0);
+  EXPECT_EQ(remote.last_features().end_position(), RootOf(remote));
+}
+
+TEST(StoredFeaturesTest, ADrafterOfAnotherVerifiersProcessIsRemote) {
+  NodeCluster cluster(1, 1);
+  cluster.drafters[0]->co_located = kEpoch + 1;
+  cluster.Run(ToyCluster::Request(30));
+  for (const VerifyRequest& round : cluster.verifier.requests()) {
+    EXPECT_EQ(round.features.store, StoreRequest());
+  }
+  const FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  EXPECT_EQ(drafter.last_features().end_position(), RootOf(drafter));
+}
+
+// The device had no room, say. The other drafter's stay there.
+TEST(StoredFeaturesTest, AreSentOnceADrafterLacksThem) {
+  NodeCluster cluster(2, 2);
+  FakeDraftEndpoint& drafter = *cluster.drafters[1];
+  drafter.Behave([&drafter] {
+    Behaviour behaviour;
+    if (drafter.requests().size() == 3) {
+      behaviour.corrupt = [](Proposal& p) { p.lacks_features = true; };
+    }
+    return behaviour;
+  });
+  const auto request = ToyCluster::Request(80);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  EXPECT_GT(drafter.requests().size(), 5u);
+  EXPECT_EQ(drafter.requests().back().stored, StoredRange());
+  EXPECT_GT(drafter.last_features().first_position, 5);
+  EXPECT_EQ(drafter.last_features().end_position(), RootOf(drafter));
+  ExpectStored(*cluster.drafters[0],
+               cluster.verifier.requests()[0].features.store.key);
+}
+
+// The node restarts: the drafter's hello comes later than the verifier's. In
+// between it counts as remote, and no longer.
+TEST(StoredFeaturesTest, AreStoredAgainAfterTheNodeHasRestarted) {
+  NodeCluster cluster(1, 1);
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  cluster.verifier.Behave([&cluster] {
+    const bool restarts = cluster.verifier.requests().size() == 4;
+    if (restarts) cluster.info->epoch = kEpoch + 1;
+    return FakeVerifyEndpoint::Behaviour{.lose_state = restarts};
+  });
+  drafter.Behave([&drafter] {
+    const bool restarts = drafter.requests().size() == 7;
+    if (restarts) drafter.co_located = kEpoch + 1;
+    return Behaviour{.lose_state = restarts};
+  });
+  const auto request = ToyCluster::Request(120);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  bool was_sent = false;
+  for (const VerifyRequest& round : cluster.verifier.requests()) {
+    was_sent |= !round.features.taps.empty();
+  }
+  EXPECT_TRUE(was_sent);
+  EXPECT_TRUE(cluster.verifier.requests().back().features.taps.empty());
+  const ProposeRequest& last = drafter.requests().back();
+  EXPECT_TRUE(last.features.empty());
+  EXPECT_EQ(last.stored.end, RootOf(drafter));
+}
+
+// Nodes come and go, and features are sent or stored by turns.
+TEST(StoredFeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    NodeCluster cluster(3, 2);
+    std::mt19937_64 random(seed);
+    for (auto& drafter : cluster.drafters) {
+      drafter->Behave([&random, &drafter] {
+        Behaviour behaviour;
+        if (random() % 8 == 0) behaviour.error = absl::UnavailableError("off");
+        behaviour.lose_state = random() % 8 == 0;
+        if (random() % 4 == 0) drafter->co_located = kEpoch + random() % 2;
+        if (random() % 16 == 0) {
+          behaviour.corrupt = [](Proposal& p) { p.lacks_features = true; };
+        }
+        return behaviour;
+      });
+    }
+    cluster.verifier.Behave([&random, &cluster] {
+      FakeVerifyEndpoint::Behaviour behaviour;
+      behaviour.lose_state = random() % 8 == 0;
+      if (behaviour.lose_state) cluster.info->epoch = kEpoch + random() % 2;
+      if (random() % 16 == 0) behaviour.lost_reply = absl::UnavailableError("");
+      return behaviour;
+    });
+    const auto request = ToyCluster::Request(80);
+    EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request))
+        << "seed " << seed;
+    for (const auto& drafter : cluster.drafters) {
+      for (const ProposeRequest& asked : drafter->requests()) {
+        EXPECT_TRUE(asked.features.empty() || asked.stored == StoredRange());
+        EXPECT_LT(asked.stored.end, asked.update.committed_length());
+      }
+    }
+  }
+}
+
 TEST(FeaturesTest, FeaturesThatDoNotFitCostNothingButThemselves) {
   ToyCluster cluster(1);
   cluster.drafters[0]->wanted = Taps({1});

@@ -77,7 +77,8 @@ class ToyCluster {
                                             .features = drafter->wanted,
                                             .cpu_group = drafter->cpu_group,
                                             .supports_lookahead =
-                                                drafter->supports_lookahead};
+                                                drafter->supports_lookahead,
+                                            .co_located = drafter->co_located};
                                       },
                                   .trusted = trusted});
     }

@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -20,7 +21,8 @@ constexpr auto kPause = std::chrono::milliseconds(10);
 
 std::string BinaryOf(const std::string& name) {
   const std::string program =
-      name == "verifier" || name == "coordinator" ? name : "drafter";
+      name == "verifier" || name == "coordinator" || name == "node" ? name
+                                                                    : "drafter";
   return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", program);
 }
 
@@ -30,7 +32,9 @@ Cluster::Cluster(Options options)
     : options_(std::move(options)), dir_(NewFolder()) {
   WriteConfigs();
   Start("verifier");
-  for (const DrafterSpec& drafter : options_.drafters) Start(drafter.name);
+  for (const DrafterSpec& drafter : options_.drafters) {
+    if (!drafter.in_node) Start(drafter.name);
+  }
   Start("coordinator");
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
@@ -60,10 +64,16 @@ std::string Cluster::Server(const std::string& name) const {
                       Path(name + ".addresses"), "\" drain_seconds: 2 }\n");
 }
 
+bool Cluster::HasNode() const {
+  return std::any_of(
+      options_.drafters.begin(), options_.drafters.end(),
+      [](const DrafterSpec& drafter) { return drafter.in_node; });
+}
+
 void Cluster::WriteConfigs() {
-  WriteFile(Path("verifier.textproto"),
-            absl::StrCat(Server("verifier"), "engine { model: \"",
-                         options_.model, "\" threads: 1 }\n"));
+  std::string verifier = absl::StrCat(Server("verifier"), "engine { model: \"",
+                                      options_.model, "\" threads: 1 }\n");
+  if (HasNode()) verifier = absl::StrCat("verifier {\n", verifier, "}\n");
   std::string coordinator =
       absl::StrCat(Server("coordinator"), "model: \"", options_.model,
                    "\"\nverifier: \"", Address("verifier"), "\"\n");
@@ -77,23 +87,32 @@ void Cluster::WriteConfigs() {
       absl::StrAppend(&config, "options { key: \"", key, "\" value: \"", value,
                       "\" }\n");
     }
-    WriteFile(Path(drafter.name + ".textproto"), config + "}\n");
+    config += "}\n";
+    if (drafter.in_node) {
+      absl::StrAppend(&verifier, "drafters {\n", config, "}\n");
+    } else {
+      WriteFile(Path(drafter.name + ".textproto"), config);
+    }
   }
+  WriteFile(Path("verifier.textproto"), verifier);
   WriteFile(Path("coordinator.textproto"), coordinator);
 }
 
 void Cluster::Start(const std::string& name) {
   const bool is_special =
       name == "verifier" && !options_.verifier_program.empty();
-  std::vector<std::string> argv = {
-      is_special ? options_.verifier_program : BinaryOf(name), "--config",
-      Path(name + ".textproto")};
+  const bool is_node = name == "verifier" && HasNode();
+  std::vector<std::string> argv = {is_special
+                                       ? options_.verifier_program
+                                       : BinaryOf(is_node ? "node" : name),
+                                   "--config", Path(name + ".textproto")};
   const std::vector<std::string>* sets =
       name == "coordinator" ? &options_.coordinator_sets
       : name == "verifier"  ? &options_.verifier_sets
                             : nullptr;
   for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {
-    argv.insert(argv.end(), {"--set", (*sets)[i]});
+    argv.insert(argv.end(), {"--set", absl::StrCat(is_node ? "verifier." : "",
+                                                   (*sets)[i])});
   }
   processes_[name] = std::make_unique<Process>(argv, Path(name + ".log"));
 }

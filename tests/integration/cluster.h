@@ -16,6 +16,7 @@ struct DrafterSpec {
   std::string name;
   std::string type;
   std::map<std::string, std::string> options = {};
+  bool in_node = false;  // in the verifier's process, which is espalier-node
 };
 
 // For tests of the drafts themselves: on a busy machine, a late tree would be
@@ -37,7 +38,8 @@ class Cluster {
   explicit Cluster(Options options);
   ~Cluster();
 
-  // Start the process of that name ("verifier", "coordinator" or a drafter's);
+  // Start the process of that name ("verifier", which is the node if there is
+  // one, "coordinator", or a drafter's that is not in the node);
   // kill and forget it; send it a signal.
   void Start(const std::string& name);
   void Kill(const std::string& name);
@@ -61,6 +63,7 @@ class Cluster {
 
  private:
   void WriteConfigs();
+  bool HasNode() const;
   std::string Server(const std::string& name) const;
 
   const Options options_;

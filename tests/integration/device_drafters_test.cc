@@ -11,32 +11,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "nlohmann/json.hpp"
-#include "tests/drafter/dflash/tiny_dflash.h"
-#include "tests/drafter/eagle/wide_eagle.h"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
-#include "tests/testing/tiny_model.h"
+#include "tests/integration/wide_model.h"
 
 namespace espalier::testing {
 namespace {
 
-constexpr uint32_t kTokens = 24;
-
-// The wide Llama with its drafters.
-std::string ModelFolder() {
-  static const std::string* const folder = [] {
-    const std::string path = NewFolder() + "/wide";
-    WriteWideLlama(path);
-    WriteWideEagle(EagleLayouts().back(), path + "/drafters/eagle");
-    WriteTinyDflash(MakeTinyDflash(200, kWideDflash), path + "/drafters/block");
-    return new std::string(path);
-  }();
-  return *folder;
-}
-
 // An lm of the target's own weights, so that drafts are accepted.
 std::vector<DrafterSpec> Drafters() {
-  const std::string folder = ModelFolder();
+  const std::string folder = WideModelFolder();
   const std::pair<const std::string, std::string> device = {"device",
                                                             "emulated"};
   return {{.name = "eagle",
@@ -48,25 +32,10 @@ std::vector<DrafterSpec> Drafters() {
           {.name = "lm", .type = "lm", .options = {device, {"model", folder}}}};
 }
 
-v1::GenerateRequest Request(float temperature,
-                            const std::vector<std::string>& drafters) {
-  v1::GenerateRequest request;
-  request.set_prompt("Once upon a time");
-  request.set_temperature(temperature);
-  request.set_seed(3);
-  request.set_max_tokens(kTokens);
-  request.set_ignore_eos(true);
-  v1::SpeculationOptions& speculation = *request.mutable_speculation();
-  speculation.set_strategy("union");
-  speculation.set_max_nodes(8);
-  for (const std::string& name : drafters) speculation.add_drafters(name);
-  return request;
-}
-
 class DeviceDraftersTest : public ::testing::Test {
  protected:
   DeviceDraftersTest()
-      : cluster_({.model = ModelFolder(),
+      : cluster_({.model = WideModelFolder(),
                   .drafters = Drafters(),
                   .coordinator_sets = {kWaitForDrafters},
                   .verifier_sets = {"engine.device=emulated",
@@ -77,7 +46,7 @@ class DeviceDraftersTest : public ::testing::Test {
   Generated Run(const v1::GenerateRequest& request) {
     Generated out = Generate(cluster_.stub(), request);
     EXPECT_TRUE(out.status.ok()) << out.status.error_message();
-    EXPECT_EQ(out.token_ids.size(), kTokens);
+    EXPECT_EQ(out.token_ids.size(), kWideTokens);
     return out;
   }
 
@@ -86,14 +55,15 @@ class DeviceDraftersTest : public ::testing::Test {
 
 TEST_F(DeviceDraftersTest, TextsAreThePlainOnes) {
   for (float temperature : {0.0f, 0.8f}) {
-    const Generated plain = Run(Plain(Request(temperature, {})));
+    const Generated plain = Run(Plain(WideRequest(temperature, {})));
     for (const char* name : {"eagle", "block", "lm"}) {
-      const Generated out = Run(Request(temperature, {name}));
+      const Generated out = Run(WideRequest(temperature, {name}));
       EXPECT_EQ(out.token_ids, plain.token_ids) << name;
       EXPECT_GT(out.summary.spec_stats().num_draft_tokens(), 0) << name;
       EXPECT_EQ(out.summary.spec_stats().drafters(0).errors(), 0u) << name;
     }
-    const Generated all = Run(Request(temperature, {"eagle", "block", "lm"}));
+    const Generated all =
+        Run(WideRequest(temperature, {"eagle", "block", "lm"}));
     EXPECT_EQ(all.token_ids, plain.token_ids);
     EXPECT_GT(all.summary.spec_stats().num_accepted_draft_tokens(), 4);
   }
@@ -101,7 +71,8 @@ TEST_F(DeviceDraftersTest, TextsAreThePlainOnes) {
 
 // The first message comes in the middle of the text.
 TEST_F(DeviceDraftersTest, TheDeathOfEitherSideChangesNoText) {
-  const v1::GenerateRequest request = Request(0.8f, {"eagle", "block", "lm"});
+  const v1::GenerateRequest request =
+      WideRequest(0.8f, {"eagle", "block", "lm"});
   const Generated plain = Run(Plain(request));
   for (const char* name : {"lm", "eagle", "verifier"}) {
     bool is_first = true;
@@ -125,15 +96,16 @@ TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
   const std::string address = absl::StrCat("unix:", folder, "/serve.sock");
   const std::string program = absl::StrCat(ESPALIER_BIN_DIR, "/espalier");
   Process serve(
-      {program, "serve", "--model", ModelFolder(), "--device", "emulated",
+      {program, "serve", "--model", WideModelFolder(), "--device", "emulated",
        "--set", "verifier.max_tree_nodes=15", "--set",
        "verifier.compute_type=fp8", "--set", kWaitForDrafters, "--set",
-       "server.listen=" + address, "--set", "server.metrics_listen=none"},
+       "server.listen=" + address, "--set", "server.metrics_listen=127.0.0.1:0",
+       "--set", absl::StrCat("server.address_file=", folder, "/addresses")},
       folder + "/serve.log");
   const auto generate = [&](std::vector<std::string> flags) {
     std::vector<std::string> args = {
         program,         "generate", "--address",    address,
-        "--prompt",      "Once",     "--max-tokens", absl::StrCat(kTokens),
+        "--prompt",      "Once",     "--max-tokens", absl::StrCat(kWideTokens),
         "--ignore-eos",  "--json",   "--seed",       "5",
         "--temperature", "0.8"};
     args.insert(args.end(), flags.begin(), flags.end());
@@ -150,6 +122,17 @@ TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
       {"--drafters", "eagle,block", "--strategy", "union", "--nodes", "8"});
   EXPECT_EQ(drafted["text"], plain["text"]);
   EXPECT_THAT(drafted.dump(), ::testing::HasSubstr("eagle"));
+  // Their features stay on the device.
+  const std::string addresses = ReadFile(folder + "/addresses");
+  const std::string metrics = addresses.substr(addresses.find("metrics ") + 8);
+  EXPECT_THAT(
+      RunToEnd({"/usr/bin/curl", "-fsS",
+                absl::StrCat("http://", metrics.substr(0, metrics.find('\n')),
+                             "/metrics")},
+               folder + "/curl.out")
+          .output,
+      ::testing::HasSubstr(
+          "espalier_drafter_feature_bytes_total{drafter=\"eagle\"} 0\n"));
   const Finished info =
       RunToEnd({program, "info", "--address", address}, folder + "/info.log");
   EXPECT_THAT(info.output, ::testing::HasSubstr("(emulated, fp8,"));
@@ -162,7 +145,7 @@ TEST(ServeOnADeviceTest, NamesADeviceThatIsNotHere) {
   const std::string folder = NewFolder();
   const Finished done =
       RunToEnd({absl::StrCat(ESPALIER_BIN_DIR, "/espalier"), "serve", "--model",
-                ModelFolder(), "--device", "tpu", "--set",
+                WideModelFolder(), "--device", "tpu", "--set",
                 absl::StrCat("server.listen=unix:", folder, "/s.sock"), "--set",
                 "server.metrics_listen=none"},
                folder + "/log");

@@ -132,6 +132,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   FeatureContract wanted = {};
   bool supports_lookahead = false;
   uint64_t cpu_group = 0;
+  uint64_t co_located = 0;
   // Of the sequence that was drafted for most recently.
   const FeatureRows& last_features() const { return last_features_; }
 

@@ -40,6 +40,18 @@ class LanguageModelDecorator : public LanguageModel {
       absl::Span<const SequenceRows> batch) override {
     return model_->Forward(batch);
   }
+  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
+                     uint64_t key, absl::Span<const int32_t> taps) override {
+    return model_->Store(cache, path, key, taps);
+  }
+  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                         absl::Span<const uint16_t> rows,
+                         int64_t position) override {
+    return model_->StoreRows(key, taps, rows, position);
+  }
+  void ForgetStored(uint64_t key, int64_t position) override {
+    model_->ForgetStored(key, position);
+  }
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override {
     return model_->Keep(cache, path, features);

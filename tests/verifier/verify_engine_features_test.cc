@@ -1,11 +1,15 @@
 // Features that come with results are those of the committed text, each
 // position once, whatever happened on the way.
 
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/bf16.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
+#include "tests/verifier/storing_model.h"
 
 namespace espalier::verifier {
 namespace {
@@ -53,6 +57,94 @@ class VerifyEngineFeaturesTest : public ::testing::Test {
   Client client_ = {.id = {1, 1}, .text = {5, 6, 7, 8}};
   EngineHarness harness_;
 };
+
+TEST_F(VerifyEngineFeaturesTest, StoresThoseOfEveryCommittedPosition) {
+  StoringEngine storing;
+  int64_t next = 0;
+  for (int64_t right : {2, 0, 3}) {
+    VerifyRequest request = Request(client_, right, /*first_position=*/0);
+    request.features = {.store = {.key = 7, .contracts = {{0, 4}, {1}}}};
+    const auto verify_result = storing.engine.Ask(request);
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    EXPECT_TRUE(verify_result->features.empty());
+    client_.Commit(*verify_result);
+    const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
+    EXPECT_EQ(std::exchange(storing.notes.stored, {}),
+              (std::vector<StoringModel::Rows>{{7, {0, 4}, next, end},
+                                               {7, {1}, next, end}}));
+    EXPECT_EQ(storing.notes.taps.back(), (std::vector<int32_t>{0, 1, 4}));
+    next = end;
+  }
+  EXPECT_TRUE(storing.notes.forgotten.empty());
+  storing.engine.engine->EndSequence(client_.id);
+  storing.engine.executor->RunUntilIdle();
+  EXPECT_EQ(storing.notes.forgotten,
+            (std::vector<std::pair<uint64_t, int64_t>>{{7, 0}}));
+}
+
+// Of a mixed cluster: what is returned has its own taps.
+TEST_F(VerifyEngineFeaturesTest, ReturnsSomeAndStoresOthers) {
+  StoringEngine storing;
+  int64_t next = 0;
+  for (int64_t right : {2, 0, 3}) {
+    VerifyRequest request = Request(client_, right, next);
+    request.features.store = {.key = 7, .contracts = {{1, 2}}};
+    const auto verify_result = storing.engine.Ask(request);
+    ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+    client_.Commit(*verify_result);
+    const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
+    EXPECT_EQ(verify_result->features, StatesOf(client_.text, next, end));
+    EXPECT_EQ(storing.notes.stored.back(),
+              (StoringModel::Rows{7, {1, 2}, next, end}));
+    EXPECT_EQ(storing.notes.taps.back(), (std::vector<int32_t>{0, 1, 2, 4}));
+    next = end;
+  }
+}
+
+TEST_F(VerifyEngineFeaturesTest, ForgetsWhatAnotherTextReplaces) {
+  StoringEngine storing;
+  VerifyRequest request = Request(client_, 0, 0);
+  request.features = {.store = {.key = 7, .contracts = {{1}}}};
+  const auto verify_result = storing.engine.Ask(request);
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  Client other = client_;
+  other.Commit(*verify_result);
+  other.held = 2;
+  other.text = {5, 6, 9, 9, 9};
+  request = Request(other, 0, 0);
+  request.features = {.store = {.key = 7, .contracts = {{1}}}};
+  ASSERT_TRUE(storing.engine.Ask(request).ok());
+  EXPECT_EQ(storing.notes.forgotten,
+            (std::vector<std::pair<uint64_t, int64_t>>{{7, 2}}));
+  EXPECT_EQ(storing.notes.stored.back(), (StoringModel::Rows{7, {1}, 2, 5}));
+}
+
+// A coordinator may have asked another process that was here before.
+TEST_F(VerifyEngineFeaturesTest, AVerifierWithoutAStoreStoresNothing) {
+  VerifyRequest request = Request(client_, 1, 0);
+  request.features.store = {.key = 7, .contracts = {{1, 2}}};
+  const auto verify_result = harness_.Ask(request);
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  client_.Commit(*verify_result);
+  EXPECT_EQ(verify_result->features,
+            StatesOf(client_.text, 0, std::ssize(client_.text) - 1));
+}
+
+TEST_F(VerifyEngineFeaturesTest, RefusesTapsToStoreThatTheModelLacks) {
+  const std::vector<StoreRequest> bad = {
+      {.key = 7, .contracts = {{1, 99}}},
+      {.key = 7, .contracts = {{}}},
+      {.key = 7},
+      {.contracts = {{1}}},
+      {.key = 7, .contracts = std::vector<std::vector<int32_t>>(65, {1})}};
+  for (const StoreRequest& store : bad) {
+    VerifyRequest request = Request(client_, 0, 0);
+    request.features.store = store;
+    const absl::Status refused = harness_.Ask(request).status();
+    EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("features.store"), std::string::npos);
+  }
+}
 
 TEST_F(VerifyEngineFeaturesTest, EveryCommittedPositionComesOnce) {
   int64_t next = 0;

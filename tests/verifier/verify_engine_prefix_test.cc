@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
+#include "tests/verifier/storing_model.h"
 
 namespace espalier::verifier {
 namespace {
@@ -166,6 +167,39 @@ TEST_F(VerifyEnginePrefix, FeaturesOfACachedPromptAreThoseOfAComputedOne) {
   EXPECT_EQ(computed, StatesOf(first.text, 60, kTaps));
   EXPECT_EQ(RunOnce(second, kTaps), 4);
   EXPECT_EQ(last_.features, computed);
+}
+
+// Drafters beside the verifier find those of a cached prompt, too.
+TEST_F(VerifyEnginePrefix, FeaturesOfACachedPromptAreStored) {
+  StoringEngine storing({.block_tokens = 8, .shares_kv = true},
+                        {.max_batch_rows = 16});
+  for (uint64_t number : {1, 2}) {
+    storing.notes = {};
+    Client client = ClientOf(number, Prompt(60));
+    VerifyRequest request = client.Request();
+    request.features.store = {.key = number, .contracts = {{0, 4}, {2}}};
+    const auto reply = storing.engine.Ask(request);
+    ASSERT_TRUE(reply.ok()) << reply.status();
+    EXPECT_TRUE(reply->features.empty());
+    EXPECT_EQ(storing.notes.num_rows, number == 1 ? 60 : 4);
+    // Each contract gets every position once, in their order.
+    for (const std::vector<int32_t>& taps : request.features.store.contracts) {
+      int64_t next = 0;
+      for (const StoringModel::Rows& rows : storing.notes.stored) {
+        if (rows.taps != taps) continue;
+        EXPECT_EQ(rows.key, number);
+        EXPECT_EQ(rows.begin, next);
+        next = rows.end;
+        if (!rows.values.empty()) {
+          EXPECT_EQ(rows.values, StatesOf(client.text, rows.end, taps).data);
+        }
+      }
+      EXPECT_EQ(next, 60);
+    }
+    client.Commit(*reply);
+    storing.engine.engine->EndSequence(client.id);
+    storing.engine.executor->RunUntilIdle();
+  }
 }
 
 TEST_F(VerifyEnginePrefix, FewerTapsAreServedFromMore) {

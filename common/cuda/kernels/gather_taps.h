@@ -16,7 +16,8 @@ __global__ void __launch_bounds__(kGatherTapsThreads)
   WaitForPrevious();
   const int64_t kept = blockIdx.x, tap = blockIdx.y;
   const bf16_t* const from =
-      args.taps + (tap * args.rows + args.kept[kept]) * args.hidden;
+      args.taps +
+      (int64_t{args.points[tap]} * args.rows + args.kept[kept]) * args.hidden;
   bf16_t* const to = args.out + (kept * args.num_taps + tap) * args.hidden;
   for (int i = 8 * threadIdx.x; i < args.hidden; i += 8 * kGatherTapsThreads) {
     *reinterpret_cast<Piece*>(to + i) =

@@ -25,6 +25,7 @@ CudaModel::CudaModel(Parts parts)
       device_(std::move(parts.device)),
       weights_(std::move(parts.weights)),
       pages_(std::move(parts.pages)),
+      feature_store_(std::move(parts.feature_store)),
       decoder_(info_.config, weights_, std::move(parts.angles), *device_),
       requests_(*device_),
       answers_(*device_),
@@ -199,42 +200,64 @@ absl::Status CudaModel::AddUses(absl::Span<const SequenceRows> batch,
   return absl::OkStatus();
 }
 
+std::vector<int32_t> CudaModel::RowsOfPass(const Sequence& sequence,
+                                           absl::Span<const int32_t> path) {
+  std::vector<int32_t> rows(path.begin(), path.end());
+  for (int32_t& row : rows) row += sequence.first_row;
+  return rows;
+}
+
+absl::Status CudaModel::Store(CacheId cache, absl::Span<const int32_t> path,
+                              uint64_t key, absl::Span<const int32_t> taps) {
+  const Sequence& sequence = Get(cache);
+  RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
+  if (path.empty() || sequence.tapped == nullptr) return absl::OkStatus();
+  return feature_store_->Put(
+      key, taps,
+      {.states = sequence.tapped->states.data(),
+       .points = sequence.tapped->points,
+       .rows = sequence.tapped->rows,
+       .hidden = static_cast<int>(info_.config.hidden_size)},
+      RowsOfPass(sequence, path), sequence.length);
+}
+
+absl::Status CudaModel::StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                                  absl::Span<const uint16_t> rows,
+                                  int64_t position) {
+  return feature_store_->PutRows(
+      key, taps, rows, std::ssize(taps) * info_.config.hidden_size, position);
+}
+
+void CudaModel::ForgetStored(uint64_t key, int64_t position) {
+  if (feature_store_ != nullptr) feature_store_->Forget(key, position);
+}
+
 absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::GatherFeatures(
     const Sequence& sequence, absl::Span<const int32_t> path,
     absl::Span<const cuda::bf16_t>& features) {
   const TappedPass& tapped = *sequence.tapped;
   const int64_t hidden = info_.config.hidden_size;
-  std::vector<int32_t> kept(path.begin(), path.end());
-  for (int32_t& row : kept) row += sequence.first_row;
-  ASSIGN_OR_RETURN(const auto* rows, requests_.Put(kept));
-  ASSIGN_OR_RETURN(const auto gathered,
-                   answers_.Reserve<cuda::bf16_t>(
-                       std::ssize(kept) * std::ssize(tapped.points) * hidden));
-  features = gathered.here;
-  return cuda::GatherTapsArgs{
-      .taps = tapped.states.data(),
-      .kept = rows,
-      .num_taps = static_cast<int>(tapped.points.size()),
-      .rows = tapped.rows,
-      .hidden = static_cast<int>(hidden),
-      .num_kept = static_cast<int>(kept.size()),
-      .out = gathered.there};
-}
-
-// The taps that the sequence wants, of all that its pass took.
-void CudaModel::CopyTaps(const Sequence& sequence,
-                         absl::Span<const cuda::bf16_t> gathered,
-                         absl::Span<uint16_t> features) const {
-  const std::vector<int32_t>& points = sequence.tapped->points;
-  const int64_t hidden = info_.config.hidden_size;
-  uint16_t* out = features.data();
-  for (size_t row = 0; row < gathered.size(); row += points.size() * hidden) {
-    for (int32_t tap : sequence.taps) {
-      const auto point =
-          std::lower_bound(points.begin(), points.end(), tap) - points.begin();
-      out = std::copy_n(&gathered[row + point * hidden], hidden, out);
-    }
+  const std::vector<int32_t> kept = RowsOfPass(sequence, path);
+  std::vector<int32_t> points;
+  for (int32_t tap : sequence.taps) {
+    points.push_back(static_cast<int32_t>(
+        std::lower_bound(tapped.points.begin(), tapped.points.end(), tap) -
+        tapped.points.begin()));
   }
+  ASSIGN_OR_RETURN(const auto* rows, requests_.Put(kept));
+  ASSIGN_OR_RETURN(const auto* taken, requests_.Put(points));
+  ASSIGN_OR_RETURN(const auto gathered,
+                   answers_.Reserve<cuda::bf16_t>(std::ssize(kept) *
+                                                  std::ssize(points) * hidden));
+  features = gathered.here;
+  return cuda::GatherTapsArgs{.taps = tapped.states.data(),
+                              .points = taken,
+                              .kept = rows,
+                              .num_taps = static_cast<int>(points.size()),
+                              .rows = tapped.rows,
+                              .hidden = static_cast<int>(hidden),
+                              .num_kept = static_cast<int>(kept.size()),
+                              .out = gathered.there};
 }
 
 absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::MoveRows(
@@ -288,7 +311,7 @@ absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path,
   if (gather.has_value()) {
     answers_.Fetch();
     RETURN_IF_ERROR(WaitForAll());
-    CopyTaps(sequence, gathered, features);
+    std::copy(gathered.begin(), gathered.end(), features.begin());
   }
   Truncate(cache, sequence.length + static_cast<int64_t>(path.size()));
   return absl::OkStatus();
@@ -327,7 +350,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .device = options.device,
       .compute_dtype = NameOf(compute_dtype),
       .backend = "cuda",
-      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype),
+      .stores_features = options.feature_store != nullptr};
   nn::ThreadPool pool({.threads = options.threads});
   ASSIGN_OR_RETURN(CudaWeights weights,
                    LoadCudaWeights(config, files, *device, pool,
@@ -357,7 +381,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
                           .weights = std::move(weights),
                           .angles = std::move(angles),
                           .pages = std::move(memory),
-                          .num_pages = pages});
+                          .num_pages = pages,
+                          .feature_store = options.feature_store});
 }
 
 }  // namespace espalier

@@ -12,6 +12,7 @@
 #include "common/model/cuda/cuda_decoder.h"
 #include "common/model/cuda/cuda_rows.h"
 #include "common/model/cuda/cuda_weights.h"
+#include "common/model/cuda/device_feature_store.h"
 #include "common/model/cuda/mailbox.h"
 #include "common/model/language_model.h"
 #include "common/model/load_model.h"
@@ -31,6 +32,7 @@ class CudaModel final : public LanguageModel {
     cuda::DeviceArray<float> angles;         // MakeCudaAngles
     cuda::DeviceArray<unsigned char> pages;  // the K/V pool
     int64_t num_pages = 0;
+    std::shared_ptr<DeviceFeatureStore> feature_store = {};  // null: none
   };
 
   // RESOURCE_EXHAUSTED: no room on the device for what passes need.
@@ -45,6 +47,12 @@ class CudaModel final : public LanguageModel {
   int64_t HeldRoom(CacheId cache) const override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
+  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
+                     uint64_t key, absl::Span<const int32_t> taps) override;
+  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
+                         absl::Span<const uint16_t> rows,
+                         int64_t position) override;
+  void ForgetStored(uint64_t key, int64_t position) override;
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
@@ -82,10 +90,13 @@ class CudaModel final : public LanguageModel {
                        const CudaPass& pass, CudaRows& rows);
   // Until everything that is queued is done.
   absl::Status WaitForAll();
+  // A path's rows among those of the whole pass.
+  static std::vector<int32_t> RowsOfPass(const Sequence& sequence,
+                                         absl::Span<const int32_t> path);
   absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(
       absl::Span<const SequenceRows> batch, int rows);
   // Each puts its requests into the mailbox and returns what to launch once
-  // they are sent, if anything. Of Keep: the features of a path, [path, points,
+  // they are sent, if anything. Of Keep: the features of a path, [path, taps,
   // hidden] (`features`: where they come), and the move of its K/V to the end
   // of the prefix.
   using MaybeLaunch = std::optional<cuda::KernelArgs>;
@@ -94,14 +105,12 @@ class CudaModel final : public LanguageModel {
       absl::Span<const cuda::bf16_t>& features);
   absl::StatusOr<MaybeLaunch> MoveRows(const Sequence& sequence,
                                        absl::Span<const int32_t> path);
-  void CopyTaps(const Sequence& sequence,
-                absl::Span<const cuda::bf16_t> gathered,
-                absl::Span<uint16_t> features) const;
 
   const ModelInfo info_;
   const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows
   const CudaWeights weights_;
   const cuda::DeviceArray<unsigned char> pages_;
+  const std::shared_ptr<DeviceFeatureStore> feature_store_;
   CudaDecoder decoder_;
   Mailbox requests_, answers_;
   KvPool pool_;

@@ -251,6 +251,35 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(verifier->shape.hidden_size, 64);
 }
 
+TEST(Convert, StoredFeaturesGoThroughUnchanged) {
+  VerifyRequest request = {
+      .update = {.sequence = {1, 2}, .new_tokens = {3}},
+      .tree = TokenTree::RootOnly(3),
+      .rule = "walk",
+      .features = {.store = {.key = 99, .contracts = {{1, 2}, {7}}}}};
+  auto message = ToProto(request, absl::Seconds(1));
+  EXPECT_EQ(FromProto(message)->features, request.features);
+  message.mutable_features()->mutable_store()->clear_contracts();
+  for (int64_t i = 0; i <= kMaxStoreContracts; ++i) {
+    message.mutable_features()->mutable_store()->add_contracts();
+  }
+  EXPECT_THAT(FromProto(message).status().message(),
+              HasSubstr("features.store.contracts"));
+
+  ProposeRequest propose = {.update = request.update,
+                            .stored = {.key = 99, .end = 12}};
+  auto asked = ToProto(propose, absl::Seconds(1));
+  EXPECT_EQ(FromProto(asked)->stored, propose.stored);
+  asked.mutable_stored_features()->set_end_position(uint64_t{1} << 40);
+  EXPECT_THAT(FromProto(asked).status().message(),
+              HasSubstr("stored_features.end_position"));
+
+  const Proposal answer = {.tree = TokenTree::RootOnly(3),
+                           .lacks_features = true};
+  EXPECT_TRUE(FromProto(ToProto(answer))->lacks_features);
+  EXPECT_EQ(FromProto(ToProto(DrafterInfo{.co_located = 5}))->co_located, 5u);
+}
+
 TEST(Convert, FeatureRequestsGoThroughUnchanged) {
   VerifyRequest request = {.update = TestUpdate(1),
                            .tree = TokenTree::RootOnly(3),

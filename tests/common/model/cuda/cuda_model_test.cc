@@ -13,7 +13,9 @@
 #include "common/cuda/cuda_device.h"
 #include "common/cuda/emulated_device.h"
 #include "common/cuda/layout.h"
+#include "common/model/cuda/open_device.h"
 #include "common/model/native/native_model.h"
+#include "common/spec/features.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/e4m3_value.h"
@@ -406,6 +408,40 @@ TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
   std::vector<uint16_t> room(hidden);
   EXPECT_FALSE(model->Keep(batch[1].cache, {0}, absl::MakeSpan(room)).ok());
   EXPECT_TRUE(model->Keep(batch[1].cache, {0}, {}).ok());
+}
+
+TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
+  auto store = DeviceFeatureStore::Open(std::get<1>(GetParam()));
+  ASSERT_TRUE(store.ok()) << store.status();
+  options_.feature_store = *store;
+  const auto model = Load();
+  EXPECT_TRUE(model->info().stores_features);
+  const int64_t hidden = model->info().config.hidden_size;
+  const std::vector<int32_t> taps = {0, 1, 3}, wanted = {0, 3};
+  SequenceRows rows = AllRows(Prompted(*model, 20), tree_);
+  rows.taps = taps;
+  // Of other taps, in the same pass.
+  SequenceRows other = AllRows(Prompted(*model, 9), tree_);
+  const std::vector<int32_t> other_taps = {2};
+  other.taps = other_taps;
+  ASSERT_TRUE(model->Forward({other, rows}).ok());
+  const std::vector<int32_t> path = tree_.PathTo(8);
+  ASSERT_TRUE(model->Store(rows.cache, path, 7, wanted).ok());
+  std::vector<uint16_t> bits(path.size() * taps.size() * hidden);
+  ASSERT_TRUE(model->Keep(rows.cache, path, absl::MakeSpan(bits)).ok());
+  std::vector<uint16_t> columns;
+  AppendTaps(bits, taps, wanted, hidden, columns);
+  const std::vector<StoredRows> found = (*store)->Find(7, wanted, 0);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].first_position, 20);
+  EXPECT_EQ(found[0].num_rows, std::ssize(path));
+  std::vector<uint16_t> stored(columns.size());
+  const auto device = OpenComputeDevice(std::get<1>(GetParam()));
+  (*device)->Copy(stored.data(), found[0].data, std::ssize(stored) * 2);
+  ASSERT_TRUE((*device)->Wait((*device)->Record()).ok());
+  EXPECT_EQ(stored, columns);
+  model->ForgetStored(7, 0);
+  EXPECT_TRUE((*store)->Find(7, wanted, 0).empty());
 }
 
 TEST_P(CudaModelTest, AnswersAreThoseOfTheRows) {

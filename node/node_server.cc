@@ -1,0 +1,116 @@
+#include "node/node_server.h"
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/notification.h"
+#include "common/base/status_macros.h"
+#include "common/obs/log.h"
+#include "common/rpc/access_token.h"
+#include "common/rpc/server_runner.h"
+#include "drafter/drafter_service.h"
+#include "node/node_engines.h"
+#include "verifier/verifier_service.h"
+
+namespace espalier::node {
+namespace {
+
+// One service of the node, and its server.
+template <typename Service>
+struct Served {
+  std::unique_ptr<Service> service;
+  std::unique_ptr<ServerRunner> runner = {};
+};
+
+struct LostDevice {
+  absl::Status why;
+  Notification lost;  // then `why` is set
+};
+
+template <typename Service>
+absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
+    const v1::ServerConfig& config, const char* name, Service& service,
+    const std::shared_ptr<prometheus::Registry>& metrics,
+    const LostDevice& device) {
+  return ServerRunner::Start(
+      {.config = config,
+       .services = {{name, &service}},
+       .registry = metrics,
+       .drain = [&](absl::Time deadline) {
+         service.Drain(device.lost.HasBeenNotified() ? absl::Now() : deadline);
+       }});
+}
+
+// Tokens of the verifier and of the drafters.
+absl::StatusOr<std::vector<AccessToken>> ReadTokens(
+    const v1::NodeConfig& config) {
+  std::vector<AccessToken> tokens;
+  ASSIGN_OR_RETURN(tokens.emplace_back(),
+                   AccessToken::ReadFile(config.verifier().token_file()));
+  for (const v1::DrafterConfig& drafter : config.drafters()) {
+    ASSIGN_OR_RETURN(tokens.emplace_back(),
+                     AccessToken::ReadFile(drafter.token_file()));
+  }
+  return tokens;
+}
+
+// With what is left open filled in from the verifier.
+std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
+  std::vector<v1::DrafterEngineConfig> engines;
+  for (const v1::DrafterConfig& drafter : config.drafters()) {
+    engines.push_back(drafter.engine());
+    PlaceBeside(config.verifier().engine(), engines.back());
+  }
+  return engines;
+}
+
+}  // namespace
+
+absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
+                            ShutdownSignals& signals) {
+  ASSIGN_OR_RETURN(std::vector<AccessToken> tokens, ReadTokens(config));
+  auto metrics = std::make_shared<prometheus::Registry>();
+  LostDevice device;
+  ASSIGN_OR_RETURN(
+      NodeEngines engines,
+      BuildNode(config.verifier().engine(), DraftersOf(config), *metrics,
+                [&](const absl::Status& why) {
+                  LogError(absl::StrCat("the device is lost: ", why.message()));
+                  device.why = why;
+                  device.lost.Notify();
+                  signals.Raise();
+                }));
+
+  const VerifierInfo info = engines.verifier->info();
+  Served<verifier::VerifierService> verifier = {
+      .service = std::make_unique<verifier::VerifierService>(
+          *engines.verifier, info, std::move(tokens[0]))};
+  ASSIGN_OR_RETURN(verifier.runner,
+                   Listen(config.verifier().server(), "espalier.v1.Verifier",
+                          *verifier.service, metrics, device));
+  LogInfo(absl::StrCat("model ", info.model.name, " on ", info.device));
+  std::vector<Served<drafter::DrafterService>> drafters;
+  for (size_t i = 0; i < engines.drafters.size(); ++i) {
+    const drafter::BuiltDrafter& drafter = engines.drafters[i];
+    auto& served = drafters.emplace_back();
+    served.service = std::make_unique<drafter::DrafterService>(
+        *drafter.engine, drafter.info, std::move(tokens[i + 1]));
+    ASSIGN_OR_RETURN(
+        served.runner,
+        Listen(config.drafters(static_cast<int>(i)).server(),
+               "espalier.v1.Drafter", *served.service, metrics, device));
+    LogInfo(absl::StrCat(
+        "drafter ", drafter.info.name, " of type ", drafter.info.type,
+        drafter.info.co_located != 0 ? ", features stay on the device" : ""));
+  }
+  for (const auto& served : drafters) served.runner->SetServing(true);
+  const int status = ServeUntilSignal(*verifier.runner, signals);
+  for (const auto& served : drafters) served.runner->DrainAndStop();
+  if (device.lost.HasBeenNotified()) return device.why;
+  return status;
+}
+
+}  // namespace espalier::node
