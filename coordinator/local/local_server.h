@@ -11,7 +11,7 @@
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
 #include "espalier/v1/config.pb.h"
-#include "node/node_engines.h"
+#include "verifier/node/node_engines.h"
 
 namespace espalier::local {
 

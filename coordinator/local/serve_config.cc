@@ -10,7 +10,7 @@
 #include "common/grammar/grammar.h"
 #include "common/model/files/json_file.h"
 #include "common/model/files/model_config.h"
-#include "node/node_engines.h"
+#include "verifier/node/node_engines.h"
 
 namespace espalier::local {
 namespace {

@@ -63,8 +63,9 @@ ARROWS = {
                  "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
                  "verifier/flow"],
     # A verifier and drafters in one process.
-    "node": ["common/base", "common/obs", "common/rpc", "common/config",
-             "common/model", "common/model/cuda", "drafter", "verifier"],
+    "verifier/node": ["common/base", "common/obs", "common/rpc",
+                      "common/config", "common/model", "common/model/cuda",
+                      "drafter", "verifier"],
     # Of the model only its identity: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
                     "common/rpc", "common/config", "common/tokenizer",
@@ -92,7 +93,8 @@ ARROWS = {
                         "common/model", "coordinator", "drafter"],
     # The one place that sees all three services.
     "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
-                          "node", "verifier", "verifier/flow", "verifier/lab"],
+                          "verifier", "verifier/flow", "verifier/lab",
+                          "verifier/node"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.
@@ -101,12 +103,12 @@ OUTSIDE = {
     r"xgrammar/": [r"common/grammar/xgrammar_backend\.cc$"],
     r"grpcpp/|grpc/|.*\.grpc\.pb\.h": [
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
-        r"coordinator/cli/", r"[a-z]+/[a-z_]+_main\.cc$",
+        r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
     r"jinja/": [r"common/chat/jinja_program\.cc$"],
     r"espalier/v1/config\.pb\.h": [
-        r"common/config/", r"common/rpc/", r"[a-z]+/[a-z_]+_main\.cc$",
-        r"[a-z]+/[a-z_]*(config|builder|server|peers|engines)[a-z_]*\.(h|cc)$",
+        r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
+        r"[a-z/]+/[a-z_]*(config|builder|server|peers|engines)[a-z_]*\.(h|cc)$",
         r"coordinator/local/"],
     # Kernels are compiled by nvcc too, and alone.
     r"cuda_runtime\.h": [r"common/cuda/launch/launcher\.h$",

@@ -1,5 +1,5 @@
-#ifndef ESPALIER_NODE_NODE_ENGINES_H_
-#define ESPALIER_NODE_NODE_ENGINES_H_
+#ifndef ESPALIER_VERIFIER_NODE_NODE_ENGINES_H_
+#define ESPALIER_VERIFIER_NODE_NODE_ENGINES_H_
 
 #include <functional>
 #include <memory>
@@ -40,4 +40,4 @@ absl::StatusOr<NodeEngines> BuildNode(
 
 }  // namespace espalier::node
 
-#endif  // ESPALIER_NODE_NODE_ENGINES_H_
+#endif  // ESPALIER_VERIFIER_NODE_NODE_ENGINES_H_

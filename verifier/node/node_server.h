@@ -1,5 +1,5 @@
-#ifndef ESPALIER_NODE_NODE_SERVER_H_
-#define ESPALIER_NODE_NODE_SERVER_H_
+#ifndef ESPALIER_VERIFIER_NODE_NODE_SERVER_H_
+#define ESPALIER_VERIFIER_NODE_NODE_SERVER_H_
 
 #include "absl/status/statusor.h"
 #include "common/rpc/shutdown_signals.h"
@@ -16,4 +16,4 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
 
 }  // namespace espalier::node
 
-#endif  // ESPALIER_NODE_NODE_SERVER_H_
+#endif  // ESPALIER_VERIFIER_NODE_NODE_SERVER_H_

@@ -1,6 +1,6 @@
 // Heads draft from the features on their node's device what they draft from
 // those that are sent, bit for bit. Emulated, or on $ESPALIER_TEST_DEVICE.
-#include "node/node_engines.h"
+#include "verifier/node/node_engines.h"
 
 #include <algorithm>
 #include <memory>

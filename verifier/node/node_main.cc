@@ -1,7 +1,7 @@
 // espalier-node: a verifier and drafters in one process, on one GPU.
 #include "common/config/service_flags.h"
 #include "common/rpc/shutdown_signals.h"
-#include "node/node_server.h"
+#include "verifier/node/node_server.h"
 
 int main(int argc, char** argv) {
   espalier::ShutdownSignals signals;

@@ -1,4 +1,4 @@
-#include "node/node_engines.h"
+#include "verifier/node/node_engines.h"
 
 #include <algorithm>
 #include <mutex>

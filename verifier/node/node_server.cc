@@ -1,4 +1,4 @@
-#include "node/node_server.h"
+#include "verifier/node/node_server.h"
 
 #include <memory>
 #include <utility>
@@ -12,7 +12,7 @@
 #include "common/rpc/access_token.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_service.h"
-#include "node/node_engines.h"
+#include "verifier/node/node_engines.h"
 #include "verifier/verifier_service.h"
 
 namespace espalier::node {
