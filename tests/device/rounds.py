@@ -165,15 +165,15 @@ def full_pools(suite, target):
                   tokens=len(endless["token_ids"]) if endless else 0)
         status, output = suite.run(server.command([1] * (room + 1), 1))
         suite.add("a prompt that never fits is refused",
-                  status == 1 and "INVALID_ARGUMENT" in output, status=status)
+                  status == 2 and "INVALID_ARGUMENT" in output, status=status)
         again = server.generate(*requests[0])
         suite.add("the server goes on", again is not None and alone[0] is not None and
                   again["token_ids"] == alone[0]["token_ids"])
     with Server(suite, target, lookup, "kv_cache_mib: 1000000") as server:
         status = server.process.poll()
-        says = (suite.work / "serve.log").read_text().strip().splitlines()[-1:]
+        says = (suite.work / "serve.log").read_text()
         suite.add("a pool that the device has no memory for is refused",
-                  status == 1 and "RESOURCE_EXHAUSTED" in "".join(says), status=status)
+                  status == 1 and "no room for" in says, status=status)
 
 
 def rounds_of(suite, target, options, prompt, plain):

@@ -105,11 +105,11 @@ class Services(Client):
         listen = {name: f"unix:{suite.work}/{name}.sock" for name in ("verifier", "drafter")}
         self.configs = {
             "verifier": f"""
-                server {{ listen: "{listen['verifier']}" metrics_listen: "none" }}
+                server {{ listen: "{listen['verifier']}" metrics_listen: "127.0.0.1:0" }}
                 engine {{ model: "{target}" random_weights: 1 device: "{suite.device}"
                           max_tree_nodes: {most_nodes(suite)} }}""",
             "drafter": f"""
-                server {{ listen: "{listen['drafter']}" metrics_listen: "none" }}
+                server {{ listen: "{listen['drafter']}" metrics_listen: "127.0.0.1:0" }}
                 engine {{ name: "replay" type: "replay" model: "{target}" {options} }}""",
             "coordinator": f"""
                 server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}

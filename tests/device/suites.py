@@ -190,15 +190,16 @@ def profile(suite):
     if shutil.which("ncu") is None:
         suite.add("ncu", True, says="not on this machine")
         return
-    command = ["ncu", "--target-processes", "all", "--clock-control", "none", "-k", "regex:Product|Attend", "-c", "40",
+    command = ["ncu", "--target-processes", "all", "--clock-control", "none",
+               "-k", "regex:Product|Attend", "-c", "40",
                "--section", "SpeedOfLight", "--section", "MemoryWorkloadAnalysis",
                "--section", "WarpStateStats", shutil.which("espalier"), "bench", "forward",
                "--json", "--device", suite.device, "--random-weights",
                "deploy/shapes/qwen3-8b", "--context", "1024", "--rows", "64"]
     status, output = suite.run(command)
     suite.log("ncu", output)
-    suite.add("ncu", True, status=status,  # it may lack the right to read counters
-              says=f"{output.count(chr(10) + "    Section: ")} sections in fast.log")
+    # It may lack the right to read counters.
+    suite.add("ncu", True, status=status, sections=output.count("Section: "))
 
 
 def torch_products(suite):
