@@ -9,6 +9,7 @@ constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
 // Share of sessions' time for measuring passes that they wait for.
 constexpr double kShare = 1.0 / 16;
 constexpr int kPointsAhead = 4;
+constexpr double kInterrupted = 1.25;  // times the estimate
 
 }  // namespace
 
@@ -36,14 +37,19 @@ std::optional<int64_t> CostUpkeep::RowsBefore(int64_t rows) const {
   return MostDoubtful(std::min(limit, max_rows_));
 }
 
+bool CostUpkeep::SeemsInterrupted(int64_t rows, absl::Duration time) const {
+  return time > kInterrupted * PassTime(table_.points(), rows);
+}
+
 void CostUpkeep::Observe(int64_t rows, absl::Duration time) {
   table_.Observe(rows, time);
   credit_ = std::min(credit_ + kShare * time, kShare * time);
 }
 
-void CostUpkeep::ObserveBefore(int64_t rows, absl::Duration time) {
+void CostUpkeep::ObserveBefore(int64_t rows, absl::Duration time,
+                               absl::Duration spent) {
   table_.Observe(rows, time);
-  credit_ -= time;
+  credit_ -= spent;
 }
 
 }  // namespace espalier::verifier

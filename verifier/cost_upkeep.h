@@ -32,10 +32,14 @@ class CostUpkeep {
   // rows than `rows`.
   std::optional<int64_t> RowsBefore(int64_t rows) const;
 
+  // Whether a measuring pass took so much longer than expected that it may have
+  // been interrupted. Then it runs again, and the faster one counts.
+  bool SeemsInterrupted(int64_t rows, absl::Duration time) const;
+
   // Call when a pass of sessions, or a measuring pass while idle, took `time`.
   void Observe(int64_t rows, absl::Duration time);
-  // The same for a measuring pass that a session had to wait for.
-  void ObserveBefore(int64_t rows, absl::Duration time);
+  // The same for a measurement that sessions had to wait for, `spent` in all.
+  void ObserveBefore(int64_t rows, absl::Duration time, absl::Duration spent);
 
  private:
   std::optional<int64_t> MostDoubtful(int64_t max_rows) const;

@@ -220,7 +220,12 @@ class VerifyEngine final : public VerifyEndpoint {
   void RunPass(absl::Span<const Member> members);
   void ObservePass(const TargetPass::Output& output);
   void PublishCosts();
+  struct Measurement {
+    absl::Duration time;   // of a pass
+    absl::Duration spent;  // on measuring it
+  };
   std::optional<absl::Duration> TimePass(int64_t rows);
+  std::optional<Measurement> Measure(int64_t rows);
   void MeasureBefore(absl::Span<const TargetPass::Part> parts);
   void PostMeasurement(absl::Duration pause);
   void MeasureAtRest();

@@ -26,6 +26,19 @@ double SharedSeconds(const DrafterReturn& r) {
   return r.shares_verifier_cores ? absl::ToDoubleSeconds(r.compute) : 0;
 }
 
+// A probe includes catching up, so it takes longer than a draft usually does.
+// If it took less than is believed, the machine was busy when that was
+// measured.
+void LearnProbeSeconds(const DrafterReturn& r, DrafterValue& value) {
+  const double seconds = absl::ToDoubleSeconds(r.compute);
+  const bool is_known = r.late != nullptr && seconds > 0;
+  if (!is_known || seconds >= value.seconds.mean()) return;
+  value.seconds.Doubt();
+  value.seconds.Observe(seconds);
+  value.shared_seconds.Doubt();
+  value.shared_seconds.Observe(SharedSeconds(r));
+}
+
 bool PredictedAToken(absl::Span<const DrafterReturn> returns) {
   return std::any_of(returns.begin(), returns.end(),
                      [](const DrafterReturn& r) {
@@ -212,6 +225,7 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     const bool kept_up = kept_up_[i];
     // A drafter that was waited for in vain still owes its answer.
     if (!r.in_vain) kept_up_[i] = r.waited.has_value();
+    if (r.attention == Attention::kAsked) LearnProbeSeconds(r, values_[i]);
     if (!r.waited || !kept_up) continue;
     const CpuGroup& cpu_group = cpu_groups[r.cpu_group];
     const bool alone =

@@ -22,10 +22,11 @@ class RunningMean {
   // Forgets all observations and starts as if `initial` had been observed a few
   // times.
   void Restart(double initial) {
-    constexpr double kFew = 4;
     mean_ = initial;
     weight_ = std::min(kFew, memory_);
   }
+  // Older observations count for no more than a few.
+  void Doubt() { weight_ = std::min(weight_, kFew); }
   // A copy with another memory, as if the mean had been observed at most
   // `most_weight` times.
   RunningMean Recalled(double memory, double most_weight) const {
@@ -34,6 +35,8 @@ class RunningMean {
   double mean() const { return mean_; }
 
  private:
+  static constexpr double kFew = 4;
+
   double memory_;
   double mean_;
   double weight_;

@@ -10,9 +10,6 @@ import subprocess
 from collections import namedtuple
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# How Espalier computes with a file of each format. `auto` would round the weights
-# of BF16 to int8.
-COMPUTE_TYPES = {"BF16": "bfloat16", "Q8_0": "auto", "Q4_0": "auto", "Q4_1": "auto"}
 ROWS = [1, 8, 16, 64]
 SUITES = ["summarise", "chat"]
 PROMPTS_OF_SUITE = 2
@@ -202,7 +199,8 @@ def parse_arguments():
 
 def sides_of(flags, model_format, stop_id):
     gguf = pathlib.Path(f"{flags.stem}-{model_format}.gguf")
-    compute_type = COMPUTE_TYPES[model_format]
+    # `auto` would round the weights of BF16 to int8.
+    compute_type = "bfloat16" if model_format == "BF16" else "auto"
     return [Espalier(flags.bin, gguf, compute_type, flags.threads)] + [
         LlamaCpp(flags.measure, gguf, stop_id, flags.threads, flash)
         for flash in ("auto", "off")

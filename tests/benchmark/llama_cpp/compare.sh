@@ -4,8 +4,9 @@
 #
 #   compare.sh [--threads N] [--model FILE.gguf] [--formats F,F] [--rounds R]
 #
-# Formats: BF16, Q8_0, Q4_0 and Q4_1. llama.cpp makes the files from MODEL, by its
-# own rules (a vocabulary of Q8_0 in files of 4 bits).
+# Formats: BF16, Q8_0, Q4_0 and Q4_1, or also Q4_K_M, Q5_K_M and Q6_K. llama.cpp
+# makes the files from MODEL, by its own rules (a vocabulary of Q8_0 in files of 4
+# bits; Q5_0 and Q8_0 where rows are not whole super-blocks).
 #
 # Times of forward passes with the logits of all rows, after 512 cached tokens;
 # tokens/s of greedy decoding, plain and with prompt lookup (8 drafted tokens at

@@ -24,6 +24,7 @@
 #include <iostream>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -232,20 +233,24 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
   std::printf("]}\n");
 }
 
+llama_ftype FileType(const std::string& name) {
+  const std::map<std::string, llama_ftype> types = {
+      {"BF16", LLAMA_FTYPE_MOSTLY_BF16},
+      {"Q8_0", LLAMA_FTYPE_MOSTLY_Q8_0},
+      {"Q4_0", LLAMA_FTYPE_MOSTLY_Q4_0},
+      {"Q4_1", LLAMA_FTYPE_MOSTLY_Q4_1},
+      {"Q4_K_M", LLAMA_FTYPE_MOSTLY_Q4_K_M},
+      {"Q5_K_M", LLAMA_FTYPE_MOSTLY_Q5_K_M},
+      {"Q6_K", LLAMA_FTYPE_MOSTLY_Q6_K}};
+  const auto found = types.find(name);
+  if (found == types.end()) Die("an unknown type");
+  return found->second;
+}
+
 void Convert(const char* input, const char* output, const std::string& type) {
   llama_model_quantize_params params = llama_model_quantize_default_params();
   params.allow_requantize = true;
-  if (type == "BF16") {
-    params.ftype = LLAMA_FTYPE_MOSTLY_BF16;
-  } else if (type == "Q8_0") {
-    params.ftype = LLAMA_FTYPE_MOSTLY_Q8_0;
-  } else if (type == "Q4_0") {
-    params.ftype = LLAMA_FTYPE_MOSTLY_Q4_0;
-  } else if (type == "Q4_1") {
-    params.ftype = LLAMA_FTYPE_MOSTLY_Q4_1;
-  } else {
-    Die("an unknown type");
-  }
+  params.ftype = FileType(type);
   llama_log_set([](ggml_log_level, const char*, void*) {}, nullptr);
   if (llama_model_quantize(input, output, &params) != 0) Die("cannot convert");
 }

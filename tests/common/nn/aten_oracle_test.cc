@@ -1,25 +1,17 @@
-// Every operator of every backend against libtorch's in float64 and float32, on
-// odd shapes and on values of many sizes. The bounds are what the operands' and
-// float32's rounding can add up to, from the definition of the operator.
+// Every other operator of every backend against libtorch's.
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
+#include "tests/common/nn/aten_oracle.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/nn/packed_matrix.h"
-#include "tests/common/nn/attention_problem.h"
-#include "tests/common/nn/kernel_testing.h"
 
 namespace espalier::nn {
 namespace {
 
-constexpr double kUnit = 0x1p-24;  // float32's rounding, relative
-constexpr double kTiny = 1e-30;    // subnormal numbers may count as 0
 // Of an activation, beside its argument's.
 constexpr double kActivationError = 1e-6;
 constexpr double kMaxSlope = 1.2;  // of any activation
@@ -32,12 +24,6 @@ std::vector<OperandType> OperandsOf(const Kernels& kernels, WeightType type) {
     operands.push_back(kernels.fast_operand);
   }
   return operands;
-}
-
-at::Tensor ToTensor(const std::vector<float>& values,
-                    const std::vector<int64_t>& shape, at::ScalarType dtype) {
-  return at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat)
-      .to(dtype, /*non_blocking=*/false, /*copy=*/true);
 }
 
 at::Tensor Activate(const at::Tensor& x, Activation activation) {
@@ -53,36 +39,6 @@ at::Tensor Activate(const at::Tensor& x, Activation activation) {
   }
   return {};
 }
-
-class AtenOracleTest : public KernelTest {
- protected:
-  static void SetUpTestSuite() { at::set_num_threads(1); }
-
-  // Positive and negative, of sizes 2^-12 to 2^12; a few zeros and subnormal
-  // numbers.
-  std::vector<float> Nasty(int64_t size) {
-    std::vector<float> values = Random(size);
-    for (float& value : values) {
-      value = std::ldexp(value, static_cast<int>(random_() % 25) - 12);
-      if (random_() % 40 == 0) value = random_() % 2 == 0 ? 0.0f : 1e-40f;
-    }
-    return values;
-  }
-
-  // `reference(dtype)` computes with libtorch. `bound` is that of float64: in
-  // float32 the reference errs as much as we may.
-  template <typename Reference>
-  static void ExpectNear(const at::Tensor& got, const at::Tensor& bound,
-                         const Reference& reference) {
-    for (at::ScalarType dtype : {at::kDouble, at::kFloat}) {
-      const at::Tensor error =
-          (got.to(at::kDouble) - reference(dtype).to(at::kDouble)).abs();
-      const double allowed = dtype == at::kDouble ? 1 : 2;
-      const at::Tensor worst = (error / (bound + kTiny)).max();
-      ASSERT_LE(worst.item<double>(), allowed) << "against " << dtype;
-    }
-  }
-};
 
 // ---- linear
 
@@ -392,110 +348,6 @@ TEST_P(AtenRotateTest, EveryHeadDim) {
                [&](at::ScalarType dtype) { return turned(dtype, -1); });
   }
 }
-
-// ---- attend
-
-class AtenAttendTest : public AtenOracleTest {
- protected:
-  enum class Shape { kChain, kStar, kRandom };
-
-  AttentionProblem Draw(int64_t head_dim, int64_t prefix, int64_t rows,
-                        Shape shape) {
-    AttentionProblem a = {.head_dim = head_dim, .prefix = prefix};
-    for (int32_t row = 0; row < rows; ++row) {
-      std::vector<int32_t> seen;
-      if (row > 0 && shape == Shape::kChain) seen = a.ancestors[row - 1];
-      if (row > 0 && shape == Shape::kStar) seen = a.ancestors[0];
-      if (row > 0 && shape == Shape::kRandom)
-        seen = a.ancestors[random_() % row];
-      seen.push_back(row);
-      a.ancestors.push_back(std::move(seen));
-    }
-    // Scores of size 3 or so: many keys count.
-    a.queries = Random(rows * head_dim, 6 / std::sqrt(head_dim));
-    a.keys = Random(Slots(a) * head_dim, 2);
-    a.values = Nasty(Slots(a) * head_dim);
-    return a;
-  }
-
-  static int64_t Slots(const AttentionProblem& a) {
-    return a.prefix + a.rows();
-  }
-
-  // [rows, slots]: what a row sees.
-  static at::Tensor Seen(const AttentionProblem& a) {
-    at::Tensor seen = at::zeros({a.rows(), Slots(a)}, at::kBool);
-    seen.narrow(/*dim=*/1, 0, a.prefix).fill_(true);
-    auto flags = seen.accessor<bool, 2>();
-    for (int64_t row = 0; row < a.rows(); ++row) {
-      for (int32_t other : a.ancestors[row])
-        flags[row][a.prefix + other] = true;
-    }
-    return seen;
-  }
-
-  static at::Tensor Reference(const AttentionProblem& a, at::ScalarType dtype) {
-    const auto batch = [&](const std::vector<float>& values, int64_t rows) {
-      return ToTensor(values, {1, 1, rows, a.head_dim}, dtype);
-    };
-    return at::scaled_dot_product_attention(
-               batch(a.queries, a.rows()), batch(a.keys, Slots(a)),
-               batch(a.values, Slots(a)), Seen(a), /*dropout_p=*/0,
-               /*is_causal=*/false, /*scale=*/1.0)
-        .view({a.rows(), a.head_dim});
-  }
-
-  // A score that is off by e makes its weight off by e, and so do all others
-  // through the sum. Then come exp, the sum and the mixture of the values. In
-  // both products both sides may be split.
-  at::Tensor Bound(const AttentionProblem& a) const {
-    const double operands = 2 * OperandError(kernels().exact_operand);
-    const auto wide = [&](const std::vector<float>& values, int64_t rows) {
-      return ToTensor(values, {rows, a.head_dim}, at::kDouble);
-    };
-    const at::Tensor q = wide(a.queries, a.rows()), k = wide(a.keys, Slots(a));
-    const at::Tensor score_error =
-        std::get<0>(at::linear(q.abs(), k.abs()).max(/*dim=*/1, true)) *
-        (static_cast<double>(2 * a.head_dim) * kUnit + operands);
-    const at::Tensor weights =
-        at::linear(q, k)
-            .masked_fill(Seen(a).logical_not(), -HUGE_VAL)
-            .softmax(/*dim=*/1);
-    const double steps =
-        static_cast<double>(4 * Slots(a) + 16) * kUnit + operands;
-    return at::matmul(weights, wide(a.values, Slots(a)).abs()) *
-           (2 * score_error + steps);
-  }
-
-  void Check(const AttentionProblem& a) {
-    SCOPED_TRACE(absl::StrCat("head_dim ", a.head_dim, ", prefix ", a.prefix,
-                              ", rows ", a.rows()));
-    ExpectNear(ToTensor(Attend(kernels(), a, 0, a.rows()),
-                        {a.rows(), a.head_dim}, at::kFloat),
-               Bound(a),
-               [&](at::ScalarType dtype) { return Reference(a, dtype); });
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Backends, AtenAttendTest,
-                         ::testing::ValuesIn(UsableBackends()), BackendName);
-
-TEST_P(AtenAttendTest, EveryHeadDimAndPrefixes) {
-  for (int64_t head_dim = 8; head_dim <= 128; head_dim += 8) {
-    for (int64_t prefix : {0, 1, 7, 31, 32, 33, 64, 129}) {
-      Check(Draw(head_dim, prefix, /*rows=*/5, Shape::kRandom));
-    }
-  }
-}
-
-TEST_P(AtenAttendTest, EveryNumberOfRowsAndShapesOfTrees) {
-  for (Shape shape : {Shape::kChain, Shape::kStar, Shape::kRandom}) {
-    for (int64_t rows = 1; rows <= 40; ++rows) {
-      for (int64_t prefix : {0, 45}) Check(Draw(64, prefix, rows, shape));
-    }
-  }
-}
-
-TEST_P(AtenAttendTest, LongPrefix) { Check(Draw(64, 3000, 9, Shape::kRandom)); }
 
 }  // namespace
 }  // namespace espalier::nn

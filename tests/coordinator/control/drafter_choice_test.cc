@@ -401,6 +401,38 @@ TEST(DrafterChoiceTest, DoesNotProbeBesideWhoForetellsEnough) {
 }
 
 // Its value in earlier text fades, so one probe is enough.
+TEST(DrafterChoiceTest, AProbeCorrectsATimeOfABusyMachine) {
+  DrafterValue dropped = ValueOf(/*alone=*/1, /*beside=*/1, /*seconds=*/0.100);
+  dropped.shared_seconds.Restart(0.100);
+  dropped.asked = false;
+  ChoiceWithBudget choice({dropped});
+  const TokenTree tree = TokenTree::RootOnly(0);
+  DrafterReturn probed = {.attention = DraftCall::Attention::kAsked,
+                          .compute = absl::Milliseconds(4),
+                          .late = &tree,
+                          .gain = {.alone = 1, .beside = 1},
+                          .shares_verifier_cores = true};
+  const auto learn = [&] { choice.Learn({&probed, 1}, 100); };
+  learn();
+  EXPECT_NEAR(choice.values()[0].seconds.mean(), 0.0808, 1e-9);
+  for (int i = 0; i < 20; ++i) learn();
+  EXPECT_LT(choice.values()[0].seconds.mean(), 0.006);
+  EXPECT_LT(choice.values()[0].shared_seconds.mean(), 0.006);
+  EXPECT_TRUE(choice.asks(0));
+}
+
+TEST(DrafterChoiceTest, AProbeThatCatchesUpDoesNotRaiseATime) {
+  DrafterValue dropped = ValueOf(/*alone=*/0, /*beside=*/0, /*seconds=*/0.005);
+  dropped.asked = false;
+  ChoiceWithBudget choice({dropped});
+  const TokenTree tree = TokenTree::RootOnly(0);
+  const DrafterReturn probed = {.attention = DraftCall::Attention::kAsked,
+                                .compute = absl::Milliseconds(40),
+                                .late = &tree};
+  choice.Learn({&probed, 1}, 100);
+  EXPECT_EQ(choice.values()[0].seconds.mean(), 0.005);
+}
+
 TEST(DrafterChoiceTest, ComesBackAfterAProbe) {
   Rounds rounds({{.accepted = 0, .takes = absl::Milliseconds(5)}});
   rounds.Run(100);
