@@ -50,7 +50,7 @@ std::vector<Subject> Subjects() {
       subject.steps = 320;
       subject.pool_tokens = 192;
     }
-    for (; subject.seed < (model.is_slow() ? 1 : 4); ++subject.seed) {
+    for (; subject.seed < (model.is_slow() ? 1u : 4u); ++subject.seed) {
       subject.name = absl::StrCat(model.name, "_", subject.seed);
       subjects.push_back(subject);
     }
