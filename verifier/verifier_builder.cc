@@ -47,7 +47,7 @@ absl::StatusOr<std::optional<ComputeDType>> ComputeType(
   }
   return absl::InvalidArgumentError(
       absl::StrCat("engine.compute_type: unknown \"", name,
-                   "\"; known: auto, bfloat16, float32, int4, int8"));
+                   "\"; known: auto, bfloat16, float32, fp8, int4, int8"));
 }
 
 absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {

@@ -52,6 +52,34 @@ DEVICE float FromBf16(uint32_t bits) {
 #endif
 }
 
+// Two bf16 times two.
+DEVICE uint32_t MultiplyBf16(uint32_t a, uint32_t b) {
+#if defined(__CUDACC__)
+  uint32_t product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  const auto half = [&](int shift) {
+    return FloatToBf16(FromBf16(a >> shift & 0xffff) *
+                       FromBf16(b >> shift & 0xffff));
+  };
+  return half(0) | uint32_t{half(16)} << 16;
+#endif
+}
+
+// Four e4m3 as two pairs of bf16, exactly: bytes 1 and 3, and bytes 0 and 2.
+// Exponent and fraction are moved to where bf16 has them, which divides by
+// 2^120. There is no NaN: code 127 is 480.
+DEVICE void WidenE4m3(uint32_t codes, uint32_t& odd, uint32_t& even) {
+  constexpr uint32_t kTwo120 = 0x7b807b80;  // 2^120, twice
+  const auto widen = [](uint32_t high_bytes) {
+    return MultiplyBf16(
+        (high_bytes & 0x80008000) | (high_bytes >> 4 & 0x07f007f0), kTwo120);
+  };
+  odd = widen(codes);
+  even = widen(codes << 8);
+}
+
 DEVICE uint32_t BitsOf(float x) {
 #if defined(__CUDACC__)
   return __float_as_uint(x);

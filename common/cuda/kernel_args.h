@@ -104,7 +104,9 @@ struct TakeRowsArgs {
 // alone: the ranges of inputs that are summed apart follow from the weights'
 // shape (ProductSplits).
 struct ProductArgs {
-  const unsigned char* weights = nullptr;      // [outputs, inputs]
+  const unsigned char* weights = nullptr;  // [outputs, inputs]
+  // [outputs] of weights in e4m3, which these are times; null: they are bf16.
+  const float* scales = nullptr;
   const unsigned char* activations = nullptr;  // [rows, inputs]
   int rows = 0;
   int inputs = 0;   // a multiple of 64
@@ -336,7 +338,9 @@ struct RandomWeightsArgs {
   int outputs = 0;  // at least rows: zeros follow
   int inputs = 0;   // a multiple of 64
   Placing placing = Placing::kInOrder;
-  int first_output = 0;          // of the product
+  int first_output = 0;  // of the product
+  // Codes of e4m3, whose scale is not applied, instead of bf16.
+  bool is_e4m3 = false;
   unsigned char* out = nullptr;  // weights [., inputs]
 };
 

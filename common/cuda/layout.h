@@ -40,6 +40,27 @@ ESPALIER_HOST_DEVICE constexpr uint64_t WeightPlace(uint32_t inputs,
          TilePlace(output % kStripOutputs, input % kTileColumns);
 }
 
+// Weights of e4m3 have tiles of the same shape in the same order, a byte for
+// each number, as a warpgroup's threads hold them to multiply
+// (GroupMultiplyHeld): for two steps of 16 inputs each, 16 bytes of every
+// thread. In a word, bytes 1 and 3 are of a row, 0 and 2 of the one eight on
+// (WidenE4m3).
+inline constexpr int kE4m3TileBytes = kStripOutputs * kTileColumns;
+
+ESPALIER_HOST_DEVICE constexpr uint64_t E4m3WeightPlace(uint32_t inputs,
+                                                        uint32_t output,
+                                                        uint32_t input) {
+  const uint64_t tile =
+      uint64_t{output / kStripOutputs} * (inputs / kTileColumns) +
+      input / kTileColumns;
+  const uint32_t row = output % kStripOutputs, column = input % kTileColumns;
+  const uint32_t thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+  const uint32_t word = column % 32 / 8,
+                 byte = column % 2 * 2 + 1 - row / 8 % 2;
+  return tile * kE4m3TileBytes + column / 32 * 2048 + thread * 16 + word * 4 +
+         byte;
+}
+
 // The outputs of a gated product: of sixteen that follow each other, eight
 // gates, then the eight values that they gate.
 ESPALIER_HOST_DEVICE constexpr uint32_t GatePlace(uint32_t output) {

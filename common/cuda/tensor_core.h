@@ -131,7 +131,7 @@ DEVICE uint64_t TileDescriptor(uint32_t address) {
          kEightRows << 32 | kSwizzle128 << 62;
 }
 
-// Before the first product, and after its sums were touched.
+// Before the first product, and after its registers were touched.
 DEVICE void GroupFence() {
 #if defined(__CUDACC__)
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -149,6 +149,19 @@ DEVICE void HoldSums(float (&sums)[kSize]) {
   for (int i = 0; i < kSize; ++i) asm volatile("" : "+f"(sums[i])::"memory");
 #else
   static_cast<void>(sums);
+#endif
+}
+
+// The same for what products read from registers, before the fence.
+template <int kSteps>
+DEVICE void HoldFactors(uint32_t (&held)[kSteps][4]) {
+#if defined(__CUDACC__)
+#pragma unroll
+  for (int i = 0; i < 4 * kSteps; ++i) {
+    asm volatile("" : "+r"(held[i / 4][i % 4])::"memory");
+  }
+#else
+  static_cast<void>(held);
 #endif
 }
 
@@ -204,11 +217,50 @@ DEVICE void GroupMultiply(float* sums, uint64_t a, uint64_t b) {
         : "l"(a), "l"(b));
   }
 }
-#undef ESPALIER_S4
 #else
 template <int kN>
 void GroupMultiply(float* sums, uint64_t a, uint64_t b) {
   Block::Current().warpgroup().Multiply(threadIdx.x % 128, a, b, kN, sums);
+}
+#endif
+
+// The same with `a` in registers: each warp's as those of Multiply16x8x16, of
+// rows from 16 * (i / 32). They must not change before the wait.
+#if defined(__CUDACC__)
+#define ESPALIER_A4(a) "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+template <int kN>
+DEVICE void GroupMultiplyHeld(float* sums, const uint32_t (&a)[4], uint64_t b) {
+  static_assert(kN == 16 || kN == 32 || kN == 64);
+  if constexpr (kN == 16) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7}, {%8,%9,%10,%11}, %12, 1, 1, 1, 0;"
+        : ESPALIER_S4(0), ESPALIER_S4(4)
+        : ESPALIER_A4(a), "l"(b));
+  } else if constexpr (kN == 32) {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}, "
+        "{%16,%17,%18,%19}, %20, 1, 1, 1, 0;"
+        : ESPALIER_S4(0), ESPALIER_S4(4), ESPALIER_S4(8), ESPALIER_S4(12)
+        : ESPALIER_A4(a), "l"(b));
+  } else {
+    asm volatile(
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
+        "{%32,%33,%34,%35}, %36, 1, 1, 1, 0;"
+        : ESPALIER_S4(0), ESPALIER_S4(4), ESPALIER_S4(8), ESPALIER_S4(12),
+          ESPALIER_S4(16), ESPALIER_S4(20), ESPALIER_S4(24), ESPALIER_S4(28)
+        : ESPALIER_A4(a), "l"(b));
+  }
+}
+#undef ESPALIER_A4
+#undef ESPALIER_S4
+#else
+template <int kN>
+void GroupMultiplyHeld(float* sums, const uint32_t (&a)[4], uint64_t b) {
+  Block::Current().warpgroup().MultiplyHeld(threadIdx.x % 128, a, b, kN, sums);
 }
 #endif
 

@@ -57,37 +57,37 @@ GrammarCompiler::~GrammarCompiler() {
 }
 
 void GrammarCompiler::Get(const GrammarSpec& spec, Done done) {
-  const std::string key = KeyOf(spec);
-  Compiled answer = nullptr;
-  bool waits = false;
-  {
-    MutexLock lock(&mutex_);
-    const auto [found, is_new] = texts_.try_emplace(key);
-    Text& text = found->second;
-    if (text.is_known) {
-      uses_.splice(uses_.begin(), uses_, text.use);
-      answer = text.compiled;
-    } else if (is_new &&
-               static_cast<int64_t>(queue_.size()) >= limits_.waiting) {
-      texts_.erase(found);
-      answer = absl::ResourceExhaustedError("too many grammars are waiting");
-    } else {
-      waits = true;
-      text.waiting.push_back(std::move(done));
-      if (!is_new) return;
-      text.spec = spec;
-      queue_.push_back(key);
-      RefuseLater(key,
-                  absl::ResourceExhaustedError(
-                      "all compilers of grammars are busy for long"),
-                  text);
-    }
-  }
-  if (waits) {
-    StartNext();
+  if (const auto answer = AnswerOrWait(spec, done)) {
+    std::move(done)(*answer);
   } else {
-    std::move(done)(answer);
+    StartNext();
   }
+}
+
+std::optional<GrammarCompiler::Compiled> GrammarCompiler::AnswerOrWait(
+    const GrammarSpec& spec, Done& done) {
+  const std::string key = KeyOf(spec);
+  MutexLock lock(&mutex_);
+  const auto [found, is_new] = texts_.try_emplace(key);
+  Text& text = found->second;
+  if (text.is_known) {
+    uses_.splice(uses_.begin(), uses_, text.use);
+    return text.compiled;
+  }
+  if (is_new && static_cast<int64_t>(queue_.size()) >= limits_.waiting) {
+    texts_.erase(found);
+    return absl::ResourceExhaustedError("too many grammars are waiting");
+  }
+  text.waiting.push_back(std::move(done));
+  if (is_new) {
+    text.spec = spec;
+    queue_.push_back(key);
+    RefuseLater(key,
+                absl::ResourceExhaustedError(
+                    "all compilers of grammars are busy for long"),
+                text);
+  }
+  return std::nullopt;
 }
 
 void GrammarCompiler::RefuseLater(const std::string& key, absl::Status refusal,

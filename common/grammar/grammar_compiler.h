@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,9 @@ class GrammarCompiler {
 
   static std::unique_ptr<Executor> NewThread(std::string name);
 
+  // The answer, if it can be given now; otherwise takes `done`.
+  std::optional<Compiled> AnswerOrWait(const GrammarSpec& spec, Done& done)
+      ABSL_LOCKS_EXCLUDED(mutex_);
   // Answers are given without the lock.
   void StartNext() ABSL_LOCKS_EXCLUDED(mutex_);
   void RefuseLater(const std::string& key, absl::Status refusal, Text& text)

@@ -16,11 +16,22 @@ enum class ComputeDType {
   // The same with weights of 4 bits, a scale and a minimum. Those of the token
   // table and of the output layer stay at 8.
   kInt4,
+  // CUDA backend only: as kBFloat16, but the weights of the layers' products
+  // are rounded to e4m3 with a scale for each output. The token table and the
+  // output layer stay bf16.
+  kFp8,
 };
 
 inline constexpr ComputeDType kComputeDTypes[] = {
     ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
+    ComputeDType::kInt4, ComputeDType::kFp8};
+// Those that the native backend has.
+inline constexpr ComputeDType kNativeComputeDTypes[] = {
+    ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
     ComputeDType::kInt4};
+// Those that the CUDA backend has.
+inline constexpr ComputeDType kGpuComputeDTypes[] = {ComputeDType::kBFloat16,
+                                                     ComputeDType::kFp8};
 
 inline const char* NameOf(ComputeDType dtype) {
   switch (dtype) {
@@ -32,6 +43,8 @@ inline const char* NameOf(ComputeDType dtype) {
       return "int8";
     case ComputeDType::kInt4:
       return "int4";
+    case ComputeDType::kFp8:
+      return "fp8";
   }
   return "";
 }

@@ -111,8 +111,9 @@ void AddTensor(const std::string& name, const TensorView& tensor,
     hasher.AddText(DTypeName(tensor.dtype));
   }
   // Vectors stay as they are: norms and biases.
-  const bool rounded =
-      compute_type == ComputeDType::kBFloat16 && tensor.shape.size() > 1;
+  const bool rounded = (compute_type == ComputeDType::kBFloat16 ||
+                        compute_type == ComputeDType::kFp8) &&
+                       tensor.shape.size() > 1;
   AddSamples(*values, rounded, hasher);
 }
 

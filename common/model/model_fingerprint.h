@@ -12,10 +12,10 @@ namespace espalier {
 
 // Models of equal fingerprint continue a text alike; no model has 0. It covers
 // what decides a model's output: its shape, its compute type and its weights as
-// that type has them, whatever file they come from. With bfloat16, a file of
-// blocks is thus the same model as a folder of its weights rounded to bf16;
-// with float32 it is another. Integer types take blocks as they are and make
-// blocks of floats, so there the file's format counts. At most 64 KiB of
+// that type has them, whatever file they come from. With bfloat16 and fp8, a
+// file of blocks is thus the same model as a folder of its weights rounded to
+// bf16; with float32 it is another. Integer types take blocks as they are and
+// make blocks of floats, so there the file's format counts. At most 64 KiB of
 // every tensor are hashed, as samples, so that a large model loads no slower; a
 // fine-tune changes them all.
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,

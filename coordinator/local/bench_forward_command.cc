@@ -65,11 +65,11 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
             &device);
   flags.Add({"--backend", "NAME", "native, cuda, aten or auto (default)"},
             &backend);
-  flags.Add(
-      {"--cpu-kernels", "NAME",
-       "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
-      &cpu_kernels);
-  flags.Add({"--compute-type", "NAME", "float32, bfloat16, int8, int4 or auto"},
+  flags.Add({"--cpu-kernels", "NAME",
+             "of native: amx, avx512-bf16, avx-vnni, avx2, portable or auto"},
+            &cpu_kernels);
+  flags.Add({"--compute-type", "NAME",
+             "float32, bfloat16, int8, int4, fp8 (GPU) or auto"},
             &compute_type);
   flags.AddSwitch({"--json", "", "one JSON object per line"}, &json);
 }

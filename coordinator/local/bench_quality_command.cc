@@ -32,11 +32,11 @@ likeliest token; perplexity of the text under the model.)";
 
 struct QualityFlags {
   std::string text;
-  std::vector<std::string> compute_types = {"float32", "bfloat16", "int8",
-                                            "int4"};
+  std::vector<std::string> compute_types;
   uint32_t window = 512;
   uint32_t tokens = 0;
   std::optional<std::string> model;
+  std::string device = "cpu";
   std::string cpu_kernels = "auto";
   bool json = false;
 
@@ -45,7 +45,8 @@ struct QualityFlags {
 
 void QualityFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--text", "FILE", "UTF-8; line breaks count as spaces"}, &text);
-  flags.Add({"--compute-types", "T,T", "default float32,bfloat16,int8,int4"},
+  flags.Add({"--compute-types", "T,T",
+             "default float32,bfloat16,int8,int4; on a GPU bfloat16,fp8"},
             &compute_types);
   flags.Add({"--window", "N", "tokens that follow each other; default 512"},
             &window);
@@ -54,6 +55,10 @@ void QualityFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--model", "PATH",
              "a folder or a .gguf file; default the default model"},
             &model);
+  flags.Add({"--device", "NAME",
+             "that the types run on: cpu (default), cuda, cuda:N or emulated; "
+             "the reference runs on the CPU"},
+            &device);
   flags.Add({"--cpu-kernels", "NAME", "default auto"}, &cpu_kernels);
   flags.AddSwitch({"--json", "", "one JSON object for each line"}, &json);
 }
@@ -79,9 +84,10 @@ absl::StatusOr<std::vector<TokenId>> ReadTokens(const QualityFlags& flags,
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadAs(
     const QualityFlags& flags, const std::string& model,
-    const std::string& compute_type) {
+    const std::string& device, const std::string& compute_type) {
   v1::VerifierEngineConfig config;
   config.set_model(model);
+  config.set_device(device);
   config.set_cpu_kernels(flags.cpu_kernels);
   config.set_compute_type(compute_type);
   ASSIGN_OR_RETURN(const ModelOptions options,
@@ -118,10 +124,17 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
     return absl::InvalidArgumentError(
         absl::StrCat("--window: ", flags.window, " is below 2"));
   }
+  if (flags.compute_types.empty()) {
+    flags.compute_types =
+        flags.device == "cpu"
+            ? std::vector<std::string>{"float32", "bfloat16", "int8", "int4"}
+            : std::vector<std::string>{"bfloat16", "fp8"};
+  }
 
   const std::string model = flags.model.value_or(context.places.model.string());
   ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, ReadTokens(flags, model));
-  ASSIGN_OR_RETURN(const auto reference, LoadAs(flags, model, "float32"));
+  ASSIGN_OR_RETURN(const auto reference,
+                   LoadAs(flags, model, "cpu", "float32"));
   if (!flags.json) {
     context.out << absl::StrFormat(
         "%d tokens in windows of %d, %s\n%12s %10s %12s %11s %12s\n",
@@ -129,7 +142,8 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
         "KL", "top 1", "perplexity");
   }
   for (const std::string& type : flags.compute_types) {
-    ASSIGN_OR_RETURN(const auto other, LoadAs(flags, model, type));
+    ASSIGN_OR_RETURN(const auto other,
+                     LoadAs(flags, model, flags.device, type));
     TextAgreement agreement;
     RETURN_IF_ERROR(
         CompareOnText(*reference, *other, tokens, flags.window, agreement));

@@ -31,7 +31,8 @@ Another model:  --model PATH (a folder or a .gguf file), which is short for
                 --set verifier.model=PATH
 A GPU:          --device cuda, which is short for --set verifier.device=cuda;
                 networks that draft run there too, unless their options name
-                another device (--set drafters.0.options.device=cpu)
+                another device (--set drafters.0.options.device=cpu);
+                --set verifier.compute_type=fp8 rounds the target to FP8 weights
 TCP:            --set server.listen=127.0.0.1:50051
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
 unless server.metrics_listen gives its address ("none": no page).

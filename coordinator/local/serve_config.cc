@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/load_config.h"
 #include "common/grammar/grammar.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/files/json_file.h"
 #include "common/model/files/model_config.h"
 #include "drafter/drafters.h"
@@ -73,8 +74,9 @@ absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
 void PlaceOnDevice(const std::string& device,
                    v1::DrafterEngineConfig& drafter) {
   auto& options = *drafter.mutable_options();
+  const auto type = options.find("compute_type");
   if (drafter::RunsOnDevices(drafter.type()) &&
-      !options.contains("compute_type")) {
+      (type == options.end() || type->second == NameOf(ComputeDType::kFp8))) {
     options.insert({"device", device});
   }
 }

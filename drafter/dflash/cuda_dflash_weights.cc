@@ -42,15 +42,15 @@ absl::Status LoadTables(const HeadTarget& target,
   };
   const int64_t vocab = target.config.vocab_size;
   const int64_t hidden = target.config.hidden_size;
-  ASSIGN_OR_RETURN(weights.tokens,
-                   loader.Linear({{name(target.embedding()), vocab}}, hidden,
-                                 /*has_bias=*/false));
+  ASSIGN_OR_RETURN(
+      weights.tokens,
+      loader.Vocabulary({name(target.embedding()), vocab}, hidden));
   const bool is_full = vocabulary.size() == vocab;
   if (is_full && target.config.tied_head) return absl::OkStatus();
   if (is_full) {
-    ASSIGN_OR_RETURN(weights.head,
-                     loader.Linear({{name(target.output_rows()), vocab}},
-                                   hidden, /*has_bias=*/false));
+    ASSIGN_OR_RETURN(
+        weights.head,
+        loader.Vocabulary({name(target.output_rows()), vocab}, hidden));
     return absl::OkStatus();
   }
   ASSIGN_OR_RETURN(
@@ -76,8 +76,9 @@ absl::StatusOr<CudaDflash> LoadCudaDflash(
                         .network = {.device = device, .config = config.layers},
                         .shares = runtime.prefix_cache_bytes > 0};
   {
-    CudaWeightLoader own(files, *device, *runtime.pool);
-    CudaWeightLoader shared(target.files, *device, *runtime.pool);
+    CudaWeightLoader own(files, *device, *runtime.pool, runtime.weight_type());
+    CudaWeightLoader shared(target.files, *device, *runtime.pool,
+                            CudaWeightType::kBf16);
     if (vocabulary.size() < config.layers.vocab_size) own.Ignore("d2t");
     RETURN_IF_ERROR(
         LoadLayers(own.Has("model.fc.weight") ? "model." : "", own, drafter));

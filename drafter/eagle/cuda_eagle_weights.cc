@@ -92,18 +92,17 @@ class CudaEagleLoader {
     const int64_t vocab = config_.layer.vocab_size;
     const std::string own = head_.Spelled("embed_tokens.weight");
     if (own_.Has(own)) {
-      return own_.Linear({{MatrixOf(own), vocab}}, hidden(), false);
+      return own_.Vocabulary({MatrixOf(own), vocab}, hidden());
     }
     RETURN_IF_ERROR(head_.CheckShared("embed_tokens.weight"));
-    return shared_.Linear({{MatrixOf(target_.embedding()), vocab}}, hidden(),
-                          false);
+    return shared_.Vocabulary({MatrixOf(target_.embedding()), vocab}, hidden());
   }
 
   absl::StatusOr<CudaLinear> OutputRows() {
     const DraftVocabulary& vocabulary = head_.vocabulary;
     const std::string own = head_.output_rows();
     if (own_.Has(own + ".weight")) {
-      return own_.Linear({{own, vocabulary.size()}}, hidden(), false);
+      return own_.Vocabulary({own, vocabulary.size()}, hidden());
     }
     RETURN_IF_ERROR(head_.CheckShared("lm_head.weight"));
     return shared_.Rows({.name = MatrixOf(target_.output_rows()),
@@ -131,8 +130,10 @@ absl::StatusOr<CudaEagle> LoadOn(std::shared_ptr<cuda::ComputeDevice> device,
       .config = head.config,
       .network = {.device = device, .config = head.config.layer}};
   {
-    CudaWeightLoader own(head.files, *device, *runtime.pool);
-    CudaWeightLoader shared(target.files, *device, *runtime.pool);
+    CudaWeightLoader own(head.files, *device, *runtime.pool,
+                         runtime.weight_type());
+    CudaWeightLoader shared(target.files, *device, *runtime.pool,
+                            CudaWeightType::kBf16);
     for (const std::string& name : head.unread()) own.Ignore(name);
     RETURN_IF_ERROR(CudaEagleLoader(head, target, {own, shared}, eagle).Load());
     RETURN_IF_ERROR(device->Wait(device->Record()));

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "common/model/cuda/open_device.h"
 #include "common/model/native/model_limits.h"
 #include "common/nn/cpu_backend.h"
@@ -21,18 +22,15 @@ std::string ReadDevice(OptionReader& reader) {
 ComputeDType ReadComputeType(bool is_cpu, OptionReader& reader) {
   const std::string type =
       reader.Text("compute_type", is_cpu ? "int8" : "bfloat16");
-  for (ComputeDType dtype : kComputeDTypes) {
-    if (type == NameOf(dtype)) {
-      if (!is_cpu && dtype != ComputeDType::kBFloat16) {
-        reader.Fail("compute_type",
-                    absl::StrCat("\"", type, "\": a GPU computes in bfloat16"));
-      }
-      return dtype;
-    }
+  const absl::Span<const ComputeDType> known =
+      is_cpu ? kNativeComputeDTypes : absl::MakeConstSpan(kGpuComputeDTypes);
+  for (ComputeDType dtype : known) {
+    if (type == NameOf(dtype)) return dtype;
   }
   reader.Fail("compute_type",
-              absl::StrCat("\"", type,
-                           "\" is not one of float32, bfloat16, int8, int4"));
+              absl::StrCat("\"", type, "\" is not one of ",
+                           is_cpu ? "float32, bfloat16, int8, int4"
+                                  : "bfloat16, fp8, which a GPU has"));
   return ComputeDType::kFloat32;
 }
 

@@ -11,6 +11,7 @@
 #include "common/cuda/compute_device.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/cuda/cuda_kv_cache.h"
+#include "common/model/cuda/cuda_weights.h"
 #include "common/model/native/native_layers.h"
 #include "common/model/native/paged_kv_cache.h"
 #include "common/nn/kernels.h"
@@ -32,6 +33,8 @@ struct HeadRuntime {
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 
   bool is_cpu() const { return device == "cpu"; }
+  // Of the layers' products on a device.
+  CudaWeightType weight_type() const { return CudaWeightTypeOf(dtype); }
   // FAILED_PRECONDITION names the drafter's type and the device, which is not
   // here.
   absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> OpenDevice(
@@ -42,11 +45,12 @@ struct HeadRuntime {
 };
 
 // Options of every head: device (cpu (default), cuda, cuda:<number> or
-// emulated: where the network runs; on a GPU in bfloat16), threads (default 2:
+// emulated: where the network runs), threads (default 2:
 // one core reaches half of the memory bandwidth; more would take cores from the
 // machine's other drafters), compute_type (float32, bfloat16, int8 (default) or
-// int4: rounding in a head costs a little acceptance and cannot change the
-// text) and cpu_kernels, both of networks on the CPU, prefix_cache_mib (K/V
+// int4, on a GPU bfloat16 (default) or fp8: rounding in a head costs a little
+// acceptance and cannot change the text), cpu_kernels (of networks on the CPU),
+// prefix_cache_mib (K/V
 // kept for texts that begin like earlier ones, default 64; 0: none is shared),
 // and random_weights (for measurements: weights of this seed for the network
 // and for what it takes of its target, whose folders need config.json only).

@@ -25,9 +25,9 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, runtime.random_weights));
-  ASSIGN_OR_RETURN(
-      network.weights,
-      LoadCudaWeights(network.config, files, *network.device, *runtime.pool));
+  ASSIGN_OR_RETURN(network.weights,
+                   LoadCudaWeights(network.config, files, *network.device,
+                                   *runtime.pool, runtime.weight_type()));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,

@@ -3,8 +3,8 @@
 //
 //   device_bench [--device cuda|emulated] [--json FILE] [SECTION...]
 //
-// Sections: copy read wait product attention draws keep. A line of the table,
-// and an object of the file, for each measurement.
+// Sections: copy read wait product fp8_product attention draws keep. A line of
+// the table, and an object of the file, for each measurement.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -89,9 +89,13 @@ class Bench {
 
   void Run(const std::set<std::string>& sections) {
     const std::pair<const char*, void (Bench::*)()> all[] = {
-        {"copy", &Bench::Copies},       {"read", &Bench::Reads},
-        {"wait", &Bench::Waits},        {"product", &Bench::Products},
-        {"attention", &Bench::Attends}, {"draws", &Bench::Draws},
+        {"copy", &Bench::Copies},
+        {"read", &Bench::Reads},
+        {"wait", &Bench::Waits},
+        {"product", &Bench::Products},
+        {"fp8_product", &Bench::Fp8Products},
+        {"attention", &Bench::Attends},
+        {"draws", &Bench::Draws},
         {"keep", &Bench::Keeps}};
     std::cout << absl::StrFormat("%-34s %12s %10s %10s\n", "", "us", "GB/s",
                                  "of read");
@@ -224,15 +228,31 @@ class Bench {
     for (const bool dependent : {true, false}) {
       Use(open_(dependent));
       for (const Shape& shape : sizes_.products) {
-        for (int rows : sizes_.rows) TimeProduct(shape, rows, dependent);
+        for (int rows : sizes_.rows) {
+          TimeProduct(shape, rows, {{"pdl", dependent}}, /*scales=*/nullptr);
+        }
       }
     }
     Use(open_(/*dependent=*/true));
   }
 
-  // Each run reads other weights, as those of a pass do.
-  void TimeProduct(const Shape& shape, int rows, bool dependent) {
-    const int64_t bytes = int64_t{2} * shape.outputs * shape.inputs;
+  // With weights of e4m3. The head of a model has none.
+  void Fp8Products() {
+    for (const Shape& shape : sizes_.products) {
+      if (shape.name == std::string("head")) continue;
+      const auto scales = NewOf(std::vector<float>(shape.outputs, 1.0f));
+      for (int rows : sizes_.rows) {
+        TimeProduct(shape, rows, {{"type", "fp8"}}, scales.data());
+      }
+    }
+  }
+
+  // Each run reads other weights, as those of a pass do. `scales`: of weights
+  // of e4m3.
+  void TimeProduct(const Shape& shape, int rows,
+                   const nlohmann::ordered_json& how, const float* scales) {
+    const int64_t bytes =
+        int64_t{scales == nullptr ? 2 : 1} * shape.outputs * shape.inputs;
     const auto sets =
         static_cast<int>(std::max<int64_t>(1, memory_.size() / bytes));
     const auto activations =
@@ -245,6 +265,7 @@ class Bench {
     const double seconds = Time([&](int call) {
       ProductArgs args = {
           .weights = memory_.data() + call % sets * bytes,
+          .scales = scales,
           .activations = activations.data(),
           .rows = rows,
           .inputs = shape.inputs,
@@ -257,11 +278,10 @@ class Bench {
       }
       device_->Launch(args);
     });
-    Report({{"what", "product"},
-            {"shape", shape.name},
-            {"rows", rows},
-            {"pdl", dependent}},
-           seconds, static_cast<double>(bytes));
+    nlohmann::ordered_json what = {
+        {"what", "product"}, {"shape", shape.name}, {"rows", rows}};
+    what.update(how);
+    Report(what, seconds, static_cast<double>(bytes));
   }
 
   ModelConfig Config() const {

@@ -6,10 +6,12 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <set>
 
 #include "common/cuda/emulation/grid.h"
 #include "tests/common/cuda/device_testing.h"
 #include "tests/device/probes.h"
+#include "tests/testing/e4m3_value.h"
 
 #if !defined(ESPALIER_HAS_NVCC)
 namespace espalier::cuda {
@@ -93,6 +95,25 @@ TEST_P(DeviceProbesTest, WidensBf16) {
       ASSERT_EQ(std::memcmp(&out[i], &wanted, 4), 0) << in[i];
     }
   }
+}
+
+TEST_P(DeviceProbesTest, WidensEveryE4m3) {
+  std::vector<uint32_t> in;
+  for (uint32_t i = 0; i < kProbeThreads; ++i) {
+    in.push_back((i * 0x01030507u) ^ 0xff00ff00u);
+  }
+  std::set<uint8_t> seen;
+  const auto out = Run<uint32_t>(Probe::kWidenE4m3, in, 2 * kProbeThreads);
+  for (int i = 0; i < kProbeThreads; ++i) {
+    for (int byte = 0; byte < 4; ++byte) {
+      const auto code = static_cast<uint8_t>(in[i] >> 8 * byte);
+      const uint32_t pair = out[2 * i + (byte % 2 == 0 ? 1 : 0)];
+      const auto bits = static_cast<uint16_t>(pair >> byte / 2 * 16);
+      ASSERT_EQ(bits, FloatToBf16(static_cast<float>(E4m3Value(code))));
+      seen.insert(code);
+    }
+  }
+  EXPECT_EQ(seen.size(), 256u);
 }
 
 TEST_P(DeviceProbesTest, FunctionsAreNear) {
@@ -260,9 +281,13 @@ std::vector<uint16_t> TilesOf(const std::vector<uint16_t>& a,
   }
   return tiles;
 }
-constexpr std::array kGroupProbes = {std::pair{Probe::kGroupMultiply16, 16},
-                                     std::pair{Probe::kGroupMultiply32, 32},
-                                     std::pair{Probe::kGroupMultiply64, 64}};
+constexpr std::array kGroupProbes = {
+    std::pair{Probe::kGroupMultiply16, 16},
+    std::pair{Probe::kGroupMultiply32, 32},
+    std::pair{Probe::kGroupMultiply64, 64},
+    std::pair{Probe::kGroupMultiplyHeld16, 16},
+    std::pair{Probe::kGroupMultiplyHeld32, 32},
+    std::pair{Probe::kGroupMultiplyHeld64, 64}};
 
 TEST_P(DeviceProbesTest, GroupProductsOfWholeNumbersAreExact) {
   Random random(7);

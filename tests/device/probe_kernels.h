@@ -33,6 +33,15 @@ __global__ void WidenProbe(const __grid_constant__ ProbeArgs args) {
   Out<float>(args)[threadIdx.x] = FromBf16(In<uint32_t>(args)[threadIdx.x]);
 }
 
+// in: [threads] codes; out: [threads, 2]
+__global__ void WidenE4m3Probe(const __grid_constant__ ProbeArgs args) {
+  WaitForPrevious();
+  uint32_t odd, even;
+  WidenE4m3(In<uint32_t>(args)[threadIdx.x], odd, even);
+  Out<uint32_t>(args)[2 * threadIdx.x] = odd;
+  Out<uint32_t>(args)[2 * threadIdx.x + 1] = even;
+}
+
 // in: [threads]; out: [threads, 2] 2^x, 1 / sqrt(x)
 __global__ void FunctionProbe(const __grid_constant__ ProbeArgs args) {
   WaitForPrevious();
@@ -76,8 +85,20 @@ __global__ void WarpMultiplyProbe(const __grid_constant__ ProbeArgs args) {
   for (int i = 0; i < 4; ++i) Out<float>(args)[4 * lane + i] = sums[i];
 }
 
-// in: a tile of 64 rows, then one of kN; out: [64, kN]
-template <int kN>
+// A thread's part of 16 columns of a tile of 64 rows.
+DEVICE void HoldPart(const unsigned char* tile, int step, uint32_t (&held)[4]) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int row = warp * 16 + lane / 4 + i % 2 * 8;
+    const int column = step * 16 + i / 2 * 8 + lane % 4 * 2;
+    held[i] = *reinterpret_cast<const uint32_t*>(tile + TilePlace(row, column));
+  }
+}
+
+// in: a tile of 64 rows, then one of kN; out: [64, kN]. kHeld: the first from
+// registers.
+template <int kN, bool kHeld>
 __global__ void __launch_bounds__(128)
     GroupMultiplyProbe(const __grid_constant__ ProbeArgs args) {
   SHARED_MEMORY(shared);
@@ -96,13 +117,22 @@ __global__ void __launch_bounds__(128)
   BarrierWait(full, 0);
   float sums[kN / 2];
   for (int i = 0; i < kN / 2; ++i) sums[i] = 0;
+  uint32_t held[kTileColumns / 16][4];
+#pragma unroll
+  for (int k = 0; k < kTileColumns / 16; ++k) HoldPart(shared, k, held[k]);
   HoldSums(sums);
+  HoldFactors(held);
   GroupFence();
 #pragma unroll
   for (int k = 0; k < kTileColumns / 16; ++k) {
-    GroupMultiply<kN>(
-        sums, TileDescriptor(SharedAddress(shared) + k * 32),
-        TileDescriptor(SharedAddress(shared) + 64 * kTileRowBytes + k * 32));
+    const uint64_t b =
+        TileDescriptor(SharedAddress(shared) + 64 * kTileRowBytes + k * 32);
+    if constexpr (kHeld) {
+      GroupMultiplyHeld<kN>(sums, held[k], b);
+    } else {
+      GroupMultiply<kN>(sums, TileDescriptor(SharedAddress(shared) + k * 32),
+                        b);
+    }
   }
   GroupCommit();
   GroupWait<0>();

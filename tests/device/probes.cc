@@ -5,9 +5,9 @@
 namespace espalier::cuda {
 namespace {
 
-template <int kN>
+template <int kN, bool kHeld>
 void LaunchGroupMultiply(const Launcher& launcher, const ProbeArgs& args) {
-  launcher.Run<&GroupMultiplyProbe<kN>>(
+  launcher.Run<&GroupMultiplyProbe<kN, kHeld>>(
       {.kernel = "GroupMultiplyProbe",
        .threads = 128,
        .shared_bytes = (64 + kN) * kTileRowBytes + 8},
@@ -35,6 +35,8 @@ void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
       return launcher.Run<&PackProbe>(plain, args);
     case Probe::kWiden:
       return launcher.Run<&WidenProbe>(plain, args);
+    case Probe::kWidenE4m3:
+      return launcher.Run<&WidenE4m3Probe>(plain, args);
     case Probe::kFunctions:
       return launcher.Run<&FunctionProbe>(plain, args);
     case Probe::kLoad:
@@ -44,11 +46,17 @@ void LaunchProbe(const Launcher& launcher, Probe probe, const ProbeArgs& args) {
     case Probe::kWarpMultiply:
       return launcher.Run<&WarpMultiplyProbe>(warp, args);
     case Probe::kGroupMultiply16:
-      return LaunchGroupMultiply<16>(launcher, args);
+      return LaunchGroupMultiply<16, false>(launcher, args);
     case Probe::kGroupMultiply32:
-      return LaunchGroupMultiply<32>(launcher, args);
+      return LaunchGroupMultiply<32, false>(launcher, args);
     case Probe::kGroupMultiply64:
-      return LaunchGroupMultiply<64>(launcher, args);
+      return LaunchGroupMultiply<64, false>(launcher, args);
+    case Probe::kGroupMultiplyHeld16:
+      return LaunchGroupMultiply<16, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld32:
+      return LaunchGroupMultiply<32, true>(launcher, args);
+    case Probe::kGroupMultiplyHeld64:
+      return LaunchGroupMultiply<64, true>(launcher, args);
     case Probe::kPhases:
       return launcher.Run<&PhaseProbe>({.kernel = "PhaseProbe",
                                         .threads = kProbeThreads,

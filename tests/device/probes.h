@@ -12,6 +12,7 @@ namespace espalier::cuda {
 enum class Probe {
   kPack,
   kWiden,
+  kWidenE4m3,
   kFunctions,
   kLoad,
   kLoadTransposed,
@@ -19,6 +20,9 @@ enum class Probe {
   kGroupMultiply16,
   kGroupMultiply32,
   kGroupMultiply64,
+  kGroupMultiplyHeld16,
+  kGroupMultiplyHeld32,
+  kGroupMultiplyHeld64,
   kPhases,
   kDependent,
 };

@@ -130,7 +130,7 @@ def right(suite):
     short = "-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*" if suite.emulated else ""
     gtest(suite, "language_model_test", "*_cuda_*" + short)
     gtest(suite, "verify_engine_native_test",
-          "*GiveEvery*/cuda_llama" if suite.emulated else "*/cuda_*")
+          "*GiveEvery*/cuda_llama:*GiveEvery*/cuda_qwen3_fp8" if suite.emulated else "*/cuda_*")
     gtest(suite, "verify_engine_schedule_test", "*/cuda_*")
     if suite.emulated:
         return
@@ -148,14 +148,14 @@ def right(suite):
                           "--error-exitcode", "9"])
 
 
-def bench_forward(suite, shape, context, rows):
+def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
     command = ["espalier", "bench", "forward", "--json", "--device", suite.device,
                "--random-weights", str(shape), "--context", str(context),
-               "--rows", ",".join(map(str, rows))]
+               "--rows", ",".join(map(str, rows)), "--compute-type", compute_type]
     status, output = suite.run(command)
     suite.log(" ".join(command), output)
     lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    name = f"{pathlib.Path(shape).name}, {context} cached"
+    name = f"{pathlib.Path(shape).name} {compute_type}, {context} cached"
     for line in lines:
         what = ("load" if "load_s" in line else "floor" if "read_floor_ms" in line else
                 f"{line['rows']} rows" if "rows" in line else "decoding")
@@ -177,9 +177,11 @@ def fast(suite):
     if suite.emulated:
         shape = rounds.tiny_target(suite)
         bench_forward(suite, shape, 64, [1, 16])
+        bench_forward(suite, shape, 64, [1, 16], "fp8")
         return
     for context in (1024, 8192):
         bench_forward(suite, "deploy/shapes/qwen3-8b", context, [1, 16, 17, 64, 65, 128, 256])
+    bench_forward(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64, 128, 256], "fp8")
     bench_forward(suite, "deploy/shapes/llama-3.1-8b", 1024, [1, 16, 64, 128])
     torch_products(suite)
     profile(suite)

@@ -87,9 +87,10 @@ std::vector<Subject> Subjects() {
   return subjects;
 }
 
-std::unique_ptr<Drafter> Make(const Subject& subject,
-                              const std::string& device) {
+std::unique_ptr<Drafter> Make(const Subject& subject, const std::string& device,
+                              const Options& more = {}) {
   Options options = subject.options;
+  options.insert(more.begin(), more.end());
   if (options.contains("model")) {
     options["model"] = Folder() + "/" + options["model"];
   }
@@ -178,8 +179,8 @@ class CudaDraftersTest : public ::testing::TestWithParam<Subject> {
     const auto opened = cuda::OpenCudaDevice(0);
     ASSERT_TRUE(opened.ok()) << opened.status();
   }
-  std::unique_ptr<Drafter> OnDevice() const {
-    return Make(GetParam(), testing::CudaTestDevice());
+  std::unique_ptr<Drafter> OnDevice(const Options& more = {}) const {
+    return Make(GetParam(), testing::CudaTestDevice(), more);
   }
   std::unique_ptr<Drafter> OnCpu() const { return Make(GetParam(), "cpu"); }
 };
@@ -197,6 +198,30 @@ TEST_P(CudaDraftersTest, TreesAreTheCpusButForNearTies) {
     const ViewAndFeatures view = text.View(number, length == 40 ? 0.8f : 0);
     ExpectNear(DraftOne(*device, view), DraftOne(*cpu, view));
   }
+}
+
+// In fp8, weights are rounded, and nothing else is done in another way: random
+// ones, which e4m3 holds, give the same bits.
+TEST_P(CudaDraftersTest, Fp8RoundsWeightsAlone) {
+  if (!GetParam().is_typical) GTEST_SKIP() << "as others of its type";
+  const auto both = [this](const Options& more, auto&& compare) {
+    Options narrow = more;
+    narrow["compute_type"] = "fp8";
+    const auto a = OnDevice(more), b = OnDevice(narrow);
+    const Text text(40, WantedFeatures(*a).width(), 1);
+    compare(DraftOne(*a, text.View(1, 0)), DraftOne(*b, text.View(1, 0)));
+  };
+  both({}, [](const TokenTree& bf16, const TokenTree& fp8) {
+    EXPECT_NE(fp8.log_probs, bf16.log_probs);
+  });
+  // Shapes of random weights are of whole vocabularies, and of EAGLE-3.
+  if (GetParam().name == "dflash_200" || GetParam().name == "eagle1") return;
+  both({{"random_weights", "3"}},
+       [](const TokenTree& bf16, const TokenTree& fp8) {
+         EXPECT_EQ(fp8.tokens, bf16.tokens);
+         EXPECT_EQ(fp8.parents, bf16.parents);
+         EXPECT_EQ(fp8.log_probs, bf16.log_probs);
+       });
 }
 
 // Rounds of several sequences together are, to the bit, those of each alone

@@ -140,16 +140,17 @@ TEST_F(DeviceDraftersTest, APromptIsComputedOnce) {
   EXPECT_GT(memory.device_bytes_used(), memory.device_bytes() / 2);
 }
 
-// `espalier serve` puts networks where the verifier is.
+// `espalier serve` puts networks where the verifier is. Its target is in fp8.
 TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
   const std::string folder = NewFolder();
   const std::string address = absl::StrCat("unix:", folder, "/serve.sock");
   const std::string program = absl::StrCat(ESPALIER_BIN_DIR, "/espalier");
-  Process serve({program, "serve", "--model", ModelFolder(), "--device",
-                 "emulated", "--set", "verifier.max_tree_nodes=15", "--set",
-                 kWaitForDrafters, "--set", "server.listen=" + address, "--set",
-                 "server.metrics_listen=none"},
-                folder + "/serve.log");
+  Process serve(
+      {program, "serve", "--model", ModelFolder(), "--device", "emulated",
+       "--set", "verifier.max_tree_nodes=15", "--set",
+       "verifier.compute_type=fp8", "--set", kWaitForDrafters, "--set",
+       "server.listen=" + address, "--set", "server.metrics_listen=none"},
+      folder + "/serve.log");
   const auto generate = [&](std::vector<std::string> flags) {
     std::vector<std::string> args = {
         program,         "generate", "--address",    address,
@@ -170,6 +171,9 @@ TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
       {"--drafters", "eagle,block", "--strategy", "union", "--nodes", "8"});
   EXPECT_EQ(drafted["text"], plain["text"]);
   EXPECT_THAT(drafted.dump(), ::testing::HasSubstr("eagle"));
+  const Finished info =
+      RunToEnd({program, "info", "--address", address}, folder + "/info.log");
+  EXPECT_THAT(info.output, ::testing::HasSubstr("(emulated, fp8,"));
   serve.Signal(15);
   EXPECT_EQ(serve.Wait(), 0) << serve.Log();
   std::filesystem::remove_all(folder);

@@ -37,6 +37,9 @@ inline std::vector<KernelModel> KernelModels() {
                              .backend = "cuda"};
   models.push_back({"cuda_llama", testing::WriteWideLlama, cuda});
   models.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda});
+  ModelOptions fp8 = cuda;
+  fp8.compute_dtype = ComputeDType::kFp8;
+  models.push_back({"cuda_qwen3_fp8", testing::WriteWideQwen3, fp8});
   return models;
 }
 

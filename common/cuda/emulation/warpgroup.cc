@@ -1,5 +1,6 @@
 #include "common/cuda/emulation/warpgroup.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/bf16.h"
@@ -25,17 +26,45 @@ void ReadTile(uint64_t descriptor, int rows, float (*out)[16]) {
   }
 }
 
+// What the threads hold of `a`, of every warp as for mma.sync.
+void ReadRegisters(const Warpgroup::Product& product, float (*out)[16]) {
+  for (int thread = 0; thread < 128; ++thread) {
+    const auto& [sums, a, as_given] = product.threads[thread];
+    if (!std::equal(as_given.begin(), as_given.end(), a))
+      Block::Fail("wgmma: registers changed before they were read");
+    for (int i = 0; i < 8; ++i) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 % 2 * 8;
+      const int column = thread % 4 * 2 + i % 2 + i / 4 * 8;
+      out[row][column] =
+          Bf16ToFloat(static_cast<uint16_t>(a[i / 2] >> i % 2 * 16));
+    }
+  }
+}
+
 }  // namespace
 
-void Warpgroup::Multiply(int thread, uint64_t a, uint64_t b, int n,
-                         float* sums) {
+Warpgroup::Product::Registers& Warpgroup::Join(int thread, uint64_t a,
+                                               uint64_t b, int n) {
   Thread& self = threads_[thread];
   if (!self.fenced) Block::Fail("wgmma: no fence since its sums were touched");
-  if (self.products == products_.size()) products_.push_back({a, b, n});
+  if (self.products == products_.size()) products_.push_back({a, b, n, {}});
   Product& product = products_[self.products++];
   if (product.a != a || product.b != b || product.n != n)
     Block::Fail("wgmma: threads disagree on descriptors");
-  product.sums[thread] = sums;
+  return product.threads[thread];
+}
+
+void Warpgroup::Multiply(int thread, uint64_t a, uint64_t b, int n,
+                         float* sums) {
+  Join(thread, a, b, n).sums = sums;
+}
+
+void Warpgroup::MultiplyHeld(int thread, const uint32_t* a, uint64_t b, int n,
+                             float* sums) {
+  Product::Registers& registers = Join(thread, /*a=*/0, b, n);
+  registers.sums = sums;
+  registers.a = a;
+  std::copy_n(a, 4, registers.as_given.begin());
 }
 
 void Warpgroup::Commit(int thread) {
@@ -64,12 +93,18 @@ void Warpgroup::Complete(size_t left) {
 }
 
 void Warpgroup::Run(const Product& product) {
+  for (const Product::Registers& registers : product.threads) {
+    if (registers.sums == nullptr) Block::Fail("wgmma: a thread is missing");
+  }
   float a[64][16], b[64][16];
-  ReadTile(product.a, 64, a);
+  if (product.threads[0].a != nullptr) {
+    ReadRegisters(product, a);
+  } else {
+    ReadTile(product.a, 64, a);
+  }
   ReadTile(product.b, product.n, b);
   for (int thread = 0; thread < 128; ++thread) {
-    float* sums = product.sums[thread];
-    if (sums == nullptr) Block::Fail("wgmma: a thread is missing");
+    float* sums = product.threads[thread].sums;
     const int row = thread / 32 * 16 + thread % 32 / 4;
     for (int n = 0; n < product.n; n += 8) {
       for (int i = 0; i < 4; ++i, ++sums) {

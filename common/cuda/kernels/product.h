@@ -11,15 +11,18 @@ namespace {
 
 // A block multiplies kGroups strips of weights by a block of kRows rows, over
 // one range of the inputs. Its last warp has one thread bring tiles, through a
-// ring of stages; a warpgroup multiplies each strip.
-template <int kGroups, int kRows>
+// ring of stages; a warpgroup multiplies each strip. kWeightBytes: of a tile.
+template <int kGroups, int kRows, int kWeightBytes>
 struct ProductRing {
+  static constexpr int kWeightTile = kWeightBytes;
   static constexpr int kRowTileBytes = kRows * kTileRowBytes;
-  static constexpr int kStageBytes = kGroups * kWeightTileBytes + kRowTileBytes;
+  static constexpr int kStageBytes = kGroups * kWeightTile + kRowTileBytes;
   static constexpr int kMostShared = 227 << 10;
-  static constexpr int kStages = kMostShared / (kStageBytes + 16) < 8
-                                     ? kMostShared / (kStageBytes + 16)
-                                     : 8;
+  static constexpr int kWantedStages = 8 * kWeightTileBytes / kWeightTile;
+  static constexpr int kStages =
+      kMostShared / (kStageBytes + 16) < kWantedStages
+          ? kMostShared / (kStageBytes + 16)
+          : kWantedStages;
   static constexpr int kSharedBytes = kStages * (kStageBytes + 16);
   static constexpr int kThreads = kGroups * 128 + 32;
 
@@ -32,7 +35,7 @@ struct ProductRing {
         full(reinterpret_cast<uint64_t*>(shared + kStages * kStageBytes)),
         empty(full + kStages) {}
   DEVICE unsigned char* Strip(int tile, int group) const {
-    return stages + tile % kStages * kStageBytes + group * kWeightTileBytes;
+    return stages + tile % kStages * kStageBytes + group * kWeightTile;
   }
   DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
 };
@@ -42,7 +45,9 @@ struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
 
-  DEVICE ProductPart(const ProductArgs& args, int groups, int splits) {
+  DEVICE ProductPart(const ProductArgs& args, int groups) {
+    const int splits =
+        args.gated == nullptr ? ProductSplits(args.outputs, args.inputs) : 1;
     const int all_strips = args.outputs / kStripOutputs;
     const int all_tiles = args.inputs / kTileColumns;
     first_strip = blockIdx.x / splits * groups;
@@ -53,28 +58,33 @@ struct ProductPart {
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
   }
+  // Of the two outputs of this thread, eight apart.
+  DEVICE int FirstOutput() const {
+    const int strip = first_strip + threadIdx.x / 128;
+    return strip * kStripOutputs + threadIdx.x % 128 / 32 * 16 +
+           threadIdx.x % 32 / 4;
+  }
 };
 
 // By one thread: the tiles of a part, in their order.
-template <int kGroups, int kRows>
+template <typename Ring>
 DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
-                       const ProductRing<kGroups, kRows>& ring) {
-  using Ring = ProductRing<kGroups, kRows>;
+                       const Ring& ring) {
   const int64_t all_tiles = args.inputs / kTileColumns;
   const unsigned char* const weights =
       args.weights +
-      (part.first_strip * all_tiles + part.first_tile) * kWeightTileBytes;
+      (part.first_strip * all_tiles + part.first_tile) * Ring::kWeightTile;
   const unsigned char* const rows =
       args.activations +
       (part.row_block * all_tiles + part.first_tile) * Ring::kRowTileBytes;
   const auto bring_weights = [&](int tile) {
     uint64_t* const full = &ring.full[tile % Ring::kStages];
     BarrierArriveExpect(full,
-                        part.strips * kWeightTileBytes + Ring::kRowTileBytes);
+                        part.strips * Ring::kWeightTile + Ring::kRowTileBytes);
     for (int strip = 0; strip < part.strips; ++strip) {
       BulkCopy(ring.Strip(tile, strip),
-               weights + (strip * all_tiles + tile) * kWeightTileBytes,
-               kWeightTileBytes, full);
+               weights + (strip * all_tiles + tile) * Ring::kWeightTile,
+               Ring::kWeightTile, full);
     }
   };
   // Weights wait for nobody: they fill the ring while the kernel before still
@@ -93,13 +103,14 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
   }
 }
 
+// Rows of an instruction.
+DEVICE constexpr int RowsAtOnce(int rows) { return rows < 64 ? rows : 64; }
+
 // By a warpgroup: its strip times the rows, over all tiles of the part.
-template <int kGroups, int kRows>
-DEVICE void MultiplyTiles(const ProductPart& part,
-                          const ProductRing<kGroups, kRows>& ring,
+template <int kRows, typename Ring>
+DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
                           float (&sums)[kRows / 2]) {
-  using Ring = ProductRing<kGroups, kRows>;
-  constexpr int kStep = kRows < 64 ? kRows : 64;  // rows of an instruction
+  constexpr int kStep = RowsAtOnce(kRows);
   const int group = threadIdx.x / 128;
 #pragma unroll
   for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
@@ -142,9 +153,7 @@ template <int kRows>
 DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
                       const float (&sums)[kRows / 2]) {
   const int lane = threadIdx.x % 32;
-  const int strip = part.first_strip + threadIdx.x / 128;
-  const int output =
-      strip * kStripOutputs + threadIdx.x % 128 / 32 * 16 + lane / 4;
+  const int output = part.FirstOutput();
   const int64_t padded_rows = int64_t{gridDim.y} * kRows;
 #pragma unroll
   for (int j = 0; j < kRows / 8; ++j) {
@@ -169,14 +178,11 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
   }
 }
 
-// Grid: strips / kGroups * splits, blocks of rows.
-template <int kGroups, int kRows>
-__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
-    Product(const __grid_constant__ ProductArgs args) {
-  SHARED_MEMORY(shared);
-  const ProductRing<kGroups, kRows> ring(shared);
-  const int splits = ProductSplits(args.outputs, args.inputs);
-  const ProductPart part(args, kGroups, args.gated == nullptr ? splits : 1);
+// By all threads. The last warp brings the tiles. True: this thread is of a
+// warpgroup that has a strip to multiply.
+template <int kGroups, typename Ring>
+DEVICE bool StartProduct(const ProductArgs& args, const ProductPart& part,
+                         const Ring& ring) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < ring.kStages; ++i) {
       BarrierInit(&ring.full[i], 1);
@@ -189,11 +195,21 @@ __global__ void __launch_bounds__(kGroups * 128 + 32, 1)
   const int group = threadIdx.x / 128;
   if (group == kGroups) {
     if (threadIdx.x % 32 == 0) BringTiles(args, part, ring);
-    return;
+    return false;
   }
-  if (group >= part.strips) return;
+  return group < part.strips;
+}
+
+// Grid: strips / kGroups * splits, blocks of rows.
+template <int kGroups, int kRows>
+__global__ void __launch_bounds__(kGroups * 128 + 32, 1)
+    Product(const __grid_constant__ ProductArgs args) {
+  SHARED_MEMORY(shared);
+  const ProductRing<kGroups, kRows, kWeightTileBytes> ring(shared);
+  const ProductPart part(args, kGroups);
+  if (!StartProduct<kGroups>(args, part, ring)) return;
   float sums[kRows / 2];
-  MultiplyTiles(part, ring, sums);
+  MultiplyTiles<kRows>(part, ring, sums);
   WaitForPrevious();
   WriteSums<kRows>(args, part, sums);
 }

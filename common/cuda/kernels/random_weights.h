@@ -19,6 +19,20 @@ DEVICE uint64_t MixBits(uint64_t x) {
   return x ^ (x >> 31);
 }
 
+// -7 .. 7, of four bits of two words.
+DEVICE int RandomCode(const uint64_t (&words)[2], int of) {
+  const int bits = static_cast<int>(words[of / 16] >> of % 16 * 4 & 15);
+  return bits == 0 ? 0 : bits - 8;
+}
+
+// A whole number of at most 7.
+DEVICE unsigned char E4m3OfCode(int code) {
+  constexpr uint64_t kSizes = 0x4e4c4a4844403800;  // 7 .. 0
+  const int size = code < 0 ? -code : code;
+  return static_cast<unsigned char>((kSizes >> 8 * size & 0x7f) |
+                                    (code < 0 ? 0x80 : 0));
+}
+
 // Grid: outputs, whatever of them are of the tensor or follow it. As
 // nn::RandomBlock: codes of 4 bits, -7 .. 7, times a power of two.
 __global__ void __launch_bounds__(kRandomThreads)
@@ -32,16 +46,24 @@ __global__ void __launch_bounds__(kRandomThreads)
     const uint64_t place = MixBits(args.seed) +
                            static_cast<uint64_t>(int64_t{row} * blocks + block);
     const uint64_t words[2] = {MixBits(place), MixBits(~place)};
+    if (args.is_e4m3) {
+#pragma unroll
+      for (int i = 0; i < kRandomBlock; ++i) {
+        args.out[E4m3WeightPlace(args.inputs, output,
+                                 block * kRandomBlock + i)] =
+            row < args.rows ? E4m3OfCode(RandomCode(words, i)) : 0;
+      }
+      continue;
+    }
 #pragma unroll
     for (int i = 0; i < kRandomBlock; i += 8) {
       Piece piece = {};
 #pragma unroll
       for (int k = 0; k < 4 && row < args.rows; ++k) {
-        const auto code = [&](int of) {
-          const int bits = static_cast<int>(words[of / 16] >> of % 16 * 4 & 15);
-          return static_cast<float>(bits == 0 ? 0 : bits - 8) * args.scale;
+        const auto value = [&](int of) {
+          return static_cast<float>(RandomCode(words, of)) * args.scale;
         };
-        piece.words[k] = PackBf16(code(i + 2 * k), code(i + 2 * k + 1));
+        piece.words[k] = PackBf16(value(i + 2 * k), value(i + 2 * k + 1));
       }
       *reinterpret_cast<Piece*>(
           args.out +

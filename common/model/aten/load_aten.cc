@@ -50,10 +50,11 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   RETURN_IF_ERROR(CheckDevice(options.device));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kFloat32);
-  if (compute_dtype == ComputeDType::kInt8 ||
-      compute_dtype == ComputeDType::kInt4) {
+  if (compute_dtype != ComputeDType::kFloat32 &&
+      compute_dtype != ComputeDType::kBFloat16) {
     return absl::UnimplementedError(
-        absl::StrCat(NameOf(compute_dtype), " needs the native backend"));
+        absl::StrCat("compute type ", NameOf(compute_dtype),
+                     ": libtorch has float32 and bfloat16"));
   }
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));

@@ -167,12 +167,8 @@ void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
   const auto outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
   const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
-  cuda::ProductArgs product =
-      ProductOf(layer.qkv, input, rows, scratch_.parts.data());
-  product.weights +=
-      cuda::WeightPlace(inputs, static_cast<uint32_t>(queries), 0);
-  product.outputs = outputs;
-  device_.Launch(product);
+  device_.Launch(ProductOf(layer.qkv, queries, outputs, input, rows,
+                           scratch_.parts.data()));
   cuda::PrepareArgs prepare = Preparation(layer, rows, PagesOf(index, target));
   prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
   prepare.parts.outputs = outputs;

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -306,10 +307,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   RETURN_IF_ERROR(CheckCudaCovers(config));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kBFloat16);
-  if (compute_dtype != ComputeDType::kBFloat16) {
+  if (!absl::c_linear_search(kGpuComputeDTypes, compute_dtype)) {
     return absl::UnimplementedError(
         absl::StrCat("compute type ", NameOf(compute_dtype),
-                     ": the CUDA backend computes in bfloat16"));
+                     ": the CUDA backend has bfloat16 and fp8"));
   }
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
@@ -317,12 +318,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   ModelInfo info = {
       .config = config,
       .device = options.device,
-      .compute_dtype = "bfloat16",
+      .compute_dtype = NameOf(compute_dtype),
       .backend = "cuda",
       .fingerprint = ModelFingerprint(config, files, compute_dtype)};
   nn::ThreadPool pool({.threads = options.threads});
   ASSIGN_OR_RETURN(CudaWeights weights,
-                   LoadCudaWeights(config, files, *device, pool));
+                   LoadCudaWeights(config, files, *device, pool,
+                                   CudaWeightTypeOf(compute_dtype)));
   info.weight_bytes = weights.bytes;
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,

@@ -20,9 +20,9 @@
 
 namespace espalier {
 
-// LanguageModel on the kernels of common/cuda, bfloat16. A row's logits are the
-// same, to the bit, whatever else is in the pass, and those of decoding its
-// path token by token.
+// LanguageModel on the kernels of common/cuda, in bfloat16 or fp8. A row's
+// logits are the same, to the bit, whatever else is in the pass, and those of
+// decoding its path token by token.
 class CudaModel final : public LanguageModel {
  public:
   struct Parts {

@@ -24,11 +24,29 @@ inline cuda::ProductArgs ProductOf(const CudaLinear& linear,
                                    const unsigned char* activations, int rows,
                                    float* parts) {
   return {.weights = linear.weights.data(),
+          .scales = linear.scales.data(),
           .activations = activations,
           .rows = rows,
           .inputs = linear.inputs,
           .outputs = linear.outputs,
           .parts = parts};
+}
+
+// The product with the weights from output `first` on alone, `outputs` of them.
+// REQUIRES: both are multiples of cuda::kStripOutputs.
+inline cuda::ProductArgs ProductOf(const CudaLinear& linear, int first,
+                                   int outputs,
+                                   const unsigned char* activations, int rows,
+                                   float* parts) {
+  cuda::ProductArgs product = ProductOf(linear, activations, rows, parts);
+  const bool is_e4m3 = linear.type == CudaWeightType::kE4m3;
+  const int tiles =
+      first / cuda::kStripOutputs * (linear.inputs / cuda::kTileColumns);
+  product.weights += int64_t{tiles} *
+                     (is_e4m3 ? cuda::kE4m3TileBytes : cuda::kWeightTileBytes);
+  if (is_e4m3) product.scales += first;
+  product.outputs = outputs;
+  return product;
 }
 
 // The sums of that product, for the kernel that reads them.

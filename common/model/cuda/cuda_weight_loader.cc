@@ -7,6 +7,7 @@
 #include "common/base/bf16.h"
 #include "common/base/status_macros.h"
 #include "common/model/cuda/device_vectors.h"
+#include "common/model/cuda/e4m3_row.h"
 #include "common/model/files/mapped_file.h"
 #include "common/nn/weight_source.h"
 
@@ -15,6 +16,38 @@ namespace espalier {
 using cuda::DeviceArray;
 using cuda::kStripOutputs;
 using cuda::Placing;
+
+namespace {
+
+int64_t StripBytes(const CudaLinear& linear) {
+  const int64_t numbers = int64_t{kStripOutputs} * linear.inputs;
+  return linear.type == CudaWeightType::kE4m3 ? numbers : 2 * numbers;
+}
+
+// In pieces of 8 numbers, which a tile keeps together.
+void PackBf16(absl::Span<const uint16_t> row, uint32_t output,
+              unsigned char* packed) {
+  constexpr uint32_t kPiece = 8;
+  const auto inputs = static_cast<uint32_t>(row.size());
+  for (uint32_t i = 0; i < inputs; i += kPiece) {
+    std::memcpy(packed + cuda::WeightPlace(inputs, output, i), &row[i],
+                kPiece * sizeof(uint16_t));
+  }
+}
+
+// Returns the row's scale.
+float PackE4m3(absl::Span<const uint16_t> row, uint32_t output,
+               unsigned char* packed) {
+  std::vector<uint8_t> codes(row.size());
+  const float scale = RoundToE4m3(row, absl::MakeSpan(codes));
+  const auto inputs = static_cast<uint32_t>(row.size());
+  for (uint32_t i = 0; i < inputs; ++i) {
+    packed[cuda::E4m3WeightPlace(inputs, output, i)] = codes[i];
+  }
+  return scale;
+}
+
+}  // namespace
 
 absl::StatusOr<unsigned char*> CudaWeightLoader::Conveyor::Next(int64_t bytes) {
   Buffer& buffer = buffers_[turn_];
@@ -62,12 +95,20 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Linear(
     biases.push_back({part.name + ".bias", part.size});
     outputs += part.size;
   }
-  ASSIGN_OR_RETURN(CudaLinear linear, Pack(matrices, outputs, inputs));
+  ASSIGN_OR_RETURN(CudaLinear linear, Pack(matrices, outputs, inputs, type_));
   if (has_bias) {
     ASSIGN_OR_RETURN(linear.bias, Vectors(biases));
   }
   return linear;
 }
+
+absl::StatusOr<CudaLinear> CudaWeightLoader::Vocabulary(const Part& table,
+                                                        int64_t inputs) {
+  std::vector<Matrix> matrices(1);
+  ASSIGN_OR_RETURN(matrices[0], Find(table, inputs));
+  return Pack(matrices, table.size, inputs, CudaWeightType::kBf16);
+}
+
 absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(const Part& gates,
                                                    const Part& values,
                                                    int64_t inputs) {
@@ -76,7 +117,7 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Gated(const Part& gates,
   ASSIGN_OR_RETURN(matrices[1], Find(values, inputs));
   matrices[0].placing = Placing::kGates;
   matrices[1].placing = Placing::kGatedValues;
-  return Pack(matrices, gates.size + values.size, inputs);
+  return Pack(matrices, gates.size + values.size, inputs, type_);
 }
 
 absl::StatusOr<CudaWeightLoader::Matrix> CudaWeightLoader::Find(
@@ -97,8 +138,8 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Rows(
     return absl::UnimplementedError(
         absl::StrCat("some rows of ", matrix.name, " with random weights"));
   }
-  ASSIGN_OR_RETURN(CudaLinear linear,
-                   NewLinear(std::ssize(rows), matrix.inputs));
+  ASSIGN_OR_RETURN(CudaLinear linear, NewLinear(std::ssize(rows), matrix.inputs,
+                                                CudaWeightType::kBf16));
   std::vector<Row> wanted(linear.outputs);
   for (size_t i = 0; i < rows.size(); ++i) {
     wanted[i] = {&*whole.values, rows[i]};
@@ -119,22 +160,24 @@ absl::Status CudaWeightLoader::CheckAllRead() const {
 }
 
 absl::StatusOr<CudaLinear> CudaWeightLoader::NewLinear(int64_t outputs,
-                                                       int64_t inputs) {
+                                                       int64_t inputs,
+                                                       CudaWeightType type) {
   const int64_t strips = (outputs + kStripOutputs - 1) / kStripOutputs;
-  CudaLinear linear = {.inputs = static_cast<int>(inputs),
+  CudaLinear linear = {.type = type,
+                       .inputs = static_cast<int>(inputs),
                        .outputs = static_cast<int>(strips * kStripOutputs)};
-  ASSIGN_OR_RETURN(linear.weights,
-                   DeviceArray<unsigned char>::Make(
-                       device_, strips * kStripOutputs * inputs * 2));
+  ASSIGN_OR_RETURN(linear.weights, DeviceArray<unsigned char>::Make(
+                                       device_, strips * StripBytes(linear)));
   bytes_ += linear.weights.size();
   return linear;
 }
 
 absl::StatusOr<CudaLinear> CudaWeightLoader::Pack(
-    const std::vector<Matrix>& matrices, int64_t outputs, int64_t inputs) {
-  ASSIGN_OR_RETURN(CudaLinear linear, NewLinear(outputs, inputs));
+    const std::vector<Matrix>& matrices, int64_t outputs, int64_t inputs,
+    CudaWeightType type) {
+  ASSIGN_OR_RETURN(CudaLinear linear, NewLinear(outputs, inputs, type));
   if (matrices[0].view.dtype == DType::kRandom) {
-    MakeUp(matrices, linear);
+    RETURN_IF_ERROR(MakeUp(matrices, linear));
     return linear;
   }
   RETURN_IF_ERROR(PackStrips(RowsByOutput(matrices, linear.outputs), linear));
@@ -143,15 +186,21 @@ absl::StatusOr<CudaLinear> CudaWeightLoader::Pack(
 }
 
 // Random weights, by the device.
-void CudaWeightLoader::MakeUp(const std::vector<Matrix>& matrices,
-                              const CudaLinear& linear) {
+absl::Status CudaWeightLoader::MakeUp(const std::vector<Matrix>& matrices,
+                                      CudaLinear& linear) {
+  const float scale = nn::RandomScale(linear.inputs);
+  const bool is_e4m3 = linear.type == CudaWeightType::kE4m3;
+  if (is_e4m3) {
+    RETURN_IF_ERROR(
+        SendScales(std::vector<float>(linear.outputs, scale), linear));
+  }
   for (const Matrix& matrix : matrices) {
     const auto rows = static_cast<int>(matrix.values->rows());
     const bool is_last = &matrix == &matrices.back();
     const auto first = static_cast<int>(matrix.first_output);
     device_.Launch(cuda::RandomWeightsArgs{
         .seed = matrix.view.seed,
-        .scale = nn::RandomScale(linear.inputs),
+        .scale = scale,
         .rows = rows,
         .outputs = is_last && matrix.placing == Placing::kInOrder
                        ? linear.outputs - first
@@ -159,8 +208,17 @@ void CudaWeightLoader::MakeUp(const std::vector<Matrix>& matrices,
         .inputs = linear.inputs,
         .placing = matrix.placing,
         .first_output = first,
+        .is_e4m3 = is_e4m3,
         .out = linear.weights.data()});
   }
+  return absl::OkStatus();
+}
+
+absl::Status CudaWeightLoader::SendScales(const std::vector<float>& scales,
+                                          CudaLinear& linear) {
+  ASSIGN_OR_RETURN(linear.scales, SendFloats(device_, scales));
+  bytes_ += std::ssize(scales) * static_cast<int64_t>(sizeof(float));
+  return absl::OkStatus();
 }
 
 std::vector<CudaWeightLoader::Row> CudaWeightLoader::RowsByOutput(
@@ -178,50 +236,47 @@ std::vector<CudaWeightLoader::Row> CudaWeightLoader::RowsByOutput(
 
 // Strip by strip, some megabytes at a time.
 absl::Status CudaWeightLoader::PackStrips(const std::vector<Row>& rows,
-                                          const CudaLinear& linear) {
+                                          CudaLinear& linear) {
+  const bool is_e4m3 = linear.type == CudaWeightType::kE4m3;
   const int64_t strips = linear.outputs / kStripOutputs;
-  const int64_t strip_bytes = kStripOutputs * int64_t{linear.inputs} * 2;
+  const int64_t strip_bytes = StripBytes(linear);
   const int64_t at_once = std::max<int64_t>(1, (16 << 20) / strip_bytes);
+  std::vector<float> scales(is_e4m3 ? linear.outputs : 0);
   for (int64_t first = 0; first < strips; first += at_once) {
     const int64_t count = std::min(at_once, strips - first);
     ASSIGN_OR_RETURN(unsigned char* const packed,
                      conveyor_.Next(count * strip_bytes));
     pool_.ParallelFor(count, /*grain=*/1,
                       [&](const nn::ThreadPool::Chunk& chunk) {
+                        std::vector<uint16_t> row(linear.inputs);
                         for (int64_t i = chunk.begin * kStripOutputs;
                              i < chunk.end * kStripOutputs; ++i) {
-                          PackRow(rows[first * kStripOutputs + i],
-                                  static_cast<uint32_t>(linear.inputs),
-                                  static_cast<uint32_t>(i), packed);
+                          const int64_t output = first * kStripOutputs + i;
+                          ReadBf16(rows[output], absl::MakeSpan(row));
+                          const auto place = static_cast<uint32_t>(i);
+                          if (is_e4m3) {
+                            scales[output] = PackE4m3(row, place, packed);
+                          } else {
+                            PackBf16(row, place, packed);
+                          }
                         }
                       });
     conveyor_.Send(linear.weights.data() + first * strip_bytes,
                    count * strip_bytes);
   }
-  return absl::OkStatus();
+  return is_e4m3 ? SendScales(scales, linear) : absl::OkStatus();
 }
 
-// In pieces of 8 numbers, which a tile keeps together.
-void CudaWeightLoader::PackRow(const Row& row, uint32_t inputs, uint32_t output,
-                               unsigned char* packed) {
-  std::vector<uint16_t> rounded;
-  const void* from = nullptr;
+void CudaWeightLoader::ReadBf16(const Row& row, absl::Span<uint16_t> out) {
   if (row.values == nullptr) {
-    rounded.assign(inputs, 0);
+    std::fill(out.begin(), out.end(), uint16_t{0});
   } else if (row.values->format() == TensorValues::Format::kBf16) {
-    from = row.values->Bytes(row.row).data();
+    std::memcpy(out.data(), row.values->Bytes(row.row).data(),
+                out.size() * sizeof(uint16_t));
   } else {
-    std::vector<float> wide(inputs);
+    std::vector<float> wide(out.size());
     row.values->Row(row.row, wide.data());
-    rounded.resize(inputs);
-    std::transform(wide.begin(), wide.end(), rounded.begin(), FloatToBf16);
-  }
-  if (from == nullptr) from = rounded.data();
-  constexpr uint32_t kPiece = 8;
-  for (uint32_t i = 0; i < inputs; i += kPiece) {
-    std::memcpy(packed + cuda::WeightPlace(inputs, output, i),
-                static_cast<const uint16_t*>(from) + i,
-                kPiece * sizeof(uint16_t));
+    std::transform(wide.begin(), wide.end(), out.begin(), FloatToBf16);
   }
 }
 

@@ -25,10 +25,14 @@ namespace espalier {
 // device. Errors are those of LoadCudaWeights. One thread.
 class CudaWeightLoader {
  public:
-  // The references must outlive this object.
+  // `type`: of products. The references must outlive this object.
   CudaWeightLoader(const WeightFiles& files, cuda::ComputeDevice& device,
-                   nn::ThreadPool& pool)
-      : files_(files), device_(device), pool_(pool), conveyor_(device) {}
+                   nn::ThreadPool& pool, CudaWeightType type)
+      : files_(files),
+        device_(device),
+        pool_(pool),
+        type_(type),
+        conveyor_(device) {}
 
   // A tensor; of a matrix the name without ".weight".
   struct Part {
@@ -42,6 +46,9 @@ class CudaWeightLoader {
   // A product whose outputs are those of the parts, one after another.
   absl::StatusOr<CudaLinear> Linear(const std::vector<Part>& parts,
                                     int64_t inputs, bool has_bias);
+  // A token table or the product with one: in bf16, whatever the type of the
+  // others.
+  absl::StatusOr<CudaLinear> Vocabulary(const Part& table, int64_t inputs);
   // The given rows of a matrix, as a product of their own. `name`: as of a
   // part.
   struct RowsOf {
@@ -102,20 +109,22 @@ class CudaWeightLoader {
   };
 
   absl::StatusOr<Matrix> Find(const Part& part, int64_t inputs);
-  absl::StatusOr<CudaLinear> NewLinear(int64_t outputs, int64_t inputs);
+  absl::StatusOr<CudaLinear> NewLinear(int64_t outputs, int64_t inputs,
+                                       CudaWeightType type);
   absl::StatusOr<CudaLinear> Pack(const std::vector<Matrix>& matrices,
-                                  int64_t outputs, int64_t inputs);
-  void MakeUp(const std::vector<Matrix>& matrices, const CudaLinear& linear);
+                                  int64_t outputs, int64_t inputs,
+                                  CudaWeightType type);
+  absl::Status MakeUp(const std::vector<Matrix>& matrices, CudaLinear& linear);
   static std::vector<Row> RowsByOutput(const std::vector<Matrix>& matrices,
                                        int64_t outputs);
-  absl::Status PackStrips(const std::vector<Row>& rows,
-                          const CudaLinear& linear);
-  static void PackRow(const Row& row, uint32_t inputs, uint32_t output,
-                      unsigned char* packed);
+  static void ReadBf16(const Row& row, absl::Span<uint16_t> out);
+  absl::Status PackStrips(const std::vector<Row>& rows, CudaLinear& linear);
+  absl::Status SendScales(const std::vector<float>& scales, CudaLinear& linear);
 
   const WeightFiles& files_;
   cuda::ComputeDevice& device_;
   nn::ThreadPool& pool_;
+  const CudaWeightType type_;
   Conveyor conveyor_;
   std::set<std::string> read_;
   int64_t bytes_ = 0;

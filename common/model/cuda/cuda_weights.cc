@@ -89,13 +89,13 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
                                             ComputeDevice& device,
-                                            nn::ThreadPool& pool) {
+                                            nn::ThreadPool& pool,
+                                            CudaWeightType type) {
   const int64_t vocab = config.vocab_size, hidden = config.hidden_size;
-  CudaWeightLoader loader(files, device, pool);
+  CudaWeightLoader loader(files, device, pool, type);
   CudaWeights weights;
   ASSIGN_OR_RETURN(weights.tokens,
-                   loader.Linear({{"model.embed_tokens", vocab}}, hidden,
-                                 /*has_bias=*/false));
+                   loader.Vocabulary({"model.embed_tokens", vocab}, hidden));
   for (int64_t i = 0; i < config.num_layers; ++i) {
     ASSIGN_OR_RETURN(
         CudaLayer layer,
@@ -105,8 +105,8 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   ASSIGN_OR_RETURN(weights.final_norm,
                    loader.Vectors({{"model.norm.weight", hidden}}));
   if (!config.tied_head) {
-    ASSIGN_OR_RETURN(weights.head, loader.Linear({{"lm_head", vocab}}, hidden,
-                                                 /*has_bias=*/false));
+    ASSIGN_OR_RETURN(weights.head,
+                     loader.Vocabulary({"lm_head", vocab}, hidden));
   }
   weights.bytes = loader.bytes();
   RETURN_IF_ERROR(device.Wait(device.Record()));

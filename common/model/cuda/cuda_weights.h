@@ -8,17 +8,30 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/cuda/device_array.h"
+#include "common/model/compute_dtype.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
 #include "common/nn/thread_pool.h"
 
 namespace espalier {
 
-// Packed weights of a product on a device (cuda::WeightPlace). What is missing
-// to whole strips of outputs is zero.
+enum class CudaWeightType {
+  kBf16,  // cuda::WeightPlace
+  kE4m3,  // cuda::E4m3WeightPlace, and a scale for each output
+};
+
+constexpr CudaWeightType CudaWeightTypeOf(ComputeDType dtype) {
+  return dtype == ComputeDType::kFp8 ? CudaWeightType::kE4m3
+                                     : CudaWeightType::kBf16;
+}
+
+// Packed weights of a product on a device. What is missing to whole strips of
+// outputs is zero.
 struct CudaLinear {
+  CudaWeightType type = CudaWeightType::kBf16;
   cuda::DeviceArray<unsigned char> weights = {};
-  cuda::DeviceArray<float> bias = {};  // [outputs]; size 0: none
+  cuda::DeviceArray<float> scales = {};  // [outputs] of e4m3; size 0: bf16
+  cuda::DeviceArray<float> bias = {};    // [outputs]; size 0: none
   int inputs = 0;
   int outputs = 0;
 };
@@ -32,7 +45,7 @@ struct CudaLayer {
   CudaLinear down;     // ffn -> hidden
 };
 
-// The weights of a Llama or Qwen3 decoder in bfloat16 on a device.
+// The weights of a Llama or Qwen3 decoder on a device.
 struct CudaWeights {
   CudaLinear tokens;  // [vocab, hidden]; a tied head too
   std::vector<CudaLayer> layers;
@@ -63,14 +76,16 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
 // UNIMPLEMENTED names what of the model the kernels do not cover.
 absl::Status CheckCudaCovers(const ModelConfig& config);
 
-// Packs on the threads of `pool`; the device makes random weights itself.
+// `type`: of the layers' products; the token table and the output layer are
+// bf16. Packs on the threads of `pool`; the device makes random weights itself.
 // NOT_FOUND, INVALID_ARGUMENT: a tensor is missing or has another shape or
 // type. RESOURCE_EXHAUSTED: no room on the device. UNAVAILABLE: the device
 // failed.
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
                                             const WeightFiles& files,
                                             cuda::ComputeDevice& device,
-                                            nn::ThreadPool& pool);
+                                            nn::ThreadPool& pool,
+                                            CudaWeightType type);
 
 // Rotation of so many positions: [positions, head_dim / 2, 2] cos, sin. The
 // same errors of the device.

@@ -42,6 +42,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   RETURN_IF_ERROR(CheckLayerCount(config, files));
   const ComputeDType dtype =
       options.compute_dtype.value_or(AutoComputeType(files.tensors()));
+  if (dtype == ComputeDType::kFp8) {
+    return absl::UnimplementedError(
+        "compute type fp8 needs a GPU (device \"cuda\")");
+  }
   ModelInfo info = {.config = config,
                     .device = "cpu",
                     .compute_dtype = NameOf(dtype),

@@ -26,6 +26,7 @@ nn::WeightType TypeOf(ComputeDType dtype, bool bf16) {
     case ComputeDType::kBFloat16:
       return nn::WeightType::kBf16;
     case ComputeDType::kFloat32:
+    case ComputeDType::kFp8:  // not of this backend
       break;
   }
   return bf16 ? nn::WeightType::kBf16 : nn::WeightType::kFloat32;

@@ -25,6 +25,10 @@ def multiplies(shape):
                              "WARPGROUP.ARRIVE"]
 
 
+def widens(shape):
+    return multiplies(shape) + ["HMUL2.BF16_V2", "LDS.128"]
+
+
 # Kernel: threads of a block, most registers, instructions.
 KERNELS = {
     "Embed": (128, 40, WAITS),
@@ -38,6 +42,15 @@ KERNELS = {
     "Product<3, 32>": (416, 56, multiplies("64x32x16")),
     "Product<3, 64>": (416, 72, multiplies("64x64x16")),
     "Product<3, 128>": (416, 104, multiplies("64x64x16")),
+    "E4m3Product<2, 16>": (288, 56, widens("64x16x16")),
+    "E4m3Product<2, 32>": (288, 64, widens("64x32x16")),
+    "E4m3Product<2, 64>": (288, 80, widens("64x64x16")),
+    "E4m3Product<2, 128>": (288, 112, widens("64x64x16")),
+    "E4m3Product<2, 256>": (288, 168, widens("64x64x16")),
+    "E4m3Product<3, 16>": (416, 56, widens("64x16x16")),
+    "E4m3Product<3, 32>": (416, 64, widens("64x32x16")),
+    "E4m3Product<3, 64>": (416, 80, widens("64x64x16")),
+    "E4m3Product<3, 128>": (416, 112, widens("64x64x16")),
     "Prepare<64>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "Prepare<128>": (128, 48, WAITS + ["MUFU.RSQ"]),
     "AttendPrefix<64>": (128, 144, ATTENDS),
@@ -102,7 +115,7 @@ def complaints(resources, code):
                 yield f"{name}: no {instruction}"
         for instruction, times in COUNTS.items():
             found = code[name].count(instruction)
-            if name.startswith("Product") and found != times:
+            if "Product<" in name and found != times:
                 yield f"{name}: {found} {instruction}, not {times}"
         for instruction in LOCAL_MEMORY:
             if re.search(rf"\b{instruction}\b", code[name]):

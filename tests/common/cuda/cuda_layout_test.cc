@@ -7,10 +7,11 @@ namespace espalier::cuda {
 namespace {
 
 TEST(CudaLayoutTest, EveryNumberHasAPlaceOfItsOwn) {
-  std::set<uint64_t> weights, activations, panel;
+  std::set<uint64_t> weights, e4m3, activations, panel;
   for (uint32_t row = 0; row < 128; ++row) {
     for (uint32_t column = 0; column < 192; ++column) {
       weights.insert(WeightPlace(192, row, column));
+      e4m3.insert(E4m3WeightPlace(192, row, column));
       activations.insert(ActivationPlace(32, 192, row, column));
     }
   }
@@ -21,6 +22,8 @@ TEST(CudaLayoutTest, EveryNumberHasAPlaceOfItsOwn) {
   }
   EXPECT_EQ(weights.size(), 128u * 192);
   EXPECT_EQ(*weights.rbegin(), 128u * 192 * 2 - 2);
+  EXPECT_EQ(e4m3.size(), 128u * 192);
+  EXPECT_EQ(*e4m3.rbegin(), 128u * 192 - 1);
   EXPECT_EQ(activations.size(), 128u * 192);
   EXPECT_EQ(*activations.rbegin(), 128u * 192 * 2 - 2);
   EXPECT_EQ(panel.size(), 64u * 16);
@@ -33,6 +36,8 @@ TEST(CudaLayoutTest, TilesLieTogether) {
     for (uint32_t column = 0; column < 64; ++column) {
       const uint64_t at = WeightPlace(192, 64 + row, 128 + column);
       EXPECT_EQ(at / kWeightTileBytes, 5u);
+      EXPECT_EQ(E4m3WeightPlace(192, 64 + row, 128 + column) / kE4m3TileBytes,
+                5u);
       EXPECT_EQ(at % 16 / 2, column % 8);  // pieces of 8 stay whole
     }
   }

@@ -1,8 +1,13 @@
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <set>
 #include <vector>
 
 #include "common/cuda/product_shape.h"
 #include "tests/common/cuda/device_testing.h"
+#include "tests/testing/e4m3_value.h"
 
 namespace espalier::cuda {
 namespace {
@@ -10,13 +15,32 @@ namespace {
 class ProductTest : public DeviceTest {};
 INSTANTIATE_FOR_DEVICES(ProductTest);
 
-struct Problem {
-  int outputs, inputs, rows;
-  std::vector<uint16_t> w, x;
+enum class Weights { kBf16, kE4m3 };
+constexpr Weights kAllWeights[] = {Weights::kBf16, Weights::kE4m3};
 
-  Problem(int o, int i, int r, uint64_t seed) : outputs(o), inputs(i), rows(r) {
+struct Problem {
+  Weights type;
+  int outputs, inputs, rows;
+  std::vector<uint16_t> w;     // bf16
+  std::vector<uint8_t> codes;  // e4m3
+  std::vector<float> scales;
+  std::vector<uint16_t> x;
+
+  Problem(Weights t, int o, int i, int r, uint64_t seed)
+      : type(t), outputs(o), inputs(i), rows(r) {
     Random random(seed);
-    w = random.Bf16s(int64_t{o} * i);
+    const int64_t size = int64_t{o} * i;
+    if (type == Weights::kBf16) {
+      w = random.Bf16s(size);
+    } else {
+      for (int64_t k = 0; k < size; ++k) {
+        const auto code = static_cast<uint8_t>(random.Below(256));
+        codes.push_back((code & 0x7f) == 0x7f ? code ^ 1 : code);
+      }
+      for (float scale : random.Normals(o, 0.01f)) {
+        scales.push_back(std::abs(scale));
+      }
+    }
     x = random.Bf16s(int64_t{r} * i);
   }
   // The first rows alone.
@@ -26,32 +50,62 @@ struct Problem {
     part.x.resize(int64_t{count} * inputs);
     return part;
   }
+  double Weight(int output, int input) const {
+    const int64_t at = int64_t{output} * inputs + input;
+    return type == Weights::kBf16 ? Bf16ToFloat(w[at])
+                                  : E4m3Value(codes[at]) * scales[output];
+  }
   double Exact(int row, int output) const {
     double sum = 0;
     for (int i = 0; i < inputs; ++i) {
-      sum += double{Bf16ToFloat(w[int64_t{output} * inputs + i])} *
-             Bf16ToFloat(x[int64_t{row} * inputs + i]);
+      sum += Weight(output, i) * Bf16ToFloat(x[int64_t{row} * inputs + i]);
     }
     return sum;
   }
+  std::vector<unsigned char> Packed() const {
+    if (type == Weights::kBf16) return PackWeights(w, outputs, inputs);
+    std::vector<unsigned char> packed(codes.size());
+    for (int o = 0; o < outputs; ++o) {
+      for (int i = 0; i < inputs; ++i) {
+        packed[E4m3WeightPlace(inputs, o, i)] = codes[int64_t{o} * inputs + i];
+      }
+    }
+    return packed;
+  }
+};
+
+// Of a problem, on a device; its results go to NaN.
+class OnDevice {
+ public:
+  OnDevice(ComputeDevice& device, const Problem& p)
+      : weights_(ArrayOf(device, p.Packed())),
+        scales_(ArrayOf(device, p.scales)),
+        rows_(ArrayOf(device, PackActivations(p.x, p.rows, p.inputs))) {
+    args = {.weights = weights_.data(),
+            .scales = p.type == Weights::kE4m3 ? scales_.data() : nullptr,
+            .activations = rows_.data(),
+            .rows = p.rows,
+            .inputs = p.inputs,
+            .outputs = p.outputs};
+  }
+
+  ProductArgs args;
+
+ private:
+  const DeviceArray<unsigned char> weights_;
+  const DeviceArray<float> scales_;
+  const DeviceArray<unsigned char> rows_;
 };
 
 // [rows, outputs], parts added in their order.
 std::vector<float> Multiply(ComputeDevice& device, const Problem& p) {
-  const DeviceArray<unsigned char> weights =
-      ArrayOf(device, PackWeights(p.w, p.outputs, p.inputs));
-  const DeviceArray<unsigned char> rows =
-      ArrayOf(device, PackActivations(p.x, p.rows, p.inputs));
+  OnDevice there(device, p);
   const int splits = ProductSplits(p.outputs, p.inputs);
   const int64_t padded = PaddedRows(p.rows);
   const DeviceArray<float> parts =
       NanArray<float>(device, splits * padded * p.outputs);
-  device.Launch(ProductArgs{.weights = weights.data(),
-                            .activations = rows.data(),
-                            .rows = p.rows,
-                            .inputs = p.inputs,
-                            .outputs = p.outputs,
-                            .parts = parts.data()});
+  there.args.parts = parts.data();
+  device.Launch(there.args);
   const std::vector<float> values = ValuesOf(device, parts);
   std::vector<float> out(int64_t{p.rows} * p.outputs);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -82,82 +136,146 @@ TEST_P(ProductTest, IsThatOfFloat64) {
                                              {384, 1024, 17},
                                              {192, 512, 64},
                                              {128, 1600, 33}}) {
-    SCOPED_TRACE(testing::Message()
-                 << outputs << " x " << inputs << ", " << rows << " rows");
-    const Problem problem(outputs, inputs, rows, 1);
-    EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6);
+    for (Weights type : kAllWeights) {
+      SCOPED_TRACE(testing::Message()
+                   << outputs << " x " << inputs << ", " << rows << " rows");
+      const Problem problem(type, outputs, inputs, rows, 1);
+      EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6);
+    }
   }
 }
 
 TEST_P(ProductTest, TakesBlocksOfRows) {
-  for (int rows : {100, 200, 300}) {
-    const Problem problem(128, 128, rows, 2);
-    EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6) << rows;
+  for (Weights type : kAllWeights) {
+    for (int rows : {100, 200, 300}) {
+      const Problem problem(type, 128, 128, rows, 2);
+      EXPECT_LT(Error(problem, Multiply(Device(), problem)), 3e-6) << rows;
+    }
+  }
+}
+
+void ExpectBitsOfTheRowAlone(const Problem& all,
+                             const std::function<ComputeDevice&(int)>& device) {
+  const std::vector<float> expected = Multiply(device(1), all);
+  for (int rows : {1, 16, 17, 33, 64, 65, 128, 129, 256}) {
+    const std::vector<float> first(
+        expected.begin(), expected.begin() + int64_t{rows} * all.outputs);
+    EXPECT_TRUE(SameBits(Multiply(device(rows), all.First(rows)), first))
+        << all.outputs << " outputs, " << rows << " rows";
   }
 }
 
 TEST_P(ProductTest, BitsDependOnTheRowAlone) {
-  for (const auto [outputs, inputs] : {std::array{192, 576}, {256, 320}}) {
-    const Problem all(outputs, inputs, 260, 3);
-    const std::vector<float> expected = Multiply(Device(), all);
-    for (int rows : {1, 16, 17, 33, 64, 65, 128, 129, 256}) {
-      std::vector<float> first(expected.begin(),
-                               expected.begin() + int64_t{rows} * outputs);
-      EXPECT_TRUE(SameBits(Multiply(Device(rows), all.First(rows)), first))
-          << outputs << " outputs, " << rows << " rows";
+  for (Weights type : kAllWeights) {
+    for (const auto [outputs, inputs] : {std::array{192, 576}, {256, 320}}) {
+      ExpectBitsOfTheRowAlone(
+          Problem(type, outputs, inputs, 260, 3),
+          [this](int seed) -> ComputeDevice& { return Device(seed); });
     }
   }
 }
 
 TEST_P(ProductTest, BitsDoNotDependOnTheSchedule) {
-  const Problem problem(192, 2048, 40, 4);
-  const std::vector<float> expected = Multiply(Device(1), problem);
-  for (uint64_t seed = 2; seed < 8; ++seed) {
-    EXPECT_TRUE(SameBits(Multiply(Device(seed), problem), expected)) << seed;
-  }
-}
-
-// One hot inputs: where every weight lies, exactly.
-TEST_P(ProductTest, ReadsEveryWeightFromItsPlace) {
-  Problem problem(320, 128, 128, 5);
-  std::fill(problem.x.begin(), problem.x.end(), 0);
-  for (int row = 0; row < problem.rows; ++row) {
-    problem.x[row * problem.inputs + row] = FloatToBf16(1);
-  }
-  const std::vector<float> out = Multiply(Device(), problem);
-  for (int row = 0; row < problem.rows; ++row) {
-    for (int o = 0; o < problem.outputs; ++o) {
-      ASSERT_EQ(out[row * problem.outputs + o],
-                Bf16ToFloat(problem.w[o * problem.inputs + row]));
+  for (Weights type : kAllWeights) {
+    const Problem problem(type, 192, 2048, 40, 4);
+    const std::vector<float> expected = Multiply(Device(1), problem);
+    for (uint64_t seed = 2; seed < 8; ++seed) {
+      EXPECT_TRUE(SameBits(Multiply(Device(seed), problem), expected)) << seed;
     }
   }
 }
 
+// Row i is one in column i alone: it finds the weights of input i.
+void MakeOneHot(Problem& problem) {
+  std::fill(problem.x.begin(), problem.x.end(), 0);
+  for (int row = 0; row < problem.rows; ++row) {
+    problem.x[row * problem.inputs + row] = FloatToBf16(1);
+  }
+}
+
+TEST_P(ProductTest, ReadsEveryWeightFromItsPlace) {
+  for (Weights type : kAllWeights) {
+    Problem problem(type, 320, 128, 128, 5);
+    // Whole numbers, so that nothing is rounded.
+    for (float& scale : problem.scales) {
+      scale = static_cast<float>(1 + (&scale - problem.scales.data()) % 37);
+    }
+    MakeOneHot(problem);
+    const std::vector<float> out = Multiply(Device(), problem);
+    for (int row = 0; row < problem.rows; ++row) {
+      for (int o = 0; o < problem.outputs; ++o) {
+        ASSERT_EQ(out[row * problem.outputs + o], problem.Weight(o, row));
+      }
+    }
+  }
+}
+
+// Those below the least normal number as well.
+TEST_P(ProductTest, WidensEveryE4m3Exactly) {
+  Problem problem(Weights::kE4m3, 64, 64, 64, 6);
+  std::fill(problem.scales.begin(), problem.scales.end(), 1.0f);
+  for (int i = 0; i < 64 * 64; ++i) {
+    problem.codes[i] = static_cast<uint8_t>(i % 251 + i / 251);
+  }
+  MakeOneHot(problem);
+  const std::vector<float> out = Multiply(Device(), problem);
+  std::set<uint8_t> seen;
+  for (int row = 0; row < 64; ++row) {
+    for (int o = 0; o < 64; ++o) {
+      const uint8_t code = problem.codes[o * 64 + row];
+      seen.insert(code);
+      ASSERT_EQ(out[row * 64 + o], E4m3Value(code)) << int{code};
+    }
+  }
+  EXPECT_EQ(seen.size(), 256u);
+}
+
+// A scale is of its output alone, however large, small or broken it is.
+TEST_P(ProductTest, ScalesAreOfTheirOutputs) {
+  Problem problem(Weights::kE4m3, 192, 64, 20, 7);
+  for (int o = 0; o < problem.outputs; ++o) {
+    problem.scales[o] = std::ldexp(1.0f, o % 200 - 100);
+  }
+  problem.scales[70] = std::nanf("");
+  const std::vector<float> out = Multiply(Device(), problem);
+  for (int row = 0; row < problem.rows; ++row) {
+    for (int o = 0; o < problem.outputs; ++o) {
+      const float got = out[row * problem.outputs + o];
+      const double unit = std::ldexp(1.0, o % 200 - 100);
+      if (o == 70) {
+        ASSERT_TRUE(std::isnan(got));
+      } else {
+        ASSERT_NEAR(got / unit, problem.Exact(row, o) / unit, 0.05) << o;
+      }
+    }
+  }
+}
+
+// They have one range of inputs, so a ring goes round.
 TEST_P(ProductTest, GatesInPairs) {
-  for (int rows : {3, 20, 130}) {
-    const Problem p(256, 192, rows, 6);
-    ComputeDevice& device = Device();
-    const DeviceArray<unsigned char> weights =
-        ArrayOf(device, PackWeights(p.w, p.outputs, p.inputs));
-    const DeviceArray<unsigned char> x =
-        ArrayOf(device, PackActivations(p.x, p.rows, p.inputs));
-    const DeviceArray<unsigned char> gated = NanArray<unsigned char>(
-        device, static_cast<int64_t>(ActivationBytes(rows, p.outputs / 2)));
-    device.Launch(ProductArgs{.weights = weights.data(),
-                              .activations = x.data(),
-                              .rows = rows,
-                              .inputs = p.inputs,
-                              .outputs = p.outputs,
-                              .gated = gated.data()});
-    const std::vector<unsigned char> out = ValuesOf(device, gated);
-    for (int row = 0; row < rows; ++row) {
-      for (int o = 0; o < p.outputs / 2; ++o) {
-        const double gate = p.Exact(row, GatePlace(o));
-        const double value = p.Exact(row, GatedValuePlace(o));
-        const double wanted = gate / (1 + std::exp(-gate)) * value;
-        const double got =
-            Bf16ToFloat(ActivationAt(out, rows, p.outputs / 2, row, o));
-        ASSERT_NEAR(got, wanted, std::abs(wanted) * 0.005 + 1e-5);
+  for (Weights type : kAllWeights) {
+    for (const auto [outputs, inputs, rows] : {std::array{256, 192, 3},
+                                               {256, 192, 20},
+                                               {256, 192, 130},
+                                               {128, 2560, 20},
+                                               {384, 1536, 200}}) {
+      const Problem p(type, outputs, inputs, rows, 6);
+      ComputeDevice& device = Device();
+      OnDevice there(device, p);
+      const DeviceArray<unsigned char> gated = NanArray<unsigned char>(
+          device, static_cast<int64_t>(ActivationBytes(rows, p.outputs / 2)));
+      there.args.gated = gated.data();
+      device.Launch(there.args);
+      const std::vector<unsigned char> out = ValuesOf(device, gated);
+      for (int row = 0; row < rows; ++row) {
+        for (int o = 0; o < p.outputs / 2; ++o) {
+          const double gate = p.Exact(row, GatePlace(o));
+          const double value = p.Exact(row, GatedValuePlace(o));
+          const double wanted = gate / (1 + std::exp(-gate)) * value;
+          const double got =
+              Bf16ToFloat(ActivationAt(out, rows, p.outputs / 2, row, o));
+          ASSERT_NEAR(got, wanted, std::abs(wanted) * 0.005 + 1e-5);
+        }
       }
     }
   }

@@ -1,5 +1,7 @@
+#include <set>
 #include <vector>
 
+#include "common/base/e4m3.h"
 #include "common/nn/weight_source.h"
 #include "tests/common/cuda/device_testing.h"
 
@@ -207,6 +209,36 @@ TEST_P(RowKernelsTest, RandomWeightsAreThoseOfTheirSeed) {
       ASSERT_EQ(at(gated, GatedValuePlace(row), i), wanted(7, row, i));
     }
   }
+}
+
+TEST_P(RowKernelsTest, RandomE4m3IsTheSameWithItsScale) {
+  constexpr int kRows = 72, kOutputs = 128, kInputs = 192;
+  ComputeDevice& device = Device();
+  const auto wide = NanArray<unsigned char>(device, kOutputs * kInputs * 2);
+  const auto narrow = NanArray<unsigned char>(device, kOutputs * kInputs);
+  RandomWeightsArgs args = {.seed = 7,
+                            .scale = 1,
+                            .rows = kRows,
+                            .outputs = kOutputs,
+                            .inputs = kInputs,
+                            .out = wide.data()};
+  device.Launch(args);
+  args.is_e4m3 = true;
+  args.out = narrow.data();
+  device.Launch(args);
+  const std::vector<unsigned char> values = ValuesOf(device, wide);
+  const std::vector<unsigned char> codes = ValuesOf(device, narrow);
+  std::set<float> seen;
+  for (int row = 0; row < kOutputs; ++row) {
+    for (int i = 0; i < kInputs; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, &values[WeightPlace(kInputs, row, i)], 2);
+      const float value = Bf16ToFloat(bits);
+      seen.insert(value);
+      ASSERT_EQ(codes[E4m3WeightPlace(kInputs, row, i)], FloatToE4m3(value));
+    }
+  }
+  EXPECT_EQ(seen.size(), 15u);
 }
 
 TEST_P(RowKernelsTest, ReadsAllOfTheMemory) {

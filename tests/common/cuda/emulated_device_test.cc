@@ -259,6 +259,18 @@ TEST(EmulationDeathTest, NamesBrokenRulesOfGroupProducts) {
   EXPECT_DEATH(RunBlock(
                    [] {
                      float sums[8] = {};
+                     uint32_t held[4] = {1, 2, 3, 4};
+                     GroupFence();
+                     GroupMultiplyHeld<16>(sums, held, TileDescriptor(0));
+                     held[2] = 5;
+                     GroupCommit();
+                     GroupWait<0>();
+                   },
+                   128),
+               "registers changed");
+  EXPECT_DEATH(RunBlock(
+                   [] {
+                     float sums[8] = {};
                      GroupFence();
                      GroupMultiply<16>(sums, TileDescriptor(0),
                                        TileDescriptor(0));

@@ -102,7 +102,7 @@ TEST_P(GgufModelTest, PartsAreOneModel) {
 
 TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   for (const std::string& backend : ModelBackends()) {
-    for (ComputeDType dtype : kComputeDTypes) {
+    for (ComputeDType dtype : kNativeComputeDTypes) {
       if (backend == "aten" && dtype > ComputeDType::kBFloat16) continue;
       SCOPED_TRACE(backend + " " + NameOf(dtype));
       const auto folder = Load(folder_, backend, dtype);

@@ -108,21 +108,21 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
   return subjects;
 }
 
-// Of the CUDA backend, in the type that it has.
+// Of the CUDA backend, in the types that it has.
 inline std::vector<Subject> CudaSubjects() {
   if (!testing::HasCudaTestDevice()) return {};
   std::vector<Subject> subjects;
-  const auto add = [&](const char* name, auto* write) {
-    subjects.push_back({name, write, "cuda", ComputeDType::kBFloat16,
-                        testing::CudaTestDevice()});
+  const auto add = [&](const char* name, auto* write, ComputeDType dtype) {
+    subjects.push_back({name, write, "cuda", dtype, testing::CudaTestDevice()});
   };
-  add("Llama", testing::WriteWideLlama);
-  add("Qwen3", testing::WriteWideQwen3);
+  add("Llama", testing::WriteWideLlama, ComputeDType::kBFloat16);
+  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16);
+  add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
   return subjects;
 }
 
 inline std::vector<Subject> AllSubjects() {
-  std::vector<Subject> subjects = SubjectsIn(kComputeDTypes);
+  std::vector<Subject> subjects = SubjectsIn(kNativeComputeDTypes);
   for (Subject& subject : CudaSubjects()) {
     subjects.push_back(std::move(subject));
   }

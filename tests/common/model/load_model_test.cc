@@ -135,6 +135,25 @@ TEST_F(LoadModelTest, NativeBackendIsForTheCpuOnly) {
               absl::StatusCode::kUnimplemented, "cpu");
 }
 
+TEST_F(LoadModelTest, Fp8IsForGpusOnly) {
+  for (const std::string backend : {"auto", "native"}) {
+    ExpectError({.folder = folder_,
+                 .compute_dtype = ComputeDType::kFp8,
+                 .backend = backend},
+                absl::StatusCode::kUnimplemented, "fp8");
+  }
+}
+
+TEST_F(LoadModelTest, PublishedFp8IsRefusedByName) {
+  std::ifstream in(folder_ + "/config.json");
+  std::string config{std::istreambuf_iterator<char>(in), {}};
+  config.insert(config.find('{') + 1,
+                R"("quantization_config": {"quant_method": "fp8"},)");
+  std::ofstream(folder_ + "/config.json") << config;
+  ExpectError({.folder = folder_}, absl::StatusCode::kUnimplemented,
+              "quantization_config");
+}
+
 TEST_F(LoadModelTest, CudaBackendIsForGpusOnly) {
   ExpectError({.folder = folder_, .backend = "cuda"},
               absl::StatusCode::kFailedPrecondition,

@@ -119,7 +119,7 @@ TEST_F(RandomModelTest, LogitsAreFiniteAndDependOnTheSeedAlone) {
   for (Write* write : {testing::WriteTinyLlama, testing::WriteTinyQwen2,
                        testing::WriteTinyQwen3}) {
     WriteShape(*write);
-    for (ComputeDType dtype : kComputeDTypes) {
+    for (ComputeDType dtype : kNativeComputeDTypes) {
       SCOPED_TRACE(NameOf(dtype));
       const auto logits = [&](uint64_t seed, int64_t threads) {
         return Logits({.folder = folder_,

@@ -39,7 +39,7 @@ void PrintTo(const Subject& subject, std::ostream* out) {
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects;
   for (const nn::Kernels* kernels : nn::UsableBackends()) {
-    for (ComputeDType dtype : kComputeDTypes) {
+    for (ComputeDType dtype : kNativeComputeDTypes) {
       const std::string name = kernels->name;
       subjects.push_back({"Llama", testing::WriteTinyLlama, name, dtype});
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, name, dtype});

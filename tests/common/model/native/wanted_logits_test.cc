@@ -39,7 +39,7 @@ class WantedLogits : public ::testing::Test {
   template <typename Test>
   void ForEachModel(Test test) {
     for (const nn::Kernels* kernels : nn::UsableBackends()) {
-      for (ComputeDType dtype : kComputeDTypes) {
+      for (ComputeDType dtype : kNativeComputeDTypes) {
         SCOPED_TRACE(std::string(kernels->name) + " " + NameOf(dtype));
         auto model = LoadNativeModel({.folder = folder_,
                                       .random_weights = 7,
