@@ -101,8 +101,8 @@ VerifyEngine::VerifyEngine(const Options& options,
   pass_limits_ = {.batch_rows = options.max_batch_rows,
                   .sequence_rows = target.max_rows};
   executor_->Post([this] {
-    UpdateGauges();
     DropIdleSessions();
+    UpdateGauges();
     PostMeasurement(kRest);
   });
 }
@@ -121,6 +121,7 @@ VerifierInfo VerifyEngine::info() const {
   VerifierInfo info = info_;
   MutexLock lock(&published_mutex_);
   info.pass_costs = published_costs_;
+  info.memory = published_memory_;
   return info;
 }
 
@@ -350,6 +351,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.timings.prefill = job.timings.prefill;
   verify_result.timings.forward = job.timings.forward;
   verify_result.pass_costs = costs_.points();
+  verify_result.memory = Memory();
   verify_result.cached_tokens = job.cached_tokens;
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
@@ -372,8 +374,21 @@ void VerifyEngine::CompareRules(const TargetPass::Output& output, size_t part) {
   if (lengths.ok()) metrics_.ObserveRules(*lengths);
 }
 
+MemoryUse VerifyEngine::Memory() const {
+  const KvUsage kv = model_->kv_usage();
+  return {.kv_tokens = kv.total_tokens,
+          .kv_tokens_used = kv.used_tokens,
+          .kv_tokens_cached = kv.cached_tokens,
+          .device_bytes = device_memory_.total_bytes,
+          .device_bytes_used = device_memory_.used_bytes};
+}
+
 void VerifyEngine::UpdateGauges() {
   const KvUsage kv = model_->kv_usage();
+  {
+    MutexLock lock(&published_mutex_);
+    published_memory_ = Memory();
+  }
   const auto waiting = WithRequests();
   metrics_.sessions_without_room.Set(static_cast<double>(
       std::count_if(waiting.begin(), waiting.end(),

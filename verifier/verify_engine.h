@@ -115,7 +115,7 @@ class VerifyEngine final : public VerifyEndpoint {
               Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
 
-  // With the current pass_costs.
+  // With the current pass_costs and memory.
   VerifierInfo info() const;
 
  private:
@@ -243,13 +243,14 @@ class VerifyEngine final : public VerifyEndpoint {
   void Answer(Session& session, absl::StatusOr<VerifyResult> verify_result);
   void Drop(SequenceId id, const absl::Status& reason);
   void DropIdleSessions();
+  MemoryUse Memory() const;
   void UpdateGauges();
 
   const Options options_;
   std::unique_ptr<LanguageModel> model_;
   const bool shares_prefixes_;
   const Rules rules_;
-  VerifierInfo info_;  // constant after construction, without pass_costs
+  VerifierInfo info_;  // constant after construction, without the published
   VerifyLimits limits_;
   PassLimits pass_limits_;
   VerifierMetrics metrics_;
@@ -258,12 +259,14 @@ class VerifyEngine final : public VerifyEndpoint {
   std::atomic<bool> stopping_ = false;
   mutable Mutex published_mutex_;
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);
+  MemoryUse published_memory_ ABSL_GUARDED_BY(published_mutex_);
 
   absl::flat_hash_map<SequenceId, std::unique_ptr<Session>> sessions_;
   uint64_t next_place_ = 1;
   uint64_t next_masking_ = 1;
   // The latest requests that wait for their masks, before they are admitted.
   absl::flat_hash_map<SequenceId, uint64_t> masking_;
+  DeviceMemory device_memory_;  // when it was asked for last
   absl::Status lost_;  // why the model is of no use any more; OK: it is of use
   bool turn_is_posted_ = false;
   absl::Time turn_at_ = absl::InfiniteFuture();       // posted for later

@@ -301,10 +301,11 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
 
 void VerifyEngine::DropIdleSessions() {
   const absl::Time now = executor_->Now();
-  if (const DeviceMemory memory = model_->device_memory();
-      memory.total_bytes > 0) {
-    metrics_.device_memory_ratio.Set(static_cast<double>(memory.used_bytes) /
-                                     static_cast<double>(memory.total_bytes));
+  device_memory_ = model_->device_memory();
+  if (device_memory_.total_bytes > 0) {
+    metrics_.device_memory_ratio.Set(
+        static_cast<double>(device_memory_.used_bytes) /
+        static_cast<double>(device_memory_.total_bytes));
   }
   std::vector<SequenceId> idle;
   for (const auto& [id, session] : sessions_) {

@@ -67,6 +67,32 @@ absl::StatusOr<PassCosts> CostsFromProto(
   return costs;
 }
 
+v1::MemoryUse ToProto(const MemoryUse& memory) {
+  v1::MemoryUse message;
+  message.set_kv_tokens(static_cast<uint64_t>(memory.kv_tokens));
+  message.set_kv_tokens_used(static_cast<uint64_t>(memory.kv_tokens_used));
+  message.set_kv_tokens_cached(static_cast<uint64_t>(memory.kv_tokens_cached));
+  message.set_device_bytes(static_cast<uint64_t>(memory.device_bytes));
+  message.set_device_bytes_used(
+      static_cast<uint64_t>(memory.device_bytes_used));
+  return message;
+}
+
+absl::StatusOr<MemoryUse> FromProto(const v1::MemoryUse& message) {
+  for (const uint64_t value :
+       {message.kv_tokens(), message.kv_tokens_used(),
+        message.kv_tokens_cached(), message.device_bytes(),
+        message.device_bytes_used()}) {
+    RETURN_IF_ERROR(CheckAtMost("memory", value, kMaxInt64));
+  }
+  return MemoryUse{
+      .kv_tokens = static_cast<int64_t>(message.kv_tokens()),
+      .kv_tokens_used = static_cast<int64_t>(message.kv_tokens_used()),
+      .kv_tokens_cached = static_cast<int64_t>(message.kv_tokens_cached()),
+      .device_bytes = static_cast<int64_t>(message.device_bytes()),
+      .device_bytes_used = static_cast<int64_t>(message.device_bytes_used())};
+}
+
 void ToProto(const std::vector<int32_t>& taps,
              google::protobuf::RepeatedField<uint32_t>& after_layers) {
   after_layers.Add(taps.begin(), taps.end());

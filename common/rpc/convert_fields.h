@@ -53,6 +53,9 @@ void ToProto(const PassCosts& costs,
 absl::StatusOr<PassCosts> CostsFromProto(
     const google::protobuf::RepeatedPtrField<v1::PassCost>& messages);
 
+v1::MemoryUse ToProto(const MemoryUse& memory);
+absl::StatusOr<MemoryUse> FromProto(const v1::MemoryUse& message);
+
 void ToProto(const std::vector<int32_t>& taps,
              google::protobuf::RepeatedField<uint32_t>& after_layers);
 

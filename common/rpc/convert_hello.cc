@@ -102,6 +102,7 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
                                        info.eos_token_ids.end());
   message.set_device(info.device);
   ToProto(info.pass_costs, *message.mutable_pass_costs());
+  *message.mutable_memory() = ToProto(info.memory);
   message.set_num_layers(ClampToUint32(info.shape.num_layers));
   message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
   message.set_cpu_group(info.cpu_group);
@@ -140,6 +141,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
   ASSIGN_OR_RETURN(info.eos_token_ids,
                    Int32Column("eos_token_ids", message.eos_token_ids()));
   ASSIGN_OR_RETURN(info.pass_costs, CostsFromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(info.memory, FromProto(message.memory()));
   return info;
 }
 

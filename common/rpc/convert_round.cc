@@ -424,6 +424,7 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_accept_us(ClampedMicroseconds(verify_result.timings.accept));
   message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
   ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
+  *message.mutable_memory() = ToProto(verify_result.memory);
   if (verify_result.logprobs.size() > 0) {
     *message.mutable_logprobs() = ToProto(verify_result.logprobs);
   }
@@ -457,6 +458,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.tokens, Int32Column("token", message.token()));
   ASSIGN_OR_RETURN(verify_result.pass_costs,
                    CostsFromProto(message.pass_costs()));
+  ASSIGN_OR_RETURN(verify_result.memory, FromProto(message.memory()));
   ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
   ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
                    FromProto(message.prompt_logprobs()));

@@ -58,9 +58,10 @@ void RemoteVerifyEndpoint::Verify(VerifyRequest request, absl::Time deadline,
   link_->Call(std::move(message), [link = link_.get(), done = std::move(done)](
                                       auto response, auto parts) mutable {
     auto verify_result = Read(std::move(response), parts);
-    if (verify_result.ok() && !verify_result->pass_costs.empty()) {
-      link->UpdateInfo([&verify_result](VerifierInfo& info) {
-        info.pass_costs = verify_result->pass_costs;
+    if (verify_result.ok()) {
+      link->UpdateInfo([&result = *verify_result](VerifierInfo& info) {
+        if (!result.pass_costs.empty()) info.pass_costs = result.pass_costs;
+        info.memory = result.memory;
       });
     }
     std::move(done)(std::move(verify_result));

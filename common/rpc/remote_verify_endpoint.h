@@ -25,8 +25,8 @@ class RemoteVerifyEndpoint final : public VerifyEndpoint {
   void EndSequence(SequenceId sequence) override;
 
   PeerStatus status() const;
-  // From the verifier's last hello, with the pass_costs of its last result;
-  // nullopt until it was ready once.
+  // From the verifier's last hello, with pass_costs and memory of its last
+  // result; nullopt until it was ready once.
   std::optional<VerifierInfo> info() const;
   // Blocks until it is in `state`; false if the deadline comes first.
   bool AwaitState(PeerState state, absl::Time deadline) const;

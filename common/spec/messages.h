@@ -126,6 +126,17 @@ struct VerifyTimings {
   }
 };
 
+// Room of a verifier's target. Zeros: not known.
+struct MemoryUse {
+  int64_t kv_tokens = 0;          // that the K/V pool has room for
+  int64_t kv_tokens_used = 0;     // by sequences
+  int64_t kv_tokens_cached = 0;   // by none, kept for texts that begin alike
+  int64_t device_bytes = 0;       // of the GPU; 0: it runs on a CPU
+  int64_t device_bytes_used = 0;  // by all programs
+
+  friend bool operator==(const MemoryUse&, const MemoryUse&) = default;
+};
+
 struct VerifyResult {
   uint64_t round = 0;
   std::vector<int32_t> path = {};  // accepted nodes in order, root excluded
@@ -136,6 +147,7 @@ struct VerifyResult {
   int64_t cached_tokens = 0;  // taken from a prefix cache, not computed
   VerifyTimings timings;
   PassCosts pass_costs = {};  // the latest table; empty: unchanged
+  MemoryUse memory = {};      // as the round ended
   // The requested features, up to the position before the bonus token's.
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
@@ -185,6 +197,7 @@ struct VerifierInfo {
   bool supports_grammars = false;  // LogitAdjustments::grammar
   std::string device;      // e.g. "cpu, float32, 2 threads, native avx2"
   PassCosts pass_costs;    // the latest known; empty: not measured
+  MemoryUse memory;        // the latest known
   TargetShape shape;       // zeros: it returns no features
   uint64_t cpu_group = 0;  // as in DrafterInfo
 };

@@ -89,6 +89,22 @@ json PeerJson(const v1::PeerInfo& peer) {
           {"detail", peer.detail()}};
 }
 
+json VerifierJson(const v1::PeerInfo& peer) {
+  json verifier = PeerJson(peer);
+  verifier["pass_costs"] = json::array();
+  for (const v1::PeerInfo::PassCost& cost : peer.pass_costs()) {
+    verifier["pass_costs"].push_back(
+        {{"rows", cost.rows()}, {"ms", cost.ms()}});
+  }
+  const v1::PeerInfo::Memory& memory = peer.memory();
+  verifier["memory"] = {{"kv_tokens", memory.kv_tokens()},
+                        {"kv_tokens_used", memory.kv_tokens_used()},
+                        {"kv_tokens_cached", memory.kv_tokens_cached()},
+                        {"device_bytes", memory.device_bytes()},
+                        {"device_bytes_used", memory.device_bytes_used()}};
+  return verifier;
+}
+
 // {drafter: {value of `label`: count}}
 std::map<std::string, json> ByDrafter(
     const std::vector<prometheus::MetricFamily>& families,
@@ -219,7 +235,7 @@ std::string StatusReport::Json(absl::string_view query) const {
       {"counters", Counters(families)},
       {"stage_seconds",
        SumBy(families, "espalier_step_stage_seconds", "stage")},
-      {"verifier", PeerJson(peers.verifier())},
+      {"verifier", VerifierJson(peers.verifier())},
       {"drafters",
        DraftersJson(peers, options_.coordinator->Drafters(), families)},
       {"requests", json::array()},

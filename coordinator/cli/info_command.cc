@@ -54,6 +54,20 @@ std::string CostsText(const v1::PeerInfo& verifier) {
                                     }));
 }
 
+std::string MemoryText(const v1::PeerInfo::Memory& memory) {
+  std::string text = absl::StrFormat(
+      "K/V of %d of %d tokens in use, %d cached", memory.kv_tokens_used(),
+      memory.kv_tokens(), memory.kv_tokens_cached());
+  if (memory.device_bytes() > 0) {
+    constexpr double kGibibyte = 1 << 30;
+    absl::StrAppendFormat(
+        &text, "; %.1f of %.1f GiB of the GPU in use",
+        static_cast<double>(memory.device_bytes_used()) / kGibibyte,
+        static_cast<double>(memory.device_bytes()) / kGibibyte);
+  }
+  return text;
+}
+
 void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
   PrintField(
       context, "version",
@@ -63,6 +77,9 @@ void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
   PrintField(context, "verifier", PeerText(info.verifier()));
   if (info.verifier().pass_costs_size() > 0) {
     PrintField(context, "forward", CostsText(info.verifier()));
+  }
+  if (info.verifier().has_memory()) {
+    PrintField(context, "memory", MemoryText(info.verifier().memory()));
   }
   for (const v1::PeerInfo& drafter : info.drafters()) {
     PrintField(context, "drafter", PeerText(drafter));

@@ -14,9 +14,13 @@
 namespace espalier::drafter {
 
 absl::Status CudaNetwork::Finish(DraftVocabulary vocabulary, int64_t positions,
-                                 const CudaKvStore::Room& room) {
+                                 CudaKvStore::Room room) {
+  constexpr int64_t kShare = 10;
   max_positions = positions;
   ASSIGN_OR_RETURN(angles, MakeCudaAngles(config, positions, *device));
+  room.total_tokens =
+      std::min(room.total_tokens, device->info().free_bytes / kShare /
+                                      CudaKvStore::TokenBytes(config));
   ASSIGN_OR_RETURN(store, CudaKvStore::Make(config, room, device));
   ASSIGN_OR_RETURN(candidates, CudaCandidates::Make(
                                    std::move(vocabulary),
@@ -88,6 +92,7 @@ absl::Status CudaRowModel::Reserve(Sequence sequence, int64_t rows) {
 
 void CudaRowModel::Share(Sequence sequence, absl::Span<const TokenId> labels,
                          absl::string_view salt) {
+  if (!network_.store->caches()) return;
   State& state = Get(sequence);
   ForgetTree(0, state);
   state.cache.Share(labels, salt);

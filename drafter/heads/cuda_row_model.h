@@ -35,9 +35,10 @@ struct CudaNetwork {
   std::unique_ptr<CudaCandidates> candidates = {};
 
   // Adds what follows from device, config, weights and these. max_positions:
-  // of a text. RESOURCE_EXHAUSTED: no room on the device.
+  // of a text. `room` is cut to a tenth of the device's free memory.
+  // RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Finish(DraftVocabulary vocabulary, int64_t positions,
-                      const CudaKvStore::Room& room);
+                      CudaKvStore::Room room);
 };
 
 // The sequences of a RowModel whose network runs on a GPU. A pass is queued and

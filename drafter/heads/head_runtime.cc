@@ -64,11 +64,9 @@ absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(
 
 CudaKvStore::Room HeadRuntime::DeviceRoom(const ModelConfig& layers,
                                           int64_t total_tokens) const {
-  constexpr int64_t kNumberBytes = 2;
-  const int64_t token_bytes = layers.num_layers * layers.num_kv_heads * 2 *
-                              layers.head_dim * kNumberBytes;
   return {.total_tokens = total_tokens,
-          .max_cached_tokens = prefix_cache_bytes / token_bytes};
+          .max_cached_tokens =
+              prefix_cache_bytes / CudaKvStore::TokenBytes(layers)};
 }
 
 HeadRuntime ReadHeadRuntime(OptionReader& reader) {

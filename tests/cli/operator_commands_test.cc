@@ -54,6 +54,8 @@ TEST_F(InfoCommand, PrintsServerPeersLoadAndModel) {
            "drafter     bigram refused (another tokenizer) at "
            "unix:/run/bigram\n",
            "forward     ms by rows: 8: 6.40\n",
+           "memory      K/V of 320 of 8192 tokens in use, 64 cached; 71.5 of "
+           "80.0 GiB of the GPU in use\n",
            "load        3 of 16 running, 0 of 64 queued\n",
            "model       toy\n",
            "vocabulary  300 tokens, fingerprint 0000000000000abc\n",

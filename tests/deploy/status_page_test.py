@@ -113,6 +113,16 @@ class StatusPageTest(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("UNIMPLEMENTED", done.stderr)
 
+    def test_the_verifiers_memory_and_passes_are_there(self):
+        verifier = self.report()["verifier"]
+        memory = verifier["memory"]
+        self.assertGreater(memory["kv_tokens"], memory["kv_tokens_used"])
+        self.assertGreater(memory["kv_tokens_used"], 0)  # as the last round ended
+        self.assertEqual(memory["device_bytes"], 0)  # a CPU
+        rows = [cost["rows"] for cost in verifier["pass_costs"]]
+        self.assertEqual(rows[0], 1)
+        self.assertEqual(rows, sorted(rows))
+
     def test_other_paths_are_refused_and_metrics_stay(self):
         with self.assertRaises(urllib.error.HTTPError) as caught:
             live_cluster.get(f"{self.url}/etc/passwd")
@@ -129,6 +139,7 @@ class StatusPageTest(unittest.TestCase):
         page = re.sub(r"<(script|style)>.*?</\1>", "", browser.document(self.page), flags=re.S)
         self.assertRegex(page, r'data-polls="[1-9]')
         self.assertNotIn('class="problem"', page)
+        self.assertRegex(page, r"K/V of [0-9]+ of [0-9]+ tokens.* a pass takes [0-9.]+ ms with 1 row,")
         tau = self.answer["spec_stats"]["mean_acceptance_length"]
         self.assertIn(f">{tau:.2f} tokens per pass instead of 1<", page)
         for drafter in live_cluster.CHAR_DRAFTERS:

@@ -7,38 +7,19 @@ import os
 import pathlib
 import platform
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
+
+import rounds
 
 SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
                 "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
-                "cuda_take_rows_test", "cuda_perturb_test"]
+                "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
-# Hit rates by depth whose expectation is the given tau (EAGLE, DFlash at 64 and
-# 128 nodes as published).
-RATES = {"4": "0.75", "7": "0.865", "9.5": "0.91"}
-TINY_SHAPE = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
-    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
-    "vocab_size": 258, "max_position_embeddings": 512, "hidden_act": "silu",
-    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}
-
-
-TINY_BLOCK = {
-    "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 6,
-    "dflash_config": {"mask_token_id": 257, "target_layer_ids": [0, 1]},
-    "num_target_layers": 2, "hidden_size": 64, "intermediate_size": 128,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 64, "vocab_size": 258, "max_position_embeddings": 512,
-    "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    "attention_bias": False}
 
 
 class Suite:
@@ -135,7 +116,6 @@ def gtest(suite, name, pattern, most=240, prefix=(), label=None):
 
 
 def right(suite):
-    describe(suite)
     kind = "*emulated*" if suite.emulated else "*/cuda:*_cuda"
     for name in KERNEL_TESTS:
         if suite.emulated and name in ("cuda_attention_test", "cuda_logits_test"):
@@ -145,11 +125,13 @@ def right(suite):
         else:
             gtest(suite, name, kind)
     gtest(suite, "cuda_model_test", kind)
+    gtest(suite, "cuda_large_shape_test", "*")
     gtest(suite, "cuda_drafters_test", "*Trees*" if suite.emulated else "*")
     short = "-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*" if suite.emulated else ""
     gtest(suite, "language_model_test", "*_cuda_*" + short)
     gtest(suite, "verify_engine_native_test",
           "*GiveEvery*/cuda_llama:*GiveEvery*/cuda_qwen3_fp8" if suite.emulated else "*/cuda_*")
+    gtest(suite, "verify_engine_schedule_test", "*/cuda_*")
     if suite.emulated:
         return
     sanitizer = shutil.which("compute-sanitizer")
@@ -184,7 +166,6 @@ def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
 
 
 def fast(suite):
-    describe(suite)
     path = suite.work / "bench.jsonl"
     status, output = suite.run(
         ["device_bench", "--device", suite.device, "--json", str(path)])
@@ -194,7 +175,7 @@ def fast(suite):
     suite.rows += [{"ok": True, **line} for line in lines]
     suite.add("device_bench", status == 0 and bool(lines), lines=len(lines), status=status)
     if suite.emulated:
-        shape = tiny_target(suite)
+        shape = rounds.tiny_target(suite)
         bench_forward(suite, shape, 64, [1, 16])
         bench_forward(suite, shape, 64, [1, 16], "fp8")
         return
@@ -203,6 +184,24 @@ def fast(suite):
     bench_forward(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64, 128, 256], "fp8")
     bench_forward(suite, "deploy/shapes/llama-3.1-8b", 1024, [1, 16, 64, 128])
     torch_products(suite)
+    profile(suite)
+
+
+def profile(suite):
+    """Of some products and attentions: memory, caches and stalls, by Nsight Compute."""
+    if shutil.which("ncu") is None:
+        suite.add("ncu", True, says="not on this machine")
+        return
+    command = ["ncu", "--target-processes", "all", "--clock-control", "none",
+               "-k", "regex:Product|Attend", "-c", "40",
+               "--section", "SpeedOfLight", "--section", "MemoryWorkloadAnalysis",
+               "--section", "WarpStateStats", shutil.which("espalier"), "bench", "forward",
+               "--json", "--device", suite.device, "--random-weights",
+               "deploy/shapes/qwen3-8b", "--context", "1024", "--rows", "64"]
+    status, output = suite.run(command)
+    suite.log("ncu", output)
+    # It may lack the right to read counters.
+    suite.add("ncu", True, status=status, sections=output.count("Section: "))
 
 
 def torch_products(suite):
@@ -246,149 +245,6 @@ for name, n, k in [("qkv", 6144, 4096), ("o", 4096, 4096), ("gate_up", 24576, 40
         suite.add("torch.mm", False, says=output.strip()[-300:])
 
 
-def tiny_target(suite):
-    folder = suite.work / "tiny"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(TINY_SHAPE))
-    return folder
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
-class Server:
-    """espalier serve with a target of random weights."""
-
-    def __init__(self, suite, target, drafters):
-        self.suite = suite
-        self.address = f"127.0.0.1:{free_port()}"
-        self.metrics = f"127.0.0.1:{free_port()}"
-        nodes = 16 if suite.emulated else 128
-        self.nodes = nodes
-        patience = "core { draft_timeout_ms: 10000 }" if suite.emulated else ""
-        config = suite.work / "serve.textproto"
-        config.write_text(f"""
-            server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
-            verifier {{ model: "{target}" random_weights: 1 device: "{suite.device}"
-                        max_tree_nodes: {nodes} }}
-            {patience}
-            {drafters}""")
-        self.log = open(suite.work / "serve.log", "w", encoding="utf-8")
-        self.process = subprocess.Popen(["espalier", "serve", "--config", str(config)],
-                                        stdout=self.log, stderr=subprocess.STDOUT)
-
-    def __enter__(self):
-        while self.suite.left() > 0 and self.process.poll() is None:
-            status, _ = self.suite.run(["espalier", "check", self.address, "--timeout", "2"])
-            if status == 0:
-                break
-            time.sleep(0.2)
-        return self
-
-    def __exit__(self, *unused):
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-        self.log.close()
-        self.suite.log("serve", (self.suite.work / "serve.log").read_text())
-
-    def generate(self, prompt, tokens, *flags):
-        command = ["espalier", "generate", "--json", "--address", self.address,
-                   "--token-ids", ",".join(map(str, prompt)), "--max-tokens", str(tokens),
-                   "--ignore-eos", *flags]
-        status, output = self.suite.run(command)
-        lines = [line for line in output.splitlines() if line.startswith("{")]
-        if status != 0 or not lines:
-            self.suite.log(" ".join(command), output)
-            return None
-        return json.loads(lines[-1])
-
-
-def round_suite(suite):
-    """Texts with speculation against the same without: equal, and how fast."""
-    describe(suite)
-    target = tiny_target(suite)
-    if not suite.emulated:
-        target = suite.work / "qwen3-8b"
-        target.mkdir()
-        shutil.copy("deploy/shapes/qwen3-8b/config.json", target)
-    shutil.copy("deploy/models/nanogpt-char/tokenizer.json", target)
-    prompt = [7 * i % 50 + 1 for i in range(40 if suite.emulated else 1024)]
-    tokens = 24 if suite.emulated else 512
-    plain = {}
-    with Server(suite, target, 'drafters { name: "lookup" type: "prompt_lookup" }') as server:
-        for temperature in ("0", "1"):
-            answer = server.generate(prompt, tokens, "--no-speculation", "--seed", "5",
-                                     "--temperature", temperature)
-            plain[temperature] = answer
-            if answer is None:
-                suite.add(f"plain, temperature {temperature}", False)
-                return
-            suite.add(f"plain, temperature {temperature}", True, **speed_of(answer))
-    texts = suite.work / "texts"
-    texts.write_text("".join(
-        " ".join(map(str, prompt + plain[t]["token_ids"])) + "\n" for t in plain))
-    for tau, rates in RATES.items():
-        rounds_of(suite, target, {"drafter": "comb", "texts": texts, "rates": rates},
-                  prompt, plain)
-        if suite.emulated:
-            break
-    for kind, shape, tau in networks(suite):
-        options = {"drafter": kind, "drafter.model": shape, "drafter.device": suite.device,
-                   "drafter.random_weights": 1, "texts": texts, "rates": RATES[tau]}
-        rounds_of(suite, target, options, prompt, plain)
-
-
-def networks(suite):
-    """Draft networks of random weights whose trees get the hits of published ones."""
-    if not suite.emulated:
-        return [("dflash", "deploy/shapes/qwen3-8b-dflash", "7"),
-                ("dflash", "deploy/shapes/qwen3-8b-dflash", "9.5"),
-                ("eagle", "deploy/shapes/qwen3-8b-eagle3", "4")]
-    folder = suite.work / "block"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(TINY_BLOCK))
-    return [("dflash", folder, "4")]
-
-
-def rounds_of(suite, target, options, prompt, plain):
-    """Texts drafted by one replay drafter against the plain ones."""
-    listed = "".join(f'options {{ key: "{key}" value: "{value}" }}\n'
-                     for key, value in options.items())
-    drafter = f'drafters {{ name: "replay" type: "replay" {listed} }}'
-    tokens = len(plain["0"]["token_ids"])
-    with Server(suite, target, drafter) as server:
-        for nodes in (8, 16) if suite.emulated else (16, 64, 128):
-            for temperature, wanted in plain.items():
-                answer = server.generate(
-                    prompt, tokens, "--seed", "5", "--temperature", temperature,
-                    "--nodes", str(nodes))
-                name = (f"{options['drafter']}, hit rate {options['rates']}, {nodes} nodes, "
-                        f"temperature {temperature}")
-                if answer is None:
-                    suite.add(name, False)
-                    continue
-                same = answer["token_ids"] == wanted["token_ids"]
-                suite.add(name, same, text="equal" if same else "DIFFERS",
-                          **speed_of(answer))
-
-
-def speed_of(answer):
-    """Tau, tokens/s, and milliseconds of a round by stage."""
-    stats, timing = answer["spec_stats"], answer["timing"]
-    steps = max(1, stats["num_spec_steps"])
-    values = {"tau": round(stats["mean_acceptance_length"], 2),
-              "tokens_per_s": round(timing["tokens_per_s"] or 0, 1)}
-    for stage in ("draft", "merge", "verify", "wire"):
-        values[f"{stage}_ms"] = round(timing[f"{stage}_ms"] / steps, 3)
-    return values
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("suite", choices=["right", "fast", "round"])
@@ -399,7 +255,8 @@ def main():
     suite = Suite(args)
     (suite.out / f"{suite.name}.log").unlink(missing_ok=True)
     try:
-        {"right": right, "fast": fast, "round": round_suite}[args.suite](suite)
+        describe(suite)
+        {"right": right, "fast": fast, "round": rounds.run}[args.suite](suite)
     finally:
         status = suite.finish()
     return status

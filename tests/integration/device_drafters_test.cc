@@ -90,6 +90,27 @@ TEST_F(DeviceDraftersTest, TheDeathOfEitherSideChangesNoText) {
   }
 }
 
+// Prompts that begin alike share pages on the device, and the server says what
+// is in use there.
+TEST_F(DeviceDraftersTest, APromptIsComputedOnce) {
+  v1::GenerateRequest request = Request(0.8f, {"lm"});
+  request.set_prompt(std::string(100, 'a'));
+  const Generated first = Run(request), again = Run(request);
+  EXPECT_EQ(first.summary.usage().cached_tokens(), 0u);
+  EXPECT_EQ(again.summary.usage().cached_tokens(), 64u);  // whole pages
+  EXPECT_EQ(again.token_ids, first.token_ids);
+  EXPECT_EQ(Run(Plain(request)).token_ids, first.token_ids);
+
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  ASSERT_TRUE(cluster_.stub().GetServerInfo(&context, {}, &info).ok());
+  const v1::PeerInfo::Memory& memory = info.verifier().memory();
+  EXPECT_GE(memory.kv_tokens_used(), 100u);
+  EXPECT_GT(memory.kv_tokens(), memory.kv_tokens_used());
+  EXPECT_EQ(memory.device_bytes(), uint64_t{512} << 20);
+  EXPECT_GT(memory.device_bytes_used(), memory.device_bytes() / 2);
+}
+
 // `espalier serve` puts networks where the verifier is. Its target is in fp8.
 TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
   const std::string folder = NewFolder();

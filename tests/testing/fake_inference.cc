@@ -90,6 +90,13 @@ class FakeInference::Service final : public v1::Inference::CallbackService {
         *response->mutable_verifier()->add_pass_costs();
     cost.set_rows(8);
     cost.set_ms(6.4);
+    v1::PeerInfo::Memory& memory =
+        *response->mutable_verifier()->mutable_memory();
+    memory.set_kv_tokens(8192);
+    memory.set_kv_tokens_used(320);
+    memory.set_kv_tokens_cached(64);
+    memory.set_device_bytes(uint64_t{80} << 30);
+    memory.set_device_bytes_used(uint64_t{143} << 29);
     v1::PeerInfo& drafter = *response->add_drafters();
     drafter.set_name("bigram");
     drafter.set_address("unix:/run/bigram");

@@ -3,40 +3,49 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 
-#include "common/cuda/emulated_device.h"
+#include "common/base/check.h"
+#include "common/cuda/compute_device.h"
+#include "common/model/cuda/open_device.h"
 
 namespace espalier::testing {
 
-// An emulated device that counts what it is asked, and fails when it is told
-// to.
+// A device that counts what it is asked, and fails when it is told to.
 class WatchedDevice final : public cuda::ComputeDevice {
  public:
-  cuda::DeviceInfo info() const override { return inner_.info(); }
+  explicit WatchedDevice(const std::string& name = "emulated") {
+    auto opened = OpenComputeDevice(name);
+    ESPALIER_CHECK(opened.ok());
+    inner_ = *std::move(opened);
+  }
+
+  cuda::DeviceInfo info() const override { return inner_->info(); }
   absl::StatusOr<std::byte*> Allocate(int64_t bytes,
                                       cuda::Memory kind) override {
     ++allocations;
     if (is_full) return absl::ResourceExhaustedError("no room");
-    return inner_.Allocate(bytes, kind);
+    return inner_->Allocate(bytes, kind);
   }
-  void Free(std::byte* memory) override { inner_.Free(memory); }
+  void Free(std::byte* memory) override { inner_->Free(memory); }
   void Copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0) ++copies;
-    inner_.Copy(to, from, bytes);
+    inner_->Copy(to, from, bytes);
   }
-  void Launch(const cuda::KernelArgs& args) override { inner_.Launch(args); }
-  int64_t Record() override { return inner_.Record(); }
+  void Launch(const cuda::KernelArgs& args) override { inner_->Launch(args); }
+  int64_t Record() override { return inner_->Record(); }
   absl::Status Wait(int64_t event) override {
     ++waits;
     if (is_lost) return absl::UnavailableError("lost");
-    return inner_.Wait(event);
+    return inner_->Wait(event);
   }
 
   int allocations = 0, copies = 0, waits = 0;
   bool is_full = false, is_lost = false;
 
  private:
-  cuda::EmulatedDevice inner_{{.seed = 1}};
+  std::unique_ptr<cuda::ComputeDevice> inner_;
 };
 
 }  // namespace espalier::testing

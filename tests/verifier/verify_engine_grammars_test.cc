@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "tests/common/grammar/test_vocabulary.h"
 #include "tests/verifier/engine_harness.h"
+#include "tests/verifier/kernel_models.h"
 #include "tests/verifier/small_trees.h"
 #include "verifier/grammar_masks.h"
 
@@ -35,9 +36,11 @@ grammar::GrammarCompiler::NewExecutor Inline() {
   return [](const std::string&) { return std::make_unique<InlineExecutor>(); };
 }
 
-std::shared_ptr<GrammarMasks> NewMasks(std::unique_ptr<Executor> executor) {
+std::shared_ptr<GrammarMasks> NewMasks(
+    std::unique_ptr<Executor> executor,
+    const grammar::Vocabulary& vocabulary = grammar::ByteVocabulary()) {
   std::shared_ptr<const grammar::Backend> backend =
-      grammar::NewBackend(grammar::ByteVocabulary());
+      grammar::NewBackend(vocabulary);
   return std::make_shared<GrammarMasks>(
       std::make_unique<grammar::GrammarCompiler>(
           backend, grammar::GrammarCompiler::Limits(), Inline()),
@@ -59,7 +62,7 @@ constexpr char kRegex[] = "(ab|[c-f]x){3,6}";
 
 // The output of `rounds` rounds, with trees of the tokens that the grammar has,
 // and of others.
-Text Decode(EngineHarness& harness, float temperature, uint64_t seed,
+Text Decode(EngineUnderTest& harness, float temperature, uint64_t seed,
             const std::function<TokenTree(TokenId root)>& draft,
             int64_t* accepted = nullptr) {
   Client client = {.id = {.coordinator_epoch = 1, .number = seed + 1},
@@ -108,6 +111,36 @@ TEST(VerifyEngineGrammars, TreesChangeNoText) {
     }
   }
 }
+
+class GrammarsOfModels : public ::testing::TestWithParam<KernelModel> {};
+
+TEST_P(GrammarsOfModels, TreesChangeNoText) {
+  const ModelOptions options =
+      WriteModel(GetParam(), "verify_engine_grammars_test");
+  grammar::Vocabulary vocabulary = grammar::ByteVocabulary();
+  vocabulary.tokens.resize(testing::kTinyVocab);
+  const VerifyEngine::Options with_masks = {
+      .grammars = NewMasks(std::make_unique<InlineExecutor>(), vocabulary)};
+  EngineUnderTest plain(Load(options), with_masks);
+  EngineUnderTest drafted(Load(options), with_masks);
+  std::mt19937_64 random(5);
+  for (const float temperature : {0.0f, 1.0f}) {
+    int64_t accepted = 0;
+    EXPECT_EQ(
+        Decode(
+            drafted, temperature, /*seed=*/1,
+            [&](TokenId root) { return RandomDraft(root, random); }, &accepted),
+        Decode(plain, temperature, /*seed=*/1, TokenTree::RootOnly));
+    EXPECT_GT(accepted, 0);
+    for (EngineUnderTest* engine : {&plain, &drafted}) {
+      engine->engine->EndSequence({.coordinator_epoch = 1, .number = 2});
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, GrammarsOfModels,
+                         ::testing::ValuesIn(KernelModels()),
+                         [](const auto& test) { return test.param.name; });
 
 TEST(VerifyEngineGrammars, TheTextMatchesAndThenEnds) {
   EngineHarness harness(kScript, WithMasks());

@@ -5,12 +5,10 @@
 #include <random>
 #include <string>
 
-#include "common/model/load_model.h"
 #include "gtest/gtest.h"
-#include "tests/testing/cuda_test_device.h"
 #include "tests/testing/language_model_decorator.h"
-#include "tests/testing/tiny_model.h"
 #include "tests/verifier/engine_harness.h"
+#include "tests/verifier/kernel_models.h"
 
 namespace espalier::verifier {
 namespace {
@@ -86,49 +84,37 @@ class LoggingModel final : public LanguageModelDecorator {
 };
 
 struct Subject {
-  std::string name;
-  testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
-  ModelOptions options;
+  KernelModel model;
   uint64_t sessions = 6;
   size_t length = 130;  // of their texts
+  int rounds = 150;     // where they share pages
 };
 
 std::vector<Subject> Subjects() {
-  std::vector<Subject> subjects = {
-      {"native", testing::WriteTinyLlama, {.backend = "native"}}};
-  if (!testing::HasCudaTestDevice()) return subjects;
-  const ModelOptions cuda = {.device = testing::CudaTestDevice(),
-                             .compute_dtype = ComputeDType::kBFloat16,
-                             .kv_pool_bytes = 8 << 20,
-                             .backend = "cuda"};
-  // Fewer, as a pass takes a hundredth of a second where it is emulated.
-  subjects.push_back({"cuda_llama", testing::WriteWideLlama, cuda, 4, 72});
-  subjects.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda, 4, 72});
-  ModelOptions fp8 = cuda;
-  fp8.compute_dtype = ComputeDType::kFp8;
-  subjects.push_back({"cuda_qwen3_fp8", testing::WriteWideQwen3, fp8, 4, 72});
+  std::vector<Subject> subjects;
+  for (KernelModel& model : KernelModels()) {
+    Subject& subject = subjects.emplace_back(Subject{std::move(model)});
+    if (!subject.model.is_slow()) continue;
+    subject.sessions = 4;
+    subject.length = 76;
+    subject.rounds = 20;
+  }
   return subjects;
+}
+
+std::string SubjectName(const ::testing::TestParamInfo<Subject>& test) {
+  return test.param.model.name;
 }
 
 class SharedPasses : public ::testing::TestWithParam<Subject> {
  protected:
-  void SetUp() override {
-    folder_ =
-        ::testing::TempDir() + "/verify_engine_native_test_" + GetParam().name;
-    GetParam().write(folder_, /*seed=*/1);
-  }
-
   std::unique_ptr<EngineUnderTest> Start(int64_t threads, int64_t batch_rows,
                                          int64_t pool_bytes = 0) {
-    ModelOptions options = GetParam().options;
-    options.folder = folder_;
+    ModelOptions options = options_;
     options.threads = threads;
     if (pool_bytes > 0) options.kv_pool_bytes = pool_bytes;
-    auto model = LoadModel(options);
-    EXPECT_TRUE(model.ok()) << model.status();
     return std::make_unique<EngineUnderTest>(
-        std::make_unique<LoggingModel>(*std::move(model), &log_,
-                                       &most_sequences_),
+        std::make_unique<LoggingModel>(Load(options), &log_, &most_sequences_),
         VerifyEngine::Options{.max_batch_rows = batch_rows});
   }
 
@@ -162,14 +148,15 @@ class SharedPasses : public ::testing::TestWithParam<Subject> {
     return tree;
   }
 
-  std::string folder_;
+  const ModelOptions options_ =
+      WriteModel(GetParam().model, "verify_engine_native_test");
   std::mt19937_64 random_{2};
   LogitLog log_;  // of all engines
   int64_t most_sequences_ = 0;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, SharedPasses, ::testing::ValuesIn(Subjects()),
-                         [](const auto& test) { return test.param.name; });
+                         SubjectName);
 
 TEST_P(SharedPasses, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
   const size_t length = GetParam().length;
@@ -282,8 +269,8 @@ class SharedPages : public SharedPasses {
   Client NewClient(uint64_t number) {
     Client client = SharedPasses::NewClient(number % 3);
     client.id.number = number;
-    client.text.resize(70 + number % 3);
-    for (int i = 0; i < 70; ++i) client.text[i] = i;
+    client.text.resize(66 + number % 3);
+    for (int i = 0; i < 66; ++i) client.text[i] = i;
     return client;
   }
   Text Alone(uint64_t number) {
@@ -300,17 +287,14 @@ class SharedPages : public SharedPasses {
 TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
   std::vector<Text> alone;
   for (uint64_t i = 0; i < 3; ++i) alone.push_back(Alone(i));
-  ModelOptions options = GetParam().options;
-  options.folder = folder_;
-  const auto model = LoadModel(options);
-  ASSERT_TRUE(model.ok());
-  const auto engine = Start(/*threads=*/2, /*batch_rows=*/40,
-                            300 * (*model)->info().kv_bytes_per_token);
+  const int64_t token_bytes = Load(options_)->info().kv_bytes_per_token;
+  const auto engine =
+      Start(/*threads=*/2, /*batch_rows=*/40, 300 * token_bytes);
   uint64_t number = 0;
   std::vector<Client> clients;
   for (int i = 0; i < 5; ++i) clients.push_back(NewClient(number++));
   int64_t cached = 0;
-  for (int step = 0; step < 150; ++step) {
+  for (int step = 0; step < GetParam().rounds; ++step) {
     std::vector<std::shared_ptr<Reply>> replies;
     for (Client& client : clients) {
       const Text& whole = alone[client.id.number % 3];
@@ -336,7 +320,7 @@ TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
       }
     }
   }
-  EXPECT_GT(cached, 2000);
+  EXPECT_GT(cached, 13 * GetParam().rounds);
   double preempted = 0;
   for (const auto& family : engine->metrics.Collect()) {
     if (family.name == "espalier_kv_preemptions_total") {
@@ -348,13 +332,10 @@ TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
 
 // With its whole prompt, the second request would have to wait.
 TEST_P(SharedPages, APromptThatAnotherHoldsIsCountedOnce) {
-  ModelOptions options = GetParam().options;
-  options.folder = folder_;
-  const auto model = LoadModel(options);
-  ASSERT_TRUE(model.ok());
-  const int64_t pool = 2 * (*model)->info().RoomFor(GetParam().length) - 32;
-  const auto engine = Start(/*threads=*/1, /*batch_rows=*/256,
-                            pool * (*model)->info().kv_bytes_per_token);
+  const ModelInfo info = Load(options_)->info();
+  const int64_t pool = 2 * info.RoomFor(GetParam().length) - 32;
+  const auto engine =
+      Start(/*threads=*/1, /*batch_rows=*/256, pool * info.kv_bytes_per_token);
   const auto ask = [&](Client& client) {
     VerifyRequest request = client.Request();
     request.max_length = GetParam().length;
@@ -373,9 +354,8 @@ TEST_P(SharedPages, APromptThatAnotherHoldsIsCountedOnce) {
   EXPECT_FALSE(ask(other));  // shares nothing
 }
 
-// The other models share no pages.
-INSTANTIATE_TEST_SUITE_P(Native, SharedPages,
-                         ::testing::Values(Subjects().front()));
+INSTANTIATE_TEST_SUITE_P(Models, SharedPages, ::testing::ValuesIn(Subjects()),
+                         SubjectName);
 
 }  // namespace
 }  // namespace espalier::verifier

@@ -9,6 +9,7 @@
 #include "common/base/bf16.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/language_model_decorator.h"
 #include "tests/verifier/engine_harness.h"
 
 namespace espalier::verifier {
@@ -104,6 +105,32 @@ TEST(VerifyEngineRoom, TwoThatFitShareThePool) {
   EXPECT_EQ(ReadAll(harness, readers).size(), 2u);
   EXPECT_EQ(Preemptions(harness), 0);
   ExpectTextsAreThoseOfReadingAlone(harness, readers, 20);
+}
+
+// Of a GPU.
+class OnADevice final : public LanguageModelDecorator {
+ public:
+  using LanguageModelDecorator::LanguageModelDecorator;
+  DeviceMemory device_memory() const override { return {700, 1000}; }
+};
+
+TEST(VerifyEngineRoom, ResultsAndInfoSayWhatMemoryIsInUse) {
+  EngineUnderTest harness(
+      std::make_unique<OnADevice>(std::make_unique<ScriptedLanguageModel>(
+          ScriptedLanguageModel::Options{.pool_tokens = 100})),
+      {});
+  Client client = ClientOf(0, 20);
+  const auto result = harness.Ask(client.Request());
+  ASSERT_TRUE(result.ok()) << result.status();
+  const MemoryUse during = {.kv_tokens = 100,
+                            .kv_tokens_used = 20,
+                            .device_bytes = 1000,
+                            .device_bytes_used = 700};
+  EXPECT_EQ(result->memory, during);
+  EXPECT_EQ(harness.engine->info().memory, during);
+  harness.engine->EndSequence(client.id);
+  harness.executor->RunUntilIdle();
+  EXPECT_EQ(harness.engine->info().memory.kv_tokens_used, 0);
 }
 
 TEST(VerifyEngineRoom, OneAloneMayFillThePool) {

@@ -8,17 +8,18 @@
 
 namespace espalier {
 
+int64_t CudaKvStore::TokenBytes(const ModelConfig& config) {
+  constexpr int64_t kNumberBytes = 2;
+  return config.num_layers * config.num_kv_heads * 2 * config.head_dim *
+         kNumberBytes;
+}
+
 absl::StatusOr<std::unique_ptr<CudaKvStore>> CudaKvStore::Make(
     const ModelConfig& config, const Room& room,
     std::shared_ptr<cuda::ComputeDevice> device) {
-  const auto page_bytes = static_cast<int64_t>(
-      cuda::PanelOffset(static_cast<uint32_t>(config.head_dim),
-                        static_cast<uint32_t>(config.num_kv_heads),
-                        static_cast<uint32_t>(config.num_layers), 0, 0));
-  constexpr int64_t kShare = 10;  // of the free memory
-  const int64_t pages = std::max<int64_t>(
-      1, std::min(room.total_tokens / cuda::kPagePositions,
-                  device->info().free_bytes / kShare / page_bytes));
+  const int64_t page_bytes = TokenBytes(config) * cuda::kPagePositions;
+  const int64_t pages =
+      std::max<int64_t>(1, room.total_tokens / cuda::kPagePositions);
   ASSIGN_OR_RETURN(auto memory, cuda::DeviceArray<unsigned char>::Make(
                                     *device, pages * page_bytes));
   return absl::WrapUnique(new CudaKvStore(

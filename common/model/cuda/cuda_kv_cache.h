@@ -18,22 +18,25 @@
 
 namespace espalier {
 
-// The K/V pages of the sequences of a draft network on a device, allocated at
-// once (layout: cuda/layout.h). One thread.
+// The K/V pages of the sequences of one network on a device, allocated at once
+// (layout: cuda/layout.h). One thread.
 class CudaKvStore {
  public:
   struct Room {
-    int64_t total_tokens = 0;  // cut to a tenth of the device's free memory
+    int64_t total_tokens = 0;       // whole pages are used, at least one
     int64_t max_cached_tokens = 0;  // of shared pages that no sequence holds
   };
-  // RESOURCE_EXHAUSTED: no room for a page.
+  // RESOURCE_EXHAUSTED: the device has no room for the pages.
   static absl::StatusOr<std::unique_ptr<CudaKvStore>> Make(
       const ModelConfig& config, const Room& room,
       std::shared_ptr<cuda::ComputeDevice> device);
+  static int64_t TokenBytes(const ModelConfig& config);
 
   unsigned char* memory() const { return memory_.data(); }
+  int64_t page_bytes() const { return page_bytes_; }
   PagePool<int32_t>& pages() { return pages_; }
-  bool shares() const { return shares_; }
+  const PagePool<int32_t>& pages() const { return pages_; }
+  bool caches() const { return caches_; }     // pages that no sequence holds
   void Copy(int32_t from, int32_t to) const;  // a page; queued
 
  private:
@@ -43,13 +46,13 @@ class CudaKvStore {
       : device_(std::move(device)),
         memory_(std::move(memory)),
         page_bytes_(page_bytes),
-        shares_(options.max_cached_tokens > 0),
+        caches_(options.max_cached_tokens > 0),
         pages_(std::move(options)) {}
 
   const std::shared_ptr<cuda::ComputeDevice> device_;
   const cuda::DeviceArray<unsigned char> memory_;
   const int64_t page_bytes_;
-  const bool shares_;
+  const bool caches_;
   PagePool<int32_t> pages_;
 };
 
@@ -61,6 +64,9 @@ class CudaKvCache {
 
   int64_t length() const { return table_.length(); }
   const std::vector<int32_t>& pages() const { return table_.pages(); }
+  // Room of this sequence alone and of others as well; see PageTable.
+  int64_t own_tokens() const { return table_.own_tokens(); }
+  int64_t shared_tokens() const { return table_.shared_tokens(); }
 
   // Makes room for `tokens` positions. RESOURCE_EXHAUSTED: the pool is full.
   absl::Status Reserve(int64_t tokens) {
@@ -71,9 +77,9 @@ class CudaKvCache {
   void Advance(int64_t rows) { table_.Advance(rows); }
   // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
   void Truncate(int64_t length) { table_.Truncate(length); }
-  // See LanguageModel::Share. A store without a cache shares nothing.
+  // See LanguageModel::Share.
   int64_t Share(absl::Span<const TokenId> text, absl::string_view salt) {
-    return store_.shares() ? table_.Share(text, salt) : 0;
+    return table_.Share(text, salt);
   }
 
  private:

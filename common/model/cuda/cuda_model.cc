@@ -28,12 +28,7 @@ CudaModel::CudaModel(Parts parts)
       feature_store_(std::move(parts.feature_store)),
       decoder_(info_.config, weights_, std::move(parts.angles), *device_),
       requests_(*device_),
-      answers_(*device_),
-      pool_(parts.num_pages * kPagePositions) {
-  for (int64_t page = parts.num_pages - 1; page >= 0; --page) {
-    free_pages_.push_back(static_cast<int32_t>(page));
-  }
-}
+      answers_(*device_) {}
 
 absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
   auto model = absl::WrapUnique(new CudaModel(std::move(parts)));
@@ -43,8 +38,11 @@ absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
 }
 
 KvUsage CudaModel::kv_usage() const {
-  return {.used_tokens = pool_.used_tokens(),
-          .total_tokens = pool_.total_tokens()};
+  const PagePool<int32_t>& pages = pages_->pages();
+  return {.used_tokens = pages.room().used_tokens(),
+          .total_tokens = pages.room().total_tokens(),
+          .cached_tokens = pages.cached_tokens(),
+          .evicted_tokens = pages.evicted_tokens()};
 }
 
 DeviceMemory CudaModel::device_memory() const {
@@ -54,19 +52,35 @@ DeviceMemory CudaModel::device_memory() const {
 }
 
 CacheId CudaModel::NewSequence() {
-  sequences_.try_emplace(next_id_);
+  sequences_.try_emplace(next_id_, pages_.get());
   return next_id_++;
 }
 
 void CudaModel::Release(CacheId cache) {
-  ReturnPages(0, Get(cache));
-  sequences_.erase(cache);
+  ESPALIER_CHECK(sequences_.erase(cache) == 1);
 }
 
-int64_t CudaModel::Length(CacheId cache) const { return Get(cache).length; }
+int64_t CudaModel::Length(CacheId cache) const {
+  return Get(cache).kv.length();
+}
 
 int64_t CudaModel::HeldRoom(CacheId cache) const {
-  return static_cast<int64_t>(Get(cache).pages.size()) * kPagePositions;
+  return Get(cache).kv.own_tokens();
+}
+
+int64_t CudaModel::SharedRoom(CacheId cache) const {
+  return Get(cache).kv.shared_tokens();
+}
+
+int64_t CudaModel::HeldPrefix(absl::Span<const TokenId> text,
+                              absl::string_view salt) const {
+  return pages_->pages().HeldTokens(text, salt);
+}
+
+int64_t CudaModel::Share(CacheId cache, absl::Span<const TokenId> text,
+                         absl::string_view salt) {
+  Truncate(cache, Length(cache));  // drops the rows of the last pass
+  return Get(cache).kv.Share(text, salt);
 }
 
 CudaModel::Sequence& CudaModel::Get(CacheId cache) {
@@ -76,26 +90,6 @@ CudaModel::Sequence& CudaModel::Get(CacheId cache) {
 }
 const CudaModel::Sequence& CudaModel::Get(CacheId cache) const {
   return const_cast<CudaModel*>(this)->Get(cache);
-}
-
-absl::Status CudaModel::Reserve(int64_t positions, Sequence& sequence) {
-  const int64_t pages = (positions + kPagePositions - 1) / kPagePositions;
-  const int64_t missing = pages - static_cast<int64_t>(sequence.pages.size());
-  if (missing <= 0) return absl::OkStatus();
-  RETURN_IF_ERROR(pool_.Take(missing * kPagePositions));
-  for (int64_t i = 0; i < missing; ++i) {
-    sequence.pages.push_back(free_pages_.back());
-    free_pages_.pop_back();
-  }
-  return absl::OkStatus();
-}
-
-void CudaModel::ReturnPages(int64_t kept, Sequence& sequence) {
-  while (static_cast<int64_t>(sequence.pages.size()) > kept) {
-    free_pages_.push_back(sequence.pages.back());
-    sequence.pages.pop_back();
-    pool_.Return(kPagePositions);
-  }
 }
 
 absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::Forward(
@@ -110,11 +104,11 @@ absl::StatusOr<CudaPass> CudaModel::BuildPass(
     absl::Span<const SequenceRows> batch) {
   CudaPass pass(info_.config);
   for (const SequenceRows& rows : batch) {
-    Sequence& sequence = Get(rows.cache);
+    CudaKvCache& kv = Get(rows.cache).kv;
     const auto size = static_cast<int64_t>(rows.tokens.size());
-    RETURN_IF_ERROR(Reserve(sequence.length + size, sequence));
-    pass.Add(rows.tokens, BuildRowTree(rows.parents, sequence.length),
-             sequence.pages, rows.num_logit_rows);
+    RETURN_IF_ERROR(kv.Reserve(kv.length() + size));
+    pass.Add(rows.tokens, BuildRowTree(rows.parents, kv.length()), kv.pages(),
+             rows.num_logit_rows);
   }
   return pass;
 }
@@ -140,7 +134,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   ASSIGN_OR_RETURN(const CudaPass pass, BuildPass(batch));
   ASSIGN_OR_RETURN(const std::shared_ptr<TappedPass> tapped,
                    MakeTapped(batch, pass.num_rows()));
-  CudaDecoder::Target target = {.pages = pages_.data()};
+  CudaDecoder::Target target = {.pages = pages_->memory()};
   if (tapped != nullptr) {
     target.taps = tapped->points;
     target.states = tapped->states.data();
@@ -218,7 +212,7 @@ absl::Status CudaModel::Store(CacheId cache, absl::Span<const int32_t> path,
        .points = sequence.tapped->points,
        .rows = sequence.tapped->rows,
        .hidden = static_cast<int>(info_.config.hidden_size)},
-      RowsOfPass(sequence, path), sequence.length);
+      RowsOfPass(sequence, path), sequence.kv.length());
 }
 
 absl::Status CudaModel::StoreRows(uint64_t key, absl::Span<const int32_t> taps,
@@ -268,25 +262,24 @@ absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::MoveRows(
   }
   if (!moves) return std::nullopt;
   const ModelConfig& config = info_.config;
-  ASSIGN_OR_RETURN(const auto* table, requests_.Put(sequence.pages));
+  ASSIGN_OR_RETURN(const auto* table, requests_.Put(sequence.kv.pages()));
   ASSIGN_OR_RETURN(const auto* sequences,
                    requests_.Put(std::vector<cuda::KeepSequence>{
-                       {.prefix = static_cast<int32_t>(sequence.length),
+                       {.prefix = static_cast<int32_t>(sequence.kv.length()),
                         .path_size = static_cast<int32_t>(path.size())}}));
   ASSIGN_OR_RETURN(const auto* paths, requests_.Put(std::vector<uint16_t>(
                                           path.begin(), path.end())));
   const int panels =
       static_cast<int>(config.num_layers * config.num_kv_heads * 2);
   const auto dim = static_cast<int>(config.head_dim);
-  return cuda::KeepArgs{
-      .kv = {.pages = pages_.data(),
-             .page_bytes = int64_t{panels} * cuda::PanelBytes(dim),
-             .page_table = table},
-      .sequences = sequences,
-      .paths = paths,
-      .num_sequences = 1,
-      .panels = panels,
-      .head_dim = dim};
+  return cuda::KeepArgs{.kv = {.pages = pages_->memory(),
+                               .page_bytes = pages_->page_bytes(),
+                               .page_table = table},
+                        .sequences = sequences,
+                        .paths = paths,
+                        .num_sequences = 1,
+                        .panels = panels,
+                        .head_dim = dim};
 }
 
 // Waits only for features: K/V is moved before the next pass reads it.
@@ -313,7 +306,8 @@ absl::Status CudaModel::Keep(CacheId cache, absl::Span<const int32_t> path,
     RETURN_IF_ERROR(WaitForAll());
     std::copy(gathered.begin(), gathered.end(), features.begin());
   }
-  Truncate(cache, sequence.length + static_cast<int64_t>(path.size()));
+  sequence.kv.Advance(std::ssize(path));
+  Truncate(cache, sequence.kv.length());  // also the room of the dropped rows
   return absl::OkStatus();
 }
 
@@ -325,9 +319,8 @@ void CudaModel::Sequence::ForgetPass() {
 
 void CudaModel::Truncate(CacheId cache, int64_t length) {
   Sequence& sequence = Get(cache);
-  sequence.length = length;
+  sequence.kv.Truncate(length);
   sequence.ForgetPass();
-  ReturnPages((length + kPagePositions - 1) / kPagePositions, sequence);
 }
 
 absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
@@ -372,16 +365,16 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   }
   ASSIGN_OR_RETURN(auto angles,
                    MakeCudaAngles(config, info.max_context, *device));
-  const int64_t pages = pool_tokens / kPagePositions;
-  ASSIGN_OR_RETURN(auto memory, DeviceArray<unsigned char>::Make(
-                                    *device, pages * kPagePositions *
-                                                 info.kv_bytes_per_token));
+  info.shares_kv = true;
+  const CudaKvStore::Room room = {
+      .total_tokens = pool_tokens,
+      .max_cached_tokens = CachedTokens(options, info, pool_tokens)};
+  ASSIGN_OR_RETURN(auto pages, CudaKvStore::Make(config, room, device));
   return CudaModel::Make({.info = std::move(info),
                           .device = std::move(device),
                           .weights = std::move(weights),
                           .angles = std::move(angles),
-                          .pages = std::move(memory),
-                          .num_pages = pages,
+                          .pages = std::move(pages),
                           .feature_store = options.feature_store});
 }
 

@@ -8,15 +8,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/cuda/compute_device.h"
 #include "common/model/cuda/cuda_decoder.h"
+#include "common/model/cuda/cuda_kv_cache.h"
 #include "common/model/cuda/cuda_rows.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/device_feature_store.h"
 #include "common/model/cuda/mailbox.h"
 #include "common/model/language_model.h"
 #include "common/model/load_model.h"
-#include "common/model/native/kv_pool.h"
 
 namespace espalier {
 
@@ -29,9 +30,8 @@ class CudaModel final : public LanguageModel {
     ModelInfo info;
     std::shared_ptr<cuda::ComputeDevice> device;
     CudaWeights weights;
-    cuda::DeviceArray<float> angles;         // MakeCudaAngles
-    cuda::DeviceArray<unsigned char> pages;  // the K/V pool
-    int64_t num_pages = 0;
+    cuda::DeviceArray<float> angles;  // MakeCudaAngles
+    std::unique_ptr<CudaKvStore> pages;
     std::shared_ptr<DeviceFeatureStore> feature_store = {};  // null: none
   };
 
@@ -45,6 +45,11 @@ class CudaModel final : public LanguageModel {
   void Release(CacheId cache) override;
   int64_t Length(CacheId cache) const override;
   int64_t HeldRoom(CacheId cache) const override;
+  int64_t SharedRoom(CacheId cache) const override;
+  int64_t HeldPrefix(absl::Span<const TokenId> text,
+                     absl::string_view salt) const override;
+  int64_t Share(CacheId cache, absl::Span<const TokenId> text,
+                absl::string_view salt) override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
   absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
@@ -67,8 +72,9 @@ class CudaModel final : public LanguageModel {
     cuda::DeviceArray<cuda::bf16_t> states;  // [points, rows, hidden]
   };
   struct Sequence {
-    int64_t length = 0;
-    std::vector<int32_t> pages;
+    explicit Sequence(CudaKvStore* store) : kv(store) {}
+
+    CudaKvCache kv;
     // Of the last pass. `tapped` is null if this sequence wants no taps.
     std::vector<int32_t> last_parents;
     int32_t first_row = 0;
@@ -80,9 +86,6 @@ class CudaModel final : public LanguageModel {
 
   Sequence& Get(CacheId cache);
   const Sequence& Get(CacheId cache) const;
-  // Room for so many positions. RESOURCE_EXHAUSTED: the pool is full.
-  absl::Status Reserve(int64_t positions, Sequence& sequence);
-  void ReturnPages(int64_t kept, Sequence& sequence);
   absl::StatusOr<CudaPass> BuildPass(absl::Span<const SequenceRows> batch);
   absl::StatusOr<std::unique_ptr<LogitRows>> RunPass(
       absl::Span<const SequenceRows> batch);
@@ -109,13 +112,11 @@ class CudaModel final : public LanguageModel {
   const ModelInfo info_;
   const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows
   const CudaWeights weights_;
-  const cuda::DeviceArray<unsigned char> pages_;
+  const std::unique_ptr<CudaKvStore> pages_;
   const std::shared_ptr<DeviceFeatureStore> feature_store_;
   CudaDecoder decoder_;
   Mailbox requests_, answers_;
-  KvPool pool_;
-  std::vector<int32_t> free_pages_;
-  std::unordered_map<CacheId, Sequence> sequences_;
+  std::unordered_map<CacheId, Sequence> sequences_;  // hold pages of pages_
   CacheId next_id_ = 1;
 };
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <vector>
 
 #include "tests/common/cuda/device_testing.h"
@@ -143,6 +144,30 @@ TEST_P(CudaPrepareTest, NormsTurnsAndWrites) {
         }
       }
     }
+  }
+}
+
+TEST_P(CudaPrepareTest, BitsAreTheRowsAlone) {
+  const Problem p(128, 2, true, true);
+  const Result all = RunPrepare(Device(1), p);
+  for (int row = 0; row < static_cast<int>(p.rows.size()); ++row) {
+    Problem one = p;
+    one.rows = {p.rows[row]};
+    const int columns = kAllHeads * p.dim;
+    for (int s = 0; s < p.splits; ++s) {
+      std::copy_n(&p.parts[int64_t{s * 16 + row} * columns], columns,
+                  &one.parts[int64_t{s * 16} * columns]);
+    }
+    const Result alone = RunPrepare(Device(2 + row), one);
+    const auto queries = all.queries.begin() + row * kHeads * p.dim;
+    EXPECT_TRUE(SameBits(alone.queries, {queries, queries + kHeads * p.dim}));
+    int written = 0;
+    for (size_t i = 0; i < all.pages.size(); ++i) {
+      if (alone.pages[i] == 0xff) continue;
+      ++written;
+      ASSERT_EQ(alone.pages[i], all.pages[i]);
+    }
+    EXPECT_GT(written, 2 * kKvHeads * p.dim);  // half of the bytes at least
   }
 }
 

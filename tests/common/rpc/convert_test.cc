@@ -204,6 +204,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
                             .top_tokens = {4, 5, 6},
                             .top_logprobs = {-0.5f, -2, -3}};
   verify_result.prompt_logprobs = {.chosen = {-0.25f}};
+  verify_result.memory = TestVerifierInfo().memory;
   auto back = FromProto(ToProto(verify_result));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
@@ -218,6 +219,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->pass_costs, verify_result.pass_costs);
   EXPECT_EQ(back->logprobs, verify_result.logprobs);
   EXPECT_EQ(back->prompt_logprobs, verify_result.prompt_logprobs);
+  EXPECT_EQ(back->memory, verify_result.memory);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {
@@ -247,6 +249,7 @@ TEST(Convert, HellosGoThroughUnchanged) {
   EXPECT_EQ(verifier->device, "cpu");
   EXPECT_EQ(verifier->model.vocab_size, 1000);
   EXPECT_EQ(verifier->pass_costs, TestVerifierInfo().pass_costs);
+  EXPECT_EQ(verifier->memory, TestVerifierInfo().memory);
   EXPECT_EQ(verifier->shape.num_layers, 12);
   EXPECT_EQ(verifier->shape.hidden_size, 64);
 }
@@ -310,6 +313,9 @@ TEST(Convert, RefusesCostsThatDoNotAscend) {
   v1::VerifierHello hello = ToProto(TestVerifierInfo());
   hello.add_pass_costs();
   ExpectRefused(hello, "pass_costs");
+  hello = ToProto(TestVerifierInfo());
+  hello.mutable_memory()->set_device_bytes(uint64_t{1} << 63);
+  ExpectRefused(hello, "memory");
 
   PassCosts many;
   for (int64_t rows = 1; rows <= 1024; ++rows) many.push_back({rows, time});

@@ -44,6 +44,11 @@ inline VerifierInfo TestVerifierInfo() {
   info.eos_token_ids = {2, 3};
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
+  info.memory = {.kv_tokens = 9000,
+                 .kv_tokens_used = 70,
+                 .kv_tokens_cached = 40,
+                 .device_bytes = int64_t{80} << 30,
+                 .device_bytes_used = int64_t{70} << 30};
   info.shape = {.num_layers = 12, .hidden_size = 64};
   return info;
 }
