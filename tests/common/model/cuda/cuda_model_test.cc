@@ -411,7 +411,7 @@ TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
 }
 
 TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
-  auto store = DeviceFeatureStore::Open(std::get<1>(GetParam()));
+  auto store = DeviceFeatureStore::Open(std::get<2>(GetParam()));
   ASSERT_TRUE(store.ok()) << store.status();
   options_.feature_store = *store;
   const auto model = Load();
@@ -436,7 +436,7 @@ TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
   EXPECT_EQ(found[0].first_position, 20);
   EXPECT_EQ(found[0].num_rows, std::ssize(path));
   std::vector<uint16_t> stored(columns.size());
-  const auto device = OpenComputeDevice(std::get<1>(GetParam()));
+  const auto device = OpenComputeDevice(std::get<2>(GetParam()));
   (*device)->Copy(stored.data(), found[0].data, std::ssize(stored) * 2);
   ASSERT_TRUE((*device)->Wait((*device)->Record()).ok());
   EXPECT_EQ(stored, columns);
