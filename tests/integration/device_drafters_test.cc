@@ -93,7 +93,7 @@ TEST_F(DeviceDraftersTest, TheDeathOfEitherSideChangesNoText) {
 // Prompts that begin alike share pages on the device, and the server says what
 // is in use there.
 TEST_F(DeviceDraftersTest, APromptIsComputedOnce) {
-  v1::GenerateRequest request = Request(0.8f, {"lm"});
+  v1::GenerateRequest request = WideRequest(0.8f, {"lm"});
   request.set_prompt(std::string(100, 'a'));
   const Generated first = Run(request), again = Run(request);
   EXPECT_EQ(first.summary.usage().cached_tokens(), 0u);

@@ -354,7 +354,9 @@ TEST_P(RandomSchedule, EveryRequestIsAnsweredOnceAndEveryTextIsThePlainOne) {
   EXPECT_EQ(model_->num_sequences, 0);
   EXPECT_GT(num_results_, subject_.steps / 30);
   EXPECT_GT(num_errors_, 0);
-  if (device_ != nullptr) EXPECT_GT(num_full_, 0);
+  if (device_ != nullptr) {
+    EXPECT_GT(num_full_, 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Subjects, RandomSchedule,
