@@ -28,8 +28,7 @@ def char_identity(cluster):
     """Vocabulary size and fingerprint of the character model, from `espalier info`."""
     out = subprocess.run([BIN / "espalier", "info", "--address", cluster.address("coordinator")],
                          capture_output=True, text=True, check=True).stdout
-    words = out.replace(",", " ").split()
-    return words[words.index("tokens") - 1], words[words.index("fingerprint") + 1]
+    return re.search(r"^vocabulary +(\d+) tokens, fingerprint (\w+)$", out, re.M).groups()
 
 
 def conformance(address, model=CHAR_MODEL):
