@@ -1,6 +1,7 @@
 // Features in a device's memory: what is found is what a pass left.
 #include "common/model/cuda/device_feature_store.h"
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <random>
@@ -38,7 +39,8 @@ class DeviceFeatureStoreTest : public ::testing::Test {
                    int64_t position, int64_t count) {
     const int rows = static_cast<int>(2 * count + 1);
     std::vector<int32_t> kept;
-    std::vector<uint16_t> states(kPoints.size() * rows * kHidden, 0xffff);
+    std::vector<uint16_t>& states =
+        states_.emplace_back(kPoints.size() * rows * kHidden, uint16_t{0xffff});
     for (int64_t i = 0; i < count; ++i) {
       kept.push_back(static_cast<int32_t>(2 * i + 1));
       for (size_t p = 0; p < kPoints.size(); ++p) {
@@ -80,6 +82,8 @@ class DeviceFeatureStoreTest : public ::testing::Test {
 
   using Ends = std::pair<int64_t, int64_t>;
 
+  // A lost device has work left, which ends with the store.
+  std::deque<std::vector<uint16_t>> states_;
   std::unique_ptr<DeviceFeatureStore> store_;
   testing::WatchedDevice* device_ = nullptr;  // of the store
 };
