@@ -23,6 +23,14 @@ inline bool HasCudaTestDevice() {
 #endif
 }
 
+// AddressSanitizer makes emulated kernels ten times slower. Then suites take one
+// model of those that run the same code.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kCudaTestsAreSlow = true;
+#else
+inline constexpr bool kCudaTestsAreSlow = false;
+#endif
+
 }  // namespace espalier::testing
 
 #endif  // ESPALIER_TESTS_TESTING_CUDA_TEST_DEVICE_H_

@@ -35,8 +35,10 @@ inline std::vector<KernelModel> KernelModels() {
                              .compute_dtype = ComputeDType::kBFloat16,
                              .kv_pool_bytes = 8 << 20,
                              .backend = "cuda"};
-  models.push_back({"cuda_llama", testing::WriteWideLlama, cuda});
-  models.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda});
+  if (!testing::kCudaTestsAreSlow) {
+    models.push_back({"cuda_llama", testing::WriteWideLlama, cuda});
+    models.push_back({"cuda_qwen3", testing::WriteWideQwen3, cuda});
+  }
   ModelOptions fp8 = cuda;
   fp8.compute_dtype = ComputeDType::kFp8;
   models.push_back({"cuda_qwen3_fp8", testing::WriteWideQwen3, fp8});

@@ -115,7 +115,9 @@ inline std::vector<Subject> CudaSubjects() {
   const auto add = [&](const char* name, auto* write, ComputeDType dtype) {
     subjects.push_back({name, write, "cuda", dtype, testing::CudaTestDevice()});
   };
-  add("Llama", testing::WriteWideLlama, ComputeDType::kBFloat16);
+  if (!testing::kCudaTestsAreSlow) {
+    add("Llama", testing::WriteWideLlama, ComputeDType::kBFloat16);
+  }
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kBFloat16);
   add("Qwen3", testing::WriteWideQwen3, ComputeDType::kFp8);
   return subjects;
