@@ -26,14 +26,22 @@ struct BlockTileArgs {
   const std::byte* weights = nullptr;
   BlockFormat format;  // of the weights
   int64_t blocks = 0;
-  // Fetched meanwhile, unless null: next_bytes for each block.
-  const std::byte* next = nullptr;
-  int64_t next_bytes = 0;
-  float* sums = nullptr;  // [rows][kPanelOutputs], added to
+  const std::byte* next = nullptr;  // what BlockFetch says
+  float* sums = nullptr;            // [rows][kPanelOutputs], added to
 };
+
+// What a tile fetches meanwhile: nothing, as many blocks of the same format, or
+// of the format of 4 bits from which its weights were unpacked.
+enum class BlockFetch { kNothing, kSame, kPacked };
 
 inline const RowBlock& HighOf(const RowBlock& block) { return block; }
 inline const RowBlock& HighOf(const FineRowBlock& block) { return block.high; }
+
+// The format from which blocks of 8 bits were unpacked.
+inline BlockFormat Packed(BlockFormat format) {
+  format.bits = 4;
+  return format;
+}
 
 template <typename I>
 typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
@@ -43,7 +51,7 @@ typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
 
 // R rows times some blocks of a panel, as many outputs at a time as there are
 // registers for. Row: RowBlock or FineRowBlock.
-template <typename I, typename Row, int bits, bool minimums>
+template <typename I, typename Row, int bits, bool minimums, BlockFetch fetch>
 struct BlockTile {
   using V = typename I::V;
   using Int = typename I::Int;
@@ -60,20 +68,20 @@ struct BlockTile {
   template <int R>
   static void Run(const BlockTileArgs& t) {
     const int64_t bytes = BlockBytes(t.format);
+    const BlockFormat next_format =
+        fetch == BlockFetch::kPacked ? Packed(t.format) : t.format;
     // Sizes are computed once: they take divisions.
+    const int64_t next_bytes = BlockBytes(next_format);
     Step step = {.codes = t.weights,
                  .scales = t.weights + CodeBytes(t.format),
                  .scale_bytes = ScaleBytes(t.format),
                  .wide = t.format.wide_scales,
+                 .next = t.next,
+                 .next_scales = t.next + CodeBytes(next_format),
                  .row = t.rows,
                  .row_stride = t.row_stride,
                  .sums = t.sums};
-    const std::byte* next = t.next;
     for (int64_t block = 0; block < t.blocks; ++block) {
-      if (next != nullptr) {
-        for (int64_t i = 0; i < t.next_bytes; i += 64) Fetch(next + i);
-        next += t.next_bytes;
-      }
       for (int part = 0; part < kParts; ++part) {
         if (t.format.group == kBlockInputs) {
           AddGroup<R, kBlockInputs>(step, 0, part);
@@ -84,6 +92,8 @@ struct BlockTile {
       }
       step.codes += bytes;
       step.scales += bytes;
+      step.next += next_bytes;
+      step.next_scales += next_bytes;
       step.row += sizeof(Row);
     }
   }
@@ -95,12 +105,31 @@ struct BlockTile {
     const std::byte* scales = nullptr;
     int64_t scale_bytes = 0;  // from scales to minimums
     bool wide = false;
+    const std::byte* next = nullptr;  // the block to fetch, if any
+    const std::byte* next_scales = nullptr;
     const std::byte* row = nullptr;  // first row's block
     int64_t row_stride = 0;          // bytes
     float* sums = nullptr;
 
     const Row& RowAt(int64_t r) const {
       return *reinterpret_cast<const Row*>(row + r * row_stride);
+    }
+    // Fetching is done in steps, beside the arithmetic: a core has no buffers
+    // for the lines of a whole block. `bytes` from `at` on: of this block.
+    template <int64_t bytes>
+    void FetchCodes(int64_t at) const {
+      constexpr int64_t kLine = fetch == BlockFetch::kPacked ? 128 : 64;
+      if constexpr (fetch == BlockFetch::kNothing) return;
+      ESPALIER_UNROLL
+      for (int64_t i = 0; i < bytes; i += kLine) {
+        Fetch(next + (at + i) * 64 / kLine);
+      }
+    }
+    template <int64_t bytes>
+    void FetchScales(int64_t at) const {
+      if constexpr (fetch == BlockFetch::kNothing) return;
+      ESPALIER_UNROLL
+      for (int64_t i = 0; i < bytes; i += 64) Fetch(next_scales + at + i);
     }
   };
 
@@ -156,12 +185,16 @@ struct BlockTile {
     constexpr int64_t kRow = kPanelOutputs * 4;
     if constexpr (bits == 8) {
       for (int64_t quad = first; quad < first + kQuads; ++quad) {
+        step.template FetchCodes<kColumns * 4>(part * kColumns * 4 +
+                                               quad * kRow);
         MultiplyQuad<R>(quad, products, codes_of, [&](int n) {
           return I::Load(codes + quad * kRow + n * I::kLanes * 4);
         });
       }
     } else {
       for (int64_t quad = first; quad < first + kQuads; quad += 2) {
+        step.template FetchCodes<kColumns * 4>(part * kColumns * 4 +
+                                               quad / 2 * kRow);
         Int both[kVectors];
         ESPALIER_UNROLL
         for (int n = 0; n < kVectors; ++n) {
@@ -193,9 +226,23 @@ struct BlockTile {
     }
   }
 
+  // Those of the same lanes.
+  template <typename Scale>
+  static void FetchScales(const Step& step, int64_t index, int part) {
+    const int64_t at = (index * kPanelOutputs + part * kColumns) *
+                       static_cast<int64_t>(sizeof(Scale));
+    step.template FetchScales<kColumns * sizeof(Scale)>(at);
+    if constexpr (minimums) {
+      step.template FetchScales<kColumns * sizeof(Scale)>(step.scale_bytes +
+                                                          at);
+    }
+  }
+
   template <int R, int group>
   static void Scale(const Step& step, int64_t index, int part,
                     const Int (&products)[R][kVectors]) {
+    step.wide ? FetchScales<float>(step, index, part)
+              : FetchScales<uint16_t>(step, index, part);
     ESPALIER_UNROLL
     for (int n = 0; n < kVectors; ++n) {
       const int64_t lane = part * kColumns + n * I::kLanes;
@@ -235,15 +282,30 @@ BlockTileRun BlockTileFor(int64_t rows) {
   return Kind::template Run<R>;
 }
 
-template <typename I, typename Row>
+template <typename I, typename Row, int bits, BlockFetch fetch>
 BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
   constexpr int R = I::kTileRows;
-  if (format.bits == 8) {
-    return format.minimums ? BlockTileFor<BlockTile<I, Row, 8, true>, R>(rows)
-                           : BlockTileFor<BlockTile<I, Row, 8, false>, R>(rows);
+  return format.minimums
+             ? BlockTileFor<BlockTile<I, Row, bits, true, fetch>, R>(rows)
+             : BlockTileFor<BlockTile<I, Row, bits, false, fetch>, R>(rows);
+}
+
+template <typename I, typename Row, BlockFetch fetch>
+BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
+  return format.bits == 8 ? ChooseBlockTile<I, Row, 8, fetch>(format, rows)
+                          : ChooseBlockTile<I, Row, 4, fetch>(format, rows);
+}
+
+template <typename I, typename Row>
+void RunBlockTile(const BlockTileArgs& t, int64_t rows, BlockFetch fetch) {
+  switch (fetch) {
+    case BlockFetch::kNothing:
+      return ChooseBlockTile<I, Row, BlockFetch::kNothing>(t.format, rows)(t);
+    case BlockFetch::kSame:
+      return ChooseBlockTile<I, Row, BlockFetch::kSame>(t.format, rows)(t);
+    case BlockFetch::kPacked:
+      return ChooseBlockTile<I, Row, 8, BlockFetch::kPacked>(t.format, rows)(t);
   }
-  return format.minimums ? BlockTileFor<BlockTile<I, Row, 4, true>, R>(rows)
-                         : BlockTileFor<BlockTile<I, Row, 4, false>, R>(rows);
 }
 
 // Blocks that all tiles of rows are multiplied with in turn: they and the rows'
@@ -293,12 +355,13 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
                        .weights = weights,
                        .format = a.weights.format,
                        .blocks = left < segment ? left : segment,
-                       .next = fetch ? weights + kFetchAhead : nullptr,
-                       .next_bytes = bytes};
+                       .next = weights + kFetchAhead};
+    BlockFetch next = fetch ? BlockFetch::kSame : BlockFetch::kNothing;
     if (tiles > 1 && t.format.bits == 4) {
       UnpackBlocks<I>(t.format, weights, t.blocks, unpacked);
       t.weights = unpacked;
       t.format.bits = 8;
+      if (fetch) next = BlockFetch::kPacked;
     }
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t begin = num_rows * tile / tiles;
@@ -307,8 +370,8 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
                (first_row + begin) * a.x_stride +
                block * static_cast<int64_t>(sizeof(Row));
       t.sums = sums + begin * kPanelOutputs;
-      ChooseBlockTile<I, Row>(t.format, rows)(t);
-      t.next = nullptr;
+      RunBlockTile<I, Row>(t, rows, next);
+      next = BlockFetch::kNothing;
     }
   }
 }

@@ -241,10 +241,20 @@ void RegisterAll() {
       linear("int8 fine", up, WeightType::kBlocks, OperandType::kFineBlocks)
           ->Arg(rows);
     }
-    // Four panels that stay in the cache; 4 bits as in the default model, Q4_1.
+    // 4 bits as in the default model, Q4_1, and more copies than caches hold.
+    const BlockFormat q4_1 = {.bits = 4, .minimums = true};
+    Shape streamed = up;
+    streamed.copies = kStreamBytes / (up.inputs * up.outputs / 2);
+    streamed.format = q4_1;
+    for (int64_t rows : {1, 3, 5, 8}) {
+      linear("streamed int4", streamed, WeightType::kBlocks,
+             OperandType::kBlocks)
+          ->Arg(rows);
+    }
+    // Four panels that stay in the cache.
     const Shape eight_bits = {.inputs = 576, .outputs = 128};
     Shape four_bits = eight_bits;
-    four_bits.format = {.bits = 4, .minimums = true};
+    four_bits.format = q4_1;
     for (int64_t rows : {1, 8, 16, 64}) {
       for (const auto& [what, shape] :
            {std::pair(std::string("cached int8"), eight_bits),
