@@ -73,7 +73,7 @@ class CoordinatorServer {
   void Drain(absl::Time deadline);
 
  private:
-  CoordinatorServer(TargetIdentity target);
+  explicit CoordinatorServer(TargetIdentity target);
 
   const TargetIdentity target_;
   int max_message_bytes_ = 0;  // constant after Create

@@ -111,7 +111,7 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
   Work work = {std::move(request), deadline, std::move(on_partial),
                std::move(done)};
   std::vector<Work> superseded;
-  bool has_room;
+  Done<Proposal> refused;
   {
     MutexLock lock(&mutex_);
     superseded = TakeOut([&](const Work& waiting) {
@@ -119,19 +119,19 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
              waiting.request.update.sequence == work.request.update.sequence;
     });
     // The store could not hold more sequences at once.
-    has_room =
-        static_cast<int64_t>(queue_.size()) < options_.store.max_sequences;
-    if (has_room) {
+    if (std::ssize(queue_) < options_.store.max_sequences) {
       queue_.push_back(std::move(work));
       if (queue_.size() == 1) executor_.Post([this] { DraftBatch(); });
+    } else {
+      refused = std::move(work.done);
     }
   }
   for (Work& lookahead : superseded) {
     std::move(lookahead.done)(
         absl::CancelledError("the sequence has moved on"));
   }
-  if (!has_room) {
-    std::move(work.done)(absl::ResourceExhaustedError(
+  if (refused != nullptr) {
+    std::move(refused)(absl::ResourceExhaustedError(
         absl::StrCat("drafter ", options_.name, ": ",
                      options_.store.max_sequences, " requests are waiting")));
   }

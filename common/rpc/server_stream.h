@@ -32,16 +32,16 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   void Answer(Response response, std::vector<Response> parts = {}) {
     std::vector<Outgoing> all;
     for (Response& part : parts) {
-      all.push_back(Outgoing(std::move(part), /*is_part=*/true));
+      all.push_back(Outgoing(std::move(part), /*part=*/true));
     }
-    all.push_back(Outgoing(std::move(response), /*is_part=*/false));
+    all.push_back(Outgoing(std::move(response), /*part=*/false));
     Send(std::move(all));
   }
 
   // Sends a part of an answer that will follow. Thread-safe.
   void SendPart(Response part) {
     std::vector<Outgoing> all;
-    all.push_back(Outgoing(std::move(part), /*is_part=*/true));
+    all.push_back(Outgoing(std::move(part), /*part=*/true));
     Send(std::move(all));
   }
 

@@ -22,9 +22,10 @@ ProposeRequest DrafterLink::AskLookahead(const Session& session, uint64_t round,
                                          FeatureRows features,
                                          std::vector<TokenId> lookahead) {
   ESPALIER_CHECK(may_ask() && !lookahead.empty());
+  const TokenId root = lookahead.back();
   return Request(session,
                  {.round = round,
-                  .root = lookahead.back(),
+                  .root = root,
                   .budget = budget,
                   .lookahead = std::move(lookahead)},
                  std::move(features));

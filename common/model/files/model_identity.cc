@@ -46,11 +46,11 @@ absl::StatusOr<TargetIdentity> IdentifyTarget(const std::string& path,
         absl::StrCat(path, ": the tokenizer has ", tokenizer->vocab_size(),
                      " tokens, the model a vocabulary of ", config.vocab_size));
   }
-  return TargetIdentity{
-      .identity = {.name = name.empty() ? NameOf(path) : name,
-                   .vocab_size = config.vocab_size,
-                   .tokenizer_fingerprint = tokenizer->fingerprint()},
-      .tokenizer = std::move(tokenizer)};
+  const uint64_t fingerprint = tokenizer->fingerprint();
+  return TargetIdentity{.identity = {.name = name.empty() ? NameOf(path) : name,
+                                     .vocab_size = config.vocab_size,
+                                     .tokenizer_fingerprint = fingerprint},
+                        .tokenizer = std::move(tokenizer)};
 }
 
 }  // namespace espalier
