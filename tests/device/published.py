@@ -6,6 +6,8 @@ import time
 from layouts import LAYOUTS, Numbers, language_model, size, write_folder
 from serving import Server, options
 
+LEAST_SECONDS = 120
+
 
 def serve_published(suite, target, generate):
     """Writes the folders, serves them, and compares each network's texts with the plain
@@ -16,6 +18,9 @@ def serve_published(suite, target, generate):
         models[folder / "drafters" / network.kind] = (
             network.config, LAYOUTS[network.kind](network.config))
     need = sum(size(tensor) for _, tensors in models.values() for tensor in tensors.values())
+    if suite.left() < LEAST_SECONDS:
+        suite.add(f"{target.name}, published folder", True, says="no time left")
+        return
     if shutil.disk_usage(suite.work).free < need + (1 << 30):
         suite.add(f"{target.name}, published folder", True,
                   says=f"no room for {need / 1e9:.1f} GB in {suite.work}")
