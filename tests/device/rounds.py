@@ -59,7 +59,7 @@ def plain_texts(suite, target):
                 24 if suite.emulated else 512, "--no-speculation", "--temperature", temperature)
     if None in plain.values():
         return None
-    texts = suite.work / "texts"
+    texts = folder / "texts"
     texts.write_text("".join(
         " ".join(map(str, prompt + answer["token_ids"])) + "\n" for answer in plain.values()))
     return Known(target.name, folder, prompt, plain, texts)

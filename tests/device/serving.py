@@ -1,6 +1,7 @@
 """Servers of the suites."""
 
 import concurrent.futures
+import contextlib
 import json
 import signal
 import socket
@@ -72,9 +73,11 @@ class Client:
         return json.loads(get(self.metrics, "status.json"))
 
     def counters(self):
+        """Of services that answer."""
         counted = {}
         for page in self.pages:
-            counted |= counters(get(page, "metrics"))
+            with contextlib.suppress(OSError):
+                counted |= counters(get(page, "metrics"))
         return counted
 
     def measure(self, act):
@@ -92,7 +95,9 @@ class Client:
             time.sleep(0.2)
 
     def has_drafters(self):
-        return all(drafter["state"] == "ready" for drafter in self.report()["drafters"])
+        with contextlib.suppress(OSError):
+            return all(drafter["state"] == "ready" for drafter in self.report()["drafters"])
+        return False
 
 
 class Server(Client):
