@@ -40,7 +40,8 @@ prometheus_image() {
 
 build() {
   local name names=(coordinator verifier drafter models) flags=()
-  [[ $COMPOSE_PROFILES != *http* ]] || names+=(gateway) flags=(--http)
+  [[ $COMPOSE_PROFILES != *http* ]] || names+=(gateway) flags+=(--http)
+  [[ $COMPOSE_PROFILES != *gpu* ]] || names+=(verifier-cuda) flags+=(--cuda)
   for name in "${names[@]}"; do
     [[ -z ${1:-} ]] && have_image "espalier-$name:local" || { ../docker/build.sh "${flags[@]}"; return; }
   done

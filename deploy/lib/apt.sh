@@ -12,7 +12,7 @@ test_packages=(libgtest-dev libgmock-dev libbenchmark-dev curl)
 clang_packages=(clang libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
 optional_test_packages=(
-  prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf
+  prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf python3-yaml
   python3-jsonschema
 )
 

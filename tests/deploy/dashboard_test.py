@@ -169,7 +169,7 @@ class DashboardTest(unittest.TestCase):
     def test_rules_pass_their_unit_tests(self):
         subprocess.run(["promtool", "test", "rules", "rules_test.yml"], check=True,
                        cwd=RULES.parent, stdout=subprocess.DEVNULL)
-        subprocess.run(["promtool", "check", "config", "prometheus.yml"], check=True,
+        subprocess.run(["promtool", "check", "config", "prometheus.yml", "node.yml"], check=True,
                        cwd=RULES.parent, stdout=subprocess.DEVNULL)
 
     def test_scrapes_are_well_formed(self):

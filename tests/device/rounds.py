@@ -1,119 +1,165 @@
-"""The suite `round` of tests/device/run.sh."""
+"""The suite `round` of tests/device/run.sh: texts with speculation against the same
+without, equal, and how fast."""
 
+import dataclasses
 import json
-import shutil
+import pathlib
 import subprocess
 import time
 
-from serving import Server, Services
+from published import serve_published
+from serving import RANDOM, Server, Services, options
+from shapes import TINY, targets, write_shape
+from stages import print_table
 
 # Hit rates by depth whose expectation is the given tau (EAGLE, DFlash at 64 and
 # 128 nodes as published).
 RATES = {"4": "0.75", "7": "0.865", "9.5": "0.91"}
-TINY_SHAPE = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama",
-    "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64,
-    "vocab_size": 258, "max_position_embeddings": 512, "hidden_act": "silu",
-    "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}
-TINY_BLOCK = {
-    "architectures": ["DFlashDraftModel"], "model_type": "qwen3", "block_size": 6,
-    "dflash_config": {"mask_token_id": 257, "target_layer_ids": [0, 1]},
-    "num_target_layers": 2, "hidden_size": 64, "intermediate_size": 128,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "head_dim": 64, "vocab_size": 258, "max_position_embeddings": 512,
-    "hidden_act": "silu", "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-    "attention_bias": False}
+LOOKUP = 'drafters { name: "lookup" type: "prompt_lookup" }'
 
 
-def tiny_target(suite):
-    folder = suite.work / "tiny"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(TINY_SHAPE))
-    return folder
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """A target of random weights, and its plain texts after a prompt."""
+    name: str
+    folder: pathlib.Path
+    prompt: list
+    plain: dict  # by temperature: answers
+    texts: pathlib.Path  # for the drafter `replay`
 
 
 def run(suite):
-    """Texts with speculation against the same without: equal, and how fast."""
-    target = tiny_target(suite)
-    if not suite.emulated:
-        target = suite.work / "qwen3-8b"
-        target.mkdir()
-        shutil.copy("deploy/shapes/qwen3-8b/config.json", target)
-    shutil.copy("deploy/models/nanogpt-char/tokenizer.json", target)
+    try:
+        first, *others = targets(suite.emulated)
+        known = plain_texts(suite, first)
+        if known is not None:
+            combs(suite, known)
+            networks(suite, known, first)
+            ways(suite, known, first)
+            deaths(suite, known)
+            full_pools(suite, known)
+        for target in others:
+            other = plain_texts(suite, target)
+            if other is not None:
+                networks(suite, other, target)
+        for target in (first, *others):
+            serve_published(suite, target, generate)
+    finally:
+        print_table(suite.rows)
+
+
+def plain_texts(suite, target):
+    folder = write_shape(suite.work / target.name.replace(" ", "-"), target.config)
     prompt = [7 * i % 50 + 1 for i in range(40 if suite.emulated else 1024)]
-    tokens = 24 if suite.emulated else 512
     plain = {}
-    with Server(suite, target, 'drafters { name: "lookup" type: "prompt_lookup" }') as server:
+    with Server(suite, folder, LOOKUP) as server:
         for temperature in ("0", "1"):
-            answer = server.generate(prompt, tokens, "--no-speculation", "--seed", "5",
-                                     "--temperature", temperature)
-            plain[temperature] = answer
-            if answer is None:
-                suite.add(f"plain, temperature {temperature}", False)
-                return
-            suite.add(f"plain, temperature {temperature}", True, **speed_of(answer))
-    texts = suite.work / "texts"
+            plain[temperature] = generate(
+                suite, server, f"{target.name}, plain, temperature {temperature}", prompt,
+                24 if suite.emulated else 512, "--no-speculation", "--temperature", temperature)
+    if None in plain.values():
+        return None
+    texts = folder / "texts"
     texts.write_text("".join(
-        " ".join(map(str, prompt + plain[t]["token_ids"])) + "\n" for t in plain))
-    for tau, rates in RATES.items():
-        rounds_of(suite, target, {"drafter": "comb", "texts": texts, "rates": rates},
-                  prompt, plain)
-        if suite.emulated:
-            break
-    options = listed({"drafter": "comb", "texts": texts, "rates": RATES["7"]})
-    sessions(suite, target, options, prompt, plain)
-    deaths(suite, target, options, prompt, plain)
-    full_pools(suite, target)
-    for kind, shape, tau in networks(suite):
-        options = {"drafter": kind, "drafter.model": shape, "drafter.device": suite.device,
-                   "drafter.random_weights": 1, "texts": texts, "rates": RATES[tau]}
-        rounds_of(suite, target, options, prompt, plain)
+        " ".join(map(str, prompt + answer["token_ids"])) + "\n" for answer in plain.values()))
+    return Known(target.name, folder, prompt, plain, texts)
 
 
-def networks(suite):
-    """Draft networks of random weights whose trees get the hits of published ones."""
-    if not suite.emulated:
-        return [("dflash", "deploy/shapes/qwen3-8b-dflash", "7"),
-                ("dflash", "deploy/shapes/qwen3-8b-dflash", "9.5"),
-                ("eagle", "deploy/shapes/qwen3-8b-eagle3", "4")]
-    folder = suite.work / "block"
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(TINY_BLOCK))
-    return [("dflash", folder, "4")]
+def generate(suite, client, name, prompt, tokens, *flags, wanted=None):
+    """A row of the table. wanted: the answer with the same text."""
+    answer, stages = client.measure(
+        lambda: client.generate(prompt, tokens, "--seed", "5", *flags))
+    if answer is None:
+        suite.add(name, False)
+        return None
+    same = wanted is None or answer["token_ids"] == wanted["token_ids"]
+    if wanted is not None:
+        stages = {"text": "equal" if same else "DIFFERS"} | stages
+    suite.add(name, same, tau=round(answer["spec_stats"]["mean_acceptance_length"], 2),
+              tokens_per_s=round(answer["timing"]["tokens_per_s"] or 0, 1), **stages)
+    return answer
 
 
-def listed(options):
-    return "".join(f'options {{ key: "{key}" value: "{value}" }}\n'
-                   for key, value in options.items())
+def replay_options(suite, known, tau, network=None):
+    """Of trees that cost nothing, or of a network of random weights."""
+    values = {"drafter": "comb", "texts": known.texts, "rates": RATES[tau]}
+    if network is None:
+        return values
+    folder = write_shape(suite.work / f"{network.kind}-{known.name}".replace(" ", "-"),
+                         network.config)
+    return values | {"drafter": network.kind, "drafter.model": folder,
+                     "drafter.device": suite.device, "drafter.random_weights": 1}
 
 
-def replay(options):
-    return f'drafters {{ name: "replay" type: "replay" {options} }}'
+def replay(values):
+    return f'drafters {{ name: "replay" type: "replay" {options(values)} }}'
 
 
-def sessions(suite, target, options, prompt, plain):
-    """Several at once: the plain text for each, and tokens of all per second."""
-    tokens = len(plain["0"]["token_ids"])
-    with Server(suite, target, replay(options)) as server:
-        for count in (1, 3) if suite.emulated else (1, 8, 32):
-            temperatures = [str(i % 2) for i in range(count)]
-            began = time.monotonic()
-            answers = server.generate_all(
-                [(prompt, tokens, "--seed", "5", "--temperature", t) for t in temperatures])
-            seconds = time.monotonic() - began
-            same = all(a is not None and a["token_ids"] == plain[t]["token_ids"]
-                       for a, t in zip(answers, temperatures))
-            suite.add(f"{count} sessions at once, hit rate {RATES['7']}", same,
-                      tokens_per_s=round(count * tokens / seconds, 1))
+def combs(suite, known):
+    for tau in ("4",) if suite.emulated else RATES:
+        with Server(suite, known.folder, replay(replay_options(suite, known, tau))) as server:
+            rounds_of(suite, server, known, f"comb, hits of tau {tau}")
 
 
-def deaths(suite, target, options, prompt, plain):
+def networks(suite, known, target):
+    for network in target.networks:
+        for tau in network.taus:
+            values = replay_options(suite, known, tau, network)
+            with Server(suite, known.folder, replay(values)) as server:
+                rounds_of(suite, server, known, f"{network.kind}, hits of tau {tau}")
+
+
+def rounds_of(suite, client, known, name, sizes=None):
+    """Texts drafted by the drafter `replay` against the plain ones."""
+    tokens = len(known.plain["0"]["token_ids"])
+    client.generate(known.prompt, 2, "--seed", "5")  # computes the prompt
+    for nodes in sizes or ((8,) if suite.emulated else (16, 64, 128)):
+        for temperature, wanted in known.plain.items():
+            generate(suite, client,
+                     f"{known.name}, {name}, {nodes} nodes, temperature {temperature}",
+                     known.prompt, tokens, "--temperature", temperature, "--nodes", str(nodes),
+                     wanted=wanted)
+
+
+def ways(suite, known, target):
+    """The first network at the first of its hit rates, several sessions at once; and in a
+    node, where features stay on the GPU, and in a process of its own, to which they are
+    sent."""
+    network = target.networks[0]
+    tau = network.taus[0]
+    values = replay_options(suite, known, tau, network)
+    with Server(suite, known.folder, replay(values)) as server:
+        sessions(suite, server, known, f"{network.kind}, hits of tau {tau}")
+    for as_node, name in ((True, "node"), (False, "processes")):
+        with Services(suite, known.folder, values, as_node) as services:
+            rounds_of(suite, services, known, f"{network.kind} in {name}, hits of tau {tau}",
+                      (8,) if suite.emulated else (64, 128))
+
+
+def sessions(suite, server, known, name):
+    """The plain text for each, and tokens of all per second."""
+    tokens = len(known.plain["0"]["token_ids"])
+    for count in (1, 3) if suite.emulated else (1, 8, 32):
+        temperatures = [str(i % 2) for i in range(count)]
+        requests = [(known.prompt, tokens, "--seed", "5", "--temperature", t)
+                    for t in temperatures]
+        began = time.monotonic()
+        answers, stages = server.measure(lambda: server.generate_all(requests))
+        seconds = time.monotonic() - began
+        same = all(a is not None and a["token_ids"] == known.plain[t]["token_ids"]
+                   for a, t in zip(answers, temperatures))
+        suite.add(f"{known.name}, {name}, {count} sessions at once", same,
+                  text="equal" if same else "DIFFERS",
+                  tokens_per_s=round(count * tokens / seconds, 1), **stages)
+
+
+def deaths(suite, known):
     """A service dies in the middle of a text and is started again."""
-    wanted = plain["1"]["token_ids"]
-    with Services(suite, target, options) as services:
+    wanted = known.plain["1"]["token_ids"]
+    with Services(suite, known.folder, replay_options(suite, known, "7")) as services:
         for name in ("drafter", "verifier"):
-            command = services.command(prompt, len(wanted), "--seed", "5", "--temperature", "1")
+            command = services.command(known.prompt, len(wanted), "--seed", "5",
+                                       "--temperature", "1")
             with subprocess.Popen(command, text=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT) as running:
                 while running.poll() is None and suite.left() > 0:
@@ -136,18 +182,14 @@ def deaths(suite, target, options, prompt, plain):
                       rest_s=round(time.monotonic() - began, 1))
 
 
-def full_pools(suite, target):
+def full_pools(suite, known):
     """K/V for less than is asked for: requests end or wait, and the server goes on."""
-    tokenizer = target / "tokenizer.json"
+    target = known.folder
     if suite.emulated:  # a shape of which 1 MiB holds 256 tokens
-        target = suite.work / "wide"
-        target.mkdir(exist_ok=True)
-        (target / "config.json").write_text(json.dumps(
-            TINY_SHAPE | {"head_dim": 128, "num_key_value_heads": 4}))
-        shutil.copy(tokenizer, target)
-    lookup = 'drafters { name: "lookup" type: "prompt_lookup" }'
-    pool = f"kv_cache_mib: {1 if suite.emulated else 256}"
-    with Server(suite, target, lookup, pool) as server:
+        target = write_shape(suite.work / "wide",
+                             TINY | {"head_dim": 128, "num_key_value_heads": 4})
+    pool = f"{RANDOM} kv_cache_mib: {1 if suite.emulated else 256}"
+    with Server(suite, target, LOOKUP, pool) as server:
         room = server.report()["verifier"]["memory"]["kv_tokens"]
         size = room * 3 // 4
         requests = [([(7 + seed) * i % 50 + 1 for i in range(size)], room // 16,
@@ -169,39 +211,8 @@ def full_pools(suite, target):
         again = server.generate(*requests[0])
         suite.add("the server goes on", again is not None and alone[0] is not None and
                   again["token_ids"] == alone[0]["token_ids"])
-    with Server(suite, target, lookup, "kv_cache_mib: 1000000") as server:
+    with Server(suite, target, LOOKUP, f"{RANDOM} kv_cache_mib: 1000000") as server:
         status = server.process.poll()
         says = (suite.work / "serve.log").read_text()
         suite.add("a pool that the device has no memory for is refused",
                   status == 1 and "no room for" in says, status=status)
-
-
-def rounds_of(suite, target, options, prompt, plain):
-    """Texts drafted by one replay drafter against the plain ones."""
-    drafter = replay(listed(options))
-    tokens = len(plain["0"]["token_ids"])
-    with Server(suite, target, drafter) as server:
-        for nodes in (8, 16) if suite.emulated else (16, 64, 128):
-            for temperature, wanted in plain.items():
-                answer = server.generate(
-                    prompt, tokens, "--seed", "5", "--temperature", temperature,
-                    "--nodes", str(nodes))
-                name = (f"{options['drafter']}, hit rate {options['rates']}, {nodes} nodes, "
-                        f"temperature {temperature}")
-                if answer is None:
-                    suite.add(name, False)
-                    continue
-                same = answer["token_ids"] == wanted["token_ids"]
-                suite.add(name, same, text="equal" if same else "DIFFERS",
-                          **speed_of(answer))
-
-
-def speed_of(answer):
-    """Tau, tokens/s, and milliseconds of a round by stage."""
-    stats, timing = answer["spec_stats"], answer["timing"]
-    steps = max(1, stats["num_spec_steps"])
-    values = {"tau": round(stats["mean_acceptance_length"], 2),
-              "tokens_per_s": round(timing["tokens_per_s"] or 0, 1)}
-    for stage in ("draft", "merge", "verify", "wire"):
-        values[f"{stage}_ms"] = round(timing[f"{stage}_ms"] / steps, 3)
-    return values

@@ -1,6 +1,7 @@
-"""Servers of the suites, with targets of random weights."""
+"""Servers of the suites."""
 
 import concurrent.futures
+import contextlib
 import json
 import signal
 import socket
@@ -8,6 +9,9 @@ import subprocess
 import time
 import urllib.request
 
+from stages import between, counters
+
+RANDOM = "random_weights: 1"
 
 def free_port():
     with socket.socket() as taken:
@@ -31,8 +35,20 @@ def patience(suite):
     return "core { draft_timeout_ms: 10000 }" if suite.emulated else ""
 
 
+def get(address, path):
+    with urllib.request.urlopen(f"http://{address}/{path}", timeout=10) as page:
+        return page.read().decode()
+
+
+def options(values):
+    """Of a drafter, in textproto."""
+    return "".join(f'options {{ key: "{key}" value: "{value}" }}\n'
+                   for key, value in values.items())
+
+
 class Client:
-    """What has `suite`, `address` and `metrics` of a coordinator."""
+    """What has `suite`, `address` and `metrics` of a coordinator; `pages`: metrics of all
+    services."""
 
     def command(self, prompt, tokens, *flags):
         return ["espalier", "generate", "--json", "--address", self.address,
@@ -54,29 +70,49 @@ class Client:
             return list(pool.map(lambda request: self.generate(*request), requests))
 
     def report(self):
-        with urllib.request.urlopen(f"http://{self.metrics}/status.json", timeout=10) as page:
-            return json.load(page)
+        return json.loads(get(self.metrics, "status.json"))
 
-    def await_ready(self, is_running):
+    def counters(self):
+        """Of services that answer."""
+        counted = {}
+        for page in self.pages:
+            with contextlib.suppress(OSError):
+                counted |= counters(get(page, "metrics"))
+        return counted
+
+    def measure(self, act):
+        """What `act` returns, and the stages of its rounds."""
+        before = self.counters()
+        answer = act()
+        return answer, between(before, self.counters())
+
+    def await_ready(self, is_running, address=None):
+        command = ["espalier", "check", address or self.address, "--timeout", "2"]
         while self.suite.left() > 0 and is_running():
-            status, _ = self.suite.run(["espalier", "check", self.address, "--timeout", "2"])
-            if status == 0:
+            status, _ = self.suite.run(command)
+            if status == 0 and (address or self.has_drafters()):
                 return
             time.sleep(0.2)
 
+    def has_drafters(self):
+        with contextlib.suppress(OSError):
+            return all(drafter["state"] == "ready" for drafter in self.report()["drafters"])
+        return False
+
 
 class Server(Client):
-    """espalier serve with a target of random weights."""
+    """espalier serve."""
 
-    def __init__(self, suite, target, drafters, verifier=""):
+    def __init__(self, suite, target, drafters="", verifier=RANDOM):
         self.suite = suite
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics = f"127.0.0.1:{free_port()}"
+        self.pages = [self.metrics]
         nodes = most_nodes(suite)
         config = suite.work / "serve.textproto"
         config.write_text(f"""
             server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
-            verifier {{ model: "{target}" random_weights: 1 device: "{suite.device}"
+            verifier {{ model: "{target}" device: "{suite.device}"
                         max_tree_nodes: {nodes} {verifier} }}
             {patience(suite)}
             {drafters}""")
@@ -85,7 +121,9 @@ class Server(Client):
                                         stdout=self.log, stderr=subprocess.STDOUT)
 
     def __enter__(self):
+        began = time.monotonic()
         self.await_ready(lambda: self.process.poll() is None)
+        self.start_s = round(time.monotonic() - began, 1)
         return self
 
     def __exit__(self, *unused):
@@ -95,33 +133,45 @@ class Server(Client):
 
 
 class Services(Client):
-    """Verifier, one drafter and coordinator as processes of their own."""
+    """Verifier, the drafter `replay` and coordinator as processes of their own;
+    or, as_node, the first two as one."""
 
-    def __init__(self, suite, target, options):
+    def __init__(self, suite, target, replay, as_node=False):
         self.suite = suite
         self.address = f"127.0.0.1:{free_port()}"
         self.metrics = f"127.0.0.1:{free_port()}"
+        self.pages = [self.metrics]
         self.processes, self.logs = {}, {}
-        listen = {name: f"unix:{suite.work}/{name}.sock" for name in ("verifier", "drafter")}
-        self.configs = {
-            "verifier": f"""
-                server {{ listen: "{listen['verifier']}" metrics_listen: "127.0.0.1:0" }}
-                engine {{ model: "{target}" random_weights: 1 device: "{suite.device}"
-                          max_tree_nodes: {most_nodes(suite)} }}""",
-            "drafter": f"""
-                server {{ listen: "{listen['drafter']}" metrics_listen: "127.0.0.1:0" }}
-                engine {{ name: "replay" type: "replay" model: "{target}" {options} }}""",
+        self.listen = {name: f"unix:{suite.work}/{name}.sock"
+                       for name in ("drafter", "verifier")}
+        engine = {"drafter": f'name: "replay" type: "replay" model: "{target}" {options(replay)}',
+                  "verifier": f'model: "{target}" {RANDOM} device: "{suite.device}" '
+                              f"max_tree_nodes: {most_nodes(suite)}"}
+        services = {name: self.server(self.listen[name]) + f"engine {{ {engine[name]} }}"
+                    for name in self.listen}
+        if as_node:
+            services = {"node": "".join(
+                f"{name if name == 'verifier' else 'drafters'} {{ {service} }}\n"
+                for name, service in services.items())}
+        self.configs = services | {
             "coordinator": f"""
                 server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
                 model: "{target}"
-                verifier: "{listen['verifier']}"
-                drafters {{ name: "replay" address: "{listen['drafter']}" }}
+                verifier: "{self.listen['verifier']}"
+                drafters {{ name: "replay" address: "{self.listen['drafter']}" }}
                 {patience(suite)}"""}
+
+    def server(self, listen):
+        page = f"127.0.0.1:{free_port()}"
+        self.pages.append(page)
+        return f'server {{ listen: "{listen}" metrics_listen: "{page}" }}\n'
 
     def __enter__(self):
         for name in self.configs:
             self.start(name)
-        self.await_ready(lambda: all(p.poll() is None for p in self.processes.values()))
+            if name == "drafter":  # before the verifier takes the memory
+                self.await_ready(self.are_running, self.listen[name])
+        self.await_ready(self.are_running)
         return self
 
     def __exit__(self, *unused):
@@ -129,6 +179,9 @@ class Services(Client):
             stop(process)
             self.logs[name].close()
             self.suite.log(name, (self.suite.work / f"{name}.log").read_text())
+
+    def are_running(self):
+        return all(process.poll() is None for process in self.processes.values())
 
     def start(self, name):
         config = self.suite.work / f"{name}.textproto"

@@ -12,6 +12,7 @@ import sys
 import time
 
 import rounds
+from shapes import TINY, write_shape
 
 SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
@@ -54,7 +55,8 @@ class Suite:
     def add(self, what, ok, **values):
         row = {"what": what, "ok": ok, **values}
         self.rows.append(row)
-        shown = " ".join(f"{key}={value}" for key, value in values.items())
+        shown = " ".join(f"{key}={value}" for key, value in values.items()
+                         if not isinstance(value, dict))
         print(f"{'ok    ' if ok else 'FAILED'} {what:44} {shown}", flush=True)
 
     def log(self, name, text):
@@ -175,7 +177,7 @@ def fast(suite):
     suite.rows += [{"ok": True, **line} for line in lines]
     suite.add("device_bench", status == 0 and bool(lines), lines=len(lines), status=status)
     if suite.emulated:
-        shape = rounds.tiny_target(suite)
+        shape = write_shape(suite.work / "tiny", TINY)
         bench_forward(suite, shape, 64, [1, 16])
         bench_forward(suite, shape, 64, [1, 16], "fp8")
         return

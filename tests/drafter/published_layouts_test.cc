@@ -277,6 +277,14 @@ TEST(PublishedShapesTest, DflashHas58Tensors) {
   EXPECT_NEAR(static_cast<double>(numbers), 1048.6e6, 0.1e6);
 }
 
+TEST(PublishedShapesTest, ALanguageModelOf1BFitsLlamaOf8B) {
+  const ModelConfig small = TargetOf("llama-3.2-1b").config;
+  EXPECT_TRUE(CheckCudaCovers(small).ok());
+  EXPECT_EQ(small.vocab_size, TargetOf("llama-3.1-8b").config.vocab_size);
+  EXPECT_TRUE(small.tied_head);
+  EXPECT_EQ(small.head_dim, 64);
+}
+
 TEST(PublishedShapesTest, Eagle3HeadsHaveTheSizesOfThePublishedOnes) {
   struct Published {
     std::string head, target;

@@ -184,8 +184,12 @@ TEST_F(RandomModelTest, BadShapesAreNamed) {
   expect_error(absl::StatusCode::kInvalidArgument, "hidden_size");
 }
 
-TEST(ShapesTest, OfTheRepositoryHaveEightBillionWeights) {
-  for (const std::string name : {"qwen3-8b", "llama-3.1-8b"}) {
+TEST(ShapesTest, OfTheRepositoryHaveTheWeightsOfTheirModels) {
+  const std::pair<std::string, int64_t> counts[] = {
+      {"qwen3-8b", 8'190'735'360},
+      {"llama-3.1-8b", 8'030'261'248},
+      {"llama-3.2-1b", 1'235'814'400}};
+  for (const auto& [name, wanted] : counts) {
     const auto weights =
         WeightFiles::Open(ESPALIER_SOURCE_DIR "/deploy/shapes/" + name, 1);
     ASSERT_TRUE(weights.ok()) << weights.status();
@@ -195,7 +199,7 @@ TEST(ShapesTest, OfTheRepositoryHaveEightBillionWeights) {
       for (int64_t n : view.shape) size *= n;
       count += size;
     }
-    EXPECT_EQ(count, name == "qwen3-8b" ? 8'190'735'360 : 8'030'261'248);
+    EXPECT_EQ(count, wanted) << name;
   }
 }
 
