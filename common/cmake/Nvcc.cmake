@@ -27,8 +27,7 @@ function(espalier_cuda_object)
       -I${CMAKE_SOURCE_DIR} -I${ESPALIER_CUDA_INCLUDE}
       -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler=-fPIE
       -Xcompiler=-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=
-      -MD -MF ${object}.d -c ${ARG_SRC} -o ${object}
-    WORKING_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}
+      -MD -MF ${object}.d -c ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SRC} -o ${object}
     DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${ARG_SRC}
     DEPFILE ${object}.d
     COMMENT "Compiling kernels ${ARG_SRC} with nvcc"
