@@ -39,6 +39,9 @@ bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
     return false;
   }
   ESPALIER_CHECK(result->tokens.size() == result->path.size() + 1);
+  for (const auto& segments : result->stored.contracts) {
+    ESPALIER_CHECK(AreConsecutive(segments));
+  }
   for (TokenId token : result->tokens) {
     ESPALIER_CHECK(token >= 0 && token < kVocabSize);
   }
@@ -47,12 +50,17 @@ bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
 
 }  // namespace
 
+StoredSegments Stored() {
+  return {.ring_id = 9, .contracts = {{{0, 3, 256}, {3, 1, 512}}, {{1, 3, 0}}}};
+}
+
 std::vector<std::string> Seeds() {
   v1::DraftResponse proposal, drafter, failure;
   *proposal.mutable_proposal() = ToProto(Proposal{.round = 1,
                                                   .committed_length = 3,
                                                   .tree = SampleTree(3),
-                                                  .compute_time = {}});
+                                                  .compute_time = {},
+                                                  .lacks_features = true});
   *drafter.mutable_hello() =
       ToProto(DrafterInfo{.name = "chat",
                           .type = "eagle",
@@ -65,12 +73,14 @@ std::vector<std::string> Seeds() {
                                                          .path = {1, 3},
                                                          .tokens = {10, 4, 7},
                                                          .rule = "walk",
-                                                         .timings = {}});
+                                                         .timings = {},
+                                                         .stored = Stored()});
   VerifierInfo info;
   info.model = {.name = "tiny", .vocab_size = kVocabSize};
   info.max_context = 100;
   info.max_tree_nodes = 32;
   info.rules = {"walk"};
+  info.ring = {.id = 9, .device_id = 5, .data_bytes = 1024, .handle = "1/5"};
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
   *verifier.mutable_hello() = ToProto(info);
