@@ -162,6 +162,10 @@ absl::StatusOr<std::shared_ptr<FeatureRing>> OpenFeatureRing(
   }
   auto ring = FeatureRing::Open(config.device(),
                                 int64_t{config.feature_ring_mib()} << 20);
+  if (ring.ok()) {
+    LogInfo(absl::StrFormat("ring of features: %d MiB",
+                            (*ring)->info().data_bytes >> 20));
+  }
   if (!absl::IsResourceExhausted(ring.status())) return ring;
   LogWarning(absl::StrCat("drafters get features over gRPC: ",
                           ring.status().message()));

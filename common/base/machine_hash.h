@@ -6,12 +6,11 @@
 
 namespace espalier {
 
-// Of this machine since its boot, and `what`; not 0.
+// A hash of this machine, its boot, and `what`; not 0.
 uint64_t MachineHash(const std::string& what);
 
-// The same only of processes that can open each other's memory: those of other
-// users, and of containers that do not see each other's processes, have another
-// hash.
+// The same, of the user and the PID namespace as well: processes with other ones
+// cannot open each other's memory.
 uint64_t SharedMemoryHash(const std::string& what);
 
 }  // namespace espalier

@@ -23,7 +23,7 @@ inline constexpr uint64_t kMaxRingOffset = uint64_t{1} << 62;
 struct FeatureRingInfo {
   uint64_t id = 0;          // sampled at random when it is made; 0: no ring
   uint64_t device_id = 0;   // of its device: cuda::DeviceInfo::id
-  int64_t data_bytes = 0;   // multiple of 16
+  int64_t data_bytes = 0;   // multiple of 256
   std::string handle = {};  // of its memory; empty: its process reads it alone
 
   // Whether a drafter that puts features on that device can read it.

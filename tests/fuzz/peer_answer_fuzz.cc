@@ -50,10 +50,6 @@ bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
 
 }  // namespace
 
-StoredSegments Stored() {
-  return {.ring_id = 9, .contracts = {{{0, 3, 256}, {3, 1, 512}}, {{1, 3, 0}}}};
-}
-
 std::vector<std::string> Seeds() {
   v1::DraftResponse proposal, drafter, failure;
   *proposal.mutable_proposal() = ToProto(Proposal{.round = 1,
@@ -69,18 +65,23 @@ std::vector<std::string> Seeds() {
                           .max_depth = 8});
   *failure.mutable_failure() = ToFailure(absl::InternalError("broken"));
   v1::VerifyResponse result, verifier;
-  *result.mutable_verify_result() = ToProto(VerifyResult{.round = 1,
-                                                         .path = {1, 3},
-                                                         .tokens = {10, 4, 7},
-                                                         .rule = "walk",
-                                                         .timings = {},
-                                                         .stored = Stored()});
+  VerifyResult decided;
+  decided.round = 1;
+  decided.path = {1, 3};
+  decided.tokens = {10, 4, 7};
+  decided.rule = "walk";
+  decided.stored.ring_id = 9;
+  decided.stored.contracts = {{{0, 3, 256}, {3, 1, 512}}, {{1, 3, 0}}};
+  *result.mutable_verify_result() = ToProto(decided);
   VerifierInfo info;
   info.model = {.name = "tiny", .vocab_size = kVocabSize};
   info.max_context = 100;
   info.max_tree_nodes = 32;
   info.rules = {"walk"};
-  info.ring = {.id = 9, .device_id = 5, .data_bytes = 1024, .handle = "1/5"};
+  info.ring.id = 9;
+  info.ring.device_id = 5;
+  info.ring.data_bytes = 1024;
+  info.ring.handle = "1/5";
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
   *verifier.mutable_hello() = ToProto(info);

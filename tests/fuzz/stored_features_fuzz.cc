@@ -13,6 +13,8 @@ namespace espalier::testing {
 namespace {
 
 constexpr int64_t kRowBytes = 64;
+// Of equal bytes, as an offset may be odd.
+constexpr uint16_t kNumber = 0x0101;
 constexpr int64_t kMostRows = 1000;  // as the committed tokens limit them
 // Stand in for those of the ring, which differ in each run.
 constexpr uint64_t kId = 7;
@@ -23,7 +25,7 @@ std::shared_ptr<FeatureRing> NewRing() {
       std::make_shared<cuda::EmulatedDevice>(cuda::EmulatedDevice::Options{}),
       16 * kRowBytes);
   ESPALIER_CHECK(ring.ok());
-  const std::vector<uint16_t> rows(8 * kRowBytes / 2, 1);
+  const std::vector<uint16_t> rows(8 * kRowBytes / 2, kNumber);
   ESPALIER_CHECK((*ring)->PutRows(rows, kRowBytes / 2, 0).ok());
   return *std::move(ring);
 }
@@ -44,16 +46,18 @@ bool Read(const StoredFeatures& stored, const FeatureRing& ring) {
   to->Read(to->size() - intact, absl::MakeSpan(read));
   ESPALIER_CHECK(device.Wait(device.Record()).ok());
   ESPALIER_CHECK(std::all_of(read.begin(), read.end(),
-                             [](uint16_t number) { return number == 1; }));
+                             [](uint16_t number) { return number == kNumber; }));
   return true;
 }
 
 }  // namespace
 
 std::vector<std::string> Seeds() {
-  const StoredFeatures stored = {
-      .ring = {.id = kId, .data_bytes = 16 * kRowBytes, .handle = kHandle},
-      .segments = {{0, 5, 0}, {5, 3, 5 * kRowBytes}}};
+  StoredFeatures stored;
+  stored.ring.id = kId;
+  stored.ring.data_bytes = 16 * kRowBytes;
+  stored.ring.handle = kHandle;
+  stored.segments = {{0, 5, 0}, {5, 3, 5 * kRowBytes}};
   return {ToProto(stored).SerializeAsString()};
 }
 

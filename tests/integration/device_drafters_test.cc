@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/notification.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
@@ -120,7 +121,8 @@ TEST_F(DeviceDraftersTest, ADeathUnderLoadChangesNoText) {
   std::vector<Generated> plain;
   for (int i = 0; i < kRequests; ++i) plain.push_back(Run(Plain(request(i))));
   for (const char* name : {"eagle", "verifier"}) {
-    std::atomic<bool> is_dead = false;
+    std::atomic<bool> is_writing = false;
+    Notification writes;
     std::vector<Generated> out(kRequests);
     std::vector<std::thread> clients;
     for (int i = 0; i < kRequests; ++i) {
@@ -128,12 +130,13 @@ TEST_F(DeviceDraftersTest, ADeathUnderLoadChangesNoText) {
         out[i] =
             Generate(cluster_.stub(), request(i),
                      [&](const v1::GenerateResponse&, grpc::ClientContext&) {
-                       if (is_dead.exchange(true)) return;
-                       cluster_.Kill(name);
-                       cluster_.Start(name);
+                       if (!is_writing.exchange(true)) writes.Notify();
                      });
       });
     }
+    writes.Wait();
+    cluster_.Kill(name);
+    cluster_.Start(name);  // by this thread: a process ends with its parent
     for (std::thread& client : clients) client.join();
     for (int i = 0; i < kRequests; ++i) {
       EXPECT_TRUE(out[i].status.ok()) << name << out[i].status.error_message();

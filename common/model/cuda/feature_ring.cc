@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kShareOfMemory = 32;
 constexpr int64_t kMostBytes = int64_t{4} << 30;
-constexpr int64_t kPageBytes = 256;
+constexpr int64_t kDataUnit = 256;
 constexpr int64_t kMostRows = 256;  // of a segment that comes from the host
 
 }  // namespace
@@ -33,8 +33,8 @@ FeatureRing::FeatureRing(std::shared_ptr<cuda::ComputeDevice> device,
 absl::StatusOr<std::shared_ptr<FeatureRing>> FeatureRing::Make(
     std::shared_ptr<cuda::ComputeDevice> device, int64_t data_bytes) {
   FeatureRingInfo info = {.device_id = device->info().id,
-                          .data_bytes = data_bytes / kPageBytes * kPageBytes};
-  if (info.data_bytes < kPageBytes) {
+                          .data_bytes = data_bytes / kDataUnit * kDataUnit};
+  if (info.data_bytes < kDataUnit) {
     return absl::InvalidArgumentError(
         absl::StrCat("a ring of ", data_bytes, " bytes"));
   }

@@ -23,8 +23,8 @@ namespace espalier {
 // segment names is written. One thread; any may read info() and memory().
 class FeatureRing {
  public:
-  // `data_bytes` is rounded down to pages of 256. RESOURCE_EXHAUSTED: the
-  // device has no room. INVALID_ARGUMENT: not a page.
+  // `data_bytes` is rounded down to a multiple of 256. RESOURCE_EXHAUSTED: the
+  // device has no room. INVALID_ARGUMENT: it is below 256.
   static absl::StatusOr<std::shared_ptr<FeatureRing>> Make(
       std::shared_ptr<cuda::ComputeDevice> device, int64_t data_bytes);
   // On the device of that name, with a queue of its own. data_bytes: 0: a
