@@ -439,7 +439,17 @@ absl::StatusOr<DrafterSettings> Coordinator::Change(
   return (*peer)->settings.Get();
 }
 
+Coordinator::FeaturePath Coordinator::PathOf(const DrafterPeer& drafter,
+                                             const FeatureRingInfo& ring) {
+  const std::optional<DrafterInfo> info = drafter.info();
+  if (!info || info->features.taps.empty()) return FeaturePath::kNone;
+  return drafter.Reads(ring, *info) ? FeaturePath::kDeviceRing
+                                    : FeaturePath::kBytes;
+}
+
 std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
+  const std::optional<VerifierInfo> verifier = verifier_.info();
+  const FeatureRingInfo ring = verifier ? verifier->ring : FeatureRingInfo();
   std::vector<DrafterStatus> statuses;
   for (const auto& drafter : drafters_) {
     const DrafterCounts& counts = drafter->counts;
@@ -449,7 +459,8 @@ std::vector<Coordinator::DrafterStatus> Coordinator::Drafters() const {
                         .proposed_tokens = counts.proposed,
                         .accepted_tokens = counts.accepted,
                         .uniquely_accepted_tokens = counts.uniquely_accepted,
-                        .settings = drafter->settings.Get()});
+                        .settings = drafter->settings.Get(),
+                        .features = PathOf(*drafter, ring)});
   }
   return statuses;
 }

@@ -39,7 +39,7 @@ struct DrafterHandle {
   std::string name;
   DraftEndpoint* endpoint = nullptr;
   // The drafter's self-description. nullopt: not known yet. A null function:
-  // never known. Called on the executor.
+  // never known. Called on any thread.
   std::function<std::optional<DrafterInfo>()> info = nullptr;
   DrafterRole role = DrafterRole::kActive;  // the initial role
   // Whether rules that read draft distributions may believe those that it
@@ -127,6 +127,12 @@ class Coordinator {
   // The latest rounds, for the status page. Thread-safe.
   const RoundJournal& journal() const { return journal_; }
 
+  // How the target's features reach a drafter.
+  enum class FeaturePath {
+    kNone,  // it wants none, or is not known yet
+    kBytes,
+    kDeviceRing,  // FeatureRingInfo
+  };
   struct DrafterStatus {
     std::string name;
     bool up = false;
@@ -135,6 +141,7 @@ class Coordinator {
     int64_t accepted_tokens = 0;
     int64_t uniquely_accepted_tokens = 0;
     DrafterSettings settings;
+    FeaturePath features = FeaturePath::kNone;
   };
   std::vector<DrafterStatus> Drafters() const;  // thread-safe, as Load
 
@@ -149,6 +156,9 @@ class Coordinator {
   void SetSettings(SettingsChange change, Done<DrafterSettings> done);
 
  private:
+  static FeaturePath PathOf(const DrafterPeer& drafter,
+                            const FeatureRingInfo& ring);
+
   using Policies = std::map<std::string, std::unique_ptr<MergePolicy>>;
 
   // A request with outputs that are not finished. Output i has the ticket

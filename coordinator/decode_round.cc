@@ -42,7 +42,7 @@ void DecodeRound::Run(const Session& session, Then then) {
     return;
   }
   if (const auto verifier = options_.verifier.peer->info()) {
-    features_.SetVerifier(verifier->epoch);
+    features_.ring().SetRing(verifier->ring);
   }
   fanout_.Collect(
       session, round_, ShareOf(budget_), FirstCalls(),
@@ -210,6 +210,7 @@ void DecodeRound::OnVerified(const Session& session,
       session.length() +
       static_cast<int64_t>(result_.verify_result.path.size());
   features_.Add(result_.verify_result.features, computed);
+  features_.ring().Add(result_.verify_result.stored, computed);
   std::move(then)(std::move(result_));
 }
 

@@ -23,19 +23,27 @@ struct DrafterCounts {
 };
 
 // One drafter, shared by all sessions. Owned by the Coordinator. Used on the
-// executor; any thread may read `name`, `health`, `settings` and `counts`.
+// executor; any thread may read `name`, `info`, `health`, `settings`, `counts`
+// and `unreadable_ring`.
 struct DrafterPeer {
   std::string name;
   DraftEndpoint* endpoint;
   int index;  // among all drafters of the coordinator
-  // The drafter's self-description; nullopt: not known yet. Called on the
-  // executor.
+  // The drafter's self-description; nullopt: not known yet. Called on any
+  // thread.
   std::function<std::optional<DrafterInfo>()> info;
   const DrafterMetrics* metrics;
   DrafterHealth health;
   CurrentSettings settings = {};
   bool trusted = false;  // whether its draft distributions are used
   DrafterCounts counts = {};
+  // The ring that it could not read; 0: none.
+  std::atomic<uint64_t> unreadable_ring = 0;
+
+  // Whether it reads the target's features in that ring.
+  bool Reads(const FeatureRingInfo& ring, const DrafterInfo& described) const {
+    return ring.ReachedFrom(described.device_id) && unreadable_ring != ring.id;
+  }
 };
 
 }  // namespace espalier::coordinator

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier::drafter {
@@ -31,14 +32,17 @@ absl::Status CheckFeatures(const ProposeRequest& request,
 }
 
 absl::Status CheckStored(const ProposeRequest& request) {
-  const StoredRange& stored = request.stored;
-  if (stored.key == 0 ||
-      (stored.end >= 0 && stored.end < request.update.committed_length())) {
+  const std::vector<RingSegment>& segments = request.stored.segments;
+  if (segments.empty() ||
+      (AreConsecutive(segments) &&
+       request.stored.end_position() < request.update.committed_length())) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("stored_features.end_position: ", stored.end,
-                   ", the root is at ", request.update.committed_length() - 1));
+      absl::StrCat("stored_features.segments: ", segments.size(),
+                   " to position ", request.stored.end_position(),
+                   " do not follow each other to the root at ",
+                   request.update.committed_length() - 1));
 }
 
 absl::Status CheckLookahead(absl::Span<const TokenId> lookahead,
@@ -218,16 +222,23 @@ absl::Status DraftEngine::Admit(Work& work) {
   RETURN_IF_ERROR(CheckStored(request));
   RETURN_IF_ERROR(store_.Apply(request.update, executor_.Now()));
   store_.AddFeatures(request.update.sequence, request.features);
-  work.lacks_features = request.stored.key != 0 && !TakeStored(request);
+  if (!request.stored.empty()) TakeStored(work);
   return absl::OkStatus();
 }
 
-bool DraftEngine::TakeStored(const ProposeRequest& request) {
-  const SequenceId id = request.update.sequence;
-  if (options_.stored_features != nullptr && !features_.taps.empty()) {
-    store_.AddStored(id, *options_.stored_features, request.stored.key);
+void DraftEngine::TakeStored(Work& work) {
+  const SequenceId id = work.request.update.sequence;
+  const StoredFeatures& stored = work.request.stored;
+  if (!features_.taps.empty()) {
+    const absl::Status added = store_.AddStored(id, stored);
+    work.ring_unreadable = !added.ok();
+    if (!added.ok() &&
+        std::exchange(unreadable_ring_, stored.ring.id) != stored.ring.id) {
+      LogWarning(absl::StrCat("drafter ", options_.name,
+                              " gets features over gRPC: ", added.message()));
+    }
   }
-  return store_.FeaturesOf(id).end >= request.stored.end;
+  work.lacks_features = store_.FeaturesOf(id).end < stored.end_position();
 }
 
 void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
@@ -247,6 +258,7 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
         static_cast<double>(tree.num_nodes() - 1));
     Proposal answer = AnswerTo(batch[i].request, std::move(tree), compute_time);
     answer.lacks_features = batch[i].lacks_features;
+    answer.ring_unreadable = batch[i].ring_unreadable;
     std::move(batch[i].done)(std::move(answer));
   }
 }

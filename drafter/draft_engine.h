@@ -36,9 +36,6 @@ class DraftEngine final : public DraftEndpoint {
     // Partial trees are reported once the batch has taken this long. Most trees
     // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);
-    // Where the verifier of this process leaves features on the device that the
-    // drafter's own are on. Null: there is no such verifier.
-    std::shared_ptr<const StoredFeatures> stored_features = nullptr;
     // Called once, on the executor, with the reason, when the drafter says
     // UNAVAILABLE: its device is lost to this process.
     std::function<void(const absl::Status&)> on_device_lost = nullptr;
@@ -64,7 +61,8 @@ class DraftEngine final : public DraftEndpoint {
     absl::Time deadline;
     OnPartial on_partial;
     Done<Proposal> done;
-    bool lacks_features = false;  // that the request says are stored
+    // Of those that the request says are stored; see Proposal.
+    bool lacks_features = false, ring_unreadable = false;
 
     bool is_lookahead() const { return !request.lookahead.empty(); }
   };
@@ -74,8 +72,7 @@ class DraftEngine final : public DraftEndpoint {
   std::vector<Work> TakeBatch();
   void DraftBatch();
   absl::Status Admit(Work& work);
-  // Whether they are all there.
-  bool TakeStored(const ProposeRequest& request);
+  void TakeStored(Work& work);
   void DraftAndAnswer(std::vector<Work> batch);
   SequenceView ViewOf(Work& work, absl::Time start);
   absl::StatusOr<std::vector<TokenTree>> Draft(
@@ -83,7 +80,8 @@ class DraftEngine final : public DraftEndpoint {
   void SweepIdle();
 
   const Options options_;
-  bool is_lost_ = false;  // on_device_lost was called
+  bool is_lost_ = false;          // on_device_lost was called
+  uint64_t unreadable_ring_ = 0;  // that was logged last
   const std::unique_ptr<Drafter> drafter_;
   const FeatureContract features_;  // the drafter's
   const DrafterMetrics metrics_;

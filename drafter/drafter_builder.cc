@@ -14,7 +14,7 @@ namespace espalier::drafter {
 absl::StatusOr<BuiltDrafter> BuildDrafter(
     const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
     std::function<void(const absl::Status&)> on_device_lost,
-    std::shared_ptr<const StoredFeatures> stored_features) {
+    std::shared_ptr<const FeatureRing> ring) {
   if (config.name().empty()) {
     return absl::InvalidArgumentError("engine.name: a drafter needs a name");
   }
@@ -34,22 +34,23 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
       .name = config.name(),
       .vocab_size = target.identity.vocab_size,
       .supports_lookahead = drafter->supports_lookahead(),
-      .stored_features = std::move(stored_features),
       .on_device_lost = std::move(on_device_lost)};
   if (config.has_max_sequences()) {
     engine.store.max_sequences = config.max_sequences();
   }
-  const FeatureContract features = WantedFeatures(*drafter);
+  FeatureStore* const features = drafter->features();
+  if (features != nullptr && ring != nullptr) features->UseRing(ring);
   BuiltDrafter built;
   built.info = {.name = config.name(),
                 .type = config.type(),
                 .model = target.identity,
                 .max_nodes = engine.max_nodes,
                 .max_depth = engine.max_depth,
-                .features = features,
+                .features = WantedFeatures(*drafter),
                 .cpu_group = CpuGroup(),
                 .supports_lookahead = engine.supports_lookahead,
-                .needs_grammar = drafter->needs_grammar()};
+                .needs_grammar = drafter->needs_grammar(),
+                .device_id = features == nullptr ? 0 : features->device_id()};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

@@ -20,11 +20,11 @@ struct BuiltDrafter {
 // The drafter that a configuration describes, ready to draft. `metrics` must
 // outlive it. on_device_lost: see DraftEngine::Options. INVALID_ARGUMENT and
 // NOT_FOUND name the field or the file, FAILED_PRECONDITION a device that is
-// not here. stored_features: as well; the drafter's network is on their device.
+// not here. ring: of the verifier in this process, if there is one.
 absl::StatusOr<BuiltDrafter> BuildDrafter(
     const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
     std::function<void(const absl::Status&)> on_device_lost = nullptr,
-    std::shared_ptr<const StoredFeatures> stored_features = nullptr);
+    std::shared_ptr<const FeatureRing> ring = nullptr);
 
 }  // namespace espalier::drafter
 

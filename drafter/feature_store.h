@@ -2,13 +2,20 @@
 #define ESPALIER_DRAFTER_FEATURE_STORE_H_
 
 #include <cstdint>
+#include <memory>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/spec/feature_ring.h"
 #include "common/spec/features.h"
-#include "common/spec/stored_features.h"
 #include "common/spec/types.h"
 
-namespace espalier::drafter {
+namespace espalier {
+
+class FeatureRing;
+
+namespace drafter {
 
 // Consecutive positions: begin .. end - 1.
 struct FeatureRange {
@@ -36,20 +43,28 @@ class FeatureStore {
   virtual void Append(SequenceId id, int64_t position,
                       absl::Span<const uint16_t> rows) = 0;
 
-  // Adds what the verifier left in the memory of this store's device: runs of
-  // rows that follow each other and those held. That of the host, by default.
-  virtual void AppendStored(SequenceId id, absl::Span<const StoredRows> runs) {
-    for (const StoredRows& run : runs) {
-      Append(
-          id, run.first_position,
-          {run.data, static_cast<size_t>(run.num_rows * contract().width())});
-    }
+  // Of the device whose memory it is (cuda::DeviceInfo::id); 0: the host's.
+  // Constant.
+  virtual uint64_t device_id() const { return 0; }
+
+  // The ring of the verifier in this process, if there is one.
+  virtual void UseRing(std::shared_ptr<const FeatureRing> /*ring*/) {}
+
+  // Adds rows that the verifier left in a ring on this store's device, and
+  // returns the positions that it added: all, but for the first ones if they
+  // are not there any more; then what is held before these is of no use.
+  // FAILED_PRECONDITION: the ring cannot be read; nothing is added. REQUIRES:
+  // the segments follow each other and those held, and are not none.
+  virtual absl::StatusOr<FeatureRange> AppendStored(
+      SequenceId /*id*/, const StoredFeatures& /*stored*/) {
+    return absl::FailedPreconditionError("features are not on a device");
   }
 
   // Drops what the sequence has outside of `range`.
   virtual void Cut(SequenceId id, FeatureRange range) = 0;
 };
 
-}  // namespace espalier::drafter
+}  // namespace drafter
+}  // namespace espalier
 
 #endif  // ESPALIER_DRAFTER_FEATURE_STORE_H_

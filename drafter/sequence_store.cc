@@ -89,41 +89,47 @@ void SequenceStore::AddFeatures(SequenceId id, const FeatureRows& rows) {
                  [&](FeatureRange added) {
                    features_->Append(id, added.begin,
                                      rows.Rows(added.begin, added.size()));
+                   return added;
                  });
 }
 
-// The verifier may be ahead: what is not before the root is of later rounds.
-void SequenceStore::AddStored(SequenceId id, const StoredFeatures& stored,
-                              uint64_t key) {
+absl::Status SequenceStore::AddStored(SequenceId id,
+                                      const StoredFeatures& stored) {
   const auto found = index_.find(id);
-  if (found == index_.end()) return;
+  if (found == index_.end() || stored.empty()) return absl::OkStatus();
   ESPALIER_CHECK(features_ != nullptr);
-  const Sequence& sequence = *found->second;
-  const int64_t root = std::ssize(sequence.tokens) - 1;
-  std::vector<StoredRows> runs =
-      stored.Find(key, features_->contract().taps, sequence.features.end);
-  for (StoredRows& run : runs) {
-    run.num_rows = std::min(run.num_rows, root - run.first_position);
-  }
-  while (!runs.empty() && runs.back().num_rows <= 0) runs.pop_back();
-  if (runs.empty()) return;
-  ExtendFeatures(*found->second, runs.front().first_position,
-                 runs.back().end_position(),
-                 [&](FeatureRange) { features_->AppendStored(id, runs); });
+  absl::Status status;
+  ExtendFeatures(
+      *found->second, stored.first_position(), stored.end_position(),
+      [&](FeatureRange lacking) {
+        auto added = features_->AppendStored(
+            id, {.ring = stored.ring,
+                 .segments = SegmentsFrom(lacking.begin, feature_row_bytes_,
+                                          stored.segments)});
+        status = added.status();
+        return added.ok() ? *added : FeatureRange();
+      });
+  return status;
 }
 
 void SequenceStore::ExtendFeatures(
     Sequence& sequence, int64_t begin, int64_t end,
-    absl::FunctionRef<void(FeatureRange)> append) {
+    absl::FunctionRef<FeatureRange(FeatureRange)> append) {
   FeatureRange& held = sequence.features;
   if (!held.empty() && end <= held.end) return;
   if (held.empty() || begin > held.end || begin < held.begin) {
     CutFeatures(sequence, {});
     held = {begin, begin};
   }
-  append({held.end, end});
+  const FeatureRange added = append({held.end, end});
+  if (added.empty()) {
+    if (held.empty()) held = {};
+    return;
+  }
+  const bool follows = added.begin == held.end;
   num_feature_bytes_ += (end - held.end) * feature_row_bytes_;
   held.end = end;
+  if (!follows) CutFeatures(sequence, added);
   if (held.size() * feature_row_bytes_ > limits_.max_feature_bytes) {
     // More than needed, so that the next row does not cause another cut.
     const int64_t kept = limits_.max_feature_bytes / 8 * 7 / feature_row_bytes_;

@@ -14,7 +14,6 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/spec/messages.h"
-#include "common/spec/stored_features.h"
 #include "common/spec/types.h"
 #include "drafter/feature_store.h"
 
@@ -52,8 +51,10 @@ class SequenceStore {
   // REQUIRES: they fit the contract, and belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
-  // The same with features that the verifier stored under this key.
-  void AddStored(SequenceId id, const StoredFeatures& stored, uint64_t key);
+  // The same with features in a verifier's ring, as far as they are there.
+  // FAILED_PRECONDITION: the ring cannot be read. REQUIRES: the segments follow
+  // each other, up to a position before the root.
+  absl::Status AddStored(SequenceId id, const StoredFeatures& stored);
 
   // The committed tokens; null if the sequence is not held. Valid until the
   // next Apply, End or DropIdle.
@@ -85,9 +86,9 @@ class SequenceStore {
   void Commit(Sequence& sequence, const SequenceUpdate& update);
   void Drop(Sequences::iterator sequence);
   // Makes those that are held end at `end`: `append` adds those from the held
-  // ones' end on, which begin at `begin` or later.
+  // ones' end on, which begin at `begin` or later, and returns which it added.
   void ExtendFeatures(Sequence& sequence, int64_t begin, int64_t end,
-                      absl::FunctionRef<void(FeatureRange)> append);
+                      absl::FunctionRef<FeatureRange(FeatureRange)> append);
   // Drops features outside of `kept`, which is within those held.
   void CutFeatures(Sequence& sequence, FeatureRange kept);
 

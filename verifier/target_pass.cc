@@ -132,10 +132,11 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
 absl::Status TargetPass::Keep(const Output& output, size_t index,
                               absl::Span<const int32_t> rows) {
   const Part& part = output.parts[index];
-  if (part.store != nullptr) {
-    for (const std::vector<int32_t>& taps : part.store->contracts) {
-      RETURN_IF_ERROR(TargetModelError(
-          model_.Store(part.cache, rows, part.store->key, taps)));
+  for (StoredContract& contract : part.stored) {
+    const auto added = model_.Store(part.cache, rows, contract.taps);
+    if (!added.ok()) return TargetModelError(added.status());
+    for (const RingSegment& segment : *added) {
+      AppendSegment(segment, contract.segments);
     }
   }
   if (part.features == nullptr) {

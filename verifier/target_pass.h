@@ -46,11 +46,12 @@ class TargetPass {
     // themselves.
     bool compared = false;
     // Hidden states of the committed rows are appended to `features`, unless
-    // that is null, and stored as `store` says, unless that is null. REQUIRES:
-    // `features` does not end before the part's first position.
+    // that is null, and left in the model's ring for each contract of `stored`,
+    // which gets the segments. REQUIRES: `features` does not end before the
+    // part's first position.
     absl::Span<const int32_t> taps = {};
     FeatureRows* features = nullptr;
-    const StoreRequest* store = nullptr;
+    absl::Span<StoredContract> stored = {};
 
     bool is_adjusted() const {
       return adjustments != nullptr && adjustments->any();

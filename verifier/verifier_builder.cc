@@ -17,6 +17,7 @@
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/grammar/vocabulary.h"
+#include "common/model/cuda/feature_ring.h"
 #include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
 #include "verifier/grammar_masks.h"
@@ -152,13 +153,32 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
   return options;
 }
 
+absl::StatusOr<std::shared_ptr<FeatureRing>> OpenFeatureRing(
+    const v1::VerifierEngineConfig& config) {
+  const bool is_cpu = config.device().empty() || config.device() == "cpu";
+  if (is_cpu ||
+      (config.has_feature_ring_mib() && config.feature_ring_mib() == 0)) {
+    return nullptr;
+  }
+  auto ring = FeatureRing::Open(config.device(),
+                                int64_t{config.feature_ring_mib()} << 20);
+  if (ring.ok()) {
+    LogInfo(absl::StrFormat("ring of features: %d MiB",
+                            (*ring)->info().data_bytes >> 20));
+  }
+  if (!absl::IsResourceExhausted(ring.status())) return ring;
+  LogWarning(absl::StrCat("drafters get features over gRPC: ",
+                          ring.status().message()));
+  return nullptr;
+}
+
 absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
     const v1::VerifierEngineConfig& config, prometheus::Registry& metrics,
     const VerifierHooks& hooks) {
   ASSIGN_OR_RETURN(const TargetIdentity target,
                    IdentifyTarget(config.model(), config.model_name()));
   ASSIGN_OR_RETURN(ModelOptions model_options, ModelOptionsFrom(config));
-  model_options.feature_store = hooks.feature_store;
+  model_options.feature_ring = hooks.feature_ring;
   ASSIGN_OR_RETURN(const uint32_t tree_nodes, TreeNodes(config));
   ASSIGN_OR_RETURN(const int64_t batch_rows, BatchRows(config));
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,

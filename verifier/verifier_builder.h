@@ -23,10 +23,17 @@ using ModelLoader =
 struct VerifierHooks {
   ModelLoader load = LoadModel;
   // See ModelOptions.
-  std::shared_ptr<DeviceFeatureStore> feature_store = nullptr;
+  std::shared_ptr<FeatureRing> feature_ring = nullptr;
   // See VerifyEngine::Options.
   std::function<void(const absl::Status&)> on_model_lost = nullptr;
 };
+
+// The ring in which a verifier of this configuration leaves features for
+// drafters on its GPU; null: on a CPU, if it is configured to have none, or if
+// the GPU has no room for it. Make it before others take that room.
+// FAILED_PRECONDITION: as OpenComputeDevice.
+absl::StatusOr<std::shared_ptr<FeatureRing>> OpenFeatureRing(
+    const v1::VerifierEngineConfig& config);
 
 // Builds the verifier that a configuration describes and loads its model.
 // `metrics` must outlive it. Errors name the field or the file.

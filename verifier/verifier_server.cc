@@ -7,12 +7,28 @@
 #include "absl/time/clock.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
+#include "common/model/cuda/feature_ring.h"
 #include "common/obs/log.h"
 #include "common/rpc/access_token.h"
 #include "common/rpc/server_runner.h"
 #include "verifier/verifier_service.h"
 
 namespace espalier::verifier {
+namespace {
+
+// Null also if other processes cannot open it.
+absl::StatusOr<std::shared_ptr<FeatureRing>> OpenRingForOthers(
+    const v1::VerifierEngineConfig& config) {
+  ASSIGN_OR_RETURN(auto ring, OpenFeatureRing(config));
+  if (ring == nullptr || !ring->info().handle.empty()) return ring;
+  LogWarning(
+      "drafters get features over gRPC: the device's memory cannot be opened "
+      "by "
+      "other processes");
+  return nullptr;
+}
+
+}  // namespace
 
 absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                 ShutdownSignals& signals,
@@ -27,10 +43,12 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
     lost.Notify();
     signals.Raise();
   };
-  ASSIGN_OR_RETURN(
-      auto engine,
-      BuildVerifier(config.engine(), *metrics,
-                    {.load = load, .on_model_lost = on_model_lost}));
+  ASSIGN_OR_RETURN(const auto ring, OpenRingForOthers(config.engine()));
+  ASSIGN_OR_RETURN(auto engine,
+                   BuildVerifier(config.engine(), *metrics,
+                                 {.load = load,
+                                  .feature_ring = ring,
+                                  .on_model_lost = on_model_lost}));
   LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
                        engine->info().device));
   VerifierService service(*engine, engine->info(), std::move(token));

@@ -38,15 +38,14 @@ absl::Status CheckUpdate(const SequenceUpdate& update,
   return ValidateSamplingParams(update.sampling);
 }
 
-absl::Status CheckStore(const StoreRequest& store, const TargetShape& shape) {
-  if (store.key == 0 && store.contracts.empty()) return absl::OkStatus();
-  if (store.key == 0 || store.contracts.empty() ||
-      std::ssize(store.contracts) > kMaxStoreContracts) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "features.store: it needs a key and 1 to ", kMaxStoreContracts,
-        " contracts, and has ", store.contracts.size()));
+absl::Status CheckStore(absl::Span<const std::vector<int32_t>> contracts,
+                        const TargetShape& shape) {
+  if (std::ssize(contracts) > kMaxStoreContracts) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("features.store: ", contracts.size(),
+                     " contracts are more than ", kMaxStoreContracts));
   }
-  for (const std::vector<int32_t>& taps : store.contracts) {
+  for (const std::vector<int32_t>& taps : contracts) {
     if (!taps.empty() &&
         shape.Serves({.taps = taps, .hidden_size = shape.hidden_size})) {
       continue;

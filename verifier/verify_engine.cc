@@ -92,6 +92,7 @@ VerifyEngine::VerifyEngine(const Options& options,
   info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
+  info_.ring = target.feature_ring;
   info_.device = absl::StrCat(target.device, ", ", target.compute_dtype, ", ",
                               target.threads, " threads, ", target.backend);
   limits_ = {.vocab_size = info_.model.vocab_size,
@@ -262,8 +263,8 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   if (CollectsFeatures(session) && end > session.features.end_position()) {
     part.features = &session.features;
   }
-  if (session.wanted.store.key != 0) part.store = &session.wanted.store;
-  if (part.features != nullptr || part.store != nullptr) {
+  part.stored = absl::MakeSpan(session.stored);
+  if (part.features != nullptr || !part.stored.empty()) {
     part.taps = session.taps;
   }
   return part;
@@ -358,6 +359,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
                         verify_result.tokens.end());
   OfferFeatures(session);
   if (!session.wanted.deferred) verify_result.features = TakeFeatures(session);
+  verify_result.stored = TakeStored(session);
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();

@@ -161,6 +161,7 @@ class VerifyEngine final : public VerifyEndpoint {
     FeatureRequest wanted;
     std::vector<int32_t> taps;
     FeatureRows features;
+    std::vector<StoredContract> stored;  // since the last result, in the ring
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
     // Of the last request, as far as its tokens are cached.
     LogprobRows prompt_logprobs;
@@ -200,6 +201,7 @@ class VerifyEngine final : public VerifyEndpoint {
   void WantFeatures(const FeatureRequest& wanted, Session& session);
   bool CollectsFeatures(const Session& session) const;
   FeatureRows TakeFeatures(Session& session) const;
+  StoredSegments TakeStored(Session& session) const;
   Place NextPlace(absl::Duration delay);
   void WantPromptLogprobs(const LogprobRequest& wanted, Session& session);
   void PostTurn();

@@ -46,12 +46,15 @@ void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
   if (added == 0) return;
   session.open_block = {.first_position = features.end_position(),
                         .width = features.width};
-  const StoreRequest& store = session.wanted.store;
-  for (const std::vector<int32_t>& taps : store.contracts) {
+  for (StoredContract& contract : session.stored) {
     std::vector<uint16_t> rows;
-    AppendTaps(features.Rows(known, added), session.taps, taps,
+    AppendTaps(features.Rows(known, added), session.taps, contract.taps,
                info_.shape.hidden_size, rows);
-    model_->StoreRows(store.key, taps, rows, known).IgnoreError();
+    const auto segments = model_->StoreRows(contract.taps, rows, known);
+    if (!segments.ok()) continue;
+    for (const RingSegment& segment : *segments) {
+      AppendSegment(segment, contract.segments);
+    }
   }
 }
 

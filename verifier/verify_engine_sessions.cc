@@ -210,7 +210,6 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   const int64_t keep = std::min(same, before_root);
   if (model_->Length(session.cache) > keep) {
     model_->Truncate(session.cache, keep);
-    model_->ForgetStored(session.wanted.store.key, keep);
   }
   session.max_length = request.max_length > 0
                            ? std::min(request.max_length, info_.max_context)
@@ -233,15 +232,19 @@ void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
 // Continues the features that earlier requests have collected and not returned.
 void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
                                 Session& session) {
-  const uint64_t stored = session.wanted.store.key;
   session.wanted = wanted;
   // The coordinator may take this verifier for one that was here before it.
-  if (!model_->info().stores_features) session.wanted.store = {};
-  if (stored != session.wanted.store.key) model_->ForgetStored(stored, 0);
+  if (model_->info().feature_ring.id == 0) session.wanted.store.clear();
+  std::vector<StoredContract> stored(session.wanted.store.size());
   std::set<int32_t> points(wanted.taps.begin(), wanted.taps.end());
-  for (const std::vector<int32_t>& taps : session.wanted.store.contracts) {
-    points.insert(taps.begin(), taps.end());
+  for (size_t i = 0; i < stored.size(); ++i) {
+    stored[i].taps = session.wanted.store[i];
+    points.insert(stored[i].taps.begin(), stored[i].taps.end());
+    if (i < session.stored.size() && session.stored[i].taps == stored[i].taps) {
+      stored[i].segments = std::move(session.stored[i].segments);
+    }
   }
+  session.stored = std::move(stored);
   const std::vector<int32_t> taps(points.begin(), points.end());
   const bool are_others = taps != session.taps;
   const int64_t cached = model_->Length(session.cache);
@@ -250,9 +253,8 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
   session.open_block.CutFrom(cached);
   if (are_others) session.open_block = {};
   if (rows.empty() || rows.end_position() != cached || are_others) {
-    // The store gets all that it can.
-    const int64_t first =
-        session.wanted.store.key != 0 ? 0 : wanted.first_position;
+    // The ring gets all that it can.
+    const int64_t first = session.stored.empty() ? wanted.first_position : 0;
     rows = {.first_position = std::max(cached, first),
             .width = std::ssize(taps) * info_.shape.hidden_size};
   }
@@ -278,6 +280,16 @@ FeatureRows VerifyEngine::TakeFeatures(Session& session) const {
   return rows;
 }
 
+StoredSegments VerifyEngine::TakeStored(Session& session) const {
+  StoredSegments taken;
+  if (session.stored.empty()) return taken;
+  taken.ring_id = info_.ring.id;
+  for (StoredContract& contract : session.stored) {
+    taken.contracts.push_back(std::exchange(contract.segments, {}));
+  }
+  return taken;
+}
+
 // Answers the session's request, if there is one.
 void VerifyEngine::Answer(Session& session,
                           absl::StatusOr<VerifyResult> verify_result) {
@@ -292,7 +304,6 @@ void VerifyEngine::Drop(SequenceId id, const absl::Status& reason) {
   if (found == sessions_.end()) return;
   Answer(*found->second, reason);
   Share(*found->second);
-  model_->ForgetStored(found->second->wanted.store.key, 0);
   model_->Release(found->second->cache);
   sessions_.erase(found);
   PostTurn();  // others may be waiting for its room

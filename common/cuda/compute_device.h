@@ -7,12 +7,15 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/cuda/kernel_args.h"
 
 namespace espalier::cuda {
 
 struct DeviceInfo {
   std::string name;
+  // The same in processes that can open each other's memory on it; not 0.
+  uint64_t id = 0;
   int64_t memory_bytes = 0;  // of the device
   int64_t free_bytes = 0;    // of these, when this was asked
 };
@@ -20,6 +23,7 @@ struct DeviceInfo {
 enum class Memory {
   kDevice,  // for kernels; starts as anything
   kHost,    // the host's, from where and to where copies are fast
+  kShared,  // as kDevice; other processes may open it
 };
 
 // A device that runs kernels, or its emulation: memory, and one queue of work
@@ -36,6 +40,15 @@ class ComputeDevice {
   // use the memory.
   virtual absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) = 0;
   virtual void Free(std::byte* memory) = 0;
+
+  // By what another process opens kShared memory. FAILED_PRECONDITION: it
+  // cannot be opened, on this machine.
+  virtual absl::StatusOr<std::string> Export(const std::byte* shared) = 0;
+  // Memory that another process exported, for reading. It is there until Free,
+  // even if that process ends. `bytes`: its size at least. FAILED_PRECONDITION:
+  // it cannot be opened here.
+  virtual absl::StatusOr<std::byte*> Import(absl::string_view handle,
+                                            int64_t bytes) = 0;
 
   // Queued. Host memory has to stay as it is until an event after the copy.
   virtual void Copy(void* to, const void* from, int64_t bytes) = 0;

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <deque>
 #include <map>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/machine_hash.h"
 #include "common/cuda/launch/cuda_launch.h"
 
 namespace espalier::cuda {
@@ -21,9 +23,10 @@ std::string Describe(cudaError_t error) {
 
 class CudaDevice final : public ComputeDevice {
  public:
-  CudaDevice(std::string name, int index, cudaStream_t stream,
+  CudaDevice(std::string name, uint64_t id, int index, cudaStream_t stream,
              const CudaDeviceOptions& options)
       : name_(std::move(name)),
+        id_(id),
         index_(index),
         stream_(stream),
         options_(options) {}
@@ -32,12 +35,17 @@ class CudaDevice final : public ComputeDevice {
   DeviceInfo info() const override;
   absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) override;
   void Free(std::byte* memory) override;
+  absl::StatusOr<std::string> Export(const std::byte* shared) override;
+  absl::StatusOr<std::byte*> Import(absl::string_view handle,
+                                    int64_t bytes) override;
   void Copy(void* to, const void* from, int64_t bytes) override;
   void Launch(const KernelArgs& args) override;
   int64_t Record() override;
   absl::Status Wait(int64_t event) override;
 
  private:
+  enum class Origin { kPool, kHost, kShared, kImported };
+
   // What follows is of this GPU. Threads start with another, the first one.
   void Select() const { cudaSetDevice(index_); }
 
@@ -47,11 +55,12 @@ class CudaDevice final : public ComputeDevice {
   }
 
   const std::string name_;
+  const uint64_t id_;
   const int index_;
   const cudaStream_t stream_;
   const CudaDeviceOptions options_;
   cudaError_t error_ = cudaSuccess;
-  std::map<std::byte*, Memory> allocated_;
+  std::map<std::byte*, Origin> allocated_;
   int64_t events_ = 0;                // recorded so far
   std::deque<cudaEvent_t> recorded_;  // the last of them
   std::vector<cudaEvent_t> free_events_;
@@ -71,6 +80,7 @@ DeviceInfo CudaDevice::info() const {
   size_t free = 0, total = 0;
   cudaMemGetInfo(&free, &total);
   return {.name = name_,
+          .id = id_,
           .memory_bytes = static_cast<int64_t>(total),
           .free_bytes = static_cast<int64_t>(free)};
 }
@@ -78,16 +88,28 @@ DeviceInfo CudaDevice::info() const {
 absl::StatusOr<std::byte*> CudaDevice::Allocate(int64_t bytes, Memory kind) {
   Select();
   void* memory = nullptr;
-  const cudaError_t error = kind == Memory::kDevice
-                                ? cudaMallocAsync(&memory, bytes, stream_)
-                                : cudaMallocHost(&memory, bytes);
+  cudaError_t error = cudaSuccess;
+  Origin origin = Origin::kPool;
+  switch (kind) {
+    case Memory::kDevice:
+      error = cudaMallocAsync(&memory, bytes, stream_);
+      break;
+    case Memory::kHost:
+      error = cudaMallocHost(&memory, bytes);
+      origin = Origin::kHost;
+      break;
+    case Memory::kShared:
+      error = cudaMalloc(&memory, bytes);
+      origin = Origin::kShared;
+      break;
+  }
   if (error != cudaSuccess) {
     cudaGetLastError();  // the device goes on
     return absl::ResourceExhaustedError(absl::StrCat(
         "no room for ", bytes, " bytes on ", name_, ": ", Describe(error)));
   }
   auto* const start = static_cast<std::byte*>(memory);
-  allocated_[start] = kind;
+  allocated_[start] = origin;
   return start;
 }
 
@@ -95,13 +117,57 @@ void CudaDevice::Free(std::byte* memory) {
   Select();
   const auto found = allocated_.find(memory);
   ESPALIER_CHECK(found != allocated_.end());
-  if (found->second == Memory::kDevice) {
-    Note(cudaFreeAsync(memory, stream_));
-  } else {
-    Note(cudaStreamSynchronize(stream_));
-    Note(cudaFreeHost(memory));
+  if (found->second != Origin::kPool) Note(cudaStreamSynchronize(stream_));
+  switch (found->second) {
+    case Origin::kPool:
+      Note(cudaFreeAsync(memory, stream_));
+      break;
+    case Origin::kHost:
+      Note(cudaFreeHost(memory));
+      break;
+    case Origin::kShared:
+      Note(cudaFree(memory));
+      break;
+    case Origin::kImported:
+      Note(cudaIpcCloseMemHandle(memory));
+      break;
   }
   allocated_.erase(found);
+}
+
+absl::StatusOr<std::string> CudaDevice::Export(const std::byte* shared) {
+  Select();
+  cudaIpcMemHandle_t handle;
+  const cudaError_t error =
+      cudaIpcGetMemHandle(&handle, const_cast<std::byte*>(shared));
+  if (error == cudaSuccess) return std::string(handle.reserved, sizeof(handle));
+  cudaGetLastError();  // the device goes on
+  return absl::FailedPreconditionError(
+      absl::StrCat("memory of ", name_, " for others: ", Describe(error)));
+}
+
+// The driver maps all of it and does not say how much that is.
+absl::StatusOr<std::byte*> CudaDevice::Import(absl::string_view handle,
+                                              int64_t /*bytes*/) {
+  cudaIpcMemHandle_t theirs;
+  if (handle.size() != sizeof(theirs)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a handle of CUDA memory has ", sizeof(theirs),
+                     " bytes, not ", handle.size()));
+  }
+  std::copy(handle.begin(), handle.end(), theirs.reserved);
+  Select();
+  void* memory = nullptr;
+  cudaError_t error =
+      cudaIpcOpenMemHandle(&memory, theirs, cudaIpcMemLazyEnablePeerAccess);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // the device goes on
+    return absl::FailedPreconditionError(absl::StrCat(
+        "memory of another process on ", name_, ": ", Describe(error)));
+  }
+  auto* const start = static_cast<std::byte*>(memory);
+  allocated_[start] = Origin::kImported;
+  return start;
 }
 
 void CudaDevice::Copy(void* to, const void* from, int64_t bytes) {
@@ -176,7 +242,9 @@ absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
   if (error == cudaSuccess)
     error = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
   if (error != cudaSuccess) return failed(error);
-  return std::make_unique<CudaDevice>(properties.name, index, stream, options);
+  const std::string uuid(properties.uuid.bytes, sizeof(properties.uuid.bytes));
+  return std::make_unique<CudaDevice>(properties.name, SharedMemoryHash(uuid),
+                                      index, stream, options);
 }
 
 }  // namespace espalier::cuda

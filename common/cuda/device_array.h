@@ -29,6 +29,17 @@ class DeviceArray {
     return DeviceArray(device, reinterpret_cast<T*>(memory), size);
   }
 
+  // Memory of another process, for reading. FAILED_PRECONDITION: as
+  // ComputeDevice::Import.
+  static absl::StatusOr<DeviceArray> Import(ComputeDevice& device,
+                                            absl::string_view handle,
+                                            int64_t size) {
+    ASSIGN_OR_RETURN(
+        std::byte* const memory,
+        device.Import(handle, size * static_cast<int64_t>(sizeof(T))));
+    return DeviceArray(device, reinterpret_cast<T*>(memory), size);
+  }
+
   DeviceArray() = default;
   DeviceArray(DeviceArray&& other) noexcept { *this = std::move(other); }
   DeviceArray& operator=(DeviceArray&& other) noexcept {

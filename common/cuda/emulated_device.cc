@@ -1,11 +1,14 @@
 #include "common/cuda/emulated_device.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
+#include "common/base/machine_hash.h"
+#include "common/base/status_macros.h"
 #include "common/cuda/launch/launches.h"
 
 namespace espalier::cuda {
@@ -20,6 +23,7 @@ EmulatedDevice::~EmulatedDevice() {
 
 DeviceInfo EmulatedDevice::info() const {
   return {.name = "emulated",
+          .id = SharedMemoryHash("emulated"),
           .memory_bytes = options_.memory_bytes,
           .free_bytes = options_.memory_bytes - used_bytes_};
 }
@@ -27,28 +31,54 @@ DeviceInfo EmulatedDevice::info() const {
 // Exactly so many bytes, for AddressSanitizer.
 absl::StatusOr<std::byte*> EmulatedDevice::Allocate(int64_t bytes,
                                                     Memory kind) {
-  const int64_t used = kind == Memory::kDevice ? bytes : 0;
+  const int64_t used = kind == Memory::kHost ? 0 : bytes;
   if (used_bytes_ + used > options_.memory_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat(
         "no room for ", bytes, " bytes on the device: ", used_bytes_, " of ",
         options_.memory_bytes, " are taken"));
   }
+  if (kind == Memory::kShared) {
+    ASSIGN_OR_RETURN(auto shared, emulation::SharedMemory::Make(bytes));
+    std::memset(shared.data(), 0xff, bytes);
+    return Keep(std::move(shared), used);
+  }
   void* memory = nullptr;
   ESPALIER_CHECK(posix_memalign(&memory, 256, bytes) == 0);
   std::memset(memory, 0xff, bytes);
   auto* const start = static_cast<std::byte*>(memory);
-  allocated_[start] = used;
+  allocated_[start].used_bytes = used;
   used_bytes_ += used;
   return start;
+}
+
+std::byte* EmulatedDevice::Keep(emulation::SharedMemory shared,
+                                int64_t used_bytes) {
+  std::byte* const start = shared.data();
+  allocated_[start] = {.used_bytes = used_bytes, .shared = std::move(shared)};
+  used_bytes_ += used_bytes;
+  return start;
+}
+
+absl::StatusOr<std::string> EmulatedDevice::Export(const std::byte* shared) {
+  const auto found = allocated_.find(const_cast<std::byte*>(shared));
+  ESPALIER_CHECK(found != allocated_.end() && found->second.shared);
+  return found->second.shared->handle();
+}
+
+absl::StatusOr<std::byte*> EmulatedDevice::Import(absl::string_view handle,
+                                                  int64_t bytes) {
+  ASSIGN_OR_RETURN(auto shared, emulation::SharedMemory::Open(handle, bytes));
+  return Keep(std::move(shared), 0);
 }
 
 void EmulatedDevice::Free(std::byte* memory) {
   Drain();
   const auto found = allocated_.find(memory);
   ESPALIER_CHECK(found != allocated_.end());
-  used_bytes_ -= found->second;
+  used_bytes_ -= found->second.used_bytes;
+  const bool is_shared = found->second.shared.has_value();
   allocated_.erase(found);
-  std::free(memory);
+  if (!is_shared) std::free(memory);
 }
 
 void EmulatedDevice::Copy(void* to, const void* from, int64_t bytes) {
@@ -76,10 +106,26 @@ absl::Status EmulatedDevice::Wait(int64_t event) {
   return absl::OkStatus();
 }
 
+// A word is read and written as a whole, as a device does, and in the order of
+// the copies: another process may look on.
+void EmulatedDevice::CopyNow(const CopyWork& copy) {
+  using Word = uint64_t;
+  const auto is_word = [](const void* at) {
+    return reinterpret_cast<uintptr_t>(at) % sizeof(Word) == 0;
+  };
+  if (copy.bytes != sizeof(Word) || !is_word(copy.to) || !is_word(copy.from)) {
+    std::memcpy(copy.to, copy.from, copy.bytes);
+    return;
+  }
+  auto* const from = static_cast<Word*>(const_cast<void*>(copy.from));
+  std::atomic_ref(*static_cast<Word*>(copy.to))
+      .store(std::atomic_ref(*from).load());
+}
+
 void EmulatedDevice::Drain() {
   while (!queue_.empty()) {
     if (auto* const copy = std::get_if<CopyWork>(&queue_.front())) {
-      std::memcpy(copy->to, copy->from, copy->bytes);
+      CopyNow(*copy);
     } else {
       if (queue_.size() > 1 && random_() % 2 == 0) {
         auto* const next = std::get_if<emulation::Grid>(&queue_[1]);

@@ -7,11 +7,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <variant>
 
 #include "common/cuda/compute_device.h"
 #include "common/cuda/emulation/grid.h"
+#include "common/cuda/emulation/shared_memory.h"
 
 namespace espalier::cuda {
 
@@ -33,6 +35,9 @@ class EmulatedDevice final : public ComputeDevice {
   DeviceInfo info() const override;
   absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) override;
   void Free(std::byte* memory) override;
+  absl::StatusOr<std::string> Export(const std::byte* shared) override;
+  absl::StatusOr<std::byte*> Import(absl::string_view handle,
+                                    int64_t bytes) override;
   void Copy(void* to, const void* from, int64_t bytes) override;
   void Launch(const KernelArgs& args) override;
   int64_t Record() override { return ++events_; }
@@ -44,13 +49,19 @@ class EmulatedDevice final : public ComputeDevice {
     const void* from = nullptr;
     int64_t bytes = 0;
   };
+  struct Allocated {
+    int64_t used_bytes = 0;                              // of device memory
+    std::optional<emulation::SharedMemory> shared = {};  // not of this heap
+  };
   using Work = std::variant<CopyWork, emulation::Grid>;
 
+  std::byte* Keep(emulation::SharedMemory shared, int64_t used_bytes);
+  static void CopyNow(const CopyWork& copy);
   void Drain();
 
   const Options options_;
   std::mt19937_64 random_;
-  std::map<std::byte*, int64_t> allocated_;  // bytes of device memory
+  std::map<std::byte*, Allocated> allocated_;
   int64_t used_bytes_ = 0;
   int64_t events_ = 0;
   emulation::StackPool stacks_;

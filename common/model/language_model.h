@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
 #include "common/model/logits/logit_row.h"
+#include "common/spec/feature_ring.h"
 #include "common/spec/types.h"
 
 namespace espalier {
@@ -104,12 +105,12 @@ struct ModelInfo {
   // Tokens per sequence, tree rows included. Never more than the K/V pool
   // holds: a sequence that has the pool to itself has room for them.
   int64_t max_context = 0;
-  int64_t max_rows = 0;          // per sequence and pass
-  std::string backend;           // implementation: "native avx2", "aten"
-  uint64_t fingerprint = 0;      // see model_fingerprint.h
-  int64_t kv_block_tokens = 1;   // sequences hold room in blocks of this size
-  bool shares_kv = false;        // Share is of use
-  bool stores_features = false;  // Store is
+  int64_t max_rows = 0;         // per sequence and pass
+  std::string backend;          // implementation: "native avx2", "aten"
+  uint64_t fingerprint = 0;     // see model_fingerprint.h
+  int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
+  bool shares_kv = false;       // Share is of use
+  FeatureRingInfo feature_ring = {};  // where Store leaves features; id 0: none
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
@@ -203,25 +204,21 @@ class LanguageModel {
       absl::Span<const SequenceRows> batch) = 0;
 
   // Leaves the hidden states of rows of the sequence's last pass, a path as of
-  // Keep, which commits them next, at some of the pass's taps in the model's
-  // store of features (ModelOptions::feature_store): as those of the positions
-  // from Length(cache) on. Rows for which there is no room are lost. REQUIRES:
-  // stores_features.
-  virtual absl::Status Store(CacheId /*cache*/,
-                             absl::Span<const int32_t> /*path*/,
-                             uint64_t /*key*/,
-                             absl::Span<const int32_t> /*taps*/) {
-    return absl::UnimplementedError("the model has no store of features");
+  // Keep, which commits them next, at some of the pass's taps in the ring
+  // (ModelOptions::feature_ring): as those of the positions from Length(cache)
+  // on. Returns where they are: in no segment if there is no room. REQUIRES:
+  // there is a ring.
+  virtual absl::StatusOr<std::vector<RingSegment>> Store(
+      CacheId /*cache*/, absl::Span<const int32_t> /*path*/,
+      absl::Span<const int32_t> /*taps*/) {
+    return absl::UnimplementedError("the model has no ring of features");
   }
   // The same with states that were kept elsewhere, [positions, taps, hidden].
-  virtual absl::Status StoreRows(uint64_t /*key*/,
-                                 absl::Span<const int32_t> /*taps*/,
-                                 absl::Span<const uint16_t> /*rows*/,
-                                 int64_t /*position*/) {
-    return absl::UnimplementedError("the model has no store of features");
+  virtual absl::StatusOr<std::vector<RingSegment>> StoreRows(
+      absl::Span<const int32_t> /*taps*/, absl::Span<const uint16_t> /*rows*/,
+      int64_t /*position*/) {
+    return absl::UnimplementedError("the model has no ring of features");
   }
-  // Drops what the store has under the key from `position` on.
-  virtual void ForgetStored(uint64_t /*key*/, int64_t /*position*/) {}
 
   // Commits rows of the sequence's last pass: a path that starts at a child of
   // the prefix and goes from parent to child. Drops all other rows. An empty

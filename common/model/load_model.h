@@ -13,7 +13,7 @@
 
 namespace espalier {
 
-class DeviceFeatureStore;
+class FeatureRing;
 
 // Implementations that this build has for the CPU: "native" (own kernels) and,
 // with libtorch, "aten". A third, "cuda" (own kernels for GPUs,
@@ -49,7 +49,7 @@ struct ModelOptions {
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
   // Where the cuda backend leaves features; on the model's device. Null: it
   // leaves none.
-  std::shared_ptr<DeviceFeatureStore> feature_store = nullptr;
+  std::shared_ptr<FeatureRing> feature_ring = nullptr;
 };
 
 // Loads a Hugging Face folder or a GGUF file. "aten" sets the number of threads

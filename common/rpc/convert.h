@@ -51,6 +51,15 @@ absl::Duration TimeBudget(const v1::VerifyTree& message);
 v1::VerifyResult ToProto(const VerifyResult& verify_result);
 absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message);
 
+v1::FeatureRing ToProto(const FeatureRingInfo& ring);
+absl::StatusOr<FeatureRingInfo> FromProto(const v1::FeatureRing& message);
+
+v1::StoredSegments ToProto(const StoredSegments& stored);
+absl::StatusOr<StoredSegments> FromProto(const v1::StoredSegments& message);
+
+v1::StoredFeatures ToProto(const StoredFeatures& stored);
+absl::StatusOr<StoredFeatures> FromProto(const v1::StoredFeatures& message);
+
 v1::EndSequence ToProto(SequenceId sequence);
 SequenceId FromProto(const v1::EndSequence& message);
 

@@ -62,7 +62,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_cpu_group(info.cpu_group);
   message.set_supports_lookahead(info.supports_lookahead);
   message.set_needs_grammar(info.needs_grammar);
-  message.set_co_located(info.co_located);
+  message.set_device_id(info.device_id);
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -78,7 +78,7 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
                    .cpu_group = message.cpu_group(),
                    .supports_lookahead = message.supports_lookahead(),
                    .needs_grammar = message.needs_grammar(),
-                   .co_located = message.co_located()};
+                   .device_id = message.device_id()};
   ASSIGN_OR_RETURN(info.name, Text("name", message.name(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.type, Text("type", message.type(), kMaxNameBytes));
   ASSIGN_OR_RETURN(info.model, FromProto(message.model()));
@@ -107,6 +107,7 @@ v1::VerifierHello ToProto(const VerifierInfo& info) {
   message.set_hidden_size(ClampToUint32(info.shape.hidden_size));
   message.set_cpu_group(info.cpu_group);
   message.set_supports_grammars(info.supports_grammars);
+  if (info.ring.id != 0) *message.mutable_ring() = ToProto(info.ring);
   return message;
 }
 
@@ -142,6 +143,7 @@ absl::StatusOr<VerifierInfo> FromProto(const v1::VerifierHello& message) {
                    Int32Column("eos_token_ids", message.eos_token_ids()));
   ASSIGN_OR_RETURN(info.pass_costs, CostsFromProto(message.pass_costs()));
   ASSIGN_OR_RETURN(info.memory, FromProto(message.memory()));
+  ASSIGN_OR_RETURN(info.ring, FromProto(message.ring()));
   return info;
 }
 

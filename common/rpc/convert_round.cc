@@ -172,11 +172,10 @@ v1::FeatureRequest ToProto(const FeatureRequest& request) {
   espalier::ToProto(request.taps, *message.mutable_after_layers());
   message.set_first_position(static_cast<uint64_t>(request.first_position));
   message.set_deferred(request.deferred);
-  if (request.store.key == 0) return message;
-  v1::FeatureStoreRequest& store = *message.mutable_store();
-  store.set_key(request.store.key);
-  for (const std::vector<int32_t>& taps : request.store.contracts) {
-    espalier::ToProto(taps, *store.add_contracts()->mutable_after_layers());
+  for (const std::vector<int32_t>& taps : request.store) {
+    espalier::ToProto(
+        taps,
+        *message.mutable_store()->add_contracts()->mutable_after_layers());
   }
   return message;
 }
@@ -190,11 +189,10 @@ absl::StatusOr<FeatureRequest> FromProto(const v1::FeatureRequest& message) {
   ASSIGN_OR_RETURN(request.taps, Int32Column("features.after_layers",
                                              message.after_layers()));
   const v1::FeatureStoreRequest& store = message.store();
-  request.store.key = store.key();
   RETURN_IF_ERROR(CheckAtMost("features.store.contracts: entries",
                               store.contracts_size(), kMaxStoreContracts));
   for (const v1::FeatureStoreRequest::Taps& taps : store.contracts()) {
-    ASSIGN_OR_RETURN(request.store.contracts.emplace_back(),
+    ASSIGN_OR_RETURN(request.store.emplace_back(),
                      Int32Column("features.store.contracts.after_layers",
                                  taps.after_layers()));
   }
@@ -305,10 +303,8 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
     *message.mutable_grammar() = ToProto(request.grammar);
     message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
   }
-  if (request.stored.key != 0) {
-    v1::StoredFeatures& stored = *message.mutable_stored_features();
-    stored.set_key(request.stored.key);
-    stored.set_end_position(static_cast<uint64_t>(request.stored.end));
+  if (!request.stored.empty()) {
+    *message.mutable_stored_features() = ToProto(request.stored);
   }
   return message;
 }
@@ -325,11 +321,7 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
         CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
     request.prompt_length = static_cast<int64_t>(message.prompt_length());
   }
-  const v1::StoredFeatures& stored = message.stored_features();
-  RETURN_IF_ERROR(CheckAtMost("stored_features.end_position",
-                              stored.end_position(), kMaxInt32));
-  request.stored = {.key = stored.key(),
-                    .end = static_cast<int64_t>(stored.end_position())};
+  ASSIGN_OR_RETURN(request.stored, FromProto(message.stored_features()));
   return request;
 }
 
@@ -345,6 +337,7 @@ v1::Proposal ToProto(const Proposal& proposal) {
   *message.mutable_tree() = ToProto(proposal.tree);
   message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
   message.set_lacks_features(proposal.lacks_features);
+  message.set_ring_unreadable(proposal.ring_unreadable);
   return message;
 }
 
@@ -355,7 +348,8 @@ absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
       .round = message.round(),
       .committed_length = static_cast<int64_t>(message.committed_length()),
       .compute_time = absl::Microseconds(message.compute_us()),
-      .lacks_features = message.lacks_features()};
+      .lacks_features = message.lacks_features(),
+      .ring_unreadable = message.ring_unreadable()};
   ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
   return proposal;
 }
@@ -425,6 +419,9 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   message.set_commit_us(ClampedMicroseconds(verify_result.timings.commit));
   ToProto(verify_result.pass_costs, *message.mutable_pass_costs());
   *message.mutable_memory() = ToProto(verify_result.memory);
+  if (verify_result.stored.ring_id != 0) {
+    *message.mutable_stored() = ToProto(verify_result.stored);
+  }
   if (verify_result.logprobs.size() > 0) {
     *message.mutable_logprobs() = ToProto(verify_result.logprobs);
   }
@@ -459,6 +456,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.pass_costs,
                    CostsFromProto(message.pass_costs()));
   ASSIGN_OR_RETURN(verify_result.memory, FromProto(message.memory()));
+  ASSIGN_OR_RETURN(verify_result.stored, FromProto(message.stored()));
   ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
   ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
                    FromProto(message.prompt_logprobs()));

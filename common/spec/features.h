@@ -88,26 +88,8 @@ struct FeatureRows {
   friend bool operator==(const FeatureRows&, const FeatureRows&) = default;
 };
 
-// Most contracts of a StoreRequest.
+// Most contracts whose features a verification stores.
 inline constexpr int64_t kMaxStoreContracts = 64;
-
-// The features that a verification is to leave on its device, of all positions
-// that it computes, where drafters of its process find them (StoredFeatures). A
-// hint: drafters tell what they lack (Proposal::lacks_features).
-struct StoreRequest {
-  uint64_t key = 0;  // of the sequence, a secret of its peers; 0: none
-  std::vector<std::vector<int32_t>> contracts = {};  // taps of each
-
-  friend bool operator==(const StoreRequest&, const StoreRequest&) = default;
-};
-
-// What of it a drafter is to find.
-struct StoredRange {
-  uint64_t key = 0;  // 0: nothing
-  int64_t end = 0;   // those before this position are there
-
-  friend bool operator==(const StoredRange&, const StoredRange&) = default;
-};
 
 // The features that a verification is to return.
 struct FeatureRequest {
@@ -115,7 +97,10 @@ struct FeatureRequest {
   int64_t first_position = 0;      // the sender has those of earlier positions
   // The verifier keeps them until a request that is not deferred.
   bool deferred = false;
-  StoreRequest store = {};  // beside those that are returned
+  // Taps of each contract whose features, of all positions that it computes,
+  // the verification is to leave in its ring (feature_ring.h), beside those
+  // that are returned. A verifier without a ring ignores it.
+  std::vector<std::vector<int32_t>> store = {};
 
   friend bool operator==(const FeatureRequest&,
                          const FeatureRequest&) = default;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/spec/feature_ring.h"
 #include "common/spec/features.h"
 #include "common/spec/grammar_spec.h"
 #include "common/spec/logit_adjustments.h"
@@ -73,8 +74,9 @@ struct ProposeRequest {
   // They follow the rows that the drafter holds, or overlap them. After a gap,
   // the missing positions are no longer available.
   FeatureRows features = {};
-  // Features that are on the drafter's device instead (co_located).
-  StoredRange stored = {};
+  // Features in the verifier's ring instead, which the drafter may lack: those
+  // up to a position before the root.
+  StoredFeatures stored = {};
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
@@ -89,8 +91,11 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
-  // Some of the request's `stored` were not there: send features from now on.
+  // The last of the request's `stored` were not there any more: send this
+  // sequence's features from now on.
   bool lacks_features = false;
+  // The ring of `stored` cannot be read here: send those of all sequences.
+  bool ring_unreadable = false;
 };
 
 struct VerifyRequest {
@@ -152,6 +157,7 @@ struct VerifyResult {
   // Positions that were cached before the features were requested are not
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
+  StoredSegments stored = {};  // those that it left in its ring
   // As requested: of `tokens`, and of the committed tokens from the second to
   // the root.
   LogprobRows logprobs = {};
@@ -179,9 +185,9 @@ struct DrafterInfo {
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
   // Drafts only for requests with a grammar, by ProposeRequest::grammar.
   bool needs_grammar = false;
-  // Epoch of the verifier on whose device it finds the features that it wants
-  // (StoredFeatures); 0: none.
-  uint64_t co_located = 0;
+  // Of the device where it puts features (cuda::DeviceInfo::id); 0: they are on
+  // the host. It reads rings of that device.
+  uint64_t device_id = 0;
 };
 
 struct VerifierInfo {
@@ -200,6 +206,7 @@ struct VerifierInfo {
   MemoryUse memory;        // the latest known
   TargetShape shape;       // zeros: it returns no features
   uint64_t cpu_group = 0;  // as in DrafterInfo
+  FeatureRingInfo ring = {};
 };
 
 }  // namespace espalier

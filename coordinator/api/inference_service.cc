@@ -15,6 +15,21 @@
 #include "coordinator/api/generate_answer.h"
 
 namespace espalier::coordinator {
+namespace {
+
+v1::PeerInfo::Features ToProto(Coordinator::FeaturePath path) {
+  switch (path) {
+    case Coordinator::FeaturePath::kNone:
+      break;
+    case Coordinator::FeaturePath::kBytes:
+      return v1::PeerInfo::FEATURES_BYTES;
+    case Coordinator::FeaturePath::kDeviceRing:
+      return v1::PeerInfo::FEATURES_DEVICE_RING;
+  }
+  return v1::PeerInfo::FEATURES_UNSPECIFIED;
+}
+
+}  // namespace
 
 InferenceService::InferenceService(Options options)
     : options_(std::move(options)), start_time_(absl::Now()) {}
@@ -92,6 +107,10 @@ grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
   response->set_protocol_version(kProtocolVersion);
   response->set_start_time(absl::ToUnixSeconds(start_time_));
   options_.describe_peers(*response);
+  const auto drafters = options_.coordinator->Drafters();
+  for (int i = 0; i < response->drafters_size(); ++i) {
+    response->mutable_drafters(i)->set_features(ToProto(drafters[i].features));
+  }
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   reactor->Finish(grpc::Status::OK);
   return reactor;

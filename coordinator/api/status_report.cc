@@ -83,6 +83,18 @@ const char* RoleName(DrafterRole role) {
   return "";
 }
 
+const char* PathName(Coordinator::FeaturePath path) {
+  switch (path) {
+    case Coordinator::FeaturePath::kNone:
+      return "";
+    case Coordinator::FeaturePath::kBytes:
+      return "bytes";
+    case Coordinator::FeaturePath::kDeviceRing:
+      return "device ring";
+  }
+  return "";
+}
+
 json PeerJson(const v1::PeerInfo& peer) {
   return {{"address", peer.address()},
           {"state", PeerStateName(peer.state())},
@@ -136,6 +148,7 @@ json DraftersJson(const v1::GetServerInfoResponse& peers,
     drafter["name"] = status.name;
     drafter["role"] = RoleName(status.settings.role);
     drafter["circuit_open"] = status.circuit_open;
+    drafter["features"] = PathName(status.features);
     drafter["proposed"] = status.proposed_tokens;
     drafter["accepted"] = status.accepted_tokens;
     drafter["uniquely_accepted"] = status.uniquely_accepted_tokens;

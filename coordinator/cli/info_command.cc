@@ -37,6 +37,17 @@ std::string Joined(const List& list) {
   return list.empty() ? "none" : absl::StrJoin(list, ", ");
 }
 
+std::string FeaturesText(v1::PeerInfo::Features features) {
+  switch (features) {
+    case v1::PeerInfo::FEATURES_BYTES:
+      return "; features: bytes";
+    case v1::PeerInfo::FEATURES_DEVICE_RING:
+      return "; features: device ring";
+    default:
+      return "";
+  }
+}
+
 std::string PeerText(const v1::PeerInfo& peer) {
   return absl::StrCat(
       peer.name(), peer.name().empty() ? "" : " ", PeerStateName(peer.state()),
@@ -82,7 +93,8 @@ void PrintServer(const v1::GetServerInfoResponse& info, Context& context) {
     PrintField(context, "memory", MemoryText(info.verifier().memory()));
   }
   for (const v1::PeerInfo& drafter : info.drafters()) {
-    PrintField(context, "drafter", PeerText(drafter));
+    PrintField(context, "drafter",
+               PeerText(drafter) + FeaturesText(drafter.features()));
   }
 }
 

@@ -127,9 +127,8 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
   branch.cpu_group = info ? info->cpu_group : 0;
-  ProposeRequest request =
-      branch.link.Ask(session, round_, budget, NewFeatures(branch));
-  request.stored = features_.StoredFor(branch.stored_features);
+  ProposeRequest request = branch.link.Ask(
+      session, round_, budget, NewFeatures(branch), NewStored(branch));
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
     request.prompt_length = session.prompt_length();
@@ -154,14 +153,16 @@ void DraftFanout::WantFeatures() {
     branch.sent_features = branch.stored_features = {};
     std::optional<DrafterInfo> info = branch.peer->info();
     if (!info || info->features.taps.empty()) continue;
-    const bool is_stored = !branch.lacks_stored && features_.IsStoredFor(*info);
+    branch.lacks_stored |= features_.ring().Lacks(info->features);
+    const bool is_stored = !branch.lacks_stored &&
+                           branch.peer->Reads(features_.ring().ring(), *info);
     FeatureContract& wanted =
         is_stored ? branch.stored_features : branch.sent_features;
     wanted = std::move(info->features);
     are_sent |= !is_stored;
     if (branch.peer->settings.role == DrafterRole::kOff) continue;
     if (is_stored) {
-      features_.WantStored(wanted);
+      features_.ring().Want(wanted);
     } else {
       features_.Want(wanted);
     }
@@ -189,6 +190,18 @@ FeatureRows DraftFanout::NewFeatures(Branch& branch) {
   branch.peer->metrics->feature_bytes.Increment(
       static_cast<double>(features.num_bytes()));
   return features;
+}
+
+StoredFeatures DraftFanout::NewStored(const Branch& branch) const {
+  return features_.ring().From(branch.link.features_end(),
+                               branch.stored_features);
+}
+
+void DraftFanout::NoteLacks(const Proposal& proposal, Branch& branch) {
+  branch.lacks_stored |= proposal.lacks_features;
+  if (proposal.ring_unreadable) {
+    branch.peer->unreadable_ring = features_.ring().ring().id;
+  }
 }
 
 void DraftFanout::DraftLookahead(const Session& session, const TokenTree& tree,
@@ -224,8 +237,7 @@ void DraftFanout::AskLookahead(int index, const Session& session) {
   }
   ProposeRequest request = branch.link.AskLookahead(
       session, round_ + 1, lookahead_budget_, NewFeatures(branch),
-      lookaheads_[branch.num_lookaheads++]);
-  request.stored = features_.StoredFor(branch.stored_features);
+      lookaheads_[branch.num_lookaheads++], NewStored(branch));
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), spare_until_, /*on_partial=*/nullptr,
@@ -239,7 +251,10 @@ void DraftFanout::OnLookahead(int index, const Session& session,
                               uint64_t ticket, absl::StatusOr<Proposal> reply) {
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
-  if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
+  if (reply.ok()) {
+    NoteLacks(*reply, branch);
+    DropUntrustedDistributions(*branch.peer, *reply);
+  }
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   if (answer.outcome == DraftOutcome::kMalformed ||
@@ -287,8 +302,10 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   Branch& branch = branches_[index];
   if (!branch.link.expects(ticket)) return;
   const absl::Time now = scope_.Now();
-  branch.lacks_stored |= reply.ok() && reply->lacks_features;
-  if (reply.ok()) DropUntrustedDistributions(*branch.peer, *reply);
+  if (reply.ok()) {
+    NoteLacks(*reply, branch);
+    DropUntrustedDistributions(*branch.peer, *reply);
+  }
   const DrafterLink::Answer answer =
       branch.link.Receive(std::move(reply), vocab_size_);
   const DraftOutcome outcome = Classify(answer);
@@ -311,6 +328,7 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   }
   if (answer.unavailable) {
     branch.peer->health.OnUnavailable();
+    branch.peer->unreadable_ring = 0;  // the next process may read it
   } else if (now <= branch.deadline) {
     branch.peer->health.OnAnswer();
   }

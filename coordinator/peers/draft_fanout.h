@@ -104,7 +104,7 @@ class DraftFanout {
     absl::Time deadline = {};
     uint64_t cpu_group = 0;
     bool lacks_stored = false;  // some were not there: they are sent instead
-    // Since the last Collect: features that are sent, and those on its device.
+    // Since the last Collect: features that are sent, and those of the ring.
     FeatureContract sent_features = {};
     FeatureContract stored_features = {};
     DraftCall::Attention attention = DraftCall::Attention::kNone;
@@ -132,6 +132,8 @@ class DraftFanout {
   void WantFeatures();
   int64_t FeaturesHeldByAll() const;
   FeatureRows NewFeatures(Branch& branch);
+  StoredFeatures NewStored(const Branch& branch) const;
+  void NoteLacks(const Proposal& proposal, Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, uint64_t ticket, absl::StatusOr<Proposal> reply);
   void OnLookahead(int index, const Session& session, uint64_t ticket,

@@ -9,18 +9,20 @@
 namespace espalier::coordinator {
 
 ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
-                                DraftBudget budget, FeatureRows features) {
+                                DraftBudget budget, FeatureRows features,
+                                StoredFeatures stored) {
   ESPALIER_CHECK(may_ask());
   arrived_.reset();
   return Request(
       session, {.round = round, .root = session.last_token(), .budget = budget},
-      std::move(features));
+      std::move(features), std::move(stored));
 }
 
 ProposeRequest DrafterLink::AskLookahead(const Session& session, uint64_t round,
                                          DraftBudget budget,
                                          FeatureRows features,
-                                         std::vector<TokenId> lookahead) {
+                                         std::vector<TokenId> lookahead,
+                                         StoredFeatures stored) {
   ESPALIER_CHECK(may_ask() && !lookahead.empty());
   const TokenId root = lookahead.back();
   return Request(session,
@@ -28,20 +30,23 @@ ProposeRequest DrafterLink::AskLookahead(const Session& session, uint64_t round,
                   .root = root,
                   .budget = budget,
                   .lookahead = std::move(lookahead)},
-                 std::move(features));
+                 std::move(features), std::move(stored));
 }
 
 ProposeRequest DrafterLink::Request(const Session& session, Pending pending,
-                                    FeatureRows features) {
+                                    FeatureRows features,
+                                    StoredFeatures stored) {
   was_asked_ = true;
   ++ticket_;
   pending.committed_length = session.length();
-  pending.features_end =
-      features.empty() ? features_end_ : features.end_position();
+  pending.features_end = features_end_;
+  if (!features.empty()) pending.features_end = features.end_position();
+  if (!stored.empty()) pending.features_end = stored.end_position();
   pending_ = std::move(pending);
   return {.update = session.UpdateFrom(held_length_, pending_->round),
           .budget = pending_->budget,
           .features = std::move(features),
+          .stored = std::move(stored),
           .lookahead = pending_->lookahead};
 }
 
@@ -102,10 +107,11 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
 
 DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
                                       int64_t vocab_size) {
+  const bool took_features = !proposal.lacks_features;
   const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
   if (outcome != DraftOutcome::kMalformed) {
     held_length_ = asked.committed_length;
-    features_end_ = asked.features_end;
+    if (took_features) features_end_ = asked.features_end;
     if (asked.lookahead.empty()) arrived_ = {&tree_, asked.committed_length};
   }
   return outcome;

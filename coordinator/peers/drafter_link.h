@@ -29,17 +29,19 @@ class DrafterLink {
   // First position whose features the drafter may lack.
   int64_t features_end() const { return features_end_; }
 
-  // Makes the next request, which the caller sends. `features` start at
-  // features_end(), if there are any. REQUIRES: may_ask().
+  // Makes the next request, which the caller sends. `features`, or those that
+  // are `stored`, start at features_end(), if there are any. REQUIRES:
+  // may_ask().
   ProposeRequest Ask(const Session& session, uint64_t round, DraftBudget budget,
-                     FeatureRows features = {});
+                     FeatureRows features = {}, StoredFeatures stored = {});
 
   // Makes a request ahead of time, for a round that begins after the session
   // has got these tokens and one more. REQUIRES: may_ask(), `lookahead` is not
   // empty.
   ProposeRequest AskLookahead(const Session& session, uint64_t round,
                               DraftBudget budget, FeatureRows features,
-                              std::vector<TokenId> lookahead);
+                              std::vector<TokenId> lookahead,
+                              StoredFeatures stored = {});
   // Identifies the last request.
   uint64_t ticket() const { return ticket_; }
   // Whether this request still awaits its answer. If not, its answer is
@@ -103,7 +105,7 @@ class DrafterLink {
   };
 
   ProposeRequest Request(const Session& session, Pending pending,
-                         FeatureRows features);
+                         FeatureRows features, StoredFeatures stored);
   DraftOutcome TakeTree(Proposal proposal, const Pending& asked,
                         int64_t vocab_size);
   DraftOutcome ReceiveTree(Proposal proposal, const Pending& asked,

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "common/base/secret_number.h"
-
 namespace espalier::coordinator {
 namespace {
 
@@ -38,49 +36,16 @@ void FeatureLog::WantNone() {
   CutToBudget();
 }
 
-void FeatureLog::SetVerifier(uint64_t epoch) {
-  if (std::exchange(verifier_epoch_, epoch) == epoch) return;
-  std::fill(stored_ends_.begin(), stored_ends_.end(), 0);
-}
-
-bool FeatureLog::IsStoredFor(const DrafterInfo& drafter) const {
-  return drafter.co_located != 0 && drafter.co_located == verifier_epoch_ &&
-         target_.Serves(drafter.features);
-}
-
-void FeatureLog::WantStored(const FeatureContract& contract) {
-  if (IndexOf(contract) < std::ssize(store_.contracts) ||
-      std::ssize(store_.contracts) == kMaxStoreContracts) {
-    return;
-  }
-  while (store_.key == 0) store_.key = SecretNumber();
-  store_.contracts.push_back(contract.taps);
-  stored_ends_.push_back(0);
-}
-
-StoredRange FeatureLog::StoredFor(const FeatureContract& contract) const {
-  const int64_t index = IndexOf(contract);
-  if (index == std::ssize(store_.contracts)) return {};
-  return {.key = store_.key, .end = stored_ends_[index]};
-}
-
-int64_t FeatureLog::IndexOf(const FeatureContract& contract) const {
-  return std::find(store_.contracts.begin(), store_.contracts.end(),
-                   contract.taps) -
-         store_.contracts.begin();
-}
-
 FeatureRequest FeatureLog::Request(bool needed, int64_t length) {
   deferred_ = !needed && !wanted_.taps.empty() &&
               length - rows_.end_position() < kMaxDeferredPositions;
   return {.taps = wanted_.taps,
           .first_position = rows_.end_position(),
           .deferred = deferred_,
-          .store = store_};
+          .store = ring_.Request()};
 }
 
 void FeatureLog::Add(const FeatureRows& rows, int64_t end) {
-  std::fill(stored_ends_.begin(), stored_ends_.end(), end);
   if (rows.empty() || rows.width != wanted_.width() ||
       rows.first_position < 0 || rows.end_position() != end) {
     return;

@@ -2,11 +2,10 @@
 #define ESPALIER_COORDINATOR_PEERS_FEATURE_LOG_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "common/spec/features.h"
-#include "common/spec/messages.h"
 #include "coordinator/peers/feature_budget.h"
+#include "coordinator/peers/ring_log.h"
 
 namespace espalier::coordinator {
 
@@ -16,14 +15,12 @@ namespace espalier::coordinator {
 // sessions: the oldest rows are dropped first. A drafter that needs dropped
 // rows, or taps that no drafter wanted before, gets features from some position
 // on and works without the earlier ones: computing them again would hold up the
-// session for a mere draft. Those that the verifier leaves on its own device,
-// for drafters that are there, are not here, only how far they go. Pure state;
-// lives on the executor.
+// session for a mere draft. Pure state; lives on the executor.
 class FeatureLog {
  public:
   // `budget` must outlive the log.
   FeatureLog(const TargetShape& target, FeatureBudget* budget)
-      : target_(target), budget_(*budget) {}
+      : target_(target), budget_(*budget), ring_(target) {}
   ~FeatureLog() { budget_.Change(counted_bytes_, 0); }
   FeatureLog(const FeatureLog&) = delete;
   FeatureLog& operator=(const FeatureLog&) = delete;
@@ -34,15 +31,9 @@ class FeatureLog {
   // No drafter wants features that are sent.
   void WantNone();
 
-  // The verifier that runs the session, by its epoch. Another one has stored
-  // nothing yet.
-  void SetVerifier(uint64_t epoch);
-  // Whether the drafter finds its features on that verifier's device.
-  bool IsStoredFor(const DrafterInfo& drafter) const;
-  // Has the verifier store the taps of such a drafter from now on.
-  void WantStored(const FeatureContract& contract);
-  // What it finds there.
-  StoredRange StoredFor(const FeatureContract& contract) const;
+  // Those that the verifier leaves in its ring, for drafters that read them.
+  RingLog& ring() { return ring_; }
+  const RingLog& ring() const { return ring_; }
 
   // The features that the next verification of a session of `length` tokens has
   // to return. Unless they are `needed` by a drafter, the verifier keeps them
@@ -53,7 +44,7 @@ class FeatureLog {
   bool deferred() const { return deferred_; }
 
   // Adds returned rows, up to the last position before `end`; ignores rows that
-  // do not fit the request. Those that it asks to store are stored up to there.
+  // do not fit the request.
   void Add(const FeatureRows& rows, int64_t end);
 
   // All drafters have the rows before `position`, for now.
@@ -67,8 +58,6 @@ class FeatureLog {
   int64_t num_bytes() const { return rows_.num_bytes(); }
 
  private:
-  // Of store_.contracts; their number: it is none of them.
-  int64_t IndexOf(const FeatureContract& contract) const;
   void CutToBudget();
   // Drops the first rows if there are more than `max_bytes`, but none from
   // `limit` on.
@@ -81,9 +70,7 @@ class FeatureLog {
   FeatureContract wanted_;     // of all drafters together
   bool deferred_ = false;      // the last request was
   FeatureRows rows_;           // width: that of wanted_
-  uint64_t verifier_epoch_ = 0;
-  StoreRequest store_;                // key: once a contract is wanted
-  std::vector<int64_t> stored_ends_;  // of each of its contracts
+  RingLog ring_;
 };
 
 }  // namespace espalier::coordinator

@@ -10,14 +10,12 @@ namespace espalier::drafter {
 
 using DeviceRows = cuda::DeviceArray<cuda::bf16_t>;
 
-// Copies may still read the staging memory, and that of others.
+// Copies may still read the staging memory.
 CudaFeatureStore::~CudaFeatureStore() { static_cast<void>(AwaitCopies()); }
 
 absl::Status CudaFeatureStore::AwaitCopies() {
   if (sent_ == 0) return absl::OkStatus();
-  const absl::Status status = device_.Wait(std::exchange(sent_, 0));
-  copied_.clear();
-  return status;
+  return device_.Wait(std::exchange(sent_, 0));
 }
 
 void CudaFeatureStore::Append(SequenceId id, int64_t position,
@@ -29,22 +27,23 @@ void CudaFeatureStore::Append(SequenceId id, int64_t position,
   if (held.status.ok()) held.status = Send(rows, held.PlaceOf(position, width));
 }
 
-// They are read by copies of this device's queue, which may run later: so the
-// runs are kept until these have been waited for.
-void CudaFeatureStore::AppendStored(SequenceId id,
-                                    absl::Span<const StoredRows> runs) {
+// An error of the device shows where the rows are read.
+absl::StatusOr<FeatureRange> CudaFeatureStore::AppendStored(
+    SequenceId id, const StoredFeatures& stored) {
+  RETURN_IF_ERROR(ring_.Open(stored.ring));
+  FeatureRange added = {stored.first_position(), stored.end_position()};
+  const FeatureRange before = {sequences_[id].range.begin, added.begin};
   const int64_t width = contract_.width();
-  const absl::Status copied = AwaitCopies();
-  for (const StoredRows& run : runs) {
-    Held& held = Extend(id, run.first_position, run.num_rows);
-    held.status.Update(copied);
-    if (!held.status.ok()) continue;
-    device_.Copy(
-        held.PlaceOf(run.first_position, width), run.data,
-        run.num_rows * width * static_cast<int64_t>(sizeof(cuda::bf16_t)));
-    copied_.push_back(run);
-  }
-  sent_ = device_.Record();
+  Held& held = Extend(id, added.begin, added.size());
+  if (!held.status.ok()) return added;
+  const auto intact = ring_.Read(
+      stored.segments, width * static_cast<int64_t>(sizeof(cuda::bf16_t)),
+      held.PlaceOf(added.begin, width));
+  held.status = intact.status();
+  if (!intact.ok()) return added;
+  added.begin = *intact;
+  if (added.empty()) Cut(id, before);
+  return added;
 }
 
 CudaFeatureStore::Held& CudaFeatureStore::Extend(SequenceId id,
@@ -91,7 +90,6 @@ absl::Status CudaFeatureStore::Send(absl::Span<const uint16_t> rows,
 void CudaFeatureStore::Cut(SequenceId id, FeatureRange range) {
   const auto found = sequences_.find(id);
   if (found == sequences_.end()) return;
-  if (!copied_.empty()) static_cast<void>(AwaitCopies());  // errors recur
   Held& held = found->second;
   const FeatureRange left = {std::max(range.begin, held.range.begin),
                              std::min(range.end, held.range.end)};

@@ -2,14 +2,15 @@
 #define ESPALIER_DRAFTER_HEADS_CUDA_FEATURE_STORE_H_
 
 #include <cstdint>
+#include <memory>
 #include <utility>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/cuda/device_array.h"
+#include "common/model/cuda/ring_reader.h"
 #include "drafter/feature_store.h"
 
 namespace espalier::drafter {
@@ -20,13 +21,18 @@ class CudaFeatureStore final : public FeatureStore {
  public:
   // `device` must outlive the store.
   CudaFeatureStore(FeatureContract contract, cuda::ComputeDevice& device)
-      : contract_(std::move(contract)), device_(device) {}
+      : contract_(std::move(contract)), device_(device), ring_(device) {}
   ~CudaFeatureStore() override;
 
   FeatureContract contract() const override { return contract_; }
   void Append(SequenceId id, int64_t position,
               absl::Span<const uint16_t> rows) override;
-  void AppendStored(SequenceId id, absl::Span<const StoredRows> runs) override;
+  uint64_t device_id() const override { return device_.info().id; }
+  void UseRing(std::shared_ptr<const FeatureRing> ring) override {
+    ring_.UseOwn(std::move(ring));
+  }
+  absl::StatusOr<FeatureRange> AppendStored(
+      SequenceId id, const StoredFeatures& stored) override;
   void Cut(SequenceId id, FeatureRange range) override;
 
   // [positions, width] on the device, until the next change.
@@ -49,7 +55,7 @@ class CudaFeatureStore final : public FeatureStore {
 
   // What `count` further positions from `position` on are added to.
   Held& Extend(SequenceId id, int64_t position, int64_t count);
-  // Until what was copied last is read. UNAVAILABLE: the device failed.
+  // Until what was sent last is read. UNAVAILABLE: the device failed.
   absl::Status AwaitCopies();
   absl::Status MakeRoom(int64_t positions, Held& held);
   absl::Status Send(absl::Span<const uint16_t> rows, cuda::bf16_t* to);
@@ -57,8 +63,8 @@ class CudaFeatureStore final : public FeatureStore {
   const FeatureContract contract_;
   cuda::ComputeDevice& device_;
   cuda::DeviceArray<cuda::bf16_t> staging_;  // of the host
-  int64_t sent_ = 0;                // event after the last copies; 0: none
-  std::vector<StoredRows> copied_;  // what they read of others
+  int64_t sent_ = 0;  // event after the last copy from it; 0: none
+  RingReader ring_;
   absl::flat_hash_map<SequenceId, Held> sequences_;
 };
 

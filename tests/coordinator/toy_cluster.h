@@ -78,7 +78,7 @@ class ToyCluster {
                                             .cpu_group = drafter->cpu_group,
                                             .supports_lookahead =
                                                 drafter->supports_lookahead,
-                                            .co_located = drafter->co_located};
+                                            .device_id = drafter->device_id};
                                       },
                                   .trusted = trusted});
     }

@@ -93,6 +93,9 @@ std::vector<std::string> Seeds() {
   request.update.base_length = 7;
   request.update.new_tokens = {8};
   request.lookahead = {5, 6};
+  request.stored.ring.id = 9;
+  request.stored.ring.data_bytes = 1024;
+  request.stored.segments = {{4, 2, 256}, {6, 1, 512}};
   messages.push_back(Message(request));
   *messages.emplace_back().mutable_end_sequence() =
       ToProto(request.update.sequence);

@@ -39,6 +39,9 @@ bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
     return false;
   }
   ESPALIER_CHECK(result->tokens.size() == result->path.size() + 1);
+  for (const auto& segments : result->stored.contracts) {
+    ESPALIER_CHECK(AreConsecutive(segments));
+  }
   for (TokenId token : result->tokens) {
     ESPALIER_CHECK(token >= 0 && token < kVocabSize);
   }
@@ -52,7 +55,8 @@ std::vector<std::string> Seeds() {
   *proposal.mutable_proposal() = ToProto(Proposal{.round = 1,
                                                   .committed_length = 3,
                                                   .tree = SampleTree(3),
-                                                  .compute_time = {}});
+                                                  .compute_time = {},
+                                                  .lacks_features = true});
   *drafter.mutable_hello() =
       ToProto(DrafterInfo{.name = "chat",
                           .type = "eagle",
@@ -61,16 +65,23 @@ std::vector<std::string> Seeds() {
                           .max_depth = 8});
   *failure.mutable_failure() = ToFailure(absl::InternalError("broken"));
   v1::VerifyResponse result, verifier;
-  *result.mutable_verify_result() = ToProto(VerifyResult{.round = 1,
-                                                         .path = {1, 3},
-                                                         .tokens = {10, 4, 7},
-                                                         .rule = "walk",
-                                                         .timings = {}});
+  VerifyResult decided;
+  decided.round = 1;
+  decided.path = {1, 3};
+  decided.tokens = {10, 4, 7};
+  decided.rule = "walk";
+  decided.stored.ring_id = 9;
+  decided.stored.contracts = {{{0, 3, 256}, {3, 1, 512}}, {{1, 3, 0}}};
+  *result.mutable_verify_result() = ToProto(decided);
   VerifierInfo info;
   info.model = {.name = "tiny", .vocab_size = kVocabSize};
   info.max_context = 100;
   info.max_tree_nodes = 32;
   info.rules = {"walk"};
+  info.ring.id = 9;
+  info.ring.device_id = 5;
+  info.ring.data_bytes = 1024;
+  info.ring.handle = "1/5";
   info.device = "cpu";
   info.pass_costs = {{1, absl::Milliseconds(5)}, {8, absl::Milliseconds(7)}};
   *verifier.mutable_hello() = ToProto(info);

@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/notification.h"
 #include "nlohmann/json.hpp"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
@@ -17,6 +20,9 @@
 
 namespace espalier::testing {
 namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
 // An lm of the target's own weights, so that drafts are accepted.
 std::vector<DrafterSpec> Drafters() {
@@ -32,16 +38,25 @@ std::vector<DrafterSpec> Drafters() {
           {.name = "lm", .type = "lm", .options = {device, {"model", folder}}}};
 }
 
+Cluster::Options Options(std::vector<std::string> verifier_sets) {
+  verifier_sets.insert(verifier_sets.end(),
+                       {"engine.device=emulated", "engine.max_tree_nodes=15"});
+  return {.model = WideModelFolder(),
+          .drafters = Drafters(),
+          .coordinator_sets = {kWaitForDrafters},
+          .verifier_sets = std::move(verifier_sets)};
+}
+
+v1::GetServerInfoResponse Info(Cluster& cluster) {
+  grpc::ClientContext context;
+  v1::GetServerInfoResponse info;
+  EXPECT_TRUE(cluster.stub().GetServerInfo(&context, {}, &info).ok());
+  return info;
+}
+
 class DeviceDraftersTest : public ::testing::Test {
  protected:
-  DeviceDraftersTest()
-      : cluster_({.model = WideModelFolder(),
-                  .drafters = Drafters(),
-                  .coordinator_sets = {kWaitForDrafters},
-                  .verifier_sets = {"engine.device=emulated",
-                                    "engine.max_tree_nodes=15"}}) {
-    cluster_.AwaitReady();
-  }
+  DeviceDraftersTest() : cluster_(Options({})) { cluster_.AwaitReady(); }
 
   Generated Run(const v1::GenerateRequest& request) {
     Generated out = Generate(cluster_.stub(), request);
@@ -50,8 +65,92 @@ class DeviceDraftersTest : public ::testing::Test {
     return out;
   }
 
+  // Features reach it in the verifier's ring: none were sent.
+  void ExpectNothingSent(const std::string& drafter) {
+    EXPECT_THAT(cluster_.Metrics("coordinator"),
+                HasSubstr(absl::StrCat(
+                    "espalier_drafter_feature_bytes_total{drafter=\"", drafter,
+                    "\"} 0\n")));
+  }
+
   Cluster cluster_;
 };
+
+TEST_F(DeviceDraftersTest, FeaturesStayOnTheDevice) {
+  const std::vector<std::string> heads = {"eagle", "block"};
+  const Generated plain = Run(Plain(WideRequest(0.8f, heads)));
+  EXPECT_EQ(Run(WideRequest(0.8f, heads)).token_ids, plain.token_ids);
+  for (const std::string& head : heads) ExpectNothingSent(head);
+  EXPECT_THAT(
+      cluster_.Metrics("verifier"),
+      ContainsRegex("\nespalier_verifier_feature_bytes_total[^\n]* 0\n"));
+  const v1::GetServerInfoResponse info = Info(cluster_);
+  EXPECT_EQ(info.drafters(0).features(), v1::PeerInfo::FEATURES_DEVICE_RING);
+  EXPECT_EQ(info.drafters(1).features(), v1::PeerInfo::FEATURES_DEVICE_RING);
+  EXPECT_EQ(info.drafters(2).features(), v1::PeerInfo::FEATURES_UNSPECIFIED);
+}
+
+// The same drafts, token by token.
+TEST_F(DeviceDraftersTest, DraftsAreThoseOfFeaturesThatAreSent) {
+  Cluster sending(Options({"engine.feature_ring_mib=0"}));
+  sending.AwaitReady();
+  EXPECT_EQ(Info(sending).drafters(0).features(), v1::PeerInfo::FEATURES_BYTES);
+  for (const char* head : {"eagle", "block"}) {
+    const v1::GenerateRequest request = WideRequest(0.8f, {head});
+    const Generated read = Run(request);
+    const Generated sent = Generate(sending.stub(), request);
+    EXPECT_TRUE(sent.status.ok()) << sent.status.error_message();
+    EXPECT_EQ(read.token_ids, sent.token_ids);
+    const v1::SpecStats &a = read.summary.spec_stats(),
+                        &b = sent.summary.spec_stats();
+    EXPECT_GT(a.num_draft_tokens(), 0);
+    EXPECT_EQ(a.num_draft_tokens(), b.num_draft_tokens()) << head;
+    EXPECT_EQ(a.num_accepted_draft_tokens(), b.num_accepted_draft_tokens());
+    ExpectNothingSent(head);
+  }
+}
+
+// Several requests are in the middle of their texts.
+TEST_F(DeviceDraftersTest, ADeathUnderLoadChangesNoText) {
+  const auto request = [](int i) {
+    v1::GenerateRequest one = WideRequest(0.8f, {"eagle"});
+    one.set_seed(i);
+    one.set_max_tokens(10);
+    one.mutable_speculation()->set_max_nodes(4);
+    return one;
+  };
+  constexpr int kRequests = 3;
+  std::vector<Generated> plain;
+  for (int i = 0; i < kRequests; ++i) {
+    plain.push_back(Generate(cluster_.stub(), Plain(request(i))));
+    EXPECT_EQ(plain[i].token_ids.size(), 10u);
+  }
+  for (const char* name : {"eagle", "verifier"}) {
+    std::atomic<bool> is_writing = false;
+    Notification writes;
+    std::vector<Generated> out(kRequests);
+    std::vector<std::thread> clients;
+    for (int i = 0; i < kRequests; ++i) {
+      clients.emplace_back([&, i] {
+        out[i] =
+            Generate(cluster_.stub(), request(i),
+                     [&](const v1::GenerateResponse&, grpc::ClientContext&) {
+                       if (!is_writing.exchange(true)) writes.Notify();
+                     });
+      });
+    }
+    writes.Wait();
+    cluster_.Kill(name);
+    cluster_.Start(name);  // by this thread: a process ends with its parent
+    for (std::thread& client : clients) client.join();
+    for (int i = 0; i < kRequests; ++i) {
+      EXPECT_TRUE(out[i].status.ok()) << name << out[i].status.error_message();
+      EXPECT_EQ(out[i].token_ids, plain[i].token_ids) << name;
+    }
+    cluster_.AwaitReady();
+  }
+  ExpectNothingSent("eagle");
+}
 
 TEST_F(DeviceDraftersTest, TextsAreThePlainOnes) {
   for (float temperature : {0.0f, 0.8f}) {
@@ -101,9 +200,7 @@ TEST_F(DeviceDraftersTest, APromptIsComputedOnce) {
   EXPECT_EQ(again.token_ids, first.token_ids);
   EXPECT_EQ(Run(Plain(request)).token_ids, first.token_ids);
 
-  grpc::ClientContext context;
-  v1::GetServerInfoResponse info;
-  ASSERT_TRUE(cluster_.stub().GetServerInfo(&context, {}, &info).ok());
+  const v1::GetServerInfoResponse info = Info(cluster_);
   const v1::PeerInfo::Memory& memory = info.verifier().memory();
   EXPECT_GE(memory.kv_tokens_used(), 100u);
   EXPECT_GT(memory.kv_tokens(), memory.kv_tokens_used());
@@ -156,7 +253,8 @@ TEST(ServeOnADeviceTest, DraftsThereAndGivesThePlainText) {
           "espalier_drafter_feature_bytes_total{drafter=\"eagle\"} 0\n"));
   const Finished info =
       RunToEnd({program, "info", "--address", address}, folder + "/info.log");
-  EXPECT_THAT(info.output, ::testing::HasSubstr("(emulated, fp8,"));
+  EXPECT_THAT(info.output, HasSubstr("(emulated, fp8,"));
+  EXPECT_THAT(info.output, HasSubstr("; features: device ring"));
   serve.Signal(15);
   EXPECT_EQ(serve.Wait(), 0) << serve.Log();
   std::filesystem::remove_all(folder);

@@ -1,6 +1,6 @@
-// A node process on the emulated device, with a remote head beside it: clients
-// see the target's text, also when the node dies, and only the remote head gets
-// features.
+// A node process on the emulated device, with a head in a process of its own on
+// that device and one on the CPU: clients see the target's text, also when the
+// node dies, and only the head on the CPU gets features over gRPC.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,6 +31,9 @@ std::vector<DrafterSpec> Drafters() {
            .options = {{"model", heads + "/block"}},
            .in_node = true},
           {.name = "remote",
+           .type = "eagle",
+           .options = {{"model", heads + "/eagle"}}},
+          {.name = "apart",
            .type = "eagle",
            .options = {{"model", heads + "/eagle"}, {"device", "emulated"}}}};
 }
@@ -72,10 +75,10 @@ class NodeTest : public ::testing::Test {
   Cluster cluster_;
 };
 
-TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
+TEST_F(NodeTest, FeaturesAreSentToTheHeadOnTheCpuAlone) {
   for (float temperature : {0.0f, 0.8f}) {
     const Generated plain = Run(Plain(WideRequest(temperature, {})));
-    for (const char* name : {"eagle", "block"}) {
+    for (const char* name : {"eagle", "block", "apart"}) {
       ExpectDraftsAndText(WideRequest(temperature, {name}), plain.token_ids);
     }
   }
@@ -85,11 +88,12 @@ TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
               ::testing::ContainsRegex(
                   "\nespalier_verifier_feature_bytes_total[^\n]* 0\n"));
   const Generated plain = Run(Plain(WideRequest(0.8f, {})));
-  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block", "remote"}),
+  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block", "remote", "apart"}),
                       plain.token_ids);
   const std::string metrics = cluster_.Metrics("coordinator");
-  EXPECT_THAT(metrics, HasSubstr(SentTo("eagle") + "0\n"));
-  EXPECT_THAT(metrics, HasSubstr(SentTo("block") + "0\n"));
+  for (const char* name : {"eagle", "block", "apart"}) {
+    EXPECT_THAT(metrics, HasSubstr(SentTo(name) + "0\n"));
+  }
   EXPECT_THAT(metrics, HasSubstr(SentTo("remote")));
   EXPECT_THAT(metrics, ::testing::Not(HasSubstr(SentTo("remote") + "0\n")));
 }
@@ -97,7 +101,7 @@ TEST_F(NodeTest, FeaturesAreSentToTheRemoteHeadAlone) {
 // The first message comes in the middle of the text.
 TEST_F(NodeTest, TheDeathOfTheNodeChangesNoText) {
   const v1::GenerateRequest request =
-      WideRequest(0.8f, {"eagle", "block", "remote"});
+      WideRequest(0.8f, {"eagle", "block", "remote", "apart"});
   const Generated plain = Run(Plain(request));
   bool is_first = true;
   const Generated out =
@@ -110,7 +114,8 @@ TEST_F(NodeTest, TheDeathOfTheNodeChangesNoText) {
   EXPECT_TRUE(out.status.ok()) << out.status.error_message();
   EXPECT_EQ(out.token_ids, plain.token_ids);
   cluster_.AwaitReady();
-  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block"}), plain.token_ids);
+  ExpectDraftsAndText(WideRequest(0.8f, {"eagle", "block", "apart"}),
+                      plain.token_ids);
 }
 
 TEST_F(NodeTest, EndsAtASignal) {

@@ -27,6 +27,10 @@ namespace espalier {
 // Answers never come by themselves: see Release.
 inline constexpr absl::Duration kHeld = absl::InfiniteDuration();
 
+// In fakes, a segment's offset is its first position times the bytes of a row,
+// plus a multiple of this.
+inline constexpr uint64_t kFakeRingBytes = uint64_t{1} << 40;
+
 // A peer's copies of the committed tokens.
 class SequenceCopies {
  public:
@@ -132,7 +136,10 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   FeatureContract wanted = {};
   bool supports_lookahead = false;
   uint64_t cpu_group = 0;
-  uint64_t co_located = 0;
+  uint64_t device_id = 0;
+  // Of the sequence that was drafted for most recently: where those end that it
+  // has read in a ring.
+  int64_t last_stored_end() const { return last_stored_end_; }
   // Of the sequence that was drafted for most recently.
   const FeatureRows& last_features() const { return last_features_; }
 
@@ -150,6 +157,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     if (behaviour.lose_state) {
       copies_.Clear();
       features_.clear();
+      stored_ends_.clear();
     }
     absl::StatusOr<Proposal> reply = Reply(request, behaviour);
     if (reply.ok() && behaviour.part && on_partial) {
@@ -171,6 +179,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
     features_.erase(sequence.number);
+    stored_ends_.erase(sequence.number);
   }
 
   const std::vector<ProposeRequest>& requests() const { return requests_; }
@@ -183,6 +192,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     auto text = copies_.Apply(request.update);
     if (!text.ok()) return text.status();
     TakeFeatures(request, *text);
+    TakeStored(request);
     const int64_t committed_length = static_cast<int64_t>(text->size());
     text->insert(text->end(), request.lookahead.begin(),
                  request.lookahead.end());
@@ -216,8 +226,28 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     last_features_ = held;
   }
 
+  // Segments are known by their positions: see FakeVerifyEndpoint.
+  void TakeStored(const ProposeRequest& request) {
+    int64_t& end = stored_ends_[request.update.sequence.number];
+    end = std::min(end, request.update.base_length);
+    last_stored_end_ = end;
+    if (request.stored.empty()) return;
+    EXPECT_TRUE(request.features.empty());
+    EXPECT_TRUE(request.stored.ring.ReachedFrom(device_id));
+    EXPECT_TRUE(AreConsecutive(request.stored.segments));
+    EXPECT_LT(request.stored.end_position(), request.update.committed_length());
+    const auto row_bytes = static_cast<uint64_t>(2 * wanted.width());
+    for (const RingSegment& segment : request.stored.segments) {
+      EXPECT_EQ(segment.offset % kFakeRingBytes,
+                segment.first_position * row_bytes);
+    }
+    end = last_stored_end_ = request.stored.end_position();
+  }
+
   Executor* const executor_;
   ReplyDesk<Proposal> desk_;
+  std::map<uint64_t, int64_t> stored_ends_;
+  int64_t last_stored_end_ = 0;
   std::map<uint64_t, FeatureRows> features_;
   FeatureRows last_features_;
   Draft draft_;
@@ -249,6 +279,8 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     behave_ = [behaviour] { return behaviour; };
   }
   void Release() { desk_.Release(); }
+  // Of the ring in which it stores what is wanted; 0: it has none.
+  uint64_t ring_id = 0;
 
   void Verify(VerifyRequest request, absl::Time,
               Done<VerifyResult> done) override {
@@ -258,6 +290,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     if (behaviour.lose_state) {
       copies_.Clear();
       without_features_.clear();
+      stored_ends_.clear();
       verify_results_.clear();
     }
     desk_.Answer(behaviour.delay, std::move(done), Reply(request, behaviour));
@@ -266,6 +299,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     EXPECT_EQ(open_.erase(sequence.number), 1u) << "ended twice, or unknown";
     copies_.Erase(sequence);
     without_features_.erase(sequence.number);
+    stored_ends_.erase(sequence.number);
     verify_results_.erase(sequence.number);
   }
 
@@ -305,6 +339,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
           after, std::max(without_features, request.features.first_position),
           end, request.features.taps);
     }
+    stored.stored = Store(request, end);
     if (!request.features.deferred) without_features = end;
     copies_.Append(update.sequence, stored.tokens);
     return stored;
@@ -330,7 +365,24 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     }
   }
 
+  StoredSegments Store(const VerifyRequest& request, int64_t end) {
+    int64_t& begin = stored_ends_[request.update.sequence.number];
+    StoredSegments stored;
+    if (ring_id != 0 && !request.features.store.empty()) {
+      stored.ring_id = ring_id;
+      for (const std::vector<int32_t>& taps : request.features.store) {
+        const int64_t row_bytes =
+            2 * std::ssize(taps) * ToyTarget::kShape.hidden_size;
+        stored.contracts.push_back(
+            {{begin, end - begin, static_cast<uint64_t>(begin * row_bytes)}});
+      }
+    }
+    begin = end;
+    return stored;
+  }
+
   ReplyDesk<VerifyResult> desk_;
+  std::map<uint64_t, int64_t> stored_ends_;
   ToyTarget target_;
   std::function<Behaviour()> behave_;
   SequenceCopies copies_;

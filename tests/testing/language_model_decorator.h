@@ -40,17 +40,15 @@ class LanguageModelDecorator : public LanguageModel {
       absl::Span<const SequenceRows> batch) override {
     return model_->Forward(batch);
   }
-  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
-                     uint64_t key, absl::Span<const int32_t> taps) override {
-    return model_->Store(cache, path, key, taps);
+  absl::StatusOr<std::vector<RingSegment>> Store(
+      CacheId cache, absl::Span<const int32_t> path,
+      absl::Span<const int32_t> taps) override {
+    return model_->Store(cache, path, taps);
   }
-  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
-                         absl::Span<const uint16_t> rows,
-                         int64_t position) override {
-    return model_->StoreRows(key, taps, rows, position);
-  }
-  void ForgetStored(uint64_t key, int64_t position) override {
-    model_->ForgetStored(key, position);
+  absl::StatusOr<std::vector<RingSegment>> StoreRows(
+      absl::Span<const int32_t> taps, absl::Span<const uint16_t> rows,
+      int64_t position) override {
+    return model_->StoreRows(taps, rows, position);
   }
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override {

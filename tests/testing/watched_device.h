@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -29,9 +30,19 @@ class WatchedDevice final : public cuda::ComputeDevice {
     return inner_->Allocate(bytes, kind);
   }
   void Free(std::byte* memory) override { inner_->Free(memory); }
+  absl::StatusOr<std::string> Export(const std::byte* shared) override {
+    return inner_->Export(shared);
+  }
+  absl::StatusOr<std::byte*> Import(absl::string_view handle,
+                                    int64_t bytes) override {
+    return inner_->Import(handle, bytes);
+  }
   void Copy(void* to, const void* from, int64_t bytes) override {
     if (bytes > 0) ++copies;
     inner_->Copy(to, from, bytes);
+    if (after_copy == nullptr) return;
+    ESPALIER_CHECK(inner_->Wait(inner_->Record()).ok());
+    after_copy(bytes);
   }
   void Launch(const cuda::KernelArgs& args) override { inner_->Launch(args); }
   int64_t Record() override { return inner_->Record(); }
@@ -43,6 +54,8 @@ class WatchedDevice final : public cuda::ComputeDevice {
 
   int allocations = 0, copies = 0, waits = 0;
   bool is_full = false, is_lost = false;
+  // If set: each copy is done at once, then this is called.
+  std::function<void(int64_t bytes)> after_copy = nullptr;
 
  private:
   std::unique_ptr<cuda::ComputeDevice> inner_;

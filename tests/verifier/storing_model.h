@@ -11,11 +11,13 @@
 
 namespace espalier::verifier {
 
-// Notes what it is told to store, as if it had a device.
+// Notes what it is told to store, as if it had a device with a ring. Offsets
+// count what was stored.
 class StoringModel final : public LanguageModelDecorator {
  public:
+  static constexpr uint64_t kRingId = 99;
+
   struct Rows {
-    uint64_t key;
     std::vector<int32_t> taps;
     int64_t begin, end;                 // positions
     std::vector<uint16_t> values = {};  // of rows that come from the host
@@ -23,7 +25,6 @@ class StoringModel final : public LanguageModelDecorator {
   };
   struct Notes {
     std::vector<Rows> stored;
-    std::vector<std::pair<uint64_t, int64_t>> forgotten;
     std::vector<std::vector<int32_t>> taps;  // of passes
     int64_t num_rows = 0;                    // of passes
   };
@@ -32,7 +33,7 @@ class StoringModel final : public LanguageModelDecorator {
       : LanguageModelDecorator(std::move(model)),
         info_(LanguageModelDecorator::info()),
         notes_(*notes) {
-    info_.stores_features = true;
+    info_.feature_ring = {.id = kRingId, .device_id = 1, .data_bytes = 256};
   }
 
   const ModelInfo& info() const override { return info_; }
@@ -44,29 +45,30 @@ class StoringModel final : public LanguageModelDecorator {
     }
     return LanguageModelDecorator::Forward(batch);
   }
-  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
-                     uint64_t key, absl::Span<const int32_t> taps) override {
-    const int64_t begin = Length(cache);
-    notes_.stored.push_back(
-        {key, {taps.begin(), taps.end()}, begin, begin + std::ssize(path)});
-    return absl::OkStatus();
+  absl::StatusOr<std::vector<RingSegment>> Store(
+      CacheId cache, absl::Span<const int32_t> path,
+      absl::Span<const int32_t> taps) override {
+    return Note(Length(cache), std::ssize(path), taps, {});
   }
-  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
-                         absl::Span<const uint16_t> rows,
-                         int64_t position) override {
+  absl::StatusOr<std::vector<RingSegment>> StoreRows(
+      absl::Span<const int32_t> taps, absl::Span<const uint16_t> rows,
+      int64_t position) override {
     const int64_t width = std::ssize(taps) * ScriptedLanguageModel::kHiddenSize;
-    notes_.stored.push_back({key,
-                             {taps.begin(), taps.end()},
-                             position,
-                             position + std::ssize(rows) / width,
-                             {rows.begin(), rows.end()}});
-    return absl::OkStatus();
-  }
-  void ForgetStored(uint64_t key, int64_t position) override {
-    if (key != 0) notes_.forgotten.emplace_back(key, position);
+    return Note(position, std::ssize(rows) / width, taps, rows);
   }
 
  private:
+  std::vector<RingSegment> Note(int64_t begin, int64_t rows,
+                                absl::Span<const int32_t> taps,
+                                absl::Span<const uint16_t> values) {
+    notes_.stored.push_back({{taps.begin(), taps.end()},
+                             begin,
+                             begin + rows,
+                             {values.begin(), values.end()}});
+    if (rows == 0) return {};
+    return {{begin, rows, notes_.stored.size()}};
+  }
+
   ModelInfo info_;
   Notes& notes_;
 };

@@ -60,26 +60,39 @@ class VerifyEngineFeaturesTest : public ::testing::Test {
 
 TEST_F(VerifyEngineFeaturesTest, StoresThoseOfEveryCommittedPosition) {
   StoringEngine storing;
+  EXPECT_EQ(storing.engine.engine->info().ring.id, StoringModel::kRingId);
   int64_t next = 0;
   for (int64_t right : {2, 0, 3}) {
     VerifyRequest request = Request(client_, right, /*first_position=*/0);
-    request.features = {.store = {.key = 7, .contracts = {{0, 4}, {1}}}};
+    request.features = {.store = {{0, 4}, {1}}};
     const auto verify_result = storing.engine.Ask(request);
     ASSERT_TRUE(verify_result.ok()) << verify_result.status();
     EXPECT_TRUE(verify_result->features.empty());
     client_.Commit(*verify_result);
     const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
     EXPECT_EQ(std::exchange(storing.notes.stored, {}),
-              (std::vector<StoringModel::Rows>{{7, {0, 4}, next, end},
-                                               {7, {1}, next, end}}));
+              (std::vector<StoringModel::Rows>{{{0, 4}, next, end},
+                                               {{1}, next, end}}));
+    EXPECT_EQ(verify_result->stored,
+              (StoredSegments{.ring_id = StoringModel::kRingId,
+                              .contracts = {{{next, end - next, 1}},
+                                            {{next, end - next, 2}}}}));
     EXPECT_EQ(storing.notes.taps.back(), (std::vector<int32_t>{0, 1, 4}));
     next = end;
   }
-  EXPECT_TRUE(storing.notes.forgotten.empty());
-  storing.engine.engine->EndSequence(client_.id);
-  storing.engine.executor->RunUntilIdle();
-  EXPECT_EQ(storing.notes.forgotten,
-            (std::vector<std::pair<uint64_t, int64_t>>{{7, 0}}));
+}
+
+// A lost answer is asked for again.
+TEST_F(VerifyEngineFeaturesTest, ARepeatedRoundSaysAgainWhatItStored) {
+  StoringEngine storing;
+  VerifyRequest request = Request(client_, 1, 0);
+  request.features = {.store = {{1}}};
+  const auto first = storing.engine.Ask(request);
+  const auto again = storing.engine.Ask(request);
+  ASSERT_TRUE(first.ok() && again.ok());
+  EXPECT_EQ(first->stored.contracts[0].size(), 1u);
+  EXPECT_EQ(again->stored, first->stored);
+  EXPECT_EQ(storing.notes.stored.size(), 1u);
 }
 
 // Of a mixed cluster: what is returned has its own taps.
@@ -88,23 +101,23 @@ TEST_F(VerifyEngineFeaturesTest, ReturnsSomeAndStoresOthers) {
   int64_t next = 0;
   for (int64_t right : {2, 0, 3}) {
     VerifyRequest request = Request(client_, right, next);
-    request.features.store = {.key = 7, .contracts = {{1, 2}}};
+    request.features.store = {{1, 2}};
     const auto verify_result = storing.engine.Ask(request);
     ASSERT_TRUE(verify_result.ok()) << verify_result.status();
     client_.Commit(*verify_result);
     const int64_t end = static_cast<int64_t>(client_.text.size()) - 1;
     EXPECT_EQ(verify_result->features, StatesOf(client_.text, next, end));
     EXPECT_EQ(storing.notes.stored.back(),
-              (StoringModel::Rows{7, {1, 2}, next, end}));
+              (StoringModel::Rows{{1, 2}, next, end}));
     EXPECT_EQ(storing.notes.taps.back(), (std::vector<int32_t>{0, 1, 2, 4}));
     next = end;
   }
 }
 
-TEST_F(VerifyEngineFeaturesTest, ForgetsWhatAnotherTextReplaces) {
+TEST_F(VerifyEngineFeaturesTest, StoresAgainWhatAnotherTextReplaces) {
   StoringEngine storing;
   VerifyRequest request = Request(client_, 0, 0);
-  request.features = {.store = {.key = 7, .contracts = {{1}}}};
+  request.features = {.store = {{1}}};
   const auto verify_result = storing.engine.Ask(request);
   ASSERT_TRUE(verify_result.ok()) << verify_result.status();
   Client other = client_;
@@ -112,32 +125,30 @@ TEST_F(VerifyEngineFeaturesTest, ForgetsWhatAnotherTextReplaces) {
   other.held = 2;
   other.text = {5, 6, 9, 9, 9};
   request = Request(other, 0, 0);
-  request.features = {.store = {.key = 7, .contracts = {{1}}}};
-  ASSERT_TRUE(storing.engine.Ask(request).ok());
-  EXPECT_EQ(storing.notes.forgotten,
-            (std::vector<std::pair<uint64_t, int64_t>>{{7, 2}}));
-  EXPECT_EQ(storing.notes.stored.back(), (StoringModel::Rows{7, {1}, 2, 5}));
+  request.features = {.store = {{1}}};
+  const auto replaced = storing.engine.Ask(request);
+  ASSERT_TRUE(replaced.ok()) << replaced.status();
+  EXPECT_EQ(storing.notes.stored.back(), (StoringModel::Rows{{1}, 2, 5}));
+  EXPECT_EQ(replaced->stored.contracts[0],
+            (std::vector<RingSegment>{{2, 3, 2}}));
 }
 
 // A coordinator may have asked another process that was here before.
-TEST_F(VerifyEngineFeaturesTest, AVerifierWithoutAStoreStoresNothing) {
+TEST_F(VerifyEngineFeaturesTest, AVerifierWithoutARingStoresNothing) {
   VerifyRequest request = Request(client_, 1, 0);
-  request.features.store = {.key = 7, .contracts = {{1, 2}}};
+  request.features.store = {{1, 2}};
   const auto verify_result = harness_.Ask(request);
   ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  EXPECT_EQ(verify_result->stored, StoredSegments());
   client_.Commit(*verify_result);
   EXPECT_EQ(verify_result->features,
             StatesOf(client_.text, 0, std::ssize(client_.text) - 1));
 }
 
 TEST_F(VerifyEngineFeaturesTest, RefusesTapsToStoreThatTheModelLacks) {
-  const std::vector<StoreRequest> bad = {
-      {.key = 7, .contracts = {{1, 99}}},
-      {.key = 7, .contracts = {{}}},
-      {.key = 7},
-      {.contracts = {{1}}},
-      {.key = 7, .contracts = std::vector<std::vector<int32_t>>(65, {1})}};
-  for (const StoreRequest& store : bad) {
+  const std::vector<std::vector<std::vector<int32_t>>> bad = {
+      {{1, 99}}, {{}}, std::vector<std::vector<int32_t>>(65, {1})};
+  for (const auto& store : bad) {
     VerifyRequest request = Request(client_, 0, 0);
     request.features.store = store;
     const absl::Status refused = harness_.Ask(request).status();

@@ -177,17 +177,16 @@ TEST_F(VerifyEnginePrefix, FeaturesOfACachedPromptAreStored) {
     storing.notes = {};
     Client client = ClientOf(number, Prompt(60));
     VerifyRequest request = client.Request();
-    request.features.store = {.key = number, .contracts = {{0, 4}, {2}}};
+    request.features.store = {{0, 4}, {2}};
     const auto reply = storing.engine.Ask(request);
     ASSERT_TRUE(reply.ok()) << reply.status();
     EXPECT_TRUE(reply->features.empty());
     EXPECT_EQ(storing.notes.num_rows, number == 1 ? 60 : 4);
     // Each contract gets every position once, in their order.
-    for (const std::vector<int32_t>& taps : request.features.store.contracts) {
+    for (const std::vector<int32_t>& taps : request.features.store) {
       int64_t next = 0;
       for (const StoringModel::Rows& rows : storing.notes.stored) {
         if (rows.taps != taps) continue;
-        EXPECT_EQ(rows.key, number);
         EXPECT_EQ(rows.begin, next);
         next = rows.end;
         if (!rows.values.empty()) {
@@ -195,6 +194,11 @@ TEST_F(VerifyEnginePrefix, FeaturesOfACachedPromptAreStored) {
         }
       }
       EXPECT_EQ(next, 60);
+    }
+    for (const auto& segments : reply->stored.contracts) {
+      EXPECT_TRUE(AreConsecutive(segments));
+      EXPECT_EQ(segments.front().first_position, 0);
+      EXPECT_EQ(segments.back().end_position(), 60);
     }
     client.Commit(*reply);
     storing.engine.engine->EndSequence(client.id);

@@ -7,7 +7,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/model/compute_dtype.h"
-#include "common/model/cuda/device_feature_store.h"
+#include "common/model/cuda/feature_ring.h"
 #include "drafter/drafters.h"
 #include "verifier/verifier_builder.h"
 
@@ -34,10 +34,6 @@ std::string DeviceOf(const v1::DrafterEngineConfig& drafter) {
   return "cpu";
 }
 
-bool IsOnGpu(const v1::VerifierEngineConfig& verifier) {
-  return !verifier.device().empty() && verifier.device() != "cpu";
-}
-
 }  // namespace
 
 void PlaceBeside(const v1::VerifierEngineConfig& verifier,
@@ -57,29 +53,22 @@ absl::StatusOr<NodeEngines> BuildNode(
     prometheus::Registry& metrics, OnLost on_device_lost) {
   on_device_lost = Once(std::move(on_device_lost));
   const auto is_beside = [&](const v1::DrafterEngineConfig& drafter) {
-    return IsOnGpu(verifier) && DeviceOf(drafter) == verifier.device();
+    return DeviceOf(drafter) == verifier.device();
   };
-  std::shared_ptr<DeviceFeatureStore> store;
+  std::shared_ptr<FeatureRing> ring;
   if (std::any_of(drafters.begin(), drafters.end(), is_beside)) {
-    ASSIGN_OR_RETURN(store, DeviceFeatureStore::Open(verifier.device()));
+    ASSIGN_OR_RETURN(ring, verifier::OpenFeatureRing(verifier));
   }
   NodeEngines node;
   for (const v1::DrafterEngineConfig& drafter : drafters) {
     ASSIGN_OR_RETURN(
         node.drafters.emplace_back(),
-        drafter::BuildDrafter(drafter, metrics, on_device_lost,
-                              is_beside(drafter) ? store : nullptr));
+        drafter::BuildDrafter(drafter, metrics, on_device_lost, ring));
   }
   ASSIGN_OR_RETURN(node.verifier,
                    verifier::BuildVerifier(verifier, metrics,
-                                           {.feature_store = store,
+                                           {.feature_ring = ring,
                                             .on_model_lost = on_device_lost}));
-  for (size_t i = 0; i < drafters.size(); ++i) {
-    DrafterInfo& info = node.drafters[i].info;
-    if (is_beside(drafters[i]) && !info.features.taps.empty()) {
-      info.co_located = node.verifier->info().epoch;
-    }
-  }
   return node;
 }
 

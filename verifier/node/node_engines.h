@@ -15,8 +15,7 @@
 namespace espalier::node {
 
 // A verifier and drafters in one process. Drafters whose networks are on the
-// verifier's GPU find the target's features there (DeviceFeatureStore), and
-// their info says so (DrafterInfo::co_located).
+// verifier's GPU read the target's features there, in its ring.
 struct NodeEngines {
   std::vector<drafter::BuiltDrafter> drafters;
   std::unique_ptr<verifier::VerifyEngine> verifier;

@@ -102,9 +102,8 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
         served.runner,
         Listen(config.drafters(static_cast<int>(i)).server(),
                "espalier.v1.Drafter", *served.service, metrics, device));
-    LogInfo(absl::StrCat(
-        "drafter ", drafter.info.name, " of type ", drafter.info.type,
-        drafter.info.co_located != 0 ? ", features stay on the device" : ""));
+    LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
+                         drafter.info.type));
   }
   for (const auto& served : drafters) served.runner->SetServing(true);
   const int status = ServeUntilSignal(*verifier.runner, signals);

@@ -25,7 +25,7 @@ CudaModel::CudaModel(Parts parts)
       device_(std::move(parts.device)),
       weights_(std::move(parts.weights)),
       pages_(std::move(parts.pages)),
-      feature_store_(std::move(parts.feature_store)),
+      feature_ring_(std::move(parts.feature_ring)),
       decoder_(info_.config, weights_, std::move(parts.angles), *device_),
       requests_(*device_),
       answers_(*device_) {}
@@ -201,13 +201,14 @@ std::vector<int32_t> CudaModel::RowsOfPass(const Sequence& sequence,
   return rows;
 }
 
-absl::Status CudaModel::Store(CacheId cache, absl::Span<const int32_t> path,
-                              uint64_t key, absl::Span<const int32_t> taps) {
+absl::StatusOr<std::vector<RingSegment>> CudaModel::Store(
+    CacheId cache, absl::Span<const int32_t> path,
+    absl::Span<const int32_t> taps) {
   const Sequence& sequence = Get(cache);
   RETURN_IF_ERROR(CheckPath(sequence.last_parents, path));
-  if (path.empty() || sequence.tapped == nullptr) return absl::OkStatus();
-  return feature_store_->Put(
-      key, taps,
+  if (sequence.tapped == nullptr) return std::vector<RingSegment>();
+  return feature_ring_->Put(
+      taps,
       {.states = sequence.tapped->states.data(),
        .points = sequence.tapped->points,
        .rows = sequence.tapped->rows,
@@ -215,15 +216,11 @@ absl::Status CudaModel::Store(CacheId cache, absl::Span<const int32_t> path,
       RowsOfPass(sequence, path), sequence.kv.length());
 }
 
-absl::Status CudaModel::StoreRows(uint64_t key, absl::Span<const int32_t> taps,
-                                  absl::Span<const uint16_t> rows,
-                                  int64_t position) {
-  return feature_store_->PutRows(
-      key, taps, rows, std::ssize(taps) * info_.config.hidden_size, position);
-}
-
-void CudaModel::ForgetStored(uint64_t key, int64_t position) {
-  if (feature_store_ != nullptr) feature_store_->Forget(key, position);
+absl::StatusOr<std::vector<RingSegment>> CudaModel::StoreRows(
+    absl::Span<const int32_t> taps, absl::Span<const uint16_t> rows,
+    int64_t position) {
+  return feature_ring_->PutRows(
+      rows, std::ssize(taps) * info_.config.hidden_size, position);
 }
 
 absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::GatherFeatures(
@@ -343,8 +340,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .device = options.device,
       .compute_dtype = NameOf(compute_dtype),
       .backend = "cuda",
-      .fingerprint = ModelFingerprint(config, files, compute_dtype),
-      .stores_features = options.feature_store != nullptr};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+  if (options.feature_ring != nullptr) {
+    info.feature_ring = options.feature_ring->info();
+  }
   nn::ThreadPool pool({.threads = options.threads});
   ASSIGN_OR_RETURN(CudaWeights weights,
                    LoadCudaWeights(config, files, *device, pool,
@@ -375,7 +374,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
                           .weights = std::move(weights),
                           .angles = std::move(angles),
                           .pages = std::move(pages),
-                          .feature_store = options.feature_store});
+                          .feature_ring = options.feature_ring});
 }
 
 }  // namespace espalier

@@ -14,7 +14,7 @@
 #include "common/model/cuda/cuda_kv_cache.h"
 #include "common/model/cuda/cuda_rows.h"
 #include "common/model/cuda/cuda_weights.h"
-#include "common/model/cuda/device_feature_store.h"
+#include "common/model/cuda/feature_ring.h"
 #include "common/model/cuda/mailbox.h"
 #include "common/model/language_model.h"
 #include "common/model/load_model.h"
@@ -32,7 +32,7 @@ class CudaModel final : public LanguageModel {
     CudaWeights weights;
     cuda::DeviceArray<float> angles;  // MakeCudaAngles
     std::unique_ptr<CudaKvStore> pages;
-    std::shared_ptr<DeviceFeatureStore> feature_store = {};  // null: none
+    std::shared_ptr<FeatureRing> feature_ring = {};  // null: none
   };
 
   // RESOURCE_EXHAUSTED: no room on the device for what passes need.
@@ -52,12 +52,12 @@ class CudaModel final : public LanguageModel {
                 absl::string_view salt) override;
   absl::StatusOr<std::unique_ptr<LogitRows>> Forward(
       absl::Span<const SequenceRows> batch) override;
-  absl::Status Store(CacheId cache, absl::Span<const int32_t> path,
-                     uint64_t key, absl::Span<const int32_t> taps) override;
-  absl::Status StoreRows(uint64_t key, absl::Span<const int32_t> taps,
-                         absl::Span<const uint16_t> rows,
-                         int64_t position) override;
-  void ForgetStored(uint64_t key, int64_t position) override;
+  absl::StatusOr<std::vector<RingSegment>> Store(
+      CacheId cache, absl::Span<const int32_t> path,
+      absl::Span<const int32_t> taps) override;
+  absl::StatusOr<std::vector<RingSegment>> StoreRows(
+      absl::Span<const int32_t> taps, absl::Span<const uint16_t> rows,
+      int64_t position) override;
   absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                     absl::Span<uint16_t> features) override;
   void Truncate(CacheId cache, int64_t length) override;
@@ -113,7 +113,7 @@ class CudaModel final : public LanguageModel {
   const std::shared_ptr<cuda::ComputeDevice> device_;  // outlives what follows
   const CudaWeights weights_;
   const std::unique_ptr<CudaKvStore> pages_;
-  const std::shared_ptr<DeviceFeatureStore> feature_store_;
+  const std::shared_ptr<FeatureRing> feature_ring_;
   CudaDecoder decoder_;
   Mailbox requests_, answers_;
   std::unordered_map<CacheId, Sequence> sequences_;  // hold pages of pages_

@@ -2,6 +2,7 @@
 #include "drafter/heads/cuda_feature_store.h"
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -73,6 +74,70 @@ TEST_F(CudaFeatureStoreTest, NoRoomIsToldUntilTheSequenceStartsAgain) {
   store_.Cut(kId, {});
   store_.Append(kId, 9, RowsOf(9, 11));
   EXPECT_EQ(Read(9, 11), RowsOf(9, 11));
+}
+
+// With a ring of 20 rows.
+class RingFeaturesTest : public CudaFeatureStoreTest {
+ protected:
+  void SetUp() override {
+    auto ring =
+        FeatureRing::Make(std::make_shared<testing::WatchedDevice>(), 256);
+    ASSERT_TRUE(ring.ok()) << ring.status();
+    ring_ = *std::move(ring);
+    store_.UseRing(ring_);
+  }
+  // The rows of these positions, put into the ring now.
+  StoredFeatures Put(int64_t begin, int64_t end) {
+    const auto segments = ring_->PutRows(RowsOf(begin, end), kWidth, begin);
+    EXPECT_TRUE(segments.ok()) << segments.status();
+    return {.ring = ring_->info(), .segments = *segments};
+  }
+
+  std::shared_ptr<FeatureRing> ring_;
+};
+
+TEST_F(RingFeaturesTest, RowsOfTheRingFollowThoseThatWereSent) {
+  EXPECT_TRUE(ring_->info().ReachedFrom(store_.device_id()));
+  store_.Append(kId, 3, RowsOf(3, 5));
+  EXPECT_EQ(*store_.AppendStored(kId, Put(5, 9)), (FeatureRange{5, 9}));
+  EXPECT_EQ(Read(3, 9), RowsOf(3, 9));
+  // What is overwritten later is in the store's own memory.
+  Put(50, 68);
+  EXPECT_EQ(Read(3, 9), RowsOf(3, 9));
+}
+
+TEST_F(RingFeaturesTest, OnlyIntactRowsAreAdded) {
+  store_.Append(kId, 0, RowsOf(0, 2));
+  StoredFeatures old = Put(2, 9);
+  const StoredFeatures last = Put(9, 19);
+  Put(90, 95);  // over the first
+  EXPECT_TRUE(store_.AppendStored(kId, old)->empty());
+  EXPECT_EQ(Read(0, 2), RowsOf(0, 2)) << "what it had";
+  old.segments.push_back(last.segments[0]);
+  EXPECT_EQ(*store_.AppendStored(kId, old), (FeatureRange{9, 19}));
+  store_.Cut(kId, {9, 19});
+  EXPECT_EQ(Read(9, 19), RowsOf(9, 19));
+}
+
+TEST_F(RingFeaturesTest, NothingIsAddedOfARingThatCannotBeRead) {
+  store_.Append(kId, 0, RowsOf(0, 2));
+  StoredFeatures stored = Put(2, 9);
+  stored.ring.id += 1;
+  stored.ring.handle = "nowhere";
+  EXPECT_EQ(store_.AppendStored(kId, stored).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  store_.Append(kId, 2, RowsOf(2, 4));
+  EXPECT_EQ(Read(0, 4), RowsOf(0, 4));
+}
+
+TEST_F(RingFeaturesTest, ALostDeviceIsToldWhereRowsAreRead) {
+  const StoredFeatures first = Put(0, 2), second = Put(2, 4);
+  ASSERT_TRUE(store_.AppendStored(kId, first).ok());
+  device_.is_lost = true;
+  EXPECT_TRUE(store_.AppendStored(kId, second).ok());
+  EXPECT_EQ(store_.Rows(kId, {0, 4}).status().code(),
+            absl::StatusCode::kUnavailable);
+  device_.is_lost = false;
 }
 
 }  // namespace

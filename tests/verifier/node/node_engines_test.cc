@@ -1,4 +1,4 @@
-// Heads draft from the features on their node's device what they draft from
+// Heads draft from the features in the verifier's ring what they draft from
 // those that are sent, bit for bit. Emulated, or on $ESPALIER_TEST_DEVICE.
 #include "verifier/node/node_engines.h"
 
@@ -20,7 +20,6 @@
 namespace espalier::node {
 namespace {
 
-constexpr uint64_t kKey = 0xabcdef;
 constexpr int64_t kPrompt = 40;
 
 const std::string& Folder() {
@@ -88,6 +87,7 @@ class NodeEnginesTest : public ::testing::Test {
       text_.push_back(static_cast<TokenId>((i * i + 7) % testing::kTinyVocab));
     }
     features_.width = std::ssize(kTaps) * kHidden;
+    stored_.resize(node_.drafters.size());
   }
 
   SequenceUpdate Update(int64_t held, uint64_t number, float temperature) {
@@ -107,22 +107,30 @@ class NodeEnginesTest : public ::testing::Test {
         .tree = tree,
         .rule = "auto",
         .features = {.taps = kTaps,
-                     .first_position = features_.end_position(),
-                     .store = {.key = kKey}}};
+                     .first_position = features_.end_position()}};
     for (const drafter::BuiltDrafter& drafter : node_.drafters) {
-      request.features.store.contracts.push_back(drafter.info.features.taps);
+      request.features.store.push_back(drafter.info.features.taps);
     }
     const auto result = Await<VerifyResult>([&](auto done) {
       node_.verifier->Verify(request, absl::InfiniteFuture(), std::move(done));
     });
     text_.insert(text_.end(), result.tokens.begin(), result.tokens.end());
     verified_ = std::ssize(text_);
+    ASSERT_EQ(result.stored.contracts.size(), stored_.size());
+    EXPECT_EQ(result.stored.ring_id, node_.verifier->info().ring.id);
+    for (size_t i = 0; i < stored_.size(); ++i) {
+      for (const RingSegment& segment : result.stored.contracts[i]) {
+        AppendSegment(segment, stored_[i]);
+      }
+    }
     features_.Extend(result.features);
     EXPECT_EQ(features_.end_position(), verified_ - 1);
   }
 
-  Proposal Propose(const drafter::BuiltDrafter& drafter, bool is_sent,
-                   int64_t held, uint64_t number, float temperature) {
+  // `index`: of the drafter of the node with the same contract.
+  Proposal Propose(const drafter::BuiltDrafter& drafter, size_t index,
+                   bool is_sent, int64_t held, uint64_t number,
+                   float temperature) {
     ProposeRequest request = {.update = Update(held, number, temperature),
                               .budget = {.max_nodes = 12, .max_depth = 4}};
     const int64_t root = std::ssize(text_) - 1;
@@ -133,7 +141,10 @@ class NodeEnginesTest : public ::testing::Test {
       AppendTaps(features_.Rows(first, root - first), kTaps,
                  drafter.info.features.taps, kHidden, request.features.data);
     } else {
-      request.stored = {.key = kKey, .end = root};
+      request.stored = {.ring = node_.verifier->info().ring,
+                        .segments = SegmentsFrom(
+                            std::max<int64_t>(held - 1, 0),
+                            2 * drafter.info.features.width(), stored_[index])};
     }
     return Await<Proposal>([&](auto done) {
       drafter.engine->Propose(request, absl::InfiniteFuture(), nullptr,
@@ -156,14 +167,16 @@ class NodeEnginesTest : public ::testing::Test {
   prometheus::Registry metrics_;
   NodeEngines node_;
   std::vector<TokenId> text_;
-  FeatureRows features_;  // of all positions, at kTaps
+  FeatureRows features_;                          // of all positions, at kTaps
+  std::vector<std::vector<RingSegment>> stored_;  // for each drafter
   int64_t verified_ = 0;  // tokens that the verifier holds
   uint64_t round_ = 0;
 };
 
 TEST_F(NodeEnginesTest, TreesAreThoseOfFeaturesThatAreSent) {
   for (const drafter::BuiltDrafter& drafter : node_.drafters) {
-    EXPECT_EQ(drafter.info.co_located, node_.verifier->info().epoch);
+    EXPECT_TRUE(
+        node_.verifier->info().ring.ReachedFrom(drafter.info.device_id));
   }
   int64_t held = 0;
   for (float temperature : {0.0f, 0.8f, 0.0f, 0.8f}) {
@@ -172,33 +185,50 @@ TEST_F(NodeEnginesTest, TreesAreThoseOfFeaturesThatAreSent) {
     tree.Add(1, 4, -2);
     Verify(tree, temperature);
     for (size_t i = 0; i < node_.drafters.size(); i += 2) {
-      ExpectSame(Propose(node_.drafters[i], false, held, 2, temperature),
-                 Propose(node_.drafters[i + 1], true, held, 2, temperature));
+      ExpectSame(
+          Propose(node_.drafters[i], i, false, held, 2, temperature),
+          Propose(node_.drafters[i + 1], i + 1, true, held, 2, temperature));
     }
     held = std::ssize(text_);
   }
-  // A drafter that lost the sequence finds all of it.
-  ExpectSame(Propose(node_.drafters[0], false, 0, 3, 0),
-             Propose(node_.drafters[1], true, 0, 3, 0));
+  // A drafter that lost the sequence reads all of it.
+  ExpectSame(Propose(node_.drafters[0], 0, false, 0, 3, 0),
+             Propose(node_.drafters[1], 1, true, 0, 3, 0));
 }
 
-// The verifier lost the sequence: drafters say so, and take what is sent.
-TEST_F(NodeEnginesTest, FeaturesEndWithTheVerifiersSequence) {
+// As a drafter of another process does. A GPU's memory cannot be opened by its
+// own process.
+TEST_F(NodeEnginesTest, ADrafterApartReadsTheRingByItsHandle) {
+  if (testing::CudaTestDevice() != "emulated") GTEST_SKIP();
+  v1::DrafterEngineConfig config = DrafterConfig("eagle", "apart");
+  PlaceBeside(VerifierConfig("emulated"), config);
+  const auto apart = drafter::BuildDrafter(config, metrics_);
+  ASSERT_TRUE(apart.ok()) << apart.status();
   Verify(TokenTree::RootOnly(text_.back()), 0);
-  node_.verifier->EndSequence({1, 1});
-  verified_ = 0;
-  Await<VerifyResult>([&](auto done) {  // after the end
-    VerifyRequest other = {.update = Update(0, 9, 0),
-                           .tree = TokenTree::RootOnly(text_.back()),
-                           .rule = "auto"};
-    node_.verifier->Verify(other, absl::InfiniteFuture(), std::move(done));
-  });
+  ExpectSame(Propose(*apart, 0, false, 0, 2, 0),
+             Propose(node_.drafters[1], 1, true, 0, 2, 0));
+}
+
+// A verifier that is not there any more: the drafter says so, and takes what is
+// sent.
+TEST_F(NodeEnginesTest, ARingThatIsGoneIsTold) {
+  Verify(TokenTree::RootOnly(text_.back()), 0);
   const drafter::BuiltDrafter& eagle = node_.drafters[0];
-  const Proposal lacking = Propose(eagle, false, 0, 2, 0);
+  ProposeRequest request = {
+      .update = Update(0, 2, 0),
+      .budget = {.max_nodes = 12, .max_depth = 4},
+      .stored = {.ring = node_.verifier->info().ring, .segments = stored_[0]}};
+  request.stored.ring.id += 1;
+  request.stored.ring.handle = "2147483646/5";
+  const auto lacking = Await<Proposal>([&](auto done) {
+    eagle.engine->Propose(request, absl::InfiniteFuture(), nullptr,
+                          std::move(done));
+  });
   EXPECT_TRUE(lacking.lacks_features);
+  EXPECT_TRUE(lacking.ring_unreadable);
   EXPECT_EQ(lacking.tree.num_nodes(), 1);
-  ExpectSame(Propose(eagle, true, 0, 2, 0),
-             Propose(node_.drafters[1], true, 0, 2, 0));
+  ExpectSame(Propose(eagle, 0, true, 0, 2, 0),
+             Propose(node_.drafters[1], 1, true, 0, 2, 0));
 }
 
 TEST(PlaceBesideTest, NetworksAreWhereTheVerifierIs) {
@@ -217,7 +247,6 @@ TEST(PlaceBesideTest, NetworksAreWhereTheVerifierIs) {
   }
 }
 
-// On a CPU, and beside a GPU on one, nothing is co-located.
 TEST(NodeOfCpusTest, FeaturesAreSent) {
   prometheus::Registry metrics;
   const v1::VerifierEngineConfig verifier = VerifierConfig("cpu");
@@ -225,8 +254,20 @@ TEST(NodeOfCpusTest, FeaturesAreSent) {
   PlaceBeside(verifier, head);
   const auto node = BuildNode(verifier, {head}, metrics);
   ASSERT_TRUE(node.ok()) << node.status();
-  EXPECT_EQ(node->drafters[0].info.co_located, 0u);
+  EXPECT_EQ(node->drafters[0].info.device_id, 0u);
+  EXPECT_EQ(node->verifier->info().ring.id, 0u);
   EXPECT_FALSE(node->drafters[0].info.features.taps.empty());
+}
+
+TEST(NodeWithoutARingTest, FeaturesAreSent) {
+  prometheus::Registry metrics;
+  v1::VerifierEngineConfig verifier = VerifierConfig(testing::CudaTestDevice());
+  verifier.set_feature_ring_mib(0);
+  v1::DrafterEngineConfig head = DrafterConfig("eagle", "head");
+  PlaceBeside(verifier, head);
+  const auto node = BuildNode(verifier, {head}, metrics);
+  ASSERT_TRUE(node.ok()) << node.status();
+  EXPECT_EQ(node->verifier->info().ring.id, 0u);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "common/cuda/emulated_device.h"
 #include "common/cuda/layout.h"
 #include "common/model/cuda/open_device.h"
+#include "common/model/cuda/ring_reader.h"
 #include "common/model/native/native_model.h"
 #include "common/spec/features.h"
 #include "gmock/gmock.h"
@@ -411,11 +412,12 @@ TEST_P(CudaModelTest, FeaturesAreTheTapsThatASequenceWants) {
 }
 
 TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
-  auto store = DeviceFeatureStore::Open(std::get<2>(GetParam()));
-  ASSERT_TRUE(store.ok()) << store.status();
-  options_.feature_store = *store;
+  const std::string& name = std::get<2>(GetParam());
+  auto ring = FeatureRing::Open(name);
+  ASSERT_TRUE(ring.ok()) << ring.status();
+  options_.feature_ring = *ring;
   const auto model = Load();
-  EXPECT_TRUE(model->info().stores_features);
+  EXPECT_EQ(model->info().feature_ring, (*ring)->info());
   const int64_t hidden = model->info().config.hidden_size;
   const std::vector<int32_t> taps = {0, 1, 3}, wanted = {0, 3};
   SequenceRows rows = AllRows(Prompted(*model, 20), tree_);
@@ -426,22 +428,27 @@ TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
   other.taps = other_taps;
   ASSERT_TRUE(model->Forward({other, rows}).ok());
   const std::vector<int32_t> path = tree_.PathTo(8);
-  ASSERT_TRUE(model->Store(rows.cache, path, 7, wanted).ok());
+  const auto segments = model->Store(rows.cache, path, wanted);
+  ASSERT_TRUE(segments.ok()) << segments.status();
   std::vector<uint16_t> bits(path.size() * taps.size() * hidden);
   ASSERT_TRUE(model->Keep(rows.cache, path, absl::MakeSpan(bits)).ok());
   std::vector<uint16_t> columns;
   AppendTaps(bits, taps, wanted, hidden, columns);
-  const std::vector<StoredRows> found = (*store)->Find(7, wanted, 0);
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].first_position, 20);
-  EXPECT_EQ(found[0].num_rows, std::ssize(path));
+  ASSERT_EQ(segments->size(), 1u);
+  EXPECT_EQ((*segments)[0].first_position, 20);
+  EXPECT_EQ((*segments)[0].num_rows, std::ssize(path));
+  auto device = OpenComputeDevice(name);
+  RingReader reader(**device);
+  reader.UseOwn(*ring);
+  ASSERT_TRUE(reader.Open((*ring)->info()).ok());
+  auto read =
+      cuda::DeviceArray<cuda::bf16_t>::Make(**device, std::ssize(columns));
+  const int64_t row_bytes = std::ssize(wanted) * hidden * 2;
+  EXPECT_EQ(*reader.Read(*segments, row_bytes, read->data()), 20);
   std::vector<uint16_t> stored(columns.size());
-  const auto device = OpenComputeDevice(std::get<2>(GetParam()));
-  (*device)->Copy(stored.data(), found[0].data, std::ssize(stored) * 2);
+  read->Read(0, absl::MakeSpan(stored));
   ASSERT_TRUE((*device)->Wait((*device)->Record()).ok());
   EXPECT_EQ(stored, columns);
-  model->ForgetStored(7, 0);
-  EXPECT_TRUE((*store)->Find(7, wanted, 0).empty());
 }
 
 TEST_P(CudaModelTest, AnswersAreThoseOfTheRows) {
