@@ -5,8 +5,9 @@ import json
 import pathlib
 import shutil
 
-SHAPES = pathlib.Path("deploy/shapes")
-TOKENIZER = pathlib.Path("deploy/models/nanogpt-char/tokenizer.json")
+REPO = pathlib.Path(__file__).resolve().parents[2]
+SHAPES = REPO / "deploy/shapes"
+TOKENIZER = REPO / "deploy/models/nanogpt-char/tokenizer.json"
 TINY = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama",
     "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,

@@ -80,28 +80,6 @@ TEST(DrafterChoiceTest, KeepsOneOfTwoThatSayTheSame) {
   EXPECT_NE(rounds.choice.asks(0), rounds.choice.asks(1));
 }
 
-// A value of which four observations were made.
-DrafterValue ValueOf(double alone, double beside, double seconds) {
-  DrafterValue value(16);
-  value.alone.Restart(alone);
-  value.beside.Restart(beside);
-  value.seconds.Restart(seconds);
-  return value;
-}
-
-DrafterReturn AskedReturn(TreeGain gain, absl::Duration waited) {
-  return {.attention = DraftCall::Attention::kAwaited,
-          .waited = waited,
-          .compute = waited,
-          .gain = gain};
-}
-
-// As many rounds as lie between two changes.
-void LearnUntilChange(DrafterChoice& choice,
-                      const std::vector<DrafterReturn>& returns) {
-  for (int i = 0; i < 4; ++i) choice.Learn(returns, kPrice);
-}
-
 // What it gained beside one that has gone says nothing.
 TEST(DrafterChoiceTest, WhoIsLeftIsWorthWhatItGainsAlone) {
   ChoiceWithBudget choice({ValueOf(2, 0, 0.005), ValueOf(2, 0.1, 0.005)});

@@ -83,6 +83,28 @@ class Rounds {
   const TokenTree late = TokenTree::RootOnly(0);
 };
 
+// A value of which four observations were made.
+inline DrafterValue ValueOf(double alone, double beside, double seconds) {
+  DrafterValue value(16);
+  value.alone.Restart(alone);
+  value.beside.Restart(beside);
+  value.seconds.Restart(seconds);
+  return value;
+}
+
+inline DrafterReturn AskedReturn(TreeGain gain, absl::Duration waited) {
+  return {.attention = DraftCall::Attention::kAwaited,
+          .waited = waited,
+          .compute = waited,
+          .gain = gain};
+}
+
+// As many rounds as lie between two changes.
+inline void LearnUntilChange(DrafterChoice& choice,
+                             const std::vector<DrafterReturn>& returns) {
+  for (int i = 0; i < 4; ++i) choice.Learn(returns, kPrice);
+}
+
 }  // namespace espalier::coordinator
 
 #endif  // ESPALIER_TESTS_COORDINATOR_CONTROL_ROUNDS_OF_DRAFTERS_H_
