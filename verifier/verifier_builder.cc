@@ -51,6 +51,19 @@ absl::StatusOr<std::optional<ComputeDType>> ComputeType(
                    "\"; known: auto, bfloat16, float32, fp8, int4, int8"));
 }
 
+// nullopt: auto.
+absl::StatusOr<std::optional<nn::KvType>> KvCacheType(
+    const v1::VerifierEngineConfig& c) {
+  const std::string& name = c.kv_cache_type();
+  if (name.empty() || name == "auto") return std::nullopt;
+  for (nn::KvType type : nn::kKvTypes) {
+    if (name == nn::NameOf(type)) return type;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("engine.kv_cache_type: unknown \"", name,
+                   "\"; known: auto, bfloat16, float32, int8"));
+}
+
 absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
   const uint32_t nodes =
       config.has_max_tree_nodes() ? config.max_tree_nodes() : kDefaultTreeNodes;
@@ -66,8 +79,9 @@ void LogRoom(const LanguageModel& model, int64_t wanted) {
   const ModelInfo& info = model.info();
   const int64_t tokens = model.kv_usage().total_tokens;
   LogInfo(absl::StrFormat(
-      "K/V pool: up to %d MiB, %d tokens; a request may have %d",
-      tokens * info.kv_bytes_per_token >> 20, tokens, info.max_context));
+      "K/V pool (%s): up to %d MiB, %d tokens; a request may have %d",
+      info.kv_cache_type, tokens * info.kv_bytes_per_token >> 20, tokens,
+      info.max_context));
   const int64_t limit = info.config.max_positions;
   if (info.max_context < (wanted > 0 ? std::min(wanted, limit) : limit)) {
     LogWarning(
@@ -141,6 +155,7 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
     options.cpu_kernels = config.cpu_kernels();
   }
   ASSIGN_OR_RETURN(options.compute_dtype, ComputeType(config));
+  ASSIGN_OR_RETURN(options.kv_cache_type, KvCacheType(config));
   if (config.has_kv_cache_mib()) {
     if (config.kv_cache_mib() == 0) {
       return absl::InvalidArgumentError("engine.kv_cache_mib: 0 is below 1");

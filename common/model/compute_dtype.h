@@ -1,6 +1,8 @@
 #ifndef ESPALIER_COMMON_MODEL_COMPUTE_DTYPE_H_
 #define ESPALIER_COMMON_MODEL_COMPUTE_DTYPE_H_
 
+#include "common/nn/kv_type.h"
+
 namespace espalier {
 
 // The type of a model's matrix products. Sums, residual stream and logits are
@@ -47,6 +49,12 @@ inline const char* NameOf(ComputeDType dtype) {
       return "fp8";
   }
   return "";
+}
+
+// What keys and values are rounded to, unless the options say.
+inline nn::KvType DefaultKvType(ComputeDType dtype) {
+  return dtype == ComputeDType::kFloat32 ? nn::KvType::kFloat32
+                                         : nn::KvType::kBf16;
 }
 
 }  // namespace espalier

@@ -99,6 +99,7 @@ struct ModelInfo {
   ModelConfig config;
   std::string device;         // "cpu", "cuda:0"
   std::string compute_dtype;  // of the matrix products: "float32", "bfloat16"
+  std::string kv_cache_type;  // of keys and values: "float32", "bfloat16"
   int64_t threads = 0;        // of the CPU
   int64_t weight_bytes = 0;   // as loaded
   int64_t kv_bytes_per_token = 0;

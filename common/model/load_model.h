@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "common/model/compute_dtype.h"
 #include "common/model/language_model.h"
+#include "common/nn/kv_type.h"
 
 namespace espalier {
 
@@ -32,6 +33,9 @@ struct ModelOptions {
   // a GPU.
   std::optional<ComputeDType> compute_dtype = ComputeDType::kFloat32;
   int64_t threads = 0;  // of the CPU; 0: the cores that this process may use
+  // What keys and values are rounded to. nullopt: float32 where products are of
+  // float32, else bf16. Others than that: of the native backend alone.
+  std::optional<nn::KvType> kv_cache_type = {};
   // 0: half of the memory that is available once the weights are loaded
   // (common/base/available_memory.h), allocated as needed; on a GPU nine tenths
   // of what the weights leave free, allocated at once.

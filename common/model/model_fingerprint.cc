@@ -130,9 +130,10 @@ int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
 }  // namespace
 
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          ComputeDType compute_type) {
+                          ComputeDType compute_type, nn::KvType kv_type) {
   ModelHasher hasher;
   hasher.AddText(NameOf(compute_type));
+  if (kv_type != DefaultKvType(compute_type)) hasher.AddText(NameOf(kv_type));
   AddConfig(config, hasher);
   for (const auto& [name, tensor] : files.tensors()) {
     AddTensor(name, tensor, compute_type, hasher);

@@ -7,19 +7,20 @@
 #include "common/model/compute_dtype.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
+#include "common/nn/kv_type.h"
 
 namespace espalier {
 
 // Models of equal fingerprint continue a text alike; no model has 0. It covers
-// what decides a model's output: its shape, its compute type and its weights as
-// that type has them, whatever file they come from. With bfloat16 and fp8, a
-// file of blocks is thus the same model as a folder of its weights rounded to
-// bf16; with float32 it is another. Integer types take blocks as they are and
-// make blocks of floats, so there the file's format counts. At most 64 KiB of
-// every tensor are hashed, as samples, so that a large model loads no slower; a
-// fine-tune changes them all.
+// what decides a model's output: its shape, its compute type, the type of its
+// K/V cache, and its weights as the compute type has them, whatever file they
+// come from. With bfloat16 and fp8, a file of blocks is thus the same model as
+// a folder of its weights rounded to bf16; with float32 it is another. Integer
+// types take blocks as they are and make blocks of floats, so there the file's
+// format counts. At most 64 KiB of every tensor are hashed, as samples, so that
+// a large model loads no slower; a fine-tune changes them all.
 uint64_t ModelFingerprint(const ModelConfig& config, const WeightFiles& files,
-                          ComputeDType compute_type);
+                          ComputeDType compute_type, nn::KvType kv_type);
 
 // INVALID_ARGUMENT names a tensor of a layer beyond config.json's count.
 // Without this check the model would run truncated and give wrong text without

@@ -382,7 +382,7 @@ void AmxAttendTo(const AttendArgs& args) {
   }
 }
 
-// Pages of either type. REQUIRES: whole tiles of head_dim.
+// Pages of float32 or bf16. REQUIRES: whole tiles of head_dim.
 template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&)>
 void AmxAttend(const AttendArgs& args) {
   args.type == KvType::kBf16

@@ -86,8 +86,31 @@ struct FloatRows {
   }
 };
 
-// Of some queries. Rows: how the products take queries and weights.
-template <typename V, typename Rows>
+// Pages that hold bf16, where they lie.
+class Bf16Pages {
+ public:
+  Bf16Pages(const AttendArgs& args, float* /*scratch*/) : a_(args) {}
+
+  const float* Keys(int64_t page) const {
+    return a_.pages[page] + a_.key_offset;
+  }
+  const float* Values(int64_t page) const {
+    return a_.pages[page] + a_.value_offset;
+  }
+  // [head_dim] the values of the pair of slots that `slot` belongs to.
+  // `which`: 0 or 1; results of either stay until the next call with it.
+  const KvPair* ValuePair(int64_t slot, int /*which*/) const {
+    return reinterpret_cast<const KvPair*>(Values(slot / kPageTokens)) +
+           slot % kPageTokens / 2 * a_.head_dim;
+  }
+
+ private:
+  const AttendArgs& a_;
+};
+
+// Of some queries. Rows: how the products take queries and weights. Pages:
+// where keys and values are, see Bf16Pages.
+template <typename V, typename Rows, typename Pages>
 class Bf16Attention {
  public:
   explicit Bf16Attention(const AttendArgs& args)
@@ -96,24 +119,29 @@ class Bf16Attention {
         scores_(args.scratch),
         queries_(scores_ + a_.num_queries * stride_),
         sums_(queries_ + a_.num_queries * a_.head_dim),
-        collected_(sums_ + a_.num_queries * a_.head_dim) {}
+        collected_(sums_ + a_.num_queries * a_.head_dim),
+        pages_(args, collected_ + kPageTokens / 2 * a_.head_dim) {}
 
   void Run() {
     for (int64_t q = 0; q < a_.num_queries; ++q) {
       Rows::StoreQuery(a_.queries + q * a_.head_dim, a_.head_dim,
                        queries_ + q * a_.head_dim);
     }
-    ForPages(a_.prefix + a_.rows,
-             [this](int64_t page, int64_t q, int64_t n) { Score(page, q, n); });
+    for (int64_t page = 0; page < AttendPages(a_); ++page) {
+      const float* const keys = pages_.Keys(page);
+      ForTiles(0, a_.num_queries,
+               [&](int64_t q, int64_t n) { Score(page, keys, q, n); });
+    }
     for (int64_t q = 0; q < a_.num_queries; ++q) Weigh(q);
     const int64_t paired = a_.prefix / 2 * 2;
-    ForPages(paired, [&](int64_t page, int64_t q, int64_t n) {
-      const int64_t left = paired - page * kPageTokens;
-      Mix({.first = page * kPageTokens,
-           .count = left < kPageTokens ? left : kPageTokens,
-           .values = a_.pages[page] + a_.value_offset},
-          q, n);
-    });
+    for (int64_t first = 0; first < paired; first += kPageTokens) {
+      const int64_t left = paired - first;
+      const Positions page = {.first = first,
+                              .count = left < kPageTokens ? left : kPageTokens,
+                              .values = pages_.Values(first / kPageTokens)};
+      ForTiles(0, a_.num_queries,
+               [&](int64_t q, int64_t n) { Mix(page, q, n); });
+    }
     for (int64_t q = 0; q < a_.num_queries;) q = MixAncestors(q);
     for (int64_t q = 0; q < a_.num_queries; ++q) {
       const float scale = 1.0f / a_.query[q].out[0];
@@ -131,14 +159,7 @@ class Bf16Attention {
     const float* values = nullptr;
   };
 
-  // product(page, first query, queries), as many as a tile takes.
-  template <typename Product>
-  void ForPages(int64_t slots, Product product) {
-    for (int64_t page = 0; page * kPageTokens < slots; ++page) {
-      ForTiles(0, a_.num_queries,
-               [&](int64_t q, int64_t n) { product(page, q, n); });
-    }
-  }
+  // product(first query, queries), as many as a tile takes.
   template <typename Product>
   static void ForTiles(int64_t begin, int64_t end, Product product) {
     const int64_t size = end - begin;
@@ -151,8 +172,7 @@ class Bf16Attention {
 
   // Scores with every slot in use. Rows that a query does not see get a score
   // as well; nobody reads it.
-  void Score(int64_t page, int64_t q, int64_t n) {
-    const float* const keys = a_.pages[page] + a_.key_offset;
+  void Score(int64_t page, const float* keys, int64_t q, int64_t n) {
     for (int64_t slot = 0; slot < kPageTokens; slot += 2 * V::kLanes) {
       Rows::template ChooseTile<2>(n)(
           {.x = queries_ + q * a_.head_dim,
@@ -229,7 +249,8 @@ class Bf16Attention {
                float* out) {
     const int64_t even = SlotOf(query, position);
     const int64_t odd = next ? SlotOf(query, position + 1) : even;
-    const KvPair *const x = ValuesAt(even), *const y = ValuesAt(odd);
+    const KvPair* const x = pages_.ValuePair(even, 0);
+    const KvPair* const y = pages_.ValuePair(odd, 1);
     const int x_shift = even % 2 * 16, y_shift = odd % 2 * 16;
     const uint32_t y_mask = next ? 0xFFFF0000 : 0;
     KvPair* const pairs = reinterpret_cast<KvPair*>(out);
@@ -241,11 +262,6 @@ class Bf16Attention {
     const int64_t behind = position - a_.prefix;
     return behind < 0 ? position : a_.prefix + query.ancestors[behind];
   }
-  const KvPair* ValuesAt(int64_t slot) const {
-    return reinterpret_cast<const KvPair*>(a_.pages[slot / kPageTokens] +
-                                           a_.value_offset) +
-           slot % kPageTokens / 2 * a_.head_dim;
-  }
 
   const AttendArgs& a_;
   const int64_t stride_;
@@ -253,28 +269,8 @@ class Bf16Attention {
   float* const queries_;    // [num_queries, head_dim]
   float* const sums_;       // [num_queries, head_dim]
   float* const collected_;  // [kPageTokens / 2, head_dim] pairs
+  Pages pages_;
 };
-
-// Pages of either type.
-inline void WriteAnyKv(const KvPanels& page, int64_t slot, const float* key,
-                       const float* value) {
-  (page.type == KvType::kBf16 ? WriteBf16Kv : WriteKv)(page, slot, key, value);
-}
-
-inline void CopyAnyKv(const KvPanels& from, int64_t from_slot,
-                      const KvPanels& to, int64_t to_slot) {
-  (from.type == KvType::kBf16 ? CopyBf16Kv : CopyKv)(from, from_slot, to,
-                                                     to_slot);
-}
-
-template <typename V, typename Rows = FloatRows<V>>
-void AttendAnyKv(const AttendArgs& a) {
-  if (a.type == KvType::kBf16) {
-    Bf16Attention<V, Rows>(a).Run();
-  } else {
-    Attend<V>(a);
-  }
-}
 
 }  // namespace
 }  // namespace espalier::nn

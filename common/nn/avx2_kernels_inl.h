@@ -4,7 +4,7 @@
 #ifndef ESPALIER_COMMON_NN_AVX2_KERNELS_INL_H_
 #define ESPALIER_COMMON_NN_AVX2_KERNELS_INL_H_
 
-#include "common/nn/attention_bf16_inl.h"
+#include "common/nn/attention_int8_inl.h"
 #include "common/nn/avx2_inl.h"
 #include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"

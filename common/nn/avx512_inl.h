@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "common/nn/attention_bf16_inl.h"
+#include "common/nn/attention_int8_inl.h"
 #include "common/nn/avx2_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"

@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/nn/kv_type.h"
+
 namespace espalier::nn {
 
 // Outputs of a packed weight that lie together.
@@ -197,12 +199,17 @@ struct AttendQuery {
   float* out = nullptr;  // [head_dim]
 };
 
-// What keys and values are rounded to.
-enum class KvType { kFloat32, kBf16 };
-
 // Of kPageTokens * head_dim keys or values.
 static inline int64_t KvPanelFloats(KvType type, int64_t head_dim) {
-  return kPageTokens * head_dim / (type == KvType::kBf16 ? 2 : 1);
+  switch (type) {
+    case KvType::kFloat32:
+      break;
+    case KvType::kBf16:
+      return kPageTokens * head_dim / 2;
+    case KvType::kInt8:
+      return kPageTokens * (head_dim / 4 + 1);
+  }
+  return kPageTokens * head_dim;
 }
 
 // The keys and the values of one K/V head in a page: KvPanelFloats each, laid

@@ -81,9 +81,11 @@ void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
                                                                 to, to_slot);
 }
 
+// Pages of int8 are the vectors' work too.
 void AttendWithAnyHead(const AttendArgs& a) {
-  (HasWholeTiles(a.head_dim) ? AmxAttend<Avx512, CpuTiles, PrepareBf16>
-                             : AttendAnyHead)(a);
+  (HasWholeTiles(a.head_dim) && a.type != KvType::kInt8
+       ? AmxAttend<Avx512, CpuTiles, PrepareBf16>
+       : AttendAnyHead)(a);
 }
 
 }  // namespace

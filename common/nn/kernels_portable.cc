@@ -1,7 +1,7 @@
 // For any CPU with 16-byte vectors or without: the compiler's own vectors.
 #include <cstring>
 
-#include "common/nn/attention_bf16_inl.h"
+#include "common/nn/attention_int8_inl.h"
 #include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"

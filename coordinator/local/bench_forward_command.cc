@@ -44,6 +44,7 @@ struct ForwardFlags {
   std::string backend = "auto";
   std::string cpu_kernels = "auto";
   std::string compute_type = "auto";
+  std::string kv_cache_type = "auto";
   bool json = false;
 
   void AddTo(cli::FlagSet& flags);
@@ -71,6 +72,8 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--compute-type", "NAME",
              "float32, bfloat16, int8, int4, fp8 (GPU) or auto"},
             &compute_type);
+  flags.Add({"--kv-cache-type", "NAME", "float32, bfloat16, int8 or auto"},
+            &kv_cache_type);
   flags.AddSwitch({"--json", "", "one JSON object per line"}, &json);
 }
 
@@ -106,8 +109,9 @@ void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
         << std::endl;
     return;
   }
-  out << absl::StrFormat("%s, %s, %s, %d cached tokens\n", info.device,
-                         info.compute_dtype, info.backend, context)
+  out << absl::StrFormat("%s, %s, %s, %d cached tokens in %s\n", info.device,
+                         info.compute_dtype, info.backend, context,
+                         info.kv_cache_type)
       << absl::StrFormat(
              "%.1f MB of weights, loaded in %.2f s; peak memory %.1f MB, of "
              "which %.1f MB before loading\n",
@@ -182,6 +186,7 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
   config.set_backend(flags.backend);
   config.set_cpu_kernels(flags.cpu_kernels);
   config.set_compute_type(flags.compute_type);
+  config.set_kv_cache_type(flags.kv_cache_type);
   if (threads > 0) config.set_threads(threads);
   ASSIGN_OR_RETURN(const ModelOptions options,
                    verifier::ModelOptionsFrom(config));

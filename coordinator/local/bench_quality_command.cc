@@ -33,6 +33,7 @@ likeliest token; perplexity of the text under the model.)";
 struct QualityFlags {
   std::string text;
   std::vector<std::string> compute_types;
+  std::string kv_cache_type = "auto";
   uint32_t window = 512;
   uint32_t tokens = 0;
   std::optional<std::string> model;
@@ -48,6 +49,9 @@ void QualityFlags::AddTo(cli::FlagSet& flags) {
   flags.Add({"--compute-types", "T,T",
              "default float32,bfloat16,int8,int4; on a GPU bfloat16,fp8"},
             &compute_types);
+  flags.Add({"--kv-cache-type", "NAME",
+             "of these types: float32, bfloat16, int8 or auto"},
+            &kv_cache_type);
   flags.Add({"--window", "N", "tokens that follow each other; default 512"},
             &window);
   flags.Add({"--tokens", "N", "of the text, from its start; default 0: all"},
@@ -82,14 +86,28 @@ absl::StatusOr<std::vector<TokenId>> ReadTokens(const QualityFlags& flags,
   return tokens;
 }
 
-absl::StatusOr<std::unique_ptr<LanguageModel>> LoadAs(
-    const QualityFlags& flags, const std::string& model,
-    const std::string& device, const std::string& compute_type) {
+v1::VerifierEngineConfig ReferenceEngine(const QualityFlags& flags,
+                                         const std::string& model) {
   v1::VerifierEngineConfig config;
   config.set_model(model);
-  config.set_device(device);
+  config.set_device("cpu");
   config.set_cpu_kernels(flags.cpu_kernels);
+  config.set_compute_type("float32");
+  return config;
+}
+
+v1::VerifierEngineConfig EngineOf(const QualityFlags& flags,
+                                  const std::string& model,
+                                  const std::string& compute_type) {
+  v1::VerifierEngineConfig config = ReferenceEngine(flags, model);
+  config.set_device(flags.device);
   config.set_compute_type(compute_type);
+  config.set_kv_cache_type(flags.kv_cache_type);
+  return config;
+}
+
+absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
+    const v1::VerifierEngineConfig& config) {
   ASSIGN_OR_RETURN(const ModelOptions options,
                    verifier::ModelOptionsFrom(config));
   return LoadModel(options);
@@ -99,6 +117,7 @@ void Print(const ModelInfo& info, const TextAgreement& agreement, bool json,
            std::ostream& out) {
   if (json) {
     out << nlohmann::ordered_json{{"compute_type", info.compute_dtype},
+                                  {"kv_cache_type", info.kv_cache_type},
                                   {"backend", info.backend},
                                   {"positions", agreement.positions},
                                   {"kl", agreement.mean_kl()},
@@ -133,8 +152,7 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
 
   const std::string model = flags.model.value_or(context.places.model.string());
   ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, ReadTokens(flags, model));
-  ASSIGN_OR_RETURN(const auto reference,
-                   LoadAs(flags, model, "cpu", "float32"));
+  ASSIGN_OR_RETURN(const auto reference, Load(ReferenceEngine(flags, model)));
   if (!flags.json) {
     context.out << absl::StrFormat(
         "%d tokens in windows of %d, %s\n%12s %10s %12s %11s %12s\n",
@@ -142,8 +160,7 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
         "KL", "top 1", "perplexity");
   }
   for (const std::string& type : flags.compute_types) {
-    ASSIGN_OR_RETURN(const auto other,
-                     LoadAs(flags, model, flags.device, type));
+    ASSIGN_OR_RETURN(const auto other, Load(EngineOf(flags, model, type)));
     TextAgreement agreement;
     RETURN_IF_ERROR(
         CompareOnText(*reference, *other, tokens, flags.window, agreement));

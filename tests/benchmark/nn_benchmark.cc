@@ -269,12 +269,16 @@ void RegisterAll() {
     linear("float32", up, WeightType::kFloat32, OperandType::kFloat32)
         ->Arg(1)
         ->Arg(16);
-    for (KvType type : {KvType::kFloat32, KvType::kBf16}) {
-      const std::string what =
-          type == KvType::kBf16 ? "Attend bf16/" : "Attend/";
+    const std::pair<KvType, std::string> pages[] = {
+        {KvType::kFloat32, "Attend/"},
+        {KvType::kBf16, "Attend bf16/"},
+        {KvType::kInt8, "Attend int8/"}};
+    for (const auto& [kv_type, what] : pages) {
       benchmark::RegisterBenchmark(
           (what + name).c_str(),
-          [=](benchmark::State& state) { RunAttend(state, *kernels, type); })
+          [=, type = kv_type](benchmark::State& state) {
+            RunAttend(state, *kernels, type);
+          })
           ->Arg(1)
           ->Arg(16)
           ->Arg(64);

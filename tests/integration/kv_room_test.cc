@@ -56,14 +56,15 @@ double Metric(const Cluster& cluster, const std::string& name) {
   return number;
 }
 
-// 12 texts of up to 250 tokens where 1024 have room.
-TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
+// Of 12 texts of up to 250 tokens in a pool of 1 MiB.
+void ExpectLongPromptsGetOn(const std::string& kv_cache_type, double capacity) {
   Cluster cluster({.model = CharModelFolder(),
                    .drafters = LookupAndBigram(),
                    .coordinator_sets = {"core.max_running_requests=12"},
-                   .verifier_sets = {"engine.kv_cache_mib=1", kFloats}});
+                   .verifier_sets = {"engine.kv_cache_mib=1", kFloats,
+                                     "engine.kv_cache_type=" + kv_cache_type}});
   cluster.AwaitReady();
-  ASSERT_EQ(Metric(cluster, "espalier_kv_tokens_capacity"), 1024);
+  ASSERT_EQ(Metric(cluster, "espalier_kv_tokens_capacity"), capacity);
   std::vector<v1::GenerateRequest> requests;
   for (int i = 0; i < 12; ++i) {
     v1::GenerateRequest request =
@@ -82,6 +83,15 @@ TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
   ExpectTextsAreThoseOfRunningAlone(cluster, requests, together);
   cluster.AwaitMetric("verifier", "espalier_kv_tokens_used 0");
   cluster.AwaitMetric("verifier", "espalier_kv_sessions_waiting 0");
+}
+
+// 1024 tokens have room, which all texts together outgrow.
+TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
+  ExpectLongPromptsGetOn("float32", 1024);
+}
+
+TEST(KvRoom, Int8HoldsMoreAndIsAsLossless) {
+  ExpectLongPromptsGetOn("int8", 3264);
 }
 
 class DefaultModelRoom : public ::testing::Test {

@@ -1,6 +1,7 @@
 #include "verifier/verifier_builder.h"
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "gmock/gmock.h"
@@ -9,6 +10,9 @@
 
 namespace espalier::verifier {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
 
 TEST(VerifierBuilderTest, ServesRandomWeightsInTheShapeOfAModel) {
   const std::string folder = ::testing::TempDir() + "/verifier_builder_test";
@@ -23,6 +27,20 @@ TEST(VerifierBuilderTest, ServesRandomWeightsInTheShapeOfAModel) {
   config.set_random_weights(0);
   const auto engine = BuildVerifier(config, with);
   ASSERT_TRUE(engine.ok()) << engine.status();
+}
+
+TEST(VerifierBuilderTest, KvCacheTypeIsReadByName) {
+  v1::VerifierEngineConfig config;
+  EXPECT_EQ(ModelOptionsFrom(config)->kv_cache_type, std::nullopt);
+  config.set_kv_cache_type("auto");
+  EXPECT_EQ(ModelOptionsFrom(config)->kv_cache_type, std::nullopt);
+  config.set_kv_cache_type("int8");
+  EXPECT_EQ(ModelOptionsFrom(config)->kv_cache_type, nn::KvType::kInt8);
+  config.set_kv_cache_type("int4");
+  const absl::Status status = ModelOptionsFrom(config).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("engine.kv_cache_type"), HasSubstr("int8")));
 }
 
 }  // namespace

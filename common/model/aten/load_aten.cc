@@ -56,6 +56,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
         absl::StrCat("compute type ", NameOf(compute_dtype),
                      ": libtorch has float32 and bfloat16"));
   }
+  const nn::KvType kv_type = DefaultKvType(compute_dtype);
+  if (options.kv_cache_type.value_or(kv_type) != kv_type) {
+    return absl::UnimplementedError(
+        absl::StrCat("K/V cache type ", nn::NameOf(*options.kv_cache_type),
+                     ": libtorch has ", nn::NameOf(kv_type),
+                     " for compute type ", NameOf(compute_dtype)));
+  }
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));
@@ -72,15 +79,18 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       .config = config,
       .device = "cpu",
       .compute_dtype = NameOf(compute_dtype),
+      .kv_cache_type = nn::NameOf(kv_type),
       .threads = at::get_num_threads(),
       .weight_bytes = weights.weight_bytes(),
       .backend = "aten",
-      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
-  ASSIGN_OR_RETURN(const int64_t pool_tokens,
-                   SetLimits(options,
-                             {.bytes = static_cast<int64_t>(elementSize(dtype)),
-                              .block_tokens = KvCache::kBlockTokens},
-                             info));
+      .fingerprint = ModelFingerprint(config, files, compute_dtype, kv_type)};
+  ASSIGN_OR_RETURN(
+      const int64_t pool_tokens,
+      SetLimits(options,
+                {.head_bytes = 2 * config.head_dim *
+                               static_cast<int64_t>(elementSize(dtype)),
+                 .block_tokens = KvCache::kBlockTokens},
+                info));
   AtenModel::Parts parts = {.info = std::move(info),
                             .decoder = std::move(decoder),
                             .kv_shape = {.num_layers = config.num_layers,

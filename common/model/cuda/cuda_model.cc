@@ -332,6 +332,13 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
         absl::StrCat("compute type ", NameOf(compute_dtype),
                      ": the CUDA backend has bfloat16 and fp8"));
   }
+  const nn::KvType kv_type = DefaultKvType(compute_dtype);
+  if (options.kv_cache_type.value_or(kv_type) != kv_type) {
+    return absl::UnimplementedError(
+        absl::StrCat("K/V cache type ", nn::NameOf(*options.kv_cache_type),
+                     ": the CUDA backend has ", nn::NameOf(kv_type),
+                     " for compute type ", NameOf(compute_dtype)));
+  }
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));
@@ -339,8 +346,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       .config = config,
       .device = options.device,
       .compute_dtype = NameOf(compute_dtype),
+      .kv_cache_type = nn::NameOf(kv_type),
       .backend = "cuda",
-      .fingerprint = ModelFingerprint(config, files, compute_dtype)};
+      .fingerprint = ModelFingerprint(config, files, compute_dtype, kv_type)};
   if (options.feature_ring != nullptr) {
     info.feature_ring = options.feature_ring->info();
   }
@@ -352,7 +360,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
       SetLimits(options,
-                {.bytes = 2,
+                {.head_bytes = 2 * config.head_dim * 2,
                  .block_tokens = kPagePositions,
                  // Nothing else grows with sessions and texts; the rest is for
                  // what passes need.

@@ -29,6 +29,12 @@ absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
   return absl::OkStatus();
 }
 
+// Of a key and a value of one position.
+int64_t BytesOfHead(nn::KvType type, int64_t head_dim) {
+  const int64_t floats = 2 * nn::KvPanelFloats(type, head_dim);
+  return floats * static_cast<int64_t>(sizeof(float)) / nn::kPageTokens;
+}
+
 absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(const ModelConfig config, ReadModelConfig(options.folder));
@@ -46,13 +52,16 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     return absl::UnimplementedError(
         "compute type fp8 needs a GPU (device \"cuda\")");
   }
-  ModelInfo info = {.config = config,
-                    .device = "cpu",
-                    .compute_dtype = NameOf(dtype),
-                    .backend = absl::StrCat("native ", kernels->name),
-                    .fingerprint = ModelFingerprint(config, files, dtype)};
   const bool exact = dtype == ComputeDType::kFloat32;
-  const nn::KvType kv_type = exact ? nn::KvType::kFloat32 : nn::KvType::kBf16;
+  const nn::KvType kv_type =
+      options.kv_cache_type.value_or(DefaultKvType(dtype));
+  ModelInfo info = {
+      .config = config,
+      .device = "cpu",
+      .compute_dtype = NameOf(dtype),
+      .kv_cache_type = NameOf(kv_type),
+      .backend = absl::StrCat("native ", kernels->name),
+      .fingerprint = ModelFingerprint(config, files, dtype, kv_type)};
   auto pool = std::make_unique<nn::ThreadPool>(
       nn::ThreadPool::Options{.threads = options.threads});
   info.threads = pool->threads();
@@ -62,7 +71,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
   ASSIGN_OR_RETURN(
       const int64_t pool_tokens,
       SetLimits(options,
-                {.bytes = exact ? 4 : 2, .block_tokens = nn::kPageTokens},
+                {.head_bytes = BytesOfHead(kv_type, config.head_dim),
+                 .block_tokens = nn::kPageTokens},
                 info));
   info.shares_kv = true;
   const int64_t cached_tokens = CachedTokens(options, info, pool_tokens);

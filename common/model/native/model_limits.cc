@@ -60,8 +60,8 @@ absl::StatusOr<DeviceName> ParseDevice(const std::string& name) {
 absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                                   const KvElements& elements, ModelInfo& info) {
   const ModelConfig& config = info.config;
-  info.kv_bytes_per_token = 2 * config.num_layers * config.num_kv_heads *
-                            config.head_dim * elements.bytes;
+  info.kv_bytes_per_token =
+      config.num_layers * config.num_kv_heads * elements.head_bytes;
   info.kv_block_tokens = elements.block_tokens;
   const int64_t bytes = PoolBytes(options, elements, info);
   const int64_t tokens = bytes /

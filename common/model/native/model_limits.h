@@ -25,7 +25,7 @@ struct DeviceName {
 absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
 
 struct KvElements {
-  int64_t bytes = 0;         // of one number
+  int64_t head_bytes = 0;    // of a key and a value of one K/V head
   int64_t block_tokens = 1;  // see ModelInfo
   // Of the pool, unless the options say; 0: half of the memory that the machine
   // has left.

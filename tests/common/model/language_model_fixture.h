@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -81,6 +82,7 @@ struct Subject {
   std::string backend;
   ComputeDType dtype = ComputeDType::kFloat32;
   std::string device = "cpu";
+  std::optional<nn::KvType> kv_type = {};
 };
 
 inline std::string NameOf(const Subject& subject) {
@@ -88,6 +90,7 @@ inline std::string NameOf(const Subject& subject) {
   if (subject.dtype != ComputeDType::kFloat32) {
     name += std::string("_") + NameOf(subject.dtype);
   }
+  if (subject.kv_type) name += std::string("_kv_") + NameOf(*subject.kv_type);
   return name;
 }
 
@@ -123,8 +126,21 @@ inline std::vector<Subject> CudaSubjects() {
   return subjects;
 }
 
+// Whose K/V cache is of int8.
+inline std::vector<Subject> Int8KvSubjects() {
+  constexpr ComputeDType kType[] = {ComputeDType::kInt8};
+  std::vector<Subject> subjects = SubjectsIn(kType);
+  std::erase_if(subjects,
+                [](const Subject& s) { return s.backend != "native"; });
+  for (Subject& subject : subjects) subject.kv_type = nn::KvType::kInt8;
+  return subjects;
+}
+
 inline std::vector<Subject> AllSubjects() {
   std::vector<Subject> subjects = SubjectsIn(kNativeComputeDTypes);
+  for (Subject& subject : Int8KvSubjects()) {
+    subjects.push_back(std::move(subject));
+  }
   for (Subject& subject : CudaSubjects()) {
     subjects.push_back(std::move(subject));
   }
@@ -154,6 +170,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     if (options.compute_dtype == ComputeDType::kFloat32) {
       options.compute_dtype = GetParam().dtype;
     }
+    options.kv_cache_type = GetParam().kv_type;
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();
     return *std::move(model);

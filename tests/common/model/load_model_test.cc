@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier {
@@ -67,6 +69,44 @@ TEST_F(LoadModelTest, FingerprintIsOfWeightsAndOfHowTheyAreComputedWith) {
   EXPECT_NE(fingerprint(), original);
   testing::WriteTinyLlama(folder_);
   EXPECT_EQ(fingerprint(), original);
+}
+
+TEST_F(LoadModelTest, KvCacheTypeIsPartOfTheModel) {
+  const auto info = [&](std::optional<nn::KvType> type) {
+    const auto model = LoadModel({.folder = folder_,
+                                  .compute_dtype = ComputeDType::kBFloat16,
+                                  .threads = 1,
+                                  .kv_cache_type = type,
+                                  .backend = "native"});
+    EXPECT_TRUE(model.ok()) << model.status();
+    return (*model)->info();
+  };
+  const ModelInfo usual = info(std::nullopt);
+  EXPECT_EQ(usual.kv_cache_type, "bfloat16");
+  EXPECT_EQ(usual.kv_bytes_per_token, 2 * 2 * 2 * 8 * 2);
+  EXPECT_EQ(info(nn::KvType::kBf16).fingerprint, usual.fingerprint);
+  const ModelInfo small = info(nn::KvType::kInt8);
+  EXPECT_EQ(small.kv_cache_type, "int8");
+  EXPECT_EQ(small.kv_bytes_per_token, 2 * 2 * 2 * (8 + 4));  // and scales
+  EXPECT_NE(small.fingerprint, usual.fingerprint);
+  EXPECT_NE(info(nn::KvType::kFloat32).fingerprint, small.fingerprint);
+}
+
+TEST_F(LoadModelTest, KvCacheTypesAreOfTheNativeBackend) {
+  const ModelOptions int8 = {.folder = folder_,
+                             .kv_cache_type = nn::KvType::kInt8};
+  for (const std::string& backend : ModelBackends()) {
+    if (backend == "native") continue;
+    ModelOptions options = int8;
+    options.backend = backend;
+    ExpectError(options, absl::StatusCode::kUnimplemented, "int8");
+  }
+  if (!testing::HasCudaTestDevice()) return;
+  testing::WriteWideLlama(folder_, /*seed=*/1);
+  ModelOptions options = int8;
+  options.device = testing::CudaTestDevice();
+  options.compute_dtype = ComputeDType::kBFloat16;
+  ExpectError(options, absl::StatusCode::kUnimplemented, "K/V cache type int8");
 }
 
 TEST_F(LoadModelTest, LayersThatTheConfigDoesNotCountAreNamed) {

@@ -21,14 +21,28 @@ std::vector<AttentionCase> AttentionCases() {
   for (const Kernels* kernels : BackendsAndAmxModel()) {
     cases.push_back({kernels, KvType::kFloat32});
     cases.push_back({kernels, KvType::kBf16});
+    // The tiles do not read it.
+    if (kernels == &AmxModelKernels()) continue;
+    cases.push_back({kernels, KvType::kInt8});
   }
   return cases;
 }
 
+std::string SuffixOf(KvType type) {
+  switch (type) {
+    case KvType::kFloat32:
+      return "";
+    case KvType::kBf16:
+      return "Bf16";
+    case KvType::kInt8:
+      return "Int8";
+  }
+  return "";
+}
+
 std::string AttentionCaseName(
     const ::testing::TestParamInfo<AttentionCase>& info) {
-  return IdentifierOf(info.param.kernels->name) +
-         (info.param.type == KvType::kBf16 ? "Bf16" : "");
+  return IdentifierOf(info.param.kernels->name) + SuffixOf(info.param.type);
 }
 
 class AttentionTest : public KernelValues,
@@ -46,13 +60,27 @@ class AttentionTest : public KernelValues,
     for (auto* values : {&p.queries, &p.keys, &p.values}) {
       for (float& x : *values) x = Bf16ToFloat(FloatToBf16(x));
     }
+    if (p.type == KvType::kInt8) {
+      TakeCodes(p.head_dim, p.keys);
+      TakeCodes(p.head_dim, p.values);
+    }
     return p;
+  }
+  // Whole numbers up to 127, which one of them is, of a scale: another one for
+  // each slot.
+  static void TakeCodes(int64_t head_dim, std::vector<float>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t dims = static_cast<size_t>(head_dim), slot = i / dims;
+      const float code =
+          i % dims == slot % dims ? 127 : std::round(values[i] * 127);
+      values[i] = std::ldexp(code, -7 - static_cast<int>(slot % 3));
+    }
   }
   // Weights of the values may be rounded to bf16.
   double Error() const {
-    const bool bf16 = GetParam().type == KvType::kBf16;
-    return 5e-6 + 2 * OperandError(bf16 ? kernels().fast_operand
-                                        : kernels().exact_operand);
+    const bool exact = GetParam().type == KvType::kFloat32;
+    return 5e-6 + 2 * OperandError(exact ? kernels().exact_operand
+                                         : kernels().fast_operand);
   }
 
   std::vector<float> Run(const Problem& p, int64_t begin, int64_t end) {
@@ -134,6 +162,27 @@ TEST_P(AttentionTest, AgreesWithTheDefinitionInFloat64) {
                 << "row " << row << " of " << rows << ", prefix " << prefix;
           }
         }
+      }
+    }
+  }
+}
+
+// A row that sees itself alone answers its value as the pages hold it.
+TEST_P(AttentionTest, ValueIsRoundedToTheTypeOfThePages) {
+  for (int64_t dims : HeadDims({8, 64})) {
+    for (float scale : {1e-35f, 1e-3f, 1.0f, 1e30f}) {
+      Problem p = nn::RandomProblem({.head_dim = dims}, random_);
+      p.type = GetParam().type;
+      for (float& x : p.values) x *= scale;
+      const float most = std::abs(*std::max_element(
+          p.values.begin(), p.values.end(),
+          [](float a, float b) { return std::abs(a) < std::abs(b); }));
+      const std::vector<float> out = Run(p, 0, 1);
+      for (int64_t i = 0; i < dims; ++i) {
+        double error = std::abs(p.values[i]) / 256;  // of bf16, or less
+        if (p.type == KvType::kInt8)
+          error += scale < 1e-30f ? most : most / 254;
+        ASSERT_NEAR(out[i], p.values[i], error * 1.001) << dims << ": " << i;
       }
     }
   }

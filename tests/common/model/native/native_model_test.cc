@@ -2,6 +2,7 @@
 // threads or what was in a page before.
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 #include <random>
 
@@ -22,12 +23,15 @@ struct Subject {
   std::string kernels;  // of the CPU, or "cuda"
   ComputeDType dtype = ComputeDType::kFloat32;
 
+  std::optional<nn::KvType> kv_type = {};
+
   bool is_cuda() const { return kernels == "cuda"; }
 };
 
 std::string NameOf(const Subject& subject) {
   std::string name = subject.architecture + ("_" + subject.kernels);
   name += std::string("_") + NameOf(subject.dtype);
+  if (subject.kv_type) name += std::string("_kv_") + NameOf(*subject.kv_type);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
@@ -45,6 +49,8 @@ std::vector<Subject> Subjects() {
       subjects.push_back({"Qwen3", testing::WriteTinyQwen3, name, dtype});
       subjects.push_back({"Gpt2", testing::WriteTinyGpt2, name, dtype});
     }
+    subjects.push_back({"Llama", testing::WriteTinyLlama, kernels->name,
+                        ComputeDType::kInt4, nn::KvType::kInt8});
   }
   return subjects;
 }
@@ -69,7 +75,8 @@ class OwnKernelsTest : public ::testing::TestWithParam<Subject> {
   std::unique_ptr<LanguageModel> Load(int64_t threads) {
     ModelOptions options = {.folder = folder_,
                             .compute_dtype = GetParam().dtype,
-                            .threads = threads};
+                            .threads = threads,
+                            .kv_cache_type = GetParam().kv_type};
     if (GetParam().is_cuda()) {
       options.backend = "cuda";
       options.device = testing::CudaTestDevice();
