@@ -88,7 +88,8 @@ inline void CopyInt8Kv(const KvPanels& from, int64_t from_slot,
   to.values[scales + to_slot] = from.values[scales + from_slot];
 }
 
-// Pages that hold int8, widened to bf16.
+// Pages that hold int8, widened to bf16. V::StoreScaled widens kWidth codes.
+template <typename V>
 class Int8Pages {
  public:
   // scratch: [(kPageTokens / 2 + 2) * head_dim] floats.
@@ -102,11 +103,15 @@ class Int8Pages {
   const float* Keys(int64_t page) const {
     const float* const keys = a_.pages[page] + a_.key_offset;
     const float* const slots = keys + ScalesBegin(a_.head_dim);
-    float scales[kWidth];
-    for (int64_t i = 0; i < kWidth; ++i) scales[i] = slots[i / 2];
-    const KvCode* const codes = CodesOf(keys);
-    for (int64_t i = 0; i < a_.head_dim / 2 * kWidth; i += kWidth) {
-      Widen(codes + i, scales, HalvesOf(panel_) + i);
+    constexpr int64_t kRow = 2 * kPageTokens;  // two numbers of each slot
+    float scales[kRow];
+    for (int64_t i = 0; i < kRow; ++i) scales[i] = slots[i / 2];
+    for (int64_t row = 0; row < a_.head_dim / 2; ++row) {
+      ESPALIER_UNROLL
+      for (int64_t i = 0; i < kRow; i += kWidth) {
+        V::StoreScaled(CodesOf(keys) + row * kRow + i, scales + i,
+                       HalvesOf(panel_) + row * kRow + i);
+      }
     }
     return panel_;
   }
@@ -122,35 +127,22 @@ class Int8Pages {
   }
 
  private:
-  // Codes that are widened at a time: a slot's pair in all slots of a page.
-  static constexpr int64_t kWidth = 2 * kPageTokens;
+  static constexpr int64_t kWidth = 2 * kHeadDimUnit;
 
   static KvHalf* HalvesOf(float* panel) {
     return reinterpret_cast<KvHalf*>(panel);
   }
 
-  template <int64_t width = kWidth>
-  static void Widen(const KvCode* codes, const float* scales, KvHalf* out) {
-    float wide[width];
-    uint16_t rounded[width];
-    for (int64_t i = 0; i < width; ++i) {
-      wide[i] = static_cast<float>(codes[i]) * scales[i];
-    }
-    RoundToBf16(wide, width, rounded);
-    __builtin_memcpy(out, rounded, sizeof(rounded));
-  }
-
   // The values of a slot and its neighbour.
   void WidenPair(int64_t slot, float* out) const {
-    constexpr int64_t kPart = 2 * kHeadDimUnit;
     const float* const values = a_.pages[slot / kPageTokens] + a_.value_offset;
     const int64_t first = slot % kPageTokens / 2 * 2;
     const float* const slots = values + ScalesBegin(a_.head_dim) + first;
-    float scales[kPart];
-    for (int64_t i = 0; i < kPart; ++i) scales[i] = slots[i % 2];
+    float scales[kWidth];
+    for (int64_t i = 0; i < kWidth; ++i) scales[i] = slots[i % 2];
     const KvCode* const codes = CodesOf(values) + first * a_.head_dim;
-    for (int64_t i = 0; i < 2 * a_.head_dim; i += kPart) {
-      Widen<kPart>(codes + i, scales, HalvesOf(out) + i);
+    for (int64_t i = 0; i < 2 * a_.head_dim; i += kWidth) {
+      V::StoreScaled(codes + i, scales, HalvesOf(out) + i);
     }
   }
 
@@ -192,7 +184,7 @@ void AttendAnyKv(const AttendArgs& a) {
     case KvType::kBf16:
       return Bf16Attention<V, Rows, Bf16Pages>(a).Run();
     case KvType::kInt8:
-      return Bf16Attention<V, Rows, Int8Pages>(a).Run();
+      return Bf16Attention<V, Rows, Int8Pages<V>>(a).Run();
   }
 }
 

@@ -58,6 +58,17 @@ struct Avx2 {
     const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
     return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
   }
+  // 16 codes times their scales, as bf16.
+  static void StoreScaled(const void* codes, const float* scales, void* out) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(codes));
+    const __m256i low = Bf16Bits(_mm256_cvtepi8_epi32(bytes), scales);
+    const __m256i high = Bf16Bits(
+        _mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)), scales + kLanes);
+    // Packs within halves.
+    const __m256i packed = _mm256_permute4x64_epi64(
+        _mm256_packus_epi32(low, high), _MM_SHUFFLE(3, 1, 2, 0));
+    _mm256_storeu_si256(static_cast<__m256i*>(out), packed);
+  }
   // The low halves, multiplied in full.
   static Words MulLow(Words a, Words b) {
     return reinterpret_cast<Words>(_mm256_mul_epu32(
@@ -73,6 +84,17 @@ struct Avx2 {
   }
 
  private:
+  // To the nearest, ties to even; what is no number has no other bits below.
+  static __m256i Bf16Bits(__m256i codes, const float* scales) {
+    const __m256i bits =
+        _mm256_castps_si256(Mul(_mm256_cvtepi32_ps(codes), Load(scales)));
+    const __m256i odd =
+        _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    return _mm256_srli_epi32(
+        _mm256_add_epi32(bits,
+                         _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF))),
+        16);
+  }
   static __m256i Pairs(const uint32_t* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }

@@ -65,6 +65,12 @@ struct Avx512 {
     _mm512_storeu_si512(bytes, HighHalves(rounded));
     _mm512_storeu_si512(bytes + 64, HighHalves(loss));
   }
+  // 16 codes times their scales, as bf16.
+  static void StoreScaled(const void* codes, const float* scales, void* out) {
+    const __m128i bytes = _mm_loadu_si128(static_cast<const __m128i*>(codes));
+    const Reg wide = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+    StoreBf16(out, _mm512_cvtneps_pbh(_mm512_mul_ps(wide, Load(scales))));
+  }
   // The low halves, multiplied in full.
   static Words MulLow(Words a, Words b) {
     return reinterpret_cast<Words>(_mm512_mul_epu32(

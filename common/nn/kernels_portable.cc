@@ -56,6 +56,19 @@ struct Portable {
     const float a = x[0] > x[1] ? x[0] : x[1], b = x[2] > x[3] ? x[2] : x[3];
     return a > b ? a : b;
   }
+  // 16 codes times their scales, as bf16.
+  static void StoreScaled(const void* codes, const float* scales, void* out) {
+    constexpr int64_t kCodes = 16;
+    int8_t bytes[kCodes];
+    float wide[kCodes];
+    uint16_t rounded[kCodes];
+    std::memcpy(bytes, codes, sizeof(bytes));
+    for (int64_t i = 0; i < kCodes; ++i) {
+      wide[i] = static_cast<float>(bytes[i]) * scales[i];
+    }
+    RoundToBf16(wide, kCodes, rounded);
+    std::memcpy(out, rounded, sizeof(rounded));
+  }
   // The low halves, multiplied in full.
   static Words MulLow(Words a, Words b) {
     return (a & 0xFFFFFFFFu) * (b & 0xFFFFFFFFu);
