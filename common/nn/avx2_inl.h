@@ -129,9 +129,6 @@ struct Avx2Ints {
   static Int Load(const std::byte* p) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
   }
-  static void Store(std::byte* p, Int x) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), x);
-  }
   static Int Add(Int a, Int b) { return _mm256_add_epi32(a, b); }
   template <int bits>
   static Int ShiftLeft(Int x) {

@@ -7,7 +7,8 @@
 //
 // A tile of rows is multiplied with some blocks of a panel at a time, and its
 // sums wait in memory: so the blocks are read from the first-level cache by all
-// tiles, unpacked once if they are of 4 bits.
+// tiles. Each tile unpacks codes of 4 bits in registers, which hides behind the
+// products; unpacked in memory, they took the stores of twice the bytes.
 #ifndef ESPALIER_COMMON_NN_BLOCKS_INL_H_
 #define ESPALIER_COMMON_NN_BLOCKS_INL_H_
 
@@ -26,22 +27,12 @@ struct BlockTileArgs {
   const std::byte* weights = nullptr;
   BlockFormat format;  // of the weights
   int64_t blocks = 0;
-  const std::byte* next = nullptr;  // what BlockFetch says
+  const std::byte* next = nullptr;  // as many blocks, which a tile may fetch
   float* sums = nullptr;            // [rows][kPanelOutputs], added to
 };
 
-// What a tile fetches meanwhile: nothing, as many blocks of the same format, or
-// of the format of 4 bits from which its weights were unpacked.
-enum class BlockFetch { kNothing, kSame, kPacked };
-
 inline const RowBlock& HighOf(const RowBlock& block) { return block; }
 inline const RowBlock& HighOf(const FineRowBlock& block) { return block.high; }
-
-// The format from which blocks of 8 bits were unpacked.
-inline BlockFormat Packed(BlockFormat format) {
-  format.bits = 4;
-  return format;
-}
 
 template <typename I>
 typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
@@ -50,8 +41,8 @@ typename I::V::Reg LoadScales(bool wide, const std::byte* scales, int64_t at) {
 }
 
 // R rows times some blocks of a panel, as many outputs at a time as there are
-// registers for. Row: RowBlock or FineRowBlock.
-template <typename I, typename Row, int bits, bool minimums, BlockFetch fetch>
+// registers for. Row: RowBlock or FineRowBlock. fetch: `next` meanwhile.
+template <typename I, typename Row, int bits, bool minimums, bool fetch>
 struct BlockTile {
   using V = typename I::V;
   using Int = typename I::Int;
@@ -67,17 +58,13 @@ struct BlockTile {
 
   template <int R>
   static void Run(const BlockTileArgs& t) {
-    const int64_t bytes = BlockBytes(t.format);
-    const BlockFormat next_format =
-        fetch == BlockFetch::kPacked ? Packed(t.format) : t.format;
-    // Sizes are computed once: they take divisions.
-    const int64_t next_bytes = BlockBytes(next_format);
+    const int64_t bytes = BlockBytes(t.format);  // once: it takes divisions
     Step step = {.codes = t.weights,
                  .scales = t.weights + CodeBytes(t.format),
                  .scale_bytes = ScaleBytes(t.format),
                  .wide = t.format.wide_scales,
                  .next = t.next,
-                 .next_scales = t.next + CodeBytes(next_format),
+                 .next_scales = t.next + CodeBytes(t.format),
                  .row = t.rows,
                  .row_stride = t.row_stride,
                  .sums = t.sums};
@@ -92,8 +79,8 @@ struct BlockTile {
       }
       step.codes += bytes;
       step.scales += bytes;
-      step.next += next_bytes;
-      step.next_scales += next_bytes;
+      step.next += bytes;
+      step.next_scales += bytes;
       step.row += sizeof(Row);
     }
   }
@@ -118,16 +105,13 @@ struct BlockTile {
     // for the lines of a whole block. `bytes` from `at` on: of this block.
     template <int64_t bytes>
     void FetchCodes(int64_t at) const {
-      constexpr int64_t kLine = fetch == BlockFetch::kPacked ? 128 : 64;
-      if constexpr (fetch == BlockFetch::kNothing) return;
+      if constexpr (!fetch) return;
       ESPALIER_UNROLL
-      for (int64_t i = 0; i < bytes; i += kLine) {
-        Fetch(next + (at + i) * 64 / kLine);
-      }
+      for (int64_t i = 0; i < bytes; i += 64) Fetch(next + at + i);
     }
     template <int64_t bytes>
     void FetchScales(int64_t at) const {
-      if constexpr (fetch == BlockFetch::kNothing) return;
+      if constexpr (!fetch) return;
       ESPALIER_UNROLL
       for (int64_t i = 0; i < bytes; i += 64) Fetch(next_scales + at + i);
     }
@@ -282,7 +266,7 @@ BlockTileRun BlockTileFor(int64_t rows) {
   return Kind::template Run<R>;
 }
 
-template <typename I, typename Row, int bits, BlockFetch fetch>
+template <typename I, typename Row, int bits, bool fetch>
 BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
   constexpr int R = I::kTileRows;
   return format.minimums
@@ -290,60 +274,28 @@ BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
              : BlockTileFor<BlockTile<I, Row, bits, false, fetch>, R>(rows);
 }
 
-template <typename I, typename Row, BlockFetch fetch>
+template <typename I, typename Row, bool fetch>
 BlockTileRun ChooseBlockTile(const BlockFormat& format, int64_t rows) {
   return format.bits == 8 ? ChooseBlockTile<I, Row, 8, fetch>(format, rows)
                           : ChooseBlockTile<I, Row, 4, fetch>(format, rows);
 }
 
 template <typename I, typename Row>
-void RunBlockTile(const BlockTileArgs& t, int64_t rows, BlockFetch fetch) {
-  switch (fetch) {
-    case BlockFetch::kNothing:
-      return ChooseBlockTile<I, Row, BlockFetch::kNothing>(t.format, rows)(t);
-    case BlockFetch::kSame:
-      return ChooseBlockTile<I, Row, BlockFetch::kSame>(t.format, rows)(t);
-    case BlockFetch::kPacked:
-      return ChooseBlockTile<I, Row, 8, BlockFetch::kPacked>(t.format, rows)(t);
-  }
+void RunBlockTile(const BlockTileArgs& t, int64_t rows, bool fetch) {
+  (fetch ? ChooseBlockTile<I, Row, true>(t.format, rows)
+         : ChooseBlockTile<I, Row, false>(t.format, rows))(t);
 }
 
 // Blocks that all tiles of rows are multiplied with in turn: they and the rows'
 // share of the first-level cache.
 constexpr int64_t kSegmentBlocks = 8;
-constexpr int64_t kMaxBlockBytes = 1024 + 2 * 2 * kPanelOutputs * 4;
 // Rows whose sums wait: their number decides how often blocks are read again.
 constexpr int64_t kWaitingRows = 64;
-
-// Blocks of 4 bits as those of 8 bits that stand for the same weights.
-template <typename I>
-void UnpackBlocks(const BlockFormat& format, const std::byte* packed,
-                  int64_t blocks, std::byte* out) {
-  BlockFormat wide = format;
-  wide.bits = 8;
-  // The middle of the codes moves from 8 to 128.
-  const typename I::Int moved = I::Set(format.minimums ? 0 : 0x78787878);
-  const int64_t code_bytes = CodeBytes(format);
-  constexpr int64_t kRow = kPanelOutputs * 4;
-  for (int64_t block = 0; block < blocks; ++block) {
-    for (int64_t i = 0; i < code_bytes; i += I::kLanes * 4) {
-      const typename I::Int both = I::Load(packed + i);
-      std::byte* const low = out + i / kRow * 2 * kRow + i % kRow;
-      I::Store(low, I::Add(I::LowHalves(both), moved));
-      I::Store(low + kRow, I::Add(I::HighHalves(both), moved));
-    }
-    __builtin_memcpy(out + 2 * code_bytes, packed + code_bytes,
-                     BlockBytes(format) - code_bytes);
-    packed += BlockBytes(format);
-    out += BlockBytes(wide);
-  }
-}
 
 // All tiles of some rows times one panel.
 template <typename I, typename Row>
 void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
               int64_t num_rows, bool fetch, float* sums) {
-  alignas(64) std::byte unpacked[kSegmentBlocks * kMaxBlockBytes];
   const int64_t blocks = PaddedInputs(a.weights.inputs) / kBlockInputs;
   const int64_t tiles = (num_rows + I::kTileRows - 1) / I::kTileRows;
   const int64_t segment = tiles == 1 ? blocks : kSegmentBlocks;
@@ -356,13 +308,6 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
                        .format = a.weights.format,
                        .blocks = left < segment ? left : segment,
                        .next = weights + kFetchAhead};
-    BlockFetch next = fetch ? BlockFetch::kSame : BlockFetch::kNothing;
-    if (tiles > 1 && t.format.bits == 4) {
-      UnpackBlocks<I>(t.format, weights, t.blocks, unpacked);
-      t.weights = unpacked;
-      t.format.bits = 8;
-      if (fetch) next = BlockFetch::kPacked;
-    }
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t begin = num_rows * tile / tiles;
       const int64_t rows = num_rows * (tile + 1) / tiles - begin;
@@ -370,8 +315,7 @@ void AddPanel(const LinearArgs& a, const std::byte* panel, int64_t first_row,
                (first_row + begin) * a.x_stride +
                block * static_cast<int64_t>(sizeof(Row));
       t.sums = sums + begin * kPanelOutputs;
-      RunBlockTile<I, Row>(t, rows, next);
-      next = BlockFetch::kNothing;
+      RunBlockTile<I, Row>(t, rows, fetch && tile == 0);
     }
   }
 }

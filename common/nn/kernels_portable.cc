@@ -114,7 +114,6 @@ struct PortableInts {
     std::memcpy(&x, p, sizeof(x));
     return x;
   }
-  static void Store(std::byte* p, Int x) { std::memcpy(p, &x, sizeof(x)); }
   // Of sums, or of four codes at once: these carry nothing, but reach the sign.
   static Int Add(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Portable::Bits>(a) +

