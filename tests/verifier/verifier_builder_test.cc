@@ -25,5 +25,22 @@ TEST(VerifierBuilderTest, ServesRandomWeightsInTheShapeOfAModel) {
   ASSERT_TRUE(engine.ok()) << engine.status();
 }
 
+TEST(VerifierBuilderTest, GraphsAreForGpus) {
+  v1::VerifierEngineConfig config;
+  for (const char* device : {"cuda", "emulated"}) {
+    config.set_device(device);
+    config.clear_cuda_graphs();
+    EXPECT_FALSE(ModelOptionsFrom(config)->cuda_graphs);
+    config.set_cuda_graphs(true);
+    EXPECT_TRUE(ModelOptionsFrom(config)->cuda_graphs);
+  }
+  for (const char* device : {"", "cpu"}) {
+    config.set_device(device);
+    const absl::Status status = ModelOptionsFrom(config).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), ::testing::HasSubstr("engine.cuda_graphs"));
+  }
+}
+
 }  // namespace
 }  // namespace espalier::verifier

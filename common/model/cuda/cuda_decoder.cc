@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
-#include <vector>
 
 #include "common/base/status_macros.h"
 #include "common/cuda/layout.h"
@@ -17,17 +16,6 @@ namespace espalier {
 using cuda::ActivationBytes;
 using cuda::DeviceArray;
 using cuda::RowBlock;
-
-namespace {
-
-// Elements: so many that it seldom changes while texts grow.
-template <typename T>
-int64_t RoomFor(const std::vector<T>& values) {
-  constexpr size_t kLeast = 256;
-  return static_cast<int64_t>(std::bit_ceil(std::max(kLeast, values.size())));
-}
-
-}  // namespace
 
 absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   const auto hidden = static_cast<uint32_t>(config_.hidden_size);
@@ -58,9 +46,9 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
-// Places follow from the number of rows, as far as texts let them: what grows
-// with a text has room for more, and what depends on a tree's form comes last.
-// So the kernels' arguments are the same from pass to pass.
+// Places follow from numbers that the kernels are told anyway: the page table,
+// which grows, has room for more, and paths, whose size depends on the trees'
+// form, come last. So the kernels' arguments repeat from pass to pass.
 absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   RETURN_IF_ERROR(Reserve(pass.num_rows(), pass.num_logit_rows));
   RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
@@ -71,10 +59,13 @@ absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   ASSIGN_OR_RETURN(on_device_.rotated_rows, requests.Put(pass.rotated_rows));
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
-  ASSIGN_OR_RETURN(on_device_.page_table,
-                   requests.Put(pass.page_table, RoomFor(pass.page_table)));
-  ASSIGN_OR_RETURN(on_device_.prefix_items,
-                   requests.Put(pass.prefix_items, RoomFor(pass.prefix_items)));
+  constexpr size_t kLeastPages = 256;
+  const size_t most_pages =
+      std::bit_ceil(std::max(kLeastPages, pass.page_table.size()));
+  ASSIGN_OR_RETURN(
+      on_device_.page_table,
+      requests.Put(pass.page_table, static_cast<int64_t>(most_pages)));
+  ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
   ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
   return absl::OkStatus();
 }
