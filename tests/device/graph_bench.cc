@@ -52,7 +52,8 @@ struct Network {
 };
 
 absl::StatusOr<Network> Load(const Flags& flags) {
-  Network network = {.context = flags.context};
+  Network network;
+  network.context = flags.context;
   ASSIGN_OR_RETURN(network.device, OpenComputeDevice(flags.device));
   ASSIGN_OR_RETURN(network.config, ReadModelConfig(flags.shape));
   ASSIGN_OR_RETURN(const WeightFiles files,
@@ -60,7 +61,7 @@ absl::StatusOr<Network> Load(const Flags& flags) {
   nn::ThreadPool pool({.threads = 1});
   ASSIGN_OR_RETURN(network.weights,
                    LoadCudaWeights(network.config, files, *network.device, pool,
-                                   CudaWeightType::kBFloat16));
+                                   CudaWeightType::kBf16));
   const int64_t tokens = flags.context + cuda::kMostTreeRows;
   ASSIGN_OR_RETURN(
       network.store,

@@ -37,8 +37,8 @@ class CudaDecoderTest : public ::testing::Test {
     const auto files = WeightFiles::Open(folder, /*random_seed=*/1);
     ASSERT_TRUE(files.ok());
     nn::ThreadPool pool({.threads = 1});
-    auto weights = LoadCudaWeights(config_, *files, device_, pool,
-                                   CudaWeightType::kBFloat16);
+    auto weights =
+        LoadCudaWeights(config_, *files, device_, pool, CudaWeightType::kBf16);
     ASSERT_TRUE(weights.ok()) << weights.status();
     weights_ = *std::move(weights);
     decoder_ = std::make_unique<CudaDecoder>(
@@ -84,7 +84,7 @@ class CudaDecoderTest : public ::testing::Test {
 TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhateverTheFormOfATree) {
   const auto kernels = KernelsOf({{100, Star(40)}});
   EXPECT_TRUE(KernelsOf({{100, Chain(40)}}) == kernels);
-  EXPECT_TRUE(KernelsOf({{85, Chain(40)}}) == kernels);
+  EXPECT_TRUE(KernelsOf({{95, Chain(40)}}) == kernels);
   EXPECT_FALSE(KernelsOf({{100, Star(41)}}) == kernels);
 }
 
