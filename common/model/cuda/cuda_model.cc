@@ -137,8 +137,7 @@ absl::StatusOr<std::shared_ptr<CudaModel::TappedPass>> CudaModel::MakeTapped(
   auto tapped = std::make_shared<TappedPass>();
   tapped->points.assign(points.begin(), points.end());
   tapped->rows = rows;
-  const int64_t room = std::max<int64_t>(rows, info_.max_rows);
-  ASSIGN_OR_RETURN(tapped->states, states_.Take(std::ssize(points) * room *
+  ASSIGN_OR_RETURN(tapped->states, states_.Take(std::ssize(points) * rows *
                                                 info_.config.hidden_size));
   return tapped;
 }

@@ -72,8 +72,7 @@ class CudaModel final : public LanguageModel {
   struct TappedPass {
     std::vector<int32_t> points;  // that any of its sequences wants
     int rows = 0;
-    // [points, rows, hidden], and room for more rows.
-    ReusedArray<cuda::bf16_t>::Held states;
+    ReusedArray<cuda::bf16_t>::Held states;  // [points, rows, hidden] or more
   };
   struct Sequence {
     explicit Sequence(CudaKvStore* store) : kv(store) {}
