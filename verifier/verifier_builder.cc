@@ -34,6 +34,9 @@ constexpr uint32_t kDefaultTreeNodes = 128;
 constexpr int64_t kCpuBatchRows = 64;
 constexpr int64_t kGpuBatchRows = 256;
 
+bool IsCpu(const v1::VerifierEngineConfig& config) {
+  return config.device().empty() || config.device() == "cpu";
+}
 bool IsCuda(const v1::VerifierEngineConfig& config) {
   return config.device().rfind("cuda", 0) == 0;
 }
@@ -165,13 +168,17 @@ absl::StatusOr<ModelOptions> ModelOptionsFrom(
   if (config.has_prefix_cache_mib()) {
     options.prefix_cache_bytes = int64_t{config.prefix_cache_mib()} << 20;
   }
+  if (config.cuda_graphs() && IsCpu(config)) {
+    return absl::InvalidArgumentError(
+        "engine.cuda_graphs: needs a GPU (engine.device \"cuda\")");
+  }
+  options.cuda_graphs = config.cuda_graphs();
   return options;
 }
 
 absl::StatusOr<std::shared_ptr<FeatureRing>> OpenFeatureRing(
     const v1::VerifierEngineConfig& config) {
-  const bool is_cpu = config.device().empty() || config.device() == "cpu";
-  if (is_cpu ||
+  if (IsCpu(config) ||
       (config.has_feature_ring_mib() && config.feature_ring_mib() == 0)) {
     return nullptr;
   }

@@ -3,11 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "common/cuda/kernel_args.h"
 
 namespace espalier::cuda {
@@ -26,14 +28,29 @@ enum class Memory {
   kShared,  // as kDevice; other processes may open it
 };
 
+// Where kernels are queued. One thread.
+class KernelQueue {
+ public:
+  virtual ~KernelQueue() = default;
+  // Each kernel reads what those before it wrote.
+  virtual void Launch(const KernelArgs& args) = 0;
+};
+
+// Kernels with their arguments that are queued all at once, as often as wanted.
+// Must not outlive its device. What was queued of it outlives it. One thread.
+class KernelGraph {
+ public:
+  virtual ~KernelGraph() = default;
+  virtual void Replay() = 0;
+};
+
 // A device that runs kernels, or its emulation: memory, and one queue of work
 // that is done in its order. One thread.
 //
 // Nothing in the queue fails by itself: Wait says what went wrong, and goes on
 // saying so, as a device that failed is lost to its process.
-class ComputeDevice {
+class ComputeDevice : public KernelQueue {
  public:
-  virtual ~ComputeDevice() = default;
   virtual DeviceInfo info() const = 0;
 
   // RESOURCE_EXHAUSTED: there is no room. What is queued before Free may still
@@ -52,7 +69,12 @@ class ComputeDevice {
 
   // Queued. Host memory has to stay as it is until an event after the copy.
   virtual void Copy(void* to, const void* from, int64_t bytes) = 0;
-  virtual void Launch(const KernelArgs& args) = 0;
+
+  // Runs nothing. Each kernel must have been launched before, with whatever
+  // arguments. RESOURCE_EXHAUSTED, INTERNAL: the device makes no such graph,
+  // and goes on.
+  virtual absl::StatusOr<std::unique_ptr<KernelGraph>> Capture(
+      absl::Span<const KernelArgs> launches) = 0;
 
   // A point in the queue. Until all that was queued before it is done:
   // UNAVAILABLE: the device failed.

@@ -40,11 +40,14 @@ class CudaDevice final : public ComputeDevice {
                                     int64_t bytes) override;
   void Copy(void* to, const void* from, int64_t bytes) override;
   void Launch(const KernelArgs& args) override;
+  absl::StatusOr<std::unique_ptr<KernelGraph>> Capture(
+      absl::Span<const KernelArgs> launches) override;
   int64_t Record() override;
   absl::Status Wait(int64_t event) override;
 
  private:
   enum class Origin { kPool, kHost, kShared, kImported };
+  class Graph;
 
   // What follows is of this GPU. Threads start with another, the first one.
   void Select() const { cudaSetDevice(index_); }
@@ -64,12 +67,36 @@ class CudaDevice final : public ComputeDevice {
   int64_t events_ = 0;                // recorded so far
   std::deque<cudaEvent_t> recorded_;  // the last of them
   std::vector<cudaEvent_t> free_events_;
+  int graphs_ = 0;  // that are alive
+};
+
+class CudaDevice::Graph final : public KernelGraph {
+ public:
+  Graph(CudaDevice& device, cudaGraphExec_t exec)
+      : device_(device), exec_(exec) {
+    ++device_.graphs_;
+  }
+  ~Graph() override {
+    device_.Select();
+    device_.Note(cudaStreamSynchronize(device_.stream_));
+    device_.Note(cudaGraphExecDestroy(exec_));
+    --device_.graphs_;
+  }
+
+  void Replay() override {
+    device_.Select();
+    device_.Note(cudaGraphLaunch(exec_, device_.stream_));
+  }
+
+ private:
+  CudaDevice& device_;
+  const cudaGraphExec_t exec_;
 };
 
 CudaDevice::~CudaDevice() {
   Select();
   cudaStreamSynchronize(stream_);
-  ESPALIER_CHECK(allocated_.empty());
+  ESPALIER_CHECK(allocated_.empty() && graphs_ == 0);
   free_events_.insert(free_events_.end(), recorded_.begin(), recorded_.end());
   for (cudaEvent_t event : free_events_) cudaEventDestroy(event);
   cudaStreamDestroy(stream_);
@@ -180,6 +207,39 @@ void CudaDevice::Launch(const KernelArgs& args) {
   Select();
   Note(static_cast<cudaError_t>(
       LaunchOnStream(stream_, args, options_.dependent_launches)));
+}
+
+// What other threads do meanwhile is not captured, nor forbidden to them. The
+// upload finds the room that the first replay would ask for.
+absl::StatusOr<std::unique_ptr<KernelGraph>> CudaDevice::Capture(
+    absl::Span<const KernelArgs> launches) {
+  Select();
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t exec = nullptr;
+  cudaError_t error =
+      cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal);
+  if (error == cudaSuccess) {
+    for (const KernelArgs& args : launches) {
+      const auto launched = static_cast<cudaError_t>(
+          LaunchOnStream(stream_, args, options_.dependent_launches));
+      if (error == cudaSuccess) error = launched;
+    }
+    const cudaError_t ended = cudaStreamEndCapture(stream_, &graph);
+    if (error == cudaSuccess) error = ended;
+  }
+  if (error == cudaSuccess) error = cudaGraphInstantiate(&exec, graph, 0);
+  if (error == cudaSuccess) error = cudaGraphUpload(exec, stream_);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  if (error == cudaSuccess) return std::make_unique<Graph>(*this, exec);
+  if (exec != nullptr) cudaGraphExecDestroy(exec);
+  cudaGetLastError();  // the device goes on
+  const std::string message =
+      absl::StrCat("a graph of ", launches.size(), " kernels on ", name_, ": ",
+                   Describe(error));
+  if (error == cudaErrorMemoryAllocation) {
+    return absl::ResourceExhaustedError(message);
+  }
+  return absl::InternalError(message);
 }
 
 int64_t CudaDevice::Record() {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
@@ -13,12 +14,30 @@
 
 namespace espalier::cuda {
 
+// Launches that are made again.
+class EmulatedDevice::Graph final : public KernelGraph {
+ public:
+  Graph(EmulatedDevice& device, absl::Span<const KernelArgs> launches)
+      : device_(device), launches_(launches.begin(), launches.end()) {
+    ++device_.graphs_;
+  }
+  ~Graph() override { --device_.graphs_; }
+
+  void Replay() override {
+    for (const KernelArgs& args : launches_) device_.Launch(args);
+  }
+
+ private:
+  EmulatedDevice& device_;
+  const std::vector<KernelArgs> launches_;
+};
+
 EmulatedDevice::EmulatedDevice(const Options& options)
     : options_(options), random_(options.seed) {}
 
 EmulatedDevice::~EmulatedDevice() {
   Drain();
-  ESPALIER_CHECK(allocated_.empty());
+  ESPALIER_CHECK(allocated_.empty() && graphs_ == 0);
 }
 
 DeviceInfo EmulatedDevice::info() const {
@@ -98,6 +117,11 @@ void EmulatedDevice::Launch(const KernelArgs& args) {
         std::move(kernel), stacks_);
   });
   LaunchKernel(launcher, args);
+}
+
+absl::StatusOr<std::unique_ptr<KernelGraph>> EmulatedDevice::Capture(
+    absl::Span<const KernelArgs> launches) {
+  return std::make_unique<Graph>(*this, launches);
 }
 
 absl::Status EmulatedDevice::Wait(int64_t event) {

@@ -40,6 +40,8 @@ class EmulatedDevice final : public ComputeDevice {
                                     int64_t bytes) override;
   void Copy(void* to, const void* from, int64_t bytes) override;
   void Launch(const KernelArgs& args) override;
+  absl::StatusOr<std::unique_ptr<KernelGraph>> Capture(
+      absl::Span<const KernelArgs> launches) override;
   int64_t Record() override { return ++events_; }
   absl::Status Wait(int64_t event) override;
 
@@ -54,6 +56,7 @@ class EmulatedDevice final : public ComputeDevice {
     std::optional<emulation::SharedMemory> shared = {};  // not of this heap
   };
   using Work = std::variant<CopyWork, emulation::Grid>;
+  class Graph;
 
   std::byte* Keep(emulation::SharedMemory shared, int64_t used_bytes);
   static void CopyNow(const CopyWork& copy);
@@ -64,6 +67,7 @@ class EmulatedDevice final : public ComputeDevice {
   std::map<std::byte*, Allocated> allocated_;
   int64_t used_bytes_ = 0;
   int64_t events_ = 0;
+  int graphs_ = 0;  // that are alive
   emulation::StackPool stacks_;
   std::deque<Work> queue_;
 };

@@ -1,7 +1,7 @@
 // What each kernel is told. Plain structs: the code that launches kernels
 // includes this and compute_device.h. All pointers are to device memory; sizes
 // are numbers of elements unless they say bytes. Where things lie in memory:
-// layout.h.
+// layout.h. Arguments are compared number by number, pointers as such.
 #ifndef ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 #define ESPALIER_COMMON_CUDA_KERNEL_ARGS_H_
 
@@ -36,6 +36,7 @@ struct KvPages {
   unsigned char* pages = nullptr;       // of this layer: page 0's first panel
   int64_t page_bytes = 0;               // from page to page, all layers
   const int32_t* page_table = nullptr;  // per sequence: page of each 64 slots
+  bool operator==(const KvPages&) const = default;
 };
 
 // x[row] = row tokens[row] of an embedding table.
@@ -46,6 +47,7 @@ struct EmbedArgs {
   int hidden = 0;         // a multiple of 64
   float* x = nullptr;     // [rows, hidden]
   bf16_t* tap = nullptr;  // [rows, hidden] the same rounded, or null
+  bool operator==(const EmbedArgs&) const = default;
 };
 
 // What a product left in parts, one for each range of its inputs.
@@ -55,6 +57,7 @@ struct Parts {
   int padded_rows = 0;
   int outputs = 0;
   const float* bias = nullptr;  // [outputs] or null
+  bool operator==(const Parts&) const = default;
 };
 
 // x += the parts of a product; out = x / rms(x) * weight, as activations.
@@ -71,6 +74,7 @@ struct ResidualNormArgs {
   int out_block = 0;             // rows of a block of `out`
   bf16_t* tap = nullptr;         // [rows, hidden] x, rounded, or null
   bf16_t* normed_tap = nullptr;  // [rows, hidden] what is normed, or null
+  bool operator==(const ResidualNormArgs&) const = default;
 };
 
 // Rows from wherever they are into a pass, or out of it: a row is one of `from`
@@ -98,6 +102,7 @@ struct TakeRowsArgs {
   int out_columns = 0;
   int first_out_row = 0;
   int first_out_column = 0;
+  bool operator==(const TakeRowsArgs&) const = default;
 };
 
 // out = weights times rows. An output's bits depend on its row and its weights
@@ -115,6 +120,7 @@ struct ProductArgs {
   float* parts = nullptr;
   // silu(gate) * value of outputs / 2 pairs (GatePlace), as activations.
   unsigned char* gated = nullptr;
+  bool operator==(const ProductArgs&) const = default;
 };
 
 // From the product of a layer's input to what attention reads: queries and keys
@@ -134,6 +140,7 @@ struct PrepareArgs {
   int head_dim = 0;  // 64 or 128
   KvPages kv;
   bf16_t* queries = nullptr;  // [rows, heads, head_dim]
+  bool operator==(const PrepareArgs&) const = default;
 };
 
 // Work of the attention over pages that lie wholly in a prefix: some rows and
@@ -175,6 +182,7 @@ struct AttendArgs {
   float* states = nullptr;
   unsigned char* out = nullptr;  // activations [rows, heads * head_dim]
   int out_block = 0;             // rows of a block of `out`
+  bool operator==(const AttendArgs&) const = default;
 };
 
 // Moves K/V of accepted rows to follow the prefix, in all layers.
@@ -191,6 +199,7 @@ struct KeepArgs {
   int num_sequences = 0;
   int panels = 0;  // of a page: layers * kv_heads * 2
   int head_dim = 0;
+  bool operator==(const KeepArgs&) const = default;
 };
 
 // Rows of taps, the taps of a row side by side.
@@ -203,6 +212,7 @@ struct GatherTapsArgs {
   int hidden = 0;  // a multiple of 64
   int num_kept = 0;
   bf16_t* out = nullptr;  // [num_kept, num_taps, hidden]
+  bool operator==(const GatherTapsArgs&) const = default;
 };
 
 // Logits of some rows.
@@ -211,6 +221,7 @@ struct LogitBlock {
   int rows = 0;
   int vocab = 0;  // at most kMostTokens
   int64_t stride = 0;
+  bool operator==(const LogitBlock&) const = default;
 };
 inline constexpr int kMostTokens = 1 << 18;
 
@@ -246,6 +257,7 @@ struct FilterArgs {
   LogitBlock logits;
   const FilterRow* rows = nullptr;
   FilterResult* results = nullptr;  // [rows]
+  bool operator==(const FilterArgs&) const = default;
 };
 
 // The tokens whose logit + temperature * noise is so near the best that they
@@ -281,6 +293,7 @@ struct DrawArgs {
   const FilterResult* filters = nullptr;
   DrawChunk* chunks = nullptr;    // [rows, ceil(vocab / kDrawChunkTokens)]
   DrawResult* results = nullptr;  // [rows]
+  bool operator==(const DrawArgs&) const = default;
 };
 
 // Sums of e^(logit / temperature) are whole numbers of this part of the largest
@@ -294,6 +307,7 @@ struct PerturbArgs {
   // [vocab] whose noise a column takes; null: that of its own number.
   const int32_t* tokens = nullptr;
   float* scores = nullptr;  // [rows, stride]
+  bool operator==(const PerturbArgs&) const = default;
 };
 
 // The top_k tokens of largest logits, and the sum of all.
@@ -310,6 +324,7 @@ struct RankArgs {
   int top_k = 0;                  // at most kMostRanked and vocab
   RankResult* results = nullptr;  // [rows]
   LogitOfToken* top = nullptr;    // [rows, top_k], best first
+  bool operator==(const RankArgs&) const = default;
 };
 
 // Logits of some tokens, and the mass of all others.
@@ -329,6 +344,7 @@ struct GatherArgs {
   const int32_t* support = nullptr;
   GatherResult* results = nullptr;  // [rows]
   float* support_logits = nullptr;  // as `support`
+  bool operator==(const GatherArgs&) const = default;
 };
 
 // Rows of a random matrix, packed: those of nn::RandomBlock.
@@ -343,6 +359,7 @@ struct RandomWeightsArgs {
   // Codes of e4m3, whose scale is not applied, instead of bf16.
   bool is_e4m3 = false;
   unsigned char* out = nullptr;  // weights [., inputs]
+  bool operator==(const RandomWeightsArgs&) const = default;
 };
 
 // Reads memory as fast as a kernel can.
@@ -351,6 +368,7 @@ struct ReadArgs {
   const unsigned char* memory = nullptr;
   int64_t bytes = 0;         // a multiple of 16
   uint32_t* sums = nullptr;  // [kReadSums] exclusive or of words
+  bool operator==(const ReadArgs&) const = default;
 };
 
 using KernelArgs =

@@ -54,6 +54,8 @@ struct ModelOptions {
   // Where the cuda backend leaves features; on the model's device. Null: it
   // leaves none.
   std::shared_ptr<FeatureRing> feature_ring = nullptr;
+  // Of the cuda backend: see LaunchGraphs.
+  bool cuda_graphs = false;
 };
 
 // Loads a Hugging Face folder or a GGUF file. "aten" sets the number of threads

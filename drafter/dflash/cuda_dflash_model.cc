@@ -28,7 +28,7 @@ CudaDflashModel::CudaDflashModel(CudaDflash drafter)
       drafter_(std::move(drafter)),
       features_(config().features(), device()),
       decoder_(drafter_.network.config, drafter_.network.weights,
-               std::move(drafter_.network.angles), device()),
+               std::move(drafter_.network.angles), device(), device()),
       requests_(device()),
       answers_(device()) {}
 

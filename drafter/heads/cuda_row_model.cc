@@ -32,8 +32,9 @@ CudaRowModel::CudaRowModel(CudaNetwork network, FeatureContract features)
     : network_(std::move(network)),
       features_(std::move(features), *network_.device),
       decoder_(network_.config, network_.weights, std::move(network_.angles),
-               *network_.device),
-      logits_(network_.weights.head_or_tokens(), *network_.device),
+               *network_.device, *network_.device),
+      logits_(network_.weights.head_or_tokens(), *network_.device,
+              *network_.device),
       requests_(*network_.device),
       answers_(*network_.device),
       outputs_(network_.config.hidden_size, *network_.device) {}

@@ -18,7 +18,8 @@ SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
                 "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
-                "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test"]
+                "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test",
+                "cuda_graph_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
              "cuda_cache_test", "cuda_logits_test", "cuda_prepare_test"]
 
@@ -167,6 +168,20 @@ def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
         suite.add(name, False, status=status, says=output.strip()[-300:])
 
 
+def bench_graphs(suite, shape, context, rows):
+    """Passes as launches and as graphs."""
+    path = suite.work / "graphs.jsonl"
+    status, output = suite.run(
+        ["graph_bench", "--shape", str(shape), "--device", suite.device, "--json", str(path),
+         "--context", str(context), *map(str, rows)])
+    print(f"Launches and graphs, {pathlib.Path(shape).name}, {context} cached\n{output}")
+    suite.log("graph_bench", output)
+    lines = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    suite.rows += lines
+    suite.add("graph_bench", status == 0 and len(lines) == len(rows), lines=len(lines),
+              status=status)
+
+
 def fast(suite):
     path = suite.work / "bench.jsonl"
     status, output = suite.run(
@@ -178,9 +193,11 @@ def fast(suite):
     suite.add("device_bench", status == 0 and bool(lines), lines=len(lines), status=status)
     if suite.emulated:
         shape = write_shape(suite.work / "tiny", TINY)
+        bench_graphs(suite, shape, 64, [1, 16])
         bench_forward(suite, shape, 64, [1, 16])
         bench_forward(suite, shape, 64, [1, 16], "fp8")
         return
+    bench_graphs(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64])
     for context in (1024, 8192):
         bench_forward(suite, "deploy/shapes/qwen3-8b", context, [1, 16, 17, 64, 65, 128, 256])
     bench_forward(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64, 128, 256], "fp8")

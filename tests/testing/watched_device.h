@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/cuda/compute_device.h"
@@ -44,7 +45,18 @@ class WatchedDevice final : public cuda::ComputeDevice {
     ESPALIER_CHECK(inner_->Wait(inner_->Record()).ok());
     after_copy(bytes);
   }
-  void Launch(const cuda::KernelArgs& args) override { inner_->Launch(args); }
+  void Launch(const cuda::KernelArgs& args) override {
+    ++launches;
+    inner_->Launch(args);
+  }
+  absl::StatusOr<std::unique_ptr<cuda::KernelGraph>> Capture(
+      absl::Span<const cuda::KernelArgs> kernels) override {
+    ++captures;
+    if (!makes_graphs) return absl::InternalError("no graph");
+    auto graph = inner_->Capture(kernels);
+    if (!graph.ok()) return graph;
+    return std::make_unique<Graph>(*this, *std::move(graph));
+  }
   int64_t Record() override { return inner_->Record(); }
   absl::Status Wait(int64_t event) override {
     ++waits;
@@ -53,11 +65,26 @@ class WatchedDevice final : public cuda::ComputeDevice {
   }
 
   int allocations = 0, copies = 0, waits = 0;
-  bool is_full = false, is_lost = false;
+  int launches = 0, captures = 0, replays = 0;  // of graphs
+  bool is_full = false, is_lost = false, makes_graphs = true;
   // If set: each copy is done at once, then this is called.
   std::function<void(int64_t bytes)> after_copy = nullptr;
 
  private:
+  class Graph final : public cuda::KernelGraph {
+   public:
+    Graph(WatchedDevice& device, std::unique_ptr<cuda::KernelGraph> inner)
+        : device_(device), inner_(std::move(inner)) {}
+    void Replay() override {
+      ++device_.replays;
+      inner_->Replay();
+    }
+
+   private:
+    WatchedDevice& device_;
+    const std::unique_ptr<cuda::KernelGraph> inner_;
+  };
+
   std::unique_ptr<cuda::ComputeDevice> inner_;
 };
 

@@ -41,6 +41,7 @@ inline std::vector<KernelModel> KernelModels() {
   }
   ModelOptions fp8 = cuda;
   fp8.compute_dtype = ComputeDType::kFp8;
+  fp8.cuda_graphs = true;
   models.push_back({"cuda_qwen3_fp8", testing::WriteWideQwen3, fp8});
   return models;
 }

@@ -43,5 +43,22 @@ TEST(VerifierBuilderTest, KvCacheTypeIsReadByName) {
               AllOf(HasSubstr("engine.kv_cache_type"), HasSubstr("int8")));
 }
 
+TEST(VerifierBuilderTest, GraphsAreForGpus) {
+  v1::VerifierEngineConfig config;
+  for (const char* device : {"cuda", "emulated"}) {
+    config.set_device(device);
+    config.clear_cuda_graphs();
+    EXPECT_FALSE(ModelOptionsFrom(config)->cuda_graphs);
+    config.set_cuda_graphs(true);
+    EXPECT_TRUE(ModelOptionsFrom(config)->cuda_graphs);
+  }
+  for (const char* device : {"", "cpu"}) {
+    config.set_device(device);
+    const absl::Status status = ModelOptionsFrom(config).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), HasSubstr("engine.cuda_graphs"));
+  }
+}
+
 }  // namespace
 }  // namespace espalier::verifier

@@ -1,6 +1,7 @@
 #include "common/model/cuda/cuda_decoder.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "common/base/status_macros.h"
@@ -45,19 +46,27 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   return GrowArray(device_, int64_t{rows} * attended, scratch_.queries);
 }
 
+// Places follow from numbers that the kernels are told anyway: the page table,
+// which grows, has room for more, and paths, whose size depends on the trees'
+// form, come last. So the kernels' arguments repeat from pass to pass.
 absl::Status CudaDecoder::Describe(const CudaPass& pass, Mailbox& requests) {
   RETURN_IF_ERROR(Reserve(pass.num_rows(), pass.num_logit_rows));
   RETURN_IF_ERROR(GrowArray(device_, pass.num_states * (config_.head_dim + 2),
                             scratch_.states));
   ASSIGN_OR_RETURN(on_device_.tokens, requests.Put(pass.tokens));
-  ASSIGN_OR_RETURN(on_device_.page_table, requests.Put(pass.page_table));
   ASSIGN_OR_RETURN(on_device_.logit_rows, requests.Put(pass.logit_rows));
   ASSIGN_OR_RETURN(on_device_.rows, requests.Put(pass.rows));
   ASSIGN_OR_RETURN(on_device_.rotated_rows, requests.Put(pass.rotated_rows));
   ASSIGN_OR_RETURN(on_device_.sequences, requests.Put(pass.sequences));
-  ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
-  ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
   ASSIGN_OR_RETURN(on_device_.tree_items, requests.Put(pass.tree_items));
+  constexpr size_t kLeastPages = 256;
+  const size_t most_pages =
+      std::bit_ceil(std::max(kLeastPages, pass.page_table.size()));
+  ASSIGN_OR_RETURN(
+      on_device_.page_table,
+      requests.Put(pass.page_table, static_cast<int64_t>(most_pages)));
+  ASSIGN_OR_RETURN(on_device_.prefix_items, requests.Put(pass.prefix_items));
+  ASSIGN_OR_RETURN(on_device_.paths, requests.Put(pass.paths));
   return absl::OkStatus();
 }
 
@@ -87,13 +96,12 @@ cuda::bf16_t* CudaDecoder::TapAt(int32_t point, const CudaPass& pass,
 }
 
 void CudaDecoder::Embed(const CudaPass& pass, const Target& target) {
-  device_.Launch(
-      cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
-                      .tokens = on_device_.tokens,
-                      .rows = pass.num_rows(),
-                      .hidden = static_cast<int>(config_.hidden_size),
-                      .x = scratch_.x.data(),
-                      .tap = TapAt(0, pass, target)});
+  queue_.Launch(cuda::EmbedArgs{.table = weights_.tokens.weights.data(),
+                                .tokens = on_device_.tokens,
+                                .rows = pass.num_rows(),
+                                .hidden = static_cast<int>(config_.hidden_size),
+                                .x = scratch_.x.data(),
+                                .tap = TapAt(0, pass, target)});
 }
 
 cuda::ResidualNormArgs CudaDecoder::Norm(
@@ -114,7 +122,7 @@ cuda::Parts CudaDecoder::PartsOf(const CudaLinear& linear, int rows) const {
 void CudaDecoder::Multiply(const CudaLinear& linear,
                            const unsigned char* activations, int rows,
                            float* parts) {
-  device_.Launch(ProductOf(linear, activations, rows, parts));
+  queue_.Launch(ProductOf(linear, activations, rows, parts));
 }
 
 void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
@@ -125,7 +133,7 @@ void CudaDecoder::RunLayer(int64_t index, const CudaPass& pass,
     norm.parts = PartsOf(weights_.layers[index - 1].down, pass.num_rows());
     norm.tap = TapAt(static_cast<int32_t>(index), pass, target);
   }
-  device_.Launch(norm);
+  queue_.Launch(norm);
   LaunchLayer(index, scratch_.normed.data(), pass, target);
 }
 
@@ -167,14 +175,14 @@ void CudaDecoder::CacheRows(int64_t index, const unsigned char* input,
   const auto outputs =
       static_cast<int>(2 * config_.num_kv_heads * config_.head_dim);
   const int rows = pass.num_rows(), inputs = layer.qkv.inputs;
-  device_.Launch(ProductOf(layer.qkv, queries, outputs, input, rows,
-                           scratch_.parts.data()));
+  queue_.Launch(ProductOf(layer.qkv, queries, outputs, input, rows,
+                          scratch_.parts.data()));
   cuda::PrepareArgs prepare = Preparation(layer, rows, PagesOf(index, target));
   prepare.parts.splits = cuda::ProductSplits(outputs, inputs);
   prepare.parts.outputs = outputs;
   if (prepare.parts.bias != nullptr) prepare.parts.bias += queries;
   prepare.heads = 0;
-  device_.Launch(prepare);
+  queue_.Launch(prepare);
 }
 
 void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
@@ -183,21 +191,21 @@ void CudaDecoder::LaunchLayer(int64_t index, const unsigned char* input,
   const int rows = pass.num_rows();
   const cuda::KvPages kv = PagesOf(index, target);
   Multiply(layer.qkv, input, rows, scratch_.parts.data());
-  device_.Launch(Preparation(layer, rows, kv));
+  queue_.Launch(Preparation(layer, rows, kv));
   Attend(pass, kv);
   Multiply(layer.out, scratch_.attended.data(), rows, scratch_.parts.data());
   cuda::ResidualNormArgs norm = Norm(pass, layer.ffn_norm);
   norm.parts = PartsOf(layer.out, rows);
-  device_.Launch(norm);
+  queue_.Launch(norm);
   cuda::ProductArgs gate_up =
       ProductOf(layer.gate_up, scratch_.normed.data(), rows, /*parts=*/nullptr);
   gate_up.gated = scratch_.gated.data();
-  device_.Launch(gate_up);
+  queue_.Launch(gate_up);
   Multiply(layer.down, scratch_.gated.data(), rows, scratch_.parts.data());
 }
 
 void CudaDecoder::Attend(const CudaPass& pass, const cuda::KvPages& kv) {
-  device_.Launch(cuda::AttendArgs{
+  queue_.Launch(cuda::AttendArgs{
       .queries = scratch_.queries.data(),
       .kv = kv,
       .rows = on_device_.rows,
@@ -226,7 +234,7 @@ void CudaDecoder::Head(const CudaPass& pass, const Target& target) {
   norm.out_block = RowBlock(pass.num_logit_rows);
   norm.tap = TapAt(layers, pass, target);
   norm.normed_tap = TapAt(NormedTap(layers), pass, target);
-  device_.Launch(norm);
+  queue_.Launch(norm);
   if (pass.num_logit_rows == 0) return;
   logits_.Launch(scratch_.logit_rows.data(), pass.num_logit_rows,
                  target.logits);

@@ -18,14 +18,17 @@ namespace espalier {
 // Queues the kernels of a pass. Owns what lies between them. One thread.
 class CudaDecoder {
  public:
-  // The references must outlive this object.
+  // `queue`: where kernels go, the device or what is before it. The references
+  // must outlive this object.
   CudaDecoder(const ModelConfig& config, const CudaWeights& weights,
-              cuda::DeviceArray<float> angles, cuda::ComputeDevice& device)
+              cuda::DeviceArray<float> angles, cuda::ComputeDevice& device,
+              cuda::KernelQueue& queue)
       : config_(config),
         weights_(weights),
         angles_(std::move(angles)),
         device_(device),
-        logits_(weights.head_or_tokens(), device) {}
+        queue_(queue),
+        logits_(weights.head_or_tokens(), device, queue) {}
 
   struct Target {
     unsigned char* pages = nullptr;  // of the K/V pool
@@ -101,6 +104,7 @@ class CudaDecoder {
   const CudaWeights& weights_;
   const cuda::DeviceArray<float> angles_;  // MakeCudaAngles
   cuda::ComputeDevice& device_;
+  cuda::KernelQueue& queue_;
   CudaLogits logits_;
   Description on_device_;
   Scratch scratch_;

@@ -18,14 +18,13 @@ absl::Status CudaLogits::Reserve(int rows) {
 void CudaLogits::Launch(const unsigned char* activations, int rows,
                         float* logits) {
   const bool is_whole = splits() == 1;
-  device_.Launch(
+  queue_.Launch(
       ProductOf(head_, activations, rows, is_whole ? logits : parts_.data()));
   if (is_whole) return;
-  device_.Launch(
-      cuda::TakeRowsArgs{.parts = PartsOf(head_, rows, parts_.data()),
-                         .rows = rows,
-                         .columns = head_.outputs,
-                         .sums = logits});
+  queue_.Launch(cuda::TakeRowsArgs{.parts = PartsOf(head_, rows, parts_.data()),
+                                   .rows = rows,
+                                   .columns = head_.outputs,
+                                   .sums = logits});
 }
 
 }  // namespace espalier

@@ -14,8 +14,9 @@ namespace espalier {
 class CudaLogits {
  public:
   // The references must outlive this object.
-  CudaLogits(const CudaLinear& head, cuda::ComputeDevice& device)
-      : head_(head), device_(device) {}
+  CudaLogits(const CudaLinear& head, cuda::ComputeDevice& device,
+             cuda::KernelQueue& queue)
+      : head_(head), device_(device), queue_(queue) {}
 
   // Makes room for passes of so many rows. RESOURCE_EXHAUSTED: there is none.
   absl::Status Reserve(int rows);
@@ -29,6 +30,7 @@ class CudaLogits {
 
   const CudaLinear& head_;
   cuda::ComputeDevice& device_;
+  cuda::KernelQueue& queue_;
   cuda::DeviceArray<float> parts_;
 };
 

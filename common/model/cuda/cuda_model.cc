@@ -17,7 +17,6 @@
 
 namespace espalier {
 
-using cuda::DeviceArray;
 using cuda::kPagePositions;
 
 CudaModel::CudaModel(Parts parts)
@@ -26,7 +25,12 @@ CudaModel::CudaModel(Parts parts)
       weights_(std::move(parts.weights)),
       pages_(std::move(parts.pages)),
       feature_ring_(std::move(parts.feature_ring)),
-      decoder_(info_.config, weights_, std::move(parts.angles), *device_),
+      graphs_(parts.replays_graphs ? std::make_unique<LaunchGraphs>(*device_)
+                                   : nullptr),
+      decoder_(info_.config, weights_, std::move(parts.angles), *device_,
+               pass_queue()),
+      logits_(device_),
+      states_(device_),
       requests_(*device_),
       answers_(*device_) {}
 
@@ -34,7 +38,17 @@ absl::StatusOr<std::unique_ptr<CudaModel>> CudaModel::Make(Parts parts) {
   auto model = absl::WrapUnique(new CudaModel(std::move(parts)));
   const int rows = static_cast<int>(model->info_.max_rows);
   RETURN_IF_ERROR(model->decoder_.Reserve(rows, rows));
+  RETURN_IF_ERROR(model->logits_.Take(model->LogitsSize(rows)).status());
   return model;
+}
+
+cuda::KernelQueue& CudaModel::pass_queue() const {
+  if (graphs_ == nullptr) return *device_;
+  return *graphs_;
+}
+
+int64_t CudaModel::LogitsSize(int rows) const {
+  return std::max(1, cuda::PaddedRows(rows)) * decoder_.logit_stride();
 }
 
 KvUsage CudaModel::kv_usage() const {
@@ -123,9 +137,8 @@ absl::StatusOr<std::shared_ptr<CudaModel::TappedPass>> CudaModel::MakeTapped(
   auto tapped = std::make_shared<TappedPass>();
   tapped->points.assign(points.begin(), points.end());
   tapped->rows = rows;
-  ASSIGN_OR_RETURN(tapped->states, DeviceArray<cuda::bf16_t>::Make(
-                                       *device_, std::ssize(points) * rows *
-                                                     info_.config.hidden_size));
+  ASSIGN_OR_RETURN(tapped->states, states_.Take(std::ssize(points) * rows *
+                                                info_.config.hidden_size));
   return tapped;
 }
 
@@ -137,16 +150,12 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   CudaDecoder::Target target = {.pages = pages_->memory()};
   if (tapped != nullptr) {
     target.taps = tapped->points;
-    target.states = tapped->states.data();
+    target.states = tapped->states->data();
   }
-  const int64_t stride = decoder_.logit_stride();
-  ASSIGN_OR_RETURN(
-      DeviceArray<float> logits,
-      DeviceArray<float>::Make(
-          *device_,
-          std::max(1, cuda::PaddedRows(pass.num_logit_rows)) * stride));
+  ASSIGN_OR_RETURN(auto logits, logits_.Take(LogitsSize(pass.num_logit_rows)));
   auto rows = std::make_unique<CudaRows>(device_, std::move(logits),
-                                         info_.config.vocab_size, stride);
+                                         info_.config.vocab_size,
+                                         decoder_.logit_stride());
   target.logits = rows->logits();
 
   RETURN_IF_ERROR(requests_.Clear());
@@ -156,6 +165,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> CudaModel::RunPass(
   for (const SequenceRows& part : batch) Get(part.cache).ForgetPass();
   requests_.Send();
   decoder_.Launch(pass, target);
+  if (graphs_ != nullptr) graphs_->Flush();
   rows->Launch();
   answers_.Fetch();
   RETURN_IF_ERROR(WaitForAll());
@@ -209,7 +219,7 @@ absl::StatusOr<std::vector<RingSegment>> CudaModel::Store(
   if (sequence.tapped == nullptr) return std::vector<RingSegment>();
   return feature_ring_->Put(
       taps,
-      {.states = sequence.tapped->states.data(),
+      {.states = sequence.tapped->states->data(),
        .points = sequence.tapped->points,
        .rows = sequence.tapped->rows,
        .hidden = static_cast<int>(info_.config.hidden_size)},
@@ -241,7 +251,7 @@ absl::StatusOr<CudaModel::MaybeLaunch> CudaModel::GatherFeatures(
                    answers_.Reserve<cuda::bf16_t>(std::ssize(kept) *
                                                   std::ssize(points) * hidden));
   features = gathered.here;
-  return cuda::GatherTapsArgs{.taps = tapped.states.data(),
+  return cuda::GatherTapsArgs{.taps = tapped.states->data(),
                               .points = taken,
                               .kept = rows,
                               .num_taps = static_cast<int>(points.size()),
@@ -382,7 +392,8 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
                           .weights = std::move(weights),
                           .angles = std::move(angles),
                           .pages = std::move(pages),
-                          .feature_ring = options.feature_ring});
+                          .feature_ring = options.feature_ring,
+                          .replays_graphs = options.cuda_graphs});
 }
 
 }  // namespace espalier

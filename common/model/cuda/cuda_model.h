@@ -15,7 +15,9 @@
 #include "common/model/cuda/cuda_rows.h"
 #include "common/model/cuda/cuda_weights.h"
 #include "common/model/cuda/feature_ring.h"
+#include "common/model/cuda/launch_graphs.h"
 #include "common/model/cuda/mailbox.h"
+#include "common/model/cuda/reused_array.h"
 #include "common/model/language_model.h"
 #include "common/model/load_model.h"
 
@@ -33,6 +35,7 @@ class CudaModel final : public LanguageModel {
     cuda::DeviceArray<float> angles;  // MakeCudaAngles
     std::unique_ptr<CudaKvStore> pages;
     std::shared_ptr<FeatureRing> feature_ring = {};  // null: none
+    bool replays_graphs = false;
   };
 
   // RESOURCE_EXHAUSTED: no room on the device for what passes need.
@@ -69,7 +72,7 @@ class CudaModel final : public LanguageModel {
   struct TappedPass {
     std::vector<int32_t> points;  // that any of its sequences wants
     int rows = 0;
-    cuda::DeviceArray<cuda::bf16_t> states;  // [points, rows, hidden]
+    ReusedArray<cuda::bf16_t>::Held states;  // [points, rows, hidden] or more
   };
   struct Sequence {
     explicit Sequence(CudaKvStore* store) : kv(store) {}
@@ -84,6 +87,9 @@ class CudaModel final : public LanguageModel {
     void ForgetPass();
   };
 
+  cuda::KernelQueue& pass_queue() const;
+  // Floats of the logits of so many rows.
+  int64_t LogitsSize(int rows) const;
   Sequence& Get(CacheId cache);
   const Sequence& Get(CacheId cache) const;
   absl::StatusOr<CudaPass> BuildPass(absl::Span<const SequenceRows> batch);
@@ -114,7 +120,10 @@ class CudaModel final : public LanguageModel {
   const CudaWeights weights_;
   const std::unique_ptr<CudaKvStore> pages_;
   const std::shared_ptr<FeatureRing> feature_ring_;
+  const std::unique_ptr<LaunchGraphs> graphs_;  // null: passes are launched
   CudaDecoder decoder_;
+  ReusedArray<float> logits_;
+  ReusedArray<cuda::bf16_t> states_;
   Mailbox requests_, answers_;
   std::unordered_map<CacheId, Sequence> sequences_;  // hold pages of pages_
   CacheId next_id_ = 1;

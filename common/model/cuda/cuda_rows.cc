@@ -91,7 +91,7 @@ struct CudaRows::Queued {
 };
 
 CudaRows::CudaRows(std::shared_ptr<cuda::ComputeDevice> device,
-                   cuda::DeviceArray<float> logits, int64_t vocab,
+                   ReusedArray<float>::Held logits, int64_t vocab,
                    int64_t stride)
     : device_(std::move(device)),
       logits_(std::move(logits)),
@@ -107,7 +107,7 @@ absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
   Queued& queued = *parts_.back();
   queued.use = part.use;
   queued.first_row = num_rows();
-  queued.logits = {.logits = logits_.data() + num_rows() * stride_,
+  queued.logits = {.logits = logits() + num_rows() * stride_,
                    .rows = static_cast<int>(part.rows),
                    .vocab = static_cast<int>(vocab_),
                    .stride = stride_};
@@ -261,7 +261,7 @@ absl::Span<const float> CudaRows::Row(int64_t row) const {
   At(row);
   if (rows_[row] == nullptr) {
     auto values = std::make_unique<std::vector<float>>(vocab_);
-    logits_.Read(row * stride_, absl::MakeSpan(*values));
+    logits_->Read(row * stride_, absl::MakeSpan(*values));
     // A device that fails leaves no numbers that could pass for logits.
     if (!device_->Wait(device_->Record()).ok()) {
       std::fill(values->begin(), values->end(), NAN);

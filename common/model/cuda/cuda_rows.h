@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/mailbox.h"
+#include "common/model/cuda/reused_array.h"
 #include "common/model/language_model.h"
 
 namespace espalier {
@@ -26,7 +27,7 @@ class CudaRows final : public LogitRows {
 
   // logits: [rows, stride], not yet there.
   CudaRows(std::shared_ptr<cuda::ComputeDevice> device,
-           cuda::DeviceArray<float> logits, int64_t vocab, int64_t stride);
+           ReusedArray<float>::Held logits, int64_t vocab, int64_t stride);
   ~CudaRows() override;
 
   // What a sequence asks of its rows, which follow those before: the requests
@@ -37,7 +38,7 @@ class CudaRows final : public LogitRows {
   // The answers are here: takes them before the mailbox is used again.
   void TakeAnswers();
 
-  float* logits() const { return logits_.data(); }
+  float* logits() const { return logits_->data(); }
 
   int64_t num_rows() const override {
     return static_cast<int64_t>(places_.size());
@@ -85,7 +86,7 @@ class CudaRows final : public LogitRows {
   const Place& At(int64_t row) const;
 
   const std::shared_ptr<cuda::ComputeDevice> device_;
-  const cuda::DeviceArray<float> logits_;
+  const ReusedArray<float>::Held logits_;
   const int64_t vocab_;
   const int64_t stride_;
   std::vector<std::unique_ptr<Queued>> parts_;

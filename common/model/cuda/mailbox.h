@@ -44,10 +44,12 @@ class Mailbox {
         .there = reinterpret_cast<T*>(place->there)};
   }
 
-  // Room with these values; where they will be on the device.
+  // Room with these values, for so many at least; where they will be on the
+  // device.
   template <typename T>
-  absl::StatusOr<T*> Put(const std::vector<T>& values) {
-    absl::StatusOr<Room<T>> room = Reserve<T>(std::ssize(values));
+  absl::StatusOr<T*> Put(const std::vector<T>& values, int64_t most = 0) {
+    absl::StatusOr<Room<T>> room =
+        Reserve<T>(std::max<int64_t>(std::ssize(values), most));
     if (!room.ok()) return room.status();
     std::copy(values.begin(), values.end(), room->here.begin());
     return room->there;

@@ -22,7 +22,7 @@ TEST_P(CudaLogitsProductTest, PartsAreAddedUp) {
   // One number more: what follows the logits stays.
   const int64_t size = int64_t{PaddedRows(kRows)} * kVocab;
   const auto logits = NanArray<float>(device, size + 1);
-  CudaLogits product(head, device);
+  CudaLogits product(head, device, device);
   ASSERT_TRUE(product.Reserve(kRows).ok());
   product.Launch(rows.data(), kRows, logits.data());
   const std::vector<float> got = ValuesOf(device, logits);
