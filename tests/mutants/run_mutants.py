@@ -2,6 +2,7 @@
 """Plants faults, one at a time, and sees that the tests notice each.
 
     run_mutants.py SOURCE WORK [TEXT ...]
+    run_mutants.py --check SOURCE
 
 SOURCE is the source tree, which is only read: faults are planted in a copy in
 WORK, which is built without optimisation and kept for the next run. The faults
@@ -9,7 +10,8 @@ are in *.toml beside this file, each with the text that it replaces and the test
 program that must fail. TEXT: only faults with it in their name or file.
 
 Fails if a fault survives, if its text is not in the file exactly once, or if it
-does not compile: then the list has to follow the code.
+does not compile: then the list has to follow the code. --check looks for the
+texts alone.
 """
 
 import filecmp
@@ -121,7 +123,18 @@ class Tree:
         return f"killed by {failed[0] if failed else 'its end'}", True
 
 
+def check(source):
+    """Whether every fault's text is in its file exactly once."""
+    missing = [m for m in read_mutants([])
+               if (source / m["file"]).read_text().count(m["search"]) != 1]
+    for mutant in missing:
+        print(f"{mutant['file']}: {mutant['fault']}: not there once: {mutant['search']!r}")
+    return 1 if missing else 0
+
+
 def main():
+    if sys.argv[1] == "--check":
+        sys.exit(check(pathlib.Path(sys.argv[2])))
     source, work = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
     mutants = read_mutants(sys.argv[3:])
     tree = Tree(work)
