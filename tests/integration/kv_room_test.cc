@@ -91,7 +91,7 @@ TEST(KvRoom, LongPromptsInPlentyAllGetOn) {
 }
 
 TEST(KvRoom, Int8HoldsMoreAndIsAsLossless) {
-  ExpectLongPromptsGetOn("int8", 3264);
+  ExpectLongPromptsGetOn("int8", 2720);
 }
 
 class DefaultModelRoom : public ::testing::Test {
