@@ -57,12 +57,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
                      ": libtorch has float32 and bfloat16"));
   }
   const nn::KvType kv_type = DefaultKvType(compute_dtype);
-  if (options.kv_cache_type.value_or(kv_type) != kv_type) {
-    return absl::UnimplementedError(
-        absl::StrCat("K/V cache type ", nn::NameOf(*options.kv_cache_type),
-                     ": libtorch has ", nn::NameOf(kv_type),
-                     " for compute type ", NameOf(compute_dtype)));
-  }
+  RETURN_IF_ERROR(CheckKvType(options, kv_type, "libtorch"));
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));

@@ -343,12 +343,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
                      ": the CUDA backend has bfloat16 and fp8"));
   }
   const nn::KvType kv_type = DefaultKvType(compute_dtype);
-  if (options.kv_cache_type.value_or(kv_type) != kv_type) {
-    return absl::UnimplementedError(
-        absl::StrCat("K/V cache type ", nn::NameOf(*options.kv_cache_type),
-                     ": the CUDA backend has ", nn::NameOf(kv_type),
-                     " for compute type ", NameOf(compute_dtype)));
-  }
+  RETURN_IF_ERROR(CheckKvType(options, kv_type, "the CUDA backend"));
   ASSIGN_OR_RETURN(const WeightFiles files,
                    WeightFiles::Open(options.folder, options.random_weights));
   RETURN_IF_ERROR(CheckLayerCount(config, files));

@@ -40,6 +40,15 @@ absl::Status CheckOptions(const ModelOptions& options) {
   return check("max_context", options.max_context, 0, INT64_MAX);
 }
 
+absl::Status CheckKvType(const ModelOptions& options, nn::KvType has,
+                         absl::string_view backend) {
+  const nn::KvType wanted = options.kv_cache_type.value_or(has);
+  if (wanted == has) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrCat("K/V cache type ", nn::NameOf(wanted), ": ", backend,
+                   " has ", nn::NameOf(has), " for this compute type"));
+}
+
 absl::StatusOr<DeviceName> ParseDevice(const std::string& name) {
   if (name == "cpu") return DeviceName{};
   if (name == "emulated") {

@@ -6,7 +6,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/model/load_model.h"
+#include "common/nn/kv_type.h"
 
 namespace espalier {
 
@@ -14,6 +16,11 @@ namespace espalier {
 
 // INVALID_ARGUMENT names the option and its limits.
 absl::Status CheckOptions(const ModelOptions& options);
+
+// For a backend that has one type of K/V cache. UNIMPLEMENTED: the options ask
+// for another.
+absl::Status CheckKvType(const ModelOptions& options, nn::KvType has,
+                         absl::string_view backend);
 
 struct DeviceName {
   enum class Kind { kCpu, kCuda, kEmulated } kind = Kind::kCpu;
