@@ -75,7 +75,7 @@ include(GoogleTest)
 function(espalier_test)
   cmake_parse_arguments(ARG "SEQUENTIAL" "NAME;TIMEOUT" "SRCS;DEPS;DEFINES;LABELS"
                         ${ARGN})
-  # tests/run.sh leaves these out, as they would take half an hour each.
+  # tests/run.sh leaves these out: together they would take half an hour.
   if(ESPALIER_SANITIZE AND "exact" IN_LIST ARG_LABELS)
     return()
   endif()

@@ -7,8 +7,9 @@
 //
 // A tile of rows is multiplied with some blocks of a panel at a time, and its
 // sums wait in memory: so the blocks are read from the first-level cache by all
-// tiles. Each tile unpacks codes of 4 bits in registers, which hides behind the
-// products; unpacked in memory, they took the stores of twice the bytes.
+// tiles. Each tile unpacks codes of 4 bits in registers, which costs next to no
+// time beside the products. Unpacked in memory, they took stores of twice the
+// bytes.
 #ifndef ESPALIER_COMMON_NN_BLOCKS_INL_H_
 #define ESPALIER_COMMON_NN_BLOCKS_INL_H_
 
