@@ -2,6 +2,7 @@
 """The suites of tests/device/run.sh. Python's standard library only."""
 
 import argparse
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -9,12 +10,12 @@ import platform
 import shutil
 import subprocess
 import sys
+import threading
 import time
 
 import rounds
 from shapes import TINY, write_shape
 
-SUITE_SECONDS = 570
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
                 "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
@@ -33,11 +34,13 @@ class Suite:
         self.work = pathlib.Path(args.work)
         self.out = pathlib.Path(args.out)
         self.name = args.suite
+        self.seconds = args.seconds
         self.rows = []
+        self.lock = threading.Lock()  # of `rows` and of what is written
         self.began = time.monotonic()
 
     def left(self):
-        return SUITE_SECONDS - (time.monotonic() - self.began)
+        return self.seconds - (time.monotonic() - self.began)
 
     def run(self, command, most=300):
         """Exit status (124: out of time) and output, both streams."""
@@ -54,14 +57,14 @@ class Suite:
             return 124, output if isinstance(output, str) else output.decode(errors="replace")
 
     def add(self, what, ok, **values):
-        row = {"what": what, "ok": ok, **values}
-        self.rows.append(row)
         shown = " ".join(f"{key}={value}" for key, value in values.items()
                          if not isinstance(value, dict))
-        print(f"{'ok    ' if ok else 'FAILED'} {what:44} {shown}", flush=True)
+        with self.lock:
+            self.rows.append({"what": what, "ok": ok, **values})
+            print(f"{'ok    ' if ok else 'FAILED'} {what:44} {shown}", flush=True)
 
     def log(self, name, text):
-        with open(self.out / f"{self.name}.log", "a", encoding="utf-8") as file:
+        with self.lock, open(self.out / f"{self.name}.log", "a", encoding="utf-8") as file:
             file.write(f"==== {name}\n{text}\n")
 
     def finish(self):
@@ -91,7 +94,7 @@ def describe(suite):
 
 
 def gtest(suite, name, pattern, most=240, prefix=(), label=None):
-    report = suite.work / "report.json"
+    report = suite.work / f"{label or name}.json"
     report.unlink(missing_ok=True)
     began = time.monotonic()
     status, output = suite.run(
@@ -120,35 +123,49 @@ def gtest(suite, name, pattern, most=240, prefix=(), label=None):
 
 def right(suite):
     kind = "*emulated*" if suite.emulated else "*/cuda:*_cuda"
-    for name in KERNEL_TESTS:
-        if suite.emulated and name in ("cuda_attention_test", "cuda_logits_test"):
-            gtest(suite, name, "*emulated*-*Long*:*128k*:*Random*")
-        elif name in ("cuda_layout_test",):
-            gtest(suite, name, "*")
-        else:
-            gtest(suite, name, kind)
-    gtest(suite, "cuda_model_test", kind)
-    gtest(suite, "cuda_large_shape_test", "*")
-    gtest(suite, "cuda_drafters_test", "*Trees*" if suite.emulated else "*")
-    short = "-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*" if suite.emulated else ""
-    gtest(suite, "language_model_test", "*_cuda_*" + short)
-    gtest(suite, "verify_engine_native_test",
-          "*GiveEvery*/cuda_llama:*GiveEvery*/cuda_qwen3_fp8" if suite.emulated else "*/cuda_*")
-    gtest(suite, "verify_engine_schedule_test", "*/cuda_*")
+    patterns = dict.fromkeys([*KERNEL_TESTS, "cuda_model_test"], kind)
+    patterns |= {
+        "cuda_layout_test": "*",
+        "cuda_large_shape_test": "*",
+        "cuda_drafters_test": "*Trees*" if suite.emulated else "*",
+        "language_model_test": "*_cuda_*",
+        "verify_engine_native_test": "*/cuda_*",
+        "verify_engine_schedule_test": "*/cuda_*"}
     if suite.emulated:
-        return
+        few = "*emulated*-*Long*:*128k*:*Random*"
+        patterns |= {
+            "cuda_attention_test": few, "cuda_logits_test": few,
+            "language_model_test": "*_cuda_*-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*",
+            "verify_engine_native_test":
+                "*GiveEvery*/cuda_llama:*GiveEvery*/cuda_qwen3_fp8"}
+    several(gtest, ((suite, name, pattern) for name, pattern in patterns.items()))
+    if not suite.emulated:
+        sanitize(suite)
+
+
+def several(act, calls):
+    """As many at once as CPUs allow: the tests compute what they compare with there."""
+    with concurrent.futures.ThreadPoolExecutor(max(1, os.cpu_count() // 3)) as pool:
+        for done in [pool.submit(act, *call) for call in calls]:
+            done.result()
+
+
+def sanitize(suite):
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         suite.add("compute-sanitizer", True, says="not on this machine")
         return
-    for tool in ("memcheck", "synccheck", "racecheck", "initcheck"):
-        for name in SANITIZED:
-            if suite.left() < 60:
-                suite.add(f"{tool} {name}", True, says="no time left")
-                continue
-            gtest(suite, name, "*/cuda:*_cuda", most=60, label=f"{tool} {name}",
-                  prefix=[sanitizer, "--tool", tool, "--target-processes", "all",
-                          "--error-exitcode", "9"])
+
+    def check(tool, name):
+        label = f"{tool} {name}"
+        if suite.left() < 30:
+            suite.add(label, True, says="no time left")
+            return
+        gtest(suite, name, "*/cuda:*_cuda", most=60, label=label,
+              prefix=[sanitizer, "--tool", tool, "--target-processes", "all",
+                      "--error-exitcode", "9"])
+    several(check, ((tool, name) for tool in ("memcheck", "synccheck", "racecheck", "initcheck")
+                    for name in SANITIZED))
 
 
 def bench_forward(suite, shape, context, rows, compute_type="bfloat16"):
@@ -270,6 +287,7 @@ def main():
     parser.add_argument("--device", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--seconds", type=float, required=True)
     args = parser.parse_args()
     suite = Suite(args)
     (suite.out / f"{suite.name}.log").unlink(missing_ok=True)
