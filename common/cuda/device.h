@@ -117,6 +117,31 @@ struct alignas(16) Piece {
   uint32_t words[4];
 };
 
+// So many numbers in one access, aligned to what they take.
+template <typename T, int kCount>
+struct alignas(kCount * sizeof(T)) Vector {
+  T of[kCount];
+};
+template <int kCount, typename T>
+DEVICE Vector<T, kCount> LoadVector(const T* from) {
+  return *reinterpret_cast<const Vector<T, kCount>*>(from);
+}
+template <typename T, int kCount>
+DEVICE void StoreVector(T* to, const Vector<T, kCount>& vector) {
+  *reinterpret_cast<Vector<T, kCount>*>(to) = vector;
+}
+
+// Asks for memory that is going to be read: whole pieces of 16 bytes.
+DEVICE void PrefetchToCache(const void* memory, uint32_t bytes) {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(memory),
+               "r"(bytes));
+#else
+  static_cast<void>(memory);
+  static_cast<void>(bytes);
+#endif
+}
+
 DEVICE uint32_t SharedAddress(const void* shared) {
 #if defined(__CUDACC__)
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));

@@ -60,12 +60,15 @@ struct Parts {
   bool operator==(const Parts&) const = default;
 };
 
+// Of a row that is normed, a multiple of 64.
+inline constexpr int kMostNormColumns = 16384;
+
 // x += the parts of a product; out = x / rms(x) * weight, as activations.
 struct ResidualNormArgs {
   float* x = nullptr;  // [rows, hidden] residual stream
   Parts parts = {};    // splits 0: none
   int rows = 0;
-  int hidden = 0;                 // a multiple of 64
+  int hidden = 0;                 // at most kMostNormColumns
   const float* weight = nullptr;  // [hidden]
   float epsilon = 0;
   // Which row of `out` a row becomes, -1: none. Null: its own.
@@ -86,7 +89,7 @@ struct TakeRowsArgs {
   const int32_t* from_rows = nullptr;  // [rows] which row of it; null: its own
   Parts parts = {};                    // splits 0: none
   int rows = 0;
-  int columns = 0;                // a multiple of 64
+  int columns = 0;                // at most kMostNormColumns
   const float* weight = nullptr;  // [pieces, columns]; null: no norm
   float epsilon = 0;
   // Where rows go, before and after the norm. `sums` may be `from` if each row
@@ -219,8 +222,8 @@ struct GatherTapsArgs {
 struct LogitBlock {
   const float* logits = nullptr;  // [rows, stride]
   int rows = 0;
-  int vocab = 0;  // at most kMostTokens
-  int64_t stride = 0;
+  int vocab = 0;       // at most kMostTokens
+  int64_t stride = 0;  // a multiple of 4; what pads a row may be anything
   bool operator==(const LogitBlock&) const = default;
 };
 inline constexpr int kMostTokens = 1 << 18;

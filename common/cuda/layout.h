@@ -84,13 +84,15 @@ ESPALIER_HOST_DEVICE constexpr uint32_t OutputPlace(Placing placing,
   }
 }
 
-// A product takes its rows in blocks of 16, 32, 64, 128 or 256: the smallest
-// that holds them all, or several of the largest.
-inline constexpr int kLeastRowsOfBlock = 16, kMostRowsOfBlock = 256;
+// A product takes its rows in blocks of 16, 32, 64, 80, 128, 144 or 256: the
+// smallest that holds them all, or several of the largest. 80 and 144 are for a
+// root and a tree of 64 or 128 nodes.
+inline constexpr int kMostRowsOfBlock = 256;
 ESPALIER_HOST_DEVICE constexpr int RowBlock(int rows) {
-  int block = kLeastRowsOfBlock;
+  int block = 16;
   while (block < rows && block < kMostRowsOfBlock) block *= 2;
-  return block;
+  const int smaller = block / 2 + 16;
+  return block >= 128 && rows <= smaller ? smaller : block;
 }
 ESPALIER_HOST_DEVICE constexpr int PaddedRows(int rows) {
   const int block = RowBlock(rows);
@@ -137,21 +139,29 @@ ESPALIER_HOST_DEVICE constexpr uint32_t PanelPlace(uint32_t head_dim,
 }
 
 // Attention goes over a sequence page by page, in ascending order, and keeps a
-// state per chunk of pages. Chunks follow from the pages' numbers alone: 8
-// pages each, and 32 where a text is long.
-inline constexpr int kShortChunks = 16, kShortChunkPages = 8;
-inline constexpr int kLongChunkPages = 32;
+// state per chunk of pages. Chunks follow from the pages' numbers alone: 16 of 4
+// pages, 16 of 8, then of 32. Short ones spread a short text over the
+// multiprocessors, and long ones keep few states of a long text.
+inline constexpr int kShortChunkPages = 4, kMiddleChunkPages = 8,
+                     kLongChunkPages = 32;
+inline constexpr int kShortChunks = 16, kMiddleChunks = 32;  // before the next
 inline constexpr int kShortPages = kShortChunks * kShortChunkPages;
+inline constexpr int kMiddlePages =
+    kShortPages + (kMiddleChunks - kShortChunks) * kMiddleChunkPages;
 
 ESPALIER_HOST_DEVICE constexpr int ChunkOf(int page) {
-  return page < kShortPages
-             ? page / kShortChunkPages
-             : kShortChunks + (page - kShortPages) / kLongChunkPages;
+  if (page < kShortPages) return page / kShortChunkPages;
+  if (page < kMiddlePages) {
+    return kShortChunks + (page - kShortPages) / kMiddleChunkPages;
+  }
+  return kMiddleChunks + (page - kMiddlePages) / kLongChunkPages;
 }
 ESPALIER_HOST_DEVICE constexpr int ChunkBegin(int chunk) {
-  return chunk < kShortChunks
-             ? chunk * kShortChunkPages
-             : kShortPages + (chunk - kShortChunks) * kLongChunkPages;
+  if (chunk < kShortChunks) return chunk * kShortChunkPages;
+  if (chunk < kMiddleChunks) {
+    return kShortPages + (chunk - kShortChunks) * kMiddleChunkPages;
+  }
+  return kMiddlePages + (chunk - kMiddleChunks) * kLongChunkPages;
 }
 
 }  // namespace espalier::cuda

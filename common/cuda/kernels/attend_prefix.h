@@ -64,12 +64,13 @@ DEVICE void WriteStates(const AttendArgs& args, const PassSequence& sequence,
     float* const state = StateOf<kDim>(args, sequence, chunk, kv_head, query);
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      state[8 * n + 2 * t] = softmax.out[n][2 * i];
-      state[8 * n + 2 * t + 1] = softmax.out[n][2 * i + 1];
+      StoreVector(state + 8 * n + 2 * t,
+                  Vector<float, 2>{{softmax.out[n][2 * i],
+                                    softmax.out[n][2 * i + 1]}});
     }
     if (t == 0) {
-      state[kDim] = softmax.largest[i];
-      state[kDim + 1] = softmax.sum[i];
+      StoreVector(state + kDim,
+                  Vector<float, 2>{{softmax.largest[i], softmax.sum[i]}});
     }
   }
 }
@@ -79,7 +80,8 @@ inline constexpr int kPrefixShared = 4 * PanelBytes(kDim) + 16;
 inline constexpr int kPrefixThreads = kPrefixItemQueries / 16 * 32;
 
 // Grid: items, K/V heads. Shared memory: keys and values of two pages, whose
-// copies take turns.
+// copies take turns. The first are asked for while Prepare, which writes no page
+// that lies wholly in a prefix, still works.
 template <int kDim>
 __global__ void __launch_bounds__(kPrefixThreads)
     AttendPrefix(const __grid_constant__ AttendArgs args) {
@@ -92,8 +94,6 @@ __global__ void __launch_bounds__(kPrefixThreads)
     FenceBarrierInit();
   }
   __syncthreads();
-  DependentsMayLaunch();
-  WaitForPrevious();
   const PrefixItem item = args.prefix_items[blockIdx.x];
   const PassSequence sequence = args.sequences[item.sequence];
   const int head = blockIdx.y;
@@ -114,6 +114,8 @@ __global__ void __launch_bounds__(kPrefixThreads)
   if (threadIdx.x == 0) {
     for (int page = 0; page < 2 && page < pages; ++page) bring(page);
   }
+  WaitForPrevious();
+  DependentsMayLaunch();
 
   const int lane = threadIdx.x % 32;
   const int first = item.first_query + threadIdx.x / 32 * 16 + lane / 4;
@@ -130,11 +132,14 @@ __global__ void __launch_bounds__(kPrefixThreads)
   Softmax<kDim> softmax;
   softmax.Clear();
   const float scale = AttendScale(kDim);
+  const bool has_queries = first - lane / 4 < queries_there;  // whole warps
   for (int page = 0; page < pages; ++page) {
     BarrierWait(&full[page % 2], page / 2 & 1);
     const uint32_t keys = SharedAddress(shared + page % 2 * 2 * kPanel);
-    softmax.Add(queries, scale, kPagePositions, WholePanel<kDim>{keys},
-                WholePanel<kDim>{keys + kPanel});
+    if (has_queries) {
+      softmax.Add(queries, scale, kPagePositions, WholePanel<kDim>{keys},
+                  WholePanel<kDim>{keys + kPanel});
+    }
     __syncthreads();
     if (threadIdx.x == 0 && page + 2 < pages) bring(page + 2);
   }

@@ -86,12 +86,14 @@ struct TreeRow {
         StateOf<kDim>(args, sequence, chunk, head, query);
     const int t = threadIdx.x % 4;
     softmax.Clear();
-    softmax.largest[0] = state[kDim];
-    softmax.sum[0] = state[kDim + 1];
+    const auto of_chunk = LoadVector<2>(state + kDim);
+    softmax.largest[0] = of_chunk.of[0];
+    softmax.sum[0] = of_chunk.of[1];
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      softmax.out[n][0] = state[8 * n + 2 * t];
-      softmax.out[n][1] = state[8 * n + 2 * t + 1];
+      const auto out = LoadVector<2>(state + 8 * n + 2 * t);
+      softmax.out[n][0] = out.of[0];
+      softmax.out[n][1] = out.of[1];
     }
   }
 
@@ -128,19 +130,27 @@ struct TreeRow {
   }
 };
 
-// Pages `first` to its own of a row, whose panels are in shared memory.
+// What AttendPrefix has left of a row: the chunks before the one that page
+// `first` is of, merged, and the pages of this one. The loads of several chunks
+// are under way at once.
 template <int kDim>
-DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
-                       int* slots, const Queries<kDim>& queries) {
-  MergedChunks<kDim> merged;
+DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
+                       MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
+  const int open_chunk = ChunkOf(first);
   merged.Clear();
-  Softmax<kDim> softmax;
-  const int open_chunk = ChunkOf(first);  // the one that `first` is of
+#pragma unroll 4
   for (int chunk = 0; chunk < open_chunk; ++chunk) {
     row.LoadState(chunk, softmax);
     merged.Add(softmax);
   }
   if (ChunkBegin(open_chunk) < first) row.LoadState(open_chunk, softmax);
+}
+
+// Pages `first` to its own of a row, whose panels are in shared memory.
+template <int kDim>
+DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
+                       int* slots, const Queries<kDim>& queries,
+                       MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {
   const int own_page = row.place.position / kPagePositions;
   for (int page = first; page <= own_page; ++page) {
     if (ChunkBegin(ChunkOf(page)) == page) softmax.Clear();
@@ -157,7 +167,8 @@ DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
 }
 
 // Grid: items, K/V heads. A warp for each row. Shared memory: the pages of the
-// sequence from prefix / 64 on, and slots of each warp.
+// sequence from prefix / 64 on, and slots of each warp. What Prepare wrote is
+// there when AttendPrefix lets this begin.
 template <int kDim>
 __global__ void __launch_bounds__(kTreeThreads)
     AttendTree(const __grid_constant__ AttendArgs args) {
@@ -173,7 +184,7 @@ __global__ void __launch_bounds__(kTreeThreads)
   }
   __syncthreads();
   DependentsMayLaunch();
-  WaitForPrevious();
+  if (args.num_prefix_items == 0) WaitForPrevious();
   const TreeItem item = args.tree_items[blockIdx.x];
   const PassSequence sequence = args.sequences[item.sequence];
   const int head = blockIdx.y, warp = threadIdx.x / 32;
@@ -189,17 +200,23 @@ __global__ void __launch_bounds__(kTreeThreads)
     }
   }
   const int index = item.first_row + warp;
-  const bool is_there = index < sequence.rows;
-  BarrierWait(full, 0);
-  if (!is_there) return;  // whole warps
+  WaitForPrevious();
+  if (index >= sequence.rows) {  // whole warps
+    BarrierWait(full, 0);        // the block keeps its memory until then
+    return;
+  }
   const TreeRow<kDim> row(args, sequence, index, head);
   const bf16_t* const at[2] = {
       row.HasQuery() ? QueryOf<kDim>(args, sequence, head, row.query) : nullptr,
       nullptr};
   Queries<kDim> queries;
   queries.Load(at);
+  MergedChunks<kDim> merged;
+  Softmax<kDim> softmax;
+  LoadChunks(row, first, merged, softmax);
+  BarrierWait(full, 0);
   AttendPath<kDim>(row, first, SharedAddress(shared),
-                   all_slots + warp * kPagePositions, queries);
+                   all_slots + warp * kPagePositions, queries, merged, softmax);
 }
 
 }  // namespace

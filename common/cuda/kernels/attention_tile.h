@@ -89,13 +89,18 @@ struct Softmax {
     for (int n = 0; n < kPagePositions / 8; ++n) {
       scores[n][0] = scores[n][1] = scores[n][2] = scores[n][3] = 0;
     }
+    PanelRow rows[kPagePositions / 16];
 #pragma unroll
     for (int n = 0; n < kPagePositions / 16; ++n) {
-      const PanelRow row = keys(16 * n + lane / 16 * 8 + lane % 8);
+      rows[n] = keys(16 * n + lane / 16 * 8 + lane % 8);
+    }
+    // Products that follow each other add to different sums.
 #pragma unroll
-      for (int k = 0; k < kDim / 16; ++k) {
+    for (int k = 0; k < kDim / 16; ++k) {
+#pragma unroll
+      for (int n = 0; n < kPagePositions / 16; ++n) {
         uint32_t b[4];
-        LoadMatrices(row.Piece(2 * k + lane / 8 % 2), b);
+        LoadMatrices(rows[n].Piece(2 * k + lane / 8 % 2), b);
         Multiply16x8x16(scores[2 * n], queries.a[k], b[0], b[1]);
         Multiply16x8x16(scores[2 * n + 1], queries.a[k], b[2], b[3]);
       }

@@ -14,10 +14,10 @@ DEVICE void KeepNucleus(const LogitBlock& block, const float* logits,
                         SelectMemory* shared, FilterResult& filter) {
   const auto mass = [](float log_weight) { return Mass(log_weight); };
   mass_t total = 0;
-  for (int token = threadIdx.x; token < block.vocab; token += kRowThreads) {
-    const float log_weight = weight(logits[token]);
+  ForTokens(logits, block.vocab, [&](int token, float logit) {
+    const float log_weight = weight(logit);
     if (RankOf(log_weight, token) >= filter.lowest) total += mass(log_weight);
-  }
+  });
   total = BlockReduce<kRowThreads>(total, shared->scratch, Sum{});
   const double all = static_cast<double>(total);
   const double least = (top_p - kDoubtfulMass) * all;

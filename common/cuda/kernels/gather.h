@@ -22,11 +22,11 @@ __global__ void __launch_bounds__(kRowThreads)
   };
   const RowPeak outside = FindPeak(logits, vocab, scratch, is_outside);
   mass_t mass = 0;
-  for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
+  ForTokens(logits, vocab, [&](int token, float logit) {
     if (is_outside(token)) {
-      mass += Mass(LogWeight(logits[token], outside.largest, row.temperature));
+      mass += Mass(LogWeight(logit, outside.largest, row.temperature));
     }
-  }
+  });
   mass =
       BlockReduce<kRowThreads>(mass, reinterpret_cast<mass_t*>(shared), Sum{});
   float largest = outside.largest;

@@ -7,16 +7,23 @@
 namespace espalier::cuda {
 namespace {
 
-// `value` plus number `output` of a row, in the order of the parts.
-DEVICE float AddParts(const Parts& parts, int64_t row, int output,
-                      float value) {
+// Adds to `sums` the numbers of a row from `output` on, in the order of the
+// parts. Few parts: all are asked for before the first is added.
+template <int kCount>
+DEVICE void AddParts(const Parts& parts, int64_t row, int output,
+                     Vector<float, kCount>& sums) {
+  const float* const first = parts.values + row * parts.outputs + output;
+  const int64_t stride = int64_t{parts.padded_rows} * parts.outputs;
+#pragma unroll 4
   for (int split = 0; split < parts.splits; ++split) {
-    value +=
-        parts
-            .values[(split * int64_t{parts.padded_rows} + row) * parts.outputs +
-                    output];
+    const auto part = LoadVector<kCount>(first + split * stride);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sums.of[i] += part.of[i];
   }
-  return parts.bias == nullptr ? value : value + parts.bias[output];
+  if (parts.bias == nullptr) return;
+  const auto bias = LoadVector<kCount>(parts.bias + output);
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) sums.of[i] += bias.of[i];
 }
 
 }  // namespace

@@ -87,10 +87,19 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
                Ring::kWeightTile, full);
     }
   };
-  // Weights wait for nobody: they fill the ring while the kernel before still
-  // works on the rows.
+  const auto prefetch_weights = [&](int tile) {
+    const int left = part.tiles - tile;
+    const int tiles = left < Ring::kStages ? left : Ring::kStages;
+    for (int strip = 0; tiles > 0 && strip < part.strips; ++strip) {
+      PrefetchToCache(weights + (strip * all_tiles + tile) * Ring::kWeightTile,
+                      tiles * Ring::kWeightTile);
+    }
+  };
+  // Weights wait for nobody: they fill the ring, and as much of the cache,
+  // while the kernel before still works on the rows.
   const int ahead = part.tiles < Ring::kStages ? part.tiles : Ring::kStages;
   for (int tile = 0; tile < ahead; ++tile) bring_weights(tile);
+  prefetch_weights(ahead);
   WaitForPrevious();
   for (int tile = 0; tile < part.tiles; ++tile) {
     if (tile >= Ring::kStages) {
@@ -103,14 +112,23 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
   }
 }
 
-// Rows of an instruction.
-DEVICE constexpr int RowsAtOnce(int rows) { return rows < 64 ? rows : 64; }
+template <int kCount>
+struct Width {
+  static constexpr int kRows = kCount;
+};
+// act(row, width): the rows of each instruction, 64 of them, at last 16 or 32.
+template <int kRows, typename Act>
+DEVICE void ForInstructions(Act act) {
+  constexpr int kWhole = kRows / 64 * 64, kRest = kRows % 64;
+#pragma unroll
+  for (int row = 0; row < kWhole; row += 64) act(row, Width<64>{});
+  if constexpr (kRest > 0) act(kWhole, Width<kRest>{});
+}
 
 // By a warpgroup: its strip times the rows, over all tiles of the part.
 template <int kRows, typename Ring>
 DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
                           float (&sums)[kRows / 2]) {
-  constexpr int kStep = RowsAtOnce(kRows);
   const int group = threadIdx.x / 128;
 #pragma unroll
   for (int i = 0; i < kRows / 2; ++i) sums[i] = 0;
@@ -122,12 +140,11 @@ DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
     GroupFence();
 #pragma unroll
     for (int k = 0; k < kTileColumns / 16; ++k) {
-#pragma unroll
-      for (int row = 0; row < kRows; row += kStep) {
-        GroupMultiply<kStep>(
+      ForInstructions<kRows>([&](int row, auto width) {
+        GroupMultiply<width.kRows>(
             sums + row / 2, TileDescriptor(strip + k * 32),
             TileDescriptor(rows + row * kTileRowBytes + k * 32));
-      }
+      });
     }
     GroupCommit();
     // The tile before has been read by now; this one goes on.

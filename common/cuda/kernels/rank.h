@@ -6,71 +6,91 @@
 namespace espalier::cuda {
 namespace {
 
+inline constexpr int kMostCandidates = kRowThreads;
+static_assert(kMostRanked <= kMostCandidates);
+
 struct RankMemory {
   SelectMemory select;
-  TokenRank ranks[kMostRanked];
-  LogitOfToken tokens[kMostRanked];
-  unsigned found;
+  TokenRank ranks[kMostCandidates];
+  LogitOfToken tokens[kMostCandidates];
+  unsigned found;  // may be more than are listed
 };
+
+// Lists the tokens that `is_listed` takes, in any order: the ranks tell.
+template <typename IsListed>
+DEVICE void ListTokens(const float* scores, const float* logits, int vocab,
+                       RankMemory* shared, IsListed is_listed) {
+  __syncthreads();
+  if (threadIdx.x == 0) shared->found = 0;
+  __syncthreads();
+  ForTokens(scores, vocab, [&](int token, float score) {
+    if (!is_listed(token, score)) return;
+    const unsigned at = atomicAdd(&shared->found, 1u);
+    if (at >= kMostCandidates) return;
+    shared->ranks[at] = RankOf(score, token);
+    shared->tokens[at] = {token, logits[token]};
+  });
+  __syncthreads();
+}
+
+// A thread for each token of the list.
+DEVICE void WriteTop(const RankArgs& args, int row, const RankMemory& shared) {
+  const unsigned found =
+      shared.found < kMostCandidates ? shared.found : kMostCandidates;
+  if (threadIdx.x >= found) return;
+  int ahead = 0;
+  for (unsigned k = 0; k < found; ++k) {
+    ahead += shared.ranks[k] > shared.ranks[threadIdx.x] ? 1 : 0;
+  }
+  if (ahead < args.top_k) {
+    args.top[int64_t{row} * args.top_k + ahead] = shared.tokens[threadIdx.x];
+  }
+}
 
 // Grid: rows. Shared memory: RankMemory.
 __global__ void __launch_bounds__(kRowThreads)
     Rank(const __grid_constant__ RankArgs args) {
   SHARED_MEMORY(memory);
   RankMemory* const shared = reinterpret_cast<RankMemory*>(memory);
+  float* const scratch = reinterpret_cast<float*>(shared->select.scratch);
   DependentsMayLaunch();
   WaitForPrevious();
-  const int index = blockIdx.x;
-  const int vocab = args.logits.vocab;
+  const int index = blockIdx.x, vocab = args.logits.vocab;
   const float* const logits = args.logits.logits + index * args.logits.stride;
-  const RowPeak peak =
-      FindPeak(logits, vocab, reinterpret_cast<float*>(shared->select.scratch),
-               [](int) { return true; });
+  const auto all = [](int) { return true; };
+  RowPeak peak = FindPeak(logits, vocab, scratch, all);
   mass_t mass = 0;
-  for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    mass += Mass(logits[token] - peak.largest);
-  }
+  ForTokens(logits, vocab, [&](int, float logit) {
+    mass += Mass(logit - peak.largest);
+  });
   mass = BlockReduce<kRowThreads>(mass, shared->select.scratch, Sum{});
   if (threadIdx.x == 0) {
     args.results[index] = {peak.largest, BadToken(peak.bad_token), mass};
-    shared->found = 0;
   }
   if (args.top_k == 0) return;
 
   LogitBlock ranked = args.logits;
-  float best = peak.largest;
   if (args.scores != nullptr) {
     ranked.logits = args.scores;
-    best = FindPeak(args.scores + index * args.logits.stride, vocab,
-                    reinterpret_cast<float*>(shared->select.scratch),
-                    [](int) { return true; })
-               .largest;
+    peak = FindPeak(args.scores + index * args.logits.stride, vocab, scratch,
+                    all);
   }
   const float* const scores = ranked.logits + index * ranked.stride;
   const RankSelector selector(
-      ranked, index, best, [](float score) { return score; }, &shared->select);
-  const TokenRank lowest =
-      selector.Select(args.top_k, [](float) { return mass_t{1}; });
-  for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    const TokenRank rank = RankOf(scores[token], token);
-    if (rank < lowest) continue;
-    // In any order: the ranks tell.
-    const unsigned at = atomicAdd(&shared->found, 1u);
-    if (at >= kMostRanked) continue;  // a row that is not finite
-    shared->ranks[at] = rank;
-    shared->tokens[at] = {token, logits[token]};
+      ranked, index, peak.largest, [](float score) { return score; },
+      &shared->select);
+  const uint32_t least = selector.DigitOfThreads(args.top_k, peak.own_largest);
+  ListTokens(scores, logits, vocab, shared, [&](int, float score) {
+    return selector.CoarseDigit(score) >= least;
+  });
+  if (shared->found > kMostCandidates) {
+    const TokenRank lowest =
+        selector.Select(args.top_k, [](float) { return mass_t{1}; });
+    ListTokens(scores, logits, vocab, shared, [&](int token, float score) {
+      return RankOf(score, token) >= lowest;
+    });
   }
-  __syncthreads();
-  const int found = static_cast<int>(shared->found);
-  const int i = threadIdx.x;
-  if (i >= found || i >= args.top_k) return;
-  int ahead = 0;
-  for (int k = 0; k < found && k < kMostRanked; ++k) {
-    ahead += shared->ranks[k] > shared->ranks[i] ? 1 : 0;
-  }
-  if (ahead < args.top_k) {
-    args.top[int64_t{index} * args.top_k + ahead] = shared->tokens[i];
-  }
+  WriteTop(args, index, *shared);
 }
 
 }  // namespace

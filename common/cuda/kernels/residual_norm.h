@@ -10,43 +10,57 @@
 namespace espalier::cuda {
 namespace {
 
-// Grid: rows. Shared memory: RowNormShared.
-__global__ void __launch_bounds__(kNormThreads)
+// By a thread: where a quad of a row goes.
+DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
+                        int i, const Quad& value, const Quad& normed) {
+  const Vector<uint32_t, 2> rounded = RoundedQuad(normed);
+  const int64_t at = row * args.hidden + i;
+  if (args.out != nullptr && out_row >= 0) {
+    StoreVector(
+        reinterpret_cast<uint32_t*>(
+            args.out +
+            ActivationPlace(args.out_block, args.hidden, out_row, i)),
+        rounded);
+  }
+  if (args.tap != nullptr) {
+    StoreVector(reinterpret_cast<uint32_t*>(args.tap + at), RoundedQuad(value));
+  }
+  if (args.normed_tap != nullptr) {
+    StoreVector(reinterpret_cast<uint32_t*>(args.normed_tap + at), rounded);
+  }
+}
+
+// Grid: rows. Threads: NormThreads. Shared memory: a sum for each warp.
+template <int kQuads>
+__global__ void __launch_bounds__(kMostNormThreads, 1)
     ResidualNorm(const __grid_constant__ ResidualNormArgs args) {
   SHARED_MEMORY(shared);
-  float* const values = reinterpret_cast<float*>(shared);
-  float* const sums = values + args.hidden;
   DependentsMayLaunch();
+  Quad weight[kQuads] = {}, values[kQuads] = {};
+  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    weight[k] = LoadVector<4>(args.weight + i);
+  });
   WaitForPrevious();
   const int64_t row = blockIdx.x;
+  const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
   float* const x = args.x + row * args.hidden;
   float sum = 0;
-  for (int i = threadIdx.x; i < args.hidden; i += kNormThreads) {
-    const float value = AddParts(args.parts, row, i, x[i]);
-    x[i] = value;
-    values[i] = value;
-    sum = fmaf(value, value, sum);
-  }
-  const float scale = NormFactor(sum, sums, args.hidden, args.epsilon);
-
-  const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
-  for (int i = 2 * threadIdx.x; i < args.hidden; i += 2 * kNormThreads) {
-    const float a = values[i], b = values[i + 1];
-    const uint32_t normed =
-        PackBf16(a * scale * args.weight[i], b * scale * args.weight[i + 1]);
-    const int64_t at = row * args.hidden + i;
-    if (args.out != nullptr && out_row >= 0) {
-      *reinterpret_cast<uint32_t*>(
-          args.out + ActivationPlace(args.out_block, args.hidden, out_row, i)) =
-          normed;
+  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    values[k] = LoadVector<4>(x + i);
+    AddParts(args.parts, row, i, values[k]);
+    sum = SumOfSquares(values[k], sum);
+  });
+  const float scale = NormFactor(sum, reinterpret_cast<float*>(shared),
+                                 args.hidden, args.epsilon);
+  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    StoreVector(x + i, values[k]);
+    Quad normed;
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      normed.of[j] = values[k].of[j] * scale * weight[k].of[j];
     }
-    if (args.tap != nullptr) {
-      *reinterpret_cast<uint32_t*>(args.tap + at) = PackBf16(a, b);
-    }
-    if (args.normed_tap != nullptr) {
-      *reinterpret_cast<uint32_t*>(args.normed_tap + at) = normed;
-    }
-  }
+    WriteNormed(args, row, out_row, i, values[k], normed);
+  });
 }
 
 }  // namespace

@@ -2,28 +2,67 @@
 #define ESPALIER_COMMON_CUDA_KERNELS_ROW_NORM_H_
 
 #include "common/cuda/device.h"
+#include "common/cuda/kernel_args.h"
 
 namespace espalier::cuda {
 namespace {
 
-// A block for a row, which it keeps in shared memory, with a sum of each warp
-// after it.
-inline constexpr int kNormThreads = 256, kNormWarps = kNormThreads / 32;
-inline int RowNormShared(int columns) {
-  return (columns + kNormWarps) * static_cast<int>(sizeof(float));
+// A block for a row, which its threads keep in registers: quads of numbers that
+// follow each other, a block's width apart. So all loads of a thread are under
+// way at once, and the block needs no room beside the product's before it.
+using Quad = Vector<float, 4>;
+
+inline constexpr int kMostNormThreads = 1024;
+// Of a thread: 1, 2 or 4.
+inline constexpr int kMostQuads = kMostNormColumns / 4 / kMostNormThreads;
+
+ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
+  const int warps = (columns + 127) / 128;
+  return warps < kMostNormThreads / 32 ? warps * 32 : kMostNormThreads;
+}
+constexpr int NormQuads(int columns) {
+  int quads = 1;
+  while (4 * quads * NormThreads(columns) < columns) quads *= 2;
+  return quads;
 }
 
-// The factor of the row's norm, for all threads. `sum`: of the squares that
-// this thread has seen. What threads wrote to shared memory is there
-// afterwards.
-DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
+// act(k, i): quad k of this thread, whose first number is i.
+template <int kQuads, typename Act>
+DEVICE void ForQuads(int columns, Act act) {
+#pragma unroll
+  for (int k = 0; k < kQuads; ++k) {
+    const int i = 4 * (threadIdx.x + k * NormThreads(columns));
+    if (i < columns) act(k, i);
+  }
+}
+
+DEVICE Vector<uint32_t, 2> RoundedQuad(const Quad& quad) {
+  return {{PackBf16(quad.of[0], quad.of[1]), PackBf16(quad.of[2], quad.of[3])}};
+}
+
+DEVICE float SumOfSquares(const Quad& quad, float sum) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) sum = fmaf(quad.of[i], quad.of[i], sum);
+  return sum;
+}
+
+DEVICE float WarpSum(float sum) {
+#pragma unroll
   for (int lanes = 16; lanes > 0; lanes /= 2) {
     sum += __shfl_xor_sync(~0u, sum, lanes);
   }
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = sum;
+  return sum;
+}
+
+// The factor of the row's norm, for all threads. `sum`: of the squares that
+// this thread has seen. `sums`: of each warp, in shared memory.
+DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
+  const int lane = threadIdx.x % 32;
+  sum = WarpSum(sum);
+  if (lane == 0) sums[threadIdx.x / 32] = sum;
   __syncthreads();
-  float total = 0;
-  for (int warp = 0; warp < kNormWarps; ++warp) total += sums[warp];
+  const float total =
+      WarpSum(lane < NormThreads(columns) / 32 ? sums[lane] : 0);
   return InverseSqrt(total / static_cast<float>(columns) + epsilon);
 }
 

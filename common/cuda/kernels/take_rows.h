@@ -10,58 +10,68 @@
 namespace espalier::cuda {
 namespace {
 
-// A number of what a row is taken from.
-DEVICE float TakenFrom(const TakeRowsArgs& args, int64_t from_row, int i) {
+// Numbers of what a row is taken from.
+DEVICE Quad TakenFrom(const TakeRowsArgs& args, int64_t from_row, int i) {
   const int64_t at = from_row * args.columns + i;
-  if (args.from != nullptr) return args.from[at];
-  return args.from_bits == nullptr ? 0 : FromBf16(args.from_bits[at]);
+  if (args.from != nullptr) return LoadVector<4>(args.from + at);
+  if (args.from_bits == nullptr) return {{0, 0, 0, 0}};
+  const auto bits = LoadVector<4>(args.from_bits + at);
+  return {{FromBf16(bits.of[0]), FromBf16(bits.of[1]), FromBf16(bits.of[2]),
+           FromBf16(bits.of[3])}};
 }
 
-// Grid: rows. Shared memory: RowNormShared.
-__global__ void __launch_bounds__(kNormThreads)
+// By a thread: where a quad of a row goes.
+DEVICE void WriteTaken(const TakeRowsArgs& args, int row, int64_t to_row, int i,
+                       const Quad& value, const Quad& normed) {
+  const int64_t at = to_row * args.columns + i;
+  if (args.sums != nullptr && to_row >= 0) StoreVector(args.sums + at, value);
+  if (args.normed != nullptr && to_row >= 0) {
+    StoreVector(args.normed + at, normed);
+  }
+  if (args.out == nullptr) return;
+  const uint64_t place = ActivationPlace(
+      args.out_block, args.out_columns, args.first_out_row + row / args.pieces,
+      args.first_out_column + row % args.pieces * args.columns + i);
+  StoreVector(reinterpret_cast<uint32_t*>(args.out + place),
+              RoundedQuad(normed));
+}
+
+// Grid: rows. Threads: NormThreads. Shared memory: a sum for each warp.
+template <int kQuads>
+__global__ void __launch_bounds__(kMostNormThreads, 1)
     TakeRows(const __grid_constant__ TakeRowsArgs args) {
   SHARED_MEMORY(shared);
-  float* const values = reinterpret_cast<float*>(shared);
-  float* const sums = values + args.columns;
   DependentsMayLaunch();
   WaitForPrevious();
   const int row = blockIdx.x;
   const int64_t from_row =
       args.from_rows == nullptr ? row : args.from_rows[row];
+  Quad values[kQuads] = {};
   float sum = 0;
-  for (int i = threadIdx.x; i < args.columns; i += kNormThreads) {
-    const float value =
-        AddParts(args.parts, row, i, TakenFrom(args, from_row, i));
-    values[i] = value;
-    sum = fmaf(value, value, sum);
-  }
-  const float factor = NormFactor(sum, sums, args.columns, args.epsilon);
+  ForQuads<kQuads>(args.columns, [&](int k, int i) {
+    values[k] = TakenFrom(args, from_row, i);
+    AddParts(args.parts, row, i, values[k]);
+    sum = SumOfSquares(values[k], sum);
+  });
+  const float factor = NormFactor(sum, reinterpret_cast<float*>(shared),
+                                  args.columns, args.epsilon);
 
-  const int piece = row % args.pieces;
   const float* const weight =
-      args.weight == nullptr ? nullptr : args.weight + piece * args.columns;
+      args.weight == nullptr
+          ? nullptr
+          : args.weight + row % args.pieces * args.columns;
   const int64_t to_row = args.to_rows == nullptr ? row : args.to_rows[row];
-  for (int i = 2 * threadIdx.x; i < args.columns; i += 2 * kNormThreads) {
-    const float a = values[i], b = values[i + 1];
-    const float normed_a = weight == nullptr ? a : a * factor * weight[i];
-    const float normed_b = weight == nullptr ? b : b * factor * weight[i + 1];
-    const int64_t at = to_row * args.columns + i;
-    if (args.sums != nullptr && to_row >= 0) {
-      args.sums[at] = a;
-      args.sums[at + 1] = b;
+  ForQuads<kQuads>(args.columns, [&](int k, int i) {
+    Quad normed = values[k];
+    if (weight != nullptr) {
+      const Quad of = LoadVector<4>(weight + i);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        normed.of[j] = normed.of[j] * factor * of.of[j];
+      }
     }
-    if (args.normed != nullptr && to_row >= 0) {
-      args.normed[at] = normed_a;
-      args.normed[at + 1] = normed_b;
-    }
-    if (args.out == nullptr) continue;
-    const uint64_t place =
-        ActivationPlace(args.out_block, args.out_columns,
-                        args.first_out_row + row / args.pieces,
-                        args.first_out_column + piece * args.columns + i);
-    *reinterpret_cast<uint32_t*>(args.out + place) =
-        PackBf16(normed_a, normed_b);
-  }
+    WriteTaken(args, row, to_row, i, values[k], normed);
+  });
 }
 
 }  // namespace

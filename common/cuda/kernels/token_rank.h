@@ -54,24 +54,45 @@ DEVICE mass_t Mass(float log_weight) {
 
 inline constexpr int kRowThreads = 1024, kRowWarps = kRowThreads / 32;
 
+// act(token, logit) for all tokens of a row. A thread has several loads of four
+// tokens under way at once: one block reads all of a row.
+template <typename Act>
+DEVICE void ForTokens(const float* logits, int vocab, Act act) {
+  constexpr int kAtOnce = 4, kStep = 4 * kRowThreads;
+  for (int first = 4 * threadIdx.x; first < vocab; first += kAtOnce * kStep) {
+    Vector<float, 4> fours[kAtOnce] = {};
+#pragma unroll
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int token = first + k * kStep;
+      if (token < vocab) fours[k] = LoadVector<4>(logits + token);
+    }
+#pragma unroll
+    for (int i = 0; i < 4 * kAtOnce; ++i) {
+      const int token = first + i / 4 * kStep + i % 4;
+      if (token < vocab) act(token, fours[i / 4].of[i % 4]);
+    }
+  }
+}
+
 struct RowPeak {
   float largest;
-  int bad_token;  // smallest; kNoToken: none
+  int bad_token;      // smallest; kNoToken: none
+  float own_largest;  // of this thread's tokens
 };
 // Of the tokens that `counts` takes; bad ones of all.
 template <typename Counts>
 DEVICE RowPeak FindPeak(const float* logits, int vocab, float* scratch,
                         Counts counts) {
-  RowPeak peak = {-INFINITY, kNoToken};
-  for (int token = threadIdx.x; token < vocab; token += kRowThreads) {
-    const float logit = logits[token];
-    if (!IsFinite(logit) && token < peak.bad_token) peak.bad_token = token;
-    if (counts(token) && logit > peak.largest) peak.largest = logit;
-  }
-  peak.largest = BlockReduce<kRowThreads>(peak.largest, scratch, Largest{});
-  peak.bad_token = BlockReduce<kRowThreads>(
-      peak.bad_token, reinterpret_cast<int*>(scratch), Smallest{});
-  return peak;
+  float largest = -INFINITY;
+  int bad_token = kNoToken;
+  ForTokens(logits, vocab, [&](int token, float logit) {
+    if (!IsFinite(logit) && token < bad_token) bad_token = token;
+    if (counts(token) && logit > largest) largest = logit;
+  });
+  return {BlockReduce<kRowThreads>(largest, scratch, Largest{}),
+          BlockReduce<kRowThreads>(bad_token, reinterpret_cast<int*>(scratch),
+                                   Smallest{}),
+          largest};
 }
 
 struct SelectMemory {
@@ -106,22 +127,17 @@ class RankSelector {
     for (int shift = kFirstShift + kDigitBits; shift >= 0;
          shift -= kDigitBits) {
       const bool is_coarse = shift > kFirstShift;
-      shared_->histogram[threadIdx.x] = 0;
-      if (threadIdx.x == 0) {
-        shared_->digit = 0;
-        shared_->rest = 1;
-      }
-      __syncthreads();
-      for (int token = threadIdx.x; token < vocab_; token += kRowThreads) {
-        const float score = score_(logits_[token]);
-        const TokenRank rank = RankOf(score, token);
+      ClearHistogram();
+      ForTokens(logits_, vocab_, [&](int token, float logit) {
+        const float score = score_(logit);
         uint32_t digit = CoarseDigit(score);
         if (!is_coarse) {
-          if (digit != coarse || rank >> shift >> kDigitBits != found) continue;
+          const TokenRank rank = RankOf(score, token);
+          if (digit != coarse || rank >> shift >> kDigitBits != found) return;
           digit = static_cast<uint32_t>(rank >> shift) % kRowThreads;
         }
         atomicAdd(&shared_->histogram[digit], weight(score));
-      }
+      });
       __syncthreads();
       target = FindDigit(target);
       if (is_coarse) {
@@ -134,10 +150,15 @@ class RankSelector {
     return found;
   }
 
- private:
-  static constexpr int kDigitBits = 10, kFirstShift = 40;
-  static_assert(1 << kDigitBits == kRowThreads);
-  static_assert(kMostTokens == 1 << (kFirstShift + kDigitBits - 32));
+  // A coarse digit at or above which at least `count` tokens are, and rarely
+  // many more: `count` threads have such a token. own_score: this thread's best.
+  DEVICE uint32_t DigitOfThreads(int count, float own_score) const {
+    ClearHistogram();
+    atomicAdd(&shared_->histogram[CoarseDigit(own_score)], mass_t{1});
+    __syncthreads();
+    FindDigit(count);
+    return shared_->digit;
+  }
 
   // Does not fall when the score rises.
   DEVICE uint32_t CoarseDigit(float score) const {
@@ -145,6 +166,20 @@ class RankSelector {
     return distance < kRowThreads - 1
                ? kRowThreads - 1 - static_cast<uint32_t>(distance)
                : 0;
+  }
+
+ private:
+  static constexpr int kDigitBits = 10, kFirstShift = 40;
+  static_assert(1 << kDigitBits == kRowThreads);
+  static_assert(kMostTokens == 1 << (kFirstShift + kDigitBits - 32));
+
+  DEVICE void ClearHistogram() const {
+    shared_->histogram[threadIdx.x] = 0;
+    if (threadIdx.x == 0) {
+      shared_->digit = 0;
+      shared_->rest = 1;
+    }
+    __syncthreads();
   }
 
   // The digit at which the sum from the highest one down reaches the target,

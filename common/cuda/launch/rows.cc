@@ -5,6 +5,17 @@
 #include "common/cuda/launch/launches.h"
 
 namespace espalier::cuda {
+namespace {
+
+LaunchShape ShapeOf(const char* kernel, int rows, int columns) {
+  const int threads = NormThreads(columns);
+  return {.kernel = kernel,
+          .grid_x = static_cast<unsigned>(rows),
+          .threads = threads,
+          .shared_bytes = threads / 32 * sizeof(float)};
+}
+
+}  // namespace
 
 void Launch(const Launcher& launcher, const EmbedArgs& args) {
   launcher.Run<&Embed>({.kernel = "Embed",
@@ -14,21 +25,27 @@ void Launch(const Launcher& launcher, const EmbedArgs& args) {
 }
 
 void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
-  launcher.Run<&ResidualNorm>(
-      {.kernel = "ResidualNorm",
-       .grid_x = static_cast<unsigned>(args.rows),
-       .threads = kNormThreads,
-       .shared_bytes = static_cast<size_t>(RowNormShared(args.hidden))},
-      args);
+  const LaunchShape shape = ShapeOf("ResidualNorm", args.rows, args.hidden);
+  switch (NormQuads(args.hidden)) {
+    case 1:
+      return launcher.Run<&ResidualNorm<1>>(shape, args);
+    case 2:
+      return launcher.Run<&ResidualNorm<2>>(shape, args);
+    default:
+      return launcher.Run<&ResidualNorm<kMostQuads>>(shape, args);
+  }
 }
 
 void Launch(const Launcher& launcher, const TakeRowsArgs& args) {
-  launcher.Run<&TakeRows>(
-      {.kernel = "TakeRows",
-       .grid_x = static_cast<unsigned>(args.rows),
-       .threads = kNormThreads,
-       .shared_bytes = static_cast<size_t>(RowNormShared(args.columns))},
-      args);
+  const LaunchShape shape = ShapeOf("TakeRows", args.rows, args.columns);
+  switch (NormQuads(args.columns)) {
+    case 1:
+      return launcher.Run<&TakeRows<1>>(shape, args);
+    case 2:
+      return launcher.Run<&TakeRows<2>>(shape, args);
+    default:
+      return launcher.Run<&TakeRows<kMostQuads>>(shape, args);
+  }
 }
 
 }  // namespace espalier::cuda

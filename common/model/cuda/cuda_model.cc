@@ -372,8 +372,10 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
                  .default_pool_bytes = device->info().free_bytes / 10 * 9},
                 info));
   info.max_rows = std::min<int64_t>(info.max_rows, cuda::kMostTreeRows);
-  for (int rows = cuda::kLeastRowsOfBlock; rows <= info.max_rows; rows *= 2) {
+  for (int rows = cuda::RowBlock(1); rows <= info.max_rows;
+       rows = cuda::RowBlock(rows + 1)) {
     info.row_edges.push_back(rows);
+    if (rows == cuda::kMostRowsOfBlock) break;
   }
   ASSIGN_OR_RETURN(auto angles,
                    MakeCudaAngles(config, info.max_context, *device));

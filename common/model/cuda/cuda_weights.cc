@@ -79,6 +79,8 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
                        "at most 8 heads to a K/V head"));
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
+  RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
+                       "hidden_size of at most 16384"));
   RETURN_IF_ERROR(
       need(config.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,

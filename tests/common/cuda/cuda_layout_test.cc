@@ -62,16 +62,20 @@ TEST(CudaLayoutTest, ChunksFollowFromPages) {
     ASSERT_EQ(ChunkOf(page), chunk);
     ASSERT_LE(ChunkBegin(chunk), page);
   }
-  EXPECT_EQ(chunk, kShortChunks + (4096 - kShortPages) / kLongChunkPages - 1);
+  EXPECT_EQ(chunk, kMiddleChunks + (4096 - kMiddlePages) / kLongChunkPages - 1);
 }
 
 TEST(CudaLayoutTest, RowBlocksHoldTheirRows) {
   for (int rows = 0; rows < 1000; ++rows) {
     const int block = RowBlock(rows);
     EXPECT_TRUE(block == kMostRowsOfBlock || block >= rows);
+    EXPECT_GE(block, RowBlock(rows - 1));
     EXPECT_GE(PaddedRows(rows), rows);
     EXPECT_EQ(PaddedRows(rows) % block, 0);
   }
+  std::set<int> blocks;
+  for (int rows = 1; rows < 1000; ++rows) blocks.insert(RowBlock(rows));
+  EXPECT_EQ(blocks, (std::set<int>{16, 32, 64, 80, 128, 144, 256}));
 }
 
 }  // namespace

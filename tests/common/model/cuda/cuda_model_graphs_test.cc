@@ -83,7 +83,7 @@ TEST_P(CudaModelTest, GraphsChangeNoBit) {
   const Given replayed = TakeRounds(*model, kVocab);
   EXPECT_EQ(replayed.logits, launched.logits);
   EXPECT_EQ(replayed.features, launched.features);
-  EXPECT_GT(device->captures, 5);
+  EXPECT_GE(device->captures, 5);  // more where freed memory comes again
   EXPECT_GT(device->replays, 10);
 }
 
