@@ -131,17 +131,6 @@ DEVICE void StoreVector(T* to, const Vector<T, kCount>& vector) {
   *reinterpret_cast<Vector<T, kCount>*>(to) = vector;
 }
 
-// Asks for memory that is going to be read: whole pieces of 16 bytes.
-DEVICE void PrefetchToCache(const void* memory, uint32_t bytes) {
-#if defined(__CUDACC__)
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(memory),
-               "r"(bytes));
-#else
-  static_cast<void>(memory);
-  static_cast<void>(bytes);
-#endif
-}
-
 DEVICE uint32_t SharedAddress(const void* shared) {
 #if defined(__CUDACC__)
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));

@@ -320,11 +320,20 @@ struct RankResult {
   int32_t bad_token = 0;  // as of DrawResult
   uint64_t mass = 0;      // of e^(logit - largest), in kMassUnit
 };
+// A row is ranked in so many parts, a block of threads each.
+inline constexpr int kRankParts = 8;
+struct RankPart {  // scratch
+  float largest = 0;
+  int32_t bad_token = 0;         // the first; kMostTokens or more: none
+  TokenRank ranks[kMostRanked];  // [top_k] best first; 0: no token
+  LogitOfToken tokens[kMostRanked];
+};
 struct RankArgs {
   LogitBlock logits;
   // [rows, stride] by which tokens are ranked in place of logits, or null.
   const float* scores = nullptr;
   int top_k = 0;                  // at most kMostRanked and vocab
+  RankPart* parts = nullptr;      // [rows, kRankParts]
   RankResult* results = nullptr;  // [rows]
   LogitOfToken* top = nullptr;    // [rows, top_k], best first
   bool operator==(const RankArgs&) const = default;

@@ -49,6 +49,7 @@ absl::Status CudaCandidates::Describe(
                   [](const auto& query) { return query.sampling.greedy(); });
   const int64_t size = cuda::PaddedRows(static_cast<int>(rows)) * stride_;
   RETURN_IF_ERROR(GrowArray(device_, size, logits_));
+  RETURN_IF_ERROR(GrowArray(device_, rows * cuda::kRankParts, parts_));
   noise_ = nullptr;
   if (!is_greedy) {
     RETURN_IF_ERROR(GrowArray(device_, size, scores_));
@@ -76,6 +77,7 @@ void CudaCandidates::Launch() const {
       cuda::RankArgs{.logits = block_,
                      .scores = noise_ == nullptr ? nullptr : scores_.data(),
                      .top_k = top_k_,
+                     .parts = parts_.data(),
                      .results = results_.there,
                      .top = top_.there});
 }

@@ -56,6 +56,7 @@ class CudaCandidates {
   const cuda::DeviceArray<int32_t> tokens_;  // of the vocabulary
   cuda::ComputeDevice& device_;
   cuda::DeviceArray<float> logits_, scores_;
+  cuda::DeviceArray<cuda::RankPart> parts_;
 
   // Of the ranking under way.
   cuda::LogitBlock block_;

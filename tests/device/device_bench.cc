@@ -375,16 +375,24 @@ class Bench {
       Report({{"what", "draws"}, {"rows", rows}, {"temperature", temperature}},
              seconds, bytes);
     }
-    const auto ranked = New<RankResult>(rows);
-    const int top_k = std::min(64, vocab);
+    for (const int ranked : {1, 16, rows}) TimeRank(block, ranked);
+  }
+
+  void TimeRank(LogitBlock block, int rows) {
+    const int top_k = std::min(64, block.vocab);
+    block.rows = std::min(rows, block.rows);
+    const auto parts = New<RankPart>(rows * kRankParts);
+    const auto results = New<RankResult>(rows);
     const auto top = New<LogitOfToken>(rows * top_k);
-    Report({{"what", "rank"}, {"rows", rows}, {"top_k", top_k}}, Time([&](int) {
-             device_->Launch(RankArgs{.logits = block,
-                                      .top_k = top_k,
-                                      .results = ranked.data(),
-                                      .top = top.data()});
-           }),
-           bytes);
+    const double seconds = Time([&](int) {
+      device_->Launch(RankArgs{.logits = block,
+                               .top_k = top_k,
+                               .parts = parts.data(),
+                               .results = results.data(),
+                               .top = top.data()});
+    });
+    Report({{"what", "rank"}, {"rows", block.rows}, {"top_k", top_k}}, seconds,
+           4.0 * block.rows * block.vocab);
   }
 
   // Eight nodes of a tree, in all layers.

@@ -52,6 +52,10 @@ inline void __syncwarp() {
 
 // Of all lanes.
 template <typename T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return espalier::cuda::emulation::Shuffle(value, lane);
+}
+template <typename T>
 T __shfl_xor_sync(unsigned, T value, int lanes) {
   const int lane = threadIdx.x % 32;
   return espalier::cuda::emulation::Shuffle(value, lane ^ lanes);

@@ -14,11 +14,10 @@ namespace {
 // Pages that lie wholly in the prefix are the same for all rows: here. What
 // comes after them differs by row: attend_tree.h.
 
-DEVICE const unsigned char* PanelOf(const AttendArgs& args,
-                                    const PassSequence& sequence, int page,
+// page: its number in the pool.
+DEVICE const unsigned char* PanelOf(const AttendArgs& args, int page,
                                     int kv_head, int is_value) {
-  return args.kv.pages +
-         args.kv.page_table[sequence.table_begin + page] * args.kv.page_bytes +
+  return args.kv.pages + page * args.kv.page_bytes +
          PanelOffset(args.head_dim, args.kv_heads, 0, kv_head, is_value);
 }
 
@@ -64,9 +63,9 @@ DEVICE void WriteStates(const AttendArgs& args, const PassSequence& sequence,
     float* const state = StateOf<kDim>(args, sequence, chunk, kv_head, query);
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
-      StoreVector(state + 8 * n + 2 * t,
-                  Vector<float, 2>{{softmax.out[n][2 * i],
-                                    softmax.out[n][2 * i + 1]}});
+      StoreVector(
+          state + 8 * n + 2 * t,
+          Vector<float, 2>{{softmax.out[n][2 * i], softmax.out[n][2 * i + 1]}});
     }
     if (t == 0) {
       StoreVector(state + kDim,
@@ -80,8 +79,8 @@ inline constexpr int kPrefixShared = 4 * PanelBytes(kDim) + 16;
 inline constexpr int kPrefixThreads = kPrefixItemQueries / 16 * 32;
 
 // Grid: items, K/V heads. Shared memory: keys and values of two pages, whose
-// copies take turns. The first are asked for while Prepare, which writes no page
-// that lies wholly in a prefix, still works.
+// copies take turns. The first are asked for while Prepare, which writes no
+// page that lies wholly in a prefix, still works.
 template <int kDim>
 __global__ void __launch_bounds__(kPrefixThreads)
     AttendPrefix(const __grid_constant__ AttendArgs args) {
@@ -102,22 +101,29 @@ __global__ void __launch_bounds__(kPrefixThreads)
   const int chunk_end = ChunkBegin(item.chunk + 1);
   const int pages = (chunk_end < whole_pages ? chunk_end : whole_pages) - begin;
 
-  const auto bring = [&](int page) {  // by one thread
+  // Lane i of each warp knows the number of page i in the pool.
+  const int lane = threadIdx.x % 32;
+  static_assert(kLongChunkPages <= 32);
+  const int own_page =
+      args.kv
+          .page_table[sequence.table_begin + begin + (lane < pages ? lane : 0)];
+  const auto bring = [&](int page) {  // by a warp
+    const int number = __shfl_sync(~0u, own_page, page);
+    if (lane != 0) return;
     uint64_t* const barrier = &full[page % 2];
     unsigned char* const to = shared + page % 2 * 2 * kPanel;
     BarrierArriveExpect(barrier, 2 * kPanel);
     for (int v = 0; v < 2; ++v) {
-      BulkCopy(to + v * kPanel, PanelOf(args, sequence, begin + page, head, v),
-               kPanel, barrier);
+      BulkCopy(to + v * kPanel, PanelOf(args, number, head, v), kPanel,
+               barrier);
     }
   };
-  if (threadIdx.x == 0) {
+  if (threadIdx.x < 32) {
     for (int page = 0; page < 2 && page < pages; ++page) bring(page);
   }
   WaitForPrevious();
   DependentsMayLaunch();
 
-  const int lane = threadIdx.x % 32;
   const int first = item.first_query + threadIdx.x / 32 * 16 + lane / 4;
   const int queries_there = sequence.rows * args.group;
   const bf16_t* at[2];
@@ -141,7 +147,7 @@ __global__ void __launch_bounds__(kPrefixThreads)
                   WholePanel<kDim>{keys + kPanel});
     }
     __syncthreads();
-    if (threadIdx.x == 0 && page + 2 < pages) bring(page + 2);
+    if (threadIdx.x < 32 && page + 2 < pages) bring(page + 2);
   }
   WriteStates(args, sequence, item.chunk, head, first, softmax);
 }

@@ -147,6 +147,7 @@ DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
 }
 
 // Pages `first` to its own of a row, whose panels are in shared memory.
+// `slots`: of the first one.
 template <int kDim>
 DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
                        int* slots, const Queries<kDim>& queries,
@@ -154,7 +155,7 @@ DEVICE void AttendPath(const TreeRow<kDim>& row, int first, uint32_t panels,
   const int own_page = row.place.position / kPagePositions;
   for (int page = first; page <= own_page; ++page) {
     if (ChunkBegin(ChunkOf(page)) == page) softmax.Clear();
-    row.FindSlots(page, first, slots);
+    if (page > first) row.FindSlots(page, first, slots);
     const int seen = row.place.position + 1 - page * kPagePositions;
     softmax.Add(queries, AttendScale(kDim),
                 seen < kPagePositions ? seen : kPagePositions,
@@ -189,23 +190,30 @@ __global__ void __launch_bounds__(kTreeThreads)
   const PassSequence sequence = args.sequences[item.sequence];
   const int head = blockIdx.y, warp = threadIdx.x / 32;
   const int first = sequence.prefix / kPagePositions;
-  if (threadIdx.x == 0) {
-    const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
-    const int pages = last - first + 1;
-    BarrierArriveExpect(full, pages * 2 * kPanel);
-    for (int i = 0; i < 2 * pages; ++i) {
-      BulkCopy(shared + i * kPanel,
-               PanelOf(args, sequence, first + i / 2, head, i % 2), kPanel,
-               full);
+  const int lane = threadIdx.x % 32;
+  const int last = (sequence.prefix + sequence.rows - 1) / kPagePositions;
+  const int panels = 2 * (last - first + 1);
+  static_assert(2 * (kMostTreeRows / kPagePositions + 1) <= 32);
+  if (warp == 0) {
+    if (lane == 0) BarrierArriveExpect(full, panels * kPanel);
+    __syncwarp();
+    if (lane < panels) {
+      const int page =
+          args.kv.page_table[sequence.table_begin + first + lane / 2];
+      BulkCopy(shared + lane * kPanel, PanelOf(args, page, head, lane % 2),
+               kPanel, full);
     }
   }
   const int index = item.first_row + warp;
-  WaitForPrevious();
   if (index >= sequence.rows) {  // whole warps
-    BarrierWait(full, 0);        // the block keeps its memory until then
+    WaitForPrevious();
+    BarrierWait(full, 0);  // the block keeps its memory until then
     return;
   }
+  int* const slots = all_slots + warp * kPagePositions;
   const TreeRow<kDim> row(args, sequence, index, head);
+  row.FindSlots(first, first, slots);
+  WaitForPrevious();
   const bf16_t* const at[2] = {
       row.HasQuery() ? QueryOf<kDim>(args, sequence, head, row.query) : nullptr,
       nullptr};
@@ -215,8 +223,8 @@ __global__ void __launch_bounds__(kTreeThreads)
   Softmax<kDim> softmax;
   LoadChunks(row, first, merged, softmax);
   BarrierWait(full, 0);
-  AttendPath<kDim>(row, first, SharedAddress(shared),
-                   all_slots + warp * kPagePositions, queries, merged, softmax);
+  AttendPath<kDim>(row, first, SharedAddress(shared), slots, queries, merged,
+                   softmax);
 }
 
 }  // namespace

@@ -49,8 +49,7 @@ __global__ void __launch_bounds__(kRowThreads)
                        temperature = row.temperature](float logit) {
     return LogWeight(logit, largest, temperature);
   };
-  const RankSelector selector(args.logits, index, /*largest=*/0, weight,
-                              shared);
+  const RankSelector selector(logits, vocab, /*largest=*/0, weight, shared);
   if (row.top_k > 0 && row.top_k < vocab) {
     filter.lowest = selector.Select(row.top_k, [](float) { return mass_t{1}; });
   }

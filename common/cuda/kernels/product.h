@@ -87,19 +87,10 @@ DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
                Ring::kWeightTile, full);
     }
   };
-  const auto prefetch_weights = [&](int tile) {
-    const int left = part.tiles - tile;
-    const int tiles = left < Ring::kStages ? left : Ring::kStages;
-    for (int strip = 0; tiles > 0 && strip < part.strips; ++strip) {
-      PrefetchToCache(weights + (strip * all_tiles + tile) * Ring::kWeightTile,
-                      tiles * Ring::kWeightTile);
-    }
-  };
-  // Weights wait for nobody: they fill the ring, and as much of the cache,
-  // while the kernel before still works on the rows.
+  // Weights wait for nobody: they fill the ring while the kernel before still
+  // works on the rows.
   const int ahead = part.tiles < Ring::kStages ? part.tiles : Ring::kStages;
   for (int tile = 0; tile < ahead; ++tile) bring_weights(tile);
-  prefetch_weights(ahead);
   WaitForPrevious();
   for (int tile = 0; tile < part.tiles; ++tile) {
     if (tile >= Ring::kStages) {

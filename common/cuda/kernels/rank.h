@@ -16,81 +16,166 @@ struct RankMemory {
   unsigned found;  // may be more than are listed
 };
 
+// The tokens of a row that this block looks at.
+struct RankedTokens {
+  int row, part;
+  int first, count;
+  const float* logits;
+  const float* scores;
+
+  DEVICE explicit RankedTokens(const RankArgs& args)
+      : row(blockIdx.y), part(blockIdx.x) {
+    const int vocab = args.logits.vocab, fours = (vocab + 3) / 4;
+    first = 4 * (fours * part / kRankParts);
+    const int end = 4 * (fours * (part + 1) / kRankParts);
+    count = (end < vocab ? end : vocab) - first;
+    const int64_t at = row * args.logits.stride + first;
+    logits = args.logits.logits + at;
+    scores = args.scores == nullptr ? logits : args.scores + at;
+  }
+};
+
 // Lists the tokens that `is_listed` takes, in any order: the ranks tell.
 template <typename IsListed>
-DEVICE void ListTokens(const float* scores, const float* logits, int vocab,
-                       RankMemory* shared, IsListed is_listed) {
+DEVICE void ListTokens(const RankedTokens& tokens, RankMemory* shared,
+                       IsListed is_listed) {
   __syncthreads();
   if (threadIdx.x == 0) shared->found = 0;
   __syncthreads();
-  ForTokens(scores, vocab, [&](int token, float score) {
-    if (!is_listed(token, score)) return;
+  ForTokens(tokens.scores, tokens.count, [&](int i, float score) {
+    if (!is_listed(i, score)) return;
     const unsigned at = atomicAdd(&shared->found, 1u);
     if (at >= kMostCandidates) return;
-    shared->ranks[at] = RankOf(score, token);
-    shared->tokens[at] = {token, logits[token]};
+    shared->ranks[at] = RankOf(score, tokens.first + i);
+    shared->tokens[at] = {tokens.first + i, tokens.logits[i]};
   });
   __syncthreads();
 }
 
 // A thread for each token of the list.
-DEVICE void WriteTop(const RankArgs& args, int row, const RankMemory& shared) {
+DEVICE void WriteBest(const RankMemory& shared, int top_k, RankPart& part) {
   const unsigned found =
       shared.found < kMostCandidates ? shared.found : kMostCandidates;
-  if (threadIdx.x >= found) return;
+  const unsigned i = threadIdx.x;
+  if (i >= found && i < static_cast<unsigned>(top_k)) part.ranks[i] = 0;
+  if (i >= found) return;
   int ahead = 0;
   for (unsigned k = 0; k < found; ++k) {
-    ahead += shared.ranks[k] > shared.ranks[threadIdx.x] ? 1 : 0;
+    ahead += shared.ranks[k] > shared.ranks[i] ? 1 : 0;
   }
-  if (ahead < args.top_k) {
-    args.top[int64_t{row} * args.top_k + ahead] = shared.tokens[threadIdx.x];
-  }
+  if (ahead >= top_k) return;
+  part.ranks[ahead] = shared.ranks[i];
+  part.tokens[ahead] = shared.tokens[i];
 }
 
-// Grid: rows. Shared memory: RankMemory.
+// Grid: parts, rows. Shared memory: RankMemory.
 __global__ void __launch_bounds__(kRowThreads)
-    Rank(const __grid_constant__ RankArgs args) {
+    RankOfParts(const __grid_constant__ RankArgs args) {
   SHARED_MEMORY(memory);
   RankMemory* const shared = reinterpret_cast<RankMemory*>(memory);
   float* const scratch = reinterpret_cast<float*>(shared->select.scratch);
   DependentsMayLaunch();
   WaitForPrevious();
-  const int index = blockIdx.x, vocab = args.logits.vocab;
-  const float* const logits = args.logits.logits + index * args.logits.stride;
+  const RankedTokens tokens(args);
+  RankPart& part = args.parts[tokens.row * kRankParts + tokens.part];
   const auto all = [](int) { return true; };
-  RowPeak peak = FindPeak(logits, vocab, scratch, all);
-  mass_t mass = 0;
-  ForTokens(logits, vocab, [&](int, float logit) {
-    mass += Mass(logit - peak.largest);
-  });
-  mass = BlockReduce<kRowThreads>(mass, shared->select.scratch, Sum{});
+  RowPeak peak = FindPeak(tokens.logits, tokens.count, scratch, all);
   if (threadIdx.x == 0) {
-    args.results[index] = {peak.largest, BadToken(peak.bad_token), mass};
+    part.largest = peak.largest;
+    part.bad_token =
+        peak.bad_token == kNoToken ? kNoToken : tokens.first + peak.bad_token;
+    if (tokens.part == 0) args.results[tokens.row].mass = 0;
   }
   if (args.top_k == 0) return;
-
-  LogitBlock ranked = args.logits;
   if (args.scores != nullptr) {
-    ranked.logits = args.scores;
-    peak = FindPeak(args.scores + index * args.logits.stride, vocab, scratch,
-                    all);
+    peak = FindPeak(tokens.scores, tokens.count, scratch, all);
   }
-  const float* const scores = ranked.logits + index * ranked.stride;
   const RankSelector selector(
-      ranked, index, peak.largest, [](float score) { return score; },
-      &shared->select);
+      tokens.scores, tokens.count, peak.largest,
+      [](float score) { return score; }, &shared->select);
   const uint32_t least = selector.DigitOfThreads(args.top_k, peak.own_largest);
-  ListTokens(scores, logits, vocab, shared, [&](int, float score) {
+  ListTokens(tokens, shared, [&](int, float score) {
     return selector.CoarseDigit(score) >= least;
   });
   if (shared->found > kMostCandidates) {
     const TokenRank lowest =
         selector.Select(args.top_k, [](float) { return mass_t{1}; });
-    ListTokens(scores, logits, vocab, shared, [&](int token, float score) {
-      return RankOf(score, token) >= lowest;
-    });
+    ListTokens(tokens, shared,
+               [&](int i, float score) { return RankOf(score, i) >= lowest; });
   }
-  WriteTop(args, index, *shared);
+  WriteBest(*shared, args.top_k, part);
+}
+
+// How many of a part's tokens are ahead of `rank`.
+DEVICE int CountAhead(const TokenRank* ranks, int top_k, TokenRank rank) {
+  int begin = 0, end = top_k;
+  while (begin < end) {
+    const int middle = (begin + end) / 2;
+    if (ranks[middle] > rank) {
+      begin = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return begin;
+}
+
+// By a block: where its part's tokens are among those of all parts. `ranks`:
+// [kRankParts * top_k] in shared memory.
+DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
+                     TokenRank* ranks) {
+  const RankPart* const parts = args.parts + tokens.row * kRankParts;
+  const int top_k = args.top_k;
+  for (int i = threadIdx.x; i < kRankParts * top_k; i += kRowThreads) {
+    ranks[i] = parts[i / top_k].ranks[i % top_k];
+  }
+  __syncthreads();
+  const int i = threadIdx.x;
+  if (i >= top_k) return;
+  const TokenRank rank = ranks[tokens.part * top_k + i];
+  if (rank == 0) return;
+  int ahead = 0;
+  for (int part = 0; part < kRankParts; ++part) {
+    ahead += CountAhead(ranks + part * top_k, top_k, rank);
+  }
+  if (ahead >= top_k) return;
+  args.top[int64_t{tokens.row} * top_k + ahead] = parts[tokens.part].tokens[i];
+}
+
+struct MergeMemory {
+  mass_t scratch[kRowWarps];
+  TokenRank ranks[kRankParts * kMostRanked];
+};
+
+// Grid: parts, rows. Shared memory: MergeMemory.
+__global__ void __launch_bounds__(kRowThreads)
+    RankOfRows(const __grid_constant__ RankArgs args) {
+  SHARED_MEMORY(memory);
+  MergeMemory* const shared = reinterpret_cast<MergeMemory*>(memory);
+  DependentsMayLaunch();
+  WaitForPrevious();
+  const RankedTokens tokens(args);
+  const RankPart* const parts = args.parts + tokens.row * kRankParts;
+  float largest = parts[0].largest;
+  int bad_token = parts[0].bad_token;
+  for (int part = 1; part < kRankParts; ++part) {
+    if (parts[part].largest > largest) largest = parts[part].largest;
+    if (parts[part].bad_token < bad_token) bad_token = parts[part].bad_token;
+  }
+  mass_t mass = 0;
+  ForTokens(tokens.logits, tokens.count,
+            [&](int, float logit) { mass += Mass(logit - largest); });
+  mass = BlockReduce<kRowThreads>(mass, shared->scratch, Sum{});
+  RankResult& result = args.results[tokens.row];
+  if (threadIdx.x == 0) {
+    mass_t* const all = reinterpret_cast<mass_t*>(&result.mass);
+    atomicAdd(all, mass);
+    if (tokens.part == 0) {
+      result.largest = largest;
+      result.bad_token = BadToken(bad_token);
+    }
+  }
+  WriteTop(args, tokens, shared->ranks);
 }
 
 }  // namespace

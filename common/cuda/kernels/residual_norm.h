@@ -16,11 +16,10 @@ DEVICE void WriteNormed(const ResidualNormArgs& args, int64_t row, int out_row,
   const Vector<uint32_t, 2> rounded = RoundedQuad(normed);
   const int64_t at = row * args.hidden + i;
   if (args.out != nullptr && out_row >= 0) {
-    StoreVector(
-        reinterpret_cast<uint32_t*>(
-            args.out +
-            ActivationPlace(args.out_block, args.hidden, out_row, i)),
-        rounded);
+    StoreVector(reinterpret_cast<uint32_t*>(
+                    args.out +
+                    ActivationPlace(args.out_block, args.hidden, out_row, i)),
+                rounded);
   }
   if (args.tap != nullptr) {
     StoreVector(reinterpret_cast<uint32_t*>(args.tap + at), RoundedQuad(value));

@@ -57,9 +57,8 @@ __global__ void __launch_bounds__(kMostNormThreads, 1)
                                   args.columns, args.epsilon);
 
   const float* const weight =
-      args.weight == nullptr
-          ? nullptr
-          : args.weight + row % args.pieces * args.columns;
+      args.weight == nullptr ? nullptr
+                             : args.weight + row % args.pieces * args.columns;
   const int64_t to_row = args.to_rows == nullptr ? row : args.to_rows[row];
   ForQuads<kQuads>(args.columns, [&](int k, int i) {
     Quad normed = values[k];

@@ -108,10 +108,10 @@ template <typename ScoreOf>
 class RankSelector {
  public:
   // largest: score of the row
-  DEVICE RankSelector(const LogitBlock& block, int row, float largest,
+  DEVICE RankSelector(const float* logits, int vocab, float largest,
                       ScoreOf score, SelectMemory* shared)
-      : logits_(block.logits + row * block.stride),
-        vocab_(block.vocab),
+      : logits_(logits),
+        vocab_(vocab),
         largest_(largest),
         score_(score),
         shared_(shared) {}
@@ -151,7 +151,8 @@ class RankSelector {
   }
 
   // A coarse digit at or above which at least `count` tokens are, and rarely
-  // many more: `count` threads have such a token. own_score: this thread's best.
+  // many more: `count` threads have such a token. own_score: this thread's
+  // best.
   DEVICE uint32_t DigitOfThreads(int count, float own_score) const {
     ClearHistogram();
     atomicAdd(&shared_->histogram[CoarseDigit(own_score)], mass_t{1});

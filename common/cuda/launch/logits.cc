@@ -52,7 +52,15 @@ void Launch(const Launcher& launcher, const PerturbArgs& args) {
 }
 
 void Launch(const Launcher& launcher, const RankArgs& args) {
-  launcher.Run<&Rank>(RowShape("Rank", args.logits, sizeof(RankMemory)), args);
+  LaunchShape shape = {.kernel = "RankOfParts",
+                       .grid_x = kRankParts,
+                       .grid_y = static_cast<unsigned>(args.logits.rows),
+                       .threads = kRowThreads,
+                       .shared_bytes = sizeof(RankMemory)};
+  launcher.Run<&RankOfParts>(shape, args);
+  shape.kernel = "RankOfRows";
+  shape.shared_bytes = sizeof(MergeMemory);
+  launcher.Run<&RankOfRows>(shape, args);
 }
 
 void Launch(const Launcher& launcher, const GatherArgs& args) {

@@ -87,6 +87,7 @@ struct CudaRows::Queued {
   } coming;
   DeviceArray<cuda::FilterResult> filters;
   DeviceArray<cuda::DrawChunk> chunks;
+  DeviceArray<cuda::RankPart> rank_parts;
   std::vector<cuda::KernelArgs> launches;
 };
 
@@ -192,10 +193,14 @@ absl::Status CudaRows::AddRanks(const RankRequest& request, const Post& post,
                    post.answers.Reserve<cuda::RankResult>(part.logits.rows));
   ASSIGN_OR_RETURN(const auto top, post.answers.Reserve<cuda::LogitOfToken>(
                                        part.logits.rows * part.top_k));
+  ASSIGN_OR_RETURN(part.rank_parts,
+                   DeviceArray<cuda::RankPart>::Make(
+                       *device_, part.logits.rows * cuda::kRankParts));
   part.coming.ranked = ranked.here;
   part.coming.top = top.here;
   part.launches.push_back(cuda::RankArgs{.logits = part.logits,
                                          .top_k = static_cast<int>(part.top_k),
+                                         .parts = part.rank_parts.data(),
                                          .results = ranked.there,
                                          .top = top.there});
   return absl::OkStatus();
@@ -248,6 +253,7 @@ void CudaRows::TakeAnswers() {
     take(part->gathered, part->coming.gathered);
     take(part->support_logits, part->coming.support_logits);
     part->chunks = DeviceArray<cuda::DrawChunk>();
+    part->rank_parts = DeviceArray<cuda::RankPart>();
     part->filters = DeviceArray<cuda::FilterResult>();
   }
 }

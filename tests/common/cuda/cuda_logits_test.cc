@@ -112,8 +112,10 @@ TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
   const auto top = NanArray<LogitOfToken>(device, 4 * 3);
   const auto rows = ArrayOf(device, std::vector<GatherRow>(4));
   const auto gathered = NanArray<GatherResult>(device, 4);
+  const auto parts = NanArray<RankPart>(device, 4 * kRankParts);
   device.Launch(RankArgs{.logits = logits.Block(values),
                          .top_k = 3,
+                         .parts = parts.data(),
                          .results = ranked.data(),
                          .top = top.data()});
   device.Launch(GatherArgs{.logits = logits.Block(values),
@@ -137,8 +139,11 @@ TEST_P(CudaLogitsTest, RanksAsSortedRows) {
       const auto values = ArrayOf(device, logits.Padded());
       const auto results = NanArray<RankResult>(device, logits.count());
       const auto top = NanArray<LogitOfToken>(device, logits.count() * top_k);
+      const auto parts =
+          NanArray<RankPart>(device, logits.count() * kRankParts);
       device.Launch(RankArgs{.logits = logits.Block(values),
                              .top_k = top_k,
+                             .parts = parts.data(),
                              .results = results.data(),
                              .top = top.data()});
       const std::vector<RankResult> got = ValuesOf(device, results);

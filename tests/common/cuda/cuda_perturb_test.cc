@@ -90,9 +90,11 @@ TEST_P(PerturbTest, RanksByScores) {
   const auto scores = ArrayOf(device, Perturbed(device, p));
   const auto results = NanArray<RankResult>(device, p.count());
   const auto top = NanArray<LogitOfToken>(device, p.count() * kTop);
+  const auto parts = NanArray<RankPart>(device, p.count() * kRankParts);
   device.Launch(RankArgs{.logits = p.Block(values),
                          .scores = scores.data(),
                          .top_k = kTop,
+                         .parts = parts.data(),
                          .results = results.data(),
                          .top = top.data()});
   const std::vector<RankResult> ranked = ValuesOf(device, results);

@@ -284,9 +284,10 @@ TEST_P(ProductTest, GatesInPairs) {
           const double wanted = gate / (1 + std::exp(-gate)) * value;
           const double got =
               Bf16ToFloat(ActivationAt(out, rows, p.outputs / 2, row, o));
-          const double slack = p.Slack(row, GatePlace(o)) * std::abs(value) +
-                             p.Slack(row, GatedValuePlace(o)) * std::abs(gate);
-        ASSERT_NEAR(got, wanted, std::abs(wanted) * 0.005 + slack + 1e-5);
+          const double slack =
+              p.Slack(row, GatePlace(o)) * std::abs(value) +
+              p.Slack(row, GatedValuePlace(o)) * std::abs(gate);
+          ASSERT_NEAR(got, wanted, std::abs(wanted) * 0.005 + slack + 1e-5);
         }
       }
     }

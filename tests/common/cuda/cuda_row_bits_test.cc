@@ -35,8 +35,10 @@ TEST_P(RowBitsTest, OfRanks) {
     const LogitBlock block = Block(values);
     const auto results = NanArray<RankResult>(device, block.rows);
     const auto top = NanArray<LogitOfToken>(device, block.rows * kTop);
+    const auto parts = NanArray<RankPart>(device, block.rows * kRankParts);
     device.Launch(RankArgs{.logits = block,
                            .top_k = kTop,
+                           .parts = parts.data(),
                            .results = results.data(),
                            .top = top.data()});
     return Ranked{ValuesOf(device, results), ValuesOf(device, top)};

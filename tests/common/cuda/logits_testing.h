@@ -103,8 +103,8 @@ struct Drawn {
 
 // Of the given tokens.
 template <typename LogitOf>
-Drawn DrawAmong(const std::vector<int>& tokens, LogitOf logit,
-                       float largest, const DrawRow& row) {
+Drawn DrawAmong(const std::vector<int>& tokens, LogitOf logit, float largest,
+                const DrawRow& row) {
   if (row.temperature == 0) {
     Drawn drawn = {.token = tokens[0]};
     for (int token : tokens) {
