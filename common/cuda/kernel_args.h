@@ -61,7 +61,7 @@ struct Parts {
 };
 
 // Of a row that is normed, a multiple of 64.
-inline constexpr int kMostNormColumns = 16384;
+inline constexpr int kMostNormColumns = 32768;
 
 // x += the parts of a product; out = x / rms(x) * weight, as activations.
 struct ResidualNormArgs {

@@ -36,9 +36,12 @@ __global__ void __launch_bounds__(kMostNormThreads, 1)
   SHARED_MEMORY(shared);
   DependentsMayLaunch();
   Quad weight[kQuads] = {}, values[kQuads] = {};
-  ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+  const auto load_weight = [&](int k, int i) {
     weight[k] = LoadVector<4>(args.weight + i);
-  });
+  };
+  // Early, unless the registers are for the row.
+  constexpr bool kEarly = kQuads <= 2;
+  if constexpr (kEarly) ForQuads<kQuads>(args.hidden, load_weight);
   WaitForPrevious();
   const int64_t row = blockIdx.x;
   const int out_row = args.out_rows == nullptr ? row : args.out_rows[row];
@@ -52,6 +55,7 @@ __global__ void __launch_bounds__(kMostNormThreads, 1)
   const float scale = NormFactor(sum, reinterpret_cast<float*>(shared),
                                  args.hidden, args.epsilon);
   ForQuads<kQuads>(args.hidden, [&](int k, int i) {
+    if constexpr (!kEarly) load_weight(k, i);
     StoreVector(x + i, values[k]);
     Quad normed;
 #pragma unroll

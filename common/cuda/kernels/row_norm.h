@@ -13,8 +13,8 @@ namespace {
 using Quad = Vector<float, 4>;
 
 inline constexpr int kMostNormThreads = 1024;
-// Of a thread: 1, 2 or 4.
-inline constexpr int kMostQuads = kMostNormColumns / 4 / kMostNormThreads;
+// Of a thread: 1, 2, 4 or 8.
+static_assert(kMostNormColumns == 8 * 4 * kMostNormThreads);
 
 ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
   const int warps = (columns + 127) / 128;

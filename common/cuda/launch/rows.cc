@@ -1,4 +1,6 @@
 // Launches of what takes a row of the residual stream at a time.
+#include <cstdlib>
+
 #include "common/cuda/kernels/embed.h"
 #include "common/cuda/kernels/residual_norm.h"
 #include "common/cuda/kernels/take_rows.h"
@@ -31,8 +33,12 @@ void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
       return launcher.Run<&ResidualNorm<1>>(shape, args);
     case 2:
       return launcher.Run<&ResidualNorm<2>>(shape, args);
+    case 4:
+      return launcher.Run<&ResidualNorm<4>>(shape, args);
+    case 8:
+      return launcher.Run<&ResidualNorm<8>>(shape, args);
     default:
-      return launcher.Run<&ResidualNorm<kMostQuads>>(shape, args);
+      std::abort();  // more than kMostNormColumns
   }
 }
 
@@ -43,8 +49,12 @@ void Launch(const Launcher& launcher, const TakeRowsArgs& args) {
       return launcher.Run<&TakeRows<1>>(shape, args);
     case 2:
       return launcher.Run<&TakeRows<2>>(shape, args);
+    case 4:
+      return launcher.Run<&TakeRows<4>>(shape, args);
+    case 8:
+      return launcher.Run<&TakeRows<8>>(shape, args);
     default:
-      return launcher.Run<&TakeRows<kMostQuads>>(shape, args);
+      std::abort();  // more than kMostNormColumns
   }
 }
 

@@ -80,7 +80,7 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
                        "at most 8 heads to a K/V head"));
   RETURN_IF_ERROR(need(config.hidden_size % 64 == 0, "hidden_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
-                       "hidden_size of at most 16384"));
+                       "hidden_size of at most 32768"));
   RETURN_IF_ERROR(
       need(config.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,

@@ -107,7 +107,8 @@ NormResult Normalize(ComputeDevice& device, const NormProblem& p) {
 TEST_P(RowKernelsTest, AddsPartsAndNorms) {
   for (const auto& p :
        {NormProblem(1, 64, 0, false), NormProblem(3, 576, 2, false),
-        NormProblem(18, 1088, 4, true)}) {
+        NormProblem(18, 1088, 4, true), NormProblem(2, 5120, 2, false),
+        NormProblem(1, 8256, 1, true), NormProblem(1, 20480, 1, false)}) {
     const NormResult got = Normalize(Device(), p);
     for (int row = 0; row < p.rows; ++row) {
       double squares = 0;

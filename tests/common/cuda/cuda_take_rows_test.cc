@@ -157,6 +157,10 @@ TEST_P(TakeRowsTest, TakesAddsNormsAndPlaces) {
        .has_norm = true,
        .splits = 1,
        .to_rows = {-1, 2, -1, 0}},
+      // Taps of a large target, two, four and eight quads of a thread.
+      {.rows = 2, .columns = 5120, .from_size = 2, .has_bits = true},
+      {.rows = 1, .columns = 12288, .from_size = 1, .has_norm = true},
+      {.rows = 1, .columns = 20480, .from_size = 1, .has_bits = true},
   };
   for (const Problem& p : problems) {
     SCOPED_TRACE(p.columns);
