@@ -140,9 +140,9 @@ ESPALIER_HOST_DEVICE constexpr uint32_t PanelPlace(uint32_t head_dim,
 
 // Attention goes over a sequence page by page, in ascending order, and keeps a
 // state per chunk of pages. Chunks follow from the pages' numbers alone: 16 of
-// 2 pages, 16 of 8, then of 32. Short ones spread a short text over the
+// 4 pages, 16 of 8, then of 32. Short ones spread a short text over the
 // multiprocessors, and long ones keep few states of a long text.
-inline constexpr int kShortChunkPages = 2, kMiddleChunkPages = 8,
+inline constexpr int kShortChunkPages = 4, kMiddleChunkPages = 8,
                      kLongChunkPages = 32;
 inline constexpr int kShortChunks = 16, kMiddleChunks = 32;  // before the next
 inline constexpr int kShortPages = kShortChunks * kShortChunkPages;
