@@ -141,11 +141,14 @@ TEST_P(CudaLogitsTest, RanksAsSortedRows) {
       const auto top = NanArray<LogitOfToken>(device, logits.count() * top_k);
       const auto parts =
           NanArray<RankPart>(device, logits.count() * kRankParts);
-      device.Launch(RankArgs{.logits = logits.Block(values),
-                             .top_k = top_k,
-                             .parts = parts.data(),
-                             .results = results.data(),
-                             .top = top.data()});
+      // What an earlier rank left where the answers go does not count.
+      for (int time = 0; time < 2; ++time) {
+        device.Launch(RankArgs{.logits = logits.Block(values),
+                               .top_k = top_k,
+                               .parts = parts.data(),
+                               .results = results.data(),
+                               .top = top.data()});
+      }
       const std::vector<RankResult> got = ValuesOf(device, results);
       const std::vector<LogitOfToken> tokens = ValuesOf(device, top);
       for (int i = 0; i < logits.count(); ++i) {
