@@ -211,6 +211,7 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   struct CpuGroup {
     absl::Duration waited;
     absl::Duration compute;
+    int drafters = 0;
   };
   std::map<uint64_t, CpuGroup> cpu_groups;
   for (const DrafterReturn& r : returns) {
@@ -218,6 +219,7 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     CpuGroup& cpu_group = cpu_groups[r.cpu_group];
     cpu_group.waited = std::max(cpu_group.waited, *r.waited);
     cpu_group.compute += r.compute;
+    ++cpu_group.drafters;
   }
   for (int i = 0; i < num_drafters(); ++i) {
     const DrafterReturn& r = returns[i];
@@ -237,6 +239,7 @@ void DrafterChoice::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     values_[i].seconds.Observe(absl::ToDoubleSeconds(share));
     values_[i].shared_seconds.Observe(
         r.shares_verifier_cores ? absl::ToDoubleSeconds(share) : 0);
+    values_[i].timed_beside_others = !alone && cpu_group.drafters > 1;
   }
 }
 
@@ -276,10 +279,14 @@ double DrafterChoice::TokensWithChanged(int i, int j) const {
   return Lead(j, i) - std::max(Lead(i, i), values_[i].beside.mean());
 }
 
+void DrafterChoice::Reconsider(TimePrice price) {
+  if (!ChangeOne(price)) TryOneAlone(price);
+}
+
 // Makes the one change that gains most, if any gains: switches i, or exchanges
 // i for j. Quick drafters cost nothing to ask: their nodes that do not pay are
 // cut.
-void DrafterChoice::Reconsider(TimePrice price) {
+bool DrafterChoice::ChangeOne(TimePrice price) {
   std::vector<bool> asked;
   std::vector<bool> quick;
   for (int i = 0; i < num_drafters(); ++i) {
@@ -304,10 +311,35 @@ void DrafterChoice::Reconsider(TimePrice price) {
       best_gain = gain;
     }
   }
-  if (best != asked) Change(best);
+  if (best == asked) return false;
+  Change(best);
+  return true;
 }
 
-// A drafter's gain beside others depends on which these are.
+void DrafterChoice::TryOneAlone(TimePrice price) {
+  std::vector<bool> asked;
+  int best = -1;
+  double best_gain = kWorthAChange;
+  for (int i = 0; i < num_drafters(); ++i) {
+    const DrafterValue& value = values_[i];
+    asked.push_back(value.asked);
+    if (!active_[i] || IsQuick(i, price)) continue;
+    if (value.asked) return;
+    const double gain = value.alone.mean();
+    if (!value.timed_beside_others || gain <= best_gain) continue;
+    best = i;
+    best_gain = gain;
+  }
+  if (best < 0) return;
+  asked[best] = true;
+  Change(asked);
+  values_[best].timed_beside_others = false;
+  values_[best].seconds.Forget();
+  values_[best].shared_seconds.Forget();
+}
+
+// A drafter's gain beside others depends on which these are, and so does its
+// time.
 void DrafterChoice::Change(const std::vector<bool>& asked) {
   std::vector<bool> changed(values_.size());
   int num_changed = 0;
@@ -320,6 +352,10 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
   for (int i = 0; i < num_drafters(); ++i) {
     const bool others_changed = num_changed > (changed[i] ? 1 : 0);
     if (others_changed) values_[i].beside.Restart(Lead(i, i));
+    if (others_changed && asked[i]) {
+      values_[i].seconds.Forget();
+      values_[i].shared_seconds.Forget();
+    }
   }
   last_change_ = round_;
 }

@@ -18,6 +18,10 @@ namespace espalier::coordinator {
 // copied text, no other is asked. Where they do not pay, they are asked only in
 // some rounds, so that what they cost stays below what can be measured.
 //
+// Drafters that compute at once slow each other down. When none is left whose
+// answer takes time, the best of those whose time was measured like that is
+// asked alone, for as long as lies between two changes.
+//
 // A drafter that is not asked is probed after some rounds in which no drafter
 // predicted a token: asked, but not waited for. It first has to catch up with
 // all the text since it was last asked, so a probe ends with the first tree
@@ -74,6 +78,9 @@ class DrafterChoice {
   void CountProbes(absl::Span<const DrafterReturn> returns, TimePrice price);
   void CountPauses(absl::Span<const DrafterReturn> returns);
   void Reconsider(TimePrice price);
+  // Returns: whether it makes a change.
+  bool ChangeOne(TimePrice price);
+  void TryOneAlone(TimePrice price);
   // How much its gain alone exceeds the best of the other asked drafters,
   // `without` left out.
   double Lead(int drafter, int without) const;

@@ -27,6 +27,8 @@ class RunningMean {
   }
   // Older observations count for no more than a few.
   void Doubt() { weight_ = std::min(weight_, kFew); }
+  // The next observation is the mean; until then, it is as it was.
+  void Forget() { weight_ = 0; }
   // A copy with another memory, as if the mean had been observed at most
   // `most_weight` times.
   RunningMean Recalled(double memory, double most_weight) const {

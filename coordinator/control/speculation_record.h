@@ -40,6 +40,8 @@ struct DrafterValue {
   // The same if it computes on the verifier's cores, else 0: the passes that
   // all other sessions share wait for it too.
   RunningMean shared_seconds;
+  // Its time was last measured while others computed on its cores.
+  bool timed_beside_others = false;
   bool asked = true;
   ProbeTimer probe;
 

@@ -170,6 +170,61 @@ TEST(DrafterChoiceTest, OneOfSeveralOnTheSameCoresCostsWhatItComputed) {
   EXPECT_NEAR(choice.values()[1].seconds.mean(), 0.020, 1e-9);
 }
 
+// Drafters on cores that they share with the verifier, together far too slow.
+// No probe is paid for.
+class CompanyTest : public testing::Test {
+ protected:
+  static Rounds Together(const std::vector<int64_t>& accepted,
+                         absl::Duration alone) {
+    std::vector<Habit> habits;
+    for (int64_t tokens : accepted) {
+      habits.push_back({.accepted = tokens,
+                        .takes = alone,
+                        .cpu_group = 1,
+                        .shares_verifier_cores = true});
+    }
+    Rounds rounds(habits);
+    rounds.company_slows = 6;
+    rounds.choice.Spend(1000);
+    return rounds;
+  }
+  static int NumAsked(const Rounds& rounds) {
+    int asked = 0;
+    for (size_t i = 0; i < rounds.habits.size(); ++i) {
+      asked += rounds.choice.asks(static_cast<int>(i)) ? 1 : 0;
+    }
+    return asked;
+  }
+};
+
+TEST_F(CompanyTest, TheLastIsWorthWhatItTakesAlone) {
+  Rounds rounds = Together({1, 1, 1}, absl::Milliseconds(6));
+  rounds.Run(12);  // two changes, and four rounds
+  EXPECT_EQ(NumAsked(rounds), 1);
+}
+
+TEST_F(CompanyTest, WhoWasDroppedIsTriedAloneWhenNobodyIsLeft) {
+  Rounds rounds = Together({1, 2}, absl::Milliseconds(6));
+  rounds.Run(8);
+  ASSERT_FALSE(rounds.choice.asks(0));
+  ASSERT_TRUE(rounds.choice.asks(1));
+  rounds.habits[1].accepted = 0;
+  rounds.Run(100);
+  EXPECT_TRUE(rounds.choice.asks(0));
+  EXPECT_FALSE(rounds.choice.asks(1));
+}
+
+TEST_F(CompanyTest, EachIsTriedOnce) {
+  Rounds rounds = Together({1, 1, 1}, absl::Milliseconds(13));
+  rounds.Run(60);
+  EXPECT_EQ(NumAsked(rounds), 0);
+  EXPECT_GT(rounds.num_asked, 3 * 4) << "in company";
+  rounds.num_asked = 0;
+  rounds.choice.Spend(1000);
+  rounds.Run(200);
+  EXPECT_EQ(rounds.num_asked, 0);
+}
+
 // Its gain beside others, or of late trees, shows that it is the better one.
 TEST(DrafterChoiceTest, TakesABetterOneInsteadOfAGoodOne) {
   Rounds rounds(

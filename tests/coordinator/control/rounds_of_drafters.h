@@ -2,6 +2,7 @@
 #define ESPALIER_TESTS_COORDINATOR_CONTROL_ROUNDS_OF_DRAFTERS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -43,11 +44,14 @@ class Rounds {
   std::vector<Habit> habits;
   ChoiceWithBudget choice;
   double other_sessions = 0;
+  // Factor on a drafter's time for each other one that computes.
+  double company_slows = 1;
   int num_asked = 0;
 
  private:
   void RunOne(bool probe_all) {
     std::vector<DrafterReturn> returns;
+    const double slower = std::pow(company_slows, NumAwaited() - 1);
     for (size_t d = 0; d < habits.size(); ++d) {
       DrafterReturn& r = returns.emplace_back();
       r.cpu_group = habits[d].cpu_group;
@@ -61,11 +65,18 @@ class Rounds {
       r.accepted = habits[d].accepted;
       if (!choice.asks(d)) r.late = &late;
       r.gain = GainOf(d);
-      r.waited = habits[d].takes;
-      r.compute = habits[d].takes;
+      r.compute = habits[d].takes * (choice.asks(d) ? slower : 1);
+      r.waited = r.compute;
     }
     choice.Earn(1 + other_sessions);
     choice.Learn(returns, price());
+  }
+
+  int NumAwaited() const {
+    int awaited = 0;
+    for (size_t d = 0; d < habits.size(); ++d)
+      awaited += choice.asks(d) ? 1 : 0;
+    return awaited;
   }
 
   // Gain if verification costs nothing.
