@@ -9,6 +9,7 @@ namespace espalier::coordinator {
 namespace {
 
 constexpr int64_t kDwell = 4;           // rounds between two changes
+constexpr int64_t kTrial = 8;           // rounds of a drafter that is tried
 constexpr double kWorthAChange = 0.05;  // tokens a round
 constexpr double kNextToNothing = 0.1;  // tokens
 // What a quick drafter that does not pay may cost.
@@ -37,6 +38,14 @@ void LearnProbeSeconds(const DrafterReturn& r, DrafterValue& value) {
   value.seconds.Observe(seconds);
   value.shared_seconds.Doubt();
   value.shared_seconds.Observe(SharedSeconds(r));
+}
+
+// None will compute beside it: until its time is measured, it is believed to be
+// so short that the drafter is asked.
+void GuessSeconds(DrafterValue& value) {
+  constexpr double kPart = 0.5;
+  value.seconds.Guess(kPart * value.seconds.mean());
+  value.shared_seconds.Guess(kPart * value.shared_seconds.mean());
 }
 
 bool PredictedAToken(absl::Span<const DrafterReturn> returns) {
@@ -333,13 +342,12 @@ void DrafterChoice::TryOneAlone(TimePrice price) {
   if (best < 0) return;
   asked[best] = true;
   Change(asked);
+  last_change_ += kTrial - kDwell;
   values_[best].timed_beside_others = false;
-  values_[best].seconds.Forget();
-  values_[best].shared_seconds.Forget();
+  GuessSeconds(values_[best]);
 }
 
-// A drafter's gain beside others depends on which these are, and so does its
-// time.
+// A drafter's gain beside others depends on which these are.
 void DrafterChoice::Change(const std::vector<bool>& asked) {
   std::vector<bool> changed(values_.size());
   int num_changed = 0;
@@ -352,10 +360,6 @@ void DrafterChoice::Change(const std::vector<bool>& asked) {
   for (int i = 0; i < num_drafters(); ++i) {
     const bool others_changed = num_changed > (changed[i] ? 1 : 0);
     if (others_changed) values_[i].beside.Restart(Lead(i, i));
-    if (others_changed && asked[i]) {
-      values_[i].seconds.Forget();
-      values_[i].shared_seconds.Forget();
-    }
   }
   last_change_ = round_;
 }

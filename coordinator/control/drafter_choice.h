@@ -20,7 +20,7 @@ namespace espalier::coordinator {
 //
 // Drafters that compute at once slow each other down. When none is left whose
 // answer takes time, the best of those whose time was measured like that is
-// asked alone, for as long as lies between two changes.
+// asked alone for some rounds.
 //
 // A drafter that is not asked is probed after some rounds in which no drafter
 // predicted a token: asked, but not waited for. It first has to catch up with

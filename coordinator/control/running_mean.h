@@ -27,8 +27,11 @@ class RunningMean {
   }
   // Older observations count for no more than a few.
   void Doubt() { weight_ = std::min(weight_, kFew); }
-  // The next observation is the mean; until then, it is as it was.
-  void Forget() { weight_ = 0; }
+  // Forgets all observations. Until the next one, the mean is a guess.
+  void Guess(double mean) {
+    mean_ = mean;
+    weight_ = 0;
+  }
   // A copy with another memory, as if the mean had been observed at most
   // `most_weight` times.
   RunningMean Recalled(double memory, double most_weight) const {
