@@ -430,6 +430,28 @@ TEST(RingFeaturesTest, AVerifierThatRestartedHasAnotherRing) {
   }
 }
 
+// It starts again on the verifier's device, in the middle of a text.
+TEST(RingFeaturesTest, AreSentNoMoreOnceTheDrafterReadsTheRing) {
+  RingCluster cluster(1, /*num_on_device=*/0);
+  FakeDraftEndpoint& drafter = *cluster.drafters[0];
+  drafter.Behave([&drafter] {
+    Behaviour behaviour;
+    if (drafter.requests().size() == 4) {
+      behaviour.error = absl::UnavailableError("it restarts");
+      behaviour.lose_state = true;
+      drafter.device_id = kDevice;
+    }
+    return behaviour;
+  });
+  const auto request = ToyCluster::Request(120);
+  EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+  const std::vector<VerifyRequest>& rounds = cluster.verifier.requests();
+  EXPECT_FALSE(rounds.front().features.taps.empty());
+  EXPECT_TRUE(rounds.front().features.store.empty());
+  EXPECT_TRUE(rounds.back().features.taps.empty());
+  EXPECT_FALSE(rounds.back().features.store.empty());
+}
+
 // Rings come and go, and features are sent or read by turns.
 TEST(RingFeaturesTest, AnyOrderOfFaultsEndsWithTheRightFeaturesOrNone) {
   for (uint64_t seed = 0; seed < 40; ++seed) {

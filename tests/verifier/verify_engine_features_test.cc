@@ -133,6 +133,35 @@ TEST_F(VerifyEngineFeaturesTest, StoresAgainWhatAnotherTextReplaces) {
             (std::vector<RingSegment>{{2, 3, 2}}));
 }
 
+// The first request failed after it had stored some.
+TEST_F(VerifyEngineFeaturesTest, SegmentsOfOtherTapsAreNotContinued) {
+  for (TokenId i = 0; i < 120; ++i) client_.text.push_back(i % 37);
+  auto scripted =
+      std::make_unique<ScriptedLanguageModel>(ScriptedLanguageModel::Options());
+  int64_t passes = 0;
+  scripted->set_pass_hook([&](absl::Span<const SequenceRows>) {
+    return ++passes == 3 ? absl::InternalError("out of order")
+                         : absl::OkStatus();
+  });
+  StoringModel::Notes notes;
+  EngineUnderTest engine(
+      std::make_unique<StoringModel>(std::move(scripted), &notes), {});
+  VerifyRequest request = client_.Request();
+  request.features = {.store = {{1}}};
+  EXPECT_FALSE(engine.Ask(request).ok());
+  EXPECT_FALSE(notes.stored.empty());
+  client_.round = 2;
+  request = client_.Request();
+  request.features = {.store = {{2}}};
+  const auto verify_result = engine.Ask(request);
+  ASSERT_TRUE(verify_result.ok()) << verify_result.status();
+  ASSERT_EQ(verify_result->stored.contracts.size(), 1u);
+  EXPECT_FALSE(verify_result->stored.contracts[0].empty());
+  for (const RingSegment& segment : verify_result->stored.contracts[0]) {
+    EXPECT_EQ(notes.stored[segment.offset - 1].taps, (std::vector<int32_t>{2}));
+  }
+}
+
 // A coordinator may have asked another process that was here before.
 TEST_F(VerifyEngineFeaturesTest, AVerifierWithoutARingStoresNothing) {
   VerifyRequest request = Request(client_, 1, 0);
