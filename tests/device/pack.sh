@@ -44,8 +44,12 @@ SCRIPT
 chmod +x "$stage/bin/start"
 for program in "${programs[@]}" "${tests[@]}"; do ln -s start "$stage/bin/$program"; done
 
+# Loaded by the driver.
+trace=$build/tests/bin/libkernel_trace.so
+[[ ! -e $trace ]] || strip --strip-unneeded -o "$stage/lib/libkernel_trace.so" "$trace"
+
 # All shared libraries but the C library's own parts: what runs them has a newer one.
-ldd "$stage"/exe/* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+find "$stage/exe" "$stage/lib" -type f -exec ldd {} + | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
   grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|ld-linux[^/]*)\.so' |
   while read -r library; do
     strip --strip-unneeded -o "$stage/lib/$(basename "$library")" "$library"

@@ -14,6 +14,7 @@ import threading
 import time
 
 import rounds
+import timeline
 from shapes import TINY, write_shape
 
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
@@ -214,13 +215,39 @@ def fast(suite):
         bench_forward(suite, shape, 64, [1, 16])
         bench_forward(suite, shape, 64, [1, 16], "fp8")
         return
-    bench_graphs(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64])
+    bench_graphs(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 65, 129])
     for context in (1024, 8192):
-        bench_forward(suite, "deploy/shapes/qwen3-8b", context, [1, 16, 17, 64, 65, 128, 256])
+        bench_forward(suite, "deploy/shapes/qwen3-8b", context,
+                      [1, 16, 17, 64, 65, 128, 129, 256])
     bench_forward(suite, "deploy/shapes/qwen3-8b", 1024, [1, 16, 64, 128, 256], "fp8")
     bench_forward(suite, "deploy/shapes/llama-3.1-8b", 1024, [1, 16, 64, 128])
     torch_products(suite)
+    for rows in (1, 65):
+        trace(suite, "deploy/shapes/qwen3-8b", 1024, rows)
     profile(suite)
+
+
+def trace(suite, shape, context, rows):
+    """What each kernel adds to a pass."""
+    library = suite.work / "lib/libkernel_trace.so"
+    name = f"kernels of a pass, {rows} rows"
+    if not library.exists():
+        suite.add(name, True, says="packed without CUPTI")
+        return
+    path = suite.work / "trace.txt"
+    status, output = suite.run(
+        ["env", f"CUDA_INJECTION64_PATH={library}", f"KERNEL_TRACE={path}", "espalier", "bench",
+         "forward", "--json", "--device", suite.device, "--random-weights", str(shape),
+         "--context", str(context), "--rows", str(rows)])
+    suite.log(name, output)
+    of_pass = timeline.middle_pass(
+        timeline.kernels(path.read_text()) if path.exists() else [], rows)
+    for kernel, grid, count, us, ms in timeline.table(of_pass):
+        suite.add(f"{name}: {kernel} {grid}", True, count=count, us=round(us, 2),
+                  ms=round(ms, 3))
+    layer = [f"{kernel.name} {us:.1f}" for kernel, us in timeline.middle_layer(of_pass)]
+    suite.add(name, status == 0 and bool(of_pass), status=status,
+              layer_us=", ".join(layer))
 
 
 def profile(suite):

@@ -8,6 +8,7 @@ import unittest
 import layouts
 import shapes
 import stages
+import timeline
 
 BEFORE = """# HELP espalier_step_stage_seconds Time
 espalier_step_stage_seconds_count{stage="verify"} 1
@@ -83,6 +84,51 @@ class LayoutsTest(unittest.TestCase):
         self.assertEqual(lineup, {("qwen3-8b", "dflash", "7"), ("qwen3-8b", "dflash", "9.5"),
                                   ("qwen3-8b", "eagle", "4"), ("llama-3.1-8b", "eagle", "4"),
                                   ("llama-3.1-8b", "eagle", "7"), ("llama-3.1-8b", "lm", "4")})
+
+
+MANGLED = "_ZN8espalier4cuda9_GLOBAL__"
+
+
+def trace_of(kernels):
+    return "\n".join(f"{begin} {end} {grid} 1 {MANGLED}{len(name)}{name}ILi128EEEvNS0_4ArgsE"
+                     for begin, end, grid, name in kernels)
+
+
+class TimelineTest(unittest.TestCase):
+    # A pass of 65 rows between others; kernels overlap, and come in any order.
+    TRACE = trace_of([
+        (0, 1000, 1, "Embed"), (10000, 11000, 65, "Embed"), (10500, 13000, 65, "ResidualNorm"),
+        (12000, 15000, 128, "Product"), (14000, 14500, 17, "AttendTree"),
+        (18000, 19000, 17, "AttendTree"), (15500, 18500, 128, "Product"),
+        (30000, 31000, 1, "Embed")])
+
+    def of_pass(self):
+        return timeline.middle_pass(timeline.kernels(self.TRACE), 65)
+
+    def test_finds_the_pass_of_as_many_rows(self):
+        self.assertEqual([kernel.name for kernel in self.of_pass()],
+                         ["Embed", "ResidualNorm", "Product", "AttendTree", "Product",
+                          "AttendTree"])
+        self.assertEqual(timeline.middle_pass(timeline.kernels(self.TRACE), 64), [])
+
+    def test_a_kernel_adds_what_it_ends_later(self):
+        self.assertEqual(timeline.table(self.of_pass()),
+                         [("Product", "128x1", 2, 2.75, 5.5 / 1e3),
+                          ("ResidualNorm", "65x1", 1, 2, 2 / 1e3),
+                          ("Embed", "65x1", 1, 1, 1 / 1e3),
+                          ("AttendTree", "17x1", 2, 0.25, 0.5 / 1e3)])
+
+    def test_a_layer_goes_from_attention_to_attention(self):
+        self.assertEqual([(kernel.name, us) for kernel, us in
+                          timeline.middle_layer(self.of_pass())],
+                         [("Product", 3.5), ("AttendTree", 0.5)])
+
+    def test_names_of_functions_and_templates(self):
+        for mangled, name in ((MANGLED + "5EmbedENS0_9EmbedArgsE", "Embed"),
+                              (MANGLED + "11E4m3ProductILi2ELi80EEEvNS0_11ProductArgsE",
+                               "E4m3Product"),
+                              ("main", "main")):
+            self.assertEqual(timeline.name_of(mangled), name)
 
 
 if __name__ == "__main__":
