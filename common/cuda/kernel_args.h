@@ -320,8 +320,13 @@ struct RankResult {
   int32_t bad_token = 0;  // as of DrawResult
   uint64_t mass = 0;      // of e^(logit - largest), in kMassUnit
 };
-// A row is ranked in so many parts, a block of threads each.
-inline constexpr int kRankParts = 8;
+// A row is ranked in parts, a block of threads each.
+inline constexpr int kMostRankParts = 8;
+ESPALIER_HOST_DEVICE constexpr int RankParts(int vocab) {
+  constexpr int kLeastTokens = 1024;
+  const int parts = (vocab + kLeastTokens - 1) / kLeastTokens;
+  return parts < kMostRankParts ? parts : kMostRankParts;
+}
 struct RankPart {  // scratch
   float largest = 0;
   int32_t bad_token = 0;         // the first; kMostTokens or more: none
@@ -333,7 +338,7 @@ struct RankArgs {
   // [rows, stride] by which tokens are ranked in place of logits, or null.
   const float* scores = nullptr;
   int top_k = 0;                  // at most kMostRanked and vocab
-  RankPart* parts = nullptr;      // [rows, kRankParts]
+  RankPart* parts = nullptr;      // [rows, RankParts(vocab)]
   RankResult* results = nullptr;  // [rows]
   LogitOfToken* top = nullptr;    // [rows, top_k], best first
   bool operator==(const RankArgs&) const = default;

@@ -49,7 +49,7 @@ absl::Status CudaCandidates::Describe(
                   [](const auto& query) { return query.sampling.greedy(); });
   const int64_t size = cuda::PaddedRows(static_cast<int>(rows)) * stride_;
   RETURN_IF_ERROR(GrowArray(device_, size, logits_));
-  RETURN_IF_ERROR(GrowArray(device_, rows * cuda::kRankParts, parts_));
+  RETURN_IF_ERROR(GrowArray(device_, rows * cuda::kMostRankParts, parts_));
   noise_ = nullptr;
   if (!is_greedy) {
     RETURN_IF_ERROR(GrowArray(device_, size, scores_));

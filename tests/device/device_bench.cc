@@ -381,7 +381,7 @@ class Bench {
   void TimeRank(LogitBlock block, int rows) {
     const int top_k = std::min(64, block.vocab);
     block.rows = std::min(rows, block.rows);
-    const auto parts = New<RankPart>(rows * kRankParts);
+    const auto parts = New<RankPart>(rows * kMostRankParts);
     const auto results = New<RankResult>(rows);
     const auto top = New<LogitOfToken>(rows * top_k);
     const double seconds = Time([&](int) {

@@ -52,8 +52,7 @@ extern "C" int InitializeInjection() {
   const char* const path = std::getenv("KERNEL_TRACE");
   file = path == nullptr ? nullptr : std::fopen(path, "w");
   if (file == nullptr ||
-      cuptiActivityRegisterCallbacks(NewBuffer, WriteBuffer) !=
-          CUPTI_SUCCESS ||
+      cuptiActivityRegisterCallbacks(NewBuffer, WriteBuffer) != CUPTI_SUCCESS ||
       cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) !=
           CUPTI_SUCCESS) {
     std::fputs("kernel_trace: no trace\n", stderr);

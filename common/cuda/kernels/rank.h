@@ -18,16 +18,16 @@ struct RankMemory {
 
 // The tokens of a row that this block looks at.
 struct RankedTokens {
-  int row, part;
+  int row, part, parts;
   int first, count;
   const float* logits;
   const float* scores;
 
   DEVICE explicit RankedTokens(const RankArgs& args)
-      : row(blockIdx.y), part(blockIdx.x) {
+      : row(blockIdx.y), part(blockIdx.x), parts(RankParts(args.logits.vocab)) {
     const int vocab = args.logits.vocab, fours = (vocab + 3) / 4;
-    first = 4 * (fours * part / kRankParts);
-    const int end = 4 * (fours * (part + 1) / kRankParts);
+    first = 4 * (fours * part / parts);
+    const int end = 4 * (fours * (part + 1) / parts);
     count = (end < vocab ? end : vocab) - first;
     const int64_t at = row * args.logits.stride + first;
     logits = args.logits.logits + at;
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kRowThreads)
   DependentsMayLaunch();
   WaitForPrevious();
   const RankedTokens tokens(args);
-  RankPart& part = args.parts[tokens.row * kRankParts + tokens.part];
+  RankPart& part = args.parts[tokens.row * tokens.parts + tokens.part];
   const auto all = [](int) { return true; };
   RowPeak peak = FindPeak(tokens.logits, tokens.count, scratch, all);
   if (threadIdx.x == 0) {
@@ -121,12 +121,12 @@ DEVICE int CountAhead(const TokenRank* ranks, int top_k, TokenRank rank) {
 }
 
 // By a block: where its part's tokens are among those of all parts. `ranks`:
-// [kRankParts * top_k] in shared memory.
+// [parts * top_k] in shared memory.
 DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
                      TokenRank* ranks) {
-  const RankPart* const parts = args.parts + tokens.row * kRankParts;
+  const RankPart* const parts = args.parts + tokens.row * tokens.parts;
   const int top_k = args.top_k;
-  for (int i = threadIdx.x; i < kRankParts * top_k; i += kRowThreads) {
+  for (int i = threadIdx.x; i < tokens.parts * top_k; i += kRowThreads) {
     ranks[i] = parts[i / top_k].ranks[i % top_k];
   }
   __syncthreads();
@@ -135,7 +135,7 @@ DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
   const TokenRank rank = ranks[tokens.part * top_k + i];
   if (rank == 0) return;
   int ahead = 0;
-  for (int part = 0; part < kRankParts; ++part) {
+  for (int part = 0; part < tokens.parts; ++part) {
     ahead += CountAhead(ranks + part * top_k, top_k, rank);
   }
   if (ahead >= top_k) return;
@@ -144,7 +144,7 @@ DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
 
 struct MergeMemory {
   mass_t scratch[kRowWarps];
-  TokenRank ranks[kRankParts * kMostRanked];
+  TokenRank ranks[kMostRankParts * kMostRanked];
 };
 
 // Grid: parts, rows. Shared memory: MergeMemory.
@@ -155,10 +155,10 @@ __global__ void __launch_bounds__(kRowThreads)
   DependentsMayLaunch();
   WaitForPrevious();
   const RankedTokens tokens(args);
-  const RankPart* const parts = args.parts + tokens.row * kRankParts;
+  const RankPart* const parts = args.parts + tokens.row * tokens.parts;
   float largest = parts[0].largest;
   int bad_token = parts[0].bad_token;
-  for (int part = 1; part < kRankParts; ++part) {
+  for (int part = 1; part < tokens.parts; ++part) {
     if (parts[part].largest > largest) largest = parts[part].largest;
     if (parts[part].bad_token < bad_token) bad_token = parts[part].bad_token;
   }

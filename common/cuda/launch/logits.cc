@@ -52,11 +52,12 @@ void Launch(const Launcher& launcher, const PerturbArgs& args) {
 }
 
 void Launch(const Launcher& launcher, const RankArgs& args) {
-  LaunchShape shape = {.kernel = "RankOfParts",
-                       .grid_x = kRankParts,
-                       .grid_y = static_cast<unsigned>(args.logits.rows),
-                       .threads = kRowThreads,
-                       .shared_bytes = sizeof(RankMemory)};
+  LaunchShape shape = {
+      .kernel = "RankOfParts",
+      .grid_x = static_cast<unsigned>(RankParts(args.logits.vocab)),
+      .grid_y = static_cast<unsigned>(args.logits.rows),
+      .threads = kRowThreads,
+      .shared_bytes = sizeof(RankMemory)};
   launcher.Run<&RankOfParts>(shape, args);
   shape.kernel = "RankOfRows";
   shape.shared_bytes = sizeof(MergeMemory);

@@ -195,7 +195,7 @@ absl::Status CudaRows::AddRanks(const RankRequest& request, const Post& post,
                                        part.logits.rows * part.top_k));
   ASSIGN_OR_RETURN(part.rank_parts,
                    DeviceArray<cuda::RankPart>::Make(
-                       *device_, part.logits.rows * cuda::kRankParts));
+                       *device_, part.logits.rows * cuda::kMostRankParts));
   part.coming.ranked = ranked.here;
   part.coming.top = top.here;
   part.launches.push_back(cuda::RankArgs{.logits = part.logits,

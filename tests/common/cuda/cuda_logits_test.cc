@@ -112,7 +112,7 @@ TEST_P(CudaLogitsTest, NamesTheFirstBadToken) {
   const auto top = NanArray<LogitOfToken>(device, 4 * 3);
   const auto rows = ArrayOf(device, std::vector<GatherRow>(4));
   const auto gathered = NanArray<GatherResult>(device, 4);
-  const auto parts = NanArray<RankPart>(device, 4 * kRankParts);
+  const auto parts = NanArray<RankPart>(device, 4 * kMostRankParts);
   device.Launch(RankArgs{.logits = logits.Block(values),
                          .top_k = 3,
                          .parts = parts.data(),
@@ -140,7 +140,7 @@ TEST_P(CudaLogitsTest, RanksAsSortedRows) {
       const auto results = NanArray<RankResult>(device, logits.count());
       const auto top = NanArray<LogitOfToken>(device, logits.count() * top_k);
       const auto parts =
-          NanArray<RankPart>(device, logits.count() * kRankParts);
+          NanArray<RankPart>(device, logits.count() * kMostRankParts);
       // What an earlier rank left where the answers go does not count.
       for (int time = 0; time < 2; ++time) {
         device.Launch(RankArgs{.logits = logits.Block(values),
