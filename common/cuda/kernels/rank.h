@@ -69,7 +69,7 @@ DEVICE void WriteBest(const RankMemory& shared, int top_k, RankPart& part) {
 }
 
 // Grid: parts, rows. Shared memory: RankMemory.
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, 1)
     RankOfParts(const __grid_constant__ RankArgs args) {
   SHARED_MEMORY(memory);
   RankMemory* const shared = reinterpret_cast<RankMemory*>(memory);
@@ -148,7 +148,7 @@ struct MergeMemory {
 };
 
 // Grid: parts, rows. Shared memory: MergeMemory.
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, 1)
     RankOfRows(const __grid_constant__ RankArgs args) {
   SHARED_MEMORY(memory);
   MergeMemory* const shared = reinterpret_cast<MergeMemory*>(memory);
