@@ -1,5 +1,6 @@
 // Launches of what takes a row of the residual stream at a time.
 #include <cstdlib>
+#include <type_traits>
 
 #include "common/cuda/kernels/embed.h"
 #include "common/cuda/kernels/residual_norm.h"
@@ -17,6 +18,23 @@ LaunchShape ShapeOf(const char* kernel, int rows, int columns) {
           .shared_bytes = threads / 32 * sizeof(float)};
 }
 
+// act: given the quads of a thread as a constant.
+template <typename Act>
+void WithQuads(int columns, Act act) {
+  switch (NormQuads(columns)) {
+    case 1:
+      return act(std::integral_constant<int, 1>());
+    case 2:
+      return act(std::integral_constant<int, 2>());
+    case 4:
+      return act(std::integral_constant<int, 4>());
+    case 8:
+      return act(std::integral_constant<int, 8>());
+    default:
+      std::abort();  // more than kMostNormColumns
+  }
+}
+
 }  // namespace
 
 void Launch(const Launcher& launcher, const EmbedArgs& args) {
@@ -28,34 +46,16 @@ void Launch(const Launcher& launcher, const EmbedArgs& args) {
 
 void Launch(const Launcher& launcher, const ResidualNormArgs& args) {
   const LaunchShape shape = ShapeOf("ResidualNorm", args.rows, args.hidden);
-  switch (NormQuads(args.hidden)) {
-    case 1:
-      return launcher.Run<&ResidualNorm<1>>(shape, args);
-    case 2:
-      return launcher.Run<&ResidualNorm<2>>(shape, args);
-    case 4:
-      return launcher.Run<&ResidualNorm<4>>(shape, args);
-    case 8:
-      return launcher.Run<&ResidualNorm<8>>(shape, args);
-    default:
-      std::abort();  // more than kMostNormColumns
-  }
+  WithQuads(args.hidden, [&](auto quads) {
+    launcher.Run<&ResidualNorm<decltype(quads)::value>>(shape, args);
+  });
 }
 
 void Launch(const Launcher& launcher, const TakeRowsArgs& args) {
   const LaunchShape shape = ShapeOf("TakeRows", args.rows, args.columns);
-  switch (NormQuads(args.columns)) {
-    case 1:
-      return launcher.Run<&TakeRows<1>>(shape, args);
-    case 2:
-      return launcher.Run<&TakeRows<2>>(shape, args);
-    case 4:
-      return launcher.Run<&TakeRows<4>>(shape, args);
-    case 8:
-      return launcher.Run<&TakeRows<8>>(shape, args);
-    default:
-      std::abort();  // more than kMostNormColumns
-  }
+  WithQuads(args.columns, [&](auto quads) {
+    launcher.Run<&TakeRows<decltype(quads)::value>>(shape, args);
+  });
 }
 
 }  // namespace espalier::cuda
