@@ -106,6 +106,9 @@ function(espalier_test)
   target_compile_options(${ARG_NAME} PRIVATE -O0)
   # A test states the fields that it is about.
   target_compile_options(${ARG_NAME} PRIVATE -Wno-missing-field-initializers)
+  # {{x}} is a list of one.
+  target_compile_options(${ARG_NAME} PRIVATE
+      $<$<CXX_COMPILER_ID:Clang>:-Wno-braced-scalar-init>)
   if(ESPALIER_SANITIZE MATCHES "undefined")
     target_compile_options(${ARG_NAME} PRIVATE -fno-sanitize=undefined)
   endif()

@@ -4,6 +4,7 @@
 #define ESPALIER_TESTS_TESTING_FAKE_ENDPOINTS_H_
 
 #include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -123,7 +124,8 @@ class FakeDraftEndpoint final : public DraftEndpoint {
       : executor_(executor), desk_(executor), draft_(std::move(draft)) {}
 
   // The behaviour of the next calls; by default they succeed.
-  void Behave(std::function<Behaviour()> behave) {
+  template <std::invocable Function>
+  void Behave(Function behave) {
     behave_ = std::move(behave);
   }
   void Behave(Behaviour behaviour) {
@@ -272,7 +274,8 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
   FakeVerifyEndpoint(Executor* executor, ToyTarget target)
       : desk_(executor), target_(target) {}
 
-  void Behave(std::function<Behaviour()> behave) {
+  template <std::invocable Function>
+  void Behave(Function behave) {
     behave_ = std::move(behave);
   }
   void Behave(Behaviour behaviour) {

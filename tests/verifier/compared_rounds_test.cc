@@ -82,8 +82,9 @@ TEST(ComparedRounds, ChangeNoTextAndCountEveryRule) {
 }
 
 TEST(ComparedRounds, ReadWhatWasGathered) {
-  for (const auto& [rule, is_gathered] :
+  for (const auto& [rule, gathers] :
        {std::pair("walk", false), std::pair("lvseq-gr", true)}) {
+    const bool is_gathered = gathers;
     EngineHarness harness({}, {.compared_rounds = 1});
     int trees = 0;
     harness.model->set_pass_hook([&](absl::Span<const SequenceRows> batch) {

@@ -129,7 +129,7 @@ TEST_F(MeasurePassCostsTest, ASlowModelIsExtrapolatedWithinTheBudget) {
 // Passes with logits for some of their rows fill the prefix.
 TEST_F(MeasurePassCostsTest, RowsHaveAPrefixIfThereIsTime) {
   int64_t prefix = 0;
-  const auto cost = [&prefix](int64_t rows) { return 1.0 + 0.01 * rows; };
+  const auto cost = [](int64_t rows) { return 1.0 + 0.01 * rows; };
   ScriptedLanguageModel model({.max_context = 1000, .max_rows = 64});
   model.set_pass_hook([&](absl::Span<const SequenceRows> batch) {
     clock_.AdvanceBy(Milliseconds(cost(batch[0].tokens.size())));

@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/time/clock.h"
 #include "common/base/mutex.h"
 #include "common/obs/metrics.h"
@@ -52,7 +53,9 @@ class Accepted {
   }
   // Waits for as many; the last of them.
   int AwaitNumber(size_t number) {
-    auto reached = [&] { return descriptors_.size() >= number; };
+    auto reached = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      return descriptors_.size() >= number;
+    };
     MutexLock lock(&mutex_);
     if (!mutex_.AwaitUntil(reached, Generous())) return -1;
     return descriptors_[number - 1];

@@ -27,8 +27,8 @@ class GatheredPass
     : public ::testing::TestWithParam<std::tuple<std::string, SchemeCase>> {};
 
 TEST_P(GatheredPass, DecidesAsOneWithWholeDistributions) {
-  const auto& [name, scheme_case] = GetParam();
-  const auto rule = MakeRule(name);
+  const SchemeCase scheme_case = std::get<SchemeCase>(GetParam());
+  const auto rule = MakeRule(std::get<std::string>(GetParam()));
   if (rule->needs().logits != LogitNeed::kGathered) GTEST_SKIP();
   TreePass pass = FarTarget();
   int64_t rounds = 0, outside = 0;
