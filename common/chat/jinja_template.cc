@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/chat/guarded_text.h"
 #include "common/chat/jinja_program.h"
 #include "common/chat/messages.h"
 #include "common/spec/request_errors.h"
@@ -30,14 +29,11 @@ class JinjaTemplate : public ChatTemplate {
 
   absl::StatusOr<std::vector<TokenId>> Render(
       const Conversation& conversation) const override {
-    ASSIGN_OR_RETURN(Json input, ToTemplateInput(conversation));
+    ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
     RETURN_IF_ERROR(CheckUsed(conversation, input));
-    const auto guard = SpecialTextGuard::Break(*tokenizer_, input);
-    if (!guard.ok()) return FieldError("chat", guard.status().message());
-    const auto pieces = program_->Render(trusted_, input, absl::Now());
-    if (!pieces.ok()) return FieldError("chat", pieces.status().message());
-    const SpecialTextGuard::Text text = guard->Join(*pieces);
-    return tokenizer_->EncodeMixed(text.text, text.plain);
+    const auto rendered = program_->Render(trusted_, input, absl::Now());
+    if (!rendered.ok()) return FieldError("chat", rendered.status().message());
+    return tokenizer_->EncodeMixed(rendered->text, rendered->from_input);
   }
 
  private:
@@ -74,8 +70,6 @@ class JinjaTemplate : public ChatTemplate {
 };
 
 }  // namespace
-
-bool HasJinja() { return true; }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewJinjaTemplate(
     const Tokenizer* tokenizer) {
