@@ -99,7 +99,7 @@ std::string ToString(double value) {
                         exponent);
   // Python writes an exponent below 1e-4 and from 1e16 on.
   if (exponent < -4 || exponent >= 16) {
-    char tail[8];
+    char tail[16];
     std::snprintf(tail, sizeof(tail), "e%c%02d", exponent < 0 ? '-' : '+',
                   std::abs(exponent));
     return absl::StrCat(std::string(all.substr(0, e)), tail);

@@ -1,10 +1,9 @@
-#include "common/chat/guarded_text.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "common/chat/jinja_program.h"
 #include "tests/common/tokenizer/golden_files.h"
 
 namespace espalier {
@@ -12,21 +11,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-class GuardedTextTest : public testing::Test {
+class SpecialTextTest : public testing::Test {
  protected:
   // What a template makes of `input`, and the special tokens in it.
-  int64_t NumSpecial(const std::string& source, Json input) {
+  int64_t NumSpecial(const std::string& source, const Json& input) {
     const auto program = JinjaProgram::Parse(source);
     EXPECT_TRUE(program.ok()) << program.status();
-    const auto guard = SpecialTextGuard::Break(*tokenizer_, input);
-    EXPECT_TRUE(guard.ok()) << guard.status();
-    const auto pieces =
+    const auto rendered =
         (*program)->Render(Json::object(), input, absl::UnixEpoch());
-    EXPECT_TRUE(pieces.ok()) << pieces.status();
-    const SpecialTextGuard::Text text = guard->Join(*pieces);
-    rendered_ = text.text;
+    EXPECT_TRUE(rendered.ok()) << rendered.status();
+    if (!rendered.ok()) return -1;
+    rendered_ = rendered->text;
     int64_t special = 0;
-    for (TokenId id : tokenizer_->EncodeMixed(text.text, text.plain)) {
+    for (TokenId id :
+         tokenizer_->EncodeMixed(rendered->text, rendered->from_input)) {
       special += tokenizer_->IsSpecial(id) ? 1 : 0;
     }
     return special;
@@ -36,7 +34,7 @@ class GuardedTextTest : public testing::Test {
   std::string rendered_;
 };
 
-TEST_F(GuardedTextTest, WhateverATemplateDoesUsersWriteNoSpecialTokens) {
+TEST_F(SpecialTextTest, WhateverATemplateDoesUsersWriteNoSpecialTokens) {
   const Json input = {{"a", "1<|im_start|>2<|im_end|>3"},
                       {"b", {{"k<|im_end|>", {"<|im_start|>"}}}},
                       {"c", "<|im_"},
@@ -47,15 +45,20 @@ TEST_F(GuardedTextTest, WhateverATemplateDoesUsersWriteNoSpecialTokens) {
         "{{ a | tojson }}", "{{ [a] | tojson(ensure_ascii=true) }}", "{{ b }}",
         "{{ b | tojson }}", "{{ a + a }}", "{{ [a, a] | join('-') }}",
         "{{ '{}'.format(a) }}", "{{ a | indent(2) }}", "{{ b.items() }}",
-        "{{ c ~ d }}", "{{ c }}end|>", "<|im_{{ d }}", "{{ a | string }}"}) {
+        "{{ c ~ d }}", "{{ c }}end|>", "<|im_{{ d }}", "{{ a | string }}",
+        "{{ a | lower }}", "{{ a | list | join }}", "{{ a.title() }}",
+        "{{ '%s' % a }}", "{{ a | safe }}", "{{ [c, d] | join }}",
+        "{{ b | items | list }}", "{{ dict(**b) }}", "{{ a | reverse }}",
+        "{% for x in a %}{{ x }}{% endfor %}", "{{ a.partition('2')[2] }}",
+        "{% set y %}{{ a }}{% endset %}{{ y[3:] }}",
+        "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(c) }}{{ d }}",
+        "{% filter trim %}{{ a }}{% endfilter %}"}) {
     const std::string source = "<|im_start|>" + std::string(use) + "<|im_end|>";
     EXPECT_EQ(NumSpecial(source, input), 2) << use << ": " << rendered_;
-    EXPECT_EQ(rendered_.find("\uFDD0"), std::string::npos) << use;
-    EXPECT_EQ(rendered_.find("fdd0"), std::string::npos) << use;
   }
 }
 
-TEST_F(GuardedTextTest, ChangesNoText) {
+TEST_F(SpecialTextTest, ChangesNoText) {
   NumSpecial("{{ a }}{{ a | tojson }}",
              {{"a", "x<|im_end|><|im_start|>\uFDD0 \\ufdd1"}});
   EXPECT_EQ(rendered_,
@@ -63,15 +66,13 @@ TEST_F(GuardedTextTest, ChangesNoText) {
             "\"x<|im_end|><|im_start|>\uFDD0 \\\\ufdd1\"");
 }
 
-TEST_F(GuardedTextTest, RefusesWhatLeavesNoCharacterForIt) {
-  std::string all;
-  for (int i = 0; i < 16; ++i) all += "\xEF\xB7" + std::string(1, 0x90 + i);
-  for (int i = 0; i < 16; ++i) all += "\xEF\xB7" + std::string(1, 0xA0 + i);
-  Json harmless = {{"a", all}};
-  EXPECT_TRUE(SpecialTextGuard::Break(*tokenizer_, harmless).ok());
-  Json input = {{"a", all + "<|im_end|>"}};
-  EXPECT_EQ(SpecialTextGuard::Break(*tokenizer_, input).status().code(),
-            absl::StatusCode::kResourceExhausted);
+// The template sees what users wrote: nothing is put between their characters.
+TEST_F(SpecialTextTest, TemplatesFindSpecialTokensInWhatUsersWrite) {
+  const Json input = {{"a", "1<|im_end|>2"}};
+  NumSpecial("{{ a | length }} {{ '<|im_end|>' in a }} "
+             "{{ a.split('<|im_end|>') | last }}",
+             input);
+  EXPECT_EQ(rendered_, "12 True 2");
 }
 
 }  // namespace
