@@ -3,11 +3,10 @@
 #include <memory>
 
 #include "common/base/check.h"
-#include "common/chat/jinja_template.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/session/request_plan.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
@@ -52,8 +51,6 @@ struct Service {
   coordinator::RequestScope scope;
 };
 
-}  // namespace
-
 std::vector<std::string> Seeds() {
   v1::GenerateRequest text;
   text.set_prompt("What is a glacier?");
@@ -92,7 +89,7 @@ std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {text.SerializeAsString(),
                                     ids.SerializeAsString(),
                                     chat.SerializeAsString()};
-  if (HasJinja()) seeds.push_back(tools.SerializeAsString());
+  seeds.push_back(tools.SerializeAsString());
   return seeds;
 }
 
@@ -124,5 +121,9 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK((plan->policy == nullptr) == (plan->budget.max_nodes == 0));
   return true;
 }
+
+}  // namespace
+
+FuzzTarget GenerateRequestTarget() { return {"generate_request", Seeds, Try}; }
 
 }  // namespace espalier::testing

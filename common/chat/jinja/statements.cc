@@ -60,6 +60,15 @@ Characters Captured(const Body& body, Interpreter& interpreter, Flow& flow) {
   return capture.Take();
 }
 
+// Writes the result of a filter or call block, which Python joins as it is.
+void WriteText(Interpreter& interpreter, const Value& value) {
+  if (!value.IsText()) {
+    throw Error(absl::StrCat("expected str instance, ", TypeName(value),
+                             " found"));
+  }
+  interpreter.Write(value.characters());
+}
+
 std::optional<Int> LengthOf(const Value& value) {
   if (value.IsText()) return static_cast<Int>(value.characters().size());
   if (value.IsSequence()) return static_cast<Int>(value.items().size());
@@ -195,7 +204,7 @@ Flow FilterBlock::Run(Interpreter& interpreter) const {
   Flow flow;
   const Value text = interpreter.Text(Captured(body_, interpreter, flow));
   if (flow != Flow::kNext) return flow;
-  interpreter.Write(Str(interpreter, filter_->Apply(interpreter, text)));
+  WriteText(interpreter, filter_->Apply(interpreter, text));
   return Flow::kNext;
 }
 
@@ -209,8 +218,7 @@ Flow MacroStatement::Run(Interpreter& interpreter) const {
 Flow CallBlock::Run(Interpreter& interpreter) const {
   Value caller = interpreter.Own(
       std::make_shared<Macro>(code_, interpreter.scope()));
-  interpreter.Write(
-      Str(interpreter, call_->CallWith(interpreter, std::move(caller))));
+  WriteText(interpreter, call_->CallWith(interpreter, std::move(caller)));
   return Flow::kNext;
 }
 

@@ -223,7 +223,9 @@ class Snippets:
         if kind == 10:
             bound = lambda: rng.choice(["", "", "0", "1", "-1", "2", "-3", "9"])
             step = rng.choice(["", ":", ":2", ":-1", ":-2"])
-            return f"({sub()})[{bound()}:{bound()}{step}]"
+            # Jinja2 folds a slice of a constant, and then forgives its type.
+            subject = rng.choice(self.names)
+            return f"({subject})[{bound()}:{bound()}{step}]"
         if kind == 11:
             return f"({sub()})[{rng.choice(['0', '-1', '1', 'n', repr('a')])}]"
         if kind == 12:
