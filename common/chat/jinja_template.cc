@@ -1,5 +1,6 @@
 #include "common/chat/jinja_template.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,11 +33,33 @@ class JinjaTemplate : public ChatTemplate {
     ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
     RETURN_IF_ERROR(CheckUsed(conversation, input));
     const auto rendered = program_->Render(trusted_, input, absl::Now());
-    if (!rendered.ok()) return FieldError("chat", rendered.status().message());
+    if (!rendered.ok()) return Refusal(conversation, rendered.status());
     return tokenizer_->EncodeMixed(rendered->text, rendered->from_input);
   }
 
  private:
+  // Names the content of a message that has none if that is why the template
+  // cannot render the conversation.
+  absl::Status Refusal(Conversation conversation,
+                       const absl::Status& refused) const {
+    std::optional<size_t> first;
+    for (size_t i = 0; i < conversation.messages.size(); ++i) {
+      if (!conversation.messages[i].null_content) continue;
+      if (!first.has_value()) first = i;
+      conversation.messages[i].null_content = false;
+    }
+    if (!first.has_value()) return FieldError("chat", refused.message());
+    ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
+    if (!program_->Render(trusted_, input, absl::Now()).ok()) {
+      return FieldError("chat", refused.message());
+    }
+    return FieldError(
+        absl::StrCat("chat.messages[", *first, "].content"),
+        absl::StrCat("the model's chat template cannot render a message "
+                     "without content; send an empty text (",
+                     std::string(refused.message()), ")"));
+  }
+
   // What the template would leave out without a word is refused.
   absl::Status CheckUsed(const Conversation& conversation,
                          const Json& input) const {

@@ -65,6 +65,7 @@ absl::StatusOr<Json> ParseToolCalls(const std::string& field,
 
 absl::StatusOr<Json> ToJson(const ChatMessage& message, size_t index) {
   Json json = {{"role", message.role}, {"content", message.content}};
+  if (message.null_content) json["content"] = nullptr;
   if (!message.reasoning_content.empty()) {
     json["reasoning_content"] = message.reasoning_content;
   }

@@ -172,6 +172,13 @@ Characters FormatText(Interpreter& interpreter, const Value& value,
   if (spec.sign != '-') {
     throw Error("Sign not allowed in string format specifier");
   }
+  if (spec.alternate) {
+    throw Error("Alternate form (#) not allowed in string format specifier");
+  }
+  if (spec.grouping != 0) {
+    throw Error(absl::StrCat("Cannot specify '", std::string(1, spec.grouping),
+                             "' with 's'."));
+  }
   CharactersView text = value.characters();
   if (spec.precision.has_value()) {
     text = text.substr(0, static_cast<size_t>(*spec.precision));

@@ -107,7 +107,7 @@ FEATURES = {
         "{{ l[-1] }} {{ l[5] }} {{ l[0:2] }} {{ l[::-1] }} {{ l.index(2) }} {{ l.count(3) }} {{ l.0 }}",
         "{{ d.x.y }}", "{{ nope.y }}", "{{ nope() }}", "{{ d.pop('a') }}", "{{ l.append(1) }}", "{{ none.x }}|{{ none.x.y }}",
         "{{ t.__class__ }}|{{ t.__class__.x }}", "{{ t() }}", "{{ 'a' < 1 }}", "{{ l + (1,) }}", "{{ 'x' + none }}",
-        "{{ dict(a=1, **{'b': 2}) }} {{ joiner() }} {{ cycler(1, 2).next() }}", "{{ range(200000) }}",
+        "{{ dict(a=1, **{'b': 2}) }} {% set j = joiner() %}{{ j() }}{{ j() }} {{ cycler(1, 2).next() }}", "{{ range(200000) }}",
     ],
     "white_space": [
         "a\n  {% if true %}\n  b\n  {% endif %}\nc\n", "a  {%- if true -%}  b  {%- endif -%}  c",

@@ -5,8 +5,8 @@ templates that `deploy/setup.sh --tests` fetches.
   pip install jinja2==3.1.6
   python3 make_template_goldens.py ~/.cache/espalier/chat-templates
 
-Jinja is set up as transformers sets it up (reference_jinja.py). An answer is a digest, or "error" where rendering fails; templates and texts are
-not kept.
+Jinja is set up as transformers sets it up (reference_jinja.py). An answer is a
+digest, or "error" where rendering fails; templates and texts are not kept.
 """
 import json
 import pathlib
