@@ -23,7 +23,7 @@ class JinjaProgram {
   // the ranges, whatever the template has done to it: no special token may be
   // read there (Tokenizer::EncodeMixed).
   struct Rendered {
-    std::string text;                // UTF-8
+    std::string text;  // UTF-8
     std::vector<ByteRange> from_input;
   };
 

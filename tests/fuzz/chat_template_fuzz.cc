@@ -43,11 +43,13 @@ std::vector<std::string> Seeds() {
       // Tags, white space and literals.
       "{%- raw -%} {{ x }} {%- endraw +%}\n{#- note #}\n{{ 0x1F + 1_000 - 1e3 "
       "}}{{ 'a\\n\\x41\\u00e4' \"b\" }}{% generation %}g{% endgeneration %}",
-      "{% for a, (b, c) in [(1, (2, 3))] recursive %}{{ loop.index }}{{ a ~ b }}"
+      "{% for a, (b, c) in [(1, (2, 3))] recursive %}{{ loop.index }}{{ a ~ b "
+      "}}"
       "{% else %}-{% endfor %}{% set n %}t{% endset %}{{ n is string }}",
       "{% macro m(x, y=2) %}{{ caller(x) }}{{ kwargs }}{{ varargs }}"
       "{% endmacro %}{% call(u) m(1, z=3) %}{{ u }}{% endcall %}",
-      "{% with q = 'ab' %}{{ '%5.1f|%-4s' % (1.25, q) }}{{ '{:>8,}'.format(99999"
+      "{% with q = 'ab' %}{{ '%5.1f|%-4s' % (1.25, q) }}{{ "
+      "'{:>8,}'.format(99999"
       ") }}{{ q[::-1] }}{% filter upper %}x{% endfilter %}{% endwith %}",
       "{{ messages | groupby('role') }}{{ [3, 1] | sort | batch(2) | list }}"
       "{{ messages[0].content.partition('b') }}{{ tools | tojson(indent=1) }}"};

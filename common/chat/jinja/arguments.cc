@@ -53,9 +53,8 @@ Arguments::Arguments(std::string_view function, std::string_view parameters,
           function_, "() got an unexpected keyword argument '", name, "'"));
     }
     if (values_[at].has_value()) {
-      throw Error(absl::StrCat(function_,
-                               "() got multiple values for argument '", name,
-                               "'"));
+      throw Error(absl::StrCat(
+          function_, "() got multiple values for argument '", name, "'"));
     }
     values_[at] = std::move(value);
   }

@@ -53,8 +53,8 @@ Flow ExecuteBody(const Body& body, Interpreter& interpreter);
 // tuple of targets.
 struct Target {
   std::string name;
-  std::string attribute;       // empty: the name itself is set
-  std::vector<Target> tuple;   // not empty, or is_tuple: each gets an item
+  std::string attribute;      // empty: the name itself is set
+  std::vector<Target> tuple;  // not empty, or is_tuple: each gets an item
   bool is_tuple = false;
   int line = 0;
 };

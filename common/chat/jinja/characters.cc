@@ -25,8 +25,8 @@ uint32_t CategoryBit(char32_t c) {
 
 enum class Mapping { kUpper, kLower, kTitle, kFold };
 
-int32_t MapCharacter(Mapping mapping, const UChar* from, int32_t size, UChar* to,
-            int32_t capacity) {
+int32_t MapCharacter(Mapping mapping, const UChar* from, int32_t size,
+                     UChar* to, int32_t capacity) {
   UErrorCode status = U_ZERO_ERROR;
   switch (mapping) {
     case Mapping::kUpper:
@@ -161,8 +161,8 @@ bool IsAlpha(char32_t c) { return (CategoryBit(c) & U_GC_L_MASK) != 0; }
 bool IsDecimal(char32_t c) { return (CategoryBit(c) & U_GC_ND_MASK) != 0; }
 
 bool IsDigit(char32_t c) {
-  const auto type = u_getIntPropertyValue(static_cast<UChar32>(Bare(c)),
-                                          UCHAR_NUMERIC_TYPE);
+  const auto type =
+      u_getIntPropertyValue(static_cast<UChar32>(Bare(c)), UCHAR_NUMERIC_TYPE);
   return type == U_NT_DECIMAL || type == U_NT_DIGIT;
 }
 
@@ -212,9 +212,7 @@ bool IsLowerText(CharactersView text) {
   return cased;
 }
 
-Characters Upper(CharactersView text) {
-  return MapEach(Mapping::kUpper, text);
-}
+Characters Upper(CharactersView text) { return MapEach(Mapping::kUpper, text); }
 
 Characters Lower(CharactersView text) {
   Characters out;

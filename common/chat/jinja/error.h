@@ -13,8 +13,8 @@ struct Error {
   explicit Error(std::string text) : message(std::move(text)) {}
 
   std::string message;
-  int line = 0;             // of the template, from 1; 0: not known yet
-  bool own_words = false;   // of raise_exception
+  int line = 0;            // of the template, from 1; 0: not known yet
+  bool own_words = false;  // of raise_exception
 };
 
 }  // namespace espalier::jinja

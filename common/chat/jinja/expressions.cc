@@ -25,8 +25,8 @@ void AddNamed(Interpreter& interpreter, const Value& value,
     }
     for (const auto& [known, ignored] : arguments.named) {
       if (known != name) continue;
-      throw Error(absl::StrCat(
-          "got multiple values for keyword argument '", name, "'"));
+      throw Error(absl::StrCat("got multiple values for keyword argument '",
+                               name, "'"));
     }
     arguments.named.emplace_back(std::move(name), item);
   }

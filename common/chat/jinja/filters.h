@@ -18,9 +18,11 @@ using TestFunction = bool (*)(Interpreter& interpreter, const Value& subject,
 FilterFunction FindFilter(std::string_view name);
 TestFunction FindTest(std::string_view name);
 
-// Those of texts and numbers, and those of sequences; FindFilter asks both.
+// Those of texts and numbers, those of sequences, and those that are
+// generators; FindFilter asks all.
 FilterFunction FindTextFilter(std::string_view name);
 FilterFunction FindSequenceFilter(std::string_view name);
+FilterFunction FindLazyFilter(std::string_view name);
 
 }  // namespace espalier::jinja
 

@@ -74,7 +74,8 @@ FormatSpec ParseSpec(CharactersView text, const Value& value) {
     spec.grouping = static_cast<char>(Bare(reader.Take()));
   }
   if (reader.TakeIf(U'.')) {
-    if (!IsAsciiDigit(reader.Peek())) throw Error("Format specifier missing precision");
+    if (!IsAsciiDigit(reader.Peek()))
+      throw Error("Format specifier missing precision");
     spec.precision = static_cast<int>(reader.TakeNumber());
   }
   if (!reader.Ends()) spec.type = static_cast<char>(Bare(reader.Take()));
@@ -222,9 +223,9 @@ class BraceFormatter {
       throw Error("cannot switch between manual and automatic field numbering");
     }
     numbered_ = automatic;
-    const auto index = automatic ? next_++
-                                 : static_cast<size_t>(
-                                       ParseInt(ToUtf8(name), 10).value_or(0));
+    const auto index =
+        automatic ? next_++
+                  : static_cast<size_t>(ParseInt(ToUtf8(name), 10).value_or(0));
     if (index >= arguments_.positional.size()) {
       throw Error(absl::StrCat("Replacement index ", index,
                                " out of range for positional args tuple"));
@@ -260,10 +261,11 @@ class PercentFormatter {
         out.append(Conversion(reader));
       }
     }
-    const bool all = !arguments_.IsTuple() || mapping_ ||
-                     next_ >= arguments_.items().size();
+    const bool all =
+        !arguments_.IsTuple() || mapping_ || next_ >= arguments_.items().size();
     const bool mapping = arguments_.IsDict() || arguments_.IsList();
-    if (!all || (!arguments_.IsTuple() && !mapping && !mapping_ && next_ == 0)) {
+    if (!all ||
+        (!arguments_.IsTuple() && !mapping && !mapping_ && next_ == 0)) {
       throw Error("not all arguments converted during string formatting");
     }
     return out;
@@ -357,8 +359,8 @@ class PercentFormatter {
       return FormatValue(interpreter_, interpreter_.Text(std::move(text)),
                          spec);
     }
-    const bool whole = std::string_view("diouxX").find(type) !=
-                       std::string_view::npos;
+    const bool whole =
+        std::string_view("diouxX").find(type) != std::string_view::npos;
     const bool real =
         std::string_view("eEfFgG").find(type) != std::string_view::npos;
     if (!whole && !real && type != 'c') {
@@ -384,8 +386,8 @@ class PercentFormatter {
     if (based && value.IsFloat()) {
       throw Error("%x format: an integer is required, not float");
     }
-    const Value integer = Value::Integer(
-        value.IsFloat() ? ToInt(value.real()) : value.integer());
+    const Value integer =
+        Value::Integer(value.IsFloat() ? ToInt(value.real()) : value.integer());
     if (spec.precision.has_value()) return WithDigits(integer, spec);
     return FormatValue(interpreter_, integer, spec);
   }
@@ -402,8 +404,7 @@ class PercentFormatter {
     FormatSpec outer;
     outer.width = spec.width;
     outer.align = spec.align == '<' ? '<' : '>';
-    return FormatValue(interpreter_, interpreter_.Text(std::move(text)),
-                       outer);
+    return FormatValue(interpreter_, interpreter_.Text(std::move(text)), outer);
   }
 
   Interpreter& interpreter_;

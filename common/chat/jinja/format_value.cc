@@ -63,9 +63,9 @@ std::string WholeDigits(Int value, const FormatSpec& spec,
 std::string RealDigits(double value, const FormatSpec& spec) {
   if (spec.type == 0 && !spec.precision.has_value()) return ToString(value);
   const bool percent = spec.type == '%';
-  const char type = percent ? 'f' : spec.type == 0 || spec.type == 'n'
-                                        ? 'g'
-                                        : spec.type;
+  const char type = percent                              ? 'f'
+                    : spec.type == 0 || spec.type == 'n' ? 'g'
+                                                         : spec.type;
   int precision = spec.precision.value_or(6);
   if (precision > kMaxPrecision) throw Error("precision too big");
   if (type == 'g' && precision == 0) precision = 1;
@@ -75,7 +75,8 @@ std::string RealDigits(double value, const FormatSpec& spec) {
   std::snprintf(buffer, sizeof(buffer), pattern.c_str(), precision,
                 percent ? value * 100 : value);
   std::string digits = buffer;
-  const bool plain = digits.find_first_not_of("0123456789") == std::string::npos;
+  const bool plain =
+      digits.find_first_not_of("0123456789") == std::string::npos;
   if (spec.type == 0 && plain) digits += ".0";
   if (percent) digits += "%";
   return digits;
@@ -84,8 +85,8 @@ std::string RealDigits(double value, const FormatSpec& spec) {
 // Puts separators into the digits before the point, and zeros before them up
 // to `width` characters.
 std::string Grouped(std::string digits, const FormatSpec& spec, size_t width) {
-  const size_t whole = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"),
-                                digits.size());
+  const size_t whole = std::min(
+      digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   std::string tail = digits.substr(whole);
   digits.resize(whole);
   if (spec.grouping == 0) {
@@ -94,8 +95,8 @@ std::string Grouped(std::string digits, const FormatSpec& spec, size_t width) {
     }
     return digits + tail;
   }
-  const bool fours = spec.type == 'b' || spec.type == 'o' ||
-                     spec.type == 'x' || spec.type == 'X';
+  const bool fours = spec.type == 'b' || spec.type == 'o' || spec.type == 'x' ||
+                     spec.type == 'X';
   const size_t group = fours ? 4 : 3;
   const auto size = [&] {
     return digits.size() + (digits.size() - 1) / group + tail.size();
@@ -145,20 +146,20 @@ Characters FormatNumber(Interpreter& interpreter, const Value& value,
     const bool upper = spec.type == 'E' || spec.type == 'F' || spec.type == 'G';
     if (upper) ToUpperAscii(digits);
   }
-  const std::string sign =
-      negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
+  const std::string sign = negative           ? "-"
+                           : spec.sign == '-' ? ""
+                                              : std::string(1, spec.sign);
   const std::string head = sign + prefix;
   const char align = spec.align == 0 ? '>' : spec.align;
   interpreter.budget().SpendCharacters(spec.width);
   const bool zeros = align == '=' && spec.fill == U'0';
-  digits = Grouped(std::move(digits), spec,
-                   zeros && spec.width > head.size() ? spec.width - head.size()
-                                                     : 0);
+  digits =
+      Grouped(std::move(digits), spec,
+              zeros && spec.width > head.size() ? spec.width - head.size() : 0);
   if (align == '=') {
     FormatSpec rest = spec;
     rest.width = spec.width > head.size() ? spec.width - head.size() : 0;
-    return FromUtf8(head) +
-           Padded(interpreter, FromUtf8(digits), rest, '>');
+    return FromUtf8(head) + Padded(interpreter, FromUtf8(digits), rest, '>');
   }
   return Padded(interpreter, FromUtf8(head + digits), spec, align);
 }

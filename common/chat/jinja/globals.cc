@@ -78,8 +78,9 @@ Dict DictFrom(Interpreter& in, CallArguments given) {
     for (const Value& pair : in.Items(given.positional[0])) {
       const std::vector<Value> items = in.Items(pair);
       if (items.size() != 2) {
-        throw Error("dictionary update sequence element has another length "
-                    "than 2");
+        throw Error(
+            "dictionary update sequence element has another length "
+            "than 2");
       }
       dict.Set(in.budget(), items[0], items[1]);
     }
@@ -129,9 +130,9 @@ Value StrftimeNow(Interpreter& in, CallArguments given) {
   if (format.size() > kMaxFormat) throw Error("a date format is too long");
   char32_t mark = 0;
   for (char32_t c : format) mark |= c & kFromInput;
-  Characters text = FromUtf8(absl::FormatTime(ToUtf8(format), in.now(),
-                                              absl::LocalTimeZone()),
-                             mark != 0);
+  Characters text = FromUtf8(
+      absl::FormatTime(ToUtf8(format), in.now(), absl::LocalTimeZone()),
+      mark != 0);
   return in.Text(std::move(text));
 }
 

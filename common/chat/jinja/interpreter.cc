@@ -14,14 +14,13 @@ namespace espalier::jinja {
 namespace {
 
 Value Unsafe(const Value& object, std::string_view name) {
-  return Value::Undefined(absl::StrCat("access to attribute '",
-                                       std::string(name), "' of '",
-                                       TypeName(object), "' object is unsafe."));
+  return Value::Undefined(
+      absl::StrCat("access to attribute '", std::string(name), "' of '",
+                   TypeName(object), "' object is unsafe."));
 }
 
 bool IsUnsafe(const Value& object, std::string_view name) {
-  return ChangesItsObject(object, name) ||
-         (!name.empty() && name[0] == '_');
+  return ChangesItsObject(object, name) || (!name.empty() && name[0] == '_');
 }
 
 }  // namespace

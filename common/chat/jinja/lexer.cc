@@ -47,9 +47,8 @@ class Lexer {
 
  private:
   bool At(std::string_view ascii, size_t at) const {
-    return Is(CharactersView(source_).substr(
-                  std::min(at, source_.size()),
-                  ascii.size()),
+    return Is(CharactersView(source_).substr(std::min(at, source_.size()),
+                                             ascii.size()),
               ascii);
   }
   bool At(std::string_view ascii) const { return At(ascii, at_); }
@@ -72,8 +71,8 @@ class Lexer {
 
   // Goes on to `end`, counting lines.
   void MoveTo(size_t end) {
-    line_ += static_cast<int>(std::count(source_.begin() + at_,
-                                         source_.begin() + end, U'\n'));
+    line_ += static_cast<int>(
+        std::count(source_.begin() + at_, source_.begin() + end, U'\n'));
     at_ = end;
   }
 
@@ -252,9 +251,8 @@ class Lexer {
     }
     std::string problem;
     Token& token = Add(Token::Type::kString);
-    token.characters =
-        Unescaped(CharactersView(source_).substr(at_ + 1, end - at_ - 1),
-                  problem);
+    token.characters = Unescaped(
+        CharactersView(source_).substr(at_ + 1, end - at_ - 1), problem);
     if (!problem.empty()) Fail(problem);
     MoveTo(end + 1);
   }

@@ -54,8 +54,7 @@ Value LoopObject::Call(Interpreter& interpreter, CallArguments arguments) {
 }
 
 Value LoopObject::Changed(Interpreter& interpreter, CallArguments arguments) {
-  Value now =
-      MakeTuple(interpreter.budget(), std::move(arguments.positional));
+  Value now = MakeTuple(interpreter.budget(), std::move(arguments.positional));
   if (last_changed_.has_value() &&
       Equal(interpreter.budget(), *last_changed_, now)) {
     return Value::Bool(false);

@@ -92,11 +92,11 @@ Value Macro::Call(Interpreter& interpreter, CallArguments arguments) {
   for (size_t i = 0; i < bound.size(); ++i) {
     const std::string& name = signature.parameters[i];
     if (!bound[i].has_value()) {
-      bound[i] = i >= first_default
-                     ? signature.defaults[i - first_default]->Evaluate(
-                           interpreter)
-                     : Value::Undefined(absl::StrCat("parameter '", name,
-                                                     "' was not provided"));
+      bound[i] =
+          i >= first_default
+              ? signature.defaults[i - first_default]->Evaluate(interpreter)
+              : Value::Undefined(
+                    absl::StrCat("parameter '", name, "' was not provided"));
     }
     interpreter.SetVariable(name, *std::move(bound[i]));
   }
@@ -123,8 +123,7 @@ std::optional<Value> Macro::Attribute(Interpreter& interpreter,
 
 Characters Macro::Repr(Interpreter& /*interpreter*/, int /*depth*/) {
   if (code_->name.empty()) return U"<Macro anonymous>";
-  return FromUtf8(
-      absl::StrCat("<Macro ", Quoted(FromUtf8(code_->name)), ">"));
+  return FromUtf8(absl::StrCat("<Macro ", Quoted(FromUtf8(code_->name)), ">"));
 }
 
 void Macro::Clear() {

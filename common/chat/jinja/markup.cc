@@ -7,12 +7,18 @@ namespace {
 
 std::string_view EntityOf(char32_t c) {
   switch (c) {
-    case U'&': return "&amp;";
-    case U'<': return "&lt;";
-    case U'>': return "&gt;";
-    case U'\'': return "&#39;";
-    case U'"': return "&#34;";
-    default: return {};
+    case U'&':
+      return "&amp;";
+    case U'<':
+      return "&lt;";
+    case U'>':
+      return "&gt;";
+    case U'\'':
+      return "&#39;";
+    case U'"':
+      return "&#34;";
+    default:
+      return {};
   }
 }
 
@@ -25,7 +31,8 @@ Characters Escape(Interpreter& interpreter, CharactersView text) {
   for (char32_t marked : text) {
     const std::string_view entity = EntityOf(Bare(marked));
     if (entity.empty()) out.push_back(marked);
-    for (char c : entity) out.push_back(Marked(static_cast<char32_t>(c), marked));
+    for (char c : entity)
+      out.push_back(Marked(static_cast<char32_t>(c), marked));
   }
   return out;
 }

@@ -18,9 +18,9 @@ constexpr std::array<std::string_view, 5> kDictChanges = {
 constexpr std::array<std::string_view, 3> kOfText = {"encode", "maketrans",
                                                      "translate"};
 constexpr std::array<std::string_view, 12> kOfNumber = {
-    "as_integer_ratio", "bit_count", "bit_length", "conjugate",
-    "denominator",      "from_bytes", "fromhex",   "hex",
-    "imag",             "is_integer", "numerator", "to_bytes"};
+    "as_integer_ratio", "bit_count", "bit_length", "conjugate", "denominator",
+    "from_bytes",       "fromhex",   "hex",        "imag",      "is_integer",
+    "numerator",        "to_bytes"};
 
 template <size_t kSize>
 bool IsIn(const std::array<std::string_view, kSize>& names,
@@ -86,8 +86,7 @@ bool ChangesItsObject(const Value& object, std::string_view name) {
 }
 
 std::optional<Value> FindAttribute(Interpreter& interpreter,
-                                   const Value& object,
-                                   std::string_view name) {
+                                   const Value& object, std::string_view name) {
   if (object.IsObject()) return object.object()->Attribute(interpreter, name);
   if (object.IsSequence() && object.sequence().kind == Sequence::Kind::kGroup) {
     if (name == "grouper") return object.items()[0];
@@ -136,21 +135,20 @@ std::optional<Value> FindItem(Interpreter& interpreter, const Value& object,
 Value SliceValue(Interpreter& interpreter, const Value& object,
                  const SliceBounds& bounds) {
   if (object.IsUndefined()) throw Error(object.undefined());
-  const bool is_range =
-      object.IsObject() &&
-      dynamic_cast<Range*>(object.object().get()) != nullptr;
+  const bool is_range = object.IsObject() &&
+                        dynamic_cast<Range*>(object.object().get()) != nullptr;
   if (object.IsDict()) throw Error("unhashable type: 'slice'");
   if (!object.IsText() && !object.IsSequence() && !is_range) {
-    throw Error(absl::StrCat("'", TypeName(object),
-                             "' object is not subscriptable"));
+    throw Error(
+        absl::StrCat("'", TypeName(object), "' object is not subscriptable"));
   }
   if (is_range) {
     auto& range = static_cast<Range&>(*object.object());
     const Cut cut = CutOf(bounds, *range.Length());
     return Value::Of(range.Slice(cut.start, cut.count, cut.step));
   }
-  const size_t size = object.IsText() ? object.characters().size()
-                                      : object.items().size();
+  const size_t size =
+      object.IsText() ? object.characters().size() : object.items().size();
   const Cut cut = CutOf(bounds, static_cast<Int>(size));
   const auto at = [&](Int i) {
     return static_cast<size_t>(cut.start + i * cut.step);

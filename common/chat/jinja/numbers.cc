@@ -28,10 +28,14 @@ int DigitOf(char c) {
 int PrefixBase(std::string_view text) {
   if (text.size() < 2 || text[0] != '0') return 0;
   switch (text[1] | 0x20) {
-    case 'x': return 16;
-    case 'o': return 8;
-    case 'b': return 2;
-    default: return 0;
+    case 'x':
+      return 16;
+    case 'o':
+      return 8;
+    case 'b':
+      return 2;
+    default:
+      return 0;
   }
 }
 
@@ -59,8 +63,8 @@ bool TakeUnderscores(std::string_view text, std::string& out) {
 Value IntegerPower(Int base, Int exponent) {
   if (exponent < 0) {
     if (base == 0) throw Error("0.0 cannot be raised to a negative power");
-    return Value::Float(std::pow(static_cast<double>(base),
-                                 static_cast<double>(exponent)));
+    return Value::Float(
+        std::pow(static_cast<double>(base), static_cast<double>(exponent)));
   }
   Int result = 1;
   while (exponent > 0) {
@@ -142,8 +146,7 @@ std::optional<double> ParseFloat(std::string_view text) {
   std::string plain;
   if (!TakeUnderscores(Stripped(text), plain)) return std::nullopt;
   // strtod also reads hexadecimal and "nan(...)".
-  if (plain.empty() ||
-      plain.find_first_of("xXpP()") != std::string::npos) {
+  if (plain.empty() || plain.find_first_of("xXpP()") != std::string::npos) {
     return std::nullopt;
   }
   char* end = nullptr;

@@ -28,8 +28,7 @@ class FunctionIterator : public Iterator {
 Int RangeLength(Int start, Int stop, Int step) {
   if (step == 0) throw Error("range() arg 3 must not be zero");
   if (step > 0 ? start >= stop : start <= stop) return 0;
-  const Int distance =
-      step > 0 ? Subtract(stop, start) : Subtract(start, stop);
+  const Int distance = step > 0 ? Subtract(stop, start) : Subtract(start, stop);
   const Int size = step > 0 ? step : Subtract(0, step);
   return (distance - 1) / size + 1;
 }
@@ -104,9 +103,12 @@ bool Range::Equals(const Range& other) const {
 
 std::string DictView::TypeName() const {
   switch (kind_) {
-    case Kind::kKeys: return "dict_keys";
-    case Kind::kValues: return "dict_values";
-    default: return "dict_items";
+    case Kind::kKeys:
+      return "dict_keys";
+    case Kind::kValues:
+      return "dict_values";
+    default:
+      return "dict_items";
   }
 }
 

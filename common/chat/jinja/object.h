@@ -134,9 +134,7 @@ class Function : public Object {
   Function(std::string name, int depth, Run run)
       : Object(depth), name_(std::move(name)), run_(std::move(run)) {}
 
-  std::string TypeName() const override {
-    return "builtin_function_or_method";
-  }
+  std::string TypeName() const override { return "builtin_function_or_method"; }
   bool IsCallable() const override { return true; }
   Value Call(Interpreter& interpreter, CallArguments arguments) override {
     return run_(interpreter, std::move(arguments));

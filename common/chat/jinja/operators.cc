@@ -37,16 +37,18 @@ Value AddTexts(Interpreter& interpreter, const Value& a, const Value& b) {
 
 Value AddValues(Interpreter& interpreter, const Value& a, const Value& b) {
   if (a.IsText() && b.IsText()) return AddTexts(interpreter, a, b);
-  const bool sequences = (a.IsList() && b.IsList()) ||
-                         (a.IsTuple() && b.IsTuple());
+  const bool sequences =
+      (a.IsList() && b.IsList()) || (a.IsTuple() && b.IsTuple());
   if (sequences) {
     std::vector<Value> sum = a.items();
     sum.insert(sum.end(), b.items().begin(), b.items().end());
     return a.IsList() ? MakeList(interpreter.budget(), std::move(sum))
                       : MakeTuple(interpreter.budget(), std::move(sum));
   }
-  const std::string type =
-      a.IsText() ? "str" : a.IsList() ? "list" : a.IsTuple() ? "tuple" : "";
+  const std::string type = a.IsText()    ? "str"
+                           : a.IsList()  ? "list"
+                           : a.IsTuple() ? "tuple"
+                                         : "";
   if (type.empty()) Unsupported("+", a, b);
   throw Error(absl::StrCat("can only concatenate ", type, " (not \"",
                            TypeName(b), "\") to ", type));
@@ -74,8 +76,7 @@ Value Repeat(Interpreter& interpreter, const Value& value, Int times) {
                         : MakeTuple(budget, std::move(items));
 }
 
-Value MultiplyValues(Interpreter& interpreter, const Value& a,
-                     const Value& b) {
+Value MultiplyValues(Interpreter& interpreter, const Value& a, const Value& b) {
   const auto repeatable = [](const Value& value) {
     return value.IsText() || value.IsSequence();
   };
@@ -153,8 +154,8 @@ bool Ordered(Interpreter& interpreter, std::string_view op, const Value& a,
         std::min(a.characters().size(), b.characters().size()));
     return Satisfies(op, Compare(a.characters(), b.characters()));
   }
-  const bool sequences = (a.IsList() && b.IsList()) ||
-                         (a.IsTuple() && b.IsTuple());
+  const bool sequences =
+      (a.IsList() && b.IsList()) || (a.IsTuple() && b.IsTuple());
   if (!sequences) {
     throw Error(absl::StrCat("'", std::string(op),
                              "' not supported between instances of '",
@@ -194,16 +195,16 @@ Value Negative(const Value& value) {
   RequireDefined(value);
   if (value.IsFloat()) return Value::Float(-value.real());
   if (value.IsIntegral()) return Value::Integer(Subtract(0, value.integer()));
-  throw Error(absl::StrCat("bad operand type for unary -: '", TypeName(value),
-                           "'"));
+  throw Error(
+      absl::StrCat("bad operand type for unary -: '", TypeName(value), "'"));
 }
 
 Value Positive(const Value& value) {
   RequireDefined(value);
   if (value.IsFloat()) return value;
   if (value.IsIntegral()) return Value::Integer(value.integer());
-  throw Error(absl::StrCat("bad operand type for unary +: '", TypeName(value),
-                           "'"));
+  throw Error(
+      absl::StrCat("bad operand type for unary +: '", TypeName(value), "'"));
 }
 
 bool Less(Interpreter& interpreter, const Value& a, const Value& b) {
@@ -224,14 +225,15 @@ bool Contains(Interpreter& interpreter, const Value& container,
               const Value& item) {
   if (container.IsText()) {
     if (!item.IsText()) {
-      throw Error(absl::StrCat(
-          "'in <string>' requires string as left operand, not ",
-          TypeName(item)));
+      throw Error(
+          absl::StrCat("'in <string>' requires string as left operand, not ",
+                       TypeName(item)));
     }
     return Find(interpreter, container.characters(), item.characters()) !=
            kNowhere;
   }
-  if (container.IsDict()) return container.dict().Find(interpreter.budget(), item) != nullptr;
+  if (container.IsDict())
+    return container.dict().Find(interpreter.budget(), item) != nullptr;
   IteratorPtr iterator;
   if (!container.IsNone() && !container.IsNumber()) {
     iterator = interpreter.IterateOrNull(container);
@@ -261,7 +263,8 @@ size_t Find(Interpreter& interpreter, CharactersView text, CharactersView part,
     // What is nearly found costs what was looked at.
     if (same > 1) interpreter.budget().SpendCharacters(same);
   }
-  interpreter.budget().SpendCharacters(text.size() - std::min(from, text.size()));
+  interpreter.budget().SpendCharacters(text.size() -
+                                       std::min(from, text.size()));
   return kNowhere;
 }
 

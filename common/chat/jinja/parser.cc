@@ -63,8 +63,7 @@ class Parser {
       }
       expressions_.BeginTag();
       if (token.type == Token::Type::kVariableBegin) {
-        body.push_back(
-            std::make_unique<Output>(expressions_.ParseTuple()));
+        body.push_back(std::make_unique<Output>(expressions_.ParseTuple()));
         tokens_.Expect(Token::Type::kVariableEnd, "end of print statement");
         continue;
       }
@@ -256,8 +255,7 @@ class Parser {
     (void)call.release();
     std::unique_ptr<CallOf> owned(as_call);
     code->body = ParseFunctionBody("endcall");
-    return std::make_unique<CallBlock>(line, std::move(code),
-                                       std::move(owned));
+    return std::make_unique<CallBlock>(line, std::move(code), std::move(owned));
   }
 
   StatementPtr ParseJump(const Token& token) {
@@ -278,8 +276,7 @@ class Parser {
   }
 
   // `end`: the name after the target.
-  Target ParseTarget(std::string_view end, bool with_attribute,
-                     int level = 0) {
+  Target ParseTarget(std::string_view end, bool with_attribute, int level = 0) {
     if (level > kMaxTargetLevels) tokens_.Fail("it nests too deeply");
     Target tuple;
     tuple.is_tuple = true;
@@ -313,7 +310,7 @@ class Parser {
       tokens_.Fail("can't assign to this expression");
     }
     target.name = tokens_.Take().text;
-    constexpr std::string_view kConstants[] = {"true", "True", "false",
+    constexpr std::string_view kConstants[] = {"true",  "True", "false",
                                                "False", "none", "None"};
     if (std::find(std::begin(kConstants), std::end(kConstants), target.name) !=
         std::end(kConstants)) {

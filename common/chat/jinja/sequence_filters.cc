@@ -7,69 +7,12 @@
 #include "common/chat/jinja/arguments.h"
 #include "common/chat/jinja/error.h"
 #include "common/chat/jinja/filters.h"
-#include "common/chat/jinja/numbers.h"
+#include "common/chat/jinja/item_getter.h"
 #include "common/chat/jinja/operators.h"
 #include "common/chat/jinja/print.h"
 
 namespace espalier::jinja {
 namespace {
-
-Value IgnoreCase(Interpreter& in, const Value& value) {
-  return value.IsText() ? in.Text(Lower(value.characters())) : value;
-}
-
-// What `attribute` names in an item: "a.b.0", a number, or None for the item.
-std::vector<Value> PathOf(Interpreter& in, const Value& attribute) {
-  if (attribute.IsNone()) return {};
-  if (!attribute.IsText()) return {attribute};
-  std::vector<Value> path;
-  const Characters& text = attribute.characters();
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(Find(in, text, U".", at), text.size());
-    const Characters part = text.substr(at, end - at);
-    const bool number =
-        !part.empty() && std::all_of(part.begin(), part.end(), IsDigit);
-    path.push_back(number
-                       ? Value::Integer(ParseInt(ToUtf8(part), 10).value_or(0))
-                       : in.Text(part));
-    at = end + 1;
-  }
-  return path;
-}
-
-// Jinja's make_attrgetter. `fallback`: null: undefined stays.
-class Getter {
- public:
-  Getter(Interpreter& in, const Value& attribute, bool ignore_case,
-         const Value* fallback = nullptr)
-      : path_(PathOf(in, attribute)), ignore_case_(ignore_case) {
-    if (fallback != nullptr) fallback_ = *fallback;
-  }
-
-  Value operator()(Interpreter& in, Value item) const {
-    for (const Value& part : path_) {
-      item = in.Item(item, part);
-      if (item.IsUndefined() && fallback_.has_value()) item = *fallback_;
-    }
-    return ignore_case_ ? IgnoreCase(in, item) : item;
-  }
-
- private:
-  std::vector<Value> path_;
-  bool ignore_case_;
-  std::optional<Value> fallback_;
-};
-
-Value AttributeArgument(const Arguments& arguments, size_t index) {
-  return arguments.Find(index) == nullptr ? Value() : *arguments.Find(index);
-}
-
-Value NewGenerator(Interpreter& in, const Value& source,
-                   Generator::Function next, const char* type = "generator") {
-  in.budget().SpendValue();
-  return Value::Of(std::make_shared<Generator>(type, DepthAround({source}),
-                                               std::move(next)));
-}
 
 // Sorts by keys, as sorted(key=...). Throws Error: keys that have no order.
 std::vector<Value> Sorted(Interpreter& in, std::vector<Value> items,
@@ -96,7 +39,7 @@ Value SortFilter(Interpreter& in, const Value& subject, CallArguments given) {
                             std::move(given));
   const bool ignore_case = !arguments.TruthOr(1, false);
   const Value attribute = AttributeArgument(arguments, 2);
-  std::vector<Getter> getters;
+  std::vector<ItemGetter> getters;
   if (attribute.IsText()) {
     const Characters& text = attribute.characters();
     for (size_t at = 0; at <= text.size();) {
@@ -107,23 +50,24 @@ Value SortFilter(Interpreter& in, const Value& subject, CallArguments given) {
   } else {
     getters.emplace_back(in, attribute, ignore_case);
   }
-  return MakeList(in.budget(),
-                  Sorted(in, in.Items(subject),
-                         [&](const Value& item) {
-                           std::vector<Value> keys;
-                           for (const Getter& getter : getters) {
-                             keys.push_back(getter(in, item));
-                           }
-                           return MakeList(in.budget(), std::move(keys));
-                         },
-                         arguments.TruthOr(0, false)));
+  return MakeList(in.budget(), Sorted(
+                                   in, in.Items(subject),
+                                   [&](const Value& item) {
+                                     std::vector<Value> keys;
+                                     for (const ItemGetter& getter : getters) {
+                                       keys.push_back(getter(in, item));
+                                     }
+                                     return MakeList(in.budget(),
+                                                     std::move(keys));
+                                   },
+                                   arguments.TruthOr(0, false)));
 }
 
 const Dict& DictOf(const Value& subject, const char* filter) {
   RequireDefined(subject);
   if (subject.IsDict()) return subject.dict();
-  throw Error(absl::StrCat("'", TypeName(subject), "' object has no attribute '",
-                           filter, "'"));
+  throw Error(absl::StrCat("'", TypeName(subject),
+                           "' object has no attribute '", filter, "'"));
 }
 
 std::vector<Value> PairsOf(Interpreter& in, const Dict& dict) {
@@ -146,29 +90,14 @@ Value DictSort(Interpreter& in, const Value& subject, CallArguments given) {
     position = Is(by, "value") ? 1 : 0;
   }
   const bool case_sensitive = arguments.TruthOr(0, false);
-  return MakeList(
-      in.budget(),
-      Sorted(in, PairsOf(in, DictOf(subject, "items")),
-             [&](const Value& pair) {
-               const Value& key = pair.items()[position];
-               return case_sensitive ? key : IgnoreCase(in, key);
-             },
-             arguments.TruthOr(2, false)));
-}
-
-Value ItemsFilter(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments("items", "", std::move(given));
-  if (!subject.IsDict() && !subject.IsUndefined()) {
-    throw Error("Can only get item pairs from a mapping.");
-  }
-  return NewGenerator(
-      in, subject,
-      [&in, subject, at = size_t{0}]() mutable -> std::optional<Value> {
-        if (subject.IsUndefined()) return std::nullopt;
-        if (at >= subject.dict().items().size()) return std::nullopt;
-        const auto& [key, value] = subject.dict().items()[at++];
-        return MakeTuple(in.budget(), {key, value});
-      });
+  return MakeList(in.budget(),
+                  Sorted(
+                      in, PairsOf(in, DictOf(subject, "items")),
+                      [&](const Value& pair) {
+                        const Value& key = pair.items()[position];
+                        return case_sensitive ? key : IgnoreCase(in, key);
+                      },
+                      arguments.TruthOr(2, false)));
 }
 
 Value Default(Interpreter& in, const Value& subject, CallArguments given) {
@@ -184,7 +113,7 @@ Value Join(Interpreter& in, const Value& subject, CallArguments given) {
   const Arguments arguments("join", "d? attribute?", std::move(given));
   Characters separator;
   if (arguments.Find(0) != nullptr) separator = Str(in, arguments.At(0));
-  const Getter getter(in, AttributeArgument(arguments, 1), false);
+  const ItemGetter getter(in, AttributeArgument(arguments, 1), false);
   const IteratorPtr iterator = in.Iterate(subject);
   Characters text;
   bool first = true;
@@ -212,8 +141,8 @@ Value Length(Interpreter&, const Value& subject, CallArguments given) {
   } else if (subject.IsObject() && subject.object()->Length().has_value()) {
     return Value::Integer(*subject.object()->Length());
   } else if (!subject.IsUndefined()) {
-    throw Error(absl::StrCat("object of type '", TypeName(subject),
-                             "' has no len()"));
+    throw Error(
+        absl::StrCat("object of type '", TypeName(subject), "' has no len()"));
   }
   return Value::Integer(static_cast<Int>(size));
 }
@@ -268,7 +197,7 @@ Value Reverse(Interpreter& in, const Value& subject, CallArguments given) {
   std::vector<Value> items = in.Items(subject);
   std::reverse(items.begin(), items.end());
   if (!IsReversible(subject)) return MakeList(in.budget(), std::move(items));
-  return NewGenerator(
+  return MakeGenerator(
       in, subject,
       [items = std::move(items),
        at = size_t{0}]() mutable -> std::optional<Value> {
@@ -278,35 +207,12 @@ Value Reverse(Interpreter& in, const Value& subject, CallArguments given) {
       "list_reverseiterator");
 }
 
-Value Unique(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments("unique", "case_sensitive? attribute?",
-                            std::move(given));
-  const Getter getter(in, AttributeArgument(arguments, 1),
-                      !arguments.TruthOr(0, false));
-  const auto seen = std::make_shared<Dict>();
-  return NewGenerator(
-      in, subject,
-      [&in, getter, seen, subject,
-       iterator = IteratorPtr()]() mutable -> std::optional<Value> {
-        if (iterator == nullptr) iterator = in.Iterate(subject);
-        for (auto item = iterator->Next(); item.has_value();
-             item = iterator->Next()) {
-          Value key = getter(in, *item);
-          if (seen->Find(in.budget(), key) != nullptr) continue;
-          in.budget().SpendValue();
-          seen->Set(in.budget(), std::move(key), Value());
-          return item;
-        }
-        return std::nullopt;
-      });
-}
-
 template <bool kMax>
 Value Extreme(Interpreter& in, const Value& subject, CallArguments given) {
   const Arguments arguments("min", "case_sensitive? attribute?",
                             std::move(given));
-  const Getter getter(in, AttributeArgument(arguments, 1),
-                      !arguments.TruthOr(0, false));
+  const ItemGetter getter(in, AttributeArgument(arguments, 1),
+                          !arguments.TruthOr(0, false));
   const std::vector<Value> items = in.Items(subject);
   if (items.empty()) {
     return Value::Undefined("No aggregated item, sequence was empty.");
@@ -325,70 +231,15 @@ Value Extreme(Interpreter& in, const Value& subject, CallArguments given) {
 
 Value Sum(Interpreter& in, const Value& subject, CallArguments given) {
   const Arguments arguments("sum", "attribute? start?", std::move(given));
-  const Getter getter(in, AttributeArgument(arguments, 0), false);
+  const ItemGetter getter(in, AttributeArgument(arguments, 0), false);
   Value sum =
       arguments.Find(1) == nullptr ? Value::Integer(0) : *arguments.Find(1);
-  if (sum.IsText()) throw Error("sum() can't sum strings [use ''.join(seq) instead]");
+  if (sum.IsText())
+    throw Error("sum() can't sum strings [use ''.join(seq) instead]");
   for (const Value& item : in.Items(subject)) {
     sum = Arithmetic(in, "+", sum, getter(in, item));
   }
   return sum;
-}
-
-Value Batch(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments("batch", "linecount fill_with?", std::move(given));
-  const Int size = arguments.IntOr(0, 0);
-  std::vector<Value> items = in.Items(subject);
-  std::vector<Value> batches;
-  std::vector<Value> batch;
-  for (Value& item : items) {
-    if (static_cast<Int>(batch.size()) == size) {
-      batches.push_back(MakeList(in.budget(), std::move(batch)));
-      batch.clear();
-    }
-    batch.push_back(std::move(item));
-  }
-  if (!batch.empty()) {
-    const Value* fill = arguments.FindSome(1);
-    while (fill != nullptr && static_cast<Int>(batch.size()) < size) {
-      in.budget().Spend(1);
-      batch.push_back(*fill);
-    }
-    batches.push_back(MakeList(in.budget(), std::move(batch)));
-  }
-  return NewGenerator(
-      in, MakeList(in.budget(), batches),
-      [batches, at = size_t{0}]() mutable -> std::optional<Value> {
-        if (at >= batches.size()) return std::nullopt;
-        return batches[at++];
-      });
-}
-
-Value SliceFilter(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments("slice", "slices fill_with?", std::move(given));
-  const std::vector<Value> items = in.Items(subject);
-  const Int count = arguments.IntOr(0, 0);
-  const auto size = static_cast<Int>(items.size());
-  if (count == 0) throw Error("integer division or modulo by zero");
-  const Int each = FloorDivide(size, count);
-  const Int with_extra = Modulo(size, count);
-  std::vector<Value> slices;
-  Int begin = 0;
-  for (Int i = 0; i < count; ++i) {
-    const Int end = begin + each + (i < with_extra ? 1 : 0);
-    std::vector<Value> slice(items.begin() + static_cast<long>(begin),
-                             items.begin() + static_cast<long>(end));
-    const Value* fill = arguments.FindSome(1);
-    if (fill != nullptr && i >= with_extra) slice.push_back(*fill);
-    slices.push_back(MakeList(in.budget(), std::move(slice)));
-    begin = end;
-  }
-  return NewGenerator(
-      in, MakeList(in.budget(), slices),
-      [slices, at = size_t{0}]() mutable -> std::optional<Value> {
-        if (at >= slices.size()) return std::nullopt;
-        return slices[at++];
-      });
 }
 
 Value GroupBy(Interpreter& in, const Value& subject, CallArguments given) {
@@ -396,11 +247,11 @@ Value GroupBy(Interpreter& in, const Value& subject, CallArguments given) {
                             std::move(given));
   const Value* fallback = arguments.FindSome(1);
   const bool ignore_case = !arguments.TruthOr(2, false);
-  const Getter key_of(in, arguments.At(0), ignore_case, fallback);
-  const Getter shown_key(in, arguments.At(0), false, fallback);
-  const std::vector<Value> items =
-      Sorted(in, in.Items(subject),
-             [&](const Value& item) { return key_of(in, item); }, false);
+  const ItemGetter key_of(in, arguments.At(0), ignore_case, fallback);
+  const ItemGetter shown_key(in, arguments.At(0), false, fallback);
+  const std::vector<Value> items = Sorted(
+      in, in.Items(subject),
+      [&](const Value& item) { return key_of(in, item); }, false);
   std::vector<Value> groups;
   for (size_t begin = 0; begin < items.size();) {
     const Value key = key_of(in, items[begin]);
@@ -411,11 +262,10 @@ Value GroupBy(Interpreter& in, const Value& subject, CallArguments given) {
     }
     std::vector<Value> members(items.begin() + static_cast<long>(begin),
                                items.begin() + static_cast<long>(end));
-    groups.push_back(MakeSequence(
-        in.budget(),
-        {shown_key(in, items[begin]),
-         MakeList(in.budget(), std::move(members))},
-        Sequence::Kind::kGroup));
+    groups.push_back(MakeSequence(in.budget(),
+                                  {shown_key(in, items[begin]),
+                                   MakeList(in.budget(), std::move(members))},
+                                  Sequence::Kind::kGroup));
     begin = end;
   }
   return MakeList(in.budget(), std::move(groups));
@@ -436,133 +286,15 @@ Value AttrFilter(Interpreter& in, const Value& subject, CallArguments given) {
   return found;
 }
 
-using Transform = std::function<Value(const Value&)>;
-
-// What map does to an item.
-Transform TransformOf(Interpreter& in, CallArguments given) {
-  if (given.positional.empty()) {
-    const Arguments arguments("map", "attribute? default? /",
-                              [&] {
-                                CallArguments ordered;
-                                ordered.positional = {Value(), Value()};
-                                bool any = false;
-                                for (auto& [name, value] : given.named) {
-                                  any = any || name == "attribute";
-                                  if (name == "attribute") {
-                                    ordered.positional[0] = value;
-                                  } else if (name == "default") {
-                                    ordered.positional[1] = value;
-                                  } else {
-                                    throw Error(absl::StrCat(
-                                        "Unexpected keyword argument '", name,
-                                        "'"));
-                                  }
-                                }
-                                if (!any) {
-                                  throw Error("map requires a filter argument");
-                                }
-                                return ordered;
-                              }());
-    const Getter getter(in, arguments.At(0), false, arguments.FindSome(1));
-    return [&in, getter](const Value& item) { return getter(in, item); };
-  }
-  const std::string name = ToUtf8(Str(in, given.positional[0]));
-  given.positional.erase(given.positional.begin());
-  return [&in, name, given = std::move(given)](const Value& item) {
-    const Step step(in.budget());
-    return in.Filter(name, item, given);
-  };
-}
-
-Value Map(Interpreter& in, const Value& subject, CallArguments given) {
-  const auto transform = std::make_shared<Transform>();
-  return NewGenerator(
-      in, subject,
-      [&in, subject, given = std::move(given), transform,
-       iterator = IteratorPtr()]() mutable -> std::optional<Value> {
-        if (iterator == nullptr) {
-          if (!IsTrue(subject)) return std::nullopt;
-          *transform = TransformOf(in, given);
-          iterator = in.Iterate(subject);
-        }
-        std::optional<Value> item = iterator->Next();
-        if (!item.has_value()) return std::nullopt;
-        return (*transform)(*item);
-      });
-}
-
-using Predicate = std::function<bool(const Value&)>;
-
-Predicate PredicateOf(Interpreter& in, CallArguments given, bool of_attribute) {
-  Value attribute;
-  if (of_attribute) {
-    if (given.positional.empty()) {
-      throw Error("Missing parameter for attribute name");
-    }
-    attribute = given.positional[0];
-    given.positional.erase(given.positional.begin());
-  }
-  const Getter getter(in, attribute, false);
-  if (given.positional.empty()) {
-    return [&in, getter](const Value& item) {
-      return IsTrue(getter(in, item));
-    };
-  }
-  const std::string name = ToUtf8(Str(in, given.positional[0]));
-  given.positional.erase(given.positional.begin());
-  return [&in, getter, name, given = std::move(given)](const Value& item) {
-    const Step step(in.budget());
-    return in.Test(name, getter(in, item), given);
-  };
-}
-
-// select, reject, selectattr and rejectattr.
-template <bool kOfAttribute, bool kWanted>
-Value Select(Interpreter& in, const Value& subject, CallArguments given) {
-  const auto predicate = std::make_shared<Predicate>();
-  return NewGenerator(
-      in, subject,
-      [&in, subject, given = std::move(given), predicate,
-       iterator = IteratorPtr()]() mutable -> std::optional<Value> {
-        if (iterator == nullptr) {
-          if (!IsTrue(subject)) return std::nullopt;
-          *predicate = PredicateOf(in, given, kOfAttribute);
-          iterator = in.Iterate(subject);
-        }
-        for (auto item = iterator->Next(); item.has_value();
-             item = iterator->Next()) {
-          if ((*predicate)(*item) == kWanted) return item;
-        }
-        return std::nullopt;
-      });
-}
-
 constexpr std::pair<std::string_view, FilterFunction> kSequenceFilters[] = {
-    {"attr", AttrFilter},
-    {"batch", Batch},
-    {"count", Length},
-    {"d", Default},
-    {"default", Default},
-    {"dictsort", DictSort},
-    {"first", First},
-    {"groupby", GroupBy},
-    {"items", ItemsFilter},
-    {"join", Join},
-    {"last", Last},
-    {"length", Length},
-    {"list", ListFilter},
-    {"map", Map},
-    {"max", Extreme<true>},
-    {"min", Extreme<false>},
-    {"reject", Select<false, false>},
-    {"rejectattr", Select<true, false>},
-    {"reverse", Reverse},
-    {"select", Select<false, true>},
-    {"selectattr", Select<true, true>},
-    {"slice", SliceFilter},
-    {"sort", SortFilter},
-    {"sum", Sum},
-    {"unique", Unique},
+    {"attr", AttrFilter},    {"count", Length},
+    {"d", Default},          {"default", Default},
+    {"dictsort", DictSort},  {"first", First},
+    {"groupby", GroupBy},    {"join", Join},
+    {"last", Last},          {"length", Length},
+    {"list", ListFilter},    {"max", Extreme<true>},
+    {"min", Extreme<false>}, {"reverse", Reverse},
+    {"sort", SortFilter},    {"sum", Sum},
 };
 
 }  // namespace
@@ -575,7 +307,8 @@ FilterFunction FindSequenceFilter(std::string_view name) {
 }
 
 FilterFunction FindFilter(std::string_view name) {
-  const FilterFunction filter = FindSequenceFilter(name);
+  FilterFunction filter = FindSequenceFilter(name);
+  if (filter == nullptr) filter = FindLazyFilter(name);
   return filter != nullptr ? filter : FindTextFilter(name);
 }
 

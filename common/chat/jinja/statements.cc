@@ -63,8 +63,8 @@ Characters Captured(const Body& body, Interpreter& interpreter, Flow& flow) {
 // Writes the result of a filter or call block, which Python joins as it is.
 void WriteText(Interpreter& interpreter, const Value& value) {
   if (!value.IsText()) {
-    throw Error(absl::StrCat("expected str instance, ", TypeName(value),
-                             " found"));
+    throw Error(
+        absl::StrCat("expected str instance, ", TypeName(value), " found"));
   }
   interpreter.Write(value.characters());
 }
@@ -124,7 +124,8 @@ Flow If::Run(Interpreter& interpreter) const {
 
 IteratorPtr For::Selected(Interpreter& interpreter, IteratorPtr items,
                           std::shared_ptr<Scope> scope) const {
-  return IteratorOf([this, &interpreter, items, scope]() -> std::optional<Value> {
+  return IteratorOf([this, &interpreter, items,
+                     scope]() -> std::optional<Value> {
     for (auto item = items->Next(); item.has_value(); item = items->Next()) {
       const ScopeGuard guard(interpreter, scope);
       Assign(parts_.target, interpreter, *item);
@@ -151,9 +152,9 @@ Flow For::Loop(Interpreter& interpreter, const Value& iterable,
     };
   }
   interpreter.budget().SpendValue();
-  const auto loop = std::make_shared<LoopObject>(
-      std::move(items), length, DepthAround({iterable}), level,
-      std::move(recurse));
+  const auto loop = std::make_shared<LoopObject>(std::move(items), length,
+                                                 DepthAround({iterable}), level,
+                                                 std::move(recurse));
   const auto clear = absl::MakeCleanup([&] { loop->Clear(); });
   const Value loop_value = Value::Of(loop);
   bool any = false;
@@ -209,15 +210,14 @@ Flow FilterBlock::Run(Interpreter& interpreter) const {
 }
 
 Flow MacroStatement::Run(Interpreter& interpreter) const {
-  interpreter.SetVariable(
-      code_->name, interpreter.Own(std::make_shared<Macro>(
-                       code_, interpreter.scope())));
+  interpreter.SetVariable(code_->name, interpreter.Own(std::make_shared<Macro>(
+                                           code_, interpreter.scope())));
   return Flow::kNext;
 }
 
 Flow CallBlock::Run(Interpreter& interpreter) const {
-  Value caller = interpreter.Own(
-      std::make_shared<Macro>(code_, interpreter.scope()));
+  Value caller =
+      interpreter.Own(std::make_shared<Macro>(code_, interpreter.scope()));
   WriteText(interpreter, call_->CallWith(interpreter, std::move(caller)));
   return Flow::kNext;
 }

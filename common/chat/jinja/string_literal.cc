@@ -11,7 +11,8 @@ constexpr CharactersView kMeanings = U"\\'\"\a\b\f\n\r\t\v";
 int HexDigit(char32_t c) {
   if (c >= U'0' && c <= U'9') return static_cast<int>(c - U'0');
   const char32_t lower = c | 0x20;
-  if (lower >= U'a' && lower <= U'f') return static_cast<int>(lower - U'a') + 10;
+  if (lower >= U'a' && lower <= U'f')
+    return static_cast<int>(lower - U'a') + 10;
   return -1;
 }
 

@@ -57,8 +57,7 @@ Value TitleFilter(Interpreter& in, const Value& subject, CallArguments given) {
   const Characters text = Str(in, subject);
   Characters out;
   const auto separates = [](char32_t c) {
-    return IsSpace(c) || CharactersView(U"-({[<").find(Bare(c)) !=
-                             kNowhere;
+    return IsSpace(c) || CharactersView(U"-({[<").find(Bare(c)) != kNowhere;
   };
   for (size_t at = 0; at < text.size();) {
     const bool separator = separates(text[at]);
@@ -74,14 +73,14 @@ Value TitleFilter(Interpreter& in, const Value& subject, CallArguments given) {
 Value ReplaceFilter(Interpreter& in, const Value& subject,
                     CallArguments given) {
   const Arguments arguments("replace", "old new count?", std::move(given));
-  const Int count = arguments.FindSome(2) == nullptr ? -1 : arguments.IntOr(2, -1);
+  const Int count =
+      arguments.FindSome(2) == nullptr ? -1 : arguments.IntOr(2, -1);
   return in.Text(Replace(in, Str(in, subject), Str(in, arguments.At(0)),
                          Str(in, arguments.At(1)), count));
 }
 
 Value Indent(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments("indent", "width? first? blank?",
-                            std::move(given));
+  const Arguments arguments("indent", "width? first? blank?", std::move(given));
   RequireDefined(subject);
   if (!subject.IsText()) {
     throw Error(absl::StrCat("unsupported operand type(s) for +=: '",
@@ -102,8 +101,8 @@ Value Indent(Interpreter& in, const Value& subject, CallArguments given) {
   Characters out;
   for (size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) out.push_back(U'\n');
-    const bool indents = i == 0 ? arguments.TruthOr(1, false)
-                                : blank || !lines[i].empty();
+    const bool indents =
+        i == 0 ? arguments.TruthOr(1, false) : blank || !lines[i].empty();
     in.budget().SpendCharacters(lines[i].size() +
                                 (indents ? indention.size() : 0));
     if (indents) out.append(indention);
@@ -130,8 +129,8 @@ Value Truncate(Interpreter& in, const Value& subject, CallArguments given) {
   }
   RequireDefined(subject);
   if (!subject.IsText()) {
-    throw Error(absl::StrCat("object of type '", TypeName(subject),
-                             "' has no len()"));
+    throw Error(
+        absl::StrCat("object of type '", TypeName(subject), "' has no len()"));
   }
   const Characters& text = subject.characters();
   if (static_cast<Int>(text.size()) <= Add(length, leeway)) return subject;
@@ -199,8 +198,8 @@ Value UrlEncode(Interpreter& in, const Value& subject, CallArguments given) {
     for (char32_t marked : Str(in, value)) {
       const char32_t c = Bare(marked);
       const bool plain =
-          c < 0x80 && (IsAlnum(c) || CharactersView(U"_.-~").find(c) !=
-                                         kNowhere);
+          c < 0x80 &&
+          (IsAlnum(c) || CharactersView(U"_.-~").find(c) != kNowhere);
       if (plain || (c == U'/' && !in_query)) {
         out.push_back(marked);
         continue;
@@ -262,9 +261,9 @@ Value FileSize(Interpreter& in, const Value& subject, CallArguments given) {
 }
 
 Value ToJsonFilter(Interpreter& in, const Value& subject, CallArguments given) {
-  const Arguments arguments(
-      "tojson", "ensure_ascii? indent? separators? sort_keys?",
-      std::move(given));
+  const Arguments arguments("tojson",
+                            "ensure_ascii? indent? separators? sort_keys?",
+                            std::move(given));
   JsonOptions options;
   options.ensure_ascii = arguments.TruthOr(0, false);
   options.sort_keys = arguments.TruthOr(3, false);
@@ -333,8 +332,8 @@ Value Abs(Interpreter&, const Value& subject, CallArguments given) {
   RequireDefined(subject);
   if (subject.IsFloat()) return Value::Float(std::abs(subject.real()));
   if (!subject.IsIntegral()) {
-    throw Error(absl::StrCat("bad operand type for abs(): '",
-                             TypeName(subject), "'"));
+    throw Error(
+        absl::StrCat("bad operand type for abs(): '", TypeName(subject), "'"));
   }
   const Int value = subject.integer();
   return Value::Integer(value < 0 ? Subtract(0, value) : value);
@@ -343,7 +342,8 @@ Value Abs(Interpreter&, const Value& subject, CallArguments given) {
 Value RoundInteger(Int value, Int digits) {
   if (digits >= 0) return Value::Integer(value);
   if (digits < -38) return Value::Integer(0);
-  const Int scale = Power(Value::Integer(10), Value::Integer(-digits)).integer();
+  const Int scale =
+      Power(Value::Integer(10), Value::Integer(-digits)).integer();
   const Int rest = Modulo(value, scale);
   Int floor = Subtract(value, rest);
   const bool odd = Modulo(FloorDivide(value, scale), 2) == 1;
@@ -368,9 +368,8 @@ Value Round(Interpreter& in, const Value& subject, CallArguments given) {
   const Int digits = arguments.IntOr(0, 0);
   if (method == "common") {
     if (subject.IsIntegral()) return RoundInteger(subject.integer(), digits);
-    return Value::Float(
-        RoundTo(subject.real(), static_cast<int>(
-                                    std::clamp<Int>(digits, -400, 400))));
+    return Value::Float(RoundTo(
+        subject.real(), static_cast<int>(std::clamp<Int>(digits, -400, 400))));
   }
   const Value scale = Power(Value::Integer(10), Value::Integer(digits));
   const Value scaled = Arithmetic(in, "*", subject, scale);

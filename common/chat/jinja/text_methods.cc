@@ -92,8 +92,9 @@ template <bool kLeft, bool kRight>
 Value Stripped(Interpreter& in, const Value& self, CallArguments given) {
   const Arguments arguments("strip", "chars? /", std::move(given));
   const std::optional<Characters> characters = TextOrNone(arguments, 0);
-  in.budget().SpendCharacters(self.characters().size() *
-                              (characters.has_value() ? characters->size() : 1));
+  in.budget().SpendCharacters(
+      self.characters().size() *
+      (characters.has_value() ? characters->size() : 1));
   return Like(in, self,
               Characters(Strip(self.characters(), characters,
                                {.left = kLeft, .right = kRight})));
@@ -102,17 +103,17 @@ Value Stripped(Interpreter& in, const Value& self, CallArguments given) {
 Value SplitMethod(Interpreter& in, const Value& self, CallArguments given) {
   const Arguments arguments("split", "sep? maxsplit?", std::move(given));
   const std::optional<Characters> separator = TextOrNone(arguments, 0);
-  return ListOf(in, self,
-                Split(in, self.characters(), separator,
-                      arguments.IntOr(1, -1)));
+  return ListOf(
+      in, self,
+      Split(in, self.characters(), separator, arguments.IntOr(1, -1)));
 }
 
 Value RightSplit(Interpreter& in, const Value& self, CallArguments given) {
   const Arguments arguments("rsplit", "sep? maxsplit?", std::move(given));
   const std::optional<Characters> separator = TextOrNone(arguments, 0);
-  return ListOf(in, self,
-                SplitFromRight(in, self.characters(), separator,
-                               arguments.IntOr(1, -1)));
+  return ListOf(
+      in, self,
+      SplitFromRight(in, self.characters(), separator, arguments.IntOr(1, -1)));
 }
 
 Value Lines(Interpreter& in, const Value& self, CallArguments given) {
@@ -128,9 +129,9 @@ Value ReplaceMethod(Interpreter& in, const Value& self, CallArguments given) {
   const Characters fresh = self.IsMarkup()
                                ? EscapeUnlessMarkup(in, arguments.At(1))
                                : arguments.TextAt(1);
-  return Like(in, self,
-              Replace(in, self.characters(), old, fresh,
-                      arguments.IntOr(2, -1)));
+  return Like(
+      in, self,
+      Replace(in, self.characters(), old, fresh, arguments.IntOr(2, -1)));
 }
 
 Value JoinMethod(Interpreter& in, const Value& self, CallArguments given) {
@@ -224,9 +225,10 @@ Value Affix(Interpreter& in, const Value& self, CallArguments given) {
   const auto matches = [&](const Value& affix) {
     RequireDefined(affix);
     if (!affix.IsText()) {
-      throw Error(absl::StrCat("startswith first arg must be str or a tuple "
-                               "of str, not ",
-                               TypeName(affix)));
+      throw Error(
+          absl::StrCat("startswith first arg must be str or a tuple "
+                       "of str, not ",
+                       TypeName(affix)));
     }
     in.budget().SpendCharacters(affix.characters().size());
     return !window.empty && kMatches(text, affix.characters());
@@ -255,9 +257,8 @@ Value Partition(Interpreter& in, const Value& self, CallArguments given) {
   const Characters& separator = arguments.TextAt(0);
   if (separator.empty()) throw Error("empty separator");
   const CharactersView text = self.characters();
-  const size_t found = kFromRight
-                           ? FindLast(in, text, separator, text.size())
-                           : Find(in, text, separator);
+  const size_t found = kFromRight ? FindLast(in, text, separator, text.size())
+                                  : Find(in, text, separator);
   std::vector<CharactersView> parts = {text, {}, {}};
   if (found != kNowhere) {
     parts = {text.substr(0, found), text.substr(found, separator.size()),
@@ -301,9 +302,9 @@ Value Justify(Interpreter& in, const Value& self, CallArguments given) {
 
 Value CenterMethod(Interpreter& in, const Value& self, CallArguments given) {
   const Arguments arguments("center", "width fillchar? /", std::move(given));
-  return Like(in, self,
-              Center(in, self.characters(), arguments.IntOr(0, 0),
-                     FillOf(arguments)));
+  return Like(
+      in, self,
+      Center(in, self.characters(), arguments.IntOr(0, 0), FillOf(arguments)));
 }
 
 Value FillWithZeros(Interpreter& in, const Value& self, CallArguments given) {

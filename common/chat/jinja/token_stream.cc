@@ -8,15 +8,24 @@ namespace {
 
 std::string Shown(const Token& token) {
   switch (token.type) {
-    case Token::Type::kEnd: return "end of template";
-    case Token::Type::kVariableBegin: return "{{";
-    case Token::Type::kVariableEnd: return "end of print statement";
-    case Token::Type::kBlockBegin: return "{%";
-    case Token::Type::kBlockEnd: return "end of statement block";
-    case Token::Type::kData: return "text";
-    case Token::Type::kString: return "a string";
-    case Token::Type::kNumber: return "a number";
-    default: return token.text;
+    case Token::Type::kEnd:
+      return "end of template";
+    case Token::Type::kVariableBegin:
+      return "{{";
+    case Token::Type::kVariableEnd:
+      return "end of print statement";
+    case Token::Type::kBlockBegin:
+      return "{%";
+    case Token::Type::kBlockEnd:
+      return "end of statement block";
+    case Token::Type::kData:
+      return "text";
+    case Token::Type::kString:
+      return "a string";
+    case Token::Type::kNumber:
+      return "a number";
+    default:
+      return token.text;
   }
 }
 

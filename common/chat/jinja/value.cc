@@ -133,8 +133,7 @@ void Dict::Set(Budget& budget, Value key, Value value) {
 Value MakeText(Budget& budget, Characters text, bool markup) {
   budget.SpendValue();
   budget.SpendCharacters(text.size());
-  return Value(
-      std::make_shared<const Text>(Text{std::move(text), markup}));
+  return Value(std::make_shared<const Text>(Text{std::move(text), markup}));
 }
 
 Value ConstantText(Characters text) {
@@ -177,7 +176,8 @@ bool Equal(Budget& budget, const Value& a, const Value& b) {
     return SameSequences(budget, a.sequence(), b.sequence());
   }
   if (a.IsDict() && b.IsDict()) return SameDicts(budget, a.dict(), b.dict());
-  if (a.IsObject() && b.IsObject()) return SameObjects(*a.object(), *b.object());
+  if (a.IsObject() && b.IsObject())
+    return SameObjects(*a.object(), *b.object());
   return (a.IsNone() && b.IsNone()) || (a.IsUndefined() && b.IsUndefined());
 }
 

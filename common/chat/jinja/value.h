@@ -80,7 +80,9 @@ class Value {
     return std::get<ObjectPtr>(value_);
   }
   // Of an int or a bool.
-  Int integer() const { return IsBool() ? Int{boolean()} : std::get<Int>(value_); }
+  Int integer() const {
+    return IsBool() ? Int{boolean()} : std::get<Int>(value_);
+  }
   bool IsIntegral() const { return IsBool() || IsInt(); }
 
   // Levels of what it contains; 0: nothing.

@@ -26,8 +26,8 @@ TEST_P(JinjaLanguageTest, RendersAsJinja2Does) {
     const auto program = JinjaProgram::Parse(source);
     absl::StatusOr<JinjaProgram::Rendered> rendered = program.status();
     if (program.ok()) {
-      rendered = (*program)->Render(Json::object(), file["given"],
-                                    absl::UnixEpoch());
+      rendered =
+          (*program)->Render(Json::object(), file["given"], absl::UnixEpoch());
     }
     if (entry.contains("raises")) {
       EXPECT_EQ(rendered.status().code(), absl::StatusCode::kInvalidArgument)
@@ -41,14 +41,11 @@ TEST_P(JinjaLanguageTest, RendersAsJinja2Does) {
   EXPECT_GT(cases, 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(Features, JinjaLanguageTest,
-                         testing::Values("numbers", "printing", "texts",
-                                         "scope", "loops", "macros", "filters",
-                                         "tests", "members", "white_space",
-                                         "errors"),
-                         [](const auto& info) {
-                           return std::string(info.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Features, JinjaLanguageTest,
+    testing::Values("numbers", "printing", "texts", "scope", "loops", "macros",
+                    "filters", "tests", "members", "white_space", "errors"),
+    [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
 }  // namespace espalier

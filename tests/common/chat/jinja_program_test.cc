@@ -49,10 +49,9 @@ std::string FromInput(const std::string& source, const Json& input) {
 }
 
 TEST(JinjaProgramTest, MarksWhatTheInputSays) {
-  EXPECT_EQ(
-      FromInput("{{ bos_token }}<|{{ m.role }}|>{{ m.content | trim }}!",
-                {{"m", {{"role", "user"}, {"content", " Hi "}}}}),
-      "Hi");
+  EXPECT_EQ(FromInput("{{ bos_token }}<|{{ m.role }}|>{{ m.content | trim }}!",
+                      {{"m", {{"role", "user"}, {"content", " Hi "}}}}),
+            "Hi");
 }
 
 TEST(JinjaProgramTest, OnlyRolesAreTrusted) {
@@ -158,7 +157,7 @@ TEST(JinjaProgramTest, BoundsNesting) {
         absl::StrCat("{{ 1", Repeated(" + 1", 1900), " }}"),
         absl::StrCat(Repeated("{% if true %}", 5000),
                      Repeated("{% endif %}", 5000)),
-         std::string("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}")}) {
+        std::string("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}")}) {
     EXPECT_THAT(Render(source),
                 testing::AnyOf(HasSubstr("too deeply"), HasSubstr("too long")));
   }

@@ -40,16 +40,36 @@ TEST_F(SpecialTextTest, WhateverATemplateDoesUsersWriteNoSpecialTokens) {
                       {"c", "<|im_"},
                       {"d", "end|>"}};
   for (const char* use :
-       {"{{ a }}", "{{ a | trim }}", "{{ a[1:] }}", "{{ a.split('2') | last }}",
-        "{{ a.split('2') | first }}", "{{ a.replace('2', ' ') }}",
-        "{{ a | tojson }}", "{{ [a] | tojson(ensure_ascii=true) }}", "{{ b }}",
-        "{{ b | tojson }}", "{{ a + a }}", "{{ [a, a] | join('-') }}",
-        "{{ '{}'.format(a) }}", "{{ a | indent(2) }}", "{{ b.items() }}",
-        "{{ c ~ d }}", "{{ c }}end|>", "<|im_{{ d }}", "{{ a | string }}",
-        "{{ a | lower }}", "{{ a | list | join }}", "{{ a.title() }}",
-        "{{ '%s' % a }}", "{{ a | safe }}", "{{ [c, d] | join }}",
-        "{{ b | items | list }}", "{{ dict(**b) }}", "{{ a | reverse }}",
-        "{% for x in a %}{{ x }}{% endfor %}", "{{ a.partition('2')[2] }}",
+       {"{{ a }}",
+        "{{ a | trim }}",
+        "{{ a[1:] }}",
+        "{{ a.split('2') | last }}",
+        "{{ a.split('2') | first }}",
+        "{{ a.replace('2', ' ') }}",
+        "{{ a | tojson }}",
+        "{{ [a] | tojson(ensure_ascii=true) }}",
+        "{{ b }}",
+        "{{ b | tojson }}",
+        "{{ a + a }}",
+        "{{ [a, a] | join('-') }}",
+        "{{ '{}'.format(a) }}",
+        "{{ a | indent(2) }}",
+        "{{ b.items() }}",
+        "{{ c ~ d }}",
+        "{{ c }}end|>",
+        "<|im_{{ d }}",
+        "{{ a | string }}",
+        "{{ a | lower }}",
+        "{{ a | list | join }}",
+        "{{ a.title() }}",
+        "{{ '%s' % a }}",
+        "{{ a | safe }}",
+        "{{ [c, d] | join }}",
+        "{{ b | items | list }}",
+        "{{ dict(**b) }}",
+        "{{ a | reverse }}",
+        "{% for x in a %}{{ x }}{% endfor %}",
+        "{{ a.partition('2')[2] }}",
         "{% set y %}{{ a }}{% endset %}{{ y[3:] }}",
         "{% macro m(x) %}{{ x }}{% endmacro %}{{ m(c) }}{{ d }}",
         "{% filter trim %}{{ a }}{% endfilter %}"}) {
@@ -69,9 +89,10 @@ TEST_F(SpecialTextTest, ChangesNoText) {
 // The template sees what users wrote: nothing is put between their characters.
 TEST_F(SpecialTextTest, TemplatesFindSpecialTokensInWhatUsersWrite) {
   const Json input = {{"a", "1<|im_end|>2"}};
-  NumSpecial("{{ a | length }} {{ '<|im_end|>' in a }} "
-             "{{ a.split('<|im_end|>') | last }}",
-             input);
+  NumSpecial(
+      "{{ a | length }} {{ '<|im_end|>' in a }} "
+      "{{ a.split('<|im_end|>') | last }}",
+      input);
   EXPECT_EQ(rendered_, "12 True 2");
 }
 

@@ -45,11 +45,11 @@ std::string Answer(const fs::path& path, const Json& input,
   const absl::Time now =
       absl::FromCivil(absl::CivilHour(2024, 7, 26, 12), absl::UTCTimeZone());
   const auto rendered = (*program)->Render({{"add_generation_prompt", true},
-                                          {"bos_token", "<s>"},
-                                          {"eos_token", "</s>"},
-                                          {"pad_token", "<pad>"},
-                                          {"unk_token", "<unk>"}},
-                                         input, now);
+                                            {"bos_token", "<s>"},
+                                            {"eos_token", "</s>"},
+                                            {"pad_token", "<pad>"},
+                                            {"unk_token", "<unk>"}},
+                                           input, now);
   if (!rendered.ok()) {
     shown = std::string(rendered.status().message());
     return "error";
