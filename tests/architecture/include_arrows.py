@@ -84,8 +84,8 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
-    "coordinator/vllm": ["common/base", "common/spec", "common/rpc",
-                         "common/model/files", "coordinator",
+    "coordinator/vllm": ["common/base", "common/chat", "common/spec",
+                         "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
