@@ -190,7 +190,7 @@ class Snippets:
     def __init__(self, rng):
         self.rng = rng
         self.values = Values(rng)
-        self.names = ["v", "w", "t", "l", "d", "n", "missing"]
+        self.names = ["v", "w", "t", "l", "d", "n", "y", "z", "missing"]
 
     def expression(self, depth=3):
         rng = self.rng
@@ -272,7 +272,10 @@ class Snippets:
         if depth == 0 or rng.random() < 0.4:
             return rng.choice([self.output, self.data])()
         body = lambda: self.statements(depth - 1)
-        name = rng.choice(["v", "w", "t", "z"])
+        # Jinja2 takes a variable of the context for undefined in all of a scope
+        # that sets it and does not read it before; we look names up when they
+        # are used.
+        name = rng.choice(["y", "z"])
         kind = rng.randrange(9)
         if kind == 0:
             other = self.tag("else") + body() if rng.random() < 0.5 else ""
@@ -309,7 +312,7 @@ class Snippets:
 
     def loop(self, body):
         rng = self.rng
-        target = rng.choice(["x", "x", "v", "a, b"])
+        target = rng.choice(["x", "x", "y", "a, b"])
         test = f" if {self.expression(1)}" if rng.random() < 0.2 else ""
         inside = rng.choice([
             "", "{{ loop.index }}", "{{ loop.first }}{{ loop.last }}",
