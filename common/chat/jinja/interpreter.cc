@@ -71,7 +71,7 @@ Value Interpreter::Variable(const std::string& name) const {
 
 void Interpreter::Write(CharactersView text) {
   budget_.SpendCharacters(text.size());
-  out_->append(text);
+  outputs_.back().append(text);
 }
 
 Value Interpreter::Attribute(const Value& object, const std::string& name) {

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_CHAT_JINJA_INTERPRETER_H_
 #define ESPALIER_COMMON_CHAT_JINJA_INTERPRETER_H_
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -45,7 +46,7 @@ class Interpreter {
   const std::shared_ptr<Scope>& scope() const { return scope_; }
 
   void Write(CharactersView text);
-  Characters TakeOutput() { return std::move(*out_); }
+  Characters TakeOutput() { return std::move(outputs_.back()); }
 
   // As a template's dot and brackets look something up.
   Value Attribute(const Value& object, const std::string& name);
@@ -78,8 +79,8 @@ class Interpreter {
   const absl::Time now_;
   Scope globals_;
   std::shared_ptr<Scope> scope_;
-  Characters output_;
-  Characters* out_ = &output_;
+  // The rendering's, and one for each Capture.
+  std::deque<Characters> outputs_ = std::deque<Characters>(1);
   std::vector<std::shared_ptr<Object>> owned_;
 };
 
@@ -101,20 +102,17 @@ class ScopeGuard {
 // While one exists, what is written goes to it.
 class Capture {
  public:
-  explicit Capture(Interpreter& interpreter)
-      : interpreter_(interpreter), before_(interpreter.out_) {
-    interpreter.out_ = &text_;
+  explicit Capture(Interpreter& interpreter) : interpreter_(interpreter) {
+    interpreter.outputs_.emplace_back();
   }
-  ~Capture() { interpreter_.out_ = before_; }
+  ~Capture() { interpreter_.outputs_.pop_back(); }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  Characters Take() { return std::move(text_); }
+  Characters Take() { return interpreter_.TakeOutput(); }
 
  private:
   Interpreter& interpreter_;
-  Characters* before_;
-  Characters text_;
 };
 
 }  // namespace espalier::jinja
