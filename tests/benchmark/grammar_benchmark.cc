@@ -80,7 +80,8 @@ absl::StatusOr<Subject> Load(const std::string& model) {
       VocabularyOf(*tokenizer, tokenizer->vocab_size(), /*end_tokens=*/{2}));
   ASSIGN_OR_RETURN(const auto grammar,
                    backend->Compile({.kind = GrammarSpec::Kind::kJsonSchema,
-                                     .text = kSchema}));
+                                     .text = kSchema},
+                                    {}));
   subject.matcher = grammar->NewMatcher();
   return subject;
 }

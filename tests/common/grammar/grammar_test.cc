@@ -28,7 +28,7 @@ const Backend& TestBackend() {
 }
 
 std::unique_ptr<Matcher> MatcherOf(const GrammarSpec& spec) {
-  const auto grammar = TestBackend().Compile(spec);
+  const auto grammar = TestBackend().Compile(spec, {});
   EXPECT_TRUE(grammar.ok()) << grammar.status();
   return (*grammar)->NewMatcher();
 }
@@ -85,7 +85,7 @@ TEST(Grammar, CompactJsonHasOneLayout) {
 
 TEST(Grammar, WhatCannotBeFollowedIsRefusedByName) {
   const auto refusal = [](Kind kind, const std::string& text) {
-    return TestBackend().Compile({.kind = kind, .text = text}).status();
+    return TestBackend().Compile({.kind = kind, .text = text}, {}).status();
   };
   for (const auto& [kind, text] : std::vector<std::pair<Kind, std::string>>{
            {Kind::kJsonSchema, "{"},
@@ -132,7 +132,7 @@ TEST(Grammar, AtItsEndOnlyTheEndIsAllowed) {
 TEST(Grammar, ADeadEndIsAnEnd) {
   Vocabulary vocabulary = {.tokens = {"a", "<end>"}, .end_tokens = {1}};
   const auto backend = NewBackend(vocabulary);
-  const auto grammar = backend->Compile({.kind = Kind::kRegex, .text = "aab"});
+  const auto grammar = backend->Compile({.kind = Kind::kRegex, .text = "aab"}, {});
   const auto matcher = (*grammar)->NewMatcher();
   EXPECT_THAT(MaskAfter(*matcher, {0}).Allowed(0), ElementsAre(0));
   EXPECT_THAT(MaskAfter(*matcher, {0, 0}).Allowed(0), ElementsAre(1));
@@ -181,7 +181,7 @@ TEST(Grammar, APlaceDependsOnTheOutputAlone) {
       .kind = Kind::kJsonSchema,
       .text =
           R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"boolean"}},"b":{"type":"string"}},"required":["a","b"]})"};
-  const auto grammar = *TestBackend().Compile(spec);
+  const auto grammar = *TestBackend().Compile(spec, {});
   std::mt19937 random(5);
   std::vector<std::vector<TokenId>> outputs;
   for (int i = 0; i < 12; ++i) {
@@ -240,7 +240,7 @@ TEST(Grammar, HostileTextsAreAnswered) {
            {.kind = Kind::kRegex, .text = deep},
            {.kind = Kind::kJsonSchema, .text = R"({"$ref":"#"})"},
            {.kind = Kind::kJsonSchema, .text = enumeration}}) {
-    const auto grammar = TestBackend().Compile(spec);
+    const auto grammar = TestBackend().Compile(spec, {});
     if (!grammar.ok()) continue;
     const auto matcher = (*grammar)->NewMatcher();
     for (std::vector<TokenId> output; output.size() < 40;) {
@@ -251,7 +251,7 @@ TEST(Grammar, HostileTextsAreAnswered) {
   }
   std::string too_deep(65, '(');
   EXPECT_EQ(FieldOf(TestBackend()
-                        .Compile({.kind = Kind::kRegex, .text = too_deep})
+                        .Compile({.kind = Kind::kRegex, .text = too_deep}, {})
                         .status()),
             "structured_output.regex");
 }
