@@ -1,4 +1,4 @@
-// Random texts of grammars, for schema_samples_test.py: each line of the input
+// Random texts of grammars, for tests/deploy/schema_samples_test.py: each line of the input
 // is {"kind": "json_schema" | "regex" | "json_object" | "structural_tag",
 // "text": ..., "compact": ..., "seed": ..., "count": ...}, and each line of the
 // output {"refused": why} or {"texts": [...], "unfinished": number}. Tokens are

@@ -22,7 +22,7 @@ try:
 except ImportError:
     pydantic = None
 
-REPO = pathlib.Path(__file__).resolve().parents[3]
+REPO = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("ESPALIER_BIN", REPO / "build/release/bin"))
 SAMPLER = pathlib.Path(os.environ.get("ESPALIER_SAMPLER", BIN.parent / "tests/bin/sample_grammar"))
 COUNT = int(os.environ.get("ESPALIER_SCHEMAS", "600"))
