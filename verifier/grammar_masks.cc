@@ -107,7 +107,8 @@ absl::StatusOr<MaskedTree> GrammarMasks::Masked(
   if (stops_) return absl::UnavailableError("stopping");
   Place& place = places_[request.sequence];
   if (place.matcher == nullptr || place.grammar != request.grammar) {
-    place = {.grammar = request.grammar, .matcher = grammar.NewMatcher(&stops_)};
+    place = {.grammar = request.grammar,
+             .matcher = grammar.NewMatcher(&stops_)};
   }
   absl::StatusOr<grammar::TokenMasks> computed = Masks(request, *place.matcher);
   if (!computed.ok()) {

@@ -38,10 +38,9 @@ Size SizeOf(const Expression& expression) {
       return {1};
     case Kind::kRepeat: {
       const Size part = SizeOf(*expression.parts[0]);
-      const int64_t repeats =
-          expression.most == Expression::kUnbounded
-              ? std::max(expression.least, kManyRepeats)
-              : std::max<int64_t>(expression.most, 1);
+      const int64_t repeats = expression.most == Expression::kUnbounded
+                                  ? std::max(expression.least, kManyRepeats)
+                                  : std::max<int64_t>(expression.most, 1);
       // Of more than some, the library counts the rest.
       constexpr int64_t kMostCopies = 256;
       const int64_t copies =
@@ -182,9 +181,8 @@ ExpressionPtr Sequence(std::vector<ExpressionPtr> parts) {
 }
 
 ExpressionPtr Choice(std::vector<ExpressionPtr> parts) {
-  std::erase_if(parts, [](const ExpressionPtr& part) {
-    return IsNever(*part);
-  });
+  std::erase_if(parts,
+                [](const ExpressionPtr& part) { return IsNever(*part); });
   if (parts.size() == 1) return parts[0];
   return Make({.kind = Kind::kChoice, .parts = std::move(parts)});
 }

@@ -68,7 +68,7 @@ struct RuleSet {
   std::vector<ExpressionPtr> rules;
 
   int64_t Add(ExpressionPtr rule);  // its number
-  int64_t automaton() const;  // the sum; saturates
+  int64_t automaton() const;        // the sum; saturates
   // As xgrammar reads it; the root is called "root".
   std::string ToEbnf() const;
 };

@@ -23,9 +23,9 @@
 namespace espalier::grammar {
 
 // Compiles grammars on threads of its own and keeps those that were asked for
-// most recently, refusals among them. What takes much work is put off: the first
-// thread alone compiles it, so that it is in nobody's way. A text that takes too
-// much work, or too long, is stopped and refused. Thread-safe.
+// most recently, refusals among them. What takes much work is put off: the
+// first thread alone compiles it, so that it is in nobody's way. A text that
+// takes too much work, or too long, is stopped and refused. Thread-safe.
 class GrammarCompiler {
  public:
   struct Limits {

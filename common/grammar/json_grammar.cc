@@ -38,8 +38,7 @@ std::string Escape(uint32_t character) {
 
 // One of the characters, as a JSON string has it.
 ExpressionPtr Encoded(const CodePoints& characters) {
-  std::vector<ExpressionPtr> ways = {
-      OneOf(characters.Intersection(Plain()))};
+  std::vector<ExpressionPtr> ways = {OneOf(characters.Intersection(Plain()))};
   const CodePoints escaped = characters.Intersection(Plain().Complement());
   for (const CodePoints::Range& range : escaped.ranges()) {
     for (uint32_t c = range.first; c <= range.last; ++c) {
@@ -75,8 +74,8 @@ ExpressionPtr UnicodeEscape() {
       {Sequence({Text("\\u"), other, HexDigits(3)}),
        Sequence({Text("\\u"), d, OneOf({{'0', '7'}}), HexDigits(2)}),
        Sequence({Text("\\u"), d, OneOf({{'8', '9'}, {'A', 'B'}, {'a', 'b'}}),
-                 HexDigits(2), Text("\\u"), d,
-                 OneOf({{'C', 'F'}, {'c', 'f'}}), HexDigits(2)})});
+                 HexDigits(2), Text("\\u"), d, OneOf({{'C', 'F'}, {'c', 'f'}}),
+                 HexDigits(2)})});
 }
 
 // The rests of strings that are none of `names`, all of which begin with the
@@ -97,8 +96,8 @@ ExpressionPtr RestExcept(const std::vector<std::vector<uint32_t>>& names,
   if (!is_name) rests.push_back(Text("\""));
   CodePoints others = CodePoints::All();
   for (const auto& [character, longer] : next) {
-    others = others.Intersection(
-        CodePoints{{character, character}}.Complement());
+    others =
+        others.Intersection(CodePoints{{character, character}}.Complement());
     if (at == kMaxDepth) continue;
     rests.push_back(Sequence({Encoded({{character, character}}),
                               RestExcept(longer, at + 1, any_rest)}));
@@ -131,8 +130,7 @@ ExpressionPtr JsonGrammar::Blank() {
     const ExpressionPtr indentation =
         Choice({Repeat(Text(" "), 0, kMaxIndentation),
                 Repeat(Text("\t"), 1, kMaxTabs)});
-    return Choice(
-        {Text(""), Text(" "), Sequence({Text("\n"), indentation})});
+    return Choice({Text(""), Text(" "), Sequence({Text("\n"), indentation})});
   });
 }
 
@@ -165,13 +163,12 @@ ExpressionPtr JsonGrammar::AnyValue() {
 
 ExpressionPtr JsonGrammar::AnyObject() {
   return Shared("object", [this] {
-    const ExpressionPtr member =
-        Sequence({AnyString(), Colon(), AnyValue()});
-    const ExpressionPtr members = Sequence(
-        {member, Repeat(Sequence({Comma(), member}), 0,
-                        Expression::kUnbounded)});
-    return Choice({Bracketed("{", Text(""), "}"),
-                   Bracketed("{", members, "}")});
+    const ExpressionPtr member = Sequence({AnyString(), Colon(), AnyValue()});
+    const ExpressionPtr members =
+        Sequence({member, Repeat(Sequence({Comma(), member}), 0,
+                                 Expression::kUnbounded)});
+    return Choice(
+        {Bracketed("{", Text(""), "}"), Bracketed("{", members, "}")});
   });
 }
 
@@ -187,8 +184,7 @@ ExpressionPtr JsonGrammar::ArrayOf(const ExpressionPtr& item, int64_t least,
   if (least == 0) ways.push_back(Bracketed("[", Text(""), "]"));
   if (most != 0) {
     const int64_t fewest = std::max<int64_t>(least - 1, 0);
-    const int64_t others =
-        most == Expression::kUnbounded ? most : most - 1;
+    const int64_t others = most == Expression::kUnbounded ? most : most - 1;
     ways.push_back(Bracketed(
         "[",
         Sequence({item, Repeat(Sequence({Comma(), item}), fewest, others)}),
@@ -236,9 +232,8 @@ ExpressionPtr JsonGrammar::Character() {
 }
 
 ExpressionPtr JsonGrammar::AnyString() {
-  return Shared("string", [this] {
-    return StringOfLength(0, Expression::kUnbounded);
-  });
+  return Shared("string",
+                [this] { return StringOfLength(0, Expression::kUnbounded); });
 }
 
 ExpressionPtr JsonGrammar::StringOfLength(int64_t least, int64_t most) {
@@ -247,9 +242,8 @@ ExpressionPtr JsonGrammar::StringOfLength(int64_t least, int64_t most) {
 
 ExpressionPtr JsonGrammar::StringOf(const ExpressionPtr& content) {
   const auto encode = [](const Expression& part) {
-    return part.kind == Expression::Kind::kText
-               ? Text(EncodedText(part.text))
-               : Encoded(part.characters);
+    return part.kind == Expression::Kind::kText ? Text(EncodedText(part.text))
+                                                : Encoded(part.characters);
   };
   return Sequence({Text("\""), Mapped(content, encode), Text("\"")});
 }
@@ -288,8 +282,8 @@ ExpressionPtr JsonGrammar::StringExcept(const std::vector<std::string>& names) {
     }
   }
   const ExpressionPtr any_rest = Shared("rest of string", [this] {
-    return Sequence({Repeat(Character(), 0, Expression::kUnbounded),
-                     Text("\"")});
+    return Sequence(
+        {Repeat(Character(), 0, Expression::kUnbounded), Text("\"")});
   });
   return Sequence({Text("\""), RestExcept(characters, 0, any_rest)});
 }

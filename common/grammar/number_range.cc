@@ -19,7 +19,8 @@ constexpr int64_t kExactDigits = 15;
 
 ExpressionPtr Digit(int first, int last) {
   if (first > last) return Never();
-  if (first == last) return Text(std::string(1, static_cast<char>('0' + first)));
+  if (first == last)
+    return Text(std::string(1, static_cast<char>('0' + first)));
   return OneOf({{static_cast<uint32_t>('0' + first),
                  static_cast<uint32_t>('0' + last)}});
 }
@@ -53,8 +54,8 @@ class PositiveNumbers {
     for (size_t size = least_.value.whole.size();
          size <= most_.value.whole.size(); ++size) {
       size_ = size;
-      fraction_ = std::clamp<int64_t>(
-          kExactDigits - static_cast<int64_t>(size), 0, 12);
+      fraction_ =
+          std::clamp<int64_t>(kExactDigits - static_cast<int64_t>(size), 0, 12);
       const bool at_least = size == least_.value.whole.size();
       const bool at_most = size == most_.value.whole.size();
       lengths.push_back(Whole(0, at_least, at_most));
@@ -67,13 +68,12 @@ class PositiveNumbers {
   // the least, or the most.
   ExpressionPtr Whole(size_t at, bool low, bool high) {
     if (at == size_) return Fraction(low, high);
-    const int first = low                       ? least_.value.whole[at] - '0'
+    const int first = low                    ? least_.value.whole[at] - '0'
                       : at == 0 && size_ > 1 ? 1
-                                                : 0;
+                                             : 0;
     const int last = high ? most_.value.whole[at] - '0' : 9;
-    return Branches(first, last, low, high, [&](bool l, bool h) {
-      return Whole(at + 1, l, h);
-    });
+    return Branches(first, last, low, high,
+                    [&](bool l, bool h) { return Whole(at + 1, l, h); });
   }
 
   ExpressionPtr Fraction(bool low, bool high) {
@@ -129,7 +129,7 @@ class PositiveNumbers {
   }
 
   const Bound least_, most_;
-  size_t size_ = 0;        // digits before the point
+  size_t size_ = 0;       // digits before the point
   int64_t fraction_ = 0;  // at most, after it
 };
 
@@ -168,9 +168,8 @@ class PositiveIntegers {
       int end = digit;
       if (!is_low && !is_high && multiple_of_ == 1) end = last - (high ? 1 : 0);
       digits.push_back(Sequence(
-          {Digit(digit, end),
-           From(at + 1, size, is_low, is_high,
-                (10 * remainder + digit) % multiple_of_)}));
+          {Digit(digit, end), From(at + 1, size, is_low, is_high,
+                                   (10 * remainder + digit) % multiple_of_)}));
       digit = end + 1;
     }
     return Choice(std::move(digits));
@@ -184,10 +183,10 @@ class PositiveIntegers {
       std::vector<ExpressionPtr> digits;
       for (int digit = 0; digit < 10; ++digit) {
         const int64_t next = (10 * remainder + digit) % multiple_of_;
-        digits.push_back(Sequence(
-            {Digit(digit, digit), count > 1   ? Free(count - 1, next)
-                                  : next == 0 ? Text("")
-                                              : Never()}));
+        digits.push_back(
+            Sequence({Digit(digit, digit), count > 1   ? Free(count - 1, next)
+                                           : next == 0 ? Text("")
+                                                       : Never()}));
       }
       ExpressionPtr all = Choice(std::move(digits));
       free_[{count, remainder}] =
@@ -239,10 +238,10 @@ ExpressionPtr IntegersIn(const NumberRange& range, RuleSet& rules) {
       (IsTooLarge(range.most) && range.most->value.is_negative)) {
     return nullptr;
   }
-  const int64_t least = range.least ? IntegerAt(*range.least, true)
-                                    : -kMostInteger;
-  const int64_t most = range.most ? IntegerAt(*range.most, false)
-                                  : kMostInteger;
+  const int64_t least =
+      range.least ? IntegerAt(*range.least, true) : -kMostInteger;
+  const int64_t most =
+      range.most ? IntegerAt(*range.most, false) : kMostInteger;
   const int64_t multiple = range.multiple_of;
   const int64_t rest = ((least % multiple) + multiple) % multiple;
   const int64_t first = rest == 0 ? least : least + (multiple - rest);
@@ -260,10 +259,10 @@ ExpressionPtr IntegersIn(const NumberRange& range, RuleSet& rules) {
             .All());
   }
   if (least < 0) {
-    signs.push_back(Sequence(
-        {Text("-"),
-         PositiveIntegers(std::max<int64_t>(-most, 1), -least, multiple, rules)
-             .All()}));
+    signs.push_back(
+        Sequence({Text("-"), PositiveIntegers(std::max<int64_t>(-most, 1),
+                                              -least, multiple, rules)
+                                 .All()}));
   }
   return Choice(std::move(signs));
 }
@@ -287,8 +286,7 @@ std::optional<Decimal> ParseDecimal(absl::string_view text) {
     text.remove_prefix(1);
   }
   int64_t exponent = 0;
-  if (const size_t e = text.find_first_of("eE");
-      e != absl::string_view::npos) {
+  if (const size_t e = text.find_first_of("eE"); e != absl::string_view::npos) {
     absl::string_view power = text.substr(e + 1);
     if (!power.empty() && power[0] == '+') power.remove_prefix(1);
     if (!absl::SimpleAtoi(power, &exponent)) return std::nullopt;
@@ -336,33 +334,31 @@ ExpressionPtr NumbersIn(const NumberRange& range, RuleSet& rules) {
   const bool has_positives = !range.most || !range.most->value.is_negative;
   std::vector<ExpressionPtr> signs;
   if (has_positives) {
-    Bound most = IsTooLarge(range.most) ? farthest
-                                        : range.most.value_or(farthest);
+    Bound most =
+        IsTooLarge(range.most) ? farthest : range.most.value_or(farthest);
     Bound least = has_negatives ? Bound() : *range.least;
-    signs.push_back(
-        PositiveNumbers(std::move(least), std::move(most)).All());
+    signs.push_back(PositiveNumbers(std::move(least), std::move(most)).All());
   }
   if (has_negatives) {
-    Bound most = IsTooLarge(range.least) ? farthest
-                                         : range.least.value_or(farthest);
+    Bound most =
+        IsTooLarge(range.least) ? farthest : range.least.value_or(farthest);
     most.value = Positive(most.value);
     Bound least = {.is_exclusive = true};
     if (!has_positives) {
       least = *range.most;
       least.value = Positive(least.value);
     }
-    signs.push_back(
-        Sequence({Text("-"),
-                  PositiveNumbers(std::move(least), std::move(most)).All()}));
+    signs.push_back(Sequence(
+        {Text("-"), PositiveNumbers(std::move(least), std::move(most)).All()}));
   }
   return Choice(std::move(signs));
 }
 
 ExpressionPtr AnyInteger() {
-  return Sequence({Optional(Text("-")),
-                   Choice({Text("0"),
-                           Sequence({Digit(1, 9),
-                                     Digits(0, kMaxRangeDigits)})})});
+  return Sequence(
+      {Optional(Text("-")),
+       Choice(
+           {Text("0"), Sequence({Digit(1, 9), Digits(0, kMaxRangeDigits)})})});
 }
 
 ExpressionPtr AnyNumber() {

@@ -43,10 +43,9 @@ class Parser {
   bool AtEnd() const { return at_ == text_.size(); }
   bool Sees(absl::string_view what) const {
     return at_ + what.size() <= text_.size() &&
-           std::equal(what.begin(), what.end(), text_.begin() + at_,
-                      [](char a, uint32_t b) {
-                        return static_cast<uint8_t>(a) == b;
-                      });
+           std::equal(
+               what.begin(), what.end(), text_.begin() + at_,
+               [](char a, uint32_t b) { return static_cast<uint8_t>(a) == b; });
   }
   bool Take(absl::string_view what) {
     if (!Sees(what)) return false;
@@ -169,13 +168,12 @@ class Parser {
     }
     if (atom->kind == Kind::kRule) return Wrong("an anchor is repeated");
     Take("?");  // the lazy ones match the same texts
-    if (Sees("*") || Sees("+") || Sees("?") ||
-        (Sees("{") && Bounds(at_ + 1))) {
+    if (Sees("*") || Sees("+") || Sees("?") || (Sees("{") && Bounds(at_ + 1))) {
       return Wrong("a repetition is repeated");
     }
     if (std::max(repeats.least, repeats.most) > kMaxRepeats) {
-      return Wrong(absl::StrCat("a repetition has more than ", kMaxRepeats,
-                                " repeats"));
+      return Wrong(
+          absl::StrCat("a repetition has more than ", kMaxRepeats, " repeats"));
     }
     if (repeats.most != Expression::kUnbounded &&
         repeats.most < repeats.least) {
@@ -209,9 +207,9 @@ absl::StatusOr<ExpressionPtr> WithoutAnchors(const ExpressionPtr& expression,
       return Text("");
     case Kind::kRepeat: {
       const bool once = expression->most == 1;
-      ASSIGN_OR_RETURN(ExpressionPtr part,
-                       WithoutAnchors(expression->parts[0], first && once,
-                                      last && once));
+      ASSIGN_OR_RETURN(
+          ExpressionPtr part,
+          WithoutAnchors(expression->parts[0], first && once, last && once));
       return Repeat(std::move(part), expression->least, expression->most);
     }
     case Kind::kSequence:
@@ -297,8 +295,7 @@ std::vector<bool> EndsOf(const Expression& expression,
 
 }  // namespace
 
-absl::StatusOr<Regex> ParseRegex(absl::string_view text,
-                                 RegexClasses classes) {
+absl::StatusOr<Regex> ParseRegex(absl::string_view text, RegexClasses classes) {
   auto characters = CharactersOf(text);
   if (!characters) return Wrong("is not valid UTF-8");
   ASSIGN_OR_RETURN(ExpressionPtr parsed,

@@ -22,8 +22,8 @@ CodePoints WordCharacters() {
 CodePoints Blanks(RegexClasses classes) {
   CodePoints blanks = {{'\t', '\r'}, {' ', ' '}};
   if (classes == RegexClasses::kCommon) return blanks;
-  for (const uint32_t c : {0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000,
-                           0xFEFF}) {
+  for (const uint32_t c :
+       {0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000, 0xFEFF}) {
     blanks.Add(c, c);
   }
   blanks.Add(0x2000, 0x200A);
@@ -212,8 +212,8 @@ absl::StatusOr<CodePoints> ParseClass(absl::Span<const uint32_t> text,
   CodePoints all;
   while (at < text.size() && text[at] != ']') {
     ASSIGN_OR_RETURN(const CodePoints first, next());
-    const bool is_range = at + 1 < text.size() && text[at] == '-' &&
-                          text[at + 1] != ']';
+    const bool is_range =
+        at + 1 < text.size() && text[at] == '-' && text[at + 1] != ']';
     if (!is_range) {
       all.Add(first);
       continue;

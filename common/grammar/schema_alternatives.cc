@@ -48,7 +48,8 @@ Choices DependencyOf(SchemaDocument& document, const Item& item,
   const Json& absent =
       document.Add(schema, keyword, {{"properties", {{name, false}}}});
   Json names = Json::array({name});
-  if (needed.is_array()) names.insert(names.end(), needed.begin(), needed.end());
+  if (needed.is_array())
+    names.insert(names.end(), needed.begin(), needed.end());
   const Json& present = document.Add(schema, keyword, {{"required", names}});
   Choices choices = {.by = item, .options = {{&absent}, {&present}}};
   if (!needed.is_array()) choices.options[1].push_back(&needed);
@@ -248,10 +249,9 @@ std::optional<std::vector<Json>> ValuesOf(const SchemaDocument& document,
     return std::nullopt;
   }
   std::erase_if(values, [&](const Json& value) {
-    return std::any_of(alternative.begin(), alternative.end(),
-                       [&](const Json* schema) {
-                         return !IsValid(document, *schema, value);
-                       });
+    return std::any_of(
+        alternative.begin(), alternative.end(),
+        [&](const Json* schema) { return !IsValid(document, *schema, value); });
   });
   return values;
 }

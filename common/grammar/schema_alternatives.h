@@ -31,8 +31,8 @@ uint8_t DeclaredTypes(const Schemas& alternative);
 // Where there is no `type`, by what else is said: properties want an object.
 uint8_t MeantTypes(const Schemas& alternative);
 // Those of const or enum that are valid under all; nullopt: there is neither.
-std::optional<std::vector<OrderedJson>> ValuesOf(
-    const SchemaDocument& document, const Schemas& alternative);
+std::optional<std::vector<OrderedJson>> ValuesOf(const SchemaDocument& document,
+                                                 const Schemas& alternative);
 // The schema that has the keyword, the first one; null: none.
 const OrderedJson* With(const Schemas& alternative, const char* keyword);
 // The largest of a least number, or the smallest of a most.

@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,9 +35,11 @@ class SchemaBuilder {
 
  private:
   absl::StatusOr<ExpressionPtr> Body(const Schemas& schemas);
+  // What holds for the whole of an alternative of `schemas`.
+  absl::Status CheckWhole(const Schemas& schemas, const Schemas& alternative);
   absl::StatusOr<ExpressionPtr> Values(const Schemas& alternative);
-  absl::StatusOr<ExpressionPtr> Literals(const Schemas& alternative,
-                                         const std::vector<OrderedJson>& values);
+  absl::StatusOr<ExpressionPtr> Literals(
+      const Schemas& alternative, const std::vector<OrderedJson>& values);
   absl::StatusOr<ExpressionPtr> Numbers(const Schemas& alternative,
                                         bool is_integer);
   absl::StatusOr<ExpressionPtr> PatternStrings(const Schemas& alternative,
@@ -48,7 +49,6 @@ class SchemaBuilder {
   JsonGrammar json_;
   std::map<Schemas, int64_t> known_;
   std::deque<std::pair<Schemas, int64_t>> open_;
-  std::set<const OrderedJson*> checked_;  // whose oneOf is checked
 };
 
 // Objects and arrays that are valid under an alternative.

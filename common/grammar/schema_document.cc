@@ -27,10 +27,10 @@ constexpr double kMaxCount = 1e9;
 
 // Constraints that are not followed.
 const Names& Refused() {
-  static const Names names = {
-      "not",           "if",          "then",          "else",
-      "contains",      "minContains", "maxContains",   "$dynamicRef",
-      "$recursiveRef", "divisibleBy", "disallow",      "extends"};
+  static const Names names = {"not",         "if",          "then",
+                              "else",        "contains",    "minContains",
+                              "maxContains", "$dynamicRef", "$recursiveRef",
+                              "divisibleBy", "disallow",    "extends"};
   return names;
 }
 
@@ -102,8 +102,9 @@ absl::Status CheckType(const Json& value, const std::string& path) {
   for (const Json& type : value.is_array() ? value : Json{value}) {
     if (!type.is_string() ||
         !types.contains(type.get_ref<const std::string&>())) {
-      return At(path, "must be null, boolean, object, array, number, string, "
-                      "integer, or a list of these");
+      return At(path,
+                "must be null, boolean, object, array, number, string, "
+                "integer, or a list of these");
     }
   }
   return absl::OkStatus();
@@ -186,8 +187,7 @@ absl::Status SchemaDocument::Check(const Json& schema,
     return At(path, "must be an object or a Boolean value");
   }
   for (const auto& [keyword, value] : schema.items()) {
-    RETURN_IF_ERROR(
-        CheckKeyword(schema, keyword, value, Under(path, keyword)));
+    RETURN_IF_ERROR(CheckKeyword(schema, keyword, value, Under(path, keyword)));
   }
   return absl::OkStatus();
 }
@@ -314,9 +314,9 @@ absl::Status SchemaDocument::CheckPattern(const std::string& pattern,
                                  "\": ", regex.status().message()));
   }
   if (AutomatonOf(*regex->whole) >= kMaxAutomaton) {
-    return At(path, absl::StrCat("its automaton would have more than ",
-                                 kMaxAutomaton,
-                                 " states: repeat less, or nest less"));
+    return At(path,
+              absl::StrCat("its automaton would have more than ", kMaxAutomaton,
+                           " states: repeat less, or nest less"));
   }
   regexes_.emplace(pattern, *std::move(regex));
   return absl::OkStatus();

@@ -17,10 +17,10 @@
 namespace espalier::grammar {
 
 // A JSON schema that is well-formed, and of which every keyword can be
-// followed, wherever it stands; what cannot be is refused when it is made. (What
-// keywords cannot do together is found later.) Keywords that only describe
-// (title, default, ...), and unknown ones, have no meaning. Schemas in it are
-// known by their addresses. Not thread-safe.
+// followed, wherever it stands; what cannot be is refused when it is made.
+// (What keywords cannot do together is found later.) Keywords that only
+// describe (title, default, ...), and unknown ones, have no meaning. Schemas in
+// it are known by their addresses. Not thread-safe.
 class SchemaDocument {
  public:
   using Json = OrderedJson;

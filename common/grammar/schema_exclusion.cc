@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/grammar/schema_alternatives.h"
 #include "common/grammar/schema_values.h"
 
 namespace espalier::grammar {
@@ -19,6 +18,16 @@ class Exclusion {
  public:
   explicit Exclusion(SchemaDocument& document) : document_(document) {}
 
+  absl::StatusOr<bool> ExcludesPart(const Schemas& made, const Json& other) {
+    ASSIGN_OR_RETURN(const auto ways, AlternativesOf(document_, {&other}));
+    for (const Schemas& way : ways) {
+      ASSIGN_OR_RETURN(const bool excludes, ExcludesWay(made, way, 0));
+      if (!excludes) return false;
+    }
+    return true;
+  }
+
+ private:
   absl::StatusOr<bool> Excludes(const Schemas& made, const Schemas& other,
                                 int depth) {
     if (depth > kMaxDepth) return false;
@@ -33,7 +42,6 @@ class Exclusion {
     return true;
   }
 
- private:
   absl::StatusOr<bool> ExcludesWay(const Schemas& made, const Schemas& other,
                                    int depth) {
     if (const auto values = ValuesOf(document_, made)) {
@@ -110,21 +118,23 @@ class Exclusion {
 
 }  // namespace
 
-absl::Status CheckOneOf(SchemaDocument& document, const Json& schema) {
+absl::Status CheckOneOf(SchemaDocument& document, const Json& schema,
+                        const Schemas& alternative) {
   const Json& parts = *Member(schema, "oneOf");
   Exclusion exclusion(document);
+  int64_t chosen = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    for (size_t k = 0; k < parts.size(); ++k) {
-      if (i == k) continue;
-      ASSIGN_OR_RETURN(const bool excludes,
-                       exclusion.Excludes({&parts[i]}, {&parts[k]}, 0));
-      if (excludes) continue;
-      return document.Error(
-          schema, "oneOf",
-          absl::StrCat("a value may be valid under both parts ", i, " and ", k,
-                       ": use anyOf, or a property that is a different const "
-                       "in each"));
-    }
+    const bool is_chosen = std::find(alternative.begin(), alternative.end(),
+                                     &parts[i]) != alternative.end();
+    if (is_chosen && ++chosen == 1) continue;
+    ASSIGN_OR_RETURN(const bool excludes,
+                     exclusion.ExcludesPart(alternative, parts[i]));
+    if (!is_chosen && excludes) continue;
+    return document.Error(
+        schema, "oneOf",
+        absl::StrCat("a value may be valid under part ", i,
+                     " and another: use "
+                     "anyOf, or a property that is a different const in each"));
   }
   return absl::OkStatus();
 }

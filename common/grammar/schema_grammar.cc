@@ -22,6 +22,18 @@ using Kind = Expression::Kind;
 constexpr int64_t kMaxRules = 10'000;
 constexpr int64_t kWorkOfRule = 100;
 
+// Whether what it says of members and items is in what it refers to.
+bool OnlyRefers(const Json& schema) {
+  if (Member(schema, "$ref") == nullptr) return false;
+  for (const char* keyword :
+       {"allOf", "anyOf", "oneOf", "properties", "patternProperties",
+        "additionalProperties", "items", "prefixItems", "dependencies",
+        "dependentSchemas"}) {
+    if (Member(schema, keyword) != nullptr) return false;
+  }
+  return true;
+}
+
 // Whether texts can be made of `expression`, by what is known of rules.
 bool IsProductive(const Expression& expression,
                   const std::vector<bool>& productive) {
@@ -64,8 +76,8 @@ ExpressionPtr Pruned(const ExpressionPtr& expression,
       return productive[static_cast<size_t>(expression->rule)] ? expression
                                                                : Never();
     case Kind::kRepeat:
-      return Repeat(Pruned(expression->parts[0], productive),
-                    expression->least, expression->most);
+      return Repeat(Pruned(expression->parts[0], productive), expression->least,
+                    expression->most);
     case Kind::kSequence:
       return Sequence(parts());
     case Kind::kChoice:
@@ -117,8 +129,8 @@ ExpressionPtr SchemaBuilder::ValueOf(const Schemas& schemas) {
   for (const Json* schema : schemas) {
     const bool says_nothing =
         schema->is_boolean() ? schema->get<bool>() : schema->empty();
-    const bool is_there = std::find(said.begin(), said.end(), schema) !=
-                          said.end();
+    const bool is_there =
+        std::find(said.begin(), said.end(), schema) != said.end();
     if (!says_nothing && !is_there) said.push_back(schema);
   }
   if (said.empty()) return json_.AnyValue();
@@ -133,20 +145,33 @@ ExpressionPtr SchemaBuilder::ValueOf(const Schemas& schemas) {
 }
 
 absl::StatusOr<ExpressionPtr> SchemaBuilder::Body(const Schemas& schemas) {
-  ASSIGN_OR_RETURN(const auto alternatives,
-                   AlternativesOf(document_, schemas));
+  ASSIGN_OR_RETURN(const auto alternatives, AlternativesOf(document_, schemas));
   std::vector<ExpressionPtr> ways;
   for (const Schemas& alternative : alternatives) {
-    for (const Json* schema : alternative) {
-      if (Member(*schema, "oneOf") == nullptr ||
-          !checked_.insert(schema).second) {
-        continue;
-      }
-      RETURN_IF_ERROR(CheckOneOf(document_, *schema));
-    }
+    RETURN_IF_ERROR(CheckWhole(schemas, alternative));
     ASSIGN_OR_RETURN(ways.emplace_back(), Values(alternative));
   }
   return Choice(std::move(ways));
+}
+
+absl::Status SchemaBuilder::CheckWhole(const Schemas& schemas,
+                                       const Schemas& alternative) {
+  // Whether the schemas so far only refer to the next one.
+  bool refers = schemas.size() == 1;
+  for (const Json* schema : alternative) {
+    if (Member(*schema, "oneOf") != nullptr) {
+      RETURN_IF_ERROR(CheckOneOf(document_, *schema, alternative));
+    }
+    for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
+      const Json* value = Member(*schema, keyword);
+      if (value == nullptr || value->get<bool>() || refers) continue;
+      return document_.Error(
+          *schema, keyword,
+          "is supported only where no other schema holds beside this one");
+    }
+    refers = refers && OnlyRefers(*schema);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ExpressionPtr> SchemaBuilder::Values(
@@ -190,24 +215,24 @@ absl::StatusOr<ExpressionPtr> SchemaBuilder::Literals(
   return Choice(std::move(ways));
 }
 
-absl::StatusOr<ExpressionPtr> SchemaBuilder::Numbers(
-    const Schemas& alternative, bool is_integer) {
+absl::StatusOr<ExpressionPtr> SchemaBuilder::Numbers(const Schemas& alternative,
+                                                     bool is_integer) {
   const NumberRange range = RangeOf(alternative, is_integer);
   if (range.multiple_of == 0) {
     return document_.Error(*With(alternative, "multipleOf"), "multipleOf",
                            "is supported for integers up to 10^9 only");
   }
-  const bool is_free =
-      !range.least && !range.most && range.multiple_of == 1;
+  const bool is_free = !range.least && !range.most && range.multiple_of == 1;
   if (is_free) return range.is_integer ? AnyInteger() : AnyNumber();
   ExpressionPtr numbers = NumbersIn(range, json_.rules());
   if (numbers != nullptr) return numbers;
   if (const Json* schema = With(alternative, "multipleOf")) {
     return document_.Error(
         *schema, "multipleOf",
-        absl::StrCat("above ", kMaxMultipleOf, " needs a minimum and a maximum "
-                     "with at most ", kMaxListedMultiples,
-                     " multiples between them"));
+        absl::StrCat("above ", kMaxMultipleOf,
+                     " needs a minimum and a maximum "
+                     "with at most ",
+                     kMaxListedMultiples, " multiples between them"));
   }
   for (const char* keyword :
        {"minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum"}) {

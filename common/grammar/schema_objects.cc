@@ -18,6 +18,37 @@ constexpr int64_t kAny = Expression::kUnbounded;
 // With fewer names, they are counted.
 constexpr size_t kMaxCountedNames = 32;
 
+// Whether a schema of the alternative has this Boolean value.
+bool Says(const Schemas& alternative, const char* keyword, bool value) {
+  return std::any_of(alternative.begin(), alternative.end(),
+                     [&](const Json* schema) {
+                       const Json* said = Member(*schema, keyword);
+                       return said != nullptr && *said == value;
+                     });
+}
+
+// The number of first items that have schemas of their own.
+size_t FixedItems(const Schemas& alternative) {
+  size_t fixed = 0;
+  for (const Json* schema : alternative) {
+    const Json* items = Member(*schema, "items");
+    const Json* prefix = items != nullptr && items->is_array()
+                             ? items
+                             : Member(*schema, "prefixItems");
+    if (prefix != nullptr) fixed = std::max(fixed, prefix->size());
+  }
+  return fixed;
+}
+
+Schemas ItemSchemas(const Schemas& alternative, size_t index) {
+  Schemas schemas;
+  for (const Json* schema : alternative) {
+    const Json* item = ItemSchema(*schema, index);
+    if (item != nullptr) schemas.push_back(item);
+  }
+  return schemas;
+}
+
 class ObjectBuilder {
  public:
   ObjectBuilder(SchemaBuilder& builder, const Schemas& alternative)
@@ -53,14 +84,6 @@ class ObjectBuilder {
     ExpressionPtr text;
   };
 
-  bool Says(const char* keyword, bool value) const {
-    return std::any_of(alternative_.begin(), alternative_.end(),
-                       [&](const Json* schema) {
-                         const Json* said = Member(*schema, keyword);
-                         return said != nullptr && *said == value;
-                       });
-  }
-
   // Those that are named, without those that are forbidden.
   absl::Status AddMembers() {
     for (const Json* schema : alternative_) {
@@ -73,16 +96,15 @@ class ObjectBuilder {
     for (size_t i = 0; i < names_.size(); ++i) {
       const std::string& name = names_[i];
       const Schemas schemas = PropertySchemas(document_, alternative_, name);
-      const bool is_unevaluated = i >= declared && schemas.empty() &&
-                                  Says("unevaluatedProperties", false);
+      const bool is_unevaluated =
+          i >= declared && schemas.empty() &&
+          Says(alternative_, "unevaluatedProperties", false);
       if (Forbids(schemas) || is_unevaluated || !NameFits(name)) continue;
-      const bool is_required =
-          std::find(required_.begin(), required_.end(), name) !=
-          required_.end();
-      members_.push_back(
-          {name, is_required,
-           Sequence({json_.Literal(name), json_.Colon(),
-                     builder_.ValueOf(schemas)})});
+      const bool is_required = std::find(required_.begin(), required_.end(),
+                                         name) != required_.end();
+      members_.push_back({name, is_required,
+                          Sequence({json_.Literal(name), json_.Colon(),
+                                    builder_.ValueOf(schemas)})});
     }
     return absl::OkStatus();
   }
@@ -94,12 +116,11 @@ class ObjectBuilder {
   }
 
   bool NameFits(const std::string& name) const {
-    return std::all_of(alternative_.begin(), alternative_.end(),
-                       [&](const Json* schema) {
-                         const Json* names = Member(*schema, "propertyNames");
-                         return names == nullptr ||
-                                IsValid(document_, *names, Json(name));
-                       });
+    return std::all_of(
+        alternative_.begin(), alternative_.end(), [&](const Json* schema) {
+          const Json* names = Member(*schema, "propertyNames");
+          return names == nullptr || IsValid(document_, *names, Json(name));
+        });
   }
 
   // A member whose name is not named; Never: there is none.
@@ -117,8 +138,9 @@ class ObjectBuilder {
         alternative_.begin(), alternative_.end(), [](const Json* schema) {
           return Member(*schema, "additionalProperties") != nullptr;
         });
-    const bool is_closed = Says("additionalProperties", false) ||
-                           (Says("unevaluatedProperties", false) && !has_free);
+    const bool is_closed =
+        Says(alternative_, "additionalProperties", false) ||
+        (Says(alternative_, "unevaluatedProperties", false) && !has_free);
     const bool names_some = With(alternative_, "properties") != nullptr;
     if (is_closed || (names_some && !has_free)) return Never();
     Schemas schemas;
@@ -127,8 +149,7 @@ class ObjectBuilder {
       if (others != nullptr) schemas.push_back(others);
     }
     ASSIGN_OR_RETURN(ExpressionPtr key, FreeKey());
-    return Sequence({std::move(key), json_.Colon(),
-                     builder_.ValueOf(schemas)});
+    return Sequence({std::move(key), json_.Colon(), builder_.ValueOf(schemas)});
   }
 
   absl::StatusOr<ExpressionPtr> FreeKey() {
@@ -205,8 +226,7 @@ class ObjectBuilder {
   bool Counts() const {
     const bool may_be_few = least_ > std::ssize(required_);
     const bool may_be_many =
-        most_ != kAny &&
-        (!IsNever(*extra_) || most_ < std::ssize(members_));
+        most_ != kAny && (!IsNever(*extra_) || most_ < std::ssize(members_));
     return may_be_few || may_be_many;
   }
 
@@ -234,8 +254,8 @@ class ObjectBuilder {
     const OneMember& member = members_[at];
     if (count > 0 && !Counts()) {
       const ExpressionPtr text = Sequence({json_.Comma(), member.text});
-      return Sequence({member.is_required ? text : Optional(text),
-                       After(at + 1, count)});
+      return Sequence(
+          {member.is_required ? text : Optional(text), After(at + 1, count)});
     }
     std::vector<ExpressionPtr> ways;
     if (most_ == kAny || count < most_) {
@@ -257,11 +277,10 @@ class ObjectBuilder {
     std::vector<ExpressionPtr> ways;
     if (least == 0) ways.push_back(Text(""));
     if (most != 0) {
-      ways.push_back(Sequence(
-          {extra_,
-           Repeat(next, std::max<int64_t>(least - 1, 0),
-                  most == kAny ? kAny : most - 1),
-           json_.Blank()}));
+      ways.push_back(Sequence({extra_,
+                               Repeat(next, std::max<int64_t>(least - 1, 0),
+                                      most == kAny ? kAny : most - 1),
+                               json_.Blank()}));
     }
     return Choice(std::move(ways));
   }
@@ -274,7 +293,7 @@ class ObjectBuilder {
   std::vector<std::string> names_;  // that extra ones may not have
   std::vector<OneMember> members_;
   ExpressionPtr extra_;
-  size_t first_required_ = 0;  // of the members; their number: none
+  size_t first_required_ = 0;        // of the members; their number: none
   int64_t least_ = 0, most_ = kAny;  // members
   std::map<std::pair<size_t, int64_t>, ExpressionPtr> after_;
 };
@@ -289,51 +308,29 @@ absl::StatusOr<ExpressionPtr> ObjectsOf(SchemaBuilder& builder,
 absl::StatusOr<ExpressionPtr> ArraysOf(SchemaBuilder& builder,
                                        const Schemas& alternative) {
   JsonGrammar& json = builder.json();
-  int64_t least = LargestOf(alternative, "minItems", 0);
+  const size_t fixed = FixedItems(alternative);
+  const int64_t least = LargestOf(alternative, "minItems", 0);
   int64_t most = SmallestOf(alternative, "maxItems", kAny);
-  const bool is_unique =
-      std::any_of(alternative.begin(), alternative.end(),
-                  [](const Json* schema) {
-                    const Json* unique = Member(*schema, "uniqueItems");
-                    return unique != nullptr && unique->get<bool>();
-                  });
-  if (is_unique) most = most == kAny ? 1 : std::min<int64_t>(most, 1);
-  size_t fixed = 0;  // items with schemas of their own
-  for (const Json* schema : alternative) {
-    const Json* items = Member(*schema, "items");
-    const Json* prefix = items != nullptr && items->is_array()
-                             ? items
-                             : Member(*schema, "prefixItems");
-    if (prefix != nullptr) fixed = std::max(fixed, prefix->size());
-  }
-  const auto at = [&](size_t index) {
-    Schemas schemas;
-    for (const Json* schema : alternative) {
-      const Json* item = ItemSchema(*schema, index);
-      if (item != nullptr) schemas.push_back(item);
-    }
-    return schemas;
+  const auto end_at = [&](size_t size) {
+    const auto items = static_cast<int64_t>(size);
+    most = most == kAny ? items : std::min(most, items);
   };
-  const auto end_at = [&](int64_t size) {
-    most = most == kAny ? size : std::min(most, size);
-  };
+  if (Says(alternative, "uniqueItems", true)) end_at(1);
   for (size_t i = 0; i <= fixed; ++i) {
-    if (Forbids(at(i))) end_at(static_cast<int64_t>(i));
+    if (Forbids(ItemSchemas(alternative, i))) end_at(i);
   }
-  const Json* unevaluated = With(alternative, "unevaluatedItems");
-  const bool is_closed =
-      unevaluated != nullptr &&
-      !Member(*unevaluated, "unevaluatedItems")->get<bool>();
-  const bool says_no_more = at(fixed).empty();
-  const auto size = static_cast<int64_t>(fixed);
-  if (says_no_more && (is_closed || (fixed > 0 && least <= size))) {
-    end_at(size);
+  // After items of their own there are more only if it is said, or needed.
+  const bool has_enough = fixed > 0 && least <= static_cast<int64_t>(fixed);
+  if (ItemSchemas(alternative, fixed).empty() &&
+      (has_enough || Says(alternative, "unevaluatedItems", false))) {
+    end_at(fixed);
   }
   if (most != kAny && most < least) return Never();
-  if (fixed == 0) return json.ArrayOf(builder.ValueOf(at(0)), least, most);
-  return json.TupleOf(
-      [&](size_t index) { return builder.ValueOf(at(index)); }, fixed, least,
-      most);
+  const auto item = [&](size_t index) {
+    return builder.ValueOf(ItemSchemas(alternative, index));
+  };
+  if (fixed == 0) return json.ArrayOf(item(0), least, most);
+  return json.TupleOf(item, fixed, least, most);
 }
 
 }  // namespace espalier::grammar

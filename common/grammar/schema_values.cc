@@ -114,8 +114,7 @@ class Validator {
     const auto& text = value.get_ref<const std::string&>();
     const auto characters = CharactersOf(text);
     if (!characters) return false;
-    if (!CountFits(schema, "minLength", "maxLength",
-                   std::ssize(*characters))) {
+    if (!CountFits(schema, "minLength", "maxLength", std::ssize(*characters))) {
       return false;
     }
     if (const Json* pattern = Member(schema, "pattern");
@@ -129,8 +128,8 @@ class Validator {
     return strings == nullptr || Matches(strings, text);
   }
 
-  static bool CountFits(const Json& schema, const char* least,
-                        const char* most, int64_t count) {
+  static bool CountFits(const Json& schema, const char* least, const char* most,
+                        int64_t count) {
     const Json* fewest = Member(schema, least);
     const Json* largest = Member(schema, most);
     const auto number = static_cast<double>(count);
@@ -161,9 +160,8 @@ class Validator {
       if (all == nullptr) continue;
       for (const auto& [name, needed] : all->items()) {
         if (!value.contains(name)) continue;
-        if (needed.is_array()
-                ? !std::all_of(needed.begin(), needed.end(), has)
-                : !Check(needed, value)) {
+        if (needed.is_array() ? !std::all_of(needed.begin(), needed.end(), has)
+                              : !Check(needed, value)) {
           return false;
         }
       }
@@ -235,12 +233,11 @@ uint8_t TypeOfValue(const Json& value) {
 bool AreEqual(const Json& a, const Json& b) {
   if (a.is_object() && b.is_object()) {
     return a.size() == b.size() &&
-           std::all_of(a.items().begin(), a.items().end(),
-                       [&](const auto& member) {
-                         const Json* other = Member(b, member.key());
-                         return other != nullptr &&
-                                AreEqual(member.value(), *other);
-                       });
+           std::all_of(
+               a.items().begin(), a.items().end(), [&](const auto& member) {
+                 const Json* other = Member(b, member.key());
+                 return other != nullptr && AreEqual(member.value(), *other);
+               });
   }
   if (a.is_array() && b.is_array()) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), AreEqual);

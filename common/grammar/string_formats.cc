@@ -35,9 +35,9 @@ constexpr char kUriRest[] =
 // Format and regular expression.
 std::map<std::string, std::string, std::less<>> Regexes() {
   const std::string hostname = absl::StrCat("(", kLabel, "\\.){0,4}", kLabel);
-  const std::string email = absl::StrCat(
-      R"([a-zA-Z0-9_]([a-zA-Z0-9_.+%-]{0,30}[a-zA-Z0-9_])?@()", kLabel,
-      R"(\.){1,4}[a-zA-Z]{2,12})");
+  const std::string email =
+      absl::StrCat(R"([a-zA-Z0-9_]([a-zA-Z0-9_.+%-]{0,30}[a-zA-Z0-9_])?@()",
+                   kLabel, R"(\.){1,4}[a-zA-Z]{2,12})");
   const std::string ipv4 = absl::StrCat("(", kByte, "\\.){3}", kByte);
   const std::string group = "[0-9a-fA-F]{1,4}";
   const std::string ipv6 = absl::StrCat("(", group, ":){7}", group);

@@ -36,9 +36,9 @@ class Rewriter {
       return At(path, "qwen_xml_parameter is not supported");
     }
     for (auto& [name, member] : value.items()) {
-      RETURN_IF_ERROR(Rewrite(
-          member, absl::StrCat(path, path.empty() ? "" : ".",
-                               Printable(name, /*max_bytes=*/100))));
+      RETURN_IF_ERROR(
+          Rewrite(member, absl::StrCat(path, path.empty() ? "" : ".",
+                                       Printable(name, /*max_bytes=*/100))));
     }
     return absl::OkStatus();
   }
@@ -65,10 +65,9 @@ class Rewriter {
       schema = &*found;
     }
     if (schema == nullptr) return At(path, "json_schema is missing");
-    const absl::StatusOr<RuleSet> rules =
-        SchemaGrammar(schema->is_string() ? schema->get<std::string>()
-                                          : schema->dump(),
-                      compact);
+    const absl::StatusOr<RuleSet> rules = SchemaGrammar(
+        schema->is_string() ? schema->get<std::string>() : schema->dump(),
+        compact);
     return Replace(rules, absl::StrCat(path, ".json_schema"), format);
   }
 
@@ -95,9 +94,10 @@ class Rewriter {
     if (!rules.ok()) return At(path, rules.status().message());
     automaton_ += rules->automaton();
     if (automaton_ >= kMaxAutomaton) {
-      return At(path, absl::StrCat("with what is before it, its automaton would "
-                                   "have more than ", kMaxAutomaton,
-                                   " states"));
+      return At(path,
+                absl::StrCat("with what is before it, its automaton would "
+                             "have more than ",
+                             kMaxAutomaton, " states"));
     }
     format = Json{{"type", "grammar"}, {"grammar", rules->ToEbnf()}};
     return absl::OkStatus();

@@ -34,8 +34,8 @@ class WorkBudget {
   // Throws WorkExhausted.
   void Spend(int64_t units) {
     left_ -= units;
-    if (left_ < 0 || (stop_ != nullptr &&
-                      stop_->load(std::memory_order_relaxed))) {
+    if (left_ < 0 ||
+        (stop_ != nullptr && stop_->load(std::memory_order_relaxed))) {
       Exhaust();
     }
   }

@@ -45,8 +45,9 @@ bool Read(const StoredFeatures& stored, const FeatureRing& ring) {
   std::vector<uint16_t> read(intact);
   to->Read(to->size() - intact, absl::MakeSpan(read));
   ESPALIER_CHECK(device.Wait(device.Record()).ok());
-  ESPALIER_CHECK(std::all_of(read.begin(), read.end(),
-                             [](uint16_t number) { return number == kNumber; }));
+  ESPALIER_CHECK(std::all_of(read.begin(), read.end(), [](uint16_t number) {
+    return number == kNumber;
+  }));
   return true;
 }
 

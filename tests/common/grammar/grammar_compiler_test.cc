@@ -15,8 +15,7 @@ namespace {
 class SizedGrammar final : public Grammar {
  public:
   explicit SizedGrammar(int64_t bytes) : bytes_(bytes) {}
-  std::unique_ptr<Matcher> NewMatcher(
-      const std::atomic<bool>*) const override {
+  std::unique_ptr<Matcher> NewMatcher(const std::atomic<bool>*) const override {
     return nullptr;
   }
   int64_t num_bytes() const override { return bytes_; }

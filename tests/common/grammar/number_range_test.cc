@@ -81,12 +81,11 @@ TEST(NumberRange, DecimalsKeepToBounds) {
 TEST(NumberRange, EmptyAndHugeOnes) {
   RuleSet rules = {{nullptr}};
   EXPECT_TRUE(IsNever(*NumbersIn({.least = At("3"), .most = At("2")}, rules)));
-  EXPECT_TRUE(IsNever(
-      *NumbersIn({.least = At("3", true), .most = At("3")}, rules)));
+  EXPECT_TRUE(
+      IsNever(*NumbersIn({.least = At("3", true), .most = At("3")}, rules)));
   EXPECT_EQ(NumbersIn({.least = At("1e25"), .is_integer = true}, rules),
             nullptr);
-  EXPECT_EQ(NumbersIn({.is_integer = true, .multiple_of = 65}, rules),
-            nullptr);
+  EXPECT_EQ(NumbersIn({.is_integer = true, .multiple_of = 65}, rules), nullptr);
   EXPECT_TRUE(Has({.most = At("1e25"), .is_integer = true}, "7"));
   EXPECT_TRUE(Has({.least = At("0", true)}, "0.001"));
   EXPECT_FALSE(Has({.least = At("0", true)}, "0.000"));

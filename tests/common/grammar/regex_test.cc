@@ -40,12 +40,11 @@ TEST(Regex, MatchesWhatJavaScriptDoes) {
     EXPECT_TRUE(IsWhole(regex, text)) << regex;
   }
   for (const auto& [regex, text] :
-       std::vector<std::pair<std::string, std::string>>{
-           {"\\x41b", "\xD0\x9B"},
-           {".", "\n"},
-           {"a{2,3}", "aaaa"},
-           {"\\d", "\xD9\xA1"},
-           {"[^a]", "a"}}) {
+       std::vector<std::pair<std::string, std::string>>{{"\\x41b", "\xD0\x9B"},
+                                                        {".", "\n"},
+                                                        {"a{2,3}", "aaaa"},
+                                                        {"\\d", "\xD9\xA1"},
+                                                        {"[^a]", "a"}}) {
     EXPECT_FALSE(IsWhole(regex, text)) << regex;
   }
 }
@@ -61,28 +60,17 @@ TEST(Regex, FindsPartsAsAValidatorDoes) {
 TEST(Regex, WhatIsNotSupportedIsRefusedByName) {
   for (const auto& [regex, why] :
        std::vector<std::pair<std::string, std::string>>{
-           {"(?=a)b", "(?:"},
-           {"(?<=a)b", "(?:"},
-           {"(a)\\1", "\\1"},
-           {"\\bword", "\\b"},
-           {"\\p{L}", "\\p"},
-           {"a^b", "ends"},
-           {"(a$)*", "ends"},
-           {"(a", "( has no )"},
-           {"a)", ") has no ("},
-           {"*a", "nothing to repeat"},
-           {"a**", "repeated"},
-           {"a{2,1}", "order"},
-           {"a{,3}", "least"},
-           {"[b-a]", "order"},
-           {"[a", "no end"},
-           {"[]", "[]"},
-           {"\\u12", "\\u"},
-           {"\\ud800", "no character"},
-           {"\\x4", "\\x"},
-           {"a{1000000}", "repeats"},
-           {"a\\", "backslash"},
-           {"\xFF", "UTF-8"}}) {
+           {"(?=a)b", "(?:"},    {"(?<=a)b", "(?:"},
+           {"(a)\\1", "\\1"},    {"\\bword", "\\b"},
+           {"\\p{L}", "\\p"},    {"a^b", "ends"},
+           {"(a$)*", "ends"},    {"(a", "( has no )"},
+           {"a)", ") has no ("}, {"*a", "nothing to repeat"},
+           {"a**", "repeated"},  {"a{2,1}", "order"},
+           {"a{,3}", "least"},   {"[b-a]", "order"},
+           {"[a", "no end"},     {"[]", "[]"},
+           {"\\u12", "\\u"},     {"\\ud800", "no character"},
+           {"\\x4", "\\x"},      {"a{1000000}", "repeats"},
+           {"a\\", "backslash"}, {"\xFF", "UTF-8"}}) {
     const auto status = ParseRegex(regex, RegexClasses::kJavaScript).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr(why)) << regex;
   }

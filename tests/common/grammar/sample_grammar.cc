@@ -1,9 +1,10 @@
-// Random texts of grammars, for tests/deploy/schema_samples_test.py: each line of the input
-// is {"kind": "json_schema" | "regex" | "json_object" | "structural_tag",
-// "text": ..., "compact": ..., "seed": ..., "count": ...}, and each line of the
-// output {"refused": why} or {"texts": [...], "unfinished": number}. Tokens are
-// drawn from the masks, all that are allowed alike, as a model at a high
-// temperature draws them; marks more often, so that texts end.
+// Random texts of grammars, for tests/deploy/schema_samples_test.py: each line
+// of the input is {"kind": "json_schema" | "regex" | "json_object" |
+// "structural_tag", "text": ..., "compact": ..., "seed": ..., "count": ...},
+// and each line of the output {"refused": why} or {"texts": [...],
+// "unfinished": number}. Tokens are drawn from the masks, all that are allowed
+// alike, as a model at a high temperature draws them; marks more often, so that
+// texts end.
 #include <iostream>
 #include <random>
 #include <string>

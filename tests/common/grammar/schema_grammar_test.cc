@@ -72,12 +72,20 @@ TEST(SchemaGrammar, WhatIsNotFollowedIsRefusedWithItsPath) {
            {R"({"minProperties": 3, "additionalProperties": {}})",
             "minProperties: above 1"},
            {R"({"oneOf": [{"type": "string"}, {"maxLength": 3}]})",
-            "oneOf: a value may be valid under both parts 0 and 1"},
+            "oneOf: a value may be valid under part 1 and another"},
+           {R"({"type": ["string", "object"], "oneOf": [{"properties":
+               {"a": {}}}, {"type": "string"}]})",
+            "oneOf: a value may be valid under part 1 and another"},
+           {R"({"allOf": [{"properties": {"a": {}}},
+               {"properties": {"b": {}}, "unevaluatedProperties": false}]})",
+            "unevaluatedProperties: is supported only"},
            {R"({"patternProperties": {"a": {}, "b": {"type": "null"}}})",
             "patternProperties: is supported with one"},
            {R"({"unevaluatedItems": {"type": "null"}})", "unevaluatedItems: "},
            {R"({"const": 123456789012345678901234567890})", "const: a number"},
-           {R"({"type": "nothing"})", "type: must be"}}) {
+           {
+    R"({"type": "nothing"})", "type: must be"}
+}) {
     EXPECT_THAT(Refusal(schema), HasSubstr(why)) << schema;
   }
 }
