@@ -8,22 +8,46 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Without this it does not keep what uses precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+find_program(LLD_PROGRAM ld.lld)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+elseif(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
 endif()
 
-find_package(Threads REQUIRED)
+# espalier_find(NAME [CONFIG]): find_package, with advice if it is missing.
+macro(espalier_find name)
+  find_package(${name} QUIET ${ARGN})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} is missing. Run deploy/setup.sh, which installs "
+            "what the build needs (for tests: deploy/setup.sh --unit-tests).")
+  endif()
+endmacro()
+
+espalier_find(Threads)
+# Precompiled headers serve only those who have the same macros.
+add_compile_options(-pthread)
 # Module mode, and before gRPC: Debian's gRPC config expects the targets.
-find_package(Protobuf REQUIRED)
-find_package(gRPC CONFIG REQUIRED)
-find_package(absl CONFIG REQUIRED)
-find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
+espalier_find(Protobuf)
+espalier_find(gRPC CONFIG)
+espalier_find(absl CONFIG)
+espalier_find(prometheus-cpp CONFIG)
+espalier_find(nlohmann_json)
+espalier_find(spdlog)
+espalier_find(PkgConfig)
+pkg_check_modules(libedit QUIET IMPORTED_TARGET libedit)
+if(NOT libedit_FOUND)
+  message(FATAL_ERROR "libedit is missing. Run deploy/setup.sh.")
+endif()
 add_library(Libedit::libedit ALIAS PkgConfig::libedit)
 if(ESPALIER_TESTS)
-  find_package(GTest REQUIRED)
+  espalier_find(GTest)
 endif()
 
 # libtorch, from the folder that deploy/setup.sh makes of the pinned wheel.

@@ -8,7 +8,7 @@ set(ESPALIER_XGRAMMAR ${ESPALIER_CACHE_FOLDER}/xgrammar CACHE PATH
 if(NOT EXISTS ${ESPALIER_XGRAMMAR}/include/xgrammar/xgrammar.h)
   message(FATAL_ERROR "No xgrammar in ${ESPALIER_XGRAMMAR}. Run "
           "deploy/setup.sh, set -DESPALIER_XGRAMMAR=<folder>, or build "
-          "without structured output: -DESPALIER_GRAMMAR=OFF")
+          "without structured output: cmake --preset minimal")
 endif()
 
 set(xgrammar_copy ${CMAKE_BINARY_DIR}/xgrammar/copy)
@@ -110,6 +110,18 @@ target_compile_definitions(xgrammar PRIVATE
     XGRAMMAR_LOG_CUSTOMIZE=1)
 target_compile_options(xgrammar PRIVATE
     -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=)
+# What reads grammars runs once for each of them.
+foreach(source IN LISTS ESPALIER_XGRAMMAR_SOURCES)
+  if(source MATCHES "convert|_tag\\.cc|testing\\.cc|grammar_(parser|builder|printer)\\.cc")
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O0)
+  elseif(source MATCHES "grammar_(functor|compiler)\\.cc|compiled_grammar|tokenizer_info")
+    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O1)
+  endif()
+endforeach()
+target_precompile_headers(xgrammar PRIVATE
+    <algorithm> <cmath> <cstdint> <functional> <limits> <map> <memory> <optional>
+    <sstream> <string> <string_view> <tuple> <unordered_map> <unordered_set>
+    <utility> <variant> <vector> <picojson.h> <xgrammar/xgrammar.h>)
 # Its files have equal names in anonymous namespaces.
 set_target_properties(xgrammar PROPERTIES
     CXX_STANDARD 17 UNITY_BUILD OFF EXPORT_COMPILE_COMMANDS OFF)

@@ -7,7 +7,7 @@
 #include "common/cuda/emulated_device.h"
 #include "common/model/cuda/ring_reader.h"
 #include "common/rpc/convert.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -51,8 +51,6 @@ bool Read(const StoredFeatures& stored, const FeatureRing& ring) {
   return true;
 }
 
-}  // namespace
-
 std::vector<std::string> Seeds() {
   StoredFeatures stored;
   stored.ring.id = kId;
@@ -75,5 +73,9 @@ bool Try(std::string_view bytes) {
   if (stored.ring.handle == kHandle) stored.ring.handle = ring->info().handle;
   return Read(stored, *ring);
 }
+
+}  // namespace
+
+FuzzTarget StoredFeaturesTarget() { return {"stored_features", Seeds, Try}; }
 
 }  // namespace espalier::testing
