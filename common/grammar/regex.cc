@@ -21,7 +21,7 @@ using Kind = Expression::Kind;
 constexpr int64_t kStart = -1;
 constexpr int64_t kEnd = -2;
 
-constexpr int kMaxDepth = 64;
+constexpr int kMaxGroupDepth = 64;
 constexpr int64_t kMaxRepeats = 100'000;
 
 absl::Status Wrong(absl::string_view what) {
@@ -54,8 +54,8 @@ class Parser {
   }
 
   absl::StatusOr<ExpressionPtr> Alternatives(int depth) {
-    if (depth > kMaxDepth) {
-      return Wrong(absl::StrCat("groups nest deeper than ", kMaxDepth));
+    if (depth > kMaxGroupDepth) {
+      return Wrong(absl::StrCat("groups nest deeper than ", kMaxGroupDepth));
     }
     std::vector<ExpressionPtr> all;
     do {

@@ -9,7 +9,7 @@
 namespace espalier::grammar {
 namespace {
 
-absl::Status Wrong(absl::string_view what) {
+absl::Status NotSupported(absl::string_view what) {
   return absl::InvalidArgumentError(what);
 }
 
@@ -118,9 +118,11 @@ absl::StatusOr<CodePoints> UnicodeEscape(absl::Span<const uint32_t> text,
       }
     }
   }
-  if (!number) return Wrong("\\u needs 4 hexadecimal digits, or some in {}");
+  if (!number)
+    return NotSupported("\\u needs 4 hexadecimal digits, or some in {}");
   if (!CodePoints::All().Contains(*number)) {
-    return Wrong(absl::StrCat("\\u", absl::Hex(*number), " is no character"));
+    return NotSupported(
+        absl::StrCat("\\u", absl::Hex(*number), " is no character"));
   }
   return CodePoints{{*number, *number}};
 }
@@ -168,13 +170,13 @@ absl::StatusOr<CodePoints> ParseEscape(absl::Span<const uint32_t> text,
                                        size_t& at, RegexClasses classes,
                                        bool in_class) {
   ++at;
-  if (at >= text.size()) return Wrong("ends in a backslash");
+  if (at >= text.size()) return NotSupported("ends in a backslash");
   const uint32_t c = text[at++];
   if (auto named = NamedEscape(c, classes)) return *std::move(named);
   if (c == 'u') return UnicodeEscape(text, at);
   if (c == 'x') {
     const auto number = Hex(text, at, 2);
-    if (!number) return Wrong("\\x needs 2 hexadecimal digits");
+    if (!number) return NotSupported("\\x needs 2 hexadecimal digits");
     return CodePoints{{*number, *number}};
   }
   if (c == 'c' && at < text.size() && IsAsciiLetterOrDigit(text[at]) &&
@@ -187,7 +189,7 @@ absl::StatusOr<CodePoints> ParseEscape(absl::Span<const uint32_t> text,
     return CodePoints{{0, 0}};
   }
   if (IsAsciiLetterOrDigit(c)) {
-    return Wrong(absl::StrCat("\\", Utf8Of(c), " is not supported"));
+    return NotSupported(absl::StrCat("\\", Utf8Of(c), " is not supported"));
   }
   return CodePoints{{c, c}};
 }
@@ -198,7 +200,7 @@ absl::StatusOr<CodePoints> ParseClass(absl::Span<const uint32_t> text,
   const bool is_negative = at < text.size() && text[at] == '^';
   if (is_negative) ++at;
   if (at < text.size() && text[at] == ']') {
-    return Wrong("[] and [^] are not supported");
+    return NotSupported("[] and [^] are not supported");
   }
   const auto next = [&]() -> absl::StatusOr<CodePoints> {
     if (text[at] == '\\') return ParseEscape(text, at, classes, true);
@@ -222,11 +224,11 @@ absl::StatusOr<CodePoints> ParseClass(absl::Span<const uint32_t> text,
     ASSIGN_OR_RETURN(const CodePoints last, next());
     if (!is_single(first) || !is_single(last) ||
         first.ranges()[0].first > last.ranges()[0].first) {
-      return Wrong("a range of a class has no order");
+      return NotSupported("a range of a class has no order");
     }
     all.Add(first.ranges()[0].first, last.ranges()[0].first);
   }
-  if (at >= text.size()) return Wrong("a class has no end");
+  if (at >= text.size()) return NotSupported("a class has no end");
   ++at;
   return is_negative ? all.Complement() : all;
 }

@@ -26,7 +26,7 @@ using Names = absl::flat_hash_set<absl::string_view>;
 constexpr double kMaxCount = 1e9;
 
 // Constraints that are not followed.
-const Names& Refused() {
+const Names& RefusedKeywords() {
   static const Names names = {"not",         "if",          "then",
                               "else",        "contains",    "minContains",
                               "maxContains", "$dynamicRef", "$recursiveRef",
@@ -34,36 +34,36 @@ const Names& Refused() {
   return names;
 }
 
-const Names& Counts() {
+const Names& CountKeywords() {
   static const Names names = {"minLength", "maxLength",     "minItems",
                               "maxItems",  "minProperties", "maxProperties"};
   return names;
 }
 
-const Names& Numbers() {
+const Names& NumberKeywords() {
   static const Names names = {"minimum", "maximum", "exclusiveMinimum",
                               "exclusiveMaximum", "multipleOf"};
   return names;
 }
 
-const Names& Schemas() {
+const Names& SchemaKeywords() {
   static const Names names = {"additionalProperties", "additionalItems",
                               "propertyNames"};
   return names;
 }
 
-const Names& SchemaMembers() {
+const Names& SchemaMapKeywords() {
   static const Names names = {"properties", "patternProperties", "$defs",
                               "definitions", "dependentSchemas"};
   return names;
 }
 
-const Names& SchemaLists() {
+const Names& SchemaListKeywords() {
   static const Names names = {"anyOf", "oneOf", "allOf", "prefixItems"};
   return names;
 }
 
-absl::Status At(const std::string& path, absl::string_view problem) {
+absl::Status Refusal(const std::string& path, absl::string_view problem) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, path.empty() ? "" : ": ", problem));
 }
@@ -80,16 +80,16 @@ absl::Status CheckCount(const Json& value, const std::string& path) {
       return absl::OkStatus();
     }
   }
-  return At(path, "must be an integer of 0 to 10^9");
+  return Refusal(path, "must be an integer of 0 to 10^9");
 }
 
 absl::Status CheckNumber(const Json& value, const std::string& path,
                          bool is_positive) {
-  if (!value.is_number()) return At(path, "must be a number");
+  if (!value.is_number()) return Refusal(path, "must be a number");
   if (is_positive && value.get<double>() <= 0) {
-    return At(path, "must be above 0");
+    return Refusal(path, "must be above 0");
   }
-  if (!ParseDecimal(value.dump())) return At(path, "has too many digits");
+  if (!ParseDecimal(value.dump())) return Refusal(path, "has too many digits");
   return absl::OkStatus();
 }
 
@@ -97,14 +97,14 @@ absl::Status CheckType(const Json& value, const std::string& path) {
   static const Names types = {"null",   "boolean", "object", "array",
                               "number", "string",  "integer"};
   if (value.is_array() ? value.empty() : !value.is_string()) {
-    return At(path, "must be a type, or a list of types");
+    return Refusal(path, "must be a type, or a list of types");
   }
   for (const Json& type : value.is_array() ? value : Json{value}) {
     if (!type.is_string() ||
         !types.contains(type.get_ref<const std::string&>())) {
-      return At(path,
-                "must be null, boolean, object, array, number, string, "
-                "integer, or a list of these");
+      return Refusal(path,
+                     "must be null, boolean, object, array, number, string, "
+                     "integer, or a list of these");
     }
   }
   return absl::OkStatus();
@@ -113,7 +113,7 @@ absl::Status CheckType(const Json& value, const std::string& path) {
 absl::Status CheckNames(const Json& value, const std::string& path) {
   bool are_names = value.is_array();
   for (const Json& name : value) are_names = are_names && name.is_string();
-  if (!are_names) return At(path, "must be a list of names");
+  if (!are_names) return Refusal(path, "must be a list of names");
   return absl::OkStatus();
 }
 
@@ -121,7 +121,7 @@ absl::Status CheckNames(const Json& value, const std::string& path) {
 // have lost digits.
 absl::Status CheckLiteral(const Json& value, const std::string& path) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p53) {
-    return At(path, "a number from 2^53 on must be a 64-bit integer");
+    return Refusal(path, "a number from 2^53 on must be a 64-bit integer");
   }
   if (!value.is_structured()) return absl::OkStatus();
   for (const Json& part : value) {
@@ -132,7 +132,7 @@ absl::Status CheckLiteral(const Json& value, const std::string& path) {
 
 absl::Status CheckUnevaluated(const Json& value, const std::string& path) {
   if (value.is_boolean()) return absl::OkStatus();
-  return At(path, "is supported as true or false only");
+  return Refusal(path, "is supported as true or false only");
 }
 
 }  // namespace
@@ -176,7 +176,8 @@ absl::Status SchemaDocument::Error(const Json& schema,
                                    absl::string_view keyword,
                                    absl::string_view problem) const {
   const auto path = paths_.find(&schema);
-  return At(Under(path == paths_.end() ? "" : path->second, keyword), problem);
+  return Refusal(Under(path == paths_.end() ? "" : path->second, keyword),
+                 problem);
 }
 
 absl::Status SchemaDocument::Check(const Json& schema,
@@ -184,7 +185,7 @@ absl::Status SchemaDocument::Check(const Json& schema,
   if (!paths_.emplace(&schema, path).second) return absl::OkStatus();
   if (schema.is_boolean()) return absl::OkStatus();
   if (!schema.is_object()) {
-    return At(path, "must be an object or a Boolean value");
+    return Refusal(path, "must be an object or a Boolean value");
   }
   for (const auto& [keyword, value] : schema.items()) {
     RETURN_IF_ERROR(CheckKeyword(schema, keyword, value, Under(path, keyword)));
@@ -196,13 +197,14 @@ absl::Status SchemaDocument::CheckKeyword(const Json& schema,
                                           const std::string& keyword,
                                           const Json& value,
                                           const std::string& path) {
-  if (Refused().contains(keyword)) return At(path, "is not supported");
-  if (Counts().contains(keyword)) return CheckCount(value, path);
-  if (Numbers().contains(keyword)) {
+  if (RefusedKeywords().contains(keyword))
+    return Refusal(path, "is not supported");
+  if (CountKeywords().contains(keyword)) return CheckCount(value, path);
+  if (NumberKeywords().contains(keyword)) {
     return CheckNumber(value, path, keyword == "multipleOf");
   }
-  if (Schemas().contains(keyword)) return Check(value, path);
-  if (SchemaMembers().contains(keyword)) {
+  if (SchemaKeywords().contains(keyword)) return Check(value, path);
+  if (SchemaMapKeywords().contains(keyword)) {
     RETURN_IF_ERROR(CheckMembers(value, path));
     if (keyword != "patternProperties") return absl::OkStatus();
     for (const auto& [pattern, unused] : value.items()) {
@@ -210,7 +212,7 @@ absl::Status SchemaDocument::CheckKeyword(const Json& schema,
     }
     return absl::OkStatus();
   }
-  if (SchemaLists().contains(keyword)) return CheckList(value, path);
+  if (SchemaListKeywords().contains(keyword)) return CheckList(value, path);
   if (keyword == "items") {
     return value.is_array() ? CheckList(value, path) : Check(value, path);
   }
@@ -225,39 +227,40 @@ absl::Status SchemaDocument::CheckKeyword(const Json& schema,
   if (keyword == "const") return CheckLiteral(value, path);
   if (keyword == "enum") {
     if (!value.is_array() || value.empty()) {
-      return At(path, "must be a list of values");
+      return Refusal(path, "must be a list of values");
     }
     return CheckLiteral(value, path);
   }
   if (keyword == "uniqueItems") {
-    if (!value.is_boolean()) return At(path, "must be true or false");
+    if (!value.is_boolean()) return Refusal(path, "must be true or false");
     const Json* most = Member(schema, "maxItems");
     if (!value.get<bool>() || (most != nullptr && *most <= 1)) {
       return absl::OkStatus();
     }
-    return At(path, "is not supported");
+    return Refusal(path, "is not supported");
   }
   if (keyword == "pattern") {
-    if (!value.is_string()) return At(path, "must be a text");
+    if (!value.is_string()) return Refusal(path, "must be a text");
     return CheckPattern(value.get<std::string>(), path);
   }
   if (keyword == "format") {
-    if (!value.is_string()) return At(path, "must be a text");
+    if (!value.is_string()) return Refusal(path, "must be a text");
     if (IsKnownFormat(value.get<std::string>())) return absl::OkStatus();
-    return At(path, absl::StrCat("\"", Printable(value.get<std::string>(), 64),
-                                 "\" is not supported"));
+    return Refusal(path,
+                   absl::StrCat("\"", Printable(value.get<std::string>(), 64),
+                                "\" is not supported"));
   }
   if (keyword == "$ref") return CheckReference(schema, value, path);
   if ((keyword == "$id" || keyword == "id") && value.is_string() &&
       &schema != &root_ && !absl::StartsWith(value.get<std::string>(), "#")) {
-    return At(path, "is supported at the root only");
+    return Refusal(path, "is supported at the root only");
   }
   return absl::OkStatus();
 }
 
 absl::Status SchemaDocument::CheckMembers(const Json& members,
                                           const std::string& path) {
-  if (!members.is_object()) return At(path, "must be an object");
+  if (!members.is_object()) return Refusal(path, "must be an object");
   for (const auto& [name, schema] : members.items()) {
     RETURN_IF_ERROR(Check(schema, Under(path, name)));
   }
@@ -267,7 +270,7 @@ absl::Status SchemaDocument::CheckMembers(const Json& members,
 absl::Status SchemaDocument::CheckList(const Json& list,
                                        const std::string& path) {
   if (!list.is_array() || list.empty()) {
-    return At(path, "must be a list of schemas");
+    return Refusal(path, "must be a list of schemas");
   }
   for (size_t i = 0; i < list.size(); ++i) {
     RETURN_IF_ERROR(Check(list[i], absl::StrCat(path, "[", i, "]")));
@@ -277,7 +280,7 @@ absl::Status SchemaDocument::CheckList(const Json& list,
 
 absl::Status SchemaDocument::CheckDependencies(const Json& value,
                                                const std::string& path) {
-  if (!value.is_object()) return At(path, "must be an object");
+  if (!value.is_object()) return Refusal(path, "must be an object");
   for (const auto& [name, needed] : value.items()) {
     const std::string below = Under(path, name);
     RETURN_IF_ERROR(needed.is_array() ? CheckNames(needed, below)
@@ -289,17 +292,18 @@ absl::Status SchemaDocument::CheckDependencies(const Json& value,
 absl::Status SchemaDocument::CheckReference(const Json& schema,
                                             const Json& value,
                                             const std::string& path) {
-  if (!value.is_string()) return At(path, "must be a text");
+  if (!value.is_string()) return Refusal(path, "must be a text");
   const std::string& reference = value.get_ref<const std::string&>();
   const std::string shown = Printable(reference, /*max_bytes=*/100);
   if (!absl::StartsWith(reference, "#")) {
-    return At(path, absl::StrCat("\"", shown,
-                                 "\" is elsewhere: only references within the "
-                                 "schema are supported (#/...)"));
+    return Refusal(path,
+                   absl::StrCat("\"", shown,
+                                "\" is elsewhere: only references within the "
+                                "schema are supported (#/...)"));
   }
   const Json* target = Find(absl::string_view(reference).substr(1));
   if (target == nullptr) {
-    return At(path, absl::StrCat("\"", shown, "\" is not in the schema"));
+    return Refusal(path, absl::StrCat("\"", shown, "\" is not in the schema"));
   }
   targets_[&schema] = target;
   return Check(*target, reference);
@@ -310,12 +314,12 @@ absl::Status SchemaDocument::CheckPattern(const std::string& pattern,
   if (regexes_.contains(pattern)) return absl::OkStatus();
   auto regex = ParseRegex(pattern, RegexClasses::kCommon);
   if (!regex.ok()) {
-    return At(path, absl::StrCat("\"", Printable(pattern, 100),
-                                 "\": ", regex.status().message()));
+    return Refusal(path, absl::StrCat("\"", Printable(pattern, 100),
+                                      "\": ", regex.status().message()));
   }
   if (AutomatonOf(*regex->whole) >= kMaxAutomaton) {
-    return At(path,
-              absl::StrCat("its automaton would have more than ", kMaxAutomaton,
+    return Refusal(
+        path, absl::StrCat("its automaton would have more than ", kMaxAutomaton,
                            " states: repeat less, or nest less"));
   }
   regexes_.emplace(pattern, *std::move(regex));

@@ -11,7 +11,7 @@ namespace {
 
 using Json = OrderedJson;
 
-constexpr int kMaxDepth = 3;
+constexpr int kMaxExclusionDepth = 3;
 
 // Whether what is made of `made` is never valid under `other`.
 class Exclusion {
@@ -30,7 +30,7 @@ class Exclusion {
  private:
   absl::StatusOr<bool> Excludes(const Schemas& made, const Schemas& other,
                                 int depth) {
-    if (depth > kMaxDepth) return false;
+    if (depth > kMaxExclusionDepth) return false;
     ASSIGN_OR_RETURN(const auto made_ways, AlternativesOf(document_, made));
     ASSIGN_OR_RETURN(const auto other_ways, AlternativesOf(document_, other));
     for (const Schemas& a : made_ways) {

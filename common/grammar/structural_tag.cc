@@ -13,7 +13,7 @@ namespace {
 
 using Json = OrderedJson;
 
-absl::Status At(const std::string& path, absl::string_view problem) {
+absl::Status TagError(const std::string& path, absl::string_view problem) {
   return absl::InvalidArgumentError(absl::StrCat(path, ": ", problem));
 }
 
@@ -33,7 +33,7 @@ class Rewriter {
     if (type == "json_schema") return RewriteSchema(value, path);
     if (type == "regex") return RewriteRegex(value, path);
     if (type == "qwen_xml_parameter") {
-      return At(path, "qwen_xml_parameter is not supported");
+      return TagError(path, "qwen_xml_parameter is not supported");
     }
     for (auto& [name, member] : value.items()) {
       RETURN_IF_ERROR(
@@ -55,8 +55,8 @@ class Rewriter {
         continue;
       }
       if (name != "max_whitespace_cnt") {
-        return At(absl::StrCat(path, ".", Printable(name, 100)),
-                  "is not supported");
+        return TagError(absl::StrCat(path, ".", Printable(name, 100)),
+                        "is not supported");
       }
       compact = true;  // which has one blank at most
     }
@@ -64,7 +64,7 @@ class Rewriter {
     if (const auto found = format.find("json_schema"); found != format.end()) {
       schema = &*found;
     }
-    if (schema == nullptr) return At(path, "json_schema is missing");
+    if (schema == nullptr) return TagError(path, "json_schema is missing");
     const absl::StatusOr<RuleSet> rules = SchemaGrammar(
         schema->is_string() ? schema->get<std::string>() : schema->dump(),
         compact);
@@ -74,12 +74,12 @@ class Rewriter {
   absl::Status RewriteRegex(Json& format, const std::string& path) {
     const auto pattern = format.find("pattern");
     if (pattern == format.end() || !pattern->is_string()) {
-      return At(path, "pattern must be a text");
+      return TagError(path, "pattern must be a text");
     }
     for (const auto& [name, value] : format.items()) {
       if (name != "type" && name != "pattern" && !value.is_null()) {
-        return At(absl::StrCat(path, ".", Printable(name, 100)),
-                  "is not supported");
+        return TagError(absl::StrCat(path, ".", Printable(name, 100)),
+                        "is not supported");
       }
     }
     const absl::StatusOr<Regex> regex =
@@ -91,11 +91,11 @@ class Rewriter {
 
   absl::Status Replace(const absl::StatusOr<RuleSet>& rules,
                        const std::string& path, Json& format) {
-    if (!rules.ok()) return At(path, rules.status().message());
+    if (!rules.ok()) return TagError(path, rules.status().message());
     automaton_ += rules->automaton();
     if (automaton_ >= kMaxAutomaton) {
-      return At(path,
-                absl::StrCat("with what is before it, its automaton would "
+      return TagError(
+          path, absl::StrCat("with what is before it, its automaton would "
                              "have more than ",
                              kMaxAutomaton, " states"));
     }
