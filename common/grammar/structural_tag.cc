@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/grammar/ebnf_escapes.h"
 #include "common/grammar/json_grammar.h"
 #include "common/grammar/regex.h"
 #include "common/grammar/schema_grammar.h"
@@ -32,6 +33,11 @@ class Rewriter {
     const Json type = value.value("type", Json());
     if (type == "json_schema") return RewriteSchema(value, path);
     if (type == "regex") return RewriteRegex(value, path);
+    if (type == "grammar" && value.value("grammar", Json()).is_string()) {
+      Json& ebnf = value["grammar"];
+      ebnf = WithTwoDigitEscapes(ebnf.get<std::string>());
+      return absl::OkStatus();
+    }
     if (type == "qwen_xml_parameter") {
       return TagError(path, "qwen_xml_parameter is not supported");
     }

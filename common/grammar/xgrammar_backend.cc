@@ -8,6 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/grammar/ebnf_escapes.h"
 #include "common/grammar/grammar.h"
 #include "common/grammar/regex.h"
 #include "common/grammar/schema_grammar.h"
@@ -261,7 +262,7 @@ class XgrammarBackend final : public Backend {
     xgrammar::GrammarCompiler compiler(tokens_, /*max_threads=*/1,
                                        /*cache_enabled=*/false);
     if (spec.kind == GrammarSpec::Kind::kEbnf) {
-      return compiler.CompileGrammar(spec.text);
+      return compiler.CompileGrammar(WithTwoDigitEscapes(spec.text));
     }
     if (spec.kind == GrammarSpec::Kind::kStructuralTag) {
       ASSIGN_OR_RETURN(const std::string tag,

@@ -100,6 +100,9 @@ TEST(Grammar, TextsThatWereOnceWrong) {
   const GrammarSpec hex = {.kind = Kind::kRegex, .text = "\\x41b"};
   EXPECT_TRUE(Takes(hex, "Ab"));
   EXPECT_FALSE(Takes(hex, "\xD0\x9B"));
+  const GrammarSpec ebnf = {.kind = Kind::kEbnf,
+                            .text = "root ::= \"\\x41b\\\\x\" [\\x41b]"};
+  EXPECT_TRUE(Takes(ebnf, "Ab\\xb"));
   EXPECT_FALSE(Takes({.kind = Kind::kRegex, .text = "[^a]"}, "\xED\xA0\x80"));
   EXPECT_FALSE(
       Takes({.kind = Kind::kEbnf, .text = "root ::= [^a]"}, "\xED\xA0\x80"));
