@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kMostInteger = 999'999'999'999'999'999;
 // Of a number that is no integer, so that two of them are never one double.
 constexpr int64_t kExactDigits = 15;
+constexpr size_t kMaxFraction = 12;
 
 ExpressionPtr Digit(int first, int last) {
   if (first > last) return Never();
@@ -54,8 +55,8 @@ class PositiveNumbers {
     for (size_t size = least_.value.whole.size();
          size <= most_.value.whole.size(); ++size) {
       size_ = size;
-      fraction_ =
-          std::clamp<int64_t>(kExactDigits - static_cast<int64_t>(size), 0, 12);
+      fraction_ = std::clamp<int64_t>(kExactDigits - static_cast<int64_t>(size),
+                                      0, static_cast<int64_t>(kMaxFraction));
       const bool at_least = size == least_.value.whole.size();
       const bool at_most = size == most_.value.whole.size();
       lengths.push_back(Whole(0, at_least, at_most));
@@ -272,8 +273,15 @@ Decimal Positive(Decimal value) {
   return value;
 }
 
-bool HasLongFraction(const std::optional<Bound>& bound) {
-  return bound && bound->value.fraction.size() > 12;
+// The same bound for numbers of kMaxFraction digits after the point.
+std::optional<Bound> Rounded(std::optional<Bound> bound, bool is_least) {
+  if (!bound || bound->value.fraction.size() <= kMaxFraction) return bound;
+  std::string& fraction = bound->value.fraction;
+  fraction.resize(kMaxFraction);
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  // What is cut off is nearer to zero.
+  bound->is_exclusive = is_least != bound->value.is_negative;
+  return bound;
 }
 
 }  // namespace
@@ -321,10 +329,11 @@ bool Less(const Decimal& a, const Decimal& b) {
   return a.is_negative ? order > 0 : order < 0;
 }
 
-ExpressionPtr NumbersIn(const NumberRange& range, RuleSet& rules) {
-  if (range.is_integer) return IntegersIn(range, rules);
-  if (HasLongFraction(range.least) || HasLongFraction(range.most) ||
-      (IsTooLarge(range.least) && !range.least->value.is_negative) ||
+ExpressionPtr NumbersIn(const NumberRange& exact, RuleSet& rules) {
+  if (exact.is_integer) return IntegersIn(exact, rules);
+  const NumberRange range = {.least = Rounded(exact.least, true),
+                             .most = Rounded(exact.most, false)};
+  if ((IsTooLarge(range.least) && !range.least->value.is_negative) ||
       (IsTooLarge(range.most) && range.most->value.is_negative)) {
     return nullptr;
   }

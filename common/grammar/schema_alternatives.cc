@@ -192,7 +192,7 @@ void Tighten(const Json& schema, const char* keyword, bool is_least,
              bool is_exclusive, std::optional<Bound>& bound) {
   const Json* value = Member(schema, keyword);
   if (value == nullptr) return;
-  const auto number = ParseDecimal(value->dump());
+  const auto number = DecimalOf(*value);
   if (!number) return;  // the document has no such number
   const bool is_same =
       bound && !Less(*number, bound->value) && !Less(bound->value, *number);

@@ -239,8 +239,7 @@ absl::StatusOr<ExpressionPtr> SchemaBuilder::Numbers(const Schemas& alternative,
     if (const Json* schema = With(alternative, keyword)) {
       return document_.Error(*schema, keyword,
                              absl::StrCat("has more than ", kMaxRangeDigits,
-                                          " digits before the point, or 12 "
-                                          "after it"));
+                                          " digits before the point"));
     }
   }
   return absl::InvalidArgumentError("a bound has too many digits");

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "absl/strings/str_format.h"
 #include "common/grammar/string_formats.h"
 #include "common/grammar/work_budget.h"
 
@@ -84,11 +85,11 @@ class Validator {
   }
 
   static bool NumberFits(const Json& schema, const Json& value) {
-    const auto number = ParseDecimal(value.dump());
+    const auto number = DecimalOf(value);
     if (!number) return false;
     const auto bound = [&](const char* name) {
       const Json* found = Member(schema, name);
-      return found == nullptr ? std::nullopt : ParseDecimal(found->dump());
+      return found == nullptr ? std::nullopt : DecimalOf(*found);
     };
     if (const auto least = bound("minimum"); least && Less(*number, *least)) {
       return false;
@@ -230,6 +231,14 @@ uint8_t TypeOfValue(const Json& value) {
   return is_integer ? types::kInteger : types::kFraction;
 }
 
+std::optional<Decimal> DecimalOf(const Json& number) {
+  // Its shortest text would be another integer.
+  const bool is_rounded =
+      number.is_number_float() && std::abs(number.get<double>()) >= 0x1p53;
+  if (!is_rounded) return ParseDecimal(number.dump());
+  return ParseDecimal(absl::StrFormat("%.0f", number.get<double>()));
+}
+
 bool AreEqual(const Json& a, const Json& b) {
   if (a.is_object() && b.is_object()) {
     return a.size() == b.size() &&
@@ -243,7 +252,7 @@ bool AreEqual(const Json& a, const Json& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), AreEqual);
   }
   if (a.is_number() && b.is_number()) {
-    const auto x = ParseDecimal(a.dump()), y = ParseDecimal(b.dump());
+    const auto x = DecimalOf(a), y = DecimalOf(b);
     if (x && y) return !Less(*x, *y) && !Less(*y, *x);
   }
   return a == b;

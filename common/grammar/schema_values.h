@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_GRAMMAR_SCHEMA_VALUES_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/grammar/number_range.h"
@@ -25,6 +26,10 @@ inline constexpr uint8_t kAll = 127;
 // Of the keyword's value, which is well-formed.
 uint8_t TypesOf(const OrderedJson& type);
 uint8_t TypeOfValue(const OrderedJson& value);
+
+// Of a number, as those who read it have it: an integer exactly, others as a
+// double. nullopt: as ParseDecimal.
+std::optional<Decimal> DecimalOf(const OrderedJson& number);
 
 // As JSON schemas compare: 1 is 1.0, and members have no order.
 bool AreEqual(const OrderedJson& a, const OrderedJson& b);

@@ -85,8 +85,19 @@ def leaf(pick):
         lambda: {"enum": pick.sample(VALUES, 6), "type": ["string", "number"], "minimum": 1, "maxLength": 2},
         lambda: {"const": pick.choice(VALUES)},
         lambda: pick.choice([True, {}, {"title": "t", "default": 3}]),
-        lambda: {"$ref": pick.choice(["#/$defs/one", "#/$defs/two", "#/parts/deep", "#"])},
+        lambda: {"$ref": pick.choice(["#/$defs/one", "#/$defs/two", "#/parts/deep"])},
+        # What refers to itself without an array between has no meaning.
+        lambda: {"type": "array", "items": {"$ref": pick.choice(["#", "#/parts/deep"])}, "maxItems": 2},
     ])()
+
+
+def without_references(schema):
+    if isinstance(schema, list):
+        return [without_references(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: {"type": "null"} if name != "items" and isinstance(part, dict) and "$ref" in part
+            else without_references(part) for name, part in schema.items() if name != "$ref"}
 
 
 def tree(pick, depth):
@@ -114,7 +125,7 @@ def tree(pick, depth):
         schema = {"type": "array", **bounds(pick, "minItems", "maxItems", 0, 4)}
         if pick.random() < 0.8:
             schema["items"] = part()
-        if pick.random() < 0.1:
+        if pick.random() < 0.03:
             schema["uniqueItems"] = True
         return schema
     if kind == "tuple":
@@ -145,8 +156,8 @@ def random_schema(seed):
     schema = tree(pick, 3)
     if isinstance(schema, bool) or "$ref" in schema:
         schema = {"type": "object", "properties": {"p": schema}}
-    schema["$defs"] = {"one": tree(pick, 1), "two": tree(pick, 2)}
-    schema["parts"] = {"deep": tree(pick, 1)}
+    schema["$defs"] = {"one": without_references(tree(pick, 1)), "two": without_references(tree(pick, 2))}
+    schema["parts"] = {"deep": {"type": ["array", "boolean"], "items": {"$ref": "#/$defs/two"}, "maxItems": 2}}
     return schema
 
 
