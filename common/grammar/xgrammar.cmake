@@ -112,9 +112,7 @@ target_compile_options(xgrammar PRIVATE
     -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=)
 # What reads grammars runs once for each of them.
 foreach(source IN LISTS ESPALIER_XGRAMMAR_SOURCES)
-  if(source MATCHES "convert|_tag\\.cc|testing\\.cc|grammar_(parser|builder|printer)\\.cc")
-    set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O0)
-  elseif(source MATCHES "grammar_(functor|compiler)\\.cc|compiled_grammar|tokenizer_info")
+  if(NOT source MATCHES "/(earley_parser|fsm|grammar_matcher)\\.cc$")
     set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O1)
   endif()
 endforeach()
