@@ -70,6 +70,9 @@ absl::Status ChoosePageAddress(v1::ServerConfig& server, std::ostream& err) {
   return absl::OkStatus();
 }
 
+// Longer than a warm-up takes.
+constexpr absl::Duration kWarmUp = absl::Seconds(4);
+
 void PrintPlaces(const ServerRunner& runner, const std::string& model,
                  std::ostream& out) {
   for (const std::string& address : runner.addresses()) {
@@ -141,6 +144,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                      signals.Raise();
                    }));
   PrintPlaces(server->runner(), config.verifier().model(), context.err);
+  server->AwaitWarm(absl::Now() + kWarmUp);
   ServeUntilSignal(server->runner(), signals);
   return lost.HasBeenNotified() ? loss : absl::OkStatus();
 }
