@@ -129,9 +129,11 @@ class Coordinator {
   };
   LoadInfo Load() const;
 
-  // Waits until the warm-up is over or was cut short by a request, or until the
-  // deadline. Thread-safe.
-  void AwaitWarm(absl::Time deadline) { warm_.WaitUntil(deadline); }
+  // Waits until the warm-up is over or was cut short by a request. False if the
+  // deadline passed first. Thread-safe.
+  bool AwaitWarm(absl::Time deadline) const {
+    return warm_.WaitUntil(deadline);
+  }
 
   // The latest rounds, for the status page. Thread-safe.
   const RoundJournal& journal() const { return journal_; }

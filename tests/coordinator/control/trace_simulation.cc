@@ -199,13 +199,24 @@ void Simulation::Credit(const SpeculationControl& control, Round& round) {
   }
 }
 
-void Simulation::Draft(SpeculationControl& control, Round& round) {
+void Simulation::Draft(SpeculationControl& control, DrafterSet explored,
+                       Round& round) {
+  if (explored != 0) {
+    std::vector<DraftCall> calls(kNumDrafters, {Attention::kNone});
+    for (int i = 0; i < kNumDrafters; ++i) {
+      if ((explored >> i & 1) != 0) calls[i].attention = Attention::kAwaited;
+    }
+    round.ms += Ask(calls, round);
+    return;
+  }
   round.ms += Ask(control.FirstCalls(), round);
   round.ms += Ask(control.FurtherCalls(TreeOf(round.trees[round.asked])), round);
 }
 
-Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer) {
-  SpeculationControl control(&record_, /*greedy=*/true, {0, 1, 2, 3}, &costs_);
+Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
+                                           DrafterSet explored) {
+  SpeculationControl control(&record_, /*greedy=*/true, {0, 1, 2, 3}, &costs_,
+                             /*explores=*/explored != 0);
   control.Learn({});
   const int64_t length = static_cast<int64_t>(answer.size());
   std::fill(lag_.begin(), lag_.end(), 40);  // the prompt
@@ -214,7 +225,7 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer) {
     SetTime();
     Round round = {.trees = answer[at]};
     const bool rests = control.Rests();
-    if (!rests) Draft(control, round);
+    if (!rests) Draft(control, explored, round);
     TokenTree tree = TreeOf(round.trees[round.asked]);
     if (!rests) control.Cut(tree);
     const int64_t nodes = tree.num_nodes() - 1;
@@ -226,25 +237,39 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer) {
         {.returns = rests ? absl::Span<const DrafterReturn>() : round.returns,
          .num_tokens = tokens,
          .duration = absl::Milliseconds(round.ms)});
-    if (getenv("DBG")) { printf("%lld rest %d asked %x late %x nodes %lld tok %lld ms %.2f plain %.2f won %.2f |", (long long)at, rests, round.asked, round.late, (long long)nodes, (long long)tokens, round.ms, absl::ToDoubleMilliseconds(control.PlainRound()), absl::ToDoubleMilliseconds(won)); for (auto&v: record_.kind(true).values) printf(" %.2f/%.2f/%.2f(%.0f)", v.alone.mean(), v.beside.mean(), 1e3*v.seconds.mean(), v.alone.weight()); printf("\n"); }
     result.balance_ms += absl::ToDoubleMilliseconds(won);
     result.ms += round.ms;
     at += tokens;
-    done_ += static_cast<double>(tokens);
-    for (int64_t& lag : lag_) lag += tokens;
-    ++rounds_;
+    Pass(tokens);
   }
   return result;
 }
 
+void Simulation::Pass(int64_t tokens) {
+  done_ += static_cast<double>(tokens);
+  for (int64_t& lag : lag_) lag += tokens;
+  ++rounds_;
+}
+
+// Each drafter alone, then all, as WarmUp does.
+void Simulation::RunWarmUp(TracedAnswer text) {
+  constexpr size_t kTokens = 24;
+  text.resize(std::min(text.size(), kTokens));
+  for (int i = 0; i < kNumDrafters; ++i) {
+    RunAdaptive(text, DrafterSet{1} << i);
+  }
+  RunAdaptive(text, kNumSets - 1);
+}
+
 std::vector<Simulation::Answer> Simulation::Adaptive(
-    const std::vector<TracedAnswer>& answers, int warm_up) {
+    const std::vector<TracedAnswer>& answers, bool warm_up) {
   Begin(answers);
+  if (warm_up) RunWarmUp(answers.back());
+  done_ = 0;
   std::vector<Answer> results;
   for (const TracedAnswer& answer : answers) {
-    results.push_back(RunAdaptive(answer));
+    results.push_back(RunAdaptive(answer, /*explored=*/0));
   }
-  (void)warm_up;
   return results;
 }
 
@@ -287,9 +312,7 @@ std::vector<Simulation::Answer> Simulation::Fixed(
           std::min(length - at, 1 + Accepted(round.trees[round.asked], nodes));
       result.ms += round.ms;
       at += tokens;
-      done_ += static_cast<double>(tokens);
-      for (int64_t& lag : lag_) lag += tokens;
-      ++rounds_;
+      Pass(tokens);
     }
     results.push_back(result);
   }

@@ -66,10 +66,10 @@ class Simulation {
   };
   Simulation(const MachineSpec& spec, uint64_t seed);
 
-  // All answers by SpeculationControl, as one kind of session; first the warm-up
-  // of `warm_up` rounds a drafter, on the last answer.
+  // All answers by SpeculationControl, as one kind of session; after a warm-up,
+  // as WarmUp has it, on the last answer.
   std::vector<Answer> Adaptive(const std::vector<TracedAnswer>& answers,
-                               int warm_up = 0);
+                               bool warm_up);
   // All answers with the same drafters; the cheap one decides whether the
   // others are asked.
   std::vector<Answer> Fixed(const std::vector<TracedAnswer>& answers,
@@ -79,13 +79,16 @@ class Simulation {
   struct Round;
 
   void Begin(const std::vector<TracedAnswer>& answers);
+  void RunWarmUp(TracedAnswer text);
+  void Pass(int64_t tokens);
   void SetTime();
   double Wait();
   double PassMs(int64_t rows);
   double ComputeMs(int drafter);
-  Answer RunAdaptive(const TracedAnswer& answer);
+  // explored: of a warm-up; 0: an answer.
+  Answer RunAdaptive(const TracedAnswer& answer, DrafterSet explored);
   double Ask(const std::vector<DraftCall>& calls, Round& round);
-  void Draft(SpeculationControl& control, Round& round);
+  void Draft(SpeculationControl& control, DrafterSet explored, Round& round);
   void Credit(const SpeculationControl& control, Round& round);
   double CostOf(const SpeculationControl& control, int64_t nodes) const;
   double GainOf(const SpeculationControl& control, const MergedTree& tree,
@@ -99,7 +102,6 @@ class Simulation {
   double done_ = 0;
   int64_t rounds_ = 0;
   std::vector<int64_t> lag_;  // tokens, by drafter
-  // Lives on while the answer runs.
   const TokenTree late_ = TokenTree::RootOnly(0);
 };
 
