@@ -130,7 +130,8 @@ void Coordinator::StartWarmUp() {
       .verifier_retry = options_.verifier_retry,
       .draft_timeout = options_.draft_timeout,
       .record = &record_,
-      .plan = [this](GenerationRequest request) { return Plan(request); },
+      .plan =
+          [this](GenerationRequest request) { return Plan(std::move(request)); },
       .on_end = [this] { warm_.Notify(); }});
   scope_.Post([this] { warm_up_->Start(); });
 }

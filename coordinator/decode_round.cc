@@ -100,7 +100,9 @@ void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
   const absl::Duration won = control_->Learn(
       {.returns = returns,
        .num_tokens = static_cast<int64_t>(emitted.size()),
-       .duration = options_.scope->Now() - started_ - held_up_});
+       .duration = options_.scope->Now() - started_ - held_up_,
+       .draft_wait = draft_wait_,
+       .num_nodes = tree_.num_nodes() - 1});
   uint64_t asked = 0;
   for (size_t i = 0; i < returns.size(); ++i) {
     if (returns[i].was_asked()) asked |= uint64_t{1} << i;
@@ -176,7 +178,7 @@ void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
   tree_ = merged_;
   if (control_) control_->Cut(tree_);
   result_.degraded = drafts.degraded;
-  result_.draft_wait = drafted - asked;
+  result_.draft_wait = draft_wait_ = drafted - asked;
   result_.merge = options_.scope->Now() - drafted;
   Verify(session);
 }
@@ -243,7 +245,7 @@ absl::Duration DecodeRound::PlainRound() const {
 }
 
 void DecodeRound::End(const Session& session) {
-  if (verified_) Learn(session);
+  if (verified_ && control_) Learn(session);
   fanout_.EndSequence(session.id());
   verifier_.EndSequence(session.id());
 }

@@ -117,6 +117,7 @@ class DecodeRound {
   uint64_t verifier_cpu_group_ = 0;
   absl::Duration last_round_trip_;
   absl::Duration held_up_;  // the last round, by what no later round repeats
+  absl::Duration draft_wait_;  // in the last round that drafted
   std::map<uint64_t, absl::Duration> balance_;
 
   // State of the round in progress, or of the last one.

@@ -14,7 +14,7 @@ constexpr absl::Duration kPoll = absl::Milliseconds(20);
 constexpr int kMostPolls = 50;  // after the verifier was there
 // Some dozen rounds: fewer where trees are good.
 constexpr int64_t kTokens = 24;
-constexpr double kTemperature = 1;
+constexpr float kTemperature = 1;
 // Of its own: a coordinator's tickets count from 1.
 constexpr uint64_t kFirstSequence = uint64_t{1} << 63;
 
@@ -114,7 +114,9 @@ void WarmUp::Next() {
 
 absl::StatusOr<std::unique_ptr<Generation>> WarmUp::Open(
     const Session& session) {
-  GenerationRequest request = {.request_id = "warm-up", .prompt = options_.text};
+  GenerationRequest request;
+  request.request_id = "warm-up";
+  request.prompt = options_.text;
   request.sampling.temperature = session.greedy ? 0 : kTemperature;
   request.max_tokens = kTokens;
   request.ignore_eos = true;

@@ -31,9 +31,7 @@ DrafterPolicy::DrafterPolicy(std::vector<DrafterValue> prior,
                              TrialBudget* budget)
     : values_(std::move(prior)),
       budget_(*budget),
-      cpu_groups_(values_.size(), 0),
       active_(values_.size(), true),
-      own_cores_(values_.size(), false),
       kept_up_(values_.size(), false),
       pauses_(values_.size(), kLongPause),
       misses_(values_.size(), 0),
@@ -49,8 +47,8 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
 
 // The same beside another one: on the same cores they wait for each other.
 double DrafterPolicy::CostBeside(int drafter, int first, double errors) const {
-  const bool same_cores =
-      cpu_groups_[drafter] != 0 && cpu_groups_[drafter] == cpu_groups_[first];
+  const uint64_t cpu_group = values_[drafter].cpu_group;
+  const bool same_cores = cpu_group != 0 && cpu_group == values_[first].cpu_group;
   const double hidden =
       same_cores
           ? 0
@@ -164,7 +162,7 @@ DraftCall DrafterPolicy::Call(int drafter) const {
   const DrafterValue& value = values_[drafter];
   const double most = std::max(
       {0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
-  const bool lags = own_cores_[drafter] && pauses_[drafter] >= kLongPause;
+  const bool lags = value.own_cores && pauses_[drafter] >= kLongPause;
   return {.attention = lags ? Attention::kAsked : Attention::kAwaited,
           .patience = price_.tokens_per_second > 0
                           ? absl::Seconds(most / price_.tokens_per_second)
@@ -180,7 +178,7 @@ float DrafterPolicy::LeastReach(int drafter) const {
   const double seconds = value.level_seconds.mean();
   if (seconds == 0 || round_ % kLevelsInterval == 0) return 0;
   const double sessions =
-      own_cores_[drafter] ? 1 : 1 + price_.others;
+      value.own_cores ? 1 : 1 + price_.others;
   const double cost = price_.tokens_per_second * sessions * seconds + price_.row;
   const double continues = std::max(kLeastContinues, value.continues.mean());
   return static_cast<float>(std::clamp(cost / continues, 0.0, 1.0));
@@ -280,8 +278,8 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
       continue;
     }
     const DrafterReturn& r = returns[i];
-    cpu_groups_[i] = r.cpu_group;
-    own_cores_[i] = !r.shares_verifier_cores;
+    values_[i].cpu_group = r.cpu_group;
+    values_[i].own_cores = !r.shares_verifier_cores;
     const bool kept_up = kept_up_[i] || IsCheap(i);
     // A drafter that was waited for in vain still owes its answer.
     if (!r.in_vain) kept_up_[i] = r.waited.has_value();

@@ -102,9 +102,7 @@ class DrafterPolicy {
   int first_ = -1;      // that the estimates `beside` are about
   int64_t round_ = 0;
   // By drafter.
-  std::vector<uint64_t> cpu_groups_;  // as last reported
   std::vector<bool> active_;
-  std::vector<bool> own_cores_;        // not the verifier's
   std::vector<bool> kept_up_;      // answered in the last round
   std::vector<int64_t> pauses_;    // rounds since it was last asked
   std::vector<int> misses_;        // calls in a row without an answer

@@ -204,8 +204,11 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   ledger_.Emitted(tokens);
   double won = 0;
   if (AnyAsked(round.returns)) {
-    plain_.Fade();
-    kind_.plain.Fade();
+    const absl::Duration rest =
+        absl::Seconds(seconds) - round.draft_wait -
+        PassTime(costs_, other_rows() + round.num_nodes);
+    plain_.Fade(absl::ToDoubleSeconds(rest));
+    kind_.plain.Fade(absl::ToDoubleSeconds(rest));
     if (plain > 0) won = ledger_.Enter(tokens, seconds, plain);
   } else {
     plain_.Observe(seconds, PassSeconds());

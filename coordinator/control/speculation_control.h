@@ -71,9 +71,11 @@ class SpeculationControl {
 
   struct Round {
     // By drafter; empty if the round rested.
-    absl::Span<const DrafterReturn> returns;
+    absl::Span<const DrafterReturn> returns = {};
     int64_t num_tokens = 0;  // emitted
-    absl::Duration duration;
+    absl::Duration duration = {};
+    absl::Duration draft_wait = {};  // of it
+    int64_t num_nodes = 0;           // of the verified tree, root excluded
   };
   // Ends the round. Returns the time that speculation won in it, compared with
   // plain decoding; below 0: lost.

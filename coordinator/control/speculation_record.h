@@ -43,6 +43,9 @@ struct DrafterValue {
   // Chance that the token after a text that its tree has reached is in it, too:
   // that of its first level.
   RunningMean continues{kMemory, 0.5, 1};
+  // As it reported last.
+  uint64_t cpu_group = 0;
+  bool own_cores = false;  // not the verifier's
 };
 
 // Tokens and seconds of past rounds.

@@ -243,12 +243,12 @@ TEST_F(DrafterPolicyTest, PatienceIsWhatTheTokensMayBeWorth) {
 class LevelPriceTest : public DrafterPolicyTest {
  protected:
   // The least reach of a level that takes 2 ms, if the text goes on with this
-  // chance.
+  // chance. The drafter is worth asking at any price.
   float LeastReach(DrafterPolicy::TimePrice price, double continues) {
     TrialBudget budget;
     DrafterValue value;
     for (int i = 0; i < 20; ++i) {
-      value.alone.Observe(3);
+      value.alone.Observe(30);
       value.seconds.Observe(0.004);
       value.level_seconds.Observe(0.002);
       value.continues.Observe(continues);

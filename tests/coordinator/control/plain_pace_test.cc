@@ -45,9 +45,23 @@ TEST(PlainPaceTest, IsMeasuredAgainWhenTheVerifierThinksDifferently) {
 TEST(PlainPaceTest, IsMeasuredAgainAfterManyOtherRounds) {
   PlainPace pace = Measured(0.009, 0.005);
   int rounds = 0;
-  for (; !pace.IsStale(0.005) && rounds < 10000; ++rounds) pace.Fade();
+  for (; !pace.IsStale(0.005) && rounds < 10000; ++rounds) pace.Fade(/*rest_seconds=*/0.002);
   EXPECT_GT(rounds, 200);
   EXPECT_LT(rounds, 1000);
+}
+
+// As when a busy machine becomes quiet, and all rounds speculate.
+TEST(PlainPaceTest, IsMeasuredAgainWhenOtherRoundsChange) {
+  PlainPace pace = Measured(0.009, 0.005);
+  for (int i = 0; i < 50; ++i) pace.Fade(0.006);
+  EXPECT_FALSE(pace.IsStale(0.005)) << "rows may cost more than is thought";
+  for (int i = 0; i < 50; ++i) pace.Fade(0.002);
+  EXPECT_TRUE(pace.IsStale(0.005));
+  EXPECT_NEAR(pace.Seconds(0.005), 0.009, 1e-9);
+  for (int i = 0; i < 4; ++i) pace.Observe(0.0055, 0.005);
+  EXPECT_NEAR(pace.Seconds(0.005), 0.0055, 1e-9);
+  for (int i = 0; i < 50; ++i) pace.Fade(0.002);
+  EXPECT_FALSE(pace.IsStale(0.005));
 }
 
 TEST(PlainPaceTest, OneRoundThatWasHeldUpDoesNotDecide) {

@@ -92,15 +92,15 @@ TEST_F(SessionTest, TellsWhatEachRoundWon) {
 
 // Its trees looked good, and were never right.
 TEST_F(SessionTest, AnAnswerThatIsBehindDecodesPlainly) {
-  int rested = 0, rounds = 0;
-  RunOne({Answer(2, absl::Milliseconds(2))}, 1, absl::Milliseconds(2));
-  for (; rested == 0 && rounds < 100; ++rounds) {
-    rested = RunOne({Answer(2, absl::Milliseconds(2))}, 1,
-                    absl::Milliseconds(2));
-  }
+  const auto run = [this] {
+    return RunOne({Answer(2, absl::Milliseconds(2))}, 1, absl::Milliseconds(2));
+  };
+  run();
+  int rounds = 1, rested = 0;
+  for (; rested < 10 && rounds < 100; ++rounds) rested = run();
   // 0.2 tokens are lost in each round; 2 and a percent are allowed.
-  EXPECT_NEAR(rounds, 11, 1);
-  EXPECT_NEAR(rested, 20, 2) << "a percent of these rounds is another loss";
+  EXPECT_NEAR(rounds, 12, 1);
+  EXPECT_NEAR(won_ / kRound, -2.2, 0.3);
 }
 
 // Decoding plainly by the verifier's table would take a third of the time.
@@ -116,9 +116,10 @@ TEST(SpeculationControlTest, TimeIsWorthWhatPlainRoundsWereMeasuredToTake) {
   }
   EXPECT_EQ(control.PlainRound(), absl::Milliseconds(9));
   EXPECT_NEAR(control.row_cost().tokens_per_second, 1e3 / 9, 1e-6);
-  // What one session measured, the next one knows.
+  // What one session measured, the next one knows; a row of the other one takes
+  // half a millisecond.
   EXPECT_EQ(SpeculationControl(&record, true, {0}, &costs).PlainRound(),
-            absl::Milliseconds(9));
+            absl::Milliseconds(9.5));
 }
 
 // In the first round the prompt's features come; the others are learned from.

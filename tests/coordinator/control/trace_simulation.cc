@@ -226,6 +226,7 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
     Round round = {.trees = answer[at]};
     const bool rests = control.Rests();
     if (!rests) Draft(control, explored, round);
+    const double draft_ms = round.ms - kMergeMs;
     TokenTree tree = TreeOf(round.trees[round.asked]);
     if (!rests) control.Cut(tree);
     const int64_t nodes = tree.num_nodes() - 1;
@@ -236,7 +237,9 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
     const absl::Duration won = control.Learn(
         {.returns = rests ? absl::Span<const DrafterReturn>() : round.returns,
          .num_tokens = tokens,
-         .duration = absl::Milliseconds(round.ms)});
+         .duration = absl::Milliseconds(round.ms),
+         .draft_wait = absl::Milliseconds(draft_ms),
+         .num_nodes = nodes});
     result.balance_ms += absl::ToDoubleMilliseconds(won);
     result.ms += round.ms;
     at += tokens;
