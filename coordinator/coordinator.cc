@@ -120,19 +120,21 @@ Coordinator::Coordinator(Options options, Policies policies)
 void Coordinator::StartWarmUp() {
   std::vector<DrafterPeer*> drafters;
   for (const auto& drafter : drafters_) drafters.push_back(drafter.get());
-  warm_up_ = std::make_unique<WarmUp>(WarmUp::Options{
-      .executor = options_.executor,
-      .epoch = options_.epoch,
-      .text = options_.warm_up_text,
-      .limit = options_.warm_up_limit,
-      .drafters = std::move(drafters),
-      .verifier = &verifier_,
-      .verifier_retry = options_.verifier_retry,
-      .draft_timeout = options_.draft_timeout,
-      .record = &record_,
-      .plan =
-          [this](GenerationRequest request) { return Plan(std::move(request)); },
-      .on_end = [this] { warm_.Notify(); }});
+  warm_up_ = std::make_unique<WarmUp>(
+      WarmUp::Options{.executor = options_.executor,
+                      .epoch = options_.epoch,
+                      .text = options_.warm_up_text,
+                      .limit = options_.warm_up_limit,
+                      .drafters = std::move(drafters),
+                      .verifier = &verifier_,
+                      .verifier_retry = options_.verifier_retry,
+                      .draft_timeout = options_.draft_timeout,
+                      .record = &record_,
+                      .plan =
+                          [this](GenerationRequest request) {
+                            return Plan(std::move(request));
+                          },
+                      .on_end = [this] { warm_.Notify(); }});
   scope_.Post([this] { warm_up_->Start(); });
 }
 

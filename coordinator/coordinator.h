@@ -71,7 +71,7 @@ class Coordinator {
     int64_t max_queued = 64;
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
-    bool draft_ahead = true;           // where drafters would be idle
+    bool draft_ahead = true;  // where drafters would be idle
     // For WarmUp; empty: none.
     std::vector<TokenId> warm_up_text;
     absl::Duration warm_up_limit = absl::Seconds(2);
@@ -243,7 +243,7 @@ class Coordinator {
   bool settling_ = false;                              // Settle is posted
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;
   std::unique_ptr<WarmUp> warm_up_;  // null: off
-  ExecutorScope scope_;  // last: goes first
+  ExecutorScope scope_;              // last: goes first
 };
 
 }  // namespace espalier::coordinator

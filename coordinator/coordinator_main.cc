@@ -75,8 +75,9 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
                                                   config.admin_listen().end()),
                          metrics));
-  std::jthread health(
-      [&](std::stop_token stop) { ReportHealth(stop, *peers, *server, *runner); });
+  std::jthread health([&](std::stop_token stop) {
+    ReportHealth(stop, *peers, *server, *runner);
+  });
   signals.Wait();
   health.request_stop();
   health.join();

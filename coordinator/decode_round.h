@@ -65,9 +65,7 @@ class DecodeRound {
   // Time that speculation has won of the session, compared with plain decoding,
   // by the drafters that were asked (bit i: drafters().drafter(i)); below 0:
   // lost. Complete after End. Empty unless adaptive.
-  const std::map<uint64_t, absl::Duration>& balance() const {
-    return balance_;
-  }
+  const std::map<uint64_t, absl::Duration>& balance() const { return balance_; }
   // What a round of plain decoding takes; zero: not known.
   absl::Duration PlainRound() const;
 
@@ -116,7 +114,7 @@ class DecodeRound {
   PassCosts pass_costs_;
   uint64_t verifier_cpu_group_ = 0;
   absl::Duration last_round_trip_;
-  absl::Duration held_up_;  // the last round, by what no later round repeats
+  absl::Duration held_up_;     // the last round, by what no later round repeats
   absl::Duration draft_wait_;  // in the last round that drafted
   std::map<uint64_t, absl::Duration> balance_;
 

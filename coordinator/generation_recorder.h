@@ -51,8 +51,7 @@ class GenerationRecorder {
 
   // `round` has ended. REQUIRES: called once.
   const GenerationReport& Finish(absl::Time now, const absl::Status& status,
-                                 FinishReason reason,
-                                 const DecodeRound& round);
+                                 FinishReason reason, const DecodeRound& round);
 
  private:
   void CountStep(const DecodeRound::Result& result, int64_t num_accepted,

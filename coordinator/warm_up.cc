@@ -72,9 +72,8 @@ void WarmUp::Await(int attempt) {
     Next();
     return;
   }
-  scope_.PostAt(scope_.Now() + kPoll, [this, next = connected ? attempt + 1 : 0] {
-    Await(next);
-  });
+  scope_.PostAt(scope_.Now() + kPoll,
+                [this, next = connected ? attempt + 1 : 0] { Await(next); });
 }
 
 // Greedy text first, as it is the default; each drafter alone, then all. What

@@ -34,8 +34,8 @@ class WarmUp {
   struct Options {
     Executor* executor = nullptr;
     uint64_t epoch = 0;
-    std::vector<TokenId> text;  // that the sessions begin with
-    absl::Duration limit;       // of all sessions together
+    std::vector<TokenId> text;           // that the sessions begin with
+    absl::Duration limit;                // of all sessions together
     std::vector<DrafterPeer*> drafters;  // borrowed
     const VerifierPeer* verifier = nullptr;
     VerifierRetry verifier_retry;

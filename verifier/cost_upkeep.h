@@ -50,7 +50,7 @@ class CostUpkeep {
 
   CostTable table_;
   int64_t max_rows_;
-  bool is_doubtful_;         // and no pass has disagreed yet
+  bool is_doubtful_;           // and no pass has disagreed yet
   bool is_corrected_ = false;  // until the table is certain
   absl::Duration credit_;  // of sessions' time for measuring; may be negative
 };

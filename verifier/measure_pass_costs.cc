@@ -168,17 +168,17 @@ class Timings {
   ScratchSequence& scratch_;
   const Executor& clock_;
   const std::vector<int64_t>& counts_;
-  PassCosts best_;                     // of the first counts
+  PassCosts best_;                       // of the first counts
   std::vector<absl::Duration> longest_;  // passes of each count in `best_`
   std::vector<int> num_passes_;          // the same
-  std::vector<absl::Duration> spent_;  // on each count in `best_`
+  std::vector<absl::Duration> spent_;    // on each count in `best_`
 };
 
 }  // namespace
 
 absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
-                                           const Executor& clock,
-                                           const MeasureOptions& options) {
+                                               const Executor& clock,
+                                               const MeasureOptions& options) {
   const absl::Time begin = clock.Now();
   const std::vector<int64_t> counts = RowCounts(options.max_rows, model.info());
   ScratchSequence scratch(model);
@@ -190,9 +190,10 @@ absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
                     begin + kPrefixShare * options.time_budget);
   ASSIGN_OR_RETURN(const absl::Duration first,
                    scratch.TimePass(counts[0], clock));
-  const MeasuredCosts measured = Timings(scratch, clock, counts, first)
-                                 .Take(begin + kNewShare * options.time_budget,
-                                       begin + options.time_budget);
+  const MeasuredCosts measured =
+      Timings(scratch, clock, counts, first)
+          .Take(begin + kNewShare * options.time_budget,
+                begin + options.time_budget);
   PassCosts costs;
   for (int64_t rows : counts) {
     costs.push_back({rows, PassTime(measured.costs, rows)});

@@ -32,8 +32,8 @@ struct MeasuredCosts {
 // are extrapolated from the others. Call it on the model's thread; `clock`
 // times the passes. Returns the errors of the first pass over one row.
 absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
-                                           const Executor& clock,
-                                           const MeasureOptions& options);
+                                               const Executor& clock,
+                                               const MeasureOptions& options);
 
 }  // namespace espalier::verifier
 

@@ -10,12 +10,12 @@ namespace {
 
 using Attention = DraftCall::Attention;
 
-constexpr double kUse = 0.5;  // standard errors below the mean
-constexpr double kTry = 1;    // and above it
-constexpr double kCheap = 0.1;          // tokens
-constexpr double kIdleCost = 0.01;      // tokens a round
-constexpr double kWorthATrial = 0.02;   // tokens a round
-constexpr double kLeastNothing = 0.3;   // for a trial beside cheap drafters
+constexpr double kUse = 0.5;           // standard errors below the mean
+constexpr double kTry = 1;             // and above it
+constexpr double kCheap = 0.1;         // tokens
+constexpr double kIdleCost = 0.01;     // tokens a round
+constexpr double kWorthATrial = 0.02;  // tokens a round
+constexpr double kLeastNothing = 0.3;  // for a trial beside cheap drafters
 constexpr int kTrialAnswers = 4;
 constexpr int kTrialRounds = 12;
 constexpr double kLeastContinues = 0.05;
@@ -48,11 +48,10 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
 // The same beside another one: on the same cores they wait for each other.
 double DrafterPolicy::CostBeside(int drafter, int first, double errors) const {
   const uint64_t cpu_group = values_[drafter].cpu_group;
-  const bool same_cores = cpu_group != 0 && cpu_group == values_[first].cpu_group;
+  const bool same_cores =
+      cpu_group != 0 && cpu_group == values_[first].cpu_group;
   const double hidden =
-      same_cores
-          ? 0
-          : price_.tokens_per_second * values_[first].seconds.mean();
+      same_cores ? 0 : price_.tokens_per_second * values_[first].seconds.mean();
   return std::max(0.0, Cost(drafter, errors) - hidden);
 }
 
@@ -160,8 +159,8 @@ bool DrafterPolicy::Rests() const {
 // of its own.
 DraftCall DrafterPolicy::Call(int drafter) const {
   const DrafterValue& value = values_[drafter];
-  const double most = std::max(
-      {0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
+  const double most =
+      std::max({0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
   const bool lags = value.own_cores && pauses_[drafter] >= kLongPause;
   return {.attention = lags ? Attention::kAsked : Attention::kAwaited,
           .patience = price_.tokens_per_second > 0
@@ -177,9 +176,9 @@ float DrafterPolicy::LeastReach(int drafter) const {
   const DrafterValue& value = values_[drafter];
   const double seconds = value.level_seconds.mean();
   if (seconds == 0 || round_ % kLevelsInterval == 0) return 0;
-  const double sessions =
-      value.own_cores ? 1 : 1 + price_.others;
-  const double cost = price_.tokens_per_second * sessions * seconds + price_.row;
+  const double sessions = value.own_cores ? 1 : 1 + price_.others;
+  const double cost =
+      price_.tokens_per_second * sessions * seconds + price_.row;
   const double continues = std::max(kLeastContinues, value.continues.mean());
   return static_cast<float>(std::clamp(cost / continues, 0.0, 1.0));
 }
@@ -317,10 +316,10 @@ void DrafterPolicy::LearnTrial(const DrafterReturn& r) {
                        : 0;
   if (waited) seconds = std::max(seconds, absl::ToDoubleSeconds(*r.waited));
   const double gain =
-      nothing_ * (first_ >= 0 && first_ != drafter ? r.gain.beside
-                                                   : r.gain.alone);
-  budget_.Spend(std::max(
-      0.0, price_.tokens_per_second * seconds - (waited ? gain : 0)));
+      nothing_ *
+      (first_ >= 0 && first_ != drafter ? r.gain.beside : r.gain.alone);
+  budget_.Spend(
+      std::max(0.0, price_.tokens_per_second * seconds - (waited ? gain : 0)));
   if (waited && ++trial_->answers == kTrialAnswers) trial_.reset();
 }
 

@@ -103,10 +103,10 @@ class DrafterPolicy {
   int64_t round_ = 0;
   // By drafter.
   std::vector<bool> active_;
-  std::vector<bool> kept_up_;      // answered in the last round
-  std::vector<int64_t> pauses_;    // rounds since it was last asked
-  std::vector<int> misses_;        // calls in a row without an answer
-  std::vector<int64_t> back_;      // the round from which it is called again
+  std::vector<bool> kept_up_;    // answered in the last round
+  std::vector<int64_t> pauses_;  // rounds since it was last asked
+  std::vector<int> misses_;      // calls in a row without an answer
+  std::vector<int64_t> back_;    // the round from which it is called again
 };
 
 }  // namespace espalier::coordinator

@@ -59,9 +59,8 @@ bool SaysSomething(const DrafterReturn& r) {
 }
 
 bool AnyAsked(absl::Span<const DrafterReturn> returns) {
-  return std::any_of(
-      returns.begin(), returns.end(),
-      [](const DrafterReturn& r) { return r.was_asked(); });
+  return std::any_of(returns.begin(), returns.end(),
+                     [](const DrafterReturn& r) { return r.was_asked(); });
 }
 
 Throughput Recall(Throughput throughput) {
@@ -74,8 +73,7 @@ Throughput Recall(Throughput throughput) {
 
 SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
                                        std::vector<int> peers,
-                                       const PassCosts* costs,
-                                       bool explores)
+                                       const PassCosts* costs, bool explores)
     : record_(*record),
       kind_(record->kind(greedy)),
       peers_(std::move(peers)),
@@ -107,8 +105,8 @@ double SpeculationControl::tokens_per_second() const {
 bool SpeculationControl::Rests() {
   if (first_round_) return false;
   policy_.SetPrice({.tokens_per_second = tokens_per_second(),
-                 .others = others(),
-                 .row = CostOfNextRow()});
+                    .others = others(),
+                    .row = CostOfNextRow()});
   rests_ = plain_.IsStale(PassSeconds());
   if (!explores_) {
     policy_.ConsiderTrial();

@@ -128,9 +128,9 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
   branch.cpu_group = info ? info->cpu_group : 0;
-  ProposeRequest request = branch.link.Ask(
-      session, round_, budget.WithReach(call.least_reach), NewFeatures(branch),
-      NewStored(branch));
+  ProposeRequest request =
+      branch.link.Ask(session, round_, budget.WithReach(call.least_reach),
+                      NewFeatures(branch), NewStored(branch));
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
     request.prompt_length = session.prompt_length();

@@ -22,8 +22,8 @@ class TreeGrower::Growth {
       tree_ = std::make_unique<SampledTree>(view_, options.sampled);
     } else {
       DynamicTree::Shape shape = options.tree;
-      shape.least_reach = std::max<double>(shape.least_reach,
-                                           view_.budget.least_reach);
+      shape.least_reach =
+          std::max<double>(shape.least_reach, view_.budget.least_reach);
       tree_ = std::make_unique<DynamicTree>(view_.root(), view_.budget, shape);
     }
   }

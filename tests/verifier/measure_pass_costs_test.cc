@@ -118,7 +118,8 @@ TEST_F(MeasurePassCostsTest, IsDoubtfulIfPassesOfTheSameRowsDiffer) {
   ASSERT_TRUE(Measure([](int64_t rows) { return 1 + 0.1 * rows; }).ok());
   EXPECT_FALSE(is_doubtful_);
   int pass = 0;
-  ASSERT_TRUE(Measure([&](int64_t) { return ++pass % 3 == 0 ? 9.0 : 3.0; }).ok());
+  ASSERT_TRUE(
+      Measure([&](int64_t) { return ++pass % 3 == 0 ? 9.0 : 3.0; }).ok());
   EXPECT_TRUE(is_doubtful_);
 }
 

@@ -62,11 +62,10 @@ void ExpectRefused(const Message& message, const char* what) {
 }
 
 TEST(Convert, ProposeGoesThroughUnchanged) {
-  const ProposeRequest request{.update = TestUpdate(3),
-                               .budget = {.max_nodes = 7,
-                                          .max_depth = 4,
-                                          .least_reach = 0.25f},
-                               .lookahead = {999, 0}};
+  const ProposeRequest request{
+      .update = TestUpdate(3),
+      .budget = {.max_nodes = 7, .max_depth = 4, .least_reach = 0.25f},
+      .lookahead = {999, 0}};
   const v1::Propose message = ToProto(request, absl::Milliseconds(2));
   auto back = FromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
@@ -79,12 +78,12 @@ TEST(Convert, ProposeGoesThroughUnchanged) {
 }
 
 TEST(Convert, ProposalGoesThroughUnchanged) {
-  const Proposal proposal{.round = ~uint64_t{0},
-                          .committed_length = 100'000,
-                          .tree = SmallTree(),
-                          .compute_time = absl::Microseconds(31),
-                          .level_times = {absl::Microseconds(20),
-                                          absl::Microseconds(7)}};
+  const Proposal proposal{
+      .round = ~uint64_t{0},
+      .committed_length = 100'000,
+      .tree = SmallTree(),
+      .compute_time = absl::Microseconds(31),
+      .level_times = {absl::Microseconds(20), absl::Microseconds(7)}};
   auto back = FromProto(ToProto(proposal));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, proposal.round);

@@ -144,9 +144,7 @@ TEST_F(DrafterPolicyTest, ASecondOneIsAskedWhereItsGainBesideTheFirstPays) {
            .takes = absl::Milliseconds(8),
            .cpu_group = cpu_group,
            .adds = 0.5},
-          {.gain = 2,
-           .takes = absl::Milliseconds(8),
-           .cpu_group = cpu_group}});
+          {.gain = 2, .takes = absl::Milliseconds(8), .cpu_group = cpu_group}});
     Run(200);
     const std::vector<int> asked = Asked(100);
     EXPECT_EQ(asked[1], 100) << cpu_group;

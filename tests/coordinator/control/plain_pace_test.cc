@@ -45,7 +45,8 @@ TEST(PlainPaceTest, IsMeasuredAgainWhenTheVerifierThinksDifferently) {
 TEST(PlainPaceTest, IsMeasuredAgainAfterManyOtherRounds) {
   PlainPace pace = Measured(0.009, 0.005);
   int rounds = 0;
-  for (; !pace.IsStale(0.005) && rounds < 10000; ++rounds) pace.Fade(/*rest_seconds=*/0.002);
+  for (; !pace.IsStale(0.005) && rounds < 10000; ++rounds)
+    pace.Fade(/*rest_seconds=*/0.002);
   EXPECT_GT(rounds, 200);
   EXPECT_LT(rounds, 1000);
 }

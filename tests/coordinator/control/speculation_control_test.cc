@@ -77,8 +77,8 @@ class SessionTest : public testing::Test {
 
 // First rounds of plain decoding tell what time is worth.
 TEST_F(SessionTest, BeginsWithPlainDecoding) {
-  const int rested = RunOne({Answer(2, absl::Milliseconds(2))}, 3,
-                            absl::Milliseconds(2));
+  const int rested =
+      RunOne({Answer(2, absl::Milliseconds(2))}, 3, absl::Milliseconds(2));
   EXPECT_EQ(rested, 4);
   EXPECT_EQ(control_.PlainRound(), kRound);
 }

@@ -17,17 +17,17 @@ namespace {
 
 constexpr int kOrders = 3;  // of the answers, and seeds
 
-const std::vector<double> kAvx2 = {4.7, 5.2, 5.9, 6.6, 9.0,
+const std::vector<double> kAvx2 = {4.7, 5.2,  5.9,  6.6, 9.0,
                                    9.6, 10.2, 10.9, 11.6};
 const std::vector<double> kAmx = {3.13, 3.88, 4.35, 4.8, 5.3,
                                   6.3,  7.3,  8.3,  9.28};
-const std::vector<double> kFloat = {9, 9.3, 9.6, 9.9, 10.3, 10.7, 11.1, 11.6,
-                                    12};
-const std::vector<double> kGpu = {4.3, 4.35, 4.4, 4.45, 4.5, 4.5, 4.55, 4.55,
-                                  4.6};
+const std::vector<double> kFloat = {9,    9.3,  9.6,  9.9, 10.3,
+                                    10.7, 11.1, 11.6, 12};
+const std::vector<double> kGpu = {4.3, 4.35, 4.4,  4.45, 4.5,
+                                  4.5, 4.55, 4.55, 4.6};
 const std::vector<double> kLarge = {60, 61, 62, 63, 65, 67, 70, 73, 76};
-const std::vector<double> kLinear = {3.5,  7,    10.5, 14, 17.5,
-                                     21,   24.5, 28,   31.5};
+const std::vector<double> kLinear = {3.5, 7,    10.5, 14,  17.5,
+                                     21,  24.5, 28,   31.5};
 const std::vector<double> kSlowHeads = {0.03, 1.8, 1.8, 1.1};
 const DrafterSet kNear = 1;  // lookup, in the coordinator
 
@@ -59,10 +59,7 @@ std::vector<MachineSpec> Machines() {
        .compute = {0.03, 0.9, 0.9, 0.6},
        .near = kNear},
       {.name = "float32", .pass = kFloat},
-      {.name = "float32, busy",
-       .pass = kFloat,
-       .near = kNear,
-       .busy = kAlways},
+      {.name = "float32, busy", .pass = kFloat, .near = kNear, .busy = kAlways},
       {.name = "gpu",
        .pass = kGpu,
        .compute = {0.03, 0.5, 0.5, 0.3},
@@ -131,10 +128,9 @@ Outcome Measure(const MachineSpec& machine,
 class SpeculationStartTest : public testing::TestWithParam<const char*> {
  protected:
   std::vector<Outcome> MeasureAll(bool warm_up) {
-    const std::vector<TracedAnswer> answers =
-        ReadTraces(std::string(ESPALIER_SOURCE_DIR
-                               "/tests/coordinator/control/traces/") +
-                   GetParam() + ".trace");
+    const std::vector<TracedAnswer> answers = ReadTraces(
+        std::string(ESPALIER_SOURCE_DIR "/tests/coordinator/control/traces/") +
+        GetParam() + ".trace");
     std::vector<Outcome> outcomes;
     for (const MachineSpec& machine : Machines()) {
       const Outcome& o =
@@ -164,7 +160,8 @@ TEST_P(SpeculationStartTest, IsNearTheBestFixedChoiceOnEveryMachine) {
   }
   const double machines = static_cast<double>(outcomes.size());
   EXPECT_LE(sum / machines, 0.05);
-  EXPECT_GE(gained / machines, GetParam() == std::string("greedy") ? 0.03 : -0.02);
+  EXPECT_GE(gained / machines,
+            GetParam() == std::string("greedy") ? 0.03 : -0.02);
 }
 
 INSTANTIATE_TEST_SUITE_P(Temperatures, SpeculationStartTest,

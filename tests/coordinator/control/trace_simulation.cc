@@ -65,10 +65,10 @@ std::vector<TracedAnswer> ReadTraces(const std::string& path) {
 // A position's round in progress.
 struct Simulation::Round {
   const std::vector<MergedTree>& trees;  // by set
-  DrafterSet asked = 0;    // whose trees are there
-  DrafterSet late = 0;     // asked and not awaited
+  DrafterSet asked = 0;                  // whose trees are there
+  DrafterSet late = 0;                   // asked and not awaited
   double ms = kMergeMs;
-  double beside_ms = 0;    // computed during the pass
+  double beside_ms = 0;  // computed during the pass
   std::vector<DrafterReturn> returns = std::vector<DrafterReturn>(kNumDrafters);
 };
 
@@ -90,8 +90,8 @@ void Simulation::SetTime() {
   costs_.clear();
   for (size_t i = 0; i < spec_.pass.size(); ++i) {
     const double rows = static_cast<double>(i + 1);
-    const double ms = rounds_ < spec_.wrong_rows ? spec_.pass[0] * rows
-                                                 : spec_.pass[i];
+    const double ms =
+        rounds_ < spec_.wrong_rows ? spec_.pass[0] * rows : spec_.pass[i];
     costs_.push_back({.rows = static_cast<int64_t>(i) + 1,
                       .time = absl::Milliseconds(ms * factor)});
   }
@@ -210,7 +210,8 @@ void Simulation::Draft(SpeculationControl& control, DrafterSet explored,
     return;
   }
   round.ms += Ask(control.FirstCalls(), round);
-  round.ms += Ask(control.FurtherCalls(TreeOf(round.trees[round.asked])), round);
+  round.ms +=
+      Ask(control.FurtherCalls(TreeOf(round.trees[round.asked])), round);
 }
 
 Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
