@@ -19,6 +19,7 @@ class PlainPace {
     // The round may have been held up.
     if (weight_ >= kFew) seconds = std::min(seconds, kMost * seconds_);
     weight_ = std::min(weight_ + 1, kMemory);
+    is_known_ |= weight_ >= kFew;
     seconds_ += (seconds - seconds_) / weight_;
     pass_seconds_ += (pass_seconds - pass_seconds_) / weight_;
   }
@@ -43,7 +44,8 @@ class PlainPace {
   }
   // Whether it should be measured again.
   bool IsStale(double pass_seconds) const {
-    return weight_ < kFew || has_changed_ || Differs(pass_seconds);
+    return !is_known_ || weight_ < kLeast || has_changed_ ||
+           Differs(pass_seconds);
   }
   // A copy for another session, which makes observations of its own.
   PlainPace Recalled() const {
@@ -55,6 +57,7 @@ class PlainPace {
 
  private:
   static constexpr double kFew = 4;
+  static constexpr double kLeast = 2;
   static constexpr double kMemory = 16;
   static constexpr double kKept = 0.998;  // of the weight, each round
   static constexpr double kMost = 4;
@@ -69,6 +72,7 @@ class PlainPace {
   double seconds_ = 0;       // of a round
   double pass_seconds_ = 0;  // as the verifier expected it in those rounds
   double weight_ = 0;
+  bool is_known_ = false;  // by a few rounds
   // Of the other rounds since it was measured: how many, and means of the first
   // and the last of them.
   double rests_ = 0;

@@ -7,12 +7,12 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr absl::Duration kPass = absl::Milliseconds(10);
+constexpr absl::Duration kPassTime = absl::Milliseconds(10);
 
 class WarmUpTest : public testing::Test {
  protected:
   WarmUpTest() {
-    cluster_.verifier.Behave({.delay = kPass});
+    cluster_.verifier.Behave({.delay = kPassTime});
     for (auto& drafter : cluster_.drafters) {
       drafter->Behave({.delay = absl::Milliseconds(2)});
     }
@@ -40,7 +40,7 @@ TEST_F(WarmUpTest, TheFirstRequestFindsWhatPays) {
   EXPECT_TRUE(IsWarm());
   const Seen warm = cluster_.Run(Request());
   ToyCluster cold(2);
-  cold.verifier.Behave({.delay = kPass});
+  cold.verifier.Behave({.delay = kPassTime});
   for (auto& drafter : cold.drafters) {
     drafter->Behave({.delay = absl::Milliseconds(2)});
   }

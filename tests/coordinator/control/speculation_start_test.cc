@@ -166,8 +166,8 @@ TEST_P(SpeculationStartTest, IsNearTheBestFixedChoiceOnEveryMachine) {
 
 INSTANTIATE_TEST_SUITE_P(Temperatures, SpeculationStartTest,
                          testing::Values("greedy", "sampled"),
-                         [](const auto& info) {
-                           return std::string(info.param);
+                         [](const auto& test) {
+                           return std::string(test.param);
                          });
 
 }  // namespace
