@@ -25,16 +25,20 @@ using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
 using espalier::coordinator::RemotePeers;
 
-// The service is healthy while the verifier is connected. Checks once a second
-// whether it has to end.
+// Longer than a warm-up takes.
+constexpr absl::Duration kWarmUp = absl::Seconds(4);
+
+// The service is healthy while the verifier is connected, from the end of the
+// warm-up on. Checks once a second whether it has to end.
 void ReportHealth(std::stop_token stop, const RemotePeers& peers,
-                  ServerRunner& runner) {
+                  CoordinatorServer& server, ServerRunner& runner) {
   bool serving = false;
   while (!stop.stop_requested()) {
     const PeerState other =
         serving ? PeerState::kConnecting : PeerState::kReady;
     if (!peers.AwaitVerifier(other, absl::Now() + absl::Seconds(1))) continue;
     serving = !serving;
+    if (serving) server.AwaitWarm(absl::Now() + kWarmUp);
     if (stop.stop_requested()) break;
     runner.SetServing(serving);
     espalier::LogInfo(serving ? "serving" : "the verifier is away");
@@ -71,8 +75,9 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
                                                   config.admin_listen().end()),
                          metrics));
-  std::jthread health(
-      [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });
+  std::jthread health([&](std::stop_token stop) {
+    ReportHealth(stop, *peers, *server, *runner);
+  });
   signals.Wait();
   health.request_stop();
   health.join();

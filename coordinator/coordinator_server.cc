@@ -55,6 +55,20 @@ int MessageBytesFor(int64_t max_prompt_bytes) {
                                             std::numeric_limits<int>::max()));
 }
 
+// What the warm-up continues: a question as most requests are, or the same as
+// plain text if the model has no chat template.
+std::vector<TokenId> WarmUpText(const ServedModel& model) {
+  const std::string text =
+      "Describe how a river changes from its spring in the mountains to the "
+      "sea, and name three animals that live in it and on its banks.";
+  if (model.chat_template != nullptr) {
+    auto rendered = model.chat_template->Render(
+        {.messages = {{.role = "user", .content = text}}});
+    if (rendered.ok()) return *std::move(rendered);
+  }
+  return model.tokenizer->Encode(text);
+}
+
 }  // namespace
 
 CoordinatorServer::CoordinatorServer(TargetIdentity target)
@@ -68,7 +82,18 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
       new CoordinatorServer(std::move(options.target)));
   const TargetIdentity& target = server->target_;
 
+  ServedModel model = {.name = target.identity.name,
+                       .tokenizer = target.tokenizer.get()};
+  auto chat_template = NewChatTemplate(target.tokenizer.get());
+  if (chat_template.ok()) {
+    model.chat_template = *std::move(chat_template);
+  } else {
+    model.why_no_chat = std::string(chat_template.status().message());
+  }
   ASSIGN_OR_RETURN(Coordinator::Options core, OptionsFromConfig(config));
+  if (!config.has_warm_up() || config.warm_up()) {
+    core.warm_up_text = WarmUpText(model);
+  }
   core.executor = options.executor;
   core.drafters = std::move(peers.drafters);
   RETURN_IF_ERROR(MarkDrafters(config, core.drafters));
@@ -80,14 +105,6 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   core.model = target.identity.name;
   ASSIGN_OR_RETURN(server->coordinator_, Coordinator::Create(std::move(core)));
 
-  ServedModel model = {.name = target.identity.name,
-                       .tokenizer = target.tokenizer.get()};
-  auto chat_template = NewChatTemplate(target.tokenizer.get());
-  if (chat_template.ok()) {
-    model.chat_template = *std::move(chat_template);
-  } else {
-    model.why_no_chat = std::string(chat_template.status().message());
-  }
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());

@@ -68,6 +68,9 @@ class CoordinatorServer {
   // lives.
   std::vector<HttpPage> StatusPages() const;
 
+  // Waits until the warm-up is over, or until the deadline.
+  void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
+
   // Refuses new requests. Returns when the last of the others has finished, or
   // at the deadline.
   void Drain(absl::Time deadline);

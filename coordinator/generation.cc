@@ -55,6 +55,7 @@ Generation::Generation(Options options)
            .reads_draft_distributions = options_.plan.reads_draft_distributions,
            .draft_timeout = options_.draft_timeout,
            .draft_ahead = options_.draft_ahead,
+           .explores = options_.explores,
            .target = options_.plan.target,
            .feature_budget = options_.feature_budget}),
       recorder_({.metrics = options_.metrics,
@@ -176,9 +177,9 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
   }
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
-  round_.EndSequence(session_.id());
+  round_.End(session_);
   GenerationReport report =
-      recorder_.Finish(scope_.Now(), status, reason, round_.drafters());
+      recorder_.Finish(scope_.Now(), status, reason, round_);
   report.output = options_.output;
   report.last_text = session_.FlushText();
   LogTrace(status, report);

@@ -38,6 +38,7 @@ class Generation {
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
     bool draft_ahead;
+    bool explores = false;  // see DecodeRound
     FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice while the verifier is away
     RetryAdvice* retry_advice;   // if it has no room

@@ -68,6 +68,11 @@ absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
         "budget: max_nodes ", request.budget.max_nodes, " and max_depth ",
         request.budget.max_depth, " must not be negative"));
   }
+  const float reach = request.budget.least_reach;
+  if (!(reach >= 0 && reach <= 1)) {  // NaN fails too
+    return absl::InvalidArgumentError(
+        absl::StrCat("budget: least_reach ", reach, " is not from 0 to 1"));
+  }
   return absl::OkStatus();
 }
 
@@ -259,6 +264,7 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
     Proposal answer = AnswerTo(batch[i].request, std::move(tree), compute_time);
     answer.lacks_features = batch[i].lacks_features;
     answer.ring_unreadable = batch[i].ring_unreadable;
+    answer.level_times = std::move(batch[i].level_times);
     std::move(batch[i].done)(std::move(answer));
   }
 }
@@ -282,6 +288,10 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
               .WithDepth(std::min(wanted.max_depth, options_.max_depth)),
       .features = store_.FeaturesOf(update.sequence),
       .cache_salt = store_.SaltOf(update.sequence)};
+  view.level_done = [this, &work, last = start]() mutable {
+    const absl::Time now = executor_.Now();
+    work.level_times.push_back(now - std::exchange(last, now));
+  };
   if (work.on_partial) {
     view.report = [this, &work, start](TokenTree tree) {
       const absl::Duration taken = executor_.Now() - start;

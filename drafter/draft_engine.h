@@ -63,6 +63,7 @@ class DraftEngine final : public DraftEndpoint {
     Done<Proposal> done;
     // Of those that the request says are stored; see Proposal.
     bool lacks_features = false, ring_unreadable = false;
+    std::vector<absl::Duration> level_times = {};  // see Proposal
 
     bool is_lookahead() const { return !request.lookahead.empty(); }
   };

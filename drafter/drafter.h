@@ -41,6 +41,9 @@ struct SequenceView {
   // report. A round that cannot wait uses it, so call it before each long step.
   // Null: reports are not wanted.
   std::function<void(TokenTree)> report = nullptr;
+  // Tells that a level of a tree is done, so that levels are timed. Null: not
+  // wanted.
+  std::function<void()> level_done = nullptr;
   // What is computed for the text may serve other sequences of the same salt.
   absl::string_view cache_salt = {};
 

@@ -129,9 +129,10 @@ std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
 
 // On the model's own thread: libtorch keeps a team of threads for every thread
 // that calls it.
-absl::StatusOr<PassCosts> MeasureOn(Executor& executor, LanguageModel& model,
-                                    int64_t max_rows) {
-  absl::StatusOr<PassCosts> costs;
+absl::StatusOr<MeasuredCosts> MeasureOn(Executor& executor,
+                                        LanguageModel& model,
+                                        int64_t max_rows) {
+  absl::StatusOr<MeasuredCosts> costs;
   Notification done;
   executor.Post([&] {
     costs = MeasurePassCosts(model, executor, {.max_rows = max_rows});
@@ -206,8 +207,11 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
                    LoadTarget(hooks.load, model_options));
   auto executor = std::make_unique<SerialExecutor>("verifier");
-  ASSIGN_OR_RETURN(PassCosts pass_costs,
+  ASSIGN_OR_RETURN(MeasuredCosts measured,
                    MeasureOn(*executor, *model, tree_nodes + 1));
+  if (measured.is_doubtful) {
+    LogInfo("passes took now this long, now that: they are timed again");
+  }
 
   const int64_t pool_bytes =
       model->kv_usage().total_tokens * model->info().kv_bytes_per_token;
@@ -222,7 +226,8 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
-      .pass_costs = std::move(pass_costs),
+      .pass_costs = std::move(measured.costs),
+      .pass_costs_are_doubtful = measured.is_doubtful,
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
       .grammars = NewGrammarMasks(*target.tokenizer, model->info().config),

@@ -72,7 +72,8 @@ VerifyEngine::VerifyEngine(const Options& options,
                       .max_bytes = options_.max_feature_bytes}),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
-                       model_->info().max_context})),
+                       model_->info().max_context}),
+             options.pass_costs_are_doubtful),
       executor_(std::move(executor)) {
   const ModelInfo& target = model_->info();
   published_costs_ = costs_.points();

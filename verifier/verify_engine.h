@@ -82,6 +82,7 @@ class VerifyEngine final : public VerifyEndpoint {
     // dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
+    bool pass_costs_are_doubtful = false;  // see MeasuredCosts
     // Whether sessions take K/V of equal prefixes from each other, and from
     // earlier ones. Does not change the text.
     bool shares_prefixes = true;

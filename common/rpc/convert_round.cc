@@ -296,6 +296,7 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   *message.mutable_update() = ToProto(request.update);
   message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
   message.set_max_depth(ClampToUint32(request.budget.max_depth));
+  message.set_least_reach(request.budget.least_reach);
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
   message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
                                           request.lookahead.end());
@@ -311,7 +312,8 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
 
 absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
-                                    .max_depth = message.max_depth()}};
+                                    .max_depth = message.max_depth(),
+                                    .least_reach = message.least_reach()}};
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.lookahead,
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
@@ -338,6 +340,9 @@ v1::Proposal ToProto(const Proposal& proposal) {
   message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
   message.set_lacks_features(proposal.lacks_features);
   message.set_ring_unreadable(proposal.ring_unreadable);
+  for (absl::Duration time : proposal.level_times) {
+    message.add_level_us(ClampedMicroseconds(time));
+  }
   return message;
 }
 
@@ -351,6 +356,9 @@ absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
       .lacks_features = message.lacks_features(),
       .ring_unreadable = message.ring_unreadable()};
   ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
+  for (uint32_t microseconds : message.level_us()) {
+    proposal.level_times.push_back(absl::Microseconds(microseconds));
+  }
   return proposal;
 }
 

@@ -53,6 +53,9 @@ struct SequenceUpdate {
 struct DraftBudget {
   int64_t max_nodes = 0;  // root excluded; 0: update only, draft nothing
   int64_t max_depth = 0;
+  // A level below the first that the text reaches with a smaller probability
+  // does not pay; 0 .. 1. Not for trees that are sampled.
+  float least_reach = 0;
 
   // This budget with one field changed.
   DraftBudget WithNodes(int64_t nodes) const {
@@ -63,6 +66,11 @@ struct DraftBudget {
   DraftBudget WithDepth(int64_t depth) const {
     DraftBudget budget = *this;
     budget.max_depth = depth;
+    return budget;
+  }
+  DraftBudget WithReach(float reach) const {
+    DraftBudget budget = *this;
+    budget.least_reach = reach;
     return budget;
   }
 };
@@ -91,6 +99,9 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
+  // Of it, what each level of the tree took, the first with catching up; empty:
+  // the tree did not grow by levels.
+  std::vector<absl::Duration> level_times = {};
   // The last of the request's `stored` were not there any more: send this
   // sequence's features from now on.
   bool lacks_features = false;

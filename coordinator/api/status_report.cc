@@ -39,8 +39,10 @@ std::map<std::string, double> SumBy(
     for (const prometheus::ClientMetric& metric : family.metric) {
       const bool is_histogram =
           family.type == prometheus::MetricType::Histogram;
+      // A gauge or a counter: the other one is 0.
       sums[LabelOf(metric, label)] +=
-          is_histogram ? metric.histogram.sample_sum : metric.counter.value;
+          is_histogram ? metric.histogram.sample_sum
+                       : metric.counter.value + metric.gauge.value;
     }
   }
   return sums;
@@ -66,6 +68,9 @@ json Counters(const std::vector<prometheus::MetricFamily>& families) {
   };
   counters["generated_tokens"] = total("espalier_generation_tokens_total");
   counters["degraded_rounds"] = total("espalier_degraded_steps_total");
+  // By the drafters that were asked: seconds won, below 0 those lost.
+  counters["speculation_balance_seconds"] =
+      SumBy(families, "espalier_speculation_balance_seconds", "drafters");
   return counters;
 }
 

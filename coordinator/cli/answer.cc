@@ -1,5 +1,7 @@
 #include "coordinator/cli/answer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable.h"
@@ -56,7 +58,10 @@ Json SpecStatsJson(const v1::SpecStats& stats) {
           {"strategy", stats.strategy()},
           {"rule", stats.rule()},
           {"degraded_steps", stats.degraded_steps()},
-          {"near_ties", stats.near_ties()}};
+          {"near_ties", stats.near_ties()},
+          {"balance_ms", stats.balance_ms()},
+          {"plain_round_ms", stats.plain_round_ms()},
+          {"plain_steps", stats.plain_steps()}};
 }
 
 Json TimingJson(const Answer& answer) {
@@ -111,6 +116,14 @@ std::string Shares(const v1::SpecStats& stats) {
         100.0 * drafter.accepted() / stats.num_accepted_draft_tokens());
   }
   return shares;
+}
+
+// The time that speculation won or lost; empty: not measured.
+std::string Balance(const v1::SpecStats& stats) {
+  if (stats.plain_round_ms() <= 0) return "";
+  return absl::StrFormat(" | %s %.0f ms by speculation",
+                         stats.balance_ms() < 0 ? "lost" : "won",
+                         std::abs(stats.balance_ms()));
 }
 
 }  // namespace
@@ -176,6 +189,7 @@ std::string ToLine(const Answer& answer) {
   if (stats.drafters_size() > 0) {
     absl::StrAppend(&line, " | ", Shares(stats));
   }
+  line += Balance(stats);
   return line;
 }
 

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
@@ -69,6 +71,9 @@ absl::Status ChoosePageAddress(v1::ServerConfig& server, std::ostream& err) {
   server.set_metrics_listen(free.ok() ? kPageAddress : kAnyPageAddress);
   return absl::OkStatus();
 }
+
+// Longer than a warm-up takes.
+constexpr absl::Duration kWarmUp = absl::Seconds(4);
 
 void PrintPlaces(const ServerRunner& runner, const std::string& model,
                  std::ostream& out) {
@@ -141,6 +146,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                      signals.Raise();
                    }));
   PrintPlaces(server->runner(), config.verifier().model(), context.err);
+  server->AwaitWarm(absl::Now() + kWarmUp);
   ServeUntilSignal(server->runner(), signals);
   return lost.HasBeenNotified() ? loss : absl::OkStatus();
 }

@@ -54,6 +54,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     branch.arrived = absl::ZeroDuration();
     branch.whole = true;
     branch.compute = absl::ZeroDuration();
+    branch.level = absl::ZeroDuration();
   }
   features_.Release(FeaturesHeldByAll());
   CollectMore(session, budget, calls, std::move(then));
@@ -127,8 +128,9 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
   branch.cpu_group = info ? info->cpu_group : 0;
-  ProposeRequest request = branch.link.Ask(
-      session, round_, budget, NewFeatures(branch), NewStored(branch));
+  ProposeRequest request =
+      branch.link.Ask(session, round_, budget.WithReach(call.least_reach),
+                      NewFeatures(branch), NewStored(branch));
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
     request.prompt_length = session.prompt_length();
@@ -318,6 +320,8 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   }
   branch.compute =
       std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
+  branch.level =
+      std::clamp(answer.level_time, absl::ZeroDuration(), branch.compute);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
       absl::ToDoubleSeconds(branch.last_wait));
@@ -445,6 +449,7 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     r.waited = branch.waited;
     r.in_vain = branch.in_vain;
     r.compute = branch.compute;
+    r.level = branch.level;
     r.cpu_group = branch.cpu_group;
     r.active = branch.peer->settings.role == DrafterRole::kActive;
     if (const auto arrived = branch.link.TakeArrived()) {

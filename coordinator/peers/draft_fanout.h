@@ -116,6 +116,7 @@ class DraftFanout {
     absl::Duration arrived = {};  // see DraftedTree
     bool whole = true;
     absl::Duration compute = {};
+    absl::Duration level = {};  // see DrafterReturn
     // for its last answer to a request of a round
     absl::Duration last_wait = {};
     size_t num_lookaheads = 0;  // of lookaheads_ that it was asked for

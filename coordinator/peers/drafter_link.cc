@@ -7,6 +7,17 @@
 #include "common/spec/stale_base.h"
 
 namespace espalier::coordinator {
+namespace {
+
+// The mean time of a level below the first; zero: there was none.
+absl::Duration FurtherLevel(absl::Span<const absl::Duration> levels) {
+  if (levels.size() < 2) return absl::ZeroDuration();
+  absl::Duration sum;
+  for (absl::Duration level : levels.subspan(1)) sum += level;
+  return sum / static_cast<int64_t>(levels.size() - 1);
+}
+
+}  // namespace
 
 ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
                                 DraftBudget budget, FeatureRows features,
@@ -97,7 +108,10 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
   const Pending asked = *std::exchange(pending_, std::nullopt);
   Answer answer = {.round = asked.round,
                    .unavailable = absl::IsUnavailable(reply.status())};
-  if (reply.ok()) answer.compute_time = reply->compute_time;
+  if (reply.ok()) {
+    answer.compute_time = reply->compute_time;
+    answer.level_time = FurtherLevel(reply->level_times);
+  }
   answer.outcome = reply.ok()
                        ? ReceiveTree(*std::move(reply), asked, vocab_size)
                        : ReceiveError(reply.status(), asked);

@@ -58,7 +58,9 @@ class DrafterLink {
     uint64_t round = 0;         // of the request
     DraftOutcome outcome = {};  // kUsed, kEmpty, kStale, kMalformed or kError
     bool unavailable = false;
-    absl::Duration compute_time = {};  // as the drafter reports it
+    // As the drafter reports them; zero: not known.
+    absl::Duration compute_time = {};
+    absl::Duration level_time = {};  // of a level of its tree below the first
   };
   // Takes a partial tree for the unanswered request; the answer's tree will
   // replace it. Returns kUsed, kEmpty or kMalformed.

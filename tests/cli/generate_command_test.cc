@@ -56,6 +56,9 @@ FakeAnswer HelloWorld() {
   stats.set_rule("walk");
   stats.set_degraded_steps(1);
   stats.set_near_ties(1);
+  stats.set_balance_ms(-12.5);
+  stats.set_plain_round_ms(8);
+  stats.set_plain_steps(1);
   v1::Timing& timing = *summary.mutable_timing();
   timing.set_queue_ms(1);
   timing.set_time_to_first_token_ms(20);
@@ -95,7 +98,8 @@ TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
   EXPECT_EQ(result.out, "Hello, world\n");
   EXPECT_EQ(result.err,
             "tau 2.50 | 100.0 tokens/s | 5 tokens in 2 verifications (stop) | "
-            "accepted from lookup 100 %, bigram 33 %\n");
+            "accepted from lookup 100 %, bigram 33 % | "
+            "lost 12 ms by speculation\n");
 }
 
 TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
@@ -119,7 +123,8 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
         {"name": "bigram", "proposed": 6, "accepted": 1,
          "uniquely_accepted": 0, "timeouts": 0, "errors": 2}],
       "strategy": "union", "rule": "walk", "degraded_steps": 1,
-      "near_ties": 1},
+      "near_ties": 1, "balance_ms": -12.5, "plain_round_ms": 8.0,
+      "plain_steps": 1},
     "timing": {
       "queue_ms": 1.0, "time_to_first_token_ms": 20.0, "total_ms": 50.0,
       "draft_ms": 4.0, "merge_ms": 0.5, "verify_ms": 40.0, "wire_ms": 2.0,

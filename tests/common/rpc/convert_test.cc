@@ -62,29 +62,34 @@ void ExpectRefused(const Message& message, const char* what) {
 }
 
 TEST(Convert, ProposeGoesThroughUnchanged) {
-  const ProposeRequest request{.update = TestUpdate(3),
-                               .budget = {.max_nodes = 7, .max_depth = 4},
-                               .lookahead = {999, 0}};
+  const ProposeRequest request{
+      .update = TestUpdate(3),
+      .budget = {.max_nodes = 7, .max_depth = 4, .least_reach = 0.25f},
+      .lookahead = {999, 0}};
   const v1::Propose message = ToProto(request, absl::Milliseconds(2));
   auto back = FromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   EXPECT_EQ(back->budget.max_nodes, 7);
   EXPECT_EQ(back->budget.max_depth, 4);
+  EXPECT_EQ(back->budget.least_reach, 0.25f);
   EXPECT_EQ(back->lookahead, request.lookahead);
   EXPECT_EQ(TimeBudget(message), absl::Milliseconds(2));
 }
 
 TEST(Convert, ProposalGoesThroughUnchanged) {
-  const Proposal proposal{.round = ~uint64_t{0},
-                          .committed_length = 100'000,
-                          .tree = SmallTree(),
-                          .compute_time = absl::Microseconds(31)};
+  const Proposal proposal{
+      .round = ~uint64_t{0},
+      .committed_length = 100'000,
+      .tree = SmallTree(),
+      .compute_time = absl::Microseconds(31),
+      .level_times = {absl::Microseconds(20), absl::Microseconds(7)}};
   auto back = FromProto(ToProto(proposal));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, proposal.round);
   EXPECT_EQ(back->committed_length, 100'000);
   EXPECT_EQ(back->compute_time, proposal.compute_time);
+  EXPECT_EQ(back->level_times, proposal.level_times);
   ExpectEqual(back->tree, proposal.tree);
 }
 
