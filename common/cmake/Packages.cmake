@@ -86,6 +86,8 @@ _espalier_package(drafter
     CONFIG drafters/lookup.textproto drafters/grammar.textproto
     SYSTEMD espalier-drafter@.service)
 
+# Packages are made of what is built: cpack builds nothing more.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 set(CPACK_PACKAGE_NAME espalier)
 set(CPACK_PACKAGE_VENDOR Espalier)
 set(CPACK_PACKAGE_CONTACT "Espalier <espalier@localhost>")

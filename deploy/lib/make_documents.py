@@ -62,6 +62,22 @@ def commands(program):
     return found
 
 
+def pages_of_commands(program):
+    """name -> page, for every command and every experiment of `espalier lab`."""
+    pages = {}
+    for name, summary in commands(program):
+        if name != "version":
+            page = parse(f"espalier {name}", 1, summary, output(program, *name.split(), "--help"))
+            pages[name] = page
+            for part in page.description:
+                if part[0].endswith("Experiments:"):
+                    listed = [line.split(maxsplit=1) for line in part[1:]]
+                    pages |= {f"{name} {word}": parse(f"espalier {name} {word}", 1, what,
+                                                      output(program, name, word, "--help"))
+                              for word, what in listed}
+    return pages
+
+
 def take_flags(lines):
     """(flags, the lines that describe none)."""
     flags, others = [], []
@@ -185,9 +201,9 @@ def completion(program, pages):
     return text
 
 
-def overview(program, names):
+def overview(program, pages):
     """The page of `espalier help`: the commands as its options."""
-    flags = [Flag(name, "", summary) for name, summary in names]
+    flags = [Flag(name, "", page.summary) for name, page in pages.items()]
     end = output(program, "help").split("\n\n")[-1].splitlines()
     return Page("espalier", 1, "lossless speculative decoding",
                 ["espalier COMMAND [FLAGS]"],
@@ -213,11 +229,9 @@ def main():
     shutil.rmtree(out, ignore_errors=True)
     command = bin_folder / "espalier"
     version = output(command, "--version").split()[1]
-    names = [(name, summary) for name, summary in commands(command) if name != "version"]
-    pages = {name: parse(f"espalier {name}", 1, summary, output(command, *name.split(), "--help"))
-             for name, summary in names}
+    pages = pages_of_commands(command)
     others = [("espalier", 1), *((service, 8) for service in SERVICES)]
-    for page in [overview(command, names), *pages.values()]:
+    for page in [overview(command, pages), *pages.values()]:
         write_man(out / "espalier", page, version, others)
     write_completion(out / "espalier", "espalier", pages)
     for service, package in SERVICES.items():
