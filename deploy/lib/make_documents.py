@@ -9,6 +9,7 @@ BIN: the folder of the programs. OUT gets a folder for each package, laid out as
 
 import dataclasses
 import gzip
+import os
 import pathlib
 import re
 import shutil
@@ -44,8 +45,12 @@ class Page:
 
 
 def output(*argv):
-    return subprocess.run([str(word) for word in argv], check=True, text=True,
-                          capture_output=True).stdout
+    """What a program prints, with the names of places in place of this machine's."""
+    places = {"XDG_RUNTIME_DIR": "$XDG_RUNTIME_DIR", "ESPALIER_CACHE": "$ESPALIER_CACHE"}
+    text = subprocess.run([str(word) for word in argv], check=True, text=True,
+                          capture_output=True, env=os.environ | places).stdout
+    return text.replace(f"$XDG_RUNTIME_DIR/espalier-{os.getuid()}/",
+                        "$XDG_RUNTIME_DIR/espalier-$UID/")
 
 
 def commands(program):

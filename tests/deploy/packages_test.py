@@ -181,6 +181,7 @@ class PackagesTest(unittest.TestCase):
                 shown = run(BIN / "espalier", *line.split(), "--help")
                 for flag in re.findall(r"^  (--[a-z-]+)", shown, re.MULTILINE):
                     self.assertIn(f"\\fB{flag}\\fR".replace("-", "\\-"), page)
+                self.assertNotIn(str(CACHE), page.replace("\\-", "-"))
         for name in PACKAGES[1:] + ["espalier-coordinator"]:
             self.assertIn("\\-\\-config", run("zcat", pages / f"man8/{name}.8.gz"))
 
