@@ -1,5 +1,7 @@
 #include "common/rpc/server_runner.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -21,6 +23,7 @@
 #include "google/protobuf/stubs/logging.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
@@ -62,9 +65,25 @@ void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
   LogWarning(absl::StrCat("protobuf: ", Printable(message, kShownBytes)));
 }
 
-void SetArguments(grpc::ServerBuilder& builder, int max_message_bytes) {
+// What gRPC may hold for all connections together: bytes that were read and
+// calls that have begun. Above it, gRPC ends calls at random, so ConnectionGuard
+// should act before. Threads are for methods that block, which is reflection.
+constexpr size_t kQuotaBytes = size_t{384} << 20;
+constexpr int kQuotaThreads = 32;
+
+void SetLimits(grpc::ServerBuilder& builder, int max_message_bytes,
+               int max_streams) {
   builder.SetMaxReceiveMessageSize(max_message_bytes);
   builder.SetMaxSendMessageSize(max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, max_streams);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  grpc::ResourceQuota quota("server");
+  quota.Resize(kQuotaBytes);
+  quota.SetMaxThreads(kQuotaThreads);
+  builder.SetResourceQuota(quota);
+}
+
+void SetArguments(grpc::ServerBuilder& builder) {
   // No compression: a small compressed message may expand to a large one.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
@@ -126,6 +145,7 @@ absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
 ServerRunner::~ServerRunner() {
   listener_.reset();
   if (server_) server_->Shutdown(absl::ToChronoTime(absl::Now()));
+  if (guard_) guard_->Stop();
 }
 
 absl::Status ServerRunner::Listen() {
@@ -145,12 +165,21 @@ absl::Status ServerRunner::Listen() {
   }
   RETURN_IF_ERROR(StartServer());
   SetServing(false);
-  listener_->Start([acceptor = acceptor_.get()](int descriptor) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
-        connection;
-    connection.fd = descriptor;
-    acceptor->HandleNewConnection(&connection);
-  });
+  ConnectionGuard::Limits limits;
+  limits.connection.max_streams = static_cast<size_t>(options_.max_streams);
+  guard_ = ConnectionGuard::New(limits, options_.registry);
+  listener_->Start(
+      [acceptor = acceptor_.get(), guard = guard_](int descriptor) {
+        if (!guard->Watch(descriptor)) {
+          close(descriptor);
+          return;
+        }
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+            connection;
+        connection.fd = descriptor;
+        acceptor->HandleNewConnection(&connection);
+      },
+      [guard = guard_] { guard->Sweep(absl::Now()); });
   return absl::OkStatus();
 }
 
@@ -162,7 +191,8 @@ absl::Status ServerRunner::StartServer() {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
   grpc::ServerBuilder builder;
-  SetArguments(builder, options_.max_message_bytes);
+  SetLimits(builder, options_.max_message_bytes, options_.max_streams);
+  SetArguments(builder);
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());
