@@ -6,15 +6,19 @@
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/spec/trace_context.h"
+#include "grpc/support/time.h"
 
 namespace espalier::coordinator {
 namespace {
 
+// gRPC's deadlines reach further than the clocks of the standard library, whose
+// nanoseconds would overflow.
 absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max()
-             ? absl::InfiniteFuture()
-             : absl::FromChrono(deadline);
+  const gpr_timespec deadline = context.raw_deadline();
+  const gpr_timespec far = gpr_time_add(
+      gpr_now(deadline.clock_type), gpr_time_from_hours(24 * 365, GPR_TIMESPAN));
+  return gpr_time_cmp(deadline, far) >= 0 ? absl::InfiniteFuture()
+                                          : absl::FromChrono(context.deadline());
 }
 
 // As the specification has it, a malformed one is ignored.
@@ -35,9 +39,13 @@ GenerateCalls::GenerateCalls(Options options)
       queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
 
 absl::StatusOr<GenerationRequest> GenerateCalls::Check(
-    const v1::GenerateRequest& request, absl::Time deadline) const {
-  ASSIGN_OR_RETURN(GenerationRequest parsed,
-                   ParseGenerateRequest(request, options_.model, deadline));
+    const v1::GenerateRequest& request,
+    const grpc::CallbackServerContext& context) const {
+  ASSIGN_OR_RETURN(
+      GenerationRequest parsed,
+      ParseGenerateRequest(request, options_.model, DeadlineOf(context)));
+  RETURN_IF_ERROR(
+      options_.priority_limits.Check(parsed.priority, context.peer()));
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses
   RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
@@ -49,9 +57,9 @@ GenerateReactor* GenerateCalls::Start(
     absl::StatusOr<v1::GenerateRequest> request, bool with_text,
     const NewFormat& format) {
   if (!request.ok()) return Refuse(request.status());
-  auto parsed = Check(*request, DeadlineOf(*context));
+  auto parsed = Check(*request, *context);
   if (!parsed.ok()) return Refuse(parsed.status());
-  const absl::Status open = options_.coordinator->CheckOpen();
+  const absl::Status open = options_.coordinator->CheckOpen(waiting_.size());
   if (!open.ok()) return GenerateReactor::Refuse(open);
   parsed->traceparent = TraceparentOf(*context);
   if (!with_text && request->stop().empty()) parsed->new_text = nullptr;
@@ -60,10 +68,12 @@ GenerateReactor* GenerateCalls::Start(
                                        .context = context,
                                        .request_bytes = message_bytes,
                                        .unread = &unread_});
-  const int64_t prompt_bytes = PromptBytes(*request);
+  const PromptQueue::Prompt prompt = {.bytes = PromptBytes(*request),
+                                      .work = PromptWork(*request),
+                                      .is_chat = request->has_chat()};
   const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
   const absl::Status queued = queue_.Post(
-      prompt_bytes, [this, reactor, waiting, request = *std::move(request),
+      prompt, [this, reactor, waiting, request = *std::move(request),
                      parsed = *std::move(parsed)]() mutable {
         Encode(request, std::move(parsed), waiting, *reactor);
       });

@@ -21,6 +21,7 @@ struct VllmServiceOptions {
   GenerateCalls* calls = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
+  std::function<bool()> verifier_is_ready;  // now; called on any thread
   // The model whose tokenizer is sent to gateways (TokenizerArtifacts).
   std::string model_path;
 };
