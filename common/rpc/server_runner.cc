@@ -13,14 +13,17 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/descriptor_limit.h"
+#include "common/base/mutex.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_bucket.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/handled_counter.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
 #include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/resource_quota.h"
@@ -57,11 +60,12 @@ absl::StatusOr<std::vector<ListenAddress>> ParseAddresses(
   return addresses;
 }
 
+constexpr size_t kShownBytes = 256;  // of others' messages in the log
+
 // Protobuf's errors about malformed messages quote the sender, so they are
 // bounded and made printable.
 void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
                  int /*line*/, const std::string& message) {
-  constexpr size_t kShownBytes = 256;
   LogWarning(absl::StrCat("protobuf: ", Printable(message, kShownBytes)));
 }
 
@@ -70,6 +74,22 @@ void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
 // should act before. Threads are for methods that block, which is reflection.
 constexpr size_t kQuotaBytes = size_t{384} << 20;
 constexpr int kQuotaThreads = 32;
+
+// gRPC's own messages, which callers can cause, are bounded as well.
+void LogGrpc(gpr_log_func_args* message) {
+  static Mutex mutex;
+  static TokenBucket* const bucket = new TokenBucket(20, 0.2);
+  static int64_t dropped = 0;
+  MutexLock lock(&mutex);
+  if (!bucket->Take(absl::Now())) {
+    ++dropped;
+    return;
+  }
+  LogWarning(absl::StrCat(
+      "gRPC: ", Printable(message->message, kShownBytes),
+      dropped > 0 ? absl::StrCat(" (", dropped, " more were dropped)") : ""));
+  dropped = 0;
+}
 
 void SetLimits(grpc::ServerBuilder& builder, int max_message_bytes,
                int max_streams) {
@@ -186,6 +206,7 @@ absl::Status ServerRunner::Listen() {
 absl::Status ServerRunner::StartServer() {
   // Process-wide settings that are the same for every server.
   google::protobuf::SetLogHandler(LogProtobuf);
+  gpr_set_log_function(LogGrpc);
   grpc::EnableDefaultHealthCheckService(true);
   if (!options_.config.has_reflection() || options_.config.reflection()) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
