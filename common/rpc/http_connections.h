@@ -49,9 +49,9 @@ class HttpConnections {
   struct Connection {
     int descriptor;
     absl::Time deadline;
-    std::string request;   // what has arrived of it
-    std::string response;  // empty: the request is not complete
-    size_t num_sent = 0;   // bytes of the response
+    std::string request = {};   // what has arrived of it
+    std::string response = {};  // empty: the request is not complete
+    size_t num_sent = 0;        // bytes of the response
 
     bool is_writing() const { return num_sent < response.size(); }
   };

@@ -12,10 +12,10 @@ namespace espalier {
 
 // The part of an HTTP/1.x request that our pages use.
 struct HttpRequest {
-  std::string method;
-  std::string path;   // up to the question mark
-  std::string query;  // after it, percent-encoded
-  std::string host;   // of the header; empty: it is not there
+  std::string method = {};
+  std::string path = {};   // up to the question mark
+  std::string query = {};  // after it, percent-encoded
+  std::string host = {};   // of the header; empty: it is not there
 };
 
 // Largest request with its headers, in bytes.
