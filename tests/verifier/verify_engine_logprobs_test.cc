@@ -103,7 +103,7 @@ TEST(VerifyEngineLogprobsTest, OfAPromptThatIsCachedAreComputedToo) {
 
 // A second request for them takes its K/V from the first one.
 TEST(VerifyEngineLogprobsTest, OfAPromptThatWasAskedForBeforeAreNotComputed) {
-  EngineHarness harness;
+  EngineHarness harness({.shares_kv = true});
   const Text prompt(100, 5);
   for (uint64_t number : {1, 2, 3}) {
     Client client = {.id = {1, number}, .text = prompt};
