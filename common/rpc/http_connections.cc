@@ -37,9 +37,10 @@ void HttpConnections::Add(int descriptor, absl::Time now) {
 absl::Time HttpConnections::AppendTo(std::vector<pollfd>& polled) const {
   absl::Time first = absl::InfiniteFuture();
   for (const Connection& connection : connections_) {
-    const short events = connection.is_writing() ? POLLOUT : POLLIN;
-    polled.push_back(
-        {.fd = connection.descriptor, .events = events, .revents = 0});
+    pollfd entry = {
+        .fd = connection.descriptor, .events = POLLIN, .revents = 0};
+    if (connection.is_writing()) entry.events = POLLOUT;
+    polled.push_back(entry);
     first = std::min(first, connection.deadline);
   }
   return first;
