@@ -5,21 +5,11 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/call_deadline.h"
 #include "common/spec/trace_context.h"
-#include "grpc/support/time.h"
 
 namespace espalier::coordinator {
 namespace {
-
-// gRPC's deadlines reach further than the clocks of the standard library, whose
-// nanoseconds would overflow.
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const gpr_timespec deadline = context.raw_deadline();
-  const gpr_timespec far = gpr_time_add(
-      gpr_now(deadline.clock_type), gpr_time_from_hours(24 * 365, GPR_TIMESPAN));
-  return gpr_time_cmp(deadline, far) >= 0 ? absl::InfiniteFuture()
-                                          : absl::FromChrono(context.deadline());
-}
 
 // As the specification has it, a malformed one is ignored.
 std::string TraceparentOf(const grpc::CallbackServerContext& context) {
@@ -43,7 +33,8 @@ absl::StatusOr<GenerationRequest> GenerateCalls::Check(
     const grpc::CallbackServerContext& context) const {
   ASSIGN_OR_RETURN(
       GenerationRequest parsed,
-      ParseGenerateRequest(request, options_.model, DeadlineOf(context)));
+      ParseGenerateRequest(request, options_.model,
+                           CallDeadline(context.raw_deadline())));
   RETURN_IF_ERROR(
       options_.priority_limits.Check(parsed.priority, context.peer()));
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
