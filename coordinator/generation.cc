@@ -67,8 +67,7 @@ Generation::Generation(Options options)
                  .rule = options_.plan.rule,
                  .rule_obstacle = RuleObstacle(options_),
                  .warnings = options_.plan.warnings}) {
-  scope_.PostAt(options_.deadline - kForTheCause,
-                [this] { OnDeadlineNear(); });
+  scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
   scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
 }
 

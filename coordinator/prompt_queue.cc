@@ -46,12 +46,12 @@ absl::Status PromptQueue::Post(const Prompt& prompt, Executor::Task task) {
   const bool is_short = prompt.work <= options_.short_work;
   Lane& lane = prompt.is_chat ? (is_short ? short_chats_ : long_chats_)
                               : (is_short ? short_texts_ : long_texts_);
-  lane.Post(TimeFor(prompt.work), [this, bytes = prompt.bytes,
-                                   task = std::move(task)]() mutable {
-    std::move(task)();
-    task = nullptr;  // frees the prompt too
-    Release(bytes);
-  });
+  lane.Post(TimeFor(prompt.work),
+            [this, bytes = prompt.bytes, task = std::move(task)]() mutable {
+              std::move(task)();
+              task = nullptr;  // frees the prompt too
+              Release(bytes);
+            });
   return absl::OkStatus();
 }
 

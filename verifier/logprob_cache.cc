@@ -50,7 +50,7 @@ void LogprobCache::Offer(absl::Span<const TokenId> text, absl::string_view salt,
   const auto found = FindLongest(text, salt, rows.top);
   if (found != prompts_.end()) {
     const int64_t shared = found->NumShared(text);
-    if (shared >= rows.size()) return;  // it has them all
+    if (shared >= rows.size()) return;   // it has them all
     if (shared == found->rows.size()) {  // it has nothing else
       num_bytes_ -= found->num_bytes();
       prompts_.erase(found);

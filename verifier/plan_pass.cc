@@ -36,8 +36,8 @@ std::vector<PassShare> PlanPass(absl::Span<const PassWork> waiting,
     const PassWork& work = waiting[i];
     if (work.prompt_rows == 0) continue;
     const int64_t cost = count > 1 ? work.prompt_row_cost : 1;
-    const int64_t most = std::min(std::max<int64_t>(1, room / cost),
-                                  limits.sequence_rows);
+    const int64_t most =
+        std::min(std::max<int64_t>(1, room / cost), limits.sequence_rows);
     const bool with_tree = work.prompt_rows + work.tree_rows <= most;
     const int64_t prompt_rows = std::min(work.prompt_rows, most);
     plan.push_back(

@@ -11,8 +11,8 @@ namespace espalier::verifier {
 namespace {
 
 constexpr int64_t kMaxLogprobBytes = int64_t{16} << 20;
-// What a prompt's row costs with its logits, in rows without them. Smaller parts
-// of such prompts keep the passes of all sessions short.
+// What a prompt's row costs with its logits, in rows without them. Smaller
+// parts of such prompts keep the passes of all sessions short.
 constexpr int64_t kLogitRowCost = 4;
 
 absl::Status CheckOptions(const VerifyEngine::Options& options,
@@ -363,8 +363,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.memory = Memory();
   verify_result.cached_tokens = job.cached_tokens;
   if (job.request.logprobs.prompt) {
-    logprob_cache_.Offer(session.tokens, session.salt,
-                         session.prompt_logprobs);
+    logprob_cache_.Offer(session.tokens, session.salt, session.prompt_logprobs);
   }
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),

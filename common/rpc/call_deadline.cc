@@ -7,7 +7,8 @@ absl::Time CallDeadline(gpr_timespec deadline) {
       gpr_time_add(gpr_now(deadline.clock_type),
                    gpr_time_from_hours(24 * 365, GPR_TIMESPAN));
   if (gpr_time_cmp(deadline, far) >= 0) return absl::InfiniteFuture();
-  const gpr_timespec real = gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
+  const gpr_timespec real =
+      gpr_convert_clock_type(deadline, GPR_CLOCK_REALTIME);
   return absl::FromUnixSeconds(real.tv_sec) + absl::Nanoseconds(real.tv_nsec);
 }
 

@@ -61,10 +61,9 @@ ConnectionListener::~ConnectionListener() {
 
 void ConnectionListener::Start(OnConnection on_connection,
                                std::function<void()> on_tick) {
-  thread_ = std::thread([this, on_connection = std::move(on_connection),
-                         on_tick = std::move(on_tick)] {
-    Run(on_connection, on_tick);
-  });
+  thread_ = std::thread(
+      [this, on_connection = std::move(on_connection),
+       on_tick = std::move(on_tick)] { Run(on_connection, on_tick); });
 }
 
 void ConnectionListener::Run(const OnConnection& on_connection,

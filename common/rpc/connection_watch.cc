@@ -47,7 +47,8 @@ class ConnectionWatch::FromClient {
   }
 
   void OnFrameEnd(const Http2Frame& frame) {
-    if (frame.EndsStream()) watch_.EndStream(frame.stream, &Stream::client_ended);
+    if (!frame.EndsStream()) return;
+    watch_.EndStream(frame.stream, &Stream::client_ended);
   }
 
  private:
@@ -63,7 +64,8 @@ class ConnectionWatch::FromServer {
   }
   void OnPayload(const Http2Frame& /*frame*/, absl::string_view /*piece*/) {}
   void OnFrameEnd(const Http2Frame& frame) {
-    if (frame.EndsStream()) watch_.EndStream(frame.stream, &Stream::server_ended);
+    if (!frame.EndsStream()) return;
+    watch_.EndStream(frame.stream, &Stream::server_ended);
   }
 
  private:
@@ -147,7 +149,8 @@ size_t ConnectionWatch::Stream::Take(absl::string_view data) {
   have += taken;
   if (have == prefix.size()) {
     uint64_t content = 0;
-    for (size_t i = 1; i < prefix.size(); ++i) content = content << 8 | prefix[i];
+    for (size_t i = 1; i < prefix.size(); ++i)
+      content = content << 8 | prefix[i];
     size = prefix.size() + content;
   }
   return taken;

@@ -81,9 +81,9 @@ bool HttpConnections::Read(Connection& connection, absl::Time now) {
 }
 
 bool HttpConnections::Write(Connection& connection, absl::Time now) {
-  const ssize_t size =
-      send(connection.descriptor, connection.response.data() + connection.num_sent,
-           connection.response.size() - connection.num_sent, MSG_NOSIGNAL);
+  const ssize_t size = send(
+      connection.descriptor, connection.response.data() + connection.num_sent,
+      connection.response.size() - connection.num_sent, MSG_NOSIGNAL);
   if (size < 0) return WouldBlock();
   connection.num_sent += static_cast<size_t>(size);
   if (connection.is_writing()) return true;

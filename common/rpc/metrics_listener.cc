@@ -102,8 +102,7 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
       new MetricsListener(std::move(options)));
   ASSIGN_OR_RETURN(listener->sockets_, OpenListeningSockets(address));
   listener->address_ = address.ToString();
-  listener->thread_ =
-      std::thread([server = listener.get()] { server->Run(); });
+  listener->thread_ = std::thread([server = listener.get()] { server->Run(); });
   return listener;
 }
 
@@ -119,9 +118,9 @@ void MetricsListener::Run() {
       polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
     }
     const size_t first = polled.size();
-    const absl::Duration wait = std::clamp(
-        connections.AppendTo(polled) - absl::Now(), absl::ZeroDuration(),
-        absl::Hours(1));
+    const absl::Duration wait =
+        std::clamp(connections.AppendTo(polled) - absl::Now(),
+                   absl::ZeroDuration(), absl::Hours(1));
     poll(polled.data(), polled.size(),
          static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
     if (polled[0].revents != 0) return;
@@ -154,9 +153,10 @@ std::string MetricsListener::Respond(
     return Response("405 Method Not Allowed", "pages can only be read",
                     "text/plain", "Allow: GET, HEAD\r\n");
   }
-  const auto page = std::find_if(
-      options_.pages.begin(), options_.pages.end(),
-      [&](const HttpPage& candidate) { return candidate.path == request->path; });
+  const auto page = std::find_if(options_.pages.begin(), options_.pages.end(),
+                                 [&](const HttpPage& candidate) {
+                                   return candidate.path == request->path;
+                                 });
   if (page == options_.pages.end()) {
     return Response("404 Not Found", "no such page");
   }

@@ -372,7 +372,7 @@ class PeerLink {
   // Set if this side cancelled the current stream: the status after its end.
   std::optional<PeerStatus> given_up_ ABSL_GUARDED_BY(mutex_);
   absl::Time ready_since_ ABSL_GUARDED_BY(mutex_);  // the latest time
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was last stable
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;        // since it was last stable
   TokenBucket log_ ABSL_GUARDED_BY(mutex_){20, 0.1};
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);

@@ -102,8 +102,7 @@ class MessageWalk {
 
   static Problem TooMany(std::string field, int64_t limit,
                          absl::string_view what) {
-    return {std::move(field),
-            absl::StrCat("has more than ", limit, " ", what)};
+    return {std::move(field), absl::StrCat("has more than ", limit, " ", what)};
   }
 
   // Refuses a second member of a oneof: protobuf would keep only the last one.

@@ -39,10 +39,9 @@ std::optional<SequenceId> SequenceOwners::TakeOneFor(Stream stream) {
       counts_.begin(), counts_.end(),
       [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == counts_.end() || most->second <= has + 1) return std::nullopt;
-  const auto entry =
-      std::find_if(owned_.begin(), owned_.end(), [&](const auto& owned) {
-        return owned.second.stream == most->first;
-      });
+  const auto entry = std::find_if(
+      owned_.begin(), owned_.end(),
+      [&](const auto& owned) { return owned.second.stream == most->first; });
   const SequenceId taken = entry->first;
   Erase(entry);
   return taken;

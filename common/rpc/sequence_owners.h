@@ -14,8 +14,9 @@
 namespace espalier {
 
 // Records which stream owns each open sequence of a service: the stream that
-// opened it, for as long as that stream lives. A sequence none of whose requests
-// has succeeded is owned only while one of them is in progress. Thread-safe.
+// opened it, for as long as that stream lives. A sequence none of whose
+// requests has succeeded is owned only while one of them is in progress.
+// Thread-safe.
 class SequenceOwners {
  public:
   // Identifies a stream; never dereferenced.
@@ -31,8 +32,8 @@ class SequenceOwners {
   //   RESOURCE_EXHAUSTED: no room for a new one
   absl::StatusOr<std::optional<SequenceId>> Claim(SequenceId sequence,
                                                   Stream stream);
-  // A request of Claim has ended. True: the stream does not own the sequence any
-  // more, as no request has succeeded; it should be ended.
+  // A request of Claim has ended. True: the stream does not own the sequence
+  // any more, as no request has succeeded; it should be ended.
   bool Settle(SequenceId sequence, Stream stream, bool success);
 
   // False if `stream` does not own it.

@@ -70,8 +70,9 @@ void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
 }
 
 // What gRPC may hold for all connections together: bytes that were read and
-// calls that have begun. Above it, gRPC ends calls at random, so ConnectionGuard
-// should act before. Threads are for methods that block, which is reflection.
+// calls that have begun. Above it, gRPC ends calls at random, so
+// ConnectionGuard should act before. Threads are for methods that block, which
+// is reflection.
 constexpr size_t kQuotaBytes = size_t{384} << 20;
 constexpr int kQuotaThreads = 32;
 

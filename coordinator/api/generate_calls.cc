@@ -31,10 +31,9 @@ GenerateCalls::GenerateCalls(Options options)
 absl::StatusOr<GenerationRequest> GenerateCalls::Check(
     const v1::GenerateRequest& request,
     const grpc::CallbackServerContext& context) const {
-  ASSIGN_OR_RETURN(
-      GenerationRequest parsed,
-      ParseGenerateRequest(request, options_.model,
-                           CallDeadline(context.raw_deadline())));
+  ASSIGN_OR_RETURN(GenerationRequest parsed,
+                   ParseGenerateRequest(request, options_.model,
+                                        CallDeadline(context.raw_deadline())));
   RETURN_IF_ERROR(
       options_.priority_limits.Check(parsed.priority, context.peer()));
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
@@ -65,7 +64,7 @@ GenerateReactor* GenerateCalls::Start(
   const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
   const absl::Status queued = queue_.Post(
       prompt, [this, reactor, waiting, request = *std::move(request),
-                     parsed = *std::move(parsed)]() mutable {
+               parsed = *std::move(parsed)]() mutable {
         Encode(request, std::move(parsed), waiting, *reactor);
       });
   if (!queued.ok()) {

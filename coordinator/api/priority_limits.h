@@ -17,17 +17,17 @@ struct PriorityLimits {
   int64_t network = 0;      // of clients that connect over TCP
   int64_t unix_socket = 0;  // of those that connect to a Unix socket
 
-  // `peer`: as gRPC names the client, "unix:..." or "ipv4:...". PERMISSION_DENIED
-  // names the field and the limit.
+  // `peer`: as gRPC names the client, "unix:..." or "ipv4:...".
+  // PERMISSION_DENIED names the field and the limit.
   absl::Status Check(int64_t priority, absl::string_view peer) const {
     const bool is_local = absl::StartsWith(peer, "unix:");
     const int64_t least = is_local ? unix_socket : network;
     if (priority >= least) return absl::OkStatus();
     return WithReason(
-        absl::PermissionDeniedError(absl::StrCat(
-            "priority: ", priority, " is below ", least,
-            ", the least that the server allows (core.",
-            is_local ? "min_priority_unix" : "min_priority", ")")),
+        absl::PermissionDeniedError(
+            absl::StrCat("priority: ", priority, " is below ", least,
+                         ", the least that the server allows (core.",
+                         is_local ? "min_priority_unix" : "min_priority", ")")),
         "PRIORITY_NOT_ALLOWED");
   }
 };

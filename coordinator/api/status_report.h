@@ -26,7 +26,8 @@ class StatusReport {
     const prometheus::Registry* metrics;  // of the coordinator
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
     std::string model;
-    // Needed to see requests, their rounds and text; empty: they are never shown.
+    // Needed to see requests, their rounds and text; empty: they are never
+    // shown.
     AccessToken text_key;
     const Tokenizer* tokenizer;
   };

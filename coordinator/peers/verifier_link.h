@@ -41,8 +41,8 @@ struct VerifierRetry {
   absl::Duration ask_again_after = absl::Seconds(10);
 };
 
-// A client does not read what comes at its deadline, so a request that waits for
-// the verifier ends earlier than that, with the cause.
+// A client does not read what comes at its deadline, so a request that waits
+// for the verifier ends earlier than that, with the cause.
 inline constexpr absl::Duration kForTheCause = absl::Milliseconds(250);
 
 // One session's link to the verifier. Sends only the tokens that the verifier

@@ -80,7 +80,8 @@ TEST(PromptQueueTest, TakesNoMoreThanItsBytesAndGivesThemBack) {
   Notification done;
   ASSERT_TRUE(queue.Post(Text(kLong), [&] { release->Wait(); }).ok());
   ASSERT_TRUE(queue.Post(Text(2 * kLong), [&] { done.Notify(); }).ok());
-  const absl::Status full = queue.Post(Text(1), [] { FAIL() << "was refused"; });
+  const absl::Status full =
+      queue.Post(Text(1), [] { FAIL() << "was refused"; });
   EXPECT_TRUE(absl::IsResourceExhausted(full)) << full;
   EXPECT_TRUE(RetryAfter(full).has_value());
   release->Notify();
@@ -104,7 +105,8 @@ TEST(PromptQueueTest, WhatWasTakenRunsBeforeTheQueueIsGone) {
   {
     PromptQueue queue({.max_bytes = 1 << 30});
     for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE(queue.Post(Text(i % 2 == 0 ? 1 : kLong), [&] { ++ran; }).ok());
+      ASSERT_TRUE(
+          queue.Post(Text(i % 2 == 0 ? 1 : kLong), [&] { ++ran; }).ok());
     }
   }
   EXPECT_EQ(ran, 100);

@@ -90,8 +90,7 @@ TEST(VerifierFaultsTest, RetriesWithGrowingPausesUntilTheDeadline) {
 }
 
 TEST(VerifierFaultsTest, GivesUpOnAVerifierThatStaysAway) {
-  ToyCluster cluster(1,
-                     {.verifier_retry = {.most_away = absl::Seconds(30)}});
+  ToyCluster cluster(1, {.verifier_retry = {.most_away = absl::Seconds(30)}});
   cluster.verifier.Behave({.error = absl::UnavailableError("away")});
   const Seen seen = cluster.Run(ToyCluster::Request());
   EXPECT_TRUE(absl::IsUnavailable(seen.status)) << seen.status;
@@ -100,8 +99,7 @@ TEST(VerifierFaultsTest, GivesUpOnAVerifierThatStaysAway) {
 }
 
 TEST(VerifierFaultsTest, WhatBeginsWhenItHasLongBeenAwayDoesNotWaitAgain) {
-  ToyCluster cluster(1,
-                     {.verifier_retry = {.most_away = absl::Seconds(30)}});
+  ToyCluster cluster(1, {.verifier_retry = {.most_away = absl::Seconds(30)}});
   cluster.verifier.Behave({.error = absl::UnavailableError("away")});
   EXPECT_TRUE(absl::IsUnavailable(cluster.Run(ToyCluster::Request()).status));
   const Seen second = cluster.Run(ToyCluster::Request());
@@ -176,7 +174,8 @@ TEST(VerifierFaultsTest, SessionsDoNotComeBackAllAtOnce) {
   for (int i = 0; i < kSessions; ++i) {
     GenerationRequest request = ToyCluster::Request();
     request.request_id = std::to_string(i);
-    request.deadline = cluster.executor.Now() + absl::Milliseconds(70) + kForTheCause;
+    request.deadline =
+        cluster.executor.Now() + absl::Milliseconds(70) + kForTheCause;
     cluster.Start(request, &seen[i]);
   }
   cluster.executor.AdvanceBy(absl::Hours(1));

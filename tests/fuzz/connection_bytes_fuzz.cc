@@ -11,12 +11,12 @@ const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
 
 std::string Frames() {
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-  bytes += std::string("\0\0\0\4\0\0\0\0\0", 9);                   // SETTINGS
-  bytes += std::string("\0\0\1\1\4\0\0\0\1h", 10);                 // HEADERS
-  bytes += std::string("\0\0\x07\0\0\0\0\0\1\0\0\0\0\3ab", 16);    // DATA
-  bytes += std::string("\0\0\1\0\1\0\0\0\1c", 10);                 // its end
+  bytes += std::string("\0\0\0\4\0\0\0\0\0", 9);                 // SETTINGS
+  bytes += std::string("\0\0\1\1\4\0\0\0\1h", 10);               // HEADERS
+  bytes += std::string("\0\0\x07\0\0\0\0\0\1\0\0\0\0\3ab", 16);  // DATA
+  bytes += std::string("\0\0\1\0\1\0\0\0\1c", 10);               // its end
   bytes += std::string("\0\0\1\1\0\0\0\0\3h", 10);
-  bytes += std::string("\0\0\1\x09\4\0\0\0\3h", 10);               // CONTINUATION
+  bytes += std::string("\0\0\1\x09\4\0\0\0\3h", 10);  // CONTINUATION
   return bytes + std::string("\0\0\4\3\0\0\0\0\3\0\0\0\x08", 13);  // RST_STREAM
 }
 
@@ -34,7 +34,8 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK(pieces.Received("", kNow) == blame);
   ESPALIER_CHECK(pieces.unfinished_bytes() == whole.unfinished_bytes());
   ESPALIER_CHECK(whole.unfinished_bytes() >= 0);
-  ESPALIER_CHECK(whole.unfinished_bytes() <= static_cast<int64_t>(bytes.size()));
+  ESPALIER_CHECK(whole.unfinished_bytes() <=
+                 static_cast<int64_t>(bytes.size()));
   (void)whole.Sent({bytes.data(), bytes.size()}, kNow);
   (void)whole.CheckTime(kNow + absl::Hours(1));
   const auto request = ParseHttpRequest({bytes.data(), bytes.size()});

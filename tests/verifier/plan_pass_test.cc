@@ -61,7 +61,8 @@ TEST(PlanPass, TheOldestRequestIsServedWhateverItsSize) {
   EXPECT_THAT(PlanPass({{7, 20}, {0, 1}}, least), ElementsAre(Prompt(0, 1)));
 }
 
-// A prompt whose rows are expensive takes as much of the pass, not as many rows.
+// A prompt whose rows are expensive takes as much of the pass, not as many
+// rows.
 TEST(PlanPass, ExpensiveRowsAreFewerWhereOthersWait) {
   const PassLimits limits = {.batch_rows = 64, .sequence_rows = 64};
   const PassWork dear = {

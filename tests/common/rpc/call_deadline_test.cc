@@ -23,7 +23,8 @@ TEST(CallDeadlineTest, OneInTheFarFutureIsNone) {
             absl::InfiniteFuture());
   EXPECT_EQ(CallDeadline(gpr_inf_future(GPR_CLOCK_MONOTONIC)),
             absl::InfiniteFuture());
-  // The largest hours of grpc-timeout that fit 64 bits of nanoseconds, and more.
+  // The largest hours of grpc-timeout that fit 64 bits of nanoseconds, and
+  // more.
   for (int64_t hours : {2562047, 2562048, 99999999}) {
     EXPECT_EQ(CallDeadline(After(hours)), absl::InfiniteFuture()) << hours;
   }

@@ -49,7 +49,8 @@ class Pair {
 
 // The preface, and a call with `size` bytes of a message of 1 MiB.
 std::string HalfMessage(size_t size) {
-  const std::string content = std::string("\0\0\x10\0\0", 5) + std::string(size, 'x');
+  const std::string content =
+      std::string("\0\0\x10\0\0", 5) + std::string(size, 'x');
   const auto length = static_cast<uint32_t>(content.size());
   std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
   bytes += std::string("\0\0\0\1\4\0\0\0\1", 9);  // HEADERS of stream 1
@@ -74,10 +75,10 @@ class ConnectionGuardTest : public testing::Test {
 
   std::shared_ptr<prometheus::Registry> registry_ =
       std::make_shared<prometheus::Registry>();
-  std::shared_ptr<ConnectionGuard> guard_ = ConnectionGuard::New(
-      {.connection = {.message_time = absl::Seconds(60)},
-       .max_unfinished_bytes = 10'000},
-      registry_);
+  std::shared_ptr<ConnectionGuard> guard_ =
+      ConnectionGuard::New({.connection = {.message_time = absl::Seconds(60)},
+                            .max_unfinished_bytes = 10'000},
+                           registry_);
 };
 
 TEST_F(ConnectionGuardTest, AboveTheBudgetTheLargestGoes) {

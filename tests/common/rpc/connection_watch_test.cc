@@ -68,8 +68,8 @@ class ConnectionWatchTest : public testing::Test {
 
 TEST_F(ConnectionWatchTest, FewerStreamsThanTheLimitAtATimeAreFine) {
   for (uint32_t stream = 1; stream < 2000; stream += 2) {
-    ASSERT_EQ(Receive(Headers(stream) + Data(stream, Message(3, 3),
-                                             Http2Frame::kEndStream)),
+    ASSERT_EQ(Receive(Headers(stream) +
+                      Data(stream, Message(3, 3), Http2Frame::kEndStream)),
               "");
     ASSERT_EQ(Send(Headers(stream, Http2Frame::kEndStream)), "");
   }
@@ -79,7 +79,8 @@ TEST_F(ConnectionWatchTest, FewerStreamsThanTheLimitAtATimeAreFine) {
 TEST_F(ConnectionWatchTest, ManyOpenStreamsAreBlamed) {
   std::string blame;
   uint32_t opened = 0;
-  while (blame.empty() && opened < 100) blame = Receive(Headers(++opened * 2 - 1));
+  while (blame.empty() && opened < 100)
+    blame = Receive(Headers(++opened * 2 - 1));
   EXPECT_EQ(blame, "streams");
   EXPECT_EQ(opened, 4u + 28 + 1);
 }
@@ -118,14 +119,14 @@ TEST_F(ConnectionWatchTest, PingsAndSettingsAreBlamedButNotTheirAnswers) {
 TEST_F(ConnectionWatchTest, HeadersThatGoOnAreBlamed) {
   EXPECT_EQ(Receive(Frame(Http2Frame::kHeaders, 0, 1, std::string(60, 'x'))),
             "");
-  EXPECT_EQ(Receive(Frame(Http2Frame::kContinuation, 0, 1,
-                          std::string(60, 'x'))),
-            "header_bytes");
+  EXPECT_EQ(
+      Receive(Frame(Http2Frame::kContinuation, 0, 1, std::string(60, 'x'))),
+      "header_bytes");
 }
 
 TEST_F(ConnectionWatchTest, UnfinishedMessagesCountUntilTheyAreComplete) {
-  const std::string bytes = Headers(1) + Data(1, Message(1000, 0)) +
-                            Data(1, std::string(900, 'x'));
+  const std::string bytes =
+      Headers(1) + Data(1, Message(1000, 0)) + Data(1, std::string(900, 'x'));
   for (const char byte : bytes) ASSERT_EQ(Receive(std::string(1, byte)), "");
   EXPECT_EQ(watch_.unfinished_bytes(), 905);
   EXPECT_EQ(Receive(Data(1, std::string(100, 'x') + Message(10, 4))), "");

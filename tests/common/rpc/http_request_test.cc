@@ -27,8 +27,9 @@ TEST(HttpRequestTest, WaitsForTheEndOfTheHeaders) {
 }
 
 TEST(HttpRequestTest, RefusesWhatIsNoneOrTooLarge) {
-  for (const char* bytes : {"\r\n\r\n", "GET\r\n\r\n", "GET / FTP/1\r\n\r\n",
-                            "GET x HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\n"}) {
+  for (const char* bytes :
+       {"\r\n\r\n", "GET\r\n\r\n", "GET / FTP/1\r\n\r\n",
+        "GET x HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\n"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseHttpRequest(bytes).status()))
         << bytes;
   }
