@@ -2,7 +2,7 @@
 #include "common/base/check.h"
 #include "common/rpc/connection_watch.h"
 #include "common/rpc/http_request.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -19,8 +19,6 @@ std::string Frames() {
   bytes += std::string("\0\0\1\x09\4\0\0\0\3h", 10);  // CONTINUATION
   return bytes + std::string("\0\0\4\3\0\0\0\0\3\0\0\0\x08", 13);  // RST_STREAM
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   return {Frames(), "GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n"};
@@ -40,6 +38,12 @@ bool Try(std::string_view bytes) {
   (void)whole.CheckTime(kNow + absl::Hours(1));
   const auto request = ParseHttpRequest({bytes.data(), bytes.size()});
   return blame.empty() || request.ok();
+}
+
+}  // namespace
+
+FuzzTarget ConnectionBytesTarget() {
+  return {"connection_bytes", Seeds, Try};
 }
 
 }  // namespace espalier::testing
