@@ -173,7 +173,7 @@ class AttackMemoryTest(unittest.TestCase):
     def test_memory_is_given_back(self):
         attackers = [self.attacker("coordinator") for _ in range(8)]
         for attacker in attackers:
-            attacker.send(b"".join(attacker.call()[1] for _ in range(100)))
+            attacker.send(b"".join(attacker.call()[1] for _ in range(80)))
             attacker.send_half_messages(MIB, 12, time.monotonic() + ATTACK_S)
         for attacker in attackers:
             attacker.close()
