@@ -42,8 +42,6 @@ bool Try(std::string_view bytes) {
 
 }  // namespace
 
-FuzzTarget ConnectionBytesTarget() {
-  return {"connection_bytes", Seeds, Try};
-}
+FuzzTarget ConnectionBytesTarget() { return {"connection_bytes", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -39,10 +39,18 @@ std::vector<FuzzTarget> FuzzTargets() {
       VllmRequestTarget(),
 #endif
       ConnectionBytesTarget(),
-      DraftStreamTarget(),   GenerateRequestTarget(), GgufTarget(),
-      JsonTarget(),          MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),    PeerAnswerTarget(),      SafetensorsTarget(),
-      ServiceConfigTarget(), TokenTreeTarget(),       TokenizerTarget(),
+      DraftStreamTarget(),
+      GenerateRequestTarget(),
+      GgufTarget(),
+      JsonTarget(),
+      MessageBytesTarget(),
+      ModelConfigTarget(),
+      NgramTableTarget(),
+      PeerAnswerTarget(),
+      SafetensorsTarget(),
+      ServiceConfigTarget(),
+      TokenTreeTarget(),
+      TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }
