@@ -153,8 +153,10 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
   return ticket;
 }
 
-absl::Status Coordinator::CheckOpen() {
-  absl::Status status = CheckRoom(Load(), /*num_outputs=*/1);
+absl::Status Coordinator::CheckOpen(int64_t num_coming) {
+  LoadInfo load = Load();
+  load.queued += num_coming;
+  absl::Status status = CheckRoom(load, /*num_outputs=*/1);
   if (status.ok()) status = CheckVerifier(verifier_.info());
   if (!status.ok()) CountEnd(status.code());
   return status;

@@ -89,8 +89,9 @@ class Coordinator {
   ~Coordinator();
 
   // OK, or the error of Start that every request would get now, whatever it
-  // asks for. Called before anything is spent on a request. Thread-safe.
-  absl::Status CheckOpen();
+  // asks for, if `num_coming` requests are started first. Called before
+  // anything is spent on a request. Thread-safe.
+  absl::Status CheckOpen(int64_t num_coming);
   // Counts a request that failed for another reason before Start, so that the
   // metrics have all requests. Thread-safe.
   void CountUnstarted(const absl::Status& status);

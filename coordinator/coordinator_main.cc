@@ -69,6 +69,7 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
            .registry = metrics,
            .pages = server->StatusPages(),
            .max_message_bytes = server->max_message_bytes(),
+           .max_streams = server->max_streams(),
            .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
   ASSIGN_OR_RETURN(
       const auto admin,

@@ -108,10 +108,13 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
+  ASSIGN_OR_RETURN(const PriorityLimits priorities,
+                   PriorityLimitsFromConfig(config));
   server->calls_ = std::make_unique<GenerateCalls>(
       GenerateCalls::Options{.coordinator = server->coordinator_.get(),
                              .model = std::move(model),
-                             .verifier_info = peers.verifier_info});
+                             .verifier_info = peers.verifier_info,
+                             .priority_limits = priorities});
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
                                 .calls = server->calls_.get(),
@@ -121,6 +124,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   server->vllm_ = NewVllmService({.coordinator = server->coordinator_.get(),
                                   .calls = server->calls_.get(),
                                   .verifier_info = peers.verifier_info,
+                                  .verifier_is_ready = peers.verifier_is_ready,
                                   .model_path = std::move(options.model_path)});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
@@ -132,6 +136,15 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                             .text_key = std::move(status_key),
                             .tokenizer = target.tokenizer.get()});
   return server;
+}
+
+int CoordinatorServer::max_streams() const {
+  constexpr int64_t kLeast = 100;
+  constexpr int64_t kMost = 4096;
+  constexpr int64_t kOtherCalls = 16;  // health, load, ...
+  const Coordinator::LoadInfo load = coordinator_->Load();
+  const int64_t places = load.max_sessions + load.max_queued;
+  return static_cast<int>(std::clamp(places + kOtherCalls, kLeast, kMost));
 }
 
 std::vector<HttpPage> CoordinatorServer::StatusPages() const {

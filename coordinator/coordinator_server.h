@@ -32,6 +32,8 @@ struct Peers {
   VerifyEndpoint* verifier = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
+  // Whether it is connected now. Called on any thread.
+  std::function<bool()> verifier_is_ready = [] { return true; };
   // Fills in the state of verifier and drafters.
   std::function<void(v1::GetServerInfoResponse&)> describe;
 };
@@ -61,8 +63,10 @@ class CoordinatorServer {
   absl::StatusOr<std::unique_ptr<ServerRunner>> StartAdmin(
       absl::Span<const std::string> addresses,
       std::shared_ptr<prometheus::Registry> metrics);
-  // For ServerRunner: size of the largest request.
+  // For ServerRunner: size of the largest request, and calls of one connection,
+  // which may use all places.
   int max_message_bytes() const { return max_message_bytes_; }
+  int max_streams() const;
 
   // The status page and its data, for ServerRunner. Valid while this object
   // lives.

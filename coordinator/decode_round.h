@@ -72,6 +72,8 @@ class DecodeRound {
   const DraftFanout& drafters() const { return fanout_; }
   // Why the verifier does not answer; OK if no problem is known.
   const absl::Status& verifier_trouble() const { return verifier_.trouble(); }
+  // How long the verifier has not answered this round.
+  absl::Duration verifier_silence() const { return verifier_.silence(); }
 
  private:
   void Begin();

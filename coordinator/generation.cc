@@ -11,6 +11,9 @@
 namespace espalier::coordinator {
 namespace {
 
+// A verifier that has not answered for so long is named as the cause.
+constexpr absl::Duration kLongSilence = absl::Seconds(2);
+
 // Why the verifier may apply the walk instead of the rule that was asked for.
 std::string RuleObstacle(const Generation::Options& options) {
   if (options.plan.session.sampling.greedy()) {
@@ -65,6 +68,7 @@ Generation::Generation(Options options)
                  .rule = options_.plan.rule,
                  .rule_obstacle = RuleObstacle(options_),
                  .warnings = options_.plan.warnings}) {
+  scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
   scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
 }
 
@@ -158,14 +162,22 @@ void Generation::OnNoLongerFits(const absl::Status& status) {
   }
 }
 
+void Generation::OnDeadlineNear() {
+  const absl::Duration silence = round_.verifier_silence();
+  if (!round_.verifier_trouble().ok()) {
+    Finish(round_.verifier_trouble(), FinishReason::kError);
+  } else if (silence >= kLongSilence) {
+    Finish(absl::DeadlineExceededError(absl::StrCat(
+               "deadline of the request; the verifier has not answered for ",
+               absl::ToInt64Seconds(silence), " s")),
+           FinishReason::kDeadline);
+  }
+}
+
 void Generation::OnDeadline() {
   if (!running_) options_.metrics->Count(RejectReason::kDeadline);
-  if (round_.verifier_trouble().ok()) {
-    Finish(absl::DeadlineExceededError("deadline of the request"),
-           FinishReason::kDeadline);
-  } else {
-    Finish(round_.verifier_trouble(), FinishReason::kError);
-  }
+  Finish(absl::DeadlineExceededError("deadline of the request"),
+         FinishReason::kDeadline);
 }
 
 void Generation::Finish(absl::Status status, FinishReason reason) {

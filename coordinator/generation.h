@@ -73,6 +73,7 @@ class Generation {
                       const StepInfo& info) const;
   void OnError(const absl::Status& status);
   void OnNoLongerFits(const absl::Status& status);
+  void OnDeadlineNear();
   void OnDeadline();
   void LogTrace(const absl::Status& status,
                 const GenerationReport& report) const;

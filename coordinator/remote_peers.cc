@@ -108,6 +108,8 @@ Peers RemotePeers::AsPeers() {
   Peers peers = {
       .verifier = verifier_.get(),
       .verifier_info = [this] { return verifier_->info(); },
+      .verifier_is_ready =
+          [this] { return verifier_->status().state == PeerState::kReady; },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
   for (Drafter& drafter : drafters_) {
     RemoteDraftEndpoint* const endpoint = drafter.endpoint.get();

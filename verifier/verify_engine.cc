@@ -10,6 +10,11 @@
 namespace espalier::verifier {
 namespace {
 
+constexpr int64_t kMaxLogprobBytes = int64_t{16} << 20;
+// What a prompt's row costs with its logits, in rows without them. Smaller
+// parts of such prompts keep the passes of all sessions short.
+constexpr int64_t kLogitRowCost = 4;
+
 absl::Status CheckOptions(const VerifyEngine::Options& options,
                           const ModelInfo& model) {
   if (options.max_sessions < 1) {
@@ -70,6 +75,7 @@ VerifyEngine::VerifyEngine(const Options& options,
       target_pass_(*model_, *executor),
       feature_cache_({.block_tokens = model_->info().kv_block_tokens,
                       .max_bytes = options_.max_feature_bytes}),
+      logprob_cache_(shares_prefixes_ ? kMaxLogprobBytes : 0),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
                        model_->info().max_context}),
@@ -239,7 +245,9 @@ absl::Duration VerifyEngine::CompanyWait(
 PassWork VerifyEngine::RemainingWork(const Session& session) const {
   const int64_t before_root = static_cast<int64_t>(session.tokens.size()) - 1;
   return {.prompt_rows = before_root - model_->Length(session.cache),
-          .tree_rows = session.job->request.tree.num_nodes()};
+          .tree_rows = session.job->request.tree.num_nodes(),
+          .prompt_row_cost =
+              session.job->request.logprobs.prompt ? kLogitRowCost : 1};
 }
 
 TargetPass::Part VerifyEngine::PartOf(Session& session,
@@ -355,6 +363,9 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.pass_costs = costs_.points();
   verify_result.memory = Memory();
   verify_result.cached_tokens = job.cached_tokens;
+  if (job.request.logprobs.prompt) {
+    logprob_cache_.Offer(session.tokens, session.salt, session.prompt_logprobs);
+  }
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());

@@ -23,6 +23,7 @@
 #include "common/spec/endpoints.h"
 #include "verifier/cost_upkeep.h"
 #include "verifier/feature_cache.h"
+#include "verifier/logprob_cache.h"
 #include "verifier/pass_company.h"
 #include "verifier/plan_pass.h"
 #include "verifier/plan_room.h"
@@ -259,6 +260,7 @@ class VerifyEngine final : public VerifyEndpoint {
   VerifierMetrics metrics_;
   TargetPass target_pass_;
   FeatureCache feature_cache_;
+  LogprobCache logprob_cache_;  // of prompts, for shared prefixes
   std::atomic<bool> stopping_ = false;
   mutable Mutex published_mutex_;
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);

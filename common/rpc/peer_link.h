@@ -22,6 +22,7 @@
 #include "common/base/mutex.h"
 #include "common/base/secret_number.h"
 #include "common/base/serial_executor.h"
+#include "common/base/token_bucket.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/client_stream.h"
@@ -276,10 +277,11 @@ class PeerLink {
       return;
     }
     info_ = *std::move(info);
-    failures_ = 0;
     status_ = {.state = PeerState::kReady};
+    ready_since_ = executor_.Now();
     if (was_ready_) reconnects_.Increment();
     was_ready_ = true;
+    if (!MayLog()) return;
     LogInfo(
         absl::StrCat("connected to ", options_.name, " at ", options_.address));
   }
@@ -291,7 +293,13 @@ class PeerLink {
       lost.swap(pending_);
       PeerStatus after = StatusAfterLoss(status);
       given_up_.reset();
-      if (after.state != status_.state || after.reason != status_.reason) {
+      const bool was_stable =
+          status_.state == PeerState::kReady &&
+          executor_.Now() - ready_since_ >= options_.stable_after;
+      if (was_stable) failures_ = 0;
+      const bool is_news =
+          after.state != status_.state || after.reason != status_.reason;
+      if (is_news && MayLog()) {
         LogWarning(absl::StrCat(
             options_.name, " at ", options_.address,
             after.state == PeerState::kRefused ? " refused: " : " lost: ",
@@ -303,6 +311,11 @@ class PeerLink {
       std::move(expected.reply)(Unavailable(), {});
     }
     executor_.Post([this] { Retire(); });  // last: it may destroy this
+  }
+
+  // Whether another line about this peer is due: it can cause any number.
+  bool MayLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return log_.Take(executor_.Now());
   }
 
   PeerStatus StatusAfterLoss(const grpc::Status& status) const
@@ -358,7 +371,9 @@ class PeerLink {
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
   // Set if this side cancelled the current stream: the status after its end.
   std::optional<PeerStatus> given_up_ ABSL_GUARDED_BY(mutex_);
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was last ready
+  absl::Time ready_since_ ABSL_GUARDED_BY(mutex_);  // the latest time
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;        // since it was last stable
+  TokenBucket log_ ABSL_GUARDED_BY(mutex_){20, 0.1};
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 

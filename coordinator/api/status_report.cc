@@ -184,10 +184,9 @@ json OwnersJson(uint64_t bits) {
   return owners;
 }
 
-json RoundJson(const JournalRound& round, const Tokenizer* tokenizer) {
-  const auto text = [tokenizer](TokenId id) -> json {
-    if (tokenizer == nullptr) return nullptr;
-    return RepairUtf8(tokenizer->BytesOf(id));
+json RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
+  const auto text = [&tokenizer](TokenId id) -> json {
+    return RepairUtf8(tokenizer.BytesOf(id));
   };
   json tokens = json::array();
   for (TokenId id : round.tree.tokens) tokens.push_back(text(id));
@@ -205,6 +204,22 @@ json RoundJson(const JournalRound& round, const Tokenizer* tokenizer) {
           {"budget", round.max_nodes},
           {"draft_ms", absl::ToDoubleMilliseconds(round.draft_wait)},
           {"verify_ms", absl::ToDoubleMilliseconds(round.round_trip)}};
+}
+
+// The latest requests, and the rounds of the chosen one.
+void AddRequests(const RoundJournal& journal, const std::string& chosen,
+                 const Tokenizer& tokenizer, json& report) {
+  for (const JournalRequest& request : journal.Requests()) {
+    report["requests"].push_back(RequestJson(request));
+  }
+  if (const auto request = journal.Find(chosen)) {
+    json& out = report["request"] = RequestJson(*request);
+    out["drafters"] = request->drafters;
+    out["latest"] = json::array();
+    for (const JournalRound& round : request->rounds) {
+      out["latest"].push_back(RoundJson(round, tokenizer));
+    }
+  }
 }
 
 // The value of a key in "a=b&c=d"; empty: not there.
@@ -241,13 +256,12 @@ std::string StatusReport::Json(absl::string_view query) const {
   options_.describe_peers(peers);
   const bool shows_text = !options_.text_key.empty() &&
                           options_.text_key.Matches(QueryValue(query, "key"));
-  const Tokenizer* const tokenizer = shows_text ? options_.tokenizer : nullptr;
   const Coordinator::LoadInfo load = options_.coordinator->Load();
   json report = {
       {"model", options_.model},
       {"version", Version()},
       {"uptime_s", absl::ToDoubleSeconds(absl::Now() - start_)},
-      {"shows_text", tokenizer != nullptr},
+      {"shows_text", shows_text},
       {"running", load.running},
       {"queued", load.queued},
       {"counters", Counters(families)},
@@ -258,17 +272,9 @@ std::string StatusReport::Json(absl::string_view query) const {
        DraftersJson(peers, options_.coordinator->Drafters(), families)},
       {"requests", json::array()},
       {"request", nullptr}};
-  const RoundJournal& journal = options_.coordinator->journal();
-  for (const JournalRequest& request : journal.Requests()) {
-    report["requests"].push_back(RequestJson(request));
-  }
-  if (const auto request = journal.Find(QueryValue(query, "request"))) {
-    json& out = report["request"] = RequestJson(*request);
-    out["drafters"] = request->drafters;
-    out["latest"] = json::array();
-    for (const JournalRound& round : request->rounds) {
-      out["latest"].push_back(RoundJson(round, tokenizer));
-    }
+  if (shows_text) {
+    AddRequests(options_.coordinator->journal(), QueryValue(query, "request"),
+                *options_.tokenizer, report);
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }

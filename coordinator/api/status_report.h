@@ -15,8 +15,10 @@
 namespace espalier::coordinator {
 
 // Data of the status page, as JSON: counters since the start (the page computes
-// rates), peers, requests, and one request's latest rounds as trees. Borrows
-// all it is given; thread-safe.
+// rates), peers, and with the key requests and one request's latest rounds as
+// trees. How many tokens a round has accepted says much about its text, so that
+// needs the key as well as the text itself. Borrows all it is given;
+// thread-safe.
 class StatusReport {
  public:
   struct Options {
@@ -24,13 +26,15 @@ class StatusReport {
     const prometheus::Registry* metrics;  // of the coordinator
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
     std::string model;
-    AccessToken text_key;  // needed to see text; empty: text is never shown
+    // Needed to see requests, their rounds and text; empty: they are never
+    // shown.
+    AccessToken text_key;
     const Tokenizer* tokenizer;
   };
   explicit StatusReport(Options options);
 
   // `query` may select the request whose rounds are wanted, "request=NUMBER"
-  // (otherwise the one that began last), and authorize the display of text,
+  // (otherwise the one that began last), and authorize the display of requests,
   // "key=SECRET". Percent-encoded.
   std::string Json(absl::string_view query) const;
 

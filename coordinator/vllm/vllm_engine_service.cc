@@ -145,7 +145,8 @@ grpc::ServerUnaryReactor* VllmEngineService::Abort(
 grpc::ServerUnaryReactor* VllmEngineService::HealthCheck(
     grpc::CallbackServerContext* context, const engine::HealthCheckRequest*,
     engine::HealthCheckResponse* response) {
-  const bool healthy = options_.verifier_info().has_value();
+  const bool healthy =
+      options_.verifier_info().has_value() && options_.verifier_is_ready();
   response->set_healthy(healthy);
   response->set_message(healthy ? "serving" : "the verifier is away");
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

@@ -95,12 +95,12 @@ class StatusPageTest(unittest.TestCase):
                             wanted], check=True, stdout=subprocess.DEVNULL)
             self.assertEqual(role()["bigram"], wanted)
 
-    def test_without_the_key_no_text_is_shown(self):
+    def test_without_the_key_no_request_is_shown(self):
+        """How many tokens each round accepts says much about the text."""
+        number = self.report()["request"]["id"]
         for key in ({}, {"key": ""}, {"key": live_cluster.STATUS_KEY[:-1]}):
-            rounds = self.cluster.report(**key)["request"]["latest"]
-            self.assertTrue(rounds)
-            self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]},
-                             {None})
+            report = self.cluster.report(request=number, **key)
+            self.assertEqual((report["requests"], report["request"]), ([], None))
 
     def test_request_ids_are_nobodys_business(self):
         self.assertNotIn(self.answer["request_id"],

@@ -6,6 +6,7 @@
 namespace espalier::testing {
 
 FuzzTarget ChatTemplateTarget();
+FuzzTarget ConnectionBytesTarget();
 FuzzTarget DraftStreamTarget();
 FuzzTarget GenerateRequestTarget();
 FuzzTarget GgufTarget();
@@ -37,10 +38,19 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_VLLM_REQUEST
       VllmRequestTarget(),
 #endif
-      DraftStreamTarget(),    GenerateRequestTarget(), GgufTarget(),
-      JsonTarget(),           MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),     PeerAnswerTarget(),      SafetensorsTarget(),
-      ServiceConfigTarget(),  TokenTreeTarget(),       TokenizerTarget(),
+      ConnectionBytesTarget(),
+      DraftStreamTarget(),
+      GenerateRequestTarget(),
+      GgufTarget(),
+      JsonTarget(),
+      MessageBytesTarget(),
+      ModelConfigTarget(),
+      NgramTableTarget(),
+      PeerAnswerTarget(),
+      SafetensorsTarget(),
+      ServiceConfigTarget(),
+      TokenTreeTarget(),
+      TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -25,6 +26,7 @@
 #include "drafter/drafter_service.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
@@ -412,6 +414,15 @@ TEST_F(ServerRunnerTest, AListenerOutlivesALackOfDescriptors) {
   EXPECT_EQ(Health(address, ""), "NOT_SERVING");
   for (int fd : clients) close(fd);
   for (int fd : fillers) close(fd);
+}
+
+TEST_F(ServerRunnerTest, MessagesOfGrpcThatCallersCauseAreBounded) {
+  auto runner = Start(Listening({"127.0.0.1:0"}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 1000; ++i) gpr_log(GPR_ERROR, "call %d failed", i);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 25) << log;
 }
 
 TEST_F(ServerRunnerTest, OnlyTheOwnUserReachesAUnixSocket) {
