@@ -72,6 +72,7 @@ class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
     ModelIdentity identity;  // vocab_size is taken from the model
+    std::vector<TokenId> end_tokens = {};  // that end a text
     uint64_t cpu_group = 0;  // see VerifierInfo
     uint64_t epoch = 0;      // random, sampled by the caller at start
     int64_t max_sessions = 64;
