@@ -63,7 +63,7 @@ generate() {
 field() {
   case $1 in
     tau) sed -nE 's/^tau ([0-9.]+) .*/\1/p' ;;
-    speed) sed -nE 's/.* ([0-9.]+) tokens\/s .*/\1/p' ;;
+    speed) sed -nE 's/^tau [^|]*\| ([0-9.]+) tokens\/s .*/\1/p' ;;
   esac
 }
 
