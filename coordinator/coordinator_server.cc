@@ -116,8 +116,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                             .text_key = std::move(status_key),
                             .tokenizer = target.tokenizer.get()});
   server->sampler_ = std::jthread([self = server.get()] {
-    while (!self->stopping_.WaitUntil(absl::Now() +
-                                      StatusReport::kSampleEvery)) {
+    while (
+        !self->stopping_.WaitUntil(absl::Now() + StatusReport::kSampleEvery)) {
       self->status_->Sample();
     }
   });

@@ -157,8 +157,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
     return absl::UnimplementedError(
         "grammar: this build has no structured output");
   }
-  return std::make_unique<GrammarDrafter>(std::move(target.tokenizer), vocabulary,
-                                          std::move(backend), max_tokens);
+  return std::make_unique<GrammarDrafter>(
+      std::move(target.tokenizer), vocabulary, std::move(backend), max_tokens);
 }
 
 }  // namespace espalier::drafter

@@ -228,9 +228,9 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .pass_costs = std::move(pass_costs),
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
-      .grammars = NewGrammarMasks(*target.tokenizer,
-                                  model->info().config.vocab_size,
-                                  target.end_tokens),
+      .grammars =
+          NewGrammarMasks(*target.tokenizer, model->info().config.vocab_size,
+                          target.end_tokens),
       .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {
     options.compared_rounds = config.compared_rounds();

@@ -312,8 +312,8 @@ class PeerLink {
     } else if (given_up_ && !was_ready_) {
       LogInfo(absl::StrCat(peer, " has to wait: ", after.reason));
     } else {
-      LogWarning(absl::StrCat(peer, was_ready_ ? " lost: " : " not reached: ",
-                              after.reason));
+      LogWarning(absl::StrCat(
+          peer, was_ready_ ? " lost: " : " not reached: ", after.reason));
     }
   }
 

@@ -140,7 +140,8 @@ class TokenFiles {
       result.added.push_back(stated.Resolved());
     };
     for (const char* name : kNames) {
-      if (const auto at = named_.find(name); at != named_.end()) add(at->second);
+      if (const auto at = named_.find(name); at != named_.end())
+        add(at->second);
     }
     for (const auto& [name, token] : named_) add(token);
     for (const StatedToken& token : extra_) add(token);
@@ -224,9 +225,9 @@ absl::Status IfThere(const fs::path& path, Read read) {
 absl::StatusOr<SpecialTokens> ReadSpecialTokens(
     const fs::path& folder, absl::Span<const AddedToken> own) {
   TokenFiles files(own);
-  RETURN_IF_ERROR(IfThere(
-      folder / "tokenizer_config.json",
-      [&](const JsonValue& file) { return files.ReadConfig(file); }));
+  RETURN_IF_ERROR(
+      IfThere(folder / "tokenizer_config.json",
+              [&](const JsonValue& file) { return files.ReadConfig(file); }));
   if (files.wants_legacy_files()) {
     RETURN_IF_ERROR(
         IfThere(folder / "special_tokens_map.json",

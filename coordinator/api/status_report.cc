@@ -55,9 +55,8 @@ json LatenciesJson(const MetricFamilies& families) {
   json latencies;
   for (const char* what :
        {"time_to_first_token", "time_per_output_token", "request_duration"}) {
-    const Observations seen =
-        ObservationsOf(families, absl::StrCat("espalier_", what, "_seconds"),
-                       kQuantiles);
+    const Observations seen = ObservationsOf(
+        families, absl::StrCat("espalier_", what, "_seconds"), kQuantiles);
     if (seen.count == 0) {
       latencies[what] = nullptr;
       continue;
@@ -144,9 +143,9 @@ json VerifierJson(const v1::PeerInfo& peer) {
 }
 
 // {drafter: {value of `label`: count}}
-std::map<std::string, json> ByDrafter(
-    const MetricFamilies& families,
-    absl::string_view name, absl::string_view label) {
+std::map<std::string, json> ByDrafter(const MetricFamilies& families,
+                                      absl::string_view name,
+                                      absl::string_view label) {
   std::map<std::string, json> counts;
   for (const prometheus::MetricFamily& family : families) {
     if (family.name != name) continue;

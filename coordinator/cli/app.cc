@@ -37,10 +37,9 @@ absl::Status UnknownCommand(absl::Span<const Command> commands,
   for (const Command& command : commands) known.push_back(command.name);
   known.insert(known.end(), {"help", "version"});
   const std::string hint = DidYouMean(name, known);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown command \"", name, "\"", hint,
-                   hint.empty() ? "; known: " : " Known: ",
-                   absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown command \"", name, "\"", hint,
+      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
 }
 
 int ExitCode(const absl::Status& status, const Context& context) {

@@ -74,8 +74,8 @@ std::string ToJson(const BenchRow& row) {
 
 std::string BenchTableHeader() {
   return absl::StrFormat("%-9s %-15s %4s %5s %8s %12s %6s %5s %6s", "suite",
-                         "mode", "temp", "tau", "tokens/s", "speedup",
-                         "rounds", "nodes", "same");
+                         "mode", "temp", "tau", "tokens/s", "speedup", "rounds",
+                         "nodes", "same");
 }
 
 std::string ToTableLine(const BenchRow& row) {

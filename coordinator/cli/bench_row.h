@@ -32,7 +32,7 @@ struct BenchRow {
   // One standard error of the speedup, from how much it differs between
   // prompts; unset: no plain, or less than two prompts.
   std::optional<double> speedup_error;
-  int64_t rounds = 0;             // verifications
+  int64_t rounds = 0;  // verifications
   double nodes_per_round = 0;
   // [d]: fraction of the verifications that accepted a token at depth d + 1.
   std::vector<double> accepted_at_depth;
@@ -74,7 +74,7 @@ class BenchTally {
   std::vector<int64_t> accepted_;  // [j]: verifications that accepted j tokens
   DecodeSpeed speed_;
   std::vector<DecodeSpeed> speeds_;  // [prompts_]
-  StageMs stage_ms_;  // sums
+  StageMs stage_ms_;                 // sums
   Repetition repetition_;
   int64_t same_text_ = 0;
 };

@@ -61,7 +61,7 @@ class BenchRun {
   const BenchPlan& plan_;
   InferenceClient& client_;
   Context& context_;
-  Tallies totals_;        // of all suites; empty: none yet
+  Tallies totals_;         // of all suites; empty: none yet
   size_t first_mode_ = 0;  // the mode that begins the next prompt
 };
 

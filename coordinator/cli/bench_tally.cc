@@ -99,7 +99,8 @@ std::optional<double> BenchTally::SpeedupError(const BenchTally& plain) const {
   std::vector<double> without;  // [i]: the speedup over all prompts but i
   for (size_t i = 0; i < speeds_.size(); ++i) {
     const auto ours = Without(speed_, speeds_[i]).TokensPerSecond();
-    const auto theirs = Without(plain.speed_, plain.speeds_[i]).TokensPerSecond();
+    const auto theirs =
+        Without(plain.speed_, plain.speeds_[i]).TokensPerSecond();
     if (ours && theirs) without.push_back(*ours / *theirs);
   }
   const auto count = static_cast<double>(without.size());

@@ -105,9 +105,8 @@ class Conversation {
   // A slash and a word: a path, or a text that begins with one, is none.
   static bool IsCommand(const std::string& line) {
     return line.size() > 1 && line[0] == '/' &&
-           std::all_of(line.begin() + 1, line.end(), [](unsigned char c) {
-             return absl::ascii_islower(c);
-           });
+           std::all_of(line.begin() + 1, line.end(),
+                       [](unsigned char c) { return absl::ascii_islower(c); });
   }
 
   void Add(const std::string& role, const std::string& content) {
@@ -207,10 +206,10 @@ absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    flags.endpoint.Open(context.places, local_cluster));
   // Checks the connection before the user types anything.
-  ASSIGN_OR_RETURN(const v1::GetModelInfoResponse model,
-                   endpoint.client->GetModelInfo(
-                       {.timeout = absl::Seconds(10),
-                        .interrupt = context.interrupt}));
+  ASSIGN_OR_RETURN(
+      const v1::GetModelInfoResponse model,
+      endpoint.client->GetModelInfo(
+          {.timeout = absl::Seconds(10), .interrupt = context.interrupt}));
   if (!start.has_max_tokens()) {
     start.set_max_tokens(static_cast<uint32_t>(
         std::min<uint64_t>(kMaxTokens, model.max_context())));

@@ -43,7 +43,8 @@ absl::StatusOr<Endpoint> EndpointFlags::Open(
   if (local_) {
     std::vector<std::string> overrides = overrides_.values;
     if (model_) overrides.push_back(absl::StrCat("verifier.model=", *model_));
-    if (device_) overrides.push_back(absl::StrCat("verifier.device=", *device_));
+    if (device_)
+      overrides.push_back(absl::StrCat("verifier.device=", *device_));
     ASSIGN_OR_RETURN(endpoint.cluster,
                      factory({.config_file = config_.value_or(""),
                               .overrides = std::move(overrides)},

@@ -93,10 +93,9 @@ absl::Status FlagSet::Unknown(const std::string& name) const {
   for (const Flag& flag : flags_) known.push_back(flag.spec.name);
   known.push_back("--help");
   const std::string hint = DidYouMean(name, known);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown flag ", name, hint,
-                   hint.empty() ? "; known: " : " Known: ",
-                   absl::StrJoin(known, ", ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown flag ", name, hint,
+      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
 }
 
 absl::Status FlagSet::TakePositional(const std::string& arg) const {

@@ -23,9 +23,10 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
   ASSIGN_OR_RETURN(LmFiles files, OpenLm(options, runtime.random_weights));
   network.config = std::move(files.config);
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
-  ASSIGN_OR_RETURN(network.weights,
-                   LoadCudaWeights(network.config, files.weights, *network.device,
-                                   *runtime.pool, runtime.weight_type()));
+  ASSIGN_OR_RETURN(
+      network.weights,
+      LoadCudaWeights(network.config, files.weights, *network.device,
+                      *runtime.pool, runtime.weight_type()));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,

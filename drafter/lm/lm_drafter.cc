@@ -90,9 +90,8 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
 
 // The target may have tokens, mere padding, that the model has no rows for.
 bool LmDrafter::CanRead(absl::Span<const TokenId> tokens) const {
-  return std::all_of(tokens.begin(), tokens.end(), [this](TokenId token) {
-    return token < vocab_size_;
-  });
+  return std::all_of(tokens.begin(), tokens.end(),
+                     [this](TokenId token) { return token < vocab_size_; });
 }
 
 // A row for every committed token, the root included.

@@ -52,9 +52,8 @@ absl::StatusOr<LmFiles> OpenLm(const LmOptions& options,
   ASSIGN_OR_RETURN(WeightFiles weights,
                    WeightFiles::Open(options.folder, random_weights));
   const int64_t tokens = std::min(config.vocab_size, options.target_vocab);
-  for (const char* table :
-       {"model.embed_tokens.weight", "lm_head.weight", "wte.weight",
-        "transformer.wte.weight"}) {
+  for (const char* table : {"model.embed_tokens.weight", "lm_head.weight",
+                            "wte.weight", "transformer.wte.weight"}) {
     weights.CutRows(table, config.vocab_size, tokens);
   }
   config.vocab_size = tokens;

@@ -44,23 +44,27 @@ absl::Status NoSafetensors(const fs::path& folder) {
   bool has_pickles = false;
   for (const auto& entry : fs::directory_iterator(folder, none_there)) {
     const std::string name = entry.path().filename().string();
-    has_pickles |= absl::StartsWith(name, "pytorch_model") &&
-                   absl::EndsWith(name, ".bin");
+    has_pickles |=
+        absl::StartsWith(name, "pytorch_model") && absl::EndsWith(name, ".bin");
   }
   const std::string missing =
       absl::StrCat(folder.string(), " has no model.safetensors");
   if (!has_pickles) {
     return absl::NotFoundError(absl::StrCat(
-        missing, " and no model.safetensors.index.json: download the model's "
-                 "*.safetensors files into it, or name a .gguf file"));
+        missing,
+        " and no model.safetensors.index.json: download the model's "
+        "*.safetensors files into it, or name a .gguf file"));
   }
   const std::string path = folder.string();
   return absl::NotFoundError(absl::StrCat(
-      missing, ", only pytorch_model*.bin, a Python format that is not read. "
-               "Convert it once, with torch and safetensors from pip:\n",
+      missing,
+      ", only pytorch_model*.bin, a Python format that is not read. "
+      "Convert it once, with torch and safetensors from pip:\n",
       "  python3 -c \"import glob, torch, safetensors.torch as s; t = {}; "
       "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f "
-      "in glob.glob('", path, "/pytorch_model*.bin')]; "
+      "in glob.glob('",
+      path,
+      "/pytorch_model*.bin')]; "
       "s.save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
       path, "/model.safetensors')\""));
 }
@@ -147,8 +151,7 @@ absl::Status WeightFiles::Add(SafetensorsFile file) {
   return absl::OkStatus();
 }
 
-void WeightFiles::CutRows(const std::string& name, int64_t rows,
-                          int64_t kept) {
+void WeightFiles::CutRows(const std::string& name, int64_t rows, int64_t kept) {
   const auto found = tensors_.find(name);
   if (found == tensors_.end()) return;
   TensorView& view = found->second;

@@ -29,8 +29,7 @@ std::unique_ptr<Tokenizer> WithTemplate(const std::string& jinja) {
        {"<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|start_header_id|>",
         "<|end_header_id|>", "<start_of_turn>", "<end_of_turn>", "<s>", "</s>",
         "<|user|>", "<|assistant|>", "<turn-over>"}) {
-    file.added_tokens.push_back(
-        {.id = id++, .content = mark, .special = true});
+    file.added_tokens.push_back({.id = id++, .content = mark, .special = true});
   }
   file.added_tokens.push_back({.id = id, .content = "[/answer]"});
   auto tokenizer = Tokenizer::Create(

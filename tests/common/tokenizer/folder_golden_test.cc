@@ -83,9 +83,9 @@ TEST_F(FolderGoldenTest, NamesTheFileAndTheFieldThatIsWrong) {
     std::ofstream(folder_ / bad[0]) << bad[1];
     const absl::Status status = Tokenizer::Load(folder_).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad[1];
-    EXPECT_THAT(std::string(status.message()),
-                testing::AllOf(testing::HasSubstr(bad[0]),
-                               testing::HasSubstr(bad[2])));
+    EXPECT_THAT(
+        std::string(status.message()),
+        testing::AllOf(testing::HasSubstr(bad[0]), testing::HasSubstr(bad[2])));
   }
 }
 

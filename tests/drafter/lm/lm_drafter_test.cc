@@ -307,27 +307,25 @@ TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
   const auto target = IdentifyTarget(Target(), "");
   ASSERT_TRUE(target.ok()) << target.status();
   const auto make = [&](const std::string& folder, int64_t target_vocab) {
-    return MakeDrafter(
-        "lm",
-        {.options = {{"model", folder},
-                     {"compute_type", "float32"},
-                     {"noise_scale", "0.35"}},
-         .target_folder = Target(),
-         .vocab_size = target_vocab,
-         .tokenizer_fingerprint = target->identity.tokenizer_fingerprint});
+    return MakeDrafter("lm", {.options = {{"model", folder},
+                                          {"compute_type", "float32"},
+                                          {"noise_scale", "0.35"}},
+                              .target_folder = Target(),
+                              .vocab_size = target_vocab,
+                              .tokenizer_fingerprint =
+                                  target->identity.tokenizer_fingerprint});
   };
   const std::string padded = Padded(kTinyVocab + 14);
   const std::vector<TokenId> tokens = {72, 105, 32};
   const SequenceView asked = {.tokens = tokens,
                               .sampling = {.temperature = 1, .seed = 4},
                               .budget = {.max_nodes = 20, .max_depth = 4}};
-  const TokenTree expected =
-      DraftOne(*make(padded, kTinyVocab), asked);
+  const TokenTree expected = DraftOne(*make(padded, kTinyVocab), asked);
   EXPECT_GT(expected.num_nodes(), 1);
   EXPECT_LT(*std::max_element(expected.tokens.begin(), expected.tokens.end()),
             kTinyVocab);
-  const auto smaller = make(Folder("copy", testing::WriteTinyLlama, 1),
-                            kTinyVocab + 30);
+  const auto smaller =
+      make(Folder("copy", testing::WriteTinyLlama, 1), kTinyVocab + 30);
   const TokenTree same = DraftOne(*smaller, asked);
   EXPECT_EQ(same.tokens, expected.tokens);
   EXPECT_EQ(same.parents, expected.parents);
