@@ -40,8 +40,6 @@ json Counters(const MetricFamilies& families) {
   counters["degraded_rounds"] =
       TotalOf(families, "espalier_degraded_steps_total");
   // All rounds, those of plain decoding too.
-  counters["all_emitted_tokens"] =
-      TotalOf(families, "espalier_spec_decode_num_emitted_tokens_total");
   counters["all_rounds"] =
       TotalOf(families, "espalier_spec_decode_num_drafts_total");
   return counters;
@@ -62,6 +60,7 @@ json LatenciesJson(const MetricFamilies& families) {
       continue;
     }
     latencies[what] = {{"requests", seen.count},
+                       {"mean_ms", 1e3 * seen.sum / seen.count},
                        {"p50_ms", 1e3 * seen.quantiles[0]},
                        {"p95_ms", 1e3 * seen.quantiles[1]},
                        {"p99_ms", 1e3 * seen.quantiles[2]}};

@@ -186,10 +186,10 @@ TEST_F(SafetensorsTest, SaysWhatToDoWithoutSafetensors) {
   Write("pytorch_model.bin", "x");
   const absl::Status pickle = WeightFiles::Open(folder_).status();
   EXPECT_EQ(pickle.code(), absl::StatusCode::kNotFound);
-  EXPECT_THAT(pickle.message(),
-              AllOf(HasSubstr("only pytorch_model*.bin"),
-                    HasSubstr("python3 -c \"import glob, torch"),
-                    HasSubstr(folder_)));
+  EXPECT_THAT(
+      pickle.message(),
+      AllOf(HasSubstr("only pytorch_model*.bin"),
+            HasSubstr("python3 -c \"import glob, torch"), HasSubstr(folder_)));
 }
 
 TEST_F(SafetensorsTest, SaysWhatToDoWithTheNameOfAModel) {
@@ -200,8 +200,9 @@ TEST_F(SafetensorsTest, SaysWhatToDoWithTheNameOfAModel) {
               HasSubstr("hf download Qwen/Qwen3-8B --local-dir Qwen3-8B"));
   for (const char* path : {"/no/such", "./no/such", "no/such/folder", "none",
                            "../such", "no/such.gguf"}) {
-    EXPECT_THAT(error(path), AllOf(HasSubstr(std::string("cannot read ") + path),
-                                   ::testing::Not(HasSubstr("hf download"))));
+    EXPECT_THAT(error(path),
+                AllOf(HasSubstr(std::string("cannot read ") + path),
+                      ::testing::Not(HasSubstr("hf download"))));
   }
 }
 
