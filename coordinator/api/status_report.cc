@@ -259,9 +259,9 @@ void StatusReport::Sample() {
   const MetricFamilies families = options_.metrics->Collect();
   const json counters = Counters(families);
   history_.Add({.at_s = absl::ToDoubleSeconds(absl::Now() - start_),
-                .generated_tokens = counters["generated_tokens"],
-                .emitted_tokens = counters["emitted_tokens"],
-                .drafts = counters["drafts"],
+                .generated_tokens = counters["generated_tokens"].get<double>(),
+                .emitted_tokens = counters["emitted_tokens"].get<double>(),
+                .drafts = counters["drafts"].get<double>(),
                 .failed_requests = FailedRequests(families)});
 }
 
