@@ -47,6 +47,7 @@ void ReportHealth(std::stop_token stop, const RemotePeers& peers,
 
 absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                         espalier::ShutdownSignals& signals) {
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/chat/chat_template.h"
@@ -135,6 +136,12 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                             .model = target.identity.name,
                             .text_key = std::move(status_key),
                             .tokenizer = target.tokenizer.get()});
+  server->sampler_ = std::jthread([self = server.get()] {
+    while (
+        !self->stopping_.WaitUntil(absl::Now() + StatusReport::kSampleEvery)) {
+      self->status_->Sample();
+    }
+  });
   return server;
 }
 
@@ -185,6 +192,8 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
 }
 
 CoordinatorServer::~CoordinatorServer() {
+  stopping_.Notify();
+  if (sampler_.joinable()) sampler_.join();
   if (coordinator_ == nullptr) return;
   Notification done;
   coordinator_->Shutdown([&done] { done.Notify(); });

@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/executor.h"
+#include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/model/files/model_identity.h"
 #include "common/rpc/metrics_listener.h"
@@ -91,6 +93,8 @@ class CoordinatorServer {
   std::unique_ptr<grpc::Service> vllm_;  // null: not in this build
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;
+  Notification stopping_;
+  std::jthread sampler_;  // of the status page's history
 };
 
 }  // namespace espalier::coordinator

@@ -18,6 +18,7 @@ using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
   ASSIGN_OR_RETURN(auto token,
                    espalier::AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();

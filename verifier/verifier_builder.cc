@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/cpu_group.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
@@ -116,10 +117,11 @@ absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
 
 // Null: this build has no structured output, or no text of the model ends.
 std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
-                                            const ModelConfig& model) {
-  if (model.eos_ids.empty()) return nullptr;
-  auto backend = grammar::NewBackend(
-      grammar::VocabularyOf(tokenizer, model.vocab_size, model.eos_ids));
+                                            int64_t vocab_size,
+                                            absl::Span<const TokenId> ends) {
+  if (ends.empty()) return nullptr;
+  auto backend =
+      grammar::NewBackend(grammar::VocabularyOf(tokenizer, vocab_size, ends));
   if (backend == nullptr) return nullptr;
   return std::make_shared<GrammarMasks>(
       std::make_unique<grammar::GrammarCompiler>(
@@ -222,6 +224,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
       .identity = target.identity,
+      .end_tokens = target.end_tokens,
       .cpu_group = IsCuda(config) ? 0 : CpuGroup(),
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
@@ -230,7 +233,9 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
       .pass_costs_are_doubtful = measured.is_doubtful,
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
-      .grammars = NewGrammarMasks(*target.tokenizer, model->info().config),
+      .grammars =
+          NewGrammarMasks(*target.tokenizer, model->info().config.vocab_size,
+                          target.end_tokens),
       .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {
     options.compared_rounds = config.compared_rounds();

@@ -95,7 +95,7 @@ VerifyEngine::VerifyEngine(const Options& options,
     if (!rule->needs().draft_distributions) continue;
     info_.distribution_rules.push_back(name);
   }
-  info_.eos_token_ids = target.config.eos_ids;
+  info_.eos_token_ids = options.end_tokens;
   info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};

@@ -72,9 +72,10 @@ namespace espalier::verifier {
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
-    ModelIdentity identity;  // vocab_size is taken from the model
-    uint64_t cpu_group = 0;  // see VerifierInfo
-    uint64_t epoch = 0;      // random, sampled by the caller at start
+    ModelIdentity identity;                // vocab_size is taken from the model
+    std::vector<TokenId> end_tokens = {};  // that end a text
+    uint64_t cpu_group = 0;                // see VerifierInfo
+    uint64_t epoch = 0;  // random, sampled by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less
     // Of all sessions in one pass; a single tree may exceed it.

@@ -292,7 +292,6 @@ class PeerLink {
       MutexLock lock(&mutex_);
       lost.swap(pending_);
       PeerStatus after = StatusAfterLoss(status);
-      given_up_.reset();
       const bool was_stable =
           status_.state == PeerState::kReady &&
           executor_.Now() - ready_since_ >= options_.stable_after;
@@ -300,11 +299,9 @@ class PeerLink {
       const bool is_news =
           after.state != status_.state || after.reason != status_.reason;
       if (is_news && MayLog()) {
-        LogWarning(absl::StrCat(
-            options_.name, " at ", options_.address,
-            after.state == PeerState::kRefused ? " refused: " : " lost: ",
-            after.reason));
+        LogLoss(after);
       }
+      given_up_.reset();
       status_ = std::move(after);
     }
     for (auto& [id, expected] : lost) {
@@ -316,6 +313,21 @@ class PeerLink {
   // Whether another line about this peer is due: it can cause any number.
   bool MayLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return log_.Take(executor_.Now());
+  }
+
+  // A peer that was never ready is not lost: it may have to wait for another.
+  void LogLoss(const PeerStatus& after) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const std::string peer =
+        absl::StrCat(options_.name, " at ", options_.address);
+    if (after.state == PeerState::kRefused) {
+      LogWarning(absl::StrCat(peer, " refused: ", after.reason));
+    } else if (given_up_ && !was_ready_) {
+      LogInfo(absl::StrCat(peer, " has to wait: ", after.reason));
+    } else {
+      LogWarning(absl::StrCat(
+          peer, was_ready_ ? " lost: " : " not reached: ", after.reason));
+    }
   }
 
   PeerStatus StatusAfterLoss(const grpc::Status& status) const

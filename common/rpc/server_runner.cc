@@ -122,6 +122,18 @@ void SetArguments(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
+// An error about the address of the metrics.
+absl::Status OfMetrics(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("server.metrics_listen: ", std::string(status.message()),
+                   absl::IsAlreadyExists(status)
+                       ? ". The metrics can have another port: --set "
+                         "server.metrics_listen=127.0.0.1:PORT"
+                       : ""));
+}
+
 }  // namespace
 
 ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
@@ -137,11 +149,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
                                 .pages = runner->options_.pages,
                                 .page_hosts = {config.page_hosts().begin(),
                                                config.page_hosts().end()}});
-    if (!metrics.ok()) {
-      return absl::Status(
-          metrics.status().code(),
-          absl::StrCat("server.metrics_listen: ", metrics.status().message()));
-    }
+    if (!metrics.ok()) return OfMetrics(metrics.status());
     runner->metrics_ = *std::move(metrics);
   }
   RETURN_IF_ERROR(runner->Listen());
@@ -160,7 +168,9 @@ absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
   for (const ListenAddress& address : addresses) {
     RETURN_IF_ERROR(PrepareToListen(address));
   }
-  return absl::OkStatus();
+  if (config.metrics_listen().empty()) return absl::OkStatus();
+  const auto metrics = ListenAddress::Parse(config.metrics_listen());
+  return OfMetrics(metrics.ok() ? PrepareToListen(*metrics) : metrics.status());
 }
 
 ServerRunner::~ServerRunner() {

@@ -50,7 +50,8 @@ class ServerRunner {
   // Starts to listen, with health NOT_SERVING. Errors name the field or the
   // address.
   static absl::StatusOr<std::unique_ptr<ServerRunner>> Start(Options options);
-  // Checks that Start could listen on all addresses now, for services that
+  // Checks that Start could listen on all addresses now, that of the metrics
+  // among them, for services that
   // first load for a long time. Errors as Start's.
   static absl::Status CanListen(const v1::ServerConfig& config);
   // Stops at once.

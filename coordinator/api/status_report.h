@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/access_token.h"
 #include "common/tokenizer/tokenizer.h"
+#include "coordinator/api/status_history.h"
 #include "coordinator/coordinator.h"
 #include "espalier/v1/inference.pb.h"
 #include "prometheus/registry.h"
@@ -15,10 +16,10 @@
 namespace espalier::coordinator {
 
 // Data of the status page, as JSON: counters since the start (the page computes
-// rates), peers, and with the key requests and one request's latest rounds as
-// trees. How many tokens a round has accepted says much about its text, so that
-// needs the key as well as the text itself. Borrows all it is given;
-// thread-safe.
+// rates), their history, latencies, errors, peers, and with the key requests and
+// one request's latest rounds as trees. How many tokens a round has accepted says
+// much about its text, so that needs the key as well as the text itself. Borrows
+// all it is given; thread-safe.
 class StatusReport {
  public:
   struct Options {
@@ -33,6 +34,10 @@ class StatusReport {
   };
   explicit StatusReport(Options options);
 
+  // Adds the present to the history. Its owner calls it every kSampleEvery.
+  void Sample();
+  static constexpr absl::Duration kSampleEvery = absl::Seconds(5);
+
   // `query` may select the request whose rounds are wanted, "request=NUMBER"
   // (otherwise the one that began last), and authorize the display of requests,
   // "key=SECRET". Percent-encoded.
@@ -41,6 +46,7 @@ class StatusReport {
  private:
   const Options options_;
   const absl::Time start_;
+  StatusHistory history_;
 };
 
 // The page that shows the report: one HTML document without external assets.

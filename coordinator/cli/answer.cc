@@ -107,6 +107,7 @@ Json PromptJson(const v1::ReturnedPrompt& prompt) {
 
 // Share of the accepted draft tokens that each drafter had proposed.
 std::string Shares(const v1::SpecStats& stats) {
+  if (stats.num_draft_tokens() == 0) return "nothing drafted";
   if (stats.num_accepted_draft_tokens() == 0) return "no draft accepted";
   std::string shares;
   for (const auto& drafter : stats.drafters()) {
@@ -124,6 +125,22 @@ std::string Balance(const v1::SpecStats& stats) {
   return absl::StrFormat(" | %s %.0f ms by speculation",
                          stats.balance_ms() < 0 ? "lost" : "won",
                          std::abs(stats.balance_ms()));
+}
+
+// When the first token came, and how fast the part of the prompt that was not
+// cached went: up to then everything is prefill but for the wait in the queue.
+std::string PromptTime(const v1::GenerateSummary& summary) {
+  const v1::Timing& timing = summary.timing();
+  std::string text = absl::StrFormat("first token after %.0f ms",
+                                     timing.time_to_first_token_ms());
+  const int64_t computed = int64_t{summary.usage().prompt_tokens()} -
+                           int64_t{summary.usage().cached_tokens()};
+  const double ms = timing.time_to_first_token_ms() - timing.queue_ms();
+  if (computed > 0 && ms > 0) {
+    absl::StrAppendFormat(&text, ", prompt %.0f tokens/s",
+                          1e3 * static_cast<double>(computed) / ms);
+  }
+  return text;
 }
 
 }  // namespace
@@ -190,6 +207,7 @@ std::string ToLine(const Answer& answer) {
     absl::StrAppend(&line, " | ", Shares(stats));
   }
   line += Balance(stats);
+  absl::StrAppend(&line, " | ", PromptTime(answer.summary));
   return line;
 }
 

@@ -44,8 +44,13 @@ constexpr char kPageAddress[] = "127.0.0.1:9464";
 constexpr char kAnyPageAddress[] = "127.0.0.1:0";
 
 // Checked before the model is loaded, which takes seconds.
-absl::Status CheckAddresses(const v1::ServerConfig& server) {
-  const absl::Status status = ServerRunner::CanListen(server);
+absl::Status CheckAddresses(const v1::ServeConfig& config) {
+  absl::Status status = ServerRunner::CanListen(config.server());
+  if (status.ok() && !config.admin_listen().empty()) {
+    v1::ServerConfig admin;
+    *admin.mutable_listen() = config.admin_listen();
+    status = ServerRunner::CanListen(admin);
+  }
   if (!absl::IsAlreadyExists(status)) return status;
   return absl::AlreadyExistsError(
       absl::StrCat(status.message(),
@@ -135,8 +140,8 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                    LoadServeConfig({.config_file = flags.config_file,
                                     .overrides = flags.overrides},
                                    context.places));
-  RETURN_IF_ERROR(CheckAddresses(config.server()));
   RETURN_IF_ERROR(ChoosePageAddress(*config.mutable_server(), context.err));
+  RETURN_IF_ERROR(CheckAddresses(config));
   absl::Status loss;
   Notification lost;  // then `loss` is set
   ASSIGN_OR_RETURN(auto server,

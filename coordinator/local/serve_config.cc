@@ -9,7 +9,7 @@
 #include "common/config/load_config.h"
 #include "common/grammar/grammar.h"
 #include "common/model/files/json_file.h"
-#include "common/model/files/model_config.h"
+#include "common/model/files/model_identity.h"
 #include "verifier/node/node_engines.h"
 
 namespace espalier::local {
@@ -38,8 +38,8 @@ fs::path DraftersOf(const fs::path& model) {
 // Whether grammars can be followed: they end with an end-of-sequence token.
 bool FollowsGrammars(const std::string& model) {
   if (!grammar::HasBackend()) return false;
-  const absl::StatusOr<ModelConfig> config = ReadModelConfig(model);
-  return config.ok() && !config->eos_ids.empty();
+  const absl::StatusOr<TargetIdentity> target = IdentifyTarget(model, "");
+  return target.ok() && !target->end_tokens.empty();
 }
 
 // Prompt lookup, what grammars force, and the model's own drafters.

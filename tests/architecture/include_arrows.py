@@ -34,8 +34,9 @@ ARROWS = {
                      "common/model/cuda",
                      "common/model/files", "common/model/logits",
                      "common/model/native"],
-    "common/model/files": ["common/base", "common/json", "common/nn", "common/spec",
-                           "common/tokenizer"],
+    # What ends a turn follows from the chat template.
+    "common/model/files": ["common/base", "common/chat", "common/json", "common/nn",
+                           "common/spec", "common/tokenizer"],
     "common/model/logits": ["common/base", "common/nn", "common/spec",
                             "common/model"],
     "common/model/native": ["common/base", "common/nn", "common/spec",

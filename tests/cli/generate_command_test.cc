@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 using testing::FakeAnswer;
 using testing::FakeInference;
@@ -99,7 +100,36 @@ TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
   EXPECT_EQ(result.err,
             "tau 2.50 | 100.0 tokens/s | 5 tokens in 2 verifications (stop) | "
             "accepted from lookup 100 %, bigram 33 % | "
-            "lost 12 ms by speculation\n");
+            "lost 12 ms by speculation | first token after 20 ms, "
+            "prompt 53 tokens/s\n");
+}
+
+TEST_F(GenerateCommand, SaysNothingOfDraftsWhereNothingWasDrafted) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    v1::SpecStats& stats =
+        *answer.messages[1].mutable_summary()->mutable_spec_stats();
+    stats.set_num_draft_tokens(0);
+    stats.set_num_accepted_draft_tokens(0);
+    return answer;
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_THAT(result.err, HasSubstr("| nothing drafted |"));
+  EXPECT_THAT(result.err, Not(HasSubstr("no draft accepted")));
+}
+
+TEST_F(GenerateCommand, LocalTakesTheModelAndTheDevice) {
+  EXPECT_EQ(Run({"generate", "--local", "--model", "m.gguf", "--device", "cuda",
+                 "--prompt", "Say"})
+                .code,
+            0);
+  ASSERT_EQ(local_clusters_.size(), 1u);
+  EXPECT_THAT(local_clusters_[0].overrides,
+              ElementsAre("verifier.model=m.gguf", "verifier.device=cuda"));
+  const CliResult remote = Run({"generate", "--model", "m", "--prompt", "Say"});
+  EXPECT_EQ(remote.code, 2);
+  EXPECT_THAT(remote.err, HasSubstr("--model, --device, --config and --set "
+                                    "need --local"));
 }
 
 TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {

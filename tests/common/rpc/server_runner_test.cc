@@ -263,6 +263,11 @@ TEST_F(ServerRunnerTest, AddressInUseIsAnErrorThatNamesIt) {
   EXPECT_THAT(ErrorOf(config),
               testing::AllOf(HasSubstr("server.metrics_listen"),
                              HasSubstr(tcp_address), HasSubstr("in use")));
+  const std::string before_loading(ServerRunner::CanListen(config).message());
+  EXPECT_THAT(
+      before_loading,
+      testing::AllOf(HasSubstr("server.metrics_listen: cannot listen"),
+                     HasSubstr(tcp_address), HasSubstr("another port")));
   // The live server was not disturbed.
   EXPECT_EQ(Health(unix_address, ""), "NOT_SERVING");
 }
