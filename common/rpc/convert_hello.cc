@@ -29,6 +29,18 @@ absl::StatusOr<FeatureContract> ContractFromProto(
   return contract;
 }
 
+absl::StatusOr<RankNeed> NeedFromProto(const v1::RankNeed& message) {
+  RETURN_IF_ERROR(CheckAtMost("ranks.greedy", message.greedy(),
+                              uint64_t{kMaxRanksTop}));
+  RETURN_IF_ERROR(CheckAtMost("ranks.sampled", message.sampled(),
+                              uint64_t{kMaxRanksTop}));
+  RETURN_IF_ERROR(CheckAtMost("ranks.prompt_rows", message.prompt_rows(),
+                              uint64_t{kMaxPromptRanks}));
+  return RankNeed{.greedy = static_cast<int32_t>(message.greedy()),
+                  .sampled = static_cast<int32_t>(message.sampled()),
+                  .prompt_rows = static_cast<int32_t>(message.prompt_rows())};
+}
+
 }  // namespace
 
 v1::ModelIdentity ToProto(const ModelIdentity& identity) {
@@ -63,6 +75,12 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_supports_lookahead(info.supports_lookahead);
   message.set_needs_grammar(info.needs_grammar);
   message.set_device_id(info.device_id);
+  if (info.ranks.any()) {
+    v1::RankNeed& ranks = *message.mutable_ranks();
+    ranks.set_greedy(ClampToUint32(info.ranks.greedy));
+    ranks.set_sampled(ClampToUint32(info.ranks.sampled));
+    ranks.set_prompt_rows(ClampToUint32(info.ranks.prompt_rows));
+  }
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -85,6 +103,7 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, ContractFromProto(message.features()));
   }
+  ASSIGN_OR_RETURN(info.ranks, NeedFromProto(message.ranks()));
   return info;
 }
 

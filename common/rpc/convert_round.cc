@@ -167,6 +167,46 @@ absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
   return rows;
 }
 
+v1::RanksRequest ToProto(const RanksRequest& request) {
+  v1::RanksRequest message;
+  message.set_top(static_cast<uint32_t>(request.top));
+  message.set_prompt_rows(static_cast<uint32_t>(request.prompt_rows));
+  return message;
+}
+
+absl::StatusOr<RanksRequest> FromProto(const v1::RanksRequest& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("ranks.top", message.top(), uint64_t{kMaxRanksTop}));
+  RETURN_IF_ERROR(CheckAtMost("ranks.prompt_rows", message.prompt_rows(),
+                              uint64_t{kMaxPromptRanks}));
+  return RanksRequest{
+      .top = static_cast<int32_t>(message.top()),
+      .prompt_rows = static_cast<int32_t>(message.prompt_rows())};
+}
+
+v1::TokenRanks ToProto(const TokenRanks& ranks) {
+  v1::TokenRanks message;
+  message.set_top(static_cast<uint32_t>(ranks.top));
+  message.mutable_context()->Add(ranks.contexts.begin(), ranks.contexts.end());
+  message.mutable_token()->Add(ranks.tokens.begin(), ranks.tokens.end());
+  message.mutable_log_prob()->Add(ranks.log_probs.begin(),
+                                  ranks.log_probs.end());
+  return message;
+}
+
+// CheckRanks checks the lengths of the columns.
+absl::StatusOr<TokenRanks> FromProto(const v1::TokenRanks& message) {
+  RETURN_IF_ERROR(
+      CheckAtMost("ranks.top", message.top(), uint64_t{kMaxRanksTop}));
+  TokenRanks ranks = {
+      .top = static_cast<int32_t>(message.top()),
+      .log_probs = {message.log_prob().begin(), message.log_prob().end()}};
+  ASSIGN_OR_RETURN(ranks.contexts,
+                   Int32Column("ranks.context", message.context()));
+  ASSIGN_OR_RETURN(ranks.tokens, Int32Column("ranks.token", message.token()));
+  return ranks;
+}
+
 v1::FeatureRequest ToProto(const FeatureRequest& request) {
   v1::FeatureRequest message;
   espalier::ToProto(request.taps, *message.mutable_after_layers());
@@ -301,7 +341,10 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
                                           request.lookahead.end());
   if (request.grammar.any()) {
     *message.mutable_grammar() = ToProto(request.grammar);
-    message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  }
+  message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  if (!request.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(request.ranks);
   }
   if (!request.stored.empty()) {
     *message.mutable_stored_features() = ToProto(request.stored);
@@ -317,10 +360,11 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
   if (message.has_grammar()) {
     ASSIGN_OR_RETURN(request.grammar, FromProto(message.grammar()));
-    RETURN_IF_ERROR(
-        CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
-    request.prompt_length = static_cast<int64_t>(message.prompt_length());
   }
+  RETURN_IF_ERROR(
+      CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
+  request.prompt_length = static_cast<int64_t>(message.prompt_length());
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   ASSIGN_OR_RETURN(request.stored, FromProto(message.stored_features()));
   return request;
 }
@@ -371,6 +415,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   if (request.logprobs != LogprobRequest{}) {
     *message.mutable_logprobs() = ToProto(request.logprobs);
   }
+  if (request.ranks.top > 0) {
+    *message.mutable_ranks() = ToProto(request.ranks);
+  }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
     message.set_time_budget_us(static_cast<uint64_t>(
@@ -393,6 +440,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
   ASSIGN_OR_RETURN(request.logprobs, FromProto(message.logprobs()));
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   return request;
 }
 
@@ -428,6 +476,9 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   if (verify_result.prompt_logprobs.size() > 0) {
     *message.mutable_prompt_logprobs() = ToProto(verify_result.prompt_logprobs);
   }
+  if (!verify_result.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(verify_result.ranks);
+  }
   return message;
 }
 
@@ -460,6 +511,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
   ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
                    FromProto(message.prompt_logprobs()));
+  ASSIGN_OR_RETURN(verify_result.ranks, FromProto(message.ranks()));
   return verify_result;
 }
 

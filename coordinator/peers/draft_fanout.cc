@@ -56,6 +56,7 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     branch.compute = absl::ZeroDuration();
   }
   features_.Release(FeaturesHeldByAll());
+  features_.ranks().Release(RanksHeldByAll());
   CollectMore(session, budget, calls, std::move(then));
 }
 
@@ -129,10 +130,11 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.cpu_group = info ? info->cpu_group : 0;
   ProposeRequest request = branch.link.Ask(
       session, round_, budget, NewFeatures(branch), NewStored(branch));
+  request.prompt_length = session.prompt_length();
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
-    request.prompt_length = session.prompt_length();
   }
+  if (branch.wants_ranks) branch.link.AddRanks(features_.ranks(), request);
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), deadline_,
@@ -152,6 +154,7 @@ void DraftFanout::WantFeatures() {
   for (Branch& branch : branches_) {
     branch.sent_features = branch.stored_features = {};
     std::optional<DrafterInfo> info = branch.peer->info();
+    branch.wants_ranks = info && info->ranks.any();
     if (!info || info->features.taps.empty()) continue;
     branch.lacks_stored |= features_.ring().Lacks(info->features);
     const bool is_stored = !branch.lacks_stored &&
@@ -181,6 +184,32 @@ int64_t DraftFanout::FeaturesHeldByAll() const {
     held = std::min(held, branch.link.features_end());
   }
   return held;
+}
+
+// The number before which no drafter that wants ranks lacks a row.
+int64_t DraftFanout::RanksHeldByAll() const {
+  int64_t held = std::numeric_limits<int64_t>::max();
+  for (const Branch& branch : branches_) {
+    if (branch.link.quarantined() || !branch.wants_ranks ||
+        branch.peer->settings.role == DrafterRole::kOff) {
+      continue;
+    }
+    held = std::min(held, branch.link.ranks_end());
+  }
+  return held;
+}
+
+RanksRequest DraftFanout::WantedRanks(bool greedy) const {
+  RanksRequest wanted;
+  for (const Branch& branch : branches_) {
+    if (branch.peer->settings.role == DrafterRole::kOff) continue;
+    const std::optional<DrafterInfo> info = branch.peer->info();
+    if (!info) continue;
+    const RankNeed& need = info->ranks;
+    wanted.top = std::max(wanted.top, greedy ? need.greedy : need.sampled);
+    wanted.prompt_rows = std::max(wanted.prompt_rows, need.prompt_rows);
+  }
+  return wanted;
 }
 
 // The features that the drafter may lack.
