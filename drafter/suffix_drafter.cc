@@ -28,12 +28,12 @@ namespace espalier::drafter {
 namespace {
 
 struct SuffixOptions {
-  SuffixIndex::Options own;  // of a sequence's text
-  TreeShape shape;
+  SuffixIndex::Options own = {};  // of a sequence's text
+  TreeShape shape = {};
   bool earlier_answers = false;  // whether they are kept and looked up
-  AnswerStore::Options answers;
+  AnswerStore::Options answers = {};
   int64_t max_tenants = 1;
-  std::string file;  // empty: they are not saved
+  std::string file = {};  // empty: they are not saved
   int64_t vocab_size = 0;
   uint64_t tokenizer_fingerprint = 0;
 };
