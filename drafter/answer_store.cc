@@ -20,7 +20,7 @@ void AnswerStore::Add(absl::Span<const TokenId> answer) {
   if (answer.size() > room) answer = answer.last(room);
   if (answer.empty()) return;
   if (halves_.back().text.size() + answer.size() > room) {
-    if (halves_.size() == 2) halves_.erase(halves_.begin());
+    if (halves_.size() == 2) halves_.pop_front();
     halves_.emplace_back(half_);
   }
   Half& half = halves_.back();

@@ -2,6 +2,7 @@
 #define ESPALIER_DRAFTER_ANSWER_STORE_H_
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -52,7 +53,7 @@ class AnswerStore {
   };
 
   const SuffixIndex::Options half_;
-  std::vector<Half> halves_;  // one or two, the older first
+  std::deque<Half> halves_;  // one or two, the older first
 };
 
 // Adds the counts of `more` to `counts`.

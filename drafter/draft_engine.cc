@@ -171,6 +171,7 @@ void DraftEngine::NoteTime(absl::Span<const Work> batch,
   if (!is_quick) return;
   if (compute_time <= options_.quick_time * std::ssize(batch)) {
     penalty_ /= 2;
+    if (elsewhere_ > penalty_) elsewhere_ = penalty_;
   } else {
     penalty_ = std::clamp(2 * penalty_, kFewElsewhere, kMostElsewhere);
     elsewhere_ = penalty_;

@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
-#include "coordinator/peers/rank_log.h"
 #include "coordinator/coordinator_metrics.h"
+#include "coordinator/peers/rank_log.h"
 #include "coordinator/session/session.h"
 
 namespace espalier::coordinator {
