@@ -31,8 +31,9 @@ build() {
   local tree=$repo/build/release
   cd "$repo"
   local options=()
+  ((!http)) || options+=(-DESPALIER_VLLM=ON)
   ((!with_libtorch)) || options+=(-DESPALIER_TORCH=ON -DESPALIER_LIBTORCH:PATH="$cache/libtorch")
-  [[ -e $tree/build.ninja ]] || options+=(-DESPALIER_TESTS=OFF)
+  [[ -e $tree/build.ninja ]] || options=(-DESPALIER_TESTS=OFF -DESPALIER_VLLM=OFF "${options[@]}")
   ((${#options[@]} == 0)) || cmake --preset release "${options[@]}"
   cmake --build --preset release -j "$(nproc)" --target "${binaries[@]}"
 }

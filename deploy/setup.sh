@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]
+#   deploy/setup.sh [--unit-tests] [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]
 #
+#   --unit-tests     also GoogleTest
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
-#   --http           also the gateway for HTTP clients
+#   --http           also the gateway for HTTP clients, and its protocol
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
-#   --clang          also clang with libFuzzer, for the presets `clang` and `dev`
+#   --clang          also clang with its tools, for the presets `asan` and `dev`
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -104,22 +105,24 @@ take_turn() {
 
 main() {
   local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' http='' converted=
+  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]"
   while (($# > 0)); do
     case $1 in
+      --unit-tests) packages+=("${unit_test_packages[@]}") ;;
       --tests)
-        packages+=("${test_packages[@]}") optional+=("${optional_test_packages[@]}")
+        packages+=("${unit_test_packages[@]}" "${test_packages[@]}") optional+=("${optional_test_packages[@]}")
         libtorch_wanted=1 http=1 converted=1
         ;;
       --http) http=1 packages+=(curl) ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --nvcc) nvcc=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
-      *) echo "usage: deploy/setup.sh [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]" >&2; exit 2 ;;
+      *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((7 + ${#libtorch_wanted} + ${#nvcc} + ${#http} + 2 * ${#converted}))" "$logs"
+  steps_begin set-up "$((6 + ${#libtorch_wanted} + ${#nvcc} + 2 * ${#http} + 2 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -134,8 +137,8 @@ main() {
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
   fi
-  ensure "the gateways' protocol" "$download_hint" smg_proto_is_ready make_smg_proto
   if [[ $http ]]; then
+    ensure "the gateways' protocol" "$download_hint" smg_proto_is_ready make_smg_proto
     ensure "gateway" "$download_hint" gateway_is_ready make_gateway
   fi
   ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar

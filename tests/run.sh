@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Builds and runs the tests, from a fresh clone.
+# Builds and runs tests, from a fresh clone.
 #
-#   tests/run.sh            preset release
-#   tests/run.sh --asan     AddressSanitizer and UndefinedBehaviorSanitizer
-#   tests/run.sh --tsan     ThreadSanitizer, without libtorch
-#   tests/run.sh --clang    the fuzz targets under libFuzzer, with thread-safety analysis
-#   tests/run.sh --nvcc     compiles the kernels for GPUs too
-#   tests/run.sh --werror   warnings are errors, in the preset release
-#   tests/run.sh --long     also the tests with the label `long`
+#   tests/run.sh             all tests of the preset release
+#   tests/run.sh --quick     its unit tests alone; fetches no more than the model
+#   tests/run.sh --asan      clang's AddressSanitizer and UndefinedBehaviorSanitizer,
+#                            thread-safety analysis, fuzz targets under libFuzzer
+#   tests/run.sh --tsan      ThreadSanitizer
+#   tests/run.sh --nightly   planted faults, mutants and long tests; --nightly=N: those
+#                            of every ten with the number N
+#   tests/run.sh WORD...     the tests of an area, as in `tests/run.sh control`, or of a
+#                            test file, as in `tests/run.sh drafter_choice_test`
+#
+#   --nvcc     compiles the kernels for GPUs too
+#   --werror   warnings are errors, in the preset release
 set -euo pipefail
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -17,23 +22,30 @@ usage() {
   exit "$1"
 }
 
-presets=()
+preset=release
 set_up=(--tests)
-left_out=long
+left_out=(long nightly)
+nightly=
+torch=ON
 nvcc=OFF
 werror=OFF
+quick=
+words=()
 for flag in "$@"; do
   case $flag in
-    --asan | --tsan) presets+=("${flag#--}") ;;
-    --clang) presets+=(clang) set_up+=(--clang) ;;
+    --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
+    --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
+    --tsan) preset=tsan torch=OFF left_out+=(exact) ;;
+    --nightly) nightly=all ;;
+    --nightly=[0-9]) nightly=${flag#*=} ;;
     --nvcc) nvcc=ON set_up+=(--nvcc) ;;
     --werror) werror=ON ;;
-    --long) left_out=none ;;
     -h | --help) usage 0 ;;
-    *) usage 2 >&2 ;;
+    -*) usage 2 >&2 ;;
+    *) words+=("$flag") ;;
   esac
 done
-((${#presets[@]} > 0)) || presets=(release)
+readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
 # ThreadSanitizer of GCC 12 and 13 does not start on kernels that place
 # mappings more randomly than it knows.
@@ -45,55 +57,80 @@ run() {
   fi
 }
 
-# Sanitized programs are slow enough for a time limit of a test to pass where
-# others use the machine; what a sanitizer finds, it finds again.
-tries() {
-  [[ $preset != asan && $preset != tsan ]] || echo --repeat until-pass:2
-}
-
-# Says at the end what did not run and why: a skipped test has not passed.
-print_skipped() {
-  local log=build/$preset/Testing/Temporary/LastTest.log
-  awk '/: Skipped$/ { getline; print "not run: " $0 }
-       /^skipped: / { sub(/^skipped: /, ""); print "not run: " $0 }
-       / \.\.\. skipped / { sub(/ \.\.\. skipped /, ": "); print "not run: " $0 }' "$log" |
-    sort | uniq -c
-}
-
-# Sanitizers look at the rules in their other tests: the enumeration of all
-# distributions would take AddressSanitizer half an hour, and it has one thread.
-excluded() {
-  case $preset in
-    asan | tsan) echo "$left_out|exact" ;;
-    *) echo "$left_out" ;;
+# The first line: what will be done, and how long that takes on two quiet cores.
+announce() {
+  case $preset$quick${nightly:+nightly}${words[*]:+words} in
+    release) echo "All tests of the preset release: some 15 minutes on two cores." ;;
+    release1) echo "The unit tests: some 6 minutes on two cores." ;;
+    asan) echo "Tests under AddressSanitizer, fuzz targets: some 12 minutes on two cores." ;;
+    tsan) echo "Tests under ThreadSanitizer: some 6 minutes on two cores." ;;
+    *nightly) echo "Planted faults and long tests (part: $nightly): hours for all on two cores." ;;
+    *) echo "The tests of ${words[*]}: minutes if little is built, then seconds." ;;
   esac
 }
 
-test_preset() {
-  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch torch=ON
-  local selected=(--label-exclude "^($(excluded))\$") options=()
-  [[ $preset != tsan && $preset != clang ]] || torch=OFF
-  # The build preset `clang` has no other programs.
-  [[ $preset != clang ]] || selected=(--label-regex '^fuzz$')
+configure() {
+  local libtorch=${ESPALIER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/espalier}/libtorch
+  local options=(-DESPALIER_TESTS=ON -DESPALIER_EMULATION=ON
+    -DESPALIER_FAULTS="${nightly:-none}" -DESPALIER_NVCC="$nvcc"
+    -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
-  [[ $preset != release ]] || options=(-DESPALIER_WERROR="$werror")
-  run cmake --preset "$preset" -DESPALIER_TESTS=ON -DESPALIER_NVCC="$nvcc" \
-    -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch" "${options[@]}"
-  run cmake --build --preset "$preset" -j "$(nproc)"
-  local status=0
-  # shellcheck disable=SC2046  # words
-  run ctest --test-dir "build/$preset" -j2 --no-tests=error --output-on-failure \
-    $(tries) "${selected[@]}" || status=$?
-  print_skipped
+  [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror" -DESPALIER_VLLM=ON)
+  run cmake --preset "$preset" "${options[@]}"
+}
+
+# run_tests TARGETS SELECTION...
+run_tests() {
+  local targets=$1 status=0
+  shift
+  # shellcheck disable=SC2086  # words
+  run cmake --build "$build" -j "$(nproc)" --target $targets
+  run ctest --test-dir "$build" -j "$(nproc)" --no-tests=error --output-on-failure "$@" |
+    tee "$log" || status=$?
   return "$status"
 }
 
+run_words() {
+  local targets selection filter
+  { read -r targets && read -r selection && read -r filter; } < <(
+    python3 tests/find_tests.py "$build" "${words[@]}" || echo)
+  [[ $targets ]] || exit 2
+  [[ -z $filter ]] || export GTEST_FILTER=$filter
+  # shellcheck disable=SC2086  # words
+  run_tests "$targets" $selection
+}
+
+# The last lines: what was left out and why, and what was skipped.
+print_left_out() {
+  [[ -z $nightly && ${#words[@]} == 0 ]] || return 0
+  if [[ $quick ]]; then
+    echo "not run: all but unit tests (tests/run.sh runs them)"
+  else
+    echo "not run: long tests, mutants, planted faults (tests/run.sh --nightly)"
+  fi
+  [[ $preset == release ]] ||
+    echo "not run: the enumeration of distributions, which takes sanitizers half an hour"
+  awk '/: Skipped$/ { getline; print "not run: " $0 }
+       /^skipped: / { sub(/^skipped: /, ""); print "not run: " $0 }
+       / \.\.\. skipped / { sub(/ \.\.\. skipped /, ": "); print "not run: " $0 }' \
+    "$build/Testing/Temporary/LastTest.log" | sort | uniq -c
+}
+
+announce
+cd "$repo"
 # The presets share what compiles alike, wherever the clone lies.
 export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
-
-cd "$repo"
 deploy/setup.sh "${set_up[@]}"
-for preset in "${presets[@]}"; do
-  printf '\n== preset %s\n' "$preset"
-  test_preset
-done
+configure
+status=0
+if [[ ${words[*]} ]]; then
+  run_words || status=$?
+elif [[ $nightly ]]; then
+  run_tests test-nightly --label-regex '^nightly$' || status=$?
+elif [[ $quick ]]; then
+  run_tests test-unit --label-regex '^unit$' || status=$?
+else
+  run_tests all --label-exclude "^($(IFS='|' && echo "${left_out[*]}"))\$" || status=$?
+fi
+print_left_out
+exit "$status"

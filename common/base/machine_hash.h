@@ -9,8 +9,8 @@ namespace espalier {
 // A hash of this machine, its boot, and `what`; not 0.
 uint64_t MachineHash(const std::string& what);
 
-// The same, of the user and the PID namespace as well: processes with other ones
-// cannot open each other's memory.
+// The same, of the user and the PID namespace as well: processes with other
+// ones cannot open each other's memory.
 uint64_t SharedMemoryHash(const std::string& what);
 
 }  // namespace espalier

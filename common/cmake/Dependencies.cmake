@@ -8,22 +8,46 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+  # Without this it does not keep what uses precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CCACHE_PROGRAM})
+endif()
+find_program(MOLD_PROGRAM mold)
+find_program(LLD_PROGRAM ld.lld)
+if(MOLD_PROGRAM)
+  add_link_options(-fuse-ld=mold)
+elseif(LLD_PROGRAM)
+  add_link_options(-fuse-ld=lld)
 endif()
 
-find_package(Threads REQUIRED)
+# espalier_find(NAME [CONFIG]): find_package, with advice if it is missing.
+macro(espalier_find name)
+  find_package(${name} QUIET ${ARGN})
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "${name} is missing. Run deploy/setup.sh, which installs "
+            "what the build needs (for tests: deploy/setup.sh --unit-tests).")
+  endif()
+endmacro()
+
+espalier_find(Threads)
+# Precompiled headers serve only those who have the same macros.
+add_compile_options(-pthread)
 # Module mode, and before gRPC: Debian's gRPC config expects the targets.
-find_package(Protobuf REQUIRED)
-find_package(gRPC CONFIG REQUIRED)
-find_package(absl CONFIG REQUIRED)
-find_package(prometheus-cpp CONFIG REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
+espalier_find(Protobuf)
+espalier_find(gRPC CONFIG)
+espalier_find(absl CONFIG)
+espalier_find(prometheus-cpp CONFIG)
+espalier_find(nlohmann_json)
+espalier_find(spdlog)
+espalier_find(PkgConfig)
+pkg_check_modules(libedit QUIET IMPORTED_TARGET libedit)
+if(NOT libedit_FOUND)
+  message(FATAL_ERROR "libedit is missing. Run deploy/setup.sh.")
+endif()
 add_library(Libedit::libedit ALIAS PkgConfig::libedit)
 if(ESPALIER_TESTS)
-  find_package(GTest REQUIRED)
+  espalier_find(GTest)
 endif()
 
 # libtorch, from the folder that deploy/setup.sh makes of the pinned wheel.
@@ -63,7 +87,7 @@ if(ESPALIER_GRAMMAR)
   if(NOT EXISTS ${ESPALIER_XGRAMMAR}/include/xgrammar/xgrammar.h)
     message(FATAL_ERROR "No xgrammar in ${ESPALIER_XGRAMMAR}. Run "
             "deploy/setup.sh, set -DESPALIER_XGRAMMAR=<folder>, or build "
-            "without structured output: -DESPALIER_GRAMMAR=OFF")
+            "without structured output: cmake --preset minimal")
   endif()
   file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
   add_library(xgrammar STATIC ${ESPALIER_XGRAMMAR_SOURCES})
@@ -76,6 +100,18 @@ if(ESPALIER_GRAMMAR)
       XGRAMMAR_LOG_CUSTOMIZE=1)
   target_compile_options(xgrammar PRIVATE
       -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=)
+  # What reads schemas and grammars runs once for each of them.
+  foreach(source IN LISTS ESPALIER_XGRAMMAR_SOURCES)
+    if(source MATCHES "convert|_tag\\.cc|testing\\.cc|grammar_(parser|builder|printer)\\.cc")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O0)
+    elseif(source MATCHES "grammar_(functor|compiler)\\.cc|compiled_grammar|tokenizer_info")
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O1)
+    endif()
+  endforeach()
+  target_precompile_headers(xgrammar PRIVATE
+      <algorithm> <cmath> <cstdint> <functional> <limits> <map> <memory> <optional>
+      <sstream> <string> <string_view> <tuple> <unordered_map> <unordered_set>
+      <utility> <variant> <vector> <picojson.h> <xgrammar/xgrammar.h>)
   # Its files have equal names in anonymous namespaces.
   set_target_properties(xgrammar PROPERTIES
       CXX_STANDARD 17 UNITY_BUILD OFF EXPORT_COMPILE_COMMANDS OFF)

@@ -1,11 +1,15 @@
-# espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base)
-# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ...)
-# espalier_test(NAME token_tree_test SRCS a_test.cc DEPS ... [DEFINES A="b"]
-#               [LABELS integration] [TIMEOUT seconds] [SEQUENTIAL])
+# espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [GRPC]
+#                  [KERNELS])
+# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC])
+# espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
+#               [LABELS integration] [TIMEOUT seconds] [SHARDS 4] [SEQUENTIAL])
 #
-# SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # A library NAME becomes the target espalier_NAME and the alias espalier::NAME.
 # DEPS are public; a library without SRCS is an interface library.
+# KERNELS: its loops over numbers are what a pass waits for.
+# GRPC: most of its files include gRPC or the messages of the wire.
+# SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
+# SHARDS: processes that share the cases of a long program.
 
 function(_espalier_settings target)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR})
@@ -23,17 +27,53 @@ function(_espalier_settings target)
     target_compile_options(${target} PRIVATE
         -fsanitize=${ESPALIER_SANITIZE} -fno-omit-frame-pointer
         -fno-sanitize-recover=all)
+    if(ESPALIER_SANITIZE STREQUAL "thread")
+      # The macro gives protobuf's map fields members that the system's library
+      # knows nothing of. The standard library still learns what it needs.
+      target_compile_options(${target} PRIVATE
+          -U__SANITIZE_THREAD__ -D_GLIBCXX_TSAN=1)
+    endif()
     target_link_options(${target} PUBLIC -fsanitize=${ESPALIER_SANITIZE})
   endif()
 endfunction()
 
+# Tests are compiled without optimisation: each of their lines runs once.
+function(_espalier_test_settings target)
+  _espalier_settings(${target})
+  target_compile_options(${target} PRIVATE -O0)
+  # A test states the fields that it is about.
+  target_compile_options(${target} PRIVATE -Wno-missing-field-initializers)
+  # {{x}} is a list of one.
+  target_compile_options(${target} PRIVATE
+      $<$<CXX_COMPILER_ID:Clang>:-Wno-braced-scalar-init>)
+  if(ESPALIER_SANITIZE MATCHES "undefined")
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  endif()
+endfunction()
+
+# Precompiled headers: what most files include is parsed once for each kind of
+# target (PrecompiledHeaders.cmake has the lists).
+function(_espalier_precompile target kind)
+  if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    target_precompile_headers(${target} REUSE_FROM espalier_headers_${kind})
+  endif()
+endfunction()
+
 function(espalier_library)
-  cmake_parse_arguments(ARG "" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC;KERNELS" "NAME" "HDRS;SRCS;DEPS" ${ARGN})
   set(target espalier_${ARG_NAME})
   if(ARG_SRCS)
     add_library(${target} STATIC ${ARG_SRCS} ${ARG_HDRS})
     target_link_libraries(${target} PUBLIC ${ARG_DEPS})
     _espalier_settings(${target})
+    if(ARG_KERNELS AND CMAKE_BUILD_TYPE STREQUAL "Release")
+      target_compile_options(${target} PRIVATE -O3)
+    endif()
+    if(ARG_GRPC)
+      _espalier_precompile(${target} grpc)
+    else()
+      _espalier_precompile(${target} product)
+    endif()
   else()
     add_library(${target} INTERFACE)
     target_include_directories(${target} INTERFACE ${CMAKE_SOURCE_DIR})
@@ -43,14 +83,20 @@ function(espalier_library)
 endfunction()
 
 function(espalier_binary)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC" "NAME" "SRCS;DEPS" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
   _espalier_settings(${ARG_NAME})
+  if(ARG_GRPC)
+    _espalier_precompile(${ARG_NAME} grpc)
+  else()
+    _espalier_precompile(${ARG_NAME} product)
+  endif()
   # Installed programs find libtorch where this build has it, or in ../lib.
   set_target_properties(${ARG_NAME} PROPERTIES
       INSTALL_RPATH "$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON)
-  install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin)
+  # Those that were not built are not installed.
+  install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin OPTIONAL)
 endfunction()
 
 # Sets the variable to the labels of the area whose tests the current folder
@@ -61,20 +107,54 @@ function(espalier_area variable)
   set(${variable} ${parts} PARENT_SCOPE)
 endfunction()
 
-# gtest_discover_tests cannot pass on a list.
-function(_espalier_label_discovered target labels)
-  set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}_labels.cmake)
-  file(WRITE ${script}
-      "foreach(test IN LISTS ${target}_TESTS)\n"
-      "  set_tests_properties(\"\${test}\" PROPERTIES LABELS \"${labels}\")\n"
-      "endforeach()\n")
-  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES ${script})
+# The target test-LABEL builds what the tests with this label run.
+function(_espalier_build_by_label target)
+  foreach(label ${ARGN})
+    if(NOT TARGET test-${label})
+      add_custom_target(test-${label})
+    endif()
+    add_dependencies(test-${label} ${target})
+  endforeach()
 endfunction()
 
-include(GoogleTest)
+# The next of the ten parts that nightly tests are dealt to: tests/run.sh
+# --nightly=N runs one of them.
+function(_espalier_next_part variable)
+  get_property(count GLOBAL PROPERTY ESPALIER_NIGHTLY_COUNT)
+  if(NOT count)
+    set(count 0)
+  endif()
+  math(EXPR part "${count} % 10")
+  math(EXPR count "${count} + 1")
+  set_property(GLOBAL PROPERTY ESPALIER_NIGHTLY_COUNT ${count})
+  set(${variable} ${part} PARENT_SCOPE)
+endfunction()
+
+# espalier_nightly_test(NAME [PROGRAM target] [TIMEOUT seconds] [PART n] COMMAND ...):
+# a test of the next part; its program is built with the part alone.
+function(espalier_nightly_test)
+  cmake_parse_arguments(ARG "" "NAME;PROGRAM;TIMEOUT;PART" "COMMAND" ${ARGN})
+  if(NOT DEFINED ARG_PART)
+    _espalier_next_part(ARG_PART)
+  endif()
+  set(labels nightly nightly-${ARG_PART})
+  foreach(label IN LISTS labels)
+    if(NOT TARGET test-${label})
+      add_custom_target(test-${label})
+    endif()
+  endforeach()
+  if(ARG_PROGRAM)
+    set_target_properties(${ARG_PROGRAM} PROPERTIES EXCLUDE_FROM_ALL ON)
+    _espalier_build_by_label(${ARG_PROGRAM} ${labels})
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_COMMAND})
+  set_tests_properties(${ARG_NAME} PROPERTIES LABELS "${labels}"
+      TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "^skipped:")
+endfunction()
+
 function(espalier_test)
-  cmake_parse_arguments(ARG "SEQUENTIAL" "NAME;TIMEOUT" "SRCS;DEPS;DEFINES;LABELS"
-                        ${ARGN})
+  cmake_parse_arguments(ARG "GRPC;SEQUENTIAL" "NAME;TIMEOUT;SHARDS"
+                        "SRCS;DEPS;DEFINES;LABELS" ${ARGN})
   # tests/run.sh leaves these out: together they would take half an hour.
   if(ESPALIER_SANITIZE AND "exact" IN_LIST ARG_LABELS)
     return()
@@ -88,42 +168,58 @@ function(espalier_test)
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
   endif()
+  if("nightly" IN_LIST ARG_LABELS)
+    _espalier_next_part(part)
+    list(APPEND ARG_LABELS nightly-${part})
+  endif()
   espalier_area(area)
   list(APPEND ARG_LABELS ${area})
   list(REMOVE_DUPLICATES ARG_LABELS)
   if(NOT ARG_TIMEOUT)
-    set(ARG_TIMEOUT 120)
+    set(ARG_TIMEOUT 300)
     if(ESPALIER_SANITIZE)
-      set(ARG_TIMEOUT 600)
+      set(ARG_TIMEOUT 900)
     endif()
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} espalier::test_main)
-  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINES})
-  _espalier_settings(${ARG_NAME})
-  # Half of the time of a build went into optimising what runs once, and into
-  # looking for undefined behaviour in the macros of GoogleTest.
-  target_compile_options(${ARG_NAME} PRIVATE -O0)
-  # A test states the fields that it is about.
-  target_compile_options(${ARG_NAME} PRIVATE -Wno-missing-field-initializers)
-  # {{x}} is a list of one.
-  target_compile_options(${ARG_NAME} PRIVATE
-      $<$<CXX_COMPILER_ID:Clang>:-Wno-braced-scalar-init>)
-  if(ESPALIER_SANITIZE MATCHES "undefined")
-    target_compile_options(${ARG_NAME} PRIVATE -fno-sanitize=undefined)
-  endif()
-  set_target_properties(${ARG_NAME} PROPERTIES
-      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
-  if(ESPALIER_SANITIZE)
-    # A program at a time: a sanitized one takes longer to start than most of
-    # its tests. Leaks of the system's libraries are not ours to mend.
-    add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME})
-    set_tests_properties(${ARG_NAME} PROPERTIES
-        LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
-        ENVIRONMENT LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp)
+  target_compile_definitions(${ARG_NAME} PRIVATE
+      ESPALIER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ${ARG_DEFINES})
+  _espalier_test_settings(${ARG_NAME})
+  if(ARG_GRPC)
+    _espalier_precompile(${ARG_NAME} grpc_test)
   else()
-    gtest_discover_tests(${ARG_NAME} DISCOVERY_TIMEOUT 120
-        PROPERTIES TIMEOUT ${ARG_TIMEOUT})
-    _espalier_label_discovered(${ARG_NAME} "${ARG_LABELS}")
+    _espalier_precompile(${ARG_NAME} test)
   endif()
+  # Test files may use the same names.
+  set_target_properties(${ARG_NAME} PROPERTIES
+      UNITY_BUILD OFF
+      RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/bin)
+  if("nightly" IN_LIST ARG_LABELS)
+    set_target_properties(${ARG_NAME} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+  _espalier_build_by_label(${ARG_NAME} ${ARG_LABELS})
+  list(TRANSFORM ARG_SRCS REPLACE "^([^/].*)" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+  set_property(GLOBAL APPEND_STRING PROPERTY ESPALIER_TEST_PROGRAMS
+      "${ARG_NAME}|${ARG_LABELS}|${ARG_SRCS}\n")
+  _espalier_add_shards()
 endfunction()
+
+# A test of ctest for each shard. Leaks of the system's libraries are not ours
+# to mend.
+macro(_espalier_add_shards)
+  if(NOT ARG_SHARDS)
+    set(ARG_SHARDS 1)
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(test ${ARG_NAME})
+    if(ARG_SHARDS GREATER 1)
+      set(test ${ARG_NAME}.${shard})
+    endif()
+    add_test(NAME ${test} COMMAND ${ARG_NAME})
+    set_tests_properties(${test} PROPERTIES
+        LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard};LSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/lsan.supp")
+  endforeach()
+endmacro()

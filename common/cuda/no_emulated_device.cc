@@ -3,7 +3,9 @@
 namespace espalier::cuda {
 
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenEmulatedDevice() {
-  return absl::FailedPreconditionError("the emulation is for x86-64 only");
+  return absl::FailedPreconditionError(
+      "this build has no emulated device: it is made with the tests "
+      "(-DESPALIER_EMULATION=ON), for x86-64 only");
 }
 
 }  // namespace espalier::cuda

@@ -10,7 +10,7 @@ namespace espalier::cuda {
 
 // The emulated device with 512 MiB of memory, for tests and to try what runs on
 // a GPU without one: some thousand times slower. FAILED_PRECONDITION: this
-// machine's processor is not an x86-64.
+// build has none, or the processor is not an x86-64.
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenEmulatedDevice();
 
 }  // namespace espalier::cuda

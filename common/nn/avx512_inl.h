@@ -207,7 +207,7 @@ void PrepareBf16(const PrepareArgs& a) {
   }
 }
 
-void PrepareAny(const PrepareArgs& a) {
+inline void PrepareAny(const PrepareArgs& a) {
   IsBlocks(a.type) ? PrepareRowBlocks<Avx512Blocks>(a) : PrepareBf16(a);
 }
 
@@ -265,7 +265,7 @@ struct PairRows {
   }
 };
 
-void AttendAnyHead(const AttendArgs& a) {
+inline void AttendAnyHead(const AttendArgs& a) {
   a.head_dim % Avx512::kLanes == 0 ? AttendAnyKv<Avx512, PairRows>(a)
                                    : AttendAnyKv<Avx2>(a);
 }

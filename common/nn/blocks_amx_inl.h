@@ -317,13 +317,16 @@ void AmxLinearOfRowBlocks(const LinearArgs& a) {
                             : AmxBlockProduct<I, Tiles, Row, false>(a).Run();
 }
 
-// As LinearOfBlocks, to the bit, on tiles from `fewest_rows` on. Where half of
-// a block has its own scale, a tile would give up its sums too often.
+// Returns whether a block has one scale: tiles would have to give up their sums
+// twice for two.
+inline bool FitsAmxBlocks(const BlockFormat& format) {
+  return format.group == kBlockInputs;
+}
+
+// Computes what LinearOfBlocks does, to the bit, on tiles. REQUIRES:
+// FitsAmxBlocks.
 template <typename I, typename Tiles>
-void AmxLinearOfBlocks(const LinearArgs& a, int64_t fewest_rows) {
-  if (a.rows < fewest_rows || a.weights.format.group < kBlockInputs) {
-    return LinearOfBlocks<I>(a);
-  }
+void AmxLinearOfBlocks(const LinearArgs& a) {
   a.operand == OperandType::kFineBlocks
       ? AmxLinearOfRowBlocks<I, Tiles, FineRowBlock>(a)
       : AmxLinearOfRowBlocks<I, Tiles, RowBlock>(a);

@@ -4,9 +4,6 @@
 #include "common/nn/blocks_amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
-#include "common/nn/linear_inl.h"
-#include "common/nn/reduce_inl.h"
-#include "common/nn/row_kernels_inl.h"
 
 namespace espalier::nn {
 namespace {
@@ -52,10 +49,12 @@ constexpr int64_t kFewestAmxRows = 10;
 void LinearAnyOperand(const LinearArgs& a) {
   switch (a.operand) {
     case OperandType::kFloat32:
-      return Linear<Avx512>(a);
+      return Avx512Bf16Kernels().linear(a);
     case OperandType::kBlocks:
     case OperandType::kFineBlocks:
-      return AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a, kFewestAmxRows);
+      return a.rows >= kFewestAmxRows && FitsAmxBlocks(a.weights.format)
+                 ? AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a)
+                 : Avx512Bf16Kernels().linear(a);
     default:
       return AmxLinear<Avx512, CpuTiles>(a);
   }
@@ -71,40 +70,40 @@ bool IsSplit(KvType type, int64_t head_dim) {
 
 void WriteKvOfAnyHead(const KvPanels& page, int64_t slot, const float* key,
                       const float* value) {
-  (IsSplit(page.type, page.head_dim) ? WriteSplitKv<PrepareBf16> : WriteAnyKv)(
-      page, slot, key, value);
+  (IsSplit(page.type, page.head_dim)
+       ? WriteSplitKv<PrepareBf16>
+       : Avx512Bf16Kernels().write_kv)(page, slot, key, value);
 }
 
 void CopyKvOfAnyHead(const KvPanels& from, int64_t from_slot,
                      const KvPanels& to, int64_t to_slot) {
-  (IsSplit(from.type, from.head_dim) ? CopySplitKv : CopyAnyKv)(from, from_slot,
-                                                                to, to_slot);
+  (IsSplit(from.type, from.head_dim)
+       ? CopySplitKv
+       : Avx512Bf16Kernels().copy_kv)(from, from_slot, to, to_slot);
 }
 
 // Pages of int8 are the vectors' work too.
 void AttendWithAnyHead(const AttendArgs& a) {
   (HasWholeTiles(a.head_dim) && a.type != KvType::kInt8
        ? AmxAttend<Avx512, CpuTiles, PrepareBf16>
-       : AttendAnyHead)(a);
+       : Avx512Bf16Kernels().attend)(a);
 }
 
 }  // namespace
 
+// What has no tiles is the vectors' own code.
 const Kernels& AmxKernels() {
-  static constexpr Kernels kKernels = {.name = "amx",
-                                       .exact_operand = OperandType::kSplitBf16,
-                                       .fast_operand = OperandType::kBf16,
-                                       .prepare = PrepareAny,
-                                       .linear = LinearAnyOperand,
-                                       .normalize = Normalize<Avx512>,
-                                       .rotate = Rotate<Avx512>,
-                                       .write_kv = WriteKvOfAnyHead,
-                                       .copy_kv = CopyKvOfAnyHead,
-                                       .attend = AttendWithAnyHead,
-                                       .attend_queries = kAmxRows,
-                                       .peaks = Peaks<Avx512>,
-                                       .sum_exp = SumExp<Avx512>,
-                                       .noise_ceilings = NoiseCeilings<Avx512>};
+  static const Kernels kKernels = [] {
+    Kernels kernels = Avx512Bf16Kernels();
+    kernels.name = "amx";
+    kernels.exact_operand = OperandType::kSplitBf16;
+    kernels.linear = LinearAnyOperand;
+    kernels.write_kv = WriteKvOfAnyHead;
+    kernels.copy_kv = CopyKvOfAnyHead;
+    kernels.attend = AttendWithAnyHead;
+    kernels.attend_queries = kAmxRows;
+    return kernels;
+  }();
   return kKernels;
 }
 

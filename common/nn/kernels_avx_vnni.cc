@@ -1,6 +1,6 @@
 // Compiled with -mavx2 -mfma -mf16c -mavxvnni.
 #include "common/nn/avx2_inl.h"
-#include "common/nn/avx2_kernels_inl.h"
+#include "common/nn/blocks_inl.h"
 #include "common/nn/kernels.h"
 
 namespace espalier::nn {
@@ -19,10 +19,21 @@ struct AvxVnniInts : Avx2Ints {
   }
 };
 
+void LinearAnyOperand(const LinearArgs& a) {
+  IsBlocks(a.operand) ? LinearOfBlocks<AvxVnniInts>(a)
+                      : Avx2Kernels().linear(a);
+}
+
 }  // namespace
 
+// Only products of integers differ from AVX2's.
 const Kernels& AvxVnniKernels() {
-  static constexpr Kernels kKernels = KernelsOfAvx2<AvxVnniInts>("avx-vnni");
+  static const Kernels kKernels = [] {
+    Kernels kernels = Avx2Kernels();
+    kernels.name = "avx-vnni";
+    kernels.linear = LinearAnyOperand;
+    return kernels;
+  }();
   return kKernels;
 }
 

@@ -24,8 +24,7 @@ class EndpointFlags {
  public:
   void AddTo(FlagSet& flags, const Places& places);
 
-  // Call it before anything is read from standard input: with --local,
-  // `factory` may replace the process (EngineSibling).
+  // With --local, `factory` makes the cluster.
   absl::StatusOr<Endpoint> Open(const Places& places,
                                 const LocalClusterFactory& factory) const;
 

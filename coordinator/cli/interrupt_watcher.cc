@@ -68,9 +68,4 @@ void InterruptWatcher::Watch() {
   }
 }
 
-void UnblockInterrupts() {
-  const sigset_t interrupts = Interrupts();
-  pthread_sigmask(SIG_UNBLOCK, &interrupts, nullptr);
-}
-
 }  // namespace espalier::cli

@@ -34,9 +34,6 @@ class InterruptWatcher {
   std::thread thread_;
 };
 
-// For a process image that comes after exec and handles SIGINT itself.
-void UnblockInterrupts();
-
 }  // namespace espalier::cli
 
 #endif  // ESPALIER_COORDINATOR_CLI_INTERRUPT_WATCHER_H_

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -32,12 +33,13 @@ Screen ScreenOf(int fd) {
                     std::string_view(terminal) != "dumb"};
 }
 
-}  // namespace
-
+// The folder of the running binary.
 std::filesystem::path ExecutableDir() {
   std::error_code error;  // no /proc: an empty path, i.e. the current folder
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
 }
+
+}  // namespace
 
 int RunMain(int argc, char** argv, absl::Span<const Command> commands) {
   const std::vector<std::string> args(argv + 1, argv + argc);

@@ -2,14 +2,15 @@
 # The system packages.
 
 build_packages=(
-  g++ cmake ninja-build ccache pkg-config unzip ca-certificates
+  g++ cmake ninja-build ccache mold pkg-config unzip ca-certificates
   protobuf-compiler protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev
   libabsl-dev prometheus-cpp-dev nlohmann-json3-dev libspdlog-dev
   libedit-dev libssl-dev zlib1g-dev
   python3 python3-venv
 )
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev curl)
-clang_packages=(clang libclang-rt-dev)
+unit_test_packages=(libgtest-dev libgmock-dev)
+test_packages=(libbenchmark-dev curl)
+clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
 optional_test_packages=(
   prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf python3-yaml

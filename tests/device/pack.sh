@@ -18,7 +18,7 @@ tests=(device_probes_test cuda_attention_test cuda_cache_test cuda_layout_test c
   cuda_take_rows_test cuda_row_bits_test cuda_model_test cuda_large_shape_test cuda_drafters_test
   language_model_test verify_engine_native_test verify_engine_schedule_test device_bench
   graph_bench cuda_graph_test)
-programs=(espalier espalier-local espalier-coordinator espalier-drafter espalier-node
+programs=(espalier espalier-coordinator espalier-drafter espalier-node
   espalier-verifier)
 
 if [[ ! -e $build/CMakeCache.txt ]]; then

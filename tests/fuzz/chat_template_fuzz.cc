@@ -6,7 +6,7 @@
 #include "common/chat/guarded_text.h"
 #include "common/chat/jinja_program.h"
 #include "common/tokenizer/tokenizer.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -22,8 +22,6 @@ const Tokenizer& SmallTokenizer() {
   }();
   return *tokenizer;
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   return {
@@ -67,5 +65,9 @@ bool Try(std::string_view bytes) {
   (void)SmallTokenizer().EncodeMixed(text.text, text.plain);
   return true;
 }
+
+}  // namespace
+
+FuzzTarget ChatTemplateTarget() { return {"chat_template", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -12,7 +12,7 @@
 #include "drafter/host_feature_store.h"
 #include "prometheus/registry.h"
 #include "tests/fuzz/delimited.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/testing/fake_executor.h"
 
 namespace espalier::testing {
@@ -80,8 +80,6 @@ v1::DraftRequest Message(const ProposeRequest& request) {
   return message;
 }
 
-}  // namespace
-
 // Features and a round, the next round with lookahead, and the end.
 std::vector<std::string> Seeds() {
   ProposeRequest request = {.update = {.sequence = {.number = 1},
@@ -146,5 +144,9 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK(answered == asked);
   return asked > 0;
 }
+
+}  // namespace
+
+FuzzTarget DraftStreamTarget() { return {"draft_stream", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -7,7 +7,7 @@
 #include "coordinator/api/generate_request.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/session/request_plan.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
@@ -51,8 +51,6 @@ struct Service {
   std::map<std::string, std::unique_ptr<coordinator::MergePolicy>> policies;
   coordinator::RequestScope scope;
 };
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   v1::GenerateRequest text;
@@ -124,5 +122,9 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK((plan->policy == nullptr) == (plan->budget.max_nodes == 0));
   return true;
 }
+
+}  // namespace
+
+FuzzTarget GenerateRequestTarget() { return {"generate_request", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -6,7 +6,7 @@
 #include "common/model/files/gguf_tokenizer.h"
 #include "common/model/files/gguf_weights.h"
 #include "common/model/files/tensor_values.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/testing/tiny_gguf.h"
 
@@ -70,8 +70,6 @@ std::string TinySentencePiece() {
   return file.Bytes();
 }
 
-}  // namespace
-
 std::vector<std::string> Seeds() {
   return {Pieces(), TinyTokenizer(), TinyLlama(), TinySentencePiece()};
 }
@@ -97,5 +95,9 @@ bool Try(std::string_view bytes) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget GgufTarget() { return {"gguf", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -4,7 +4,7 @@
 #include "common/grammar/grammar.h"
 #include "common/spec/request_errors.h"
 #include "tests/common/grammar/test_vocabulary.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -13,8 +13,6 @@ using Kind = GrammarSpec::Kind;
 constexpr Kind kKinds[] = {Kind::kJsonSchema, Kind::kRegex, Kind::kChoice,
                            Kind::kEbnf, Kind::kStructuralTag};
 constexpr size_t kMaxBytes = 512;
-
-}  // namespace
 
 // The first byte says what the rest is.
 std::vector<std::string> Seeds() {
@@ -52,5 +50,9 @@ bool Try(std::string_view bytes) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget GrammarTarget() { return {"grammar", Seeds, Try}; }
 
 }  // namespace espalier::testing

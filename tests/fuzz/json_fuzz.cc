@@ -1,6 +1,6 @@
 #include "common/json/json_fields.h"
 #include "common/json/parse_json.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -20,8 +20,6 @@ void Visit(const JsonValue& value) {
     }
   }
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   return {R"({"a": 1, "b": [0, -1.5e3, true, null, "\u00e9\n"], "c": {}})",
@@ -45,5 +43,9 @@ bool Try(std::string_view bytes) {
   fields.Adopt(nested.status());
   return true;
 }
+
+}  // namespace
+
+FuzzTarget JsonTarget() { return {"json", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -4,7 +4,7 @@
 #include "common/spec/request_errors.h"
 #include "espalier/v1/admin.pb.h"
 #include "espalier/v1/inference.pb.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -21,8 +21,6 @@ const google::protobuf::Message& TypeOf(uint8_t number) {
       &v1::GenerateResponse::default_instance()};
   return *types[number % std::size(types)];
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   v1::GenerateRequest request;
@@ -52,5 +50,9 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK(status.ok() || FieldOf(status).has_value());
   return status.ok();
 }
+
+}  // namespace
+
+FuzzTarget MessageBytesTarget() { return {"message_bytes", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -1,9 +1,10 @@
 #include "common/base/check.h"
 #include "common/model/files/model_config.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
+namespace {
 
 std::vector<std::string> Seeds() {
   return {SourceFile("deploy/models/nanogpt-char/config.json"),
@@ -43,5 +44,9 @@ bool Try(std::string_view bytes) {
   (void)Rotates(*config, config->num_layers - 1);
   return true;
 }
+
+}  // namespace
+
+FuzzTarget ModelConfigTarget() { return {"model_config", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -1,4 +1,4 @@
-// fuzz_X RUNS: the target on its seeds, then on RUNS mutations of them. The
+// fuzz NAME RUNS: a target on its seeds, then on RUNS mutations of them. The
 // mutations are the same in every run. An input that ends the program is
 // written to crash-input in the current folder.
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/check.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -65,12 +65,12 @@ void Mutate(const std::vector<std::string>& seeds, std::mt19937& random,
   }
 }
 
-void Run(int64_t runs) {
-  const std::vector<std::string> seeds = Seeds();
+void Run(const FuzzTarget& target, int64_t runs) {
+  const std::vector<std::string> seeds = target.seeds();
   for (const std::string& seed : seeds) {
-    ESPALIER_CHECK(Try(current = seed));
+    ESPALIER_CHECK(target.parse(current = seed));
   }
-  Try(current = "");
+  target.parse(current = "");
   std::mt19937 random(1);
   int64_t accepted = 0;
   for (int64_t run = 0; run < runs; ++run) {
@@ -78,7 +78,7 @@ void Run(int64_t runs) {
     for (uint32_t change = 1 + random() % 4; change > 0; --change) {
       if (!current.empty()) Mutate(seeds, random, current);
     }
-    accepted += Try(current);
+    accepted += target.parse(current);
   }
   std::printf("%zu seeds, %lld mutations, %lld of them accepted\n",
               seeds.size(), static_cast<long long>(runs),
@@ -92,6 +92,8 @@ int main(int argc, char** argv) {
   for (int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) {
     ::signal(signal, espalier::testing::SaveInput);
   }
-  espalier::testing::Run(argc > 1 ? std::atoll(argv[1]) : 1000);
+  espalier::testing::Run(
+      espalier::testing::FindFuzzTarget(argc > 1 ? argv[1] : ""),
+      argc > 2 ? std::atoll(argv[2]) : 1000);
   return 0;
 }

@@ -1,7 +1,7 @@
 #include "common/base/check.h"
 #include "drafter/ngram_table_builder.h"
 #include "drafter/ngram_table_file.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -21,8 +21,6 @@ std::string WithChecksum(std::string_view body) {
   }
   return bytes;
 }
-
-}  // namespace
 
 // Without the checksum.
 std::vector<std::string> Seeds() {
@@ -50,5 +48,9 @@ bool Try(std::string_view body) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget NgramTableTarget() { return {"ngram_table", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -5,7 +5,7 @@
 #include "common/rpc/status_convert.h"
 #include "coordinator/peers/verifier_link.h"
 #include "tests/fuzz/delimited.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/sample_tree.h"
 
 namespace espalier::testing {
@@ -47,8 +47,6 @@ bool Read(const v1::VerifyResponse& message, FeatureRows& features) {
   }
   return true;
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   v1::DraftResponse proposal, drafter, failure;
@@ -105,5 +103,9 @@ bool Try(std::string_view bytes) {
   }
   return accepted;
 }
+
+}  // namespace
+
+FuzzTarget PeerAnswerTarget() { return {"peer_answer", Seeds, Try}; }
 
 }  // namespace espalier::testing

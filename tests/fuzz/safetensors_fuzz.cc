@@ -5,11 +5,12 @@
 #include "common/base/check.h"
 #include "common/model/files/safetensors.h"
 #include "common/model/files/tensor_values.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/testing/tiny_model.h"
 
 namespace espalier::testing {
+namespace {
 
 std::vector<std::string> Seeds() {
   MemoryFile file("");
@@ -35,5 +36,9 @@ bool Try(std::string_view bytes) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget SafetensorsTarget() { return {"safetensors", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -1,7 +1,7 @@
 #include "common/base/check.h"
 #include "drafter/answer_store.h"
 #include "drafter/answer_store_file.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -21,8 +21,6 @@ std::string WithAnswersChecksum(std::string_view body) {
   }
   return bytes;
 }
-
-}  // namespace
 
 // Without the checksum.
 std::vector<std::string> Seeds() {
@@ -55,5 +53,9 @@ bool Try(std::string_view body) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget SavedAnswersTarget() { return {"saved_answers", Seeds, Try}; }
 
 }  // namespace espalier::testing

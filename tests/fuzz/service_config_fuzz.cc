@@ -1,11 +1,12 @@
 #include "common/config/load_config.h"
 #include "coordinator/coordinator_config.h"
 #include "espalier/v1/config.pb.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/memory_file.h"
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
+namespace {
 
 std::vector<std::string> Seeds() {
   return {SourceFile("deploy/config/coordinator.textproto"),
@@ -34,5 +35,9 @@ bool Try(std::string_view bytes) {
   accepted |= LoadConfig(file.path(), {}, drafter).ok();
   return accepted;
 }
+
+}  // namespace
+
+FuzzTarget ServiceConfigTarget() { return {"service_config", Seeds, Try}; }
 
 }  // namespace espalier::testing

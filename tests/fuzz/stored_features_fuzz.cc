@@ -7,7 +7,7 @@
 #include "common/cuda/emulated_device.h"
 #include "common/model/cuda/ring_reader.h"
 #include "common/rpc/convert.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
 namespace {
@@ -45,12 +45,11 @@ bool Read(const StoredFeatures& stored, const FeatureRing& ring) {
   std::vector<uint16_t> read(intact);
   to->Read(to->size() - intact, absl::MakeSpan(read));
   ESPALIER_CHECK(device.Wait(device.Record()).ok());
-  ESPALIER_CHECK(std::all_of(read.begin(), read.end(),
-                             [](uint16_t number) { return number == kNumber; }));
+  ESPALIER_CHECK(std::all_of(read.begin(), read.end(), [](uint16_t number) {
+    return number == kNumber;
+  }));
   return true;
 }
-
-}  // namespace
 
 std::vector<std::string> Seeds() {
   StoredFeatures stored;
@@ -74,5 +73,9 @@ bool Try(std::string_view bytes) {
   if (stored.ring.handle == kHandle) stored.ring.handle = ring->info().handle;
   return Read(stored, *ring);
 }
+
+}  // namespace
+
+FuzzTarget StoredFeaturesTarget() { return {"stored_features", Seeds, Try}; }
 
 }  // namespace espalier::testing

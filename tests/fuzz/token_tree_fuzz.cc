@@ -3,7 +3,7 @@
 #include "common/rpc/convert.h"
 #include "coordinator/merge/calibration.h"
 #include "coordinator/merge/merge_policies.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/sample_tree.h"
 
 namespace espalier::testing {
@@ -33,8 +33,6 @@ void Merge(const TokenTree& tree) {
   }
 }
 
-}  // namespace
-
 std::vector<std::string> Seeds() {
   return {ToProto(SampleTree(3)).SerializeAsString(),
           ToProto(TokenTree::RootOnly(999)).SerializeAsString()};
@@ -58,5 +56,9 @@ bool Try(std::string_view bytes) {
   Merge(*tree);
   return true;
 }
+
+}  // namespace
+
+FuzzTarget TokenTreeTarget() { return {"token_tree", Seeds, Try}; }
 
 }  // namespace espalier::testing

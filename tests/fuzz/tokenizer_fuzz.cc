@@ -1,10 +1,11 @@
 #include "common/base/check.h"
 #include "common/tokenizer/tokenizer.h"
 #include "common/tokenizer/tokenizer_file.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/source_file.h"
 
 namespace espalier::testing {
+namespace {
 
 std::vector<std::string> Seeds() {
   const std::string folder = "tests/common/tokenizer/testdata/";
@@ -28,5 +29,9 @@ bool Try(std::string_view bytes) {
   }
   return true;
 }
+
+}  // namespace
+
+FuzzTarget TokenizerTarget() { return {"tokenizer", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -3,7 +3,7 @@
 #include "common/base/check.h"
 #include "common/rpc/convert.h"
 #include "tests/fuzz/delimited.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 #include "tests/fuzz/sample_tree.h"
 #include "tests/verifier/engine_harness.h"
 #include "verifier/verifier_service.h"
@@ -25,8 +25,6 @@ VerifyRequest First(const std::string& rule, float temperature) {
   request.features = {.taps = {0, 2}};
   return request;
 }
-
-}  // namespace
 
 // A round, the same again, a round that follows no answer, and the end.
 std::vector<std::string> Seeds() {
@@ -66,5 +64,9 @@ bool Try(std::string_view bytes) {
   for (const auto& reply : replies) ESPALIER_CHECK(reply->times_answered == 1);
   return !replies.empty();
 }
+
+}  // namespace
+
+FuzzTarget VerifyStreamTarget() { return {"verify_stream", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -2,9 +2,10 @@
 #include "common/base/check.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/vllm/vllm_request.h"
-#include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
+namespace {
 
 using vllm::grpc::engine::GenerateRequest;
 
@@ -40,5 +41,9 @@ bool Try(std::string_view bytes) {
   ESPALIER_CHECK(request->has_temperature() && request->has_max_tokens());
   return true;
 }
+
+}  // namespace
+
+FuzzTarget VllmRequestTarget() { return {"vllm_request", Seeds, Try}; }
 
 }  // namespace espalier::testing

@@ -65,7 +65,6 @@ class CommandTest : public ::testing::Test {
   Cluster cluster_;
 };
 
-// By way of espalier-local.
 TEST_F(CommandTest, LabReadsAndWritesJson) {
   auto lab = [&](const std::string& input) {
     return RunToEnd({"/bin/sh", "-c",

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Plants faults, one at a time, and sees that the tests notice each.
 
-    run_mutants.py SOURCE WORK [TEXT ...]
+    run_mutants.py [--part N] SOURCE WORK [TEXT ...]
     run_mutants.py --check SOURCE
 
 SOURCE is the source tree, which is only read: faults are planted in a copy in
-WORK, which is built without optimisation and kept for the next run. The faults
-are in *.toml beside this file, each with the text that it replaces and the test
-program that must fail. TEXT: only faults with it in their name or file.
+WORK, which is built as the preset release is, so that ccache has most of it, and
+kept for the next run. The faults are in *.toml beside this file, each with the
+text that it replaces and the test file (or program) that must fail. TEXT: only
+faults with it in their name or file. N: those of every ten with the number N.
 
 Fails if a fault survives, if its text is not in the file exactly once, or if it
 does not compile: then the list has to follow the code. --check looks for the
@@ -32,13 +33,19 @@ SKIPPED = {".git", "build", "dist", "__pycache__", ".venv"}
 TEST_SECONDS = 300  # a fault may make a program hang
 
 
-def read_mutants(words):
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import find_tests  # pylint: disable=wrong-import-position
+
+
+def read_mutants(words, part=None):
     mutants = []
     for path in sorted(pathlib.Path(__file__).parent.glob("*.toml")):
         mutants += tomllib.loads(path.read_text())["mutant"]
     if words:
         mutants = [m for m in mutants
                    if any(w in m["file"] or w in m["fault"] for w in words)]
+    if part is not None:
+        mutants = mutants[part::10]
     return sorted(mutants, key=lambda m: m["test"])
 
 
@@ -79,21 +86,27 @@ class Tree:
                               stderr=subprocess.STDOUT)
 
     def configure(self):
-        return self.run("cmake", "-S", str(self.source), "-B", str(self.build),
-                        "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Debug",
-                        "-DCMAKE_CXX_FLAGS_DEBUG=-O0",
-                        "-DCMAKE_UNITY_BUILD=ON", "-DESPALIER_TORCH=OFF",
+        return self.run("cmake", "--preset", "release", "-S", str(self.source),
+                        "-B", str(self.build), "-DESPALIER_TORCH=OFF",
                         "-DESPALIER_TESTS=ON")
 
+    def find(self, test):
+        """The program of a test file, and the file unless it is a program."""
+        found = find_tests.find_file(find_tests.read_programs(self.build), test)
+        return found or sys.exit(f"there is no test {test}")
+
     def compile(self, *tests):
-        return self.run("ninja", "-C", str(self.build), *tests)
+        programs = sorted({self.find(test)[0] for test in tests})
+        return self.run("ninja", "-C", str(self.build), *programs)
 
     def test_fails(self, test):
         """Whether it does, and what it says."""
-        program = self.build / "tests" / "bin" / test
+        program, source = self.find(test)
+        cases = [f"--gtest_filter={find_tests.filter_of(source)}"] if source else []
         try:
             result = subprocess.run(
-                [program, "--gtest_fail_fast", "--gtest_brief=1"],
+                [self.build / "tests" / "bin" / program, *cases,
+                 "--gtest_fail_fast", "--gtest_brief=1"],
                 cwd=self.build, text=True, errors="replace",
                 timeout=TEST_SECONDS, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT)
@@ -135,8 +148,11 @@ def check(source):
 def main():
     if sys.argv[1] == "--check":
         sys.exit(check(pathlib.Path(sys.argv[2])))
-    source, work = (pathlib.Path(p).resolve() for p in sys.argv[1:3])
-    mutants = read_mutants(sys.argv[3:])
+    args, part = sys.argv[1:], None
+    if args[0] == "--part":
+        part, args = int(args[1]), args[2:]
+    source, work = (pathlib.Path(p).resolve() for p in args[:2])
+    mutants = read_mutants(args[2:], part)
     tree = Tree(work)
     copy_changes(source, tree.source)
     tests = sorted({m["test"] for m in mutants})

@@ -23,8 +23,8 @@ inline bool HasCudaTestDevice() {
 #endif
 }
 
-// AddressSanitizer makes emulated kernels ten times slower. Then suites take one
-// model of those that run the same code.
+// AddressSanitizer makes emulated kernels ten times slower. Then suites take
+// one model of those that run the same code.
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kCudaTestsAreSlow = true;
 #else

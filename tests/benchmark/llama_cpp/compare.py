@@ -43,7 +43,7 @@ class Espalier:
 
     def version(self):
         header = run(
-            self._bin / "espalier-local", "bench", "forward", "--rows", 1,
+            self._bin / "espalier", "bench", "forward", "--rows", 1,
             "--model", self._model, "--threads", self._threads,
             "--compute-type", self._compute_type,
         )  # fmt: skip
@@ -52,7 +52,7 @@ class Espalier:
 
     def forward(self):
         lines = run(
-            self._bin / "espalier-local", "bench", "forward", "--json",
+            self._bin / "espalier", "bench", "forward", "--json",
             "--model", self._model, "--threads", self._threads,
             "--rows", ",".join(map(str, ROWS)), "--compute-type", self._compute_type,
         )  # fmt: skip

@@ -94,7 +94,7 @@ while (($# > 0)); do
   shift 2
 done
 stem=$home/$(basename "$model" .gguf)
-[[ -x $bin/espalier-local ]] || die "there is no $bin/espalier-local; build first: deploy/quickstart.sh"
+[[ -x $bin/espalier ]] || die "there is no $bin/espalier; build first: deploy/quickstart.sh"
 [[ -f $model ]] || die "there is no model $model; fetch it first: deploy/setup.sh"
 
 mkdir -p "$home"

@@ -1,20 +1,43 @@
 #!/usr/bin/env python3
 """Passes if a test program with a planted fault fails.
 
-    fault_is_found.py PROGRAM FILTER
+    fault_is_found.py PROGRAM TEST_FILE FILTER
 
-By a failed test, by a rule of the device that the emulation saw broken, or by a
-signal: a program that does not start, or runs no test, has found nothing.
+runs the cases of the test file that the filter selects. They have to fail by a
+failed case, by a rule of the device that the emulation saw broken, or by a
+signal: a program that does not start, or runs no case, has found nothing.
 """
 
+import pathlib
 import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import find_tests  # pylint: disable=wrong-import-position
+
+
+def selected_cases(program, source, tests):
+    """Returns the full names of the file's cases that the filter selects."""
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={tests}"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    wanted = set(find_tests.suites(source))
+    cases, suite = [], None
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if not name.startswith(" "):
+            suite = name if wanted & set(name.rstrip(".").split("/")) else None
+        elif suite:
+            cases.append(suite + name.strip())
+    return cases
+
 
 def main():
-    program, tests = sys.argv[1:]
-    run = subprocess.run([program, f"--gtest_filter={tests}",
+    program, source, tests = sys.argv[1:]
+    cases = selected_cases(program, pathlib.Path(source), tests)
+    if not cases:
+        sys.exit(f"{source} has no case {tests}")
+    run = subprocess.run([program, f"--gtest_filter={':'.join(cases)}",
                           "--gtest_fail_fast"], stdout=subprocess.PIPE,
                          stderr=subprocess.STDOUT, text=True, check=False)
     found = re.search(r"^emulated kernel .*|^\[  FAILED  \] .*", run.stdout,

@@ -214,7 +214,9 @@ inline void OneLane::StoreSplit(const Reg (&x)[kAmxInputs], void* out) {
 
 inline void LinearOnModel(const LinearArgs& a) {
   if (IsBlocks(a.operand)) {
-    return AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a, /*fewest_rows=*/1);
+    return FitsAmxBlocks(a.weights.format)
+               ? AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a)
+               : LinearOfBlocks<OneLaneInts>(a);
   }
   (a.operand == OperandType::kFloat32 ? Linear<OneLane>
                                       : AmxLinear<OneLane, ModelTiles>)(a);

@@ -91,8 +91,7 @@ TEST(Ops, DenseAttentionAgreesWithAttentionByRows) {
       const at::Tensor k = at::randn({2, 100, 20}), v = at::randn({2, 100, 20});
       EXPECT_TRUE(at::allclose(
           ops::AttendByRows(q, k, v, tree),
-          ops::AttendDense(q, k, v, tree, ops::TreeBias(tree)), 1e-4,
-          1e-5))
+          ops::AttendDense(q, k, v, tree, ops::TreeBias(tree)), 1e-4, 1e-5))
           << rows << " rows after " << prefix;
     }
   }
@@ -121,8 +120,8 @@ TEST(Ops, DenseAttentionReadsNothingBehindTheRows) {
   at::Tensor v = k.clone();
   k.narrow(1, 0, 5).normal_();
   v.narrow(1, 0, 5).normal_();
-  const at::Tensor out = ops::AttendDense(at::randn({2, 2, 8}), k, v, tree,
-                                          ops::TreeBias(tree));
+  const at::Tensor out =
+      ops::AttendDense(at::randn({2, 2, 8}), k, v, tree, ops::TreeBias(tree));
   EXPECT_FALSE(out.isnan().any().item<bool>());
 }
 

@@ -1,9 +1,4 @@
-// espalier-local: the command with an engine. `espalier` hands commands that
-// need one over to it, so that `espalier` itself needs no libtorch.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <string>
+// `espalier`: the client commands, and those that run a model in this process.
 #include <vector>
 
 #include "coordinator/cli/client_commands.h"

@@ -1,0 +1,52 @@
+# What each kind of target parses once. A header belongs here if most files of
+# the kind include it, directly or not. The preset `dev` does without, so that a
+# file that includes too little shows there.
+
+set(_espalier_product_headers
+    <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <filesystem> <functional>
+    <map> <memory> <optional> <set> <sstream> <string> <string_view> <thread>
+    <unordered_map> <utility> <variant> <vector>
+    <absl/container/flat_hash_map.h> <absl/container/flat_hash_set.h>
+    <absl/functional/any_invocable.h> <absl/functional/function_ref.h>
+    <absl/status/status.h> <absl/status/statusor.h> <absl/strings/str_cat.h>
+    <absl/strings/str_format.h> <absl/strings/str_join.h> <absl/strings/str_split.h>
+    <absl/time/time.h> <absl/types/span.h>)
+set(_espalier_wire_headers
+    <grpcpp/grpcpp.h> <espalier/v1/admin.grpc.pb.h> <espalier/v1/drafter.grpc.pb.h>
+    <espalier/v1/inference.grpc.pb.h> <espalier/v1/verifier.grpc.pb.h>)
+set(_espalier_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+
+# espalier_headers(KIND [TEST] HEADERS <a> <b> DEPS ...): the target
+# espalier_headers_KIND.
+function(espalier_headers kind)
+  cmake_parse_arguments(ARG "TEST" "" "HEADERS;DEPS" ${ARGN})
+  set(target espalier_headers_${kind})
+  set(empty ${CMAKE_BINARY_DIR}/headers_${kind}.cc)
+  if(NOT EXISTS ${empty})
+    file(WRITE ${empty} "// Precompiled headers need a source.\n")
+  endif()
+  add_library(${target} OBJECT ${empty})
+  target_link_libraries(${target} PRIVATE ${ARG_DEPS})
+  if(ARG_TEST)
+    _espalier_test_settings(${target})
+  else()
+    _espalier_settings(${target})
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF)
+  target_precompile_headers(${target} PRIVATE ${ARG_HEADERS})
+endfunction()
+
+set(_absl absl::flat_hash_map absl::flat_hash_set absl::any_invocable absl::function_ref
+    absl::statusor absl::str_format absl::time absl::span)
+espalier_headers(product HEADERS ${_espalier_product_headers} DEPS ${_absl})
+espalier_headers(grpc
+    HEADERS ${_espalier_product_headers} ${_espalier_wire_headers}
+    DEPS ${_absl} espalier_wire_proto)
+if(ESPALIER_TESTS)
+  espalier_headers(test TEST
+      HEADERS ${_espalier_product_headers} ${_espalier_test_headers}
+      DEPS ${_absl} GTest::gmock)
+  espalier_headers(grpc_test TEST
+      HEADERS ${_espalier_product_headers} ${_espalier_wire_headers} ${_espalier_test_headers}
+      DEPS ${_absl} GTest::gmock espalier_wire_proto)
+endif()

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Finds what to build and run for the words of tests/run.sh.
+
+    find_tests.py BUILD WORD...
+
+A word is a label, such as the folder `control`, or the name of a test file, such
+as `drafter_choice_test`. Prints three lines: targets to build, a regular
+expression of ctest's names or labels with its flag, and the filter of cases,
+which is empty for labels. Fails with a list of the words if one is unknown.
+"""
+
+import pathlib
+import re
+import sys
+
+CASE = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,", re.MULTILINE)
+
+
+def read_programs(build):
+    """Program -> its labels and its sources, from what CMake wrote."""
+    programs = {}
+    for line in (build / "tests" / "programs.txt").read_text().splitlines():
+        name, labels, sources = line.split("|")
+        programs[name] = (labels.split(";"), [pathlib.Path(s) for s in sources.split(";")])
+    return programs
+
+
+def suites(source):
+    """The suites of a test file; those of parameters have a prefix."""
+    return sorted(set(CASE.findall(source.read_text(encoding="utf-8"))))
+
+
+def filter_of(source):
+    """Returns the filter of GoogleTest that selects a file's cases."""
+    return ":".join(f"{s}.*:*/{s}.*:{s}/*" for s in suites(source))
+
+
+def find_file(programs, word):
+    """Returns the program and the source of a test file or program."""
+    for name, (_, sources) in programs.items():
+        for source in sources:
+            if source.stem == word:
+                return name, source
+    return (word, None) if word in programs else None
+
+
+def main():
+    build, words = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    programs = read_programs(build)
+    labels = {label for labels, _ in programs.values() for label in labels} | {"fuzz"}
+    if all(word in labels for word in words):
+        print(" ".join(f"test-{word}" for word in words))
+        print(f"--label-regex ^({'|'.join(words)})$")
+        print()
+        return
+    found = [find_file(programs, word) for word in words]
+    if None in found:
+        unknown = [word for word, f in zip(words, found) if f is None]
+        sys.exit(f"No area and no test file: {', '.join(unknown)}. Areas: "
+                 f"{' '.join(sorted(labels))}. A test file is named without its ending.")
+    names = sorted({name for name, _ in found})
+    print(" ".join(names))
+    print(f"--tests-regex ^({'|'.join(names)})(\\.[0-9]+)?$")
+    print(":".join(filter_of(source) for _, source in found if source))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+#include "tests/fuzz/fuzz_targets.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace espalier::testing {
+
+FuzzTarget ChatTemplateTarget();
+FuzzTarget DraftStreamTarget();
+FuzzTarget GenerateRequestTarget();
+FuzzTarget GgufTarget();
+FuzzTarget GrammarTarget();
+FuzzTarget JsonTarget();
+FuzzTarget MessageBytesTarget();
+FuzzTarget ModelConfigTarget();
+FuzzTarget NgramTableTarget();
+FuzzTarget PeerAnswerTarget();
+FuzzTarget SafetensorsTarget();
+FuzzTarget SavedAnswersTarget();
+FuzzTarget ServiceConfigTarget();
+FuzzTarget StoredFeaturesTarget();
+FuzzTarget TokenTreeTarget();
+FuzzTarget TokenizerTarget();
+FuzzTarget VerifyStreamTarget();
+FuzzTarget VllmRequestTarget();
+
+std::vector<FuzzTarget> FuzzTargets() {
+  return {
+#ifdef ESPALIER_FUZZ_CHAT_TEMPLATE
+      ChatTemplateTarget(),
+#endif
+#ifdef ESPALIER_FUZZ_GRAMMAR
+      GrammarTarget(),
+#endif
+#ifdef ESPALIER_FUZZ_STORED_FEATURES
+      StoredFeaturesTarget(),
+#endif
+#ifdef ESPALIER_FUZZ_VLLM_REQUEST
+      VllmRequestTarget(),
+#endif
+      DraftStreamTarget(),   GenerateRequestTarget(), GgufTarget(),
+      JsonTarget(),          MessageBytesTarget(),    ModelConfigTarget(),
+      NgramTableTarget(),    PeerAnswerTarget(),      SafetensorsTarget(),
+      ServiceConfigTarget(), TokenTreeTarget(),       TokenizerTarget(),
+      SavedAnswersTarget(),  VerifyStreamTarget(),
+  };
+}
+
+FuzzTarget FindFuzzTarget(std::string_view name) {
+  for (const FuzzTarget& target : FuzzTargets()) {
+    if (target.name == name) return target;
+  }
+  std::fprintf(stderr, "There is no fuzz target \"%.*s\", but these:\n",
+               static_cast<int>(name.size()), name.data());
+  for (const FuzzTarget& target : FuzzTargets()) {
+    std::fprintf(stderr, "  %s\n", target.name.data());
+  }
+  std::exit(2);
+}
+
+}  // namespace espalier::testing

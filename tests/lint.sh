@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# clang-tidy over the product's files that differ from a commit (default: the one
+# before), with the commands of the preset dev.
+#
+#   tests/lint.sh [COMMIT]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# A clone may have one commit.
+commit=${1:-HEAD~1}
+git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || commit=HEAD
+mapfile -t files < <(git diff --name-only --diff-filter=d "$commit" -- \
+  'common/*.cc' 'drafter/*.cc' 'verifier/*.cc' 'coordinator/*.cc')
+((${#files[@]} > 0)) || {
+  echo "clang-tidy: no product file differs from $commit"
+  exit 0
+}
+cmake --preset dev -DESPALIER_TESTS=OFF >/dev/null
+cmake --build build/dev --target generated_headers
+# Files of other builds (libtorch, xgrammar's, instruction sets) have no command.
+printf '%s\n' "${files[@]}" | while read -r file; do
+  ! grep -q "\"file\": \"$PWD/$file\"" build/dev/compile_commands.json || echo "$file"
+done | xargs -r -n 1 -P "$(nproc)" clang-tidy --quiet -p build/dev
