@@ -51,11 +51,11 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
   espalier::SerialExecutor executor("coordinator");
   ASSIGN_OR_RETURN(const auto in_process,
                    InProcessPeers::Create(config, *metrics));
-  ASSIGN_OR_RETURN(auto peers,
-                   RemotePeers::Create(config,
-                                       {.model = target.identity,
-                                        .metrics = *metrics,
-                                        .in_process = in_process.AsHandles()}));
+  ASSIGN_OR_RETURN(
+      auto peers,
+      RemotePeers::Create(config, {.model = target.identity,
+                                   .metrics = *metrics,
+                                   .in_process = in_process.AsHandles()}));
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),

@@ -79,8 +79,8 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   ASSIGN_OR_RETURN(
       AccessToken verifier_token,
       ReadToken("verifier_token_file", config.verifier_token_file()));
-  PeerOptions verifier_options = PeerOf("verifier", config.verifier(),
-                                        std::move(verifier_token), options);
+  PeerOptions verifier_options =
+      PeerOf("verifier", config.verifier(), std::move(verifier_token), options);
   // The coordinator's health depends on this connection, so a short keepalive
   // finds a stopped verifier soon.
   verifier_options.keepalive = absl::Seconds(3);
@@ -106,12 +106,12 @@ absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
     const v1::CoordinatorDrafter& drafter, absl::string_view field,
     const Options& options) const {
   if (drafter.name().empty() || drafter.address().empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, ": a name is needed, and an address or a type"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": a name is needed, and an address or a type"));
   }
   if (drafter.options_size() > 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, ".options: a drafter with an address has its own"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".options: a drafter with an address has its own"));
   }
   ASSIGN_OR_RETURN(
       AccessToken token,

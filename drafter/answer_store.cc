@@ -70,10 +70,9 @@ void AnswerStore::AddAll(absl::Span<const TokenId> tokens) {
 void AddCounts(absl::Span<const SuccessorCount> more,
                std::vector<SuccessorCount>& counts) {
   for (const SuccessorCount& entry : more) {
-    const auto same =
-        std::find_if(counts.begin(), counts.end(), [&](const auto& counted) {
-          return counted.token == entry.token;
-        });
+    const auto same = std::find_if(
+        counts.begin(), counts.end(),
+        [&](const auto& counted) { return counted.token == entry.token; });
     if (same == counts.end()) {
       counts.push_back(entry);
     } else {

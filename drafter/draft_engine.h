@@ -98,8 +98,8 @@ class DraftEngine final : public DraftEndpoint {
   bool is_lost_ = false;          // on_device_lost was called
   uint64_t unreadable_ring_ = 0;  // that was logged last
   const std::unique_ptr<Drafter> drafter_;
-  const FeatureContract features_;  // the drafter's
-  const bool is_quick_;             // the drafter is
+  const FeatureContract features_;      // the drafter's
+  const bool is_quick_;                 // the drafter is
   std::atomic<int64_t> elsewhere_ = 0;  // requests that the executor is to run
   int64_t penalty_ = 0;                 // of the next slow request
   const DrafterMetrics metrics_;

@@ -31,7 +31,7 @@ struct SequenceView {
   SamplingParams sampling;
   GrammarSpec grammar = {};   // only for drafters that need it
   int64_t prompt_length = 0;  // of `tokens`; 0: not known
-  DraftBudget budget;  // max_nodes 0: process the tokens, draft nothing
+  DraftBudget budget;         // max_nodes 0: process the tokens, draft nothing
   // The positions whose features features() holds: all but the root's when
   // nothing is late or lost. Lost features are not sent again: `begin` may then
   // be above 0, and grow.

@@ -26,15 +26,16 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
   espalier::drafter::RegisterDrafters(types);
   absl::Status loss;
   espalier::Notification lost;  // then `loss` is set
-  ASSIGN_OR_RETURN(auto drafter,
-                   espalier::drafter::BuildDrafter(
-                       types, config.engine(), *metrics, [&](const absl::Status& why) {
-                         espalier::LogError(absl::StrCat("the device is lost: ",
-                                                         why.message()));
-                         loss = why;
-                         lost.Notify();
-                         signals.Raise();
-                       }));
+  ASSIGN_OR_RETURN(
+      auto drafter,
+      espalier::drafter::BuildDrafter(
+          types, config.engine(), *metrics, [&](const absl::Status& why) {
+            espalier::LogError(
+                absl::StrCat("the device is lost: ", why.message()));
+            loss = why;
+            lost.Notify();
+            signals.Raise();
+          }));
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));

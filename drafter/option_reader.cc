@@ -84,8 +84,9 @@ void OptionReader::Fail(absl::string_view name, absl::string_view problem) {
 }
 
 TreeShape ReadTreeShape(OptionReader& reader, double noise_scale) {
-  return {.width = reader.Integer("width", {0, 0, 1024}),
-          .noise_scale = reader.Number("noise_scale", {noise_scale, 0.01, 100})};
+  return {
+      .width = reader.Integer("width", {0, 0, 1024}),
+      .noise_scale = reader.Number("noise_scale", {noise_scale, 0.01, 100})};
 }
 
 }  // namespace espalier::drafter

@@ -36,9 +36,8 @@ void RankTable::Observe(const TokenRanks& ranks) {
     for (size_t i = 0; i < tokens.size(); ++i) {
       seen.push_back({tokens[i], std::min(1.0f, std::exp(log_probs[i]))});
     }
-    std::sort(seen.begin(), seen.end(), [](const Entry& a, const Entry& b) {
-      return a.token < b.token;
-    });
+    std::sort(seen.begin(), seen.end(),
+              [](const Entry& a, const Entry& b) { return a.token < b.token; });
     const auto context = ranks.ContextOf(row);
     Observe(KeyOf(context[0], context[1]), seen);
     Observe(KeyOf(context[1]), seen);

@@ -74,8 +74,7 @@ class LongestFirst {
 class SuffixDrafter final : public Drafter {
  public:
   SuffixDrafter(SuffixOptions options, const SavedAnswers& saved)
-      : options_(std::move(options)),
-        tenants_(options_.max_tenants, [this] {
+      : options_(std::move(options)), tenants_(options_.max_tenants, [this] {
           return std::make_unique<AnswerStore>(options_.answers);
         }) {
     for (const SavedAnswers::Tenant& tenant : saved.tenants) {
@@ -100,9 +99,9 @@ class SuffixDrafter final : public Drafter {
           options_.earlier_answers ? &tenants_.Get(sequence.salt) : nullptr;
       trees.push_back(
           BuildTree(view, options_.shape, [&](absl::Span<const TokenId> path) {
-            return After(RecentTokens(view.tokens, path,
-                                      options_.own.max_length),
-                         view.tokens, sequence.index, answers);
+            return After(
+                RecentTokens(view.tokens, path, options_.own.max_length),
+                view.tokens, sequence.index, answers);
           }));
     }
     return trees;
@@ -204,7 +203,8 @@ absl::StatusOr<SuffixOptions> ReadOptions(const DrafterOptions& options) {
   suffix.max_tenants = reader.Integer("max_tenants", {8, 1, 4096});
   suffix.file = reader.Text("file", "");
   if (!suffix.file.empty() && !suffix.earlier_answers) {
-    reader.Fail("file", "nothing is kept to be saved: earlier_answers is false");
+    reader.Fail("file",
+                "nothing is kept to be saved: earlier_answers is false");
   }
   RETURN_IF_ERROR(reader.Finish());
   return suffix;

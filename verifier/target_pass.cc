@@ -203,8 +203,7 @@ void TargetPass::AddRanks(const Output& output, size_t index) const {
   const Part& part = output.parts[index];
   if (part.ranks == nullptr) return;
   const auto add = [&](int64_t row, TokenId previous, TokenId last) {
-    const auto ranking =
-        output.logits->Rank(row, {.top_k = part.ranks->top});
+    const auto ranking = output.logits->Rank(row, {.top_k = part.ranks->top});
     if (!ranking.ok()) return;
     part.ranks->contexts.insert(part.ranks->contexts.end(), {previous, last});
     for (const RankedToken& token : ranking->top) {

@@ -40,8 +40,8 @@ class TargetPass {
     // Null: `logprobs` wants none of the prompt.
     LogprobRows* prompt_logprobs = nullptr;
     // Gets the ranks of the tree's rows, and of the last `ranked_prompt_rows`
-    // of the prompt, `ranks->top` tokens each, when the part is committed. Null:
-    // none, as for a part with masks.
+    // of the prompt, `ranks->top` tokens each, when the part is committed.
+    // Null: none, as for a part with masks.
     TokenRanks* ranks = nullptr;
     int64_t ranked_prompt_rows = 0;
     // [nodes] what the adjustments' grammar allows; null: there is no grammar.

@@ -30,10 +30,10 @@ absl::StatusOr<FeatureContract> ContractFromProto(
 }
 
 absl::StatusOr<RankNeed> NeedFromProto(const v1::RankNeed& message) {
-  RETURN_IF_ERROR(CheckAtMost("ranks.greedy", message.greedy(),
-                              uint64_t{kMaxRanksTop}));
-  RETURN_IF_ERROR(CheckAtMost("ranks.sampled", message.sampled(),
-                              uint64_t{kMaxRanksTop}));
+  RETURN_IF_ERROR(
+      CheckAtMost("ranks.greedy", message.greedy(), uint64_t{kMaxRanksTop}));
+  RETURN_IF_ERROR(
+      CheckAtMost("ranks.sampled", message.sampled(), uint64_t{kMaxRanksTop}));
   RETURN_IF_ERROR(CheckAtMost("ranks.prompt_rows", message.prompt_rows(),
                               uint64_t{kMaxPromptRanks}));
   return RankNeed{.greedy = static_cast<int32_t>(message.greedy()),

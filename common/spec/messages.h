@@ -81,7 +81,7 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
-  GrammarSpec grammar = {};  // the request's, for drafters that need it
+  GrammarSpec grammar = {};   // the request's, for drafters that need it
   int64_t prompt_length = 0;  // of the request; 0: not known
   // For a drafter that wants them: rows computed since it was asked last, those
   // of a lost answer twice. Some may be missing.

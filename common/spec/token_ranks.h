@@ -43,7 +43,7 @@ struct RanksRequest {
 // the target's logits after a text, before anything that a request changes in
 // them; of the text it has the last two tokens.
 struct TokenRanks {
-  int32_t top = 0;                    // tokens per row
+  int32_t top = 0;                     // tokens per row
   std::vector<TokenId> contexts = {};  // [n, 2] the last token second
   std::vector<TokenId> tokens = {};    // [n, top] the likeliest first
   std::vector<float> log_probs = {};   // [n, top] natural

@@ -10,8 +10,8 @@ namespace espalier::local {
 
 // The configuration of an all-in-one server. Defaults of fields that the files
 // and overrides leave out: the default model; prompt lookup, grammars, and the
-// drafters that set-up put into the model's folder, or `suffix` and `recycle` if
-// there are none; the address that `espalier generate` calls.
+// drafters that set-up put into the model's folder, or `suffix` and `recycle`
+// if there are none; the address that `espalier generate` calls.
 absl::StatusOr<v1::ServeConfig> LoadServeConfig(
     const cli::LocalClusterOptions& options, const cli::Places& places);
 

@@ -16,10 +16,8 @@ struct RankCluster : ToyCluster {
       behaviour.corrupt = [this](VerifyResult& result) {
         if (verifier.requests().back().ranks.top == 0) return;
         const auto round = static_cast<TokenId>(result.round);
-        result.ranks = {.top = 1,
-                        .contexts = {1, 2},
-                        .tokens = {round},
-                        .log_probs = {-1}};
+        result.ranks = {
+            .top = 1, .contexts = {1, 2}, .tokens = {round}, .log_probs = {-1}};
       };
       return behaviour;
     });
@@ -109,8 +107,8 @@ TEST(RankFlowTest, RowsThatMakeNoSenseAreTheVerifiersError) {
   cluster.drafters[0]->ranks = kNeed;
   FakeVerifyEndpoint::Behaviour behaviour;
   behaviour.corrupt = [](VerifyResult& result) {
-    result.ranks = {.top = 1, .contexts = {1, 2}, .tokens = {999},
-                    .log_probs = {-1}};
+    result.ranks = {
+        .top = 1, .contexts = {1, 2}, .tokens = {999}, .log_probs = {-1}};
   };
   cluster.verifier.Behave(behaviour);
   EXPECT_EQ(cluster.Run(ToyCluster::Request(20)).status.code(),

@@ -27,9 +27,8 @@ TEST(AnswerStore, CountsOverAllAnswers) {
   store.Add(Text{1, 2, 3});
   store.Add(Text{5, 1, 2, 4});
   store.Add(Text{1, 2, 3});
-  EXPECT_THAT(
-      store.SuccessorsOf(Text{1, 2}),
-      UnorderedElementsAre(SuccessorCount{3, 2}, SuccessorCount{4, 1}));
+  EXPECT_THAT(store.SuccessorsOf(Text{1, 2}),
+              UnorderedElementsAre(SuccessorCount{3, 2}, SuccessorCount{4, 1}));
   EXPECT_EQ(store.LongestMatch(Text{9, 5, 1}), 2);
   EXPECT_EQ(store.LongestMatch(Text{9}), 0);
 }

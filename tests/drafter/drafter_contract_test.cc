@@ -90,7 +90,7 @@ struct Sequence {
   uint64_t number = 0;
   std::vector<TokenId> tokens;
   SamplingParams sampling;
-  FeatureRows features;  // of all tokens but the last
+  FeatureRows features;   // of all tokens but the last
   TokenRanks ranks = {};  // of all tokens but the first
   // What a drafter learns across requests stays with a tenant: each is one.
   std::string salt = {};

@@ -65,11 +65,9 @@ class QuickEngineTest : public ::testing::Test {
  protected:
   std::unique_ptr<DraftEngine> Make(std::unique_ptr<Executor> executor) {
     return std::make_unique<DraftEngine>(
-        DraftEngine::Options{.name = "quick",
-                             .vocab_size = 10,
-                             .max_quick_tokens = 100},
-        std::make_unique<NotingDrafter>(notes_), std::move(executor),
-        metrics_);
+        DraftEngine::Options{
+            .name = "quick", .vocab_size = 10, .max_quick_tokens = 100},
+        std::make_unique<NotingDrafter>(notes_), std::move(executor), metrics_);
   }
 
   static absl::StatusOr<Proposal> Answer(DraftEngine& engine,

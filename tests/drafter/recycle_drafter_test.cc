@@ -110,8 +110,8 @@ TEST_F(RecycleDrafterTest, AcceptsMoreOnceTheTableIsWarm) {
                                          .seed = random()};
         Text text = RandomTokens(random, 2, 8);
         for (int t = 0; t < 20; ++t) {
-          text.push_back(EmittedToken(sampling, std::ssize(text),
-                                      Target(text)));
+          text.push_back(
+              EmittedToken(sampling, std::ssize(text), Target(text)));
         }
         const TokenRanks rows = RowsOf(text, top);
         const TokenTree tree = Draft(*drafter, text, &rows, "", sampling);

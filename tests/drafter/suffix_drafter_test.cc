@@ -115,8 +115,7 @@ TEST_F(SuffixDrafterTest, AnAnswerThatGrowsIsKeptOnce) {
                                     .cache_salt = "mine"});
   }
   drafter->Forget({2, 1});
-  const auto chances =
-      RootDistribution(Draft(*drafter, {50, 51, 6}, "mine"));
+  const auto chances = RootDistribution(Draft(*drafter, {50, 51, 6}, "mine"));
   EXPECT_THAT(chances, ElementsAre(Pair(7, DoubleNear(std::log(.5), 1e-6))));
 }
 

@@ -38,11 +38,11 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_VLLM_REQUEST
       VllmRequestTarget(),
 #endif
-      DraftStreamTarget(),   GenerateRequestTarget(), GgufTarget(),
-      JsonTarget(),          MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),    PeerAnswerTarget(),      SafetensorsTarget(),
-      ServiceConfigTarget(), TokenTreeTarget(),       TokenizerTarget(),
-      SavedAnswersTarget(),  VerifyStreamTarget(),
+      DraftStreamTarget(),    GenerateRequestTarget(), GgufTarget(),
+      JsonTarget(),           MessageBytesTarget(),    ModelConfigTarget(),
+      NgramTableTarget(),     PeerAnswerTarget(),      SafetensorsTarget(),
+      ServiceConfigTarget(),  TokenTreeTarget(),       TokenizerTarget(),
+      SavedAnswersTarget(),   VerifyStreamTarget(),
   };
 }
 

@@ -28,9 +28,9 @@ std::vector<std::string> Seeds() {
   for (const drafter::SavedAnswers& saved : std::vector<drafter::SavedAnswers>{
            {.vocab_size = 10},
            {.vocab_size = 300,
-            .tokenizer_fingerprint = 5,
-            .tenants = {{.salt = "", .tokens = {1, 2, 3, -1, 299, -1}},
-                        {.salt = "tenant", .tokens = {7, 7, 7, 7, -1}}}}}) {
+           .tokenizer_fingerprint = 5,
+           .tenants = {{.salt = "", .tokens = {1, 2, 3, -1, 299, -1}},
+                       {.salt = "tenant", .tokens = {7, 7, 7, 7, -1}}}}}) {
     const std::string bytes = drafter::SerializeAnswers(saved);
     seeds.push_back(bytes.substr(0, bytes.size() - kChecksumBytes));
     ESPALIER_CHECK(WithAnswersChecksum(seeds.back()) == bytes);

@@ -57,8 +57,12 @@ TEST_F(LosslessTest, EveryDrafterAndTheirUnionGiveThePlainText) {
       ASSERT_EQ(plain.token_ids.size(), 160);
       for (const std::vector<std::string>& drafters :
            std::vector<std::vector<std::string>>{
-               {"lookup"}, {"bigram"}, {"suffix"}, {"recycle"},
-               {"far-recycle"}, {"lookup", "bigram"},
+               {"lookup"},
+               {"bigram"},
+               {"suffix"},
+               {"recycle"},
+               {"far-recycle"},
+               {"lookup", "bigram"},
                {"lookup", "bigram", "suffix", "recycle", "far-recycle"}}) {
         v1::GenerateRequest drafted = request;
         for (const std::string& name : drafters) {

@@ -75,8 +75,7 @@ TEST(VerifyEngineRanksTest, OfTheLastRowsOfAPromptOnly) {
     request.ranks = {.top = 2, .prompt_rows = 4};
     const auto result = harness.Ask(std::move(request));
     ASSERT_TRUE(result.ok()) << result.status();
-    EXPECT_EQ(result->ranks,
-              Expected(harness.script, Prefixes(kPrompt, 6), 2));
+    EXPECT_EQ(result->ranks, Expected(harness.script, Prefixes(kPrompt, 6), 2));
   }
 }
 

@@ -73,8 +73,8 @@ class BothReductions final : public RowReduction {
 // The results of a pass's reductions.
 class ReducedRows final : public LogitRows {
  public:
-  // Returns where the rows' logits go. They follow those added before. `ranked`:
-  // beside the reduction.
+  // Returns where the rows' logits go. They follow those added before.
+  // `ranked`: beside the reduction.
   RowReduction* Add(int64_t rows, Reduction reduction,
                     std::optional<RankedRows> ranked) {
     auto& part = parts_.emplace_back(std::move(reduction));
@@ -159,7 +159,7 @@ class ReducedRows final : public LogitRows {
   std::deque<Reduction> parts_;  // by sequence
   std::deque<RankedRows> ranked_;
   std::deque<BothReductions> both_;
-  std::vector<Place> where_;     // by row of the pass
+  std::vector<Place> where_;  // by row of the pass
 };
 
 // Where the output head has a token that the batch wants; nullopt: everywhere.

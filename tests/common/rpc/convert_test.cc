@@ -237,9 +237,8 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
 }
 
 TEST(Convert, WhatADrafterLearnsFromGoesThroughUnchanged) {
-  const ProposeRequest request = {.update = TestUpdate(3),
-                                  .prompt_length = 2,
-                                  .ranks = TestRanks()};
+  const ProposeRequest request = {
+      .update = TestUpdate(3), .prompt_length = 2, .ranks = TestRanks()};
   const auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->prompt_length, 2);

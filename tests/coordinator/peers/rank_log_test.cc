@@ -56,10 +56,8 @@ TEST(RankLog, IsBounded) {
 TEST(RankLog, RowsOfAnotherSizeReplaceThose) {
   RankLog log;
   log.Add(Rows({1, 2, 3}));
-  const TokenRanks pairs = {.top = 2,
-                            .contexts = {0, 1},
-                            .tokens = {4, 5},
-                            .log_probs = {-1, -2}};
+  const TokenRanks pairs = {
+      .top = 2, .contexts = {0, 1}, .tokens = {4, 5}, .log_probs = {-1, -2}};
   log.Add(pairs);
   EXPECT_EQ(log.end(), 4);
   EXPECT_EQ(log.From(0), pairs);
