@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/rpc/convert_ranks.h"
 
 namespace espalier {
 namespace {
@@ -27,18 +28,6 @@ absl::StatusOr<FeatureContract> ContractFromProto(
   ASSIGN_OR_RETURN(contract.taps, Int32Column("features.after_layers",
                                               message.after_layers()));
   return contract;
-}
-
-absl::StatusOr<RankNeed> NeedFromProto(const v1::RankNeed& message) {
-  RETURN_IF_ERROR(
-      CheckAtMost("ranks.greedy", message.greedy(), uint64_t{kMaxRanksTop}));
-  RETURN_IF_ERROR(
-      CheckAtMost("ranks.sampled", message.sampled(), uint64_t{kMaxRanksTop}));
-  RETURN_IF_ERROR(CheckAtMost("ranks.prompt_rows", message.prompt_rows(),
-                              uint64_t{kMaxPromptRanks}));
-  return RankNeed{.greedy = static_cast<int32_t>(message.greedy()),
-                  .sampled = static_cast<int32_t>(message.sampled()),
-                  .prompt_rows = static_cast<int32_t>(message.prompt_rows())};
 }
 
 }  // namespace
@@ -76,10 +65,7 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_needs_grammar(info.needs_grammar);
   message.set_device_id(info.device_id);
   if (info.ranks.any()) {
-    v1::RankNeed& ranks = *message.mutable_ranks();
-    ranks.set_greedy(ClampToUint32(info.ranks.greedy));
-    ranks.set_sampled(ClampToUint32(info.ranks.sampled));
-    ranks.set_prompt_rows(ClampToUint32(info.ranks.prompt_rows));
+    *message.mutable_ranks() = ToProto(info.ranks);
   }
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
@@ -103,7 +89,7 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, ContractFromProto(message.features()));
   }
-  ASSIGN_OR_RETURN(info.ranks, NeedFromProto(message.ranks()));
+  ASSIGN_OR_RETURN(info.ranks, FromProto(message.ranks()));
   return info;
 }
 

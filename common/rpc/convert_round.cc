@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/rpc/convert_ranks.h"
 #include "common/spec/request_errors.h"
 #include "common/spec/trace_context.h"
 
@@ -165,46 +166,6 @@ absl::StatusOr<LogprobRows> FromProto(const v1::LogprobRows& message) {
   ASSIGN_OR_RETURN(rows.top_tokens,
                    Int32Column("logprobs.top_token", message.top_token()));
   return rows;
-}
-
-v1::RanksRequest ToProto(const RanksRequest& request) {
-  v1::RanksRequest message;
-  message.set_top(static_cast<uint32_t>(request.top));
-  message.set_prompt_rows(static_cast<uint32_t>(request.prompt_rows));
-  return message;
-}
-
-absl::StatusOr<RanksRequest> FromProto(const v1::RanksRequest& message) {
-  RETURN_IF_ERROR(
-      CheckAtMost("ranks.top", message.top(), uint64_t{kMaxRanksTop}));
-  RETURN_IF_ERROR(CheckAtMost("ranks.prompt_rows", message.prompt_rows(),
-                              uint64_t{kMaxPromptRanks}));
-  return RanksRequest{
-      .top = static_cast<int32_t>(message.top()),
-      .prompt_rows = static_cast<int32_t>(message.prompt_rows())};
-}
-
-v1::TokenRanks ToProto(const TokenRanks& ranks) {
-  v1::TokenRanks message;
-  message.set_top(static_cast<uint32_t>(ranks.top));
-  message.mutable_context()->Add(ranks.contexts.begin(), ranks.contexts.end());
-  message.mutable_token()->Add(ranks.tokens.begin(), ranks.tokens.end());
-  message.mutable_log_prob()->Add(ranks.log_probs.begin(),
-                                  ranks.log_probs.end());
-  return message;
-}
-
-// CheckRanks checks the lengths of the columns.
-absl::StatusOr<TokenRanks> FromProto(const v1::TokenRanks& message) {
-  RETURN_IF_ERROR(
-      CheckAtMost("ranks.top", message.top(), uint64_t{kMaxRanksTop}));
-  TokenRanks ranks = {
-      .top = static_cast<int32_t>(message.top()),
-      .log_probs = {message.log_prob().begin(), message.log_prob().end()}};
-  ASSIGN_OR_RETURN(ranks.contexts,
-                   Int32Column("ranks.context", message.context()));
-  ASSIGN_OR_RETURN(ranks.tokens, Int32Column("ranks.token", message.token()));
-  return ranks;
 }
 
 v1::FeatureRequest ToProto(const FeatureRequest& request) {
