@@ -121,7 +121,7 @@ TEST_F(RecycleDrafterTest, AcceptsMoreOnceTheTableIsWarm) {
       return sum;
     };
     accepted(300);
-    EXPECT_GT(accepted(100), temperature == 0 ? 200 : 60) << temperature;
+    EXPECT_GT(accepted(100), temperature == 0 ? 150 : 60) << temperature;
   }
 }
 

@@ -65,9 +65,12 @@ TEST_F(SuffixDrafterTest, DraftsWhatFollowedInItsOwnText) {
 // As prompt lookup, up to shorter contexts that hardly weigh.
 TEST_F(SuffixDrafterTest, ChancesAreWittenBellEstimates) {
   auto drafter = Make({});
-  const TokenTree tree = Draft(*drafter, {1, 2, 7, 3, 2, 8, 1, 2});
-  const auto chances = RootDistribution(tree);
-  EXPECT_THAT(chances,
+  const Text text = {1, 2, 7, 3, 2, 8, 1, 2};
+  const TokenTree tree = DraftOne(
+      *drafter, SequenceView{.id = {2, 1},
+                             .tokens = text,
+                             .budget = {.max_nodes = 9, .max_depth = 1}});
+  EXPECT_THAT(RootDistribution(tree),
               ElementsAre(Pair(7, DoubleNear(std::log(.5 + .125), 1e-6)),
                           Pair(8, DoubleNear(std::log(.125), 1e-6))));
 }
