@@ -11,6 +11,7 @@ which is empty for labels. Fails with a list of the words if one is unknown.
 
 import pathlib
 import re
+import subprocess
 import sys
 
 CASE = re.compile(r"^\s*(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+)\s*,", re.MULTILINE)
@@ -33,6 +34,21 @@ def suites(source):
 def filter_of(source):
     """Returns the filter of GoogleTest that selects a file's cases."""
     return ":".join(f"{s}.*:*/{s}.*:{s}/*" for s in suites(source))
+
+
+def selected_cases(program, source, tests):
+    """Returns the full names of a test file's cases that a filter selects."""
+    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={tests}"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    wanted = set(suites(source))
+    cases, suite = [], None
+    for line in listed.splitlines():
+        name = line.split("#")[0].rstrip()
+        if not name.startswith(" "):
+            suite = name if wanted & set(name.rstrip(".").split("/")) else None
+        elif suite:
+            cases.append(suite + name.strip())
+    return cases
 
 
 def find_file(programs, word):

@@ -45,6 +45,10 @@ for flag in "$@"; do
     *) words+=("$flag") ;;
   esac
 done
+# An area is built as the tree was configured last; a new tree has unit tests.
+if [[ ${words[*]} ]]; then
+  torch=OFF set_up=(--unit-tests)
+fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
 # ThreadSanitizer of GCC 12 and 13 does not start on kernels that place
@@ -120,8 +124,10 @@ announce
 cd "$repo"
 # The presets share what compiles alike, wherever the clone lies.
 export CCACHE_BASEDIR=$repo CCACHE_NOHASHDIR=1
-deploy/setup.sh "${set_up[@]}"
-configure
+if [[ -z ${words[*]} ]] || ! grep -qs '^ESPALIER_TESTS:BOOL=ON' "$build/CMakeCache.txt"; then
+  deploy/setup.sh "${set_up[@]}"
+  configure
+fi
 status=0
 if [[ ${words[*]} ]]; then
   run_words || status=$?

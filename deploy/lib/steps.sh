@@ -88,6 +88,17 @@ _steps_stop_ticker() {
   step_ticker=
 }
 
+# _steps_left SECONDS LINE: of a line of ninja's, how far it is and the time that is
+# left if all parts take as long as those before; other lines as they are.
+_steps_left() {
+  if [[ $2 =~ ^\[([0-9]+)/([0-9]+)\] ]] && ((BASH_REMATCH[1] > 4)); then
+    printf '%s of %s, about %s left' "${BASH_REMATCH[@]:1:2}" \
+      "$(_steps_clock $(($1 * (BASH_REMATCH[2] - BASH_REMATCH[1]) / BASH_REMATCH[1])))"
+  else
+    printf '%.80s' "$2"
+  fi
+}
+
 # Shows the progress every second on a terminal, every 15 s in a log. Ends with
 # the script, however that ends.
 _steps_tick() {
@@ -100,8 +111,9 @@ _steps_tick() {
   fi
   while kill -0 "$script" 2>/dev/null; do
     line=$(tail -n 1 "$step_progress" 2>/dev/null || tail -n 1 "$log")
-    printf '%s%s [%d/%d] %s %s  %.80s%s' "$start" "$steps_title" "$steps_index" \
-      "$steps_total" "$name" "$(_steps_clock $((SECONDS - began)))" "$line" "$end"
+    printf '%s%s [%d/%d] %s %s  %s%s' "$start" "$steps_title" "$steps_index" \
+      "$steps_total" "$name" "$(_steps_clock $((SECONDS - began)))" \
+      "$(_steps_left $((SECONDS - began)) "$line")" "$end"
     sleep "$pause" >/dev/null 2>&1  # may outlive the script: hold no pipe
   done
 }

@@ -13,11 +13,8 @@ build=${1:-build/device}
 readonly limit_mib=64
 
 # Kernels, models and the verifier's engine on the device; what measures; the services.
-tests=(device_probes_test cuda_attention_test cuda_cache_test cuda_layout_test cuda_logits_test
-  cuda_pass_test cuda_perturb_test cuda_prepare_test cuda_product_test cuda_row_kernels_test
-  cuda_take_rows_test cuda_row_bits_test cuda_model_test cuda_large_shape_test cuda_drafters_test
-  language_model_test verify_engine_native_test verify_engine_schedule_test device_bench
-  graph_bench cuda_graph_test)
+tests=(device_probes_test cuda_test cuda_model_test model_test drafter_test verifier_engine_test
+  device_bench graph_bench)
 programs=(espalier espalier-coordinator espalier-drafter espalier-node
   espalier-verifier)
 

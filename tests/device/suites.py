@@ -17,9 +17,17 @@ import rounds
 import timeline
 from shapes import TINY, write_shape
 
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+import find_tests  # pylint: disable=wrong-import-position
+
+# The folders of the test files, each with its program.
+FOLDERS = {"device": "device_probes_test", "common/cuda": "cuda_test",
+           "common/model/cuda": "cuda_model_test", "common/model": "model_test",
+           "drafter": "drafter_test", "verifier": "verifier_engine_test"}
 KERNEL_TESTS = ["device_probes_test", "cuda_row_kernels_test", "cuda_product_test",
                 "cuda_prepare_test", "cuda_attention_test", "cuda_cache_test",
-                "cuda_logits_test", "cuda_pass_test", "cuda_layout_test",
+                "cuda_logits_test", "cuda_filters_test", "cuda_pass_test", "cuda_layout_test",
                 "cuda_take_rows_test", "cuda_perturb_test", "cuda_row_bits_test",
                 "cuda_graph_test"]
 SANITIZED = ["cuda_row_kernels_test", "cuda_product_test", "cuda_attention_test",
@@ -95,11 +103,15 @@ def describe(suite):
 
 
 def gtest(suite, name, pattern, most=240, prefix=(), label=None):
+    """The cases of the test file `name` that the pattern selects."""
+    folder, program = next((folder, shutil.which(program)) for folder, program in
+                           FOLDERS.items() if (TESTS / folder / f"{name}.cc").exists())
+    cases = find_tests.selected_cases(program, TESTS / folder / f"{name}.cc", pattern)
     report = suite.work / f"{label or name}.json"
     report.unlink(missing_ok=True)
     began = time.monotonic()
     status, output = suite.run(
-        [*prefix, shutil.which(name), f"--gtest_filter={pattern}",
+        [*prefix, program, f"--gtest_filter={':'.join(cases) or '-*'}",
          f"--gtest_output=json:{report}"], most)
     suite.log(label or name, output)
     tests, skipped, failures = 0, 0, []
@@ -135,7 +147,7 @@ def right(suite):
     if suite.emulated:
         few = "*emulated*-*Long*:*128k*:*Random*"
         patterns |= {
-            "cuda_attention_test": few, "cuda_logits_test": few,
+            "cuda_attention_test": few, "cuda_logits_test": few, "cuda_filters_test": few,
             "language_model_test": "*_cuda_*-*TreeRowsAre*:*PrefillInChunks*:*APassFinds*",
             "verify_engine_native_test":
                 "*GiveEvery*/cuda_llama:*GiveEvery*/cuda_qwen3_fp8"}

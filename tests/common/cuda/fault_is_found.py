@@ -17,24 +17,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 import find_tests  # pylint: disable=wrong-import-position
 
 
-def selected_cases(program, source, tests):
-    """Returns the full names of the file's cases that the filter selects."""
-    listed = subprocess.run([program, "--gtest_list_tests", f"--gtest_filter={tests}"],
-                            stdout=subprocess.PIPE, text=True, check=True).stdout
-    wanted = set(find_tests.suites(source))
-    cases, suite = [], None
-    for line in listed.splitlines():
-        name = line.split("#")[0].rstrip()
-        if not name.startswith(" "):
-            suite = name if wanted & set(name.rstrip(".").split("/")) else None
-        elif suite:
-            cases.append(suite + name.strip())
-    return cases
-
-
 def main():
     program, source, tests = sys.argv[1:]
-    cases = selected_cases(program, pathlib.Path(source), tests)
+    cases = find_tests.selected_cases(program, pathlib.Path(source), tests)
     if not cases:
         sys.exit(f"{source} has no case {tests}")
     run = subprocess.run([program, f"--gtest_filter={':'.join(cases)}",
