@@ -16,6 +16,7 @@
 #include "common/obs/log.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
+#include "coordinator/in_process_peers.h"
 #include "coordinator/remote_peers.h"
 
 namespace {
@@ -23,6 +24,7 @@ namespace {
 using espalier::PeerState;
 using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
+using espalier::coordinator::InProcessPeers;
 using espalier::coordinator::RemotePeers;
 
 // Longer than a warm-up takes.
@@ -52,9 +54,13 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));
   espalier::SerialExecutor executor("coordinator");
+  ASSIGN_OR_RETURN(const auto in_process,
+                   InProcessPeers::Create(config, *metrics));
   ASSIGN_OR_RETURN(
-      auto peers, RemotePeers::Create(
-                      config, {.model = target.identity, .metrics = *metrics}));
+      auto peers,
+      RemotePeers::Create(config, {.model = target.identity,
+                                   .metrics = *metrics,
+                                   .in_process = in_process.AsHandles()}));
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),

@@ -188,6 +188,9 @@ void DecodeRound::Verify(const Session& session) {
   verifier_.Verify(
       session, round_, tree_,
       features_.Request(!rests_ && fanout_.needs_features(), session.length()),
+      // The prompt's come with the first round or never.
+      rests_ && round_ > 1 ? RanksRequest()
+                           : fanout_.WantedRanks(options_.greedy),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });
@@ -229,6 +232,7 @@ void DecodeRound::OnVerified(const Session& session,
       static_cast<int64_t>(result_.verify_result.path.size());
   features_.Add(result_.verify_result.features, computed);
   features_.ring().Add(result_.verify_result.stored, computed);
+  features_.ranks().Add(result_.verify_result.ranks);
   std::move(then)(std::move(result_));
 }
 

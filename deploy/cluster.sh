@@ -24,10 +24,12 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/lib/paths.sh
 source "$here/lib/paths.sh"
 
-# In the order of starting, so that the coordinator finds its peers ready.
-# Prompt lookup, what grammars force, and the drafters of the default model that
-# are part of the repository.
-drafters=(lookup grammar)
+# Drafters in the coordinator's process: prompt lookup, and what grammars force.
+readonly near=(lookup grammar)
+readonly -A near_types=([lookup]=prompt_lookup [grammar]=grammar)
+# In the order of starting, so that the coordinator finds its peers ready. The
+# drafters of the default model that are part of the repository.
+drafters=()
 for folder in "$here"/drafters/*/; do
   drafters+=("$(basename "$folder")")
 done
@@ -57,7 +59,7 @@ binary_of() {
 
 # Settings that depend on the machine and so are not in the configuration file.
 settings_of() {
-  local i
+  local i service
   printf '%s\n' --set "server.listen.0=$(address "$1")" \
     --set "server.metrics_listen=127.0.0.1:$(metrics_port_of "$1")"
   case $1 in
@@ -66,14 +68,19 @@ settings_of() {
       printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
         --set "verifier_token_file=$(token_of verifier)" --set "admin_listen=$(address admin)" \
         --set "core.status_key_file=$(token_of page)"
-      for i in "${!drafters[@]}"; do
-        printf '%s\n' --set "drafters.$i.name=${drafters[i]}" \
-          --set "drafters.$i.address=$(address "${drafters[i]}")" \
-          --set "drafters.$i.token_file=$(token_of "${drafters[i]}")"
+      for i in "${!near[@]}"; do
+        printf '%s\n' --set "drafters.$i.name=${near[i]}" \
+          --set "drafters.$i.type=${near_types[${near[i]}]}"
+      done
+      for service in "${drafters[@]}"; do
+        i=$((i + 1))
+        printf '%s\n' --set "drafters.$i.name=$service" \
+          --set "drafters.$i.address=$(address "$service")" \
+          --set "drafters.$i.token_file=$(token_of "$service")"
       done
       return
       ;;
-    verifier | lookup | grammar) ;;
+    verifier) ;;
     *) printf '%s\n' --set "engine.options.model=$model/drafters/$1" ;;
   esac
   printf '%s\n' --set "engine.model=$model" --set "token_file=$(token_of "$1")"
@@ -303,7 +310,8 @@ has_ended() { ! pid_of "$1" >/dev/null; }
 stop_services() {
   stop_gateway
   stop_together coordinator
-  stop_together "${drafters[@]}" verifier
+  # Those of an older build ran by themselves.
+  stop_together "${drafters[@]}" "${near[@]}" verifier
   rm -f "$run_dir/build-id" "$run_dir/admin.sock" "$run_dir"/*.token
 }
 

@@ -71,6 +71,7 @@ class GrammarDrafter final : public Drafter {
         compiler_(std::move(backend), grammar::GrammarCompiler::Limits()) {}
 
   bool needs_grammar() const override { return true; }
+  bool is_quick() const override { return true; }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {

@@ -272,11 +272,30 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   if (CollectsFeatures(session) && end > session.features.end_position()) {
     part.features = &session.features;
   }
+  WantRanks(session, part);
   part.stored = absl::MakeSpan(session.stored);
   if (part.features != nullptr || !part.stored.empty()) {
     part.taps = session.taps;
   }
   return part;
+}
+
+// Not where the model leaves out logits (a grammar), or has those of the tree
+// alone (a rule that gathers distributions; then the tree's are ranked).
+void VerifyEngine::WantRanks(Session& session, TargetPass::Part& part) const {
+  const VerifyRequest& request = session.job->request;
+  if (request.ranks.top == 0 || request.adjustments.grammar.any()) return;
+  const int32_t top = static_cast<int32_t>(
+      std::min<int64_t>(request.ranks.top, info_.model.vocab_size));
+  if (session.ranks.top != top) session.ranks = {.top = top};
+  part.ranks = &session.ranks;
+  if (session.job->rule->second->needs().logits == LogitNeed::kGathered) return;
+  const int64_t root = std::ssize(session.tokens) - 1;
+  const int64_t end = model_->Length(session.cache) + part.prompt_rows();
+  const int64_t first =
+      std::max(session.ranked_end, root - request.ranks.prompt_rows);
+  part.ranked_prompt_rows =
+      std::clamp<int64_t>(end - first, 0, part.prompt_rows());
 }
 
 // After a failure each member runs alone, so that only the one that caused it
@@ -321,6 +340,9 @@ void VerifyEngine::FinishPart(Session& session,
   const TargetPass::Part& part = output.parts[index];
   const absl::Duration time = output.end - output.begin;
   session.last_used = output.end;
+  if (part.ranked_prompt_rows > 0) {
+    session.ranked_end = model_->Length(session.cache) + part.prompt_rows();
+  }
   job.timings.queue += output.begin - job.waiting_since;
   job.waiting_since = output.end;
   if (part.tree != nullptr) {
@@ -372,6 +394,7 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   OfferFeatures(session);
   if (!session.wanted.deferred) verify_result.features = TakeFeatures(session);
   verify_result.stored = TakeStored(session);
+  verify_result.ranks = std::exchange(session.ranks, {});
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();

@@ -168,6 +168,10 @@ class VerifyEngine final : public VerifyEndpoint {
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
     // Of the last request, as far as its tokens are cached.
     LogprobRows prompt_logprobs;
+    // Since the last result. Rows of the prompt are ranked once, those before
+    // `ranked_end` were.
+    TokenRanks ranks;
+    int64_t ranked_end = 1;  // the first token has no other before it
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -226,6 +230,7 @@ class VerifyEngine final : public VerifyEndpoint {
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;
   TargetPass::Part PartOf(Session& session, const PassShare& share) const;
+  void WantRanks(Session& session, TargetPass::Part& part) const;
   void RunPass(absl::Span<const Member> members);
   void ObservePass(const TargetPass::Output& output);
   void PublishCosts();

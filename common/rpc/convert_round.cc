@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/rpc/convert_ranks.h"
 #include "common/spec/request_errors.h"
 #include "common/spec/trace_context.h"
 
@@ -302,7 +303,10 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
                                           request.lookahead.end());
   if (request.grammar.any()) {
     *message.mutable_grammar() = ToProto(request.grammar);
-    message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  }
+  message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  if (!request.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(request.ranks);
   }
   if (!request.stored.empty()) {
     *message.mutable_stored_features() = ToProto(request.stored);
@@ -319,10 +323,11 @@ absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
   if (message.has_grammar()) {
     ASSIGN_OR_RETURN(request.grammar, FromProto(message.grammar()));
-    RETURN_IF_ERROR(
-        CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
-    request.prompt_length = static_cast<int64_t>(message.prompt_length());
   }
+  RETURN_IF_ERROR(
+      CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
+  request.prompt_length = static_cast<int64_t>(message.prompt_length());
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   ASSIGN_OR_RETURN(request.stored, FromProto(message.stored_features()));
   return request;
 }
@@ -379,6 +384,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   if (request.logprobs != LogprobRequest{}) {
     *message.mutable_logprobs() = ToProto(request.logprobs);
   }
+  if (request.ranks.top > 0) {
+    *message.mutable_ranks() = ToProto(request.ranks);
+  }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
     message.set_time_budget_us(static_cast<uint64_t>(
@@ -401,6 +409,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
   ASSIGN_OR_RETURN(request.logprobs, FromProto(message.logprobs()));
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   return request;
 }
 
@@ -436,6 +445,9 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   if (verify_result.prompt_logprobs.size() > 0) {
     *message.mutable_prompt_logprobs() = ToProto(verify_result.prompt_logprobs);
   }
+  if (!verify_result.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(verify_result.ranks);
+  }
   return message;
 }
 
@@ -468,6 +480,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
   ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
                    FromProto(message.prompt_logprobs()));
+  ASSIGN_OR_RETURN(verify_result.ranks, FromProto(message.ranks()));
   return verify_result;
 }
 

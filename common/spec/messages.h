@@ -16,6 +16,7 @@
 #include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/token_ranks.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 
@@ -88,10 +89,11 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
-  // The request's grammar and the length of its prompt, for drafters that
-  // need them.
-  GrammarSpec grammar = {};
-  int64_t prompt_length = 0;
+  GrammarSpec grammar = {};   // the request's, for drafters that need it
+  int64_t prompt_length = 0;  // of the request; 0: not known
+  // For a drafter that wants them: rows computed since it was asked last, those
+  // of a lost answer twice. Some may be missing.
+  TokenRanks ranks = {};
 };
 
 struct Proposal {
@@ -122,6 +124,7 @@ struct VerifyRequest {
   // later. At most kMostPriority, and at least its negative.
   int64_t priority = 0;
   LogprobRequest logprobs = {};
+  RanksRequest ranks = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -173,6 +176,9 @@ struct VerifyResult {
   // the root.
   LogprobRows logprobs = {};
   LogprobRows prompt_logprobs = {};
+  // As requested. None if the request has a grammar, whose masks leave out
+  // logits.
+  TokenRanks ranks = {};
 };
 
 // What a peer states about itself when a stream to it opens.
@@ -199,6 +205,7 @@ struct DrafterInfo {
   // Of the device where it puts features (cuda::DeviceInfo::id); 0: they are on
   // the host. It reads rings of that device.
   uint64_t device_id = 0;
+  RankNeed ranks = {};  // wanted with every update
 };
 
 struct VerifierInfo {

@@ -51,6 +51,7 @@ ProposeRequest DrafterLink::Request(const Session& session, Pending pending,
   ++ticket_;
   pending.committed_length = session.length();
   pending.features_end = features_end_;
+  pending.ranks_end = ranks_end_;
   if (!features.empty()) pending.features_end = features.end_position();
   if (!stored.empty()) pending.features_end = stored.end_position();
   pending_ = std::move(pending);
@@ -59,6 +60,12 @@ ProposeRequest DrafterLink::Request(const Session& session, Pending pending,
           .features = std::move(features),
           .stored = std::move(stored),
           .lookahead = pending_->lookahead};
+}
+
+void DrafterLink::AddRanks(const RankLog& log, ProposeRequest& request) {
+  ESPALIER_CHECK(pending_.has_value());
+  request.ranks = log.From(ranks_end_);
+  pending_->ranks_end = log.end();
 }
 
 std::optional<LookaheadOutcome> DrafterLink::ResolveLookahead(
@@ -125,6 +132,7 @@ DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
   const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
   if (outcome != DraftOutcome::kMalformed) {
     held_length_ = asked.committed_length;
+    ranks_end_ = asked.ranks_end;
     if (took_features) features_end_ = asked.features_end;
     if (asked.lookahead.empty()) arrived_ = {&tree_, asked.committed_length};
   }

@@ -62,11 +62,12 @@ absl::Status CheckVerifyResult(const VerifyResult& verify_result,
 
 void VerifierLink::Verify(const Session& session, uint64_t round,
                           const TokenTree& tree, FeatureRequest features,
-                          Then then) {
+                          RanksRequest ranks, Then then) {
   ESPALIER_CHECK(then_ == nullptr);
   session_ = &session;
   tree_ = &tree;
   features_ = std::move(features);
+  ranks_ = ranks;
   round_ = round;
   began_ = options_.scope->Now();
   then_ = std::move(then);
@@ -92,7 +93,8 @@ void VerifierLink::Send() {
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
        .priority = options_.priority,
-       .logprobs = session_->logprobs()},
+       .logprobs = session_->logprobs(),
+       .ranks = ranks_},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(
           [this, call = ++call_,
@@ -130,8 +132,11 @@ absl::Status VerifierLink::Check(const VerifyResult& verify_result) const {
   const LogprobRequest wanted = session_->logprobs();
   RETURN_IF_ERROR(CheckLogprobs(verify_result.logprobs, wanted.emitted,
                                 std::ssize(verify_result.tokens), vocab_size));
-  return CheckLogprobs(verify_result.prompt_logprobs, wanted.prompt,
-                       session_->length() - 1, vocab_size);
+  RETURN_IF_ERROR(CheckLogprobs(verify_result.prompt_logprobs, wanted.prompt,
+                                session_->length() - 1, vocab_size));
+  const absl::Status ranks =
+      CheckRanks("ranks", verify_result.ranks, vocab_size);
+  return ranks.ok() ? ranks : BadVerifyResult(ranks.message());
 }
 
 void VerifierLink::OnVerifyResult(VerifyResult verify_result,

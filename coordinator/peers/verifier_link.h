@@ -77,7 +77,7 @@ class VerifierLink {
   //   INVALID_ARGUMENT, INTERNAL.
   // REQUIRES: `then` of the last call ran.
   void Verify(const Session& session, uint64_t round, const TokenTree& tree,
-              FeatureRequest features, Then then);
+              FeatureRequest features, RanksRequest ranks, Then then);
 
   // Tells the verifier to forget the sequence, if it knows it.
   void EndSequence(SequenceId sequence);
@@ -111,6 +111,7 @@ class VerifierLink {
   const Session* session_ = nullptr;
   const TokenTree* tree_ = nullptr;
   FeatureRequest features_;
+  RanksRequest ranks_;
   uint64_t round_ = 0;
   absl::Time began_;
   bool waits_ = false;  // for an answer

@@ -75,6 +75,11 @@ ARROWS = {
                     "coordinator/api", "coordinator/control",
                     "coordinator/merge", "coordinator/peers",
                     "coordinator/session", "coordinator/vllm"],
+    # What its program puts together: also drafters in its process.
+    "coordinator/in_process_peers": ["common/base", "coordinator", "drafter"],
+    "coordinator/coordinator_main": ["common/base", "common/config", "common/model",
+                                     "common/obs", "common/rpc", "common/spec",
+                                     "coordinator", "coordinator/in_process_peers"],
     "coordinator/merge": ["common/base", "common/spec"],
     "coordinator/control": ["common/base", "common/spec", "coordinator/merge"],
     "coordinator/session": ["common/base", "common/spec", "common/obs",

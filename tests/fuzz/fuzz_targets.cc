@@ -17,6 +17,7 @@ FuzzTarget ModelConfigTarget();
 FuzzTarget NgramTableTarget();
 FuzzTarget PeerAnswerTarget();
 FuzzTarget SafetensorsTarget();
+FuzzTarget SavedAnswersTarget();
 FuzzTarget ServiceConfigTarget();
 FuzzTarget StoredFeaturesTarget();
 FuzzTarget TokenTreeTarget();
@@ -48,6 +49,7 @@ std::vector<FuzzTarget> FuzzTargets() {
       NgramTableTarget(),
       PeerAnswerTarget(),
       SafetensorsTarget(),
+      SavedAnswersTarget(),
       ServiceConfigTarget(),
       TokenTreeTarget(),
       TokenizerTarget(),
