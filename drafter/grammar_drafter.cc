@@ -39,10 +39,15 @@ class GrammarPlace {
 
   const GrammarSpec& spec() const { return spec_; }
 
-  // Null: it is not compiled, perhaps not yet.
+  // Null: it is not compiled, perhaps not yet, or was given up.
   grammar::Matcher* matcher() {
     MutexLock lock(&answer_->mutex);
     return answer_->matcher.get();
+  }
+
+  void GiveUp() {
+    MutexLock lock(&answer_->mutex);
+    answer_->matcher = nullptr;
   }
 
  private:
@@ -93,6 +98,8 @@ class GrammarDrafter final : public Drafter {
     const auto output = view.tokens.subspan(view.prompt_length);
     const auto forced = finder_.After(output, Written(output), {}, *matcher);
     if (forced.ok()) AddForced(*forced, view.budget, tree);
+    // A step takes too much work, and would again.
+    if (absl::IsResourceExhausted(forced.status())) found->second.GiveUp();
     return tree;
   }
 

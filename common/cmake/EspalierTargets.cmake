@@ -1,6 +1,7 @@
 # espalier_library(NAME token_tree SRCS a.cc HDRS a.h DEPS espalier::base [GRPC]
 #                  [KERNELS])
-# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC])
+# espalier_binary(NAME espalier-verifier SRCS main.cc DEPS ... [GRPC]
+#                 [COMPONENT verifier])
 # espalier_test(NAME control_test SRCS a_test.cc b_test.cc DEPS ... [GRPC]
 #               [LABELS integration] [TIMEOUT seconds] [SHARDS 4] [SEQUENTIAL])
 #
@@ -8,6 +9,7 @@
 # DEPS are public; a library without SRCS is an interface library.
 # KERNELS: its loops over numbers are what a pass waits for.
 # GRPC: most of its files include gRPC or the messages of the wire.
+# COMPONENT: the package that has the program (Packages.cmake); default: NAME.
 # SEQUENTIAL: starts no thread, so ThreadSanitizer does without it.
 # SHARDS: processes that share the cases of a long program.
 
@@ -83,7 +85,10 @@ function(espalier_library)
 endfunction()
 
 function(espalier_binary)
-  cmake_parse_arguments(ARG "GRPC" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "GRPC" "NAME;COMPONENT" "SRCS;DEPS" ${ARGN})
+  if(NOT ARG_COMPONENT)
+    set(ARG_COMPONENT ${ARG_NAME})
+  endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
   _espalier_settings(${ARG_NAME})
@@ -96,7 +101,8 @@ function(espalier_binary)
   set_target_properties(${ARG_NAME} PROPERTIES
       INSTALL_RPATH "$ORIGIN/../lib" INSTALL_RPATH_USE_LINK_PATH ON)
   # Those that were not built are not installed.
-  install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin OPTIONAL)
+  install(TARGETS ${ARG_NAME} RUNTIME DESTINATION bin
+      COMPONENT ${ARG_COMPONENT} OPTIONAL)
 endfunction()
 
 # Sets the variable to the labels of the area whose tests the current folder

@@ -90,6 +90,8 @@ Conversation ToConversation(const v1::Chat& chat) {
     conversation.messages.push_back(
         {.role = message.role(),
          .content = message.content(),
+         .null_content =
+             !message.has_content() && !message.tool_calls().empty(),
          .tool_calls = message.tool_calls(),
          .tool_call_id = message.tool_call_id(),
          .name = message.name(),

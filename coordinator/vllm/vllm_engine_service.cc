@@ -18,6 +18,7 @@
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/vllm/null_content.h"
 #include "coordinator/vllm/stored_zip.h"
 #include "coordinator/vllm/vllm_answer.h"
 #include "coordinator/vllm/vllm_request.h"
@@ -37,8 +38,8 @@ std::string Sha256(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::string> ArchiveOf(const std::string& model_path) {
-  ASSIGN_OR_RETURN(const std::vector<TextFile> files,
-                   TokenizerArtifacts(model_path));
+  ASSIGN_OR_RETURN(std::vector<TextFile> files, TokenizerArtifacts(model_path));
+  CheckNullContent(files);
   return StoredZip(files);
 }
 

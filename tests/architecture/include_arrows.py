@@ -18,8 +18,9 @@ ARROWS = {
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
-    "common/chat": ["common/base", "common/json", "common/spec",
-                    "common/tokenizer"],
+    "common/chat": ["common/base", "common/chat/jinja", "common/json",
+                    "common/spec", "common/tokenizer"],
+    "common/chat/jinja": ["common/base"],
     "common/grammar": ["common/base", "common/json", "common/spec",
                        "common/tokenizer"],
     "common/nn": ["common/base"],
@@ -83,8 +84,8 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
-    "coordinator/vllm": ["common/base", "common/spec", "common/rpc",
-                         "common/model/files", "coordinator",
+    "coordinator/vllm": ["common/base", "common/chat", "common/spec",
+                         "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. Of a model
     # it reads the identity.
@@ -105,7 +106,7 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
-    r"jinja/": [r"common/chat/jinja_program\.cc$"],
+    r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"[a-z/]+/[a-z_]*(config|builder|server|peers|engines)[a-z_]*\.(h|cc)$",

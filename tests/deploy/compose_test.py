@@ -136,6 +136,35 @@ class ComposeTest(unittest.TestCase):
                         "espalier-coordinator:local", "/usr/local/bin/espalier-coordinator")
         self.assertNotIn("torch", libraries)
 
+    def test_the_whole_command_works_in_every_container_that_has_it(self):
+        model = ["--set", "verifier.model=/models/default", "--set", "verifier.threads=1"]
+        question = ["--chat", "What is a glacier?", "--temperature", "0", "--max-tokens", "8"]
+        expected = run("docker", "exec", container("coordinator"), "espalier", "generate",
+                       "--address", "localhost:50051", *question)
+        for service in ("coordinator", "verifier", "lookup"):
+            def command(*words, service=service, **options):
+                return run("docker", "exec", "-i", container(service), "espalier", *words, **options)
+            with self.subTest(service):
+                self.assertEqual(command("generate", "--local", *model, *question), expected)
+                rows = command("bench", "--local", *model, "--suite", "chat", "--limit", "1",
+                               "--max-tokens", "4", "--json").splitlines()
+                self.assertEqual([json.loads(row)["mode"] for row in rows], ["plain", "budgeted"])
+                command("bench", "forward", "--model", "/models/default", "--rows", "1",
+                        "--context", "8", "--json")
+                trees = {"trees": [{"tokens": [1, 2], "parents": [-1, 0], "log_probs": [0, -1]}]}
+                self.assertEqual(json.loads(command("lab", "route", input=json.dumps(trees)))
+                                 ["chosen"], 0)
+                self.assert_serves_in(service, model)
+
+    def assert_serves_in(self, service, model):
+        """`espalier serve` in the service's container, beside the service."""
+        address = "unix:/tmp/beside.sock"
+        run("docker", "exec", "-d", container(service), "timeout", "120", "espalier", "serve",
+            *model, "--set", f"server.listen={address}", "--set", "server.metrics_listen=none")
+        live_cluster.await_true(
+            lambda: "SERVING" in run("docker", "exec", container(service), "espalier", "check",
+                                     address, check=False).split(), f"serve in {service}")
+
     def test_a_crashed_drafter_is_not_noticed_and_is_restarted(self):
         self.assert_text_survives(lambda: crash("math"), lambda: None, "math")
 

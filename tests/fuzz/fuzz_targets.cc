@@ -37,10 +37,10 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_VLLM_REQUEST
       VllmRequestTarget(),
 #endif
-      DraftStreamTarget(),   GenerateRequestTarget(), GgufTarget(),
-      JsonTarget(),          MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),    PeerAnswerTarget(),      SafetensorsTarget(),
-      ServiceConfigTarget(), TokenTreeTarget(),       TokenizerTarget(),
+      DraftStreamTarget(),    GenerateRequestTarget(), GgufTarget(),
+      JsonTarget(),           MessageBytesTarget(),    ModelConfigTarget(),
+      NgramTableTarget(),     PeerAnswerTarget(),      SafetensorsTarget(),
+      ServiceConfigTarget(),  TokenTreeTarget(),       TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }
