@@ -110,6 +110,32 @@ Coordinator::Coordinator(Options options, Policies policies)
         .trusted = options_.drafters[i].trusted});
     ShowSettings(*drafters_.back());
   }
+  if (!options_.warm_up_text.empty() && !drafters_.empty()) {
+    StartWarmUp();
+  } else {
+    warm_.Notify();
+  }
+}
+
+void Coordinator::StartWarmUp() {
+  std::vector<DrafterPeer*> drafters;
+  for (const auto& drafter : drafters_) drafters.push_back(drafter.get());
+  warm_up_ = std::make_unique<WarmUp>(
+      WarmUp::Options{.executor = options_.executor,
+                      .epoch = options_.epoch,
+                      .text = options_.warm_up_text,
+                      .limit = options_.warm_up_limit,
+                      .drafters = std::move(drafters),
+                      .verifier = &verifier_,
+                      .verifier_retry = options_.verifier_retry,
+                      .draft_timeout = options_.draft_timeout,
+                      .record = &record_,
+                      .plan =
+                          [this](GenerationRequest request) {
+                            return Plan(std::move(request));
+                          },
+                      .on_end = [this] { warm_.Notify(); }});
+  scope_.Post([this] { warm_up_->Start(); });
 }
 
 Coordinator::~Coordinator() = default;
@@ -127,8 +153,10 @@ Coordinator::Ticket Coordinator::Start(GenerationRequest request,
   return ticket;
 }
 
-absl::Status Coordinator::CheckOpen() {
-  absl::Status status = CheckRoom(Load(), /*num_outputs=*/1);
+absl::Status Coordinator::CheckOpen(int64_t num_coming) {
+  LoadInfo load = Load();
+  load.queued += num_coming;
+  absl::Status status = CheckRoom(load, /*num_outputs=*/1);
   if (status.ok()) status = CheckVerifier(verifier_.info());
   if (!status.ok()) CountEnd(status.code());
   return status;
@@ -148,6 +176,7 @@ void Coordinator::CountEnd(absl::StatusCode code) {
 }
 
 void Coordinator::Admit(Arrival arrival) {
+  if (warm_up_ != nullptr) warm_up_->Stop();
   absl::Status room = CheckRoom({.running = num_running_,
                                  .queued = static_cast<int64_t>(queue_.size()),
                                  .max_sessions = options_.max_sessions,
@@ -376,6 +405,7 @@ void Coordinator::Drain(absl::AnyInvocable<void() &&> idle) {
 void Coordinator::Shutdown(absl::AnyInvocable<void() &&> done) {
   scope_.Post([this, done = std::move(done)]() mutable {
     draining_ = true;
+    if (warm_up_ != nullptr) warm_up_->Stop();
     std::vector<Ticket> tickets;
     for (const auto& [ticket, request] : requests_) tickets.push_back(ticket);
     for (Ticket ticket : tickets) {

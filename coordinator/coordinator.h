@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
+#include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/spec/endpoints.h"
 #include "coordinator/control/speculation_record.h"
@@ -32,6 +33,7 @@
 #include "coordinator/round_journal.h"
 #include "coordinator/session/request.h"
 #include "coordinator/session/request_plan.h"
+#include "coordinator/warm_up.h"
 
 namespace espalier::coordinator {
 
@@ -69,7 +71,10 @@ class Coordinator {
     int64_t max_queued = 64;
     RequestDefaults defaults;
     absl::Duration draft_timeout = absl::Milliseconds(50);
-    bool draft_ahead = true;           // where drafters would be idle
+    bool draft_ahead = true;  // where drafters would be idle
+    // For WarmUp; empty: none.
+    std::vector<TokenId> warm_up_text;
+    absl::Duration warm_up_limit = absl::Seconds(2);
     int drafter_timeouts_to_open = 3;  // see DrafterHealth
     FeatureBudget::Limits feature_limits;
     VerifierRetry verifier_retry;
@@ -84,8 +89,9 @@ class Coordinator {
   ~Coordinator();
 
   // OK, or the error of Start that every request would get now, whatever it
-  // asks for. Called before anything is spent on a request. Thread-safe.
-  absl::Status CheckOpen();
+  // asks for, if `num_coming` requests are started first. Called before
+  // anything is spent on a request. Thread-safe.
+  absl::Status CheckOpen(int64_t num_coming);
   // Counts a request that failed for another reason before Start, so that the
   // metrics have all requests. Thread-safe.
   void CountUnstarted(const absl::Status& status);
@@ -123,6 +129,12 @@ class Coordinator {
     int64_t max_queued = 0;
   };
   LoadInfo Load() const;
+
+  // Waits until the warm-up is over or was cut short by a request. False if the
+  // deadline passed first. Thread-safe.
+  bool AwaitWarm(absl::Time deadline) const {
+    return warm_.WaitUntil(deadline);
+  }
 
   // The latest rounds, for the status page. Thread-safe.
   const RoundJournal& journal() const { return journal_; }
@@ -200,6 +212,7 @@ class Coordinator {
   void Settle();
   void TellIfIdle();
   void ShowLoad();
+  void StartWarmUp();
   absl::StatusOr<DrafterSettings> Change(const SettingsChange& change);
 
   const Options options_;
@@ -210,6 +223,7 @@ class Coordinator {
   RetryAdvice retry_advice_;
   std::atomic<Ticket> next_ticket_ = 1;
   std::atomic<bool> draining_ = false;  // written on the executor
+  Notification warm_;                   // there is no warm-up any more
 
   // Constant after construction.
   std::vector<std::unique_ptr<DrafterPeer>> drafters_;
@@ -229,7 +243,8 @@ class Coordinator {
   std::vector<std::unique_ptr<Generation>> finished_;  // until Settle
   bool settling_ = false;                              // Settle is posted
   std::vector<absl::AnyInvocable<void() &&>> when_idle_;
-  ExecutorScope scope_;  // last: goes first
+  std::unique_ptr<WarmUp> warm_up_;  // null: off
+  ExecutorScope scope_;              // last: goes first
 };
 
 }  // namespace espalier::coordinator

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -47,6 +48,21 @@ absl::StatusOr<int64_t> MaxPromptBytes(
   return int64_t{config.max_prompt_kib()} << 10;
 }
 
+absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
+    const v1::CoordinatorCoreConfig& config) {
+  PriorityLimits limits = {.network = config.min_priority()};
+  limits.unix_socket = config.has_min_priority_unix()
+                           ? config.min_priority_unix()
+                           : limits.network;
+  for (const int64_t least : {limits.network, limits.unix_socket}) {
+    if (std::abs(least) <= kMostPriority) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("core.min_priority: ", least, " is not in ",
+                     -kMostPriority, " .. ", kMostPriority));
+  }
+  return limits;
+}
+
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     const v1::CoordinatorCoreConfig& config) {
   Coordinator::Options options;
@@ -78,6 +94,12 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
     RETURN_IF_ERROR(CheckLimit({"max_request_seconds", 1, 1 << 20},
                                config.max_request_seconds()));
     options.max_request_duration = absl::Seconds(config.max_request_seconds());
+  }
+  if (config.has_max_verifier_wait_seconds()) {
+    RETURN_IF_ERROR(CheckLimit({"max_verifier_wait_seconds", 0, 86400},
+                               config.max_verifier_wait_seconds()));
+    options.verifier_retry.most_away =
+        absl::Seconds(config.max_verifier_wait_seconds());
   }
   ASSIGN_OR_RETURN(options.feature_limits.all_bytes, FeatureCacheBytes(config));
   return options;

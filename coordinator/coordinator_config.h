@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
+#include "coordinator/api/priority_limits.h"
 #include "coordinator/coordinator.h"
 #include "espalier/v1/config.pb.h"
 
@@ -12,6 +13,10 @@ namespace espalier::coordinator {
 // The limits and defaults of a configuration. The caller adds peers, executor
 // and metrics. INVALID_ARGUMENT names the field.
 absl::StatusOr<Coordinator::Options> OptionsFromConfig(
+    const v1::CoordinatorCoreConfig& config);
+
+// INVALID_ARGUMENT names the field.
+absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
     const v1::CoordinatorCoreConfig& config);
 
 // The largest prompt that is read, in bytes. INVALID_ARGUMENT names the field.

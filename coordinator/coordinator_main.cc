@@ -16,6 +16,7 @@
 #include "common/obs/log.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/coordinator_server.h"
+#include "coordinator/in_process_peers.h"
 #include "coordinator/remote_peers.h"
 
 namespace {
@@ -23,18 +24,23 @@ namespace {
 using espalier::PeerState;
 using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
+using espalier::coordinator::InProcessPeers;
 using espalier::coordinator::RemotePeers;
 
-// The service is healthy while the verifier is connected. Checks once a second
-// whether it has to end.
+// Longer than a warm-up takes.
+constexpr absl::Duration kWarmUp = absl::Seconds(4);
+
+// The service is healthy while the verifier is connected, from the end of the
+// warm-up on. Checks once a second whether it has to end.
 void ReportHealth(std::stop_token stop, const RemotePeers& peers,
-                  ServerRunner& runner) {
+                  CoordinatorServer& server, ServerRunner& runner) {
   bool serving = false;
   while (!stop.stop_requested()) {
     const PeerState other =
         serving ? PeerState::kConnecting : PeerState::kReady;
     if (!peers.AwaitVerifier(other, absl::Now() + absl::Seconds(1))) continue;
     serving = !serving;
+    if (serving) server.AwaitWarm(absl::Now() + kWarmUp);
     if (stop.stop_requested()) break;
     runner.SetServing(serving);
     espalier::LogInfo(serving ? "serving" : "the verifier is away");
@@ -43,13 +49,18 @@ void ReportHealth(std::stop_token stop, const RemotePeers& peers,
 
 absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                         espalier::ShutdownSignals& signals) {
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));
   espalier::SerialExecutor executor("coordinator");
+  ASSIGN_OR_RETURN(const auto in_process,
+                   InProcessPeers::Create(config, *metrics));
   ASSIGN_OR_RETURN(
-      auto peers, RemotePeers::Create(
-                      config, {.model = target.identity, .metrics = *metrics}));
+      auto peers,
+      RemotePeers::Create(config, {.model = target.identity,
+                                   .metrics = *metrics,
+                                   .in_process = in_process.AsHandles()}));
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),
@@ -65,14 +76,16 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
            .registry = metrics,
            .pages = server->StatusPages(),
            .max_message_bytes = server->max_message_bytes(),
+           .max_streams = server->max_streams(),
            .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
   ASSIGN_OR_RETURN(
       const auto admin,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
                                                   config.admin_listen().end()),
                          metrics));
-  std::jthread health(
-      [&](std::stop_token stop) { ReportHealth(stop, *peers, *runner); });
+  std::jthread health([&](std::stop_token stop) {
+    ReportHealth(stop, *peers, *server, *runner);
+  });
   signals.Wait();
   health.request_stop();
   health.join();

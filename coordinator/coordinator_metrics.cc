@@ -337,6 +337,26 @@ const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
   return *spec;
 }
 
+prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
+  const bool is_new =
+      !balances_.contains(drafters) && balances_.size() < kMostSets;
+  const std::string set =
+      is_new || balances_.contains(drafters) ? drafters : "others";
+  prometheus::Gauge*& gauge = balances_[set];
+  if (gauge == nullptr) {
+    Labels labels = {{"model", model_}};
+    labels["drafters"] = set;
+    gauge = &AddGauge(
+        registry_,
+        {.name = "espalier_speculation_balance_seconds",
+         .help = "Time that speculation won since the start, compared with "
+                 "plain decoding, in rounds that asked these drafters; it "
+                 "falls where time is lost",
+         .labels = labels});
+  }
+  return *gauge;
+}
+
 void CoordinatorMetrics::CountRequest(absl::StatusCode code,
                                       FinishReason reason) {
   prometheus::Counter*& counter = requests_by_end_[{code, reason}];

@@ -133,8 +133,8 @@ struct RequestMetrics {
   prometheus::Histogram& generation_length;  // tokens, of ended requests
 };
 
-// Owned by the Coordinator. Handles are thread-safe; Spec and CountRequest
-// belong to the executor.
+// Owned by the Coordinator. Handles are thread-safe; Spec, CountRequest and
+// Balance belong to the executor.
 class CoordinatorMetrics {
  public:
   CoordinatorMetrics(prometheus::Registry& registry, std::string model,
@@ -143,6 +143,10 @@ class CoordinatorMetrics {
   // Looks names up: call it once per request, not per step.
   const SpecMetrics& Spec(const std::string& strategy, const std::string& rule);
   void CountRequest(absl::StatusCode code, FinishReason reason);
+  // Seconds that speculation won, compared with plain decoding, in rounds that
+  // asked these drafters; below 0: lost. Sets beyond the first kMostSets share
+  // one gauge.
+  prometheus::Gauge& Balance(const std::string& drafters);
 
   void Count(DegradedReason reason) const {
     degraded_steps_[static_cast<int>(reason)]->Increment();
@@ -158,6 +162,7 @@ class CoordinatorMetrics {
 
  private:
   using Labels = std::map<std::string, std::string>;
+  static constexpr size_t kMostSets = 64;
 
   std::unique_ptr<DrafterMetrics> MakeDrafter(const std::string& name);
   std::unique_ptr<SpecMetrics> MakeSpec(const std::string& strategy,
@@ -172,6 +177,7 @@ class CoordinatorMetrics {
       spec_;
   std::map<std::pair<absl::StatusCode, FinishReason>, prometheus::Counter*>
       requests_by_end_;
+  std::map<std::string, prometheus::Gauge*> balances_;  // by set of drafters
 };
 
 }  // namespace espalier::coordinator

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/chat/chat_template.h"
@@ -55,6 +56,20 @@ int MessageBytesFor(int64_t max_prompt_bytes) {
                                             std::numeric_limits<int>::max()));
 }
 
+// What the warm-up continues: a question as most requests are, or the same as
+// plain text if the model has no chat template.
+std::vector<TokenId> WarmUpText(const ServedModel& model) {
+  const std::string text =
+      "Describe how a river changes from its spring in the mountains to the "
+      "sea, and name three animals that live in it and on its banks.";
+  if (model.chat_template != nullptr) {
+    auto rendered = model.chat_template->Render(
+        {.messages = {{.role = "user", .content = text}}});
+    if (rendered.ok()) return *std::move(rendered);
+  }
+  return model.tokenizer->Encode(text);
+}
+
 }  // namespace
 
 CoordinatorServer::CoordinatorServer(TargetIdentity target)
@@ -68,7 +83,18 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
       new CoordinatorServer(std::move(options.target)));
   const TargetIdentity& target = server->target_;
 
+  ServedModel model = {.name = target.identity.name,
+                       .tokenizer = target.tokenizer.get()};
+  auto chat_template = NewChatTemplate(target.tokenizer.get());
+  if (chat_template.ok()) {
+    model.chat_template = *std::move(chat_template);
+  } else {
+    model.why_no_chat = std::string(chat_template.status().message());
+  }
   ASSIGN_OR_RETURN(Coordinator::Options core, OptionsFromConfig(config));
+  if (!config.has_warm_up() || config.warm_up()) {
+    core.warm_up_text = WarmUpText(model);
+  }
   core.executor = options.executor;
   core.drafters = std::move(peers.drafters);
   RETURN_IF_ERROR(MarkDrafters(config, core.drafters));
@@ -80,21 +106,16 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   core.model = target.identity.name;
   ASSIGN_OR_RETURN(server->coordinator_, Coordinator::Create(std::move(core)));
 
-  ServedModel model = {.name = target.identity.name,
-                       .tokenizer = target.tokenizer.get()};
-  auto chat_template = NewChatTemplate(target.tokenizer.get());
-  if (chat_template.ok()) {
-    model.chat_template = *std::move(chat_template);
-  } else {
-    model.why_no_chat = std::string(chat_template.status().message());
-  }
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
   server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
+  ASSIGN_OR_RETURN(const PriorityLimits priorities,
+                   PriorityLimitsFromConfig(config));
   server->calls_ = std::make_unique<GenerateCalls>(
       GenerateCalls::Options{.coordinator = server->coordinator_.get(),
                              .model = std::move(model),
-                             .verifier_info = peers.verifier_info});
+                             .verifier_info = peers.verifier_info,
+                             .priority_limits = priorities});
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
                                 .calls = server->calls_.get(),
@@ -104,6 +125,7 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
   server->vllm_ = NewVllmService({.coordinator = server->coordinator_.get(),
                                   .calls = server->calls_.get(),
                                   .verifier_info = peers.verifier_info,
+                                  .verifier_is_ready = peers.verifier_is_ready,
                                   .model_path = std::move(options.model_path)});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
@@ -114,7 +136,22 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                             .model = target.identity.name,
                             .text_key = std::move(status_key),
                             .tokenizer = target.tokenizer.get()});
+  server->sampler_ = std::jthread([self = server.get()] {
+    while (
+        !self->stopping_.WaitUntil(absl::Now() + StatusReport::kSampleEvery)) {
+      self->status_->Sample();
+    }
+  });
   return server;
+}
+
+int CoordinatorServer::max_streams() const {
+  constexpr int64_t kLeast = 100;
+  constexpr int64_t kMost = 4096;
+  constexpr int64_t kOtherCalls = 16;  // health, load, ...
+  const Coordinator::LoadInfo load = coordinator_->Load();
+  const int64_t places = load.max_sessions + load.max_queued;
+  return static_cast<int>(std::clamp(places + kOtherCalls, kLeast, kMost));
 }
 
 std::vector<HttpPage> CoordinatorServer::StatusPages() const {
@@ -155,6 +192,8 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
 }
 
 CoordinatorServer::~CoordinatorServer() {
+  stopping_.Notify();
+  if (sampler_.joinable()) sampler_.join();
   if (coordinator_ == nullptr) return;
   Notification done;
   coordinator_->Shutdown([&done] { done.Notify(); });

@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/executor.h"
+#include "common/base/notification.h"
 #include "common/base/registry.h"
 #include "common/model/files/model_identity.h"
 #include "common/rpc/metrics_listener.h"
@@ -32,6 +34,8 @@ struct Peers {
   VerifyEndpoint* verifier = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
+  // Whether it is connected now. Called on any thread.
+  std::function<bool()> verifier_is_ready = [] { return true; };
   // Fills in the state of verifier and drafters.
   std::function<void(v1::GetServerInfoResponse&)> describe;
 };
@@ -61,12 +65,17 @@ class CoordinatorServer {
   absl::StatusOr<std::unique_ptr<ServerRunner>> StartAdmin(
       absl::Span<const std::string> addresses,
       std::shared_ptr<prometheus::Registry> metrics);
-  // For ServerRunner: size of the largest request.
+  // For ServerRunner: size of the largest request, and calls of one connection,
+  // which may use all places.
   int max_message_bytes() const { return max_message_bytes_; }
+  int max_streams() const;
 
   // The status page and its data, for ServerRunner. Valid while this object
   // lives.
   std::vector<HttpPage> StatusPages() const;
+
+  // Waits until the warm-up is over, or until the deadline.
+  void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
   // Refuses new requests. Returns when the last of the others has finished, or
   // at the deadline.
@@ -84,6 +93,8 @@ class CoordinatorServer {
   std::unique_ptr<grpc::Service> vllm_;  // null: not in this build
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;
+  Notification stopping_;
+  std::jthread sampler_;  // of the status page's history
 };
 
 }  // namespace espalier::coordinator

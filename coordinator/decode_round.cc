@@ -21,11 +21,8 @@ DecodeRound::DecodeRound(Options options)
 
 void DecodeRound::Run(const Session& session, Then then) {
   const absl::Time now = options_.scope->Now();
-  if (round_ == 0) {
-    Begin();
-  } else {
-    Learn(session);
-  }
+  if (round_ == 0) Begin();
+  if (verified_) Learn(session);
   ++round_;
   started_ = now;
   committed_length_ = session.length();
@@ -34,8 +31,8 @@ void DecodeRound::Run(const Session& session, Then then) {
   then_ = std::move(then);
   budget_ = BudgetFor(session);
   result_.max_nodes = budget_.max_nodes;
-  rests_ = budget_.max_nodes == 0 ||
-           (control_ && !fanout_.HasShadow() && control_->Rests());
+  rests_ = Rests();
+  result_.rested = rests_ && control_;
   if (rests_) {
     tree_ = TokenTree::RootOnly(session.last_token());
     Verify(session);
@@ -67,10 +64,22 @@ void DecodeRound::Begin() {
     peers.push_back(drafter->index);
   }
   control_.emplace(options_.record, options_.greedy, std::move(peers),
-                   &pass_costs_);
+                   &pass_costs_, options_.explores);
+}
+
+// Shadows are asked in every round.
+bool DecodeRound::Rests() {
+  if (!control_) return budget_.max_nodes == 0;
+  for (int i = 0; i < fanout_.num_drafters(); ++i) {
+    control_->SetActive(
+        i, fanout_.drafter(i).settings.role == DrafterRole::kActive);
+  }
+  const bool rests = control_->Rests();
+  return budget_.max_nodes == 0 || (rests && !fanout_.HasShadow());
 }
 
 void DecodeRound::Learn(const Session& session) {
+  verified_ = false;
   const auto emitted = session.tokens().subspan(committed_length_);
   if (rests_) return LearnFrom(emitted, /*returns=*/{});
   std::vector<DrafterReturn> returns = fanout_.Returns(session);
@@ -88,9 +97,17 @@ void DecodeRound::Learn(const Session& session) {
 void DecodeRound::LearnFrom(absl::Span<const TokenId> emitted,
                             absl::Span<const DrafterReturn> returns) {
   if (!control_) return;
-  control_->Learn({.returns = returns,
-                   .num_tokens = static_cast<int64_t>(emitted.size()),
-                   .duration = options_.scope->Now() - started_ - held_up_});
+  const absl::Duration won =
+      control_->Learn({.returns = returns,
+                       .num_tokens = static_cast<int64_t>(emitted.size()),
+                       .duration = options_.scope->Now() - started_ - held_up_,
+                       .draft_wait = draft_wait_,
+                       .num_nodes = tree_.num_nodes() - 1});
+  uint64_t asked = 0;
+  for (size_t i = 0; i < returns.size(); ++i) {
+    if (returns[i].was_asked()) asked |= uint64_t{1} << i;
+  }
+  if (asked != 0) balance_[asked] += won;
 }
 
 void DecodeRound::AssignCredit(absl::Span<const TokenId> emitted,
@@ -130,7 +147,7 @@ DraftBudget DecodeRound::ShareOf(DraftBudget budget) const {
 }
 
 std::vector<DraftCall> DecodeRound::FirstCalls() const {
-  if (control_) return control_->QuickCalls();
+  if (control_) return control_->FirstCalls();
   return std::vector<DraftCall>(options_.drafters.size());
 }
 
@@ -161,7 +178,7 @@ void DecodeRound::OnDrafts(const Session& session, absl::Time asked,
   tree_ = merged_;
   if (control_) control_->Cut(tree_);
   result_.degraded = drafts.degraded;
-  result_.draft_wait = drafted - asked;
+  result_.draft_wait = draft_wait_ = drafted - asked;
   result_.merge = options_.scope->Now() - drafted;
   Verify(session);
 }
@@ -171,6 +188,9 @@ void DecodeRound::Verify(const Session& session) {
   verifier_.Verify(
       session, round_, tree_,
       features_.Request(!rests_ && fanout_.needs_features(), session.length()),
+      // The prompt's come with the first round or never.
+      rests_ && round_ > 1 ? RanksRequest()
+                           : fanout_.WantedRanks(options_.greedy),
       [this, &session](absl::StatusOr<VerifierLink::Verified> verified) {
         OnVerified(session, std::move(verified));
       });
@@ -198,6 +218,7 @@ void DecodeRound::OnVerified(const Session& session,
     std::move(then)(verified.status());
     return;
   }
+  verified_ = true;
   held_up_ = HeldUp(*verified);
   result_.verify_result = std::move(verified->verify_result);
   result_.round_trip = last_round_trip_ = verified->round_trip;
@@ -211,6 +232,7 @@ void DecodeRound::OnVerified(const Session& session,
       static_cast<int64_t>(result_.verify_result.path.size());
   features_.Add(result_.verify_result.features, computed);
   features_.ring().Add(result_.verify_result.stored, computed);
+  features_.ranks().Add(result_.verify_result.ranks);
   std::move(then)(std::move(result_));
 }
 
@@ -222,9 +244,14 @@ absl::Duration DecodeRound::HeldUp(const VerifierLink::Verified& verified) {
                                       verified.round_trip);
 }
 
-void DecodeRound::EndSequence(SequenceId sequence) {
-  fanout_.EndSequence(sequence);
-  verifier_.EndSequence(sequence);
+absl::Duration DecodeRound::PlainRound() const {
+  return control_ ? control_->PlainRound() : absl::ZeroDuration();
+}
+
+void DecodeRound::End(const Session& session) {
+  if (verified_ && control_) Learn(session);
+  fanout_.EndSequence(session.id());
+  verifier_.EndSequence(session.id());
 }
 
 }  // namespace espalier::coordinator

@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_DECODE_ROUND_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 
 #include "absl/functional/any_invocable.h"
@@ -34,6 +35,7 @@ class DecodeRound {
     bool reads_draft_distributions = false;  // of the rule
     absl::Duration draft_timeout;
     bool draft_ahead = false;
+    bool explores = false;  // if adaptive: asks all drafters, to learn
     TargetShape target;
     FeatureBudget* feature_budget = nullptr;
   };
@@ -41,6 +43,7 @@ class DecodeRound {
     VerifyResult verify_result;
     const TokenTree* tree;  // as verified; valid until the next round
     int64_t max_nodes = 0;  // budget of the tree, root excluded
+    bool rested = false;    // no drafter was asked, as none would have paid
     std::optional<DegradedReason> degraded;
     absl::Duration draft_wait;
     absl::Duration merge;
@@ -55,15 +58,27 @@ class DecodeRound {
   // `then` of the last round ran.
   void Run(const Session& session, Then then);
 
-  // Tells every peer that knows the sequence to forget it.
-  void EndSequence(SequenceId sequence);
+  // Tells every peer that knows the sequence to forget it. `session`: as the
+  // last round left it.
+  void End(const Session& session);
+
+  // Time that speculation has won of the session, compared with plain decoding,
+  // by the drafters that were asked (bit i: drafters().drafter(i)); below 0:
+  // lost. Complete after End. Empty unless adaptive.
+  const std::map<uint64_t, absl::Duration>& balance() const { return balance_; }
+  // What a round of plain decoding takes; zero: not known.
+  absl::Duration PlainRound() const;
 
   const DraftFanout& drafters() const { return fanout_; }
   // Why the verifier does not answer; OK if no problem is known.
   const absl::Status& verifier_trouble() const { return verifier_.trouble(); }
+  // How long the verifier has not answered this round.
+  absl::Duration verifier_silence() const { return verifier_.silence(); }
 
  private:
   void Begin();
+  // Whether the round that begins is one of plain decoding.
+  bool Rests();
   DraftBudget BudgetFor(const Session& session) const;
   DraftBudget ShareOf(DraftBudget budget) const;  // for each drafter
   std::vector<DraftCall> FirstCalls() const;
@@ -101,7 +116,9 @@ class DecodeRound {
   PassCosts pass_costs_;
   uint64_t verifier_cpu_group_ = 0;
   absl::Duration last_round_trip_;
-  absl::Duration held_up_;  // the last round, by what no later round repeats
+  absl::Duration held_up_;     // the last round, by what no later round repeats
+  absl::Duration draft_wait_;  // in the last round that drafted
+  std::map<uint64_t, absl::Duration> balance_;
 
   // State of the round in progress, or of the last one.
   uint64_t round_ = 0;
@@ -109,7 +126,8 @@ class DecodeRound {
   int64_t committed_length_ = 0;
   TokenId root_ = 0;
   DraftBudget budget_;
-  bool rests_ = false;  // no drafter is asked
+  bool rests_ = false;     // no drafter is asked
+  bool verified_ = false;  // it has ended, and nothing was learned from it yet
   std::vector<DraftedTree> trees_;
   TokenTree merged_;  // from trees_
   TokenTree tree_;    // the part of merged_ that is verified

@@ -11,6 +11,9 @@
 namespace espalier::coordinator {
 namespace {
 
+// A verifier that has not answered for so long is named as the cause.
+constexpr absl::Duration kLongSilence = absl::Seconds(2);
+
 // Why the verifier may apply the walk instead of the rule that was asked for.
 std::string RuleObstacle(const Generation::Options& options) {
   if (options.plan.session.sampling.greedy()) {
@@ -55,6 +58,7 @@ Generation::Generation(Options options)
            .reads_draft_distributions = options_.plan.reads_draft_distributions,
            .draft_timeout = options_.draft_timeout,
            .draft_ahead = options_.draft_ahead,
+           .explores = options_.explores,
            .target = options_.plan.target,
            .feature_budget = options_.feature_budget}),
       recorder_({.metrics = options_.metrics,
@@ -64,6 +68,7 @@ Generation::Generation(Options options)
                  .rule = options_.plan.rule,
                  .rule_obstacle = RuleObstacle(options_),
                  .warnings = options_.plan.warnings}) {
+  scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
   scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
 }
 
@@ -157,14 +162,22 @@ void Generation::OnNoLongerFits(const absl::Status& status) {
   }
 }
 
+void Generation::OnDeadlineNear() {
+  const absl::Duration silence = round_.verifier_silence();
+  if (!round_.verifier_trouble().ok()) {
+    Finish(round_.verifier_trouble(), FinishReason::kError);
+  } else if (silence >= kLongSilence) {
+    Finish(absl::DeadlineExceededError(absl::StrCat(
+               "deadline of the request; the verifier has not answered for ",
+               absl::ToInt64Seconds(silence), " s")),
+           FinishReason::kDeadline);
+  }
+}
+
 void Generation::OnDeadline() {
   if (!running_) options_.metrics->Count(RejectReason::kDeadline);
-  if (round_.verifier_trouble().ok()) {
-    Finish(absl::DeadlineExceededError("deadline of the request"),
-           FinishReason::kDeadline);
-  } else {
-    Finish(round_.verifier_trouble(), FinishReason::kError);
-  }
+  Finish(absl::DeadlineExceededError("deadline of the request"),
+         FinishReason::kDeadline);
 }
 
 void Generation::Finish(absl::Status status, FinishReason reason) {
@@ -176,9 +189,9 @@ void Generation::Finish(absl::Status status, FinishReason reason) {
   }
   scope_.Close();
   if (running_) options_.journal->End(session_.id().number);
-  round_.EndSequence(session_.id());
+  round_.End(session_);
   GenerationReport report =
-      recorder_.Finish(scope_.Now(), status, reason, round_.drafters());
+      recorder_.Finish(scope_.Now(), status, reason, round_);
   report.output = options_.output;
   report.last_text = session_.FlushText();
   LogTrace(status, report);

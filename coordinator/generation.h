@@ -38,6 +38,7 @@ class Generation {
     VerifierRetry verifier_retry;
     absl::Duration draft_timeout;
     bool draft_ahead;
+    bool explores = false;  // see DecodeRound
     FeatureBudget* feature_budget;
     absl::Duration retry_after;  // advice while the verifier is away
     RetryAdvice* retry_advice;   // if it has no room
@@ -72,6 +73,7 @@ class Generation {
                       const StepInfo& info) const;
   void OnError(const absl::Status& status);
   void OnNoLongerFits(const absl::Status& status);
+  void OnDeadlineNear();
   void OnDeadline();
   void LogTrace(const absl::Status& status,
                 const GenerationReport& report) const;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace espalier::coordinator {
 
@@ -61,6 +62,7 @@ void GenerationRecorder::CountStep(const DecodeRound::Result& result,
         static_cast<double>(report_.usage.cached_tokens));
   }
   ++spec.num_spec_steps;
+  spec.plain_steps += result.rested ? 1 : 0;
   spec.num_draft_tokens += num_nodes;
   spec.num_accepted_draft_tokens += num_accepted;
   spec.num_emitted += num_kept;
@@ -173,11 +175,27 @@ void GenerationRecorder::WarnOfOtherRule() {
                    rule_obstacle_.empty() ? "" : ": ", rule_obstacle_));
 }
 
-const GenerationReport& GenerationRecorder::Finish(
-    absl::Time now, const absl::Status& status, FinishReason reason,
-    const DraftFanout& drafters) {
+void GenerationRecorder::CountBalance(const DecodeRound& round) {
+  report_.spec.plain_round = round.PlainRound();
+  for (const auto& [set, won] : round.balance()) {
+    std::vector<std::string> names;
+    for (uint64_t bits = set; bits != 0; bits &= bits - 1) {
+      names.push_back(round.drafters().drafter(std::countr_zero(bits)).name);
+    }
+    metrics_.Balance(absl::StrJoin(names, "+"))
+        .Increment(absl::ToDoubleSeconds(won));
+    report_.spec.balance += won;
+  }
+}
+
+const GenerationReport& GenerationRecorder::Finish(absl::Time now,
+                                                   const absl::Status& status,
+                                                   FinishReason reason,
+                                                   const DecodeRound& round) {
+  const DraftFanout& drafters = round.drafters();
   report_.finish_reason = reason;
   WarnOfOtherRule();
+  CountBalance(round);
   report_.usage.completion_tokens = report_.spec.num_emitted;
   report_.timing.total = now - arrival_;
   if (!started_) report_.timing.queue = now - arrival_;

@@ -49,10 +49,9 @@ class GenerationRecorder {
   // Of the prompt; known after the first Commit.
   int64_t cached_tokens() const { return report_.usage.cached_tokens; }
 
-  // REQUIRES: called once.
+  // `round` has ended. REQUIRES: called once.
   const GenerationReport& Finish(absl::Time now, const absl::Status& status,
-                                 FinishReason reason,
-                                 const DraftFanout& drafters);
+                                 FinishReason reason, const DecodeRound& round);
 
  private:
   void CountStep(const DecodeRound::Result& result, int64_t num_accepted,
@@ -60,6 +59,7 @@ class GenerationRecorder {
   void CountDrafters(const DecodeRound::Result& result, int64_t num_accepted,
                      const DraftFanout& drafters);
   void CountTimes(const DecodeRound::Result& result);
+  void CountBalance(const DecodeRound& round);
 
   void WarnOfOtherRule();
 

@@ -1,11 +1,13 @@
 #include "coordinator/remote_peers.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/access_token.h"
 #include "coordinator/api/describe_verifier.h"
@@ -56,6 +58,15 @@ absl::StatusOr<AccessToken> ReadToken(absl::string_view field,
                       absl::StrCat(field, ": ", token.status().message()));
 }
 
+PeerOptions PeerOf(std::string name, std::string address, AccessToken token,
+                   const RemotePeers::Options& options) {
+  return {.name = std::move(name),
+          .address = std::move(address),
+          .model = options.model,
+          .token = std::move(token),
+          .registry = options.metrics};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
@@ -63,58 +74,85 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   if (config.verifier().empty()) {
     return absl::InvalidArgumentError("verifier: no address is given");
   }
-  const auto peer = [&options](std::string name, std::string address,
-                               AccessToken token) {
-    return PeerOptions{.name = std::move(name),
-                       .address = std::move(address),
-                       .model = options.model,
-                       .token = std::move(token),
-                       .registry = options.metrics};
-  };
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
   peers->verifier_address_ = config.verifier();
   ASSIGN_OR_RETURN(
       AccessToken verifier_token,
       ReadToken("verifier_token_file", config.verifier_token_file()));
   PeerOptions verifier_options =
-      peer("verifier", config.verifier(), std::move(verifier_token));
+      PeerOf("verifier", config.verifier(), std::move(verifier_token), options);
   // The coordinator's health depends on this connection, so a short keepalive
   // finds a stopped verifier soon.
   verifier_options.keepalive = absl::Seconds(3);
   peers->verifier_ =
       std::make_unique<RemoteVerifyEndpoint>(std::move(verifier_options));
-  const RemoteVerifyEndpoint* const verifier = peers->verifier_.get();
+  auto in_process = options.in_process.begin();
   for (int i = 0; i < config.drafters_size(); ++i) {
-    const v1::DrafterAddress& drafter = config.drafters(i);
-    if (drafter.name().empty() || drafter.address().empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("drafters.", i, ": name and address are both needed"));
+    const v1::CoordinatorDrafter& drafter = config.drafters(i);
+    const std::string field = absl::StrCat("drafters.", i);
+    if (!drafter.type().empty()) {
+      ESPALIER_CHECK(in_process != options.in_process.end());
+      peers->drafters_.push_back(
+          {.name = drafter.name(), .in_process = *in_process++});
+      continue;
     }
-    ASSIGN_OR_RETURN(AccessToken token,
-                     ReadToken(absl::StrCat("drafters.", i, ".token_file"),
-                               drafter.token_file()));
-    peers->drafters_.push_back(
-        {drafter.name(), drafter.address(),
-         std::make_unique<RemoteDraftEndpoint>(
-             peer(drafter.name(), drafter.address(), std::move(token)),
-             [verifier](const DrafterInfo& info) {
-               return CheckFeatures(info.features, verifier->info());
-             })});
+    ASSIGN_OR_RETURN(peers->drafters_.emplace_back(),
+                     peers->Connect(drafter, field, options));
   }
   return peers;
+}
+
+absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
+    const v1::CoordinatorDrafter& drafter, absl::string_view field,
+    const Options& options) const {
+  if (drafter.name().empty() || drafter.address().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ": a name is needed, and an address or a type"));
+  }
+  if (drafter.options_size() > 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(field, ".options: a drafter with an address has its own"));
+  }
+  ASSIGN_OR_RETURN(
+      AccessToken token,
+      ReadToken(absl::StrCat(field, ".token_file"), drafter.token_file()));
+  return Drafter{
+      .name = drafter.name(),
+      .address = drafter.address(),
+      .endpoint = std::make_unique<RemoteDraftEndpoint>(
+          PeerOf(drafter.name(), drafter.address(), std::move(token), options),
+          [verifier = verifier_.get()](const DrafterInfo& info) {
+            return CheckFeatures(info.features, verifier->info());
+          })};
+}
+
+DrafterHandle RemotePeers::Drafter::AsHandle() const {
+  if (endpoint == nullptr) return in_process;
+  return {name, endpoint.get(),
+          [remote = endpoint.get()] { return remote->info(); }};
 }
 
 Peers RemotePeers::AsPeers() {
   Peers peers = {
       .verifier = verifier_.get(),
       .verifier_info = [this] { return verifier_->info(); },
+      .verifier_is_ready =
+          [this] { return verifier_->status().state == PeerState::kReady; },
       .describe = [this](v1::GetServerInfoResponse& out) { Describe(out); }};
-  for (Drafter& drafter : drafters_) {
-    RemoteDraftEndpoint* const endpoint = drafter.endpoint.get();
-    peers.drafters.push_back(
-        {drafter.name, endpoint, [endpoint] { return endpoint->info(); }});
+  for (const Drafter& drafter : drafters_) {
+    peers.drafters.push_back(drafter.AsHandle());
   }
   return peers;
+}
+
+void RemotePeers::Drafter::Describe(v1::PeerInfo& out) const {
+  const std::optional<DrafterInfo> info = AsHandle().info();
+  const std::string about = info ? info->type : "";
+  out.set_name(name);
+  out.set_address(address);
+  DescribePeer(endpoint == nullptr ? PeerStatus{.state = PeerState::kReady}
+                                   : endpoint->status(),
+               about, out);
 }
 
 void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
@@ -125,11 +163,7 @@ void RemotePeers::Describe(v1::GetServerInfoResponse& response) const {
   DescribePeer(verifier_->status(), verifier_info ? verifier_info->device : "",
                verifier);
   for (const Drafter& drafter : drafters_) {
-    const auto info = drafter.endpoint->info();
-    v1::PeerInfo& peer = *response.add_drafters();
-    peer.set_name(drafter.name);
-    peer.set_address(drafter.address);
-    DescribePeer(drafter.endpoint->status(), info ? info->type : "", peer);
+    drafter.Describe(*response.add_drafters());
   }
 }
 

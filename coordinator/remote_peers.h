@@ -15,13 +15,16 @@
 
 namespace espalier::coordinator {
 
-// The remote verifier and drafters of a coordinator's configuration. They
-// connect by themselves, at any time.
+// The verifier and the drafters of a coordinator's configuration: services,
+// which connect by themselves, at any time, and drafters in this process.
 class RemotePeers {
  public:
   struct Options {
     ModelIdentity model;
     prometheus::Registry& metrics;
+    // The drafters that have a type in place of an address, in the order of
+    // the configuration. Their endpoints must outlive the peers.
+    std::vector<DrafterHandle> in_process;
   };
   // INVALID_ARGUMENT names the field.
   static absl::StatusOr<std::unique_ptr<RemotePeers>> Create(
@@ -38,9 +41,17 @@ class RemotePeers {
  private:
   struct Drafter {
     std::string name;
-    std::string address;
-    std::unique_ptr<RemoteDraftEndpoint> endpoint;
+    std::string address = {};
+    std::unique_ptr<RemoteDraftEndpoint> endpoint = {};
+    DrafterHandle in_process = {};  // if there is no remote endpoint
+
+    DrafterHandle AsHandle() const;
+    void Describe(v1::PeerInfo& out) const;
   };
+  // A service.
+  absl::StatusOr<Drafter> Connect(const v1::CoordinatorDrafter& drafter,
+                                  absl::string_view field,
+                                  const Options& options) const;
 
   RemotePeers() = default;
   void Describe(v1::GetServerInfoResponse& response) const;

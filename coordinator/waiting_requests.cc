@@ -19,6 +19,11 @@ bool WaitingRequests::IsAborted(Entry entry) const {
   return entry->second;
 }
 
+int64_t WaitingRequests::size() const {
+  MutexLock lock(&mutex_);
+  return static_cast<int64_t>(entries_.size());
+}
+
 bool WaitingRequests::Leave(Entry entry, absl::FunctionRef<void()> hand_over) {
   MutexLock lock(&mutex_);
   const bool aborted = entry->second;

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COORDINATOR_WAITING_REQUESTS_H_
 #define ESPALIER_COORDINATOR_WAITING_REQUESTS_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -25,6 +26,8 @@ class WaitingRequests {
   bool Abort(const std::string& request_id);
 
   bool IsAborted(Entry entry) const;
+
+  int64_t size() const;
 
   // Removes `entry`, after it has called `hand_over` unless the request was
   // aborted: an Abort finds the request here or where it was handed to. Whether

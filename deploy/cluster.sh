@@ -15,16 +15,21 @@
 #   deploy/cluster.sh metrics  prints the addresses of the metrics
 #   deploy/cluster.sh page     prints the address of the coordinator's status page; its
 #                              key lets the page show the text of answers
+#
+# Metrics are on the loopback interface, from port $ESPALIER_METRICS_PORT (9464, the
+# coordinator's) on, one for each service.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=deploy/lib/paths.sh
 source "$here/lib/paths.sh"
 
-# In the order of starting, so that the coordinator finds its peers ready.
-# Prompt lookup, what grammars force, and the drafters of the default model that
-# are part of the repository.
-drafters=(lookup grammar)
+# Drafters in the coordinator's process: prompt lookup, and what grammars force.
+readonly near=(lookup grammar)
+readonly -A near_types=([lookup]=prompt_lookup [grammar]=grammar)
+# In the order of starting, so that the coordinator finds its peers ready. The
+# drafters of the default model that are part of the repository.
+drafters=()
 for folder in "$here"/drafters/*/; do
   drafters+=("$(basename "$folder")")
 done
@@ -33,6 +38,9 @@ readonly services=(verifier "${drafters[@]}" coordinator)
 readonly start_timeout_s=120 stop_timeout_s=8
 readonly http_port=${ESPALIER_HTTP_PORT:-30000}
 readonly grpc_port=$((http_port + 1)) http_metrics_port=$((http_port + 2))
+# The ports of the configuration files begin here.
+readonly usual_metrics_port=9464
+readonly metrics_port=${ESPALIER_METRICS_PORT:-$usual_metrics_port}
 http=
 
 address() { echo "unix:$run_dir/$1.sock"; }
@@ -51,22 +59,28 @@ binary_of() {
 
 # Settings that depend on the machine and so are not in the configuration file.
 settings_of() {
-  local i
-  printf '%s\n' --set "server.listen.0=$(address "$1")"
+  local i service
+  printf '%s\n' --set "server.listen.0=$(address "$1")" \
+    --set "server.metrics_listen=127.0.0.1:$(metrics_port_of "$1")"
   case $1 in
     coordinator)
       [[ ! $http ]] || printf '%s\n' --set "server.listen.1=127.0.0.1:$grpc_port"
       printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
         --set "verifier_token_file=$(token_of verifier)" --set "admin_listen=$(address admin)" \
         --set "core.status_key_file=$(token_of page)"
-      for i in "${!drafters[@]}"; do
-        printf '%s\n' --set "drafters.$i.name=${drafters[i]}" \
-          --set "drafters.$i.address=$(address "${drafters[i]}")" \
-          --set "drafters.$i.token_file=$(token_of "${drafters[i]}")"
+      for i in "${!near[@]}"; do
+        printf '%s\n' --set "drafters.$i.name=${near[i]}" \
+          --set "drafters.$i.type=${near_types[${near[i]}]}"
+      done
+      for service in "${drafters[@]}"; do
+        i=$((i + 1))
+        printf '%s\n' --set "drafters.$i.name=$service" \
+          --set "drafters.$i.address=$(address "$service")" \
+          --set "drafters.$i.token_file=$(token_of "$service")"
       done
       return
       ;;
-    verifier | lookup | grammar) ;;
+    verifier) ;;
     *) printf '%s\n' --set "engine.options.model=$model/drafters/$1" ;;
   esac
   printf '%s\n' --set "engine.model=$model" --set "token_file=$(token_of "$1")"
@@ -75,6 +89,22 @@ settings_of() {
 fail() {
   echo "cluster: $*" >&2
   exit 1
+}
+
+# The port in the service's configuration file, moved as all are.
+metrics_port_of() {
+  local port
+  port=$(sed -nE 's|.*metrics_listen: "127\.0\.0\.1:([0-9]+)".*|\1|p' "$(config_of "$1")")
+  echo $((port - usual_metrics_port + metrics_port))
+}
+
+# is_free PORT: nobody listens there on the loopback interface.
+is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# require_free PORT WHAT VARIABLE
+require_free() {
+  is_free "$1" || fail "port $1, $2, is taken by another program." \
+    "Run again with other ports: $3=PORT in the environment."
 }
 
 show_log() {
@@ -100,10 +130,15 @@ is_serving() {
 build_id() {
   stat -c '%n %s %y' "$bin"/espalier-{coordinator,drafter,verifier}
   cksum "$here"/config/*.textproto "$here/cluster.sh" "$model/.stamp" "$model/drafters/.stamp"
+  echo "metrics from port $metrics_port"
 }
 
 launch() {
   local settings
+  require_free "$(metrics_port_of "$1")" "for the metrics of the $1" ESPALIER_METRICS_PORT
+  if [[ $1 == coordinator && $http ]]; then
+    require_free "$grpc_port" "between gateway and coordinator" ESPALIER_HTTP_PORT
+  fi
   mapfile -t settings < <(settings_of "$1")
   rm -f "$run_dir/$1.pid" "$run_dir/$1.sock"
   # In its own session, so that Ctrl-C in the terminal does not stop the service.
@@ -173,6 +208,8 @@ start_gateway() {
   local began=$SECONDS
   if ! gateway_pid >/dev/null; then
     [[ -x $gateway/bin/python ]] || fail "the gateway is missing: run deploy/quickstart.sh --http"
+    require_free "$http_port" "for HTTP clients" ESPALIER_HTTP_PORT
+    require_free "$http_metrics_port" "for the gateway's metrics" ESPALIER_HTTP_PORT
     # shellcheck disable=SC2016  # expanded by the inner shell
     setsid bash -c 'echo $$ >"$0"; exec "$@"' "$run_dir/gateway.pid" \
       "$gateway/bin/python" "$here/lib/gateway.py" "$(token_of http)" \
@@ -273,7 +310,8 @@ has_ended() { ! pid_of "$1" >/dev/null; }
 stop_services() {
   stop_gateway
   stop_together coordinator
-  stop_together "${drafters[@]}" verifier
+  # Those of an older build ran by themselves.
+  stop_together "${drafters[@]}" "${near[@]}" verifier
   rm -f "$run_dir/build-id" "$run_dir/admin.sock" "$run_dir"/*.token
 }
 
@@ -294,9 +332,29 @@ status() {
   return "$all"
 }
 
-# metrics_of SERVICE PATH: the HTTP address of the path.
+# metrics_of SERVICE PATH: the HTTP address of the path. A service that runs may have
+# been started with other ports than this call names.
 metrics_of() {
-  sed -nE "s|.*metrics_listen: \"(.*)\".*|http://\1$2|p" "$(config_of "$1")"
+  local pid at=
+  if pid=$(pid_of "$1"); then
+    at=$(tr '\0' '\n' <"/proc/$pid/cmdline" | sed -nE 's/^server\.metrics_listen=//p')
+  fi
+  echo "http://${at:-127.0.0.1:$(metrics_port_of "$1")}$2"
+}
+
+require_running() {
+  pid_of coordinator >/dev/null || fail "the cluster does not run: deploy/quickstart.sh starts it"
+}
+
+page() {
+  require_running
+  metrics_of coordinator "/?key=$(cat "$(token_of page)")"
+}
+
+http() {
+  require_running
+  gateway_pid >/dev/null || fail "the gateway does not run: deploy/quickstart.sh --http starts it"
+  echo "http://127.0.0.1:$http_port $(token_of http)"
 }
 
 metrics() {
@@ -319,9 +377,9 @@ case ${1:-} in
     ;;
   status) status ;;
   address) address coordinator ;;
-  http) echo "http://127.0.0.1:$http_port $(token_of http)" ;;
+  http) http ;;
   metrics) metrics ;;
-  page) metrics_of coordinator "/?key=$(cat "$(token_of page)" 2>/dev/null)" ;;
+  page) page ;;
   *)
     echo "usage: deploy/cluster.sh start [--http]|stop|status|address|http|metrics|page" >&2
     exit 2

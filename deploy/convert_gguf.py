@@ -5,16 +5,52 @@ Usage: convert_gguf.py MODEL.gguf OUTPUT_FOLDER
 
 Writes config.json, generation_config.json, tokenizer.json,
 tokenizer_config.json and model.safetensors (bfloat16). The same input gives
-the same bytes. OUTPUT_FOLDER must exist; set-up renames it when all is written.
+the same bytes. Where Python has no package gguf, it runs in the Python
+environment that deploy/setup.sh has made, and installs the package there.
 """
 
 import json
+import os
 import pathlib
+import re
 import struct
+import subprocess
 import sys
 
-import gguf
-import numpy as np
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def packages():
+    """What this program imports, as set-up pins it."""
+    text = (HERE / "versions.env").read_text(encoding="utf-8")
+    return re.search(r'^ESPALIER_PYTHON_PACKAGES="(.*)"$', text, re.M)[1].split()
+
+
+def run_in_venv():
+    """Starts this program again in the environment of deploy/lib/paths.sh."""
+    cache = (os.environ.get("ESPALIER_CACHE") or pathlib.Path(
+        os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "espalier")
+    venv = pathlib.Path(cache) / "venv"
+    python = venv / "bin/python"
+    if not python.exists():
+        sys.exit("convert_gguf: Python has no package gguf, and there is no "
+                 f"{python}. Run deploy/setup.sh, or:\n"
+                 f"  {sys.executable} -m pip install {' '.join(packages())}")
+    if pathlib.Path(sys.prefix).resolve() == venv.resolve():
+        print("convert_gguf: installing", *packages(), file=sys.stderr)
+        install = [python, "-m", "pip", "install", "--quiet", "--no-deps",
+                   "--disable-pip-version-check", *packages()]
+        if subprocess.run(install, check=False).returncode != 0:
+            sys.exit("convert_gguf: this has to work first:\n  "
+                     + " ".join(map(str, install)))
+    os.execv(python, [python, __file__, *sys.argv[1:]])
+
+
+try:
+    import gguf
+    import numpy as np
+except ModuleNotFoundError:
+    run_in_venv()
 
 CONTROL_TOKEN = 3  # GGUF's token type for special tokens
 LAYER_NAMES = {
@@ -239,6 +275,9 @@ def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
     source, folder = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
+    if not source.is_file():
+        sys.exit(f"convert_gguf: there is no file {source}")
+    folder.mkdir(parents=True, exist_ok=True)
     reader = gguf.GGUFReader(source)
     meta = Metadata(reader)
     if meta["general.architecture"] != "llama":

@@ -49,42 +49,59 @@ prepare() {
     "$here/cluster.sh" "${start[@]}"
 }
 
-# generate STATISTICS OPTION...: prints the answer; the statistics go to the file.
+# generate OPTION...: prints the answer, or with --json an object with its statistics.
 generate() {
-  local statistics=$1
-  shift
   "$bin/espalier" generate --address "$("$here/cluster.sh" address)" \
-    --chat "$prompt" --temperature 0 --max-tokens "$max_tokens" "$@" 2>"$statistics" || {
-    cat "$statistics" >&2
-    exit 1
-  }
+    --chat "$prompt" --temperature 0 --max-tokens "$max_tokens" "$@"
 }
 
-# field NAME: a number from the line of statistics on stdin.
+# field NAME: a number or a word of the object on stdin; the name occurs once in it.
 field() {
-  case $1 in
-    tau) sed -nE 's/^tau ([0-9.]+) .*/\1/p' ;;
-    speed) sed -nE 's/.* ([0-9.]+) tokens\/s .*/\1/p' ;;
-  esac
+  sed -nE "s/.*\"$1\":\"?([-0-9.a-z]+).*/\1/p"
+}
+
+# is A OP B: compares two numbers.
+is() {
+  awk -v a="$1" -v b="$3" "BEGIN { exit !(a $2 b) }"
+}
+
+# why_not WITH: why speculation gained little, by the answer's statistics and the load.
+why_not() {
+  local load steps rested
+  read -r load _ </proc/loadavg
+  steps=$(field num_spec_steps <<<"$1") rested=$(field plain_steps <<<"$1")
+  if is "$load" ">" "$(nproc)"; then
+    printf 'the machine is busy (load %s on %s cores)' "$load" "$(nproc)"
+  else
+    printf 'no drafter pays for its time on this machine with this text'
+  fi
+  ! is "$((2 * rested))" ">" "$steps" || printf ': drafting rests'
 }
 
 ask() {
-  local with without speed plain_speed
-  with=$(mktemp "$run_dir/with.XXXXXX")
-  without=$(mktemp "$run_dir/without.XXXXXX")
+  local with without speed plain_speed times
   printf '\n> %s\n\n' "$prompt"
-  generate "$with"
-  ! grep -q '(length)' "$with" || printf '\n(cut here, at %s tokens)\n' "$max_tokens"
-  printf '\nNow without speculation, to compare ...'
-  generate "$without" --no-speculation >/dev/null
+  generate 2>"$run_dir/answer.err" || {
+    cat "$run_dir/answer.err" >&2
+    exit 1
+  }
+  printf '\nThe same again, with and without speculation, to compare ...'
+  with=$(generate --json)
+  without=$(generate --json --no-speculation)
   [[ ! -t 1 ]] || printf '\r\e[K'
-  speed=$(field speed <"$with")
-  plain_speed=$(field speed <"$without")
-  printf '\ntau %s; %s tokens/s, plain decoding %s tokens/s (%s times as fast); see it work: %s\n' \
-    "$(field tau <"$with")" "$speed" "$plain_speed" \
-    "$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b; else printf "?" }')" \
-    "$("$here/cluster.sh" page)"
-  rm -f "$with" "$without"
+  [[ $(field finish_reason <<<"$with") != length ]] ||
+    printf '\n(cut above, at %s tokens)' "$max_tokens"
+  speed=$(field tokens_per_s <<<"$with")
+  plain_speed=$(field tokens_per_s <<<"$without")
+  times=$(awk -v a="$speed" -v b="$plain_speed" 'BEGIN { if (b > 0) printf "%.2f", a / b }')
+  printf '\ntau %.2f; %.1f tokens/s, plain decoding %.1f tokens/s (%s times as fast); ' \
+    "$(field mean_acceptance_length <<<"$with")" "$speed" "$plain_speed" "${times:-?}"
+  if is "${times:-0}" "<" 1.05; then
+    printf '%s; ' "$(why_not "$with")"
+  else
+    printf 'speculation won %.0f ms; ' "$(field balance_ms <<<"$with")"
+  fi
+  printf 'see it work: %s\n' "$("$here/cluster.sh" page)"
 }
 
 show_http() {

@@ -33,8 +33,8 @@ source "$here/lib/wheels.sh"
 source "$here/lib/libtorch.sh"
 # shellcheck source=deploy/lib/nvcc.sh
 source "$here/lib/nvcc.sh"
-# shellcheck source=deploy/lib/jinja.sh
-source "$here/lib/jinja.sh"
+# shellcheck source=deploy/lib/chat_templates.sh
+source "$here/lib/chat_templates.sh"
 # shellcheck source=deploy/lib/xgrammar.sh
 source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
@@ -43,7 +43,7 @@ source "$here/lib/default_model.sh"
 source "$here/lib/gateway.sh"
 
 # Most that set-up takes at a time, wheels included.
-readonly disk_of_jinja_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
+readonly disk_of_templates_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
 readonly download_hint="check the network and pip's settings (pip config list)"
 
 set_up_packages() {
@@ -122,13 +122,11 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((6 + ${#libtorch_wanted} + ${#nvcc} + 2 * ${#http} + 2 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + 2 * ${#http} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
   ensure "Python environment" "$download_hint; python3 needs the module venv" venv_is_ready make_venv
-  jinja_is_ready || check_disk "$disk_of_jinja_mb"
-  ensure "engine for chat templates" "$download_hint" jinja_is_ready make_jinja
   if [[ $libtorch_wanted ]]; then
     check_architecture
     libtorch_is_ready || check_disk "$disk_of_libtorch_mb"
@@ -145,6 +143,8 @@ main() {
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
   if [[ $converted ]]; then
+    chat_templates_are_ready || check_disk "$disk_of_templates_mb"
+    ensure "chat templates" "$download_hint" chat_templates_are_ready make_chat_templates
     ensure "HTTP clients" "$download_hint" clients_are_ready make_clients
     ensure "default model in bfloat16" "$download_hint" converted_model_is_ready convert_default_model
   fi

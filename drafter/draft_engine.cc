@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -68,7 +69,12 @@ absl::Status CheckRequest(const ProposeRequest& request, int64_t vocab_size) {
         "budget: max_nodes ", request.budget.max_nodes, " and max_depth ",
         request.budget.max_depth, " must not be negative"));
   }
-  return absl::OkStatus();
+  const float reach = request.budget.least_reach;
+  if (!(reach >= 0 && reach <= 1)) {  // NaN fails too
+    return absl::InvalidArgumentError(
+        absl::StrCat("budget: least_reach ", reach, " is not from 0 to 1"));
+  }
+  return CheckRanks("ranks", request.ranks, vocab_size);
 }
 
 Proposal AnswerTo(const ProposeRequest& request, TokenTree tree,
@@ -87,6 +93,7 @@ DraftEngine::DraftEngine(Options options, std::unique_ptr<Drafter> drafter,
     : options_(std::move(options)),
       drafter_(std::move(drafter)),
       features_(WantedFeatures(*drafter_)),
+      is_quick_(drafter_->is_quick()),
       metrics_(metrics),
       store_(
           options_.store, [this](SequenceId id) { drafter_->Forget(id); },
@@ -112,10 +119,12 @@ DraftEngine::~DraftEngine() {
 
 void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
                           OnPartial on_partial, Done<Proposal> done) {
+  const bool here = IsQuick(request) && !GoesElsewhere();
   Work work = {std::move(request), deadline, std::move(on_partial),
                std::move(done)};
   std::vector<Work> superseded;
   Done<Proposal> refused;
+  bool is_first = false;
   {
     MutexLock lock(&mutex_);
     superseded = TakeOut([&](const Work& waiting) {
@@ -125,7 +134,7 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
     // The store could not hold more sequences at once.
     if (std::ssize(queue_) < options_.store.max_sequences) {
       queue_.push_back(std::move(work));
-      if (queue_.size() == 1) executor_.Post([this] { DraftBatch(); });
+      is_first = queue_.size() == 1;
     } else {
       refused = std::move(work.done);
     }
@@ -138,6 +147,39 @@ void DraftEngine::Propose(ProposeRequest request, absl::Time deadline,
     std::move(refused)(absl::ResourceExhaustedError(
         absl::StrCat("drafter ", options_.name, ": ",
                      options_.store.max_sequences, " requests are waiting")));
+  }
+  if (!is_first) return;
+  if (here) {
+    executor_.Dispatch([this] { DraftBatch(); });
+  } else {
+    executor_.Post([this] { DraftBatch(); });
+  }
+}
+
+bool DraftEngine::IsQuick(const ProposeRequest& request) const {
+  constexpr int64_t kTokensPerRow = 8;  // that take as long as a row of ranks
+  return is_quick_ && std::ssize(request.update.new_tokens) +
+                              kTokensPerRow * request.ranks.size() <=
+                          options_.max_quick_tokens;
+}
+
+// Counts the request.
+bool DraftEngine::GoesElsewhere() {
+  return elsewhere_ > 0 && elsewhere_.fetch_sub(1) > 0;
+}
+
+void DraftEngine::NoteTime(absl::Span<const Work> batch,
+                           absl::Duration compute_time) {
+  const bool is_quick =
+      std::all_of(batch.begin(), batch.end(),
+                  [&](const Work& work) { return IsQuick(work.request); });
+  if (!is_quick) return;
+  if (compute_time <= options_.quick_time * std::ssize(batch)) {
+    penalty_ /= 2;
+    if (elsewhere_ > penalty_) elsewhere_ = penalty_;
+  } else {
+    penalty_ = std::clamp(2 * penalty_, kFewElsewhere, kMostElsewhere);
+    elsewhere_ = penalty_;
   }
 }
 
@@ -248,6 +290,7 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
   absl::StatusOr<std::vector<TokenTree>> trees = Draft(views);
   const absl::Duration compute_time = executor_.Now() - start;
   metrics_.compute_seconds.Observe(absl::ToDoubleSeconds(compute_time));
+  NoteTime(batch, compute_time);
   for (size_t i = 0; i < batch.size(); ++i) {
     if (!trees.ok()) {
       std::move(batch[i].done)(trees.status());
@@ -259,6 +302,7 @@ void DraftEngine::DraftAndAnswer(std::vector<Work> batch) {
     Proposal answer = AnswerTo(batch[i].request, std::move(tree), compute_time);
     answer.lacks_features = batch[i].lacks_features;
     answer.ring_unreadable = batch[i].ring_unreadable;
+    answer.level_times = std::move(batch[i].level_times);
     std::move(batch[i].done)(std::move(answer));
   }
 }
@@ -282,6 +326,11 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
               .WithDepth(std::min(wanted.max_depth, options_.max_depth)),
       .features = store_.FeaturesOf(update.sequence),
       .cache_salt = store_.SaltOf(update.sequence)};
+  view.level_done = [this, &work, last = start]() mutable {
+    const absl::Time now = executor_.Now();
+    work.level_times.push_back(now - std::exchange(last, now));
+  };
+  if (!work.request.ranks.empty()) view.ranks = &work.request.ranks;
   if (work.on_partial) {
     view.report = [this, &work, start](TokenTree tree) {
       const absl::Duration taken = executor_.Now() - start;
@@ -295,7 +344,7 @@ SequenceView DraftEngine::ViewOf(Work& work, absl::Time start) {
 // A request is not to blame for the drafter's errors, so they become INTERNAL.
 absl::StatusOr<std::vector<TokenTree>> DraftEngine::Draft(
     absl::Span<const SequenceView> views) {
-  absl::StatusOr<std::vector<TokenTree>> trees = drafter_->Draft(views);
+  absl::StatusOr<std::vector<TokenTree>> trees = CallDrafter(views);
   if (absl::IsUnavailable(trees.status()) && options_.on_device_lost &&
       !std::exchange(is_lost_, true)) {
     options_.on_device_lost(trees.status());
@@ -310,6 +359,24 @@ absl::StatusOr<std::vector<TokenTree>> DraftEngine::Draft(
                      " trees for ", views.size(), " sequences"));
   }
   return trees;
+}
+
+// A drafter that throws may have half of an update, so its sequences begin
+// anew.
+absl::StatusOr<std::vector<TokenTree>> DraftEngine::CallDrafter(
+    absl::Span<const SequenceView> views) {
+  absl::Status thrown;
+  try {
+    return drafter_->Draft(views);
+  } catch (const std::exception& exception) {
+    thrown = absl::InternalError(exception.what());
+  } catch (...) {
+    thrown = absl::InternalError("an unknown exception");
+  }
+  std::vector<SequenceId> ids;
+  for (const SequenceView& view : views) ids.push_back(view.id);
+  for (SequenceId id : ids) store_.End(id);
+  return thrown;
 }
 
 void DraftEngine::SweepIdle() {

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_DRAFTER_DRAFT_ENGINE_H_
 #define ESPALIER_DRAFTER_DRAFT_ENGINE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,8 @@ namespace espalier::drafter {
 // batch. Lookahead requests run only when nothing else waits, and are cancelled
 // by the next request of their sequence. Propose and EndSequence may be called
 // from any thread; the Drafter and the store are used on the executor only.
+// A quick drafter's request for a few new tokens runs on its caller's thread if
+// nothing else does; while such requests turn out slow, ever fewer do.
 class DraftEngine final : public DraftEndpoint {
  public:
   struct Options {
@@ -36,6 +39,11 @@ class DraftEngine final : public DraftEndpoint {
     // Partial trees are reported once the batch has taken this long. Most trees
     // are complete earlier, and every message costs both ends.
     absl::Duration report_after = absl::Milliseconds(4);
+    // Most new tokens of a request that a quick drafter answers on its caller's
+    // thread, and the time that such a request may take. Slower ones send the
+    // next requests to the executor.
+    int64_t max_quick_tokens = 512;
+    absl::Duration quick_time = absl::Milliseconds(1);
     // Called once, on the executor, with the reason, when the drafter says
     // UNAVAILABLE: its device is lost to this process.
     std::function<void(const absl::Status&)> on_device_lost = nullptr;
@@ -63,9 +71,12 @@ class DraftEngine final : public DraftEndpoint {
     Done<Proposal> done;
     // Of those that the request says are stored; see Proposal.
     bool lacks_features = false, ring_unreadable = false;
+    std::vector<absl::Duration> level_times = {};  // see Proposal
 
     bool is_lookahead() const { return !request.lookahead.empty(); }
   };
+  // How many requests go to the executor after a slow one: at first, at most.
+  static constexpr int64_t kFewElsewhere = 8, kMostElsewhere = 4096;
 
   std::vector<Work> TakeOut(std::function<bool(const Work&)> is_out)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -77,13 +88,21 @@ class DraftEngine final : public DraftEndpoint {
   SequenceView ViewOf(Work& work, absl::Time start);
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> views);
+  absl::StatusOr<std::vector<TokenTree>> CallDrafter(
+      absl::Span<const SequenceView> views);
+  bool IsQuick(const ProposeRequest& request) const;
+  bool GoesElsewhere();
+  void NoteTime(absl::Span<const Work> batch, absl::Duration compute_time);
   void SweepIdle();
 
   const Options options_;
   bool is_lost_ = false;          // on_device_lost was called
   uint64_t unreadable_ring_ = 0;  // that was logged last
   const std::unique_ptr<Drafter> drafter_;
-  const FeatureContract features_;  // the drafter's
+  const FeatureContract features_;      // the drafter's
+  const bool is_quick_;                 // the drafter is
+  std::atomic<int64_t> elsewhere_ = 0;  // requests that the executor is to run
+  int64_t penalty_ = 0;                 // of the next slow request
   const DrafterMetrics metrics_;
   SequenceStore store_;
   Mutex mutex_;

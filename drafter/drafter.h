@@ -11,6 +11,7 @@
 #include "common/spec/grammar_spec.h"
 #include "common/spec/messages.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/token_ranks.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 #include "drafter/feature_store.h"
@@ -28,11 +29,9 @@ struct SequenceView {
   // supports_lookahead().
   absl::Span<const TokenId> lookahead = {};
   SamplingParams sampling;
-  // What the output has to match, and how many of `tokens` are the prompt. Only
-  // for drafters that need it; else none.
-  GrammarSpec grammar = {};
-  int64_t prompt_length = 0;
-  DraftBudget budget;  // max_nodes 0: process the tokens, draft nothing
+  GrammarSpec grammar = {};   // only for drafters that need it
+  int64_t prompt_length = 0;  // of `tokens`; 0: not known
+  DraftBudget budget;         // max_nodes 0: process the tokens, draft nothing
   // The positions whose features features() holds: all but the root's when
   // nothing is late or lost. Lost features are not sent again: `begin` may then
   // be above 0, and grow.
@@ -41,8 +40,14 @@ struct SequenceView {
   // report. A round that cannot wait uses it, so call it before each long step.
   // Null: reports are not wanted.
   std::function<void(TokenTree)> report = nullptr;
+  // Tells that a level of a tree is done, so that levels are timed. Null: not
+  // wanted.
+  std::function<void()> level_done = nullptr;
   // What is computed for the text may serve other sequences of the same salt.
   absl::string_view cache_salt = {};
+  // Rows that the target computed since the last call, if ranks() wants them;
+  // some may be missing, or have been there before. Null: none.
+  const TokenRanks* ranks = nullptr;
 
   TokenId root() const {
     return lookahead.empty() ? tokens.back() : lookahead.back();
@@ -60,11 +65,18 @@ class Drafter {
   // wants none. Constant.
   virtual FeatureStore* features() { return nullptr; }
 
+  // The rows of the target that it learns from. Constant.
+  virtual RankNeed ranks() const { return {}; }
+
   // Whether views may have a lookahead. Constant.
   virtual bool supports_lookahead() const { return false; }
 
   // Whether it drafts only by a grammar. Constant.
   virtual bool needs_grammar() const { return false; }
+
+  // Whether a call takes microseconds once the text is known, so that another
+  // thread would cost more than it saves. Constant.
+  virtual bool is_quick() const { return false; }
 
   // One tree for each view, in order, each within its budget. Node 0 is the
   // view's root. A drafter without a prediction returns TokenTree::RootOnly.

@@ -7,12 +7,12 @@
 #include "common/base/serial_executor.h"
 #include "common/base/status_macros.h"
 #include "common/model/files/model_identity.h"
-#include "drafter/drafters.h"
 
 namespace espalier::drafter {
 
 absl::StatusOr<BuiltDrafter> BuildDrafter(
-    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
+    const DrafterRegistry& registry, const v1::DrafterEngineConfig& config,
+    prometheus::Registry& metrics,
     std::function<void(const absl::Status&)> on_device_lost,
     std::shared_ptr<const FeatureRing> ring) {
   if (config.name().empty()) {
@@ -20,8 +20,6 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
   }
   ASSIGN_OR_RETURN(TargetIdentity target,
                    IdentifyTarget(config.model(), /*name=*/""));
-  DrafterRegistry registry("drafter type");
-  RegisterDrafters(registry);
   const DrafterOptions options = {
       .options = {config.options().begin(), config.options().end()},
       .target_folder = config.model(),
@@ -50,7 +48,8 @@ absl::StatusOr<BuiltDrafter> BuildDrafter(
                 .cpu_group = CpuGroup(),
                 .supports_lookahead = engine.supports_lookahead,
                 .needs_grammar = drafter->needs_grammar(),
-                .device_id = features == nullptr ? 0 : features->device_id()};
+                .device_id = features == nullptr ? 0 : features->device_id(),
+                .ranks = drafter->ranks()};
   built.engine = std::make_unique<DraftEngine>(
       engine, std::move(drafter),
       std::make_unique<SerialExecutor>(config.name()),

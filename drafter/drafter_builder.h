@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "common/spec/messages.h"
 #include "drafter/draft_engine.h"
+#include "drafter/drafters.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"
 
@@ -17,12 +18,14 @@ struct BuiltDrafter {
   std::unique_ptr<DraftEngine> engine;
 };
 
-// The drafter that a configuration describes, ready to draft. `metrics` must
-// outlive it. on_device_lost: see DraftEngine::Options. INVALID_ARGUMENT and
-// NOT_FOUND name the field or the file, FAILED_PRECONDITION a device that is
-// not here. ring: of the verifier in this process, if there is one.
+// The drafter that a configuration describes, of one of the types in
+// `registry`, ready to draft. `metrics` must outlive it. on_device_lost: see
+// DraftEngine::Options. INVALID_ARGUMENT and NOT_FOUND name the field or the
+// file, FAILED_PRECONDITION a device that is not here. ring: of the verifier in
+// this process, if there is one.
 absl::StatusOr<BuiltDrafter> BuildDrafter(
-    const v1::DrafterEngineConfig& config, prometheus::Registry& metrics,
+    const DrafterRegistry& registry, const v1::DrafterEngineConfig& config,
+    prometheus::Registry& metrics,
     std::function<void(const absl::Status&)> on_device_lost = nullptr,
     std::shared_ptr<const FeatureRing> ring = nullptr);
 

@@ -11,6 +11,7 @@
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_builder.h"
 #include "drafter/drafter_service.h"
+#include "drafter/drafters.h"
 
 namespace {
 
@@ -18,20 +19,24 @@ using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
   ASSIGN_OR_RETURN(auto token,
                    espalier::AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();
+  espalier::drafter::DrafterRegistry types("drafter type");
+  espalier::drafter::RegisterDrafters(types);
   absl::Status loss;
   espalier::Notification lost;  // then `loss` is set
-  ASSIGN_OR_RETURN(auto drafter,
-                   espalier::drafter::BuildDrafter(
-                       config.engine(), *metrics, [&](const absl::Status& why) {
-                         espalier::LogError(absl::StrCat("the device is lost: ",
-                                                         why.message()));
-                         loss = why;
-                         lost.Notify();
-                         signals.Raise();
-                       }));
+  ASSIGN_OR_RETURN(
+      auto drafter,
+      espalier::drafter::BuildDrafter(
+          types, config.engine(), *metrics, [&](const absl::Status& why) {
+            espalier::LogError(
+                absl::StrCat("the device is lost: ", why.message()));
+            loss = why;
+            lost.Notify();
+            signals.Raise();
+          }));
   espalier::LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));

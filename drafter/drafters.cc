@@ -1,14 +1,14 @@
 #include "drafter/drafters.h"
 
+#include "drafter/quick_drafters.h"
+
 namespace espalier::drafter {
 
 void RegisterDrafters(DrafterRegistry& registry) {
-  registry.Add("prompt_lookup", NewPromptLookupDrafter);
-  registry.Add("ngram", NewNgramDrafter);
+  RegisterQuickDrafters(registry);
   registry.Add("eagle", NewEagleDrafter);
   registry.Add("dflash", NewDflashDrafter);
   registry.Add("lm", NewLmDrafter);
-  registry.Add("grammar", NewGrammarDrafter);
   registry.Add("replay", NewReplayDrafter);
 }
 

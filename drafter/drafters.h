@@ -34,6 +34,22 @@ struct DrafterOptions {
 absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
     const DrafterOptions& options);
 
+// The same, in earlier answers of the tenant, too. Options: those of prompt
+// lookup but min_match; earlier_answers (whether answers are kept for later
+// requests of the same cache salt; default false), max_answer_tokens (that are
+// kept of a tenant, rounded up to a power of 2), max_tenants, file (where kept
+// answers are read from at the start and written to at the end; default: they
+// are not saved).
+absl::StatusOr<std::unique_ptr<Drafter>> NewSuffixDrafter(
+    const DrafterOptions& options);
+
+// Learns from the target's own rows which tokens follow two others (token
+// recycling). Options: table_mib (memory for a tenant's successors),
+// max_tenants, prompt_rows (rows of a prompt that the target has to rank,
+// which costs their products with the vocabulary).
+absl::StatusOr<std::unique_ptr<Drafter>> NewRecycleDrafter(
+    const DrafterOptions& options);
+
 // Looks up the last tokens in a table made beforehand (ngram_table.h). Options:
 // table (path of the file, required), and those of sampled_tree.h: it can
 // sample its trees, for rules that read draft distributions.

@@ -39,10 +39,15 @@ class GrammarPlace {
 
   const GrammarSpec& spec() const { return spec_; }
 
-  // Null: it is not compiled, perhaps not yet.
+  // Null: it is not compiled, perhaps not yet, or was given up.
   grammar::Matcher* matcher() {
     MutexLock lock(&answer_->mutex);
     return answer_->matcher.get();
+  }
+
+  void GiveUp() {
+    MutexLock lock(&answer_->mutex);
+    answer_->matcher = nullptr;
   }
 
  private:
@@ -66,6 +71,7 @@ class GrammarDrafter final : public Drafter {
         compiler_(std::move(backend), grammar::GrammarCompiler::Limits()) {}
 
   bool needs_grammar() const override { return true; }
+  bool is_quick() const override { return true; }
 
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
@@ -93,6 +99,8 @@ class GrammarDrafter final : public Drafter {
     const auto output = view.tokens.subspan(view.prompt_length);
     const auto forced = finder_.After(output, Written(output), {}, *matcher);
     if (forced.ok()) AddForced(*forced, view.budget, tree);
+    // A step takes too much work, and would again.
+    if (absl::IsResourceExhausted(forced.status())) found->second.GiveUp();
     return tree;
   }
 
@@ -144,10 +152,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
   OptionReader reader("grammar", options.options);
   const int64_t max_tokens = reader.Integer("max_tokens", {16, 1, 1024});
   RETURN_IF_ERROR(reader.Finish());
-  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer,
-                   LoadTokenizer(options.target_folder));
+  ASSIGN_OR_RETURN(TargetIdentity target,
+                   IdentifyTarget(options.target_folder, /*name=*/""));
   const grammar::Vocabulary vocabulary = grammar::VocabularyOf(
-      *tokenizer, options.vocab_size, tokenizer->eos_ids());
+      *target.tokenizer, options.vocab_size, target.end_tokens);
   if (vocabulary.end_tokens.empty()) {
     return absl::InvalidArgumentError(
         "grammar: the tokenizer has no end-of-sequence token");
@@ -157,8 +165,8 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
     return absl::UnimplementedError(
         "grammar: this build has no structured output");
   }
-  return std::make_unique<GrammarDrafter>(std::move(tokenizer), vocabulary,
-                                          std::move(backend), max_tokens);
+  return std::make_unique<GrammarDrafter>(
+      std::move(target.tokenizer), vocabulary, std::move(backend), max_tokens);
 }
 
 }  // namespace espalier::drafter

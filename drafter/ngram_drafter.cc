@@ -26,6 +26,8 @@ class NgramDrafter final : public Drafter {
   NgramDrafter(NgramTable table, const TreeShape& shape, SampledShape sampled)
       : table_(std::move(table)), shape_(shape), sampled_(std::move(sampled)) {}
 
+  bool is_quick() const override { return true; }
+
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
     std::vector<TokenTree> trees;

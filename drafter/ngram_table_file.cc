@@ -1,78 +1,18 @@
 #include "drafter/ngram_table_file.h"
 
 #include <cstdint>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "drafter/checked_bytes.h"
 
 namespace espalier::drafter {
 namespace {
 
-constexpr absl::string_view kMagic = "ESPNGRAM";
-constexpr uint32_t kVersion = 1;
-constexpr size_t kChecksumBytes = 8;
-
-// Guards against damage, not against an adversary: NgramTable::Create does.
-uint64_t Fnv1a(absl::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (unsigned char byte : bytes) hash = (hash ^ byte) * 0x100000001b3;
-  return hash;
-}
-
-class Writer {
- public:
-  template <typename T>
-  void Put(T value) {
-    for (size_t i = 0; i < sizeof(T); ++i) {
-      bytes_.push_back(
-          static_cast<char>(static_cast<uint64_t>(value) >> 8 * i));
-    }
-  }
-  void PutText(absl::string_view text) {
-    bytes_.append(text.data(), text.size());
-  }
-  template <typename T, typename U>
-  void PutColumn(const std::vector<U>& column) {
-    for (U value : column) Put(static_cast<T>(value));
-  }
-  const std::string& bytes() const { return bytes_; }
-  std::string Take() { return std::move(bytes_); }
-
- private:
-  std::string bytes_;
-};
-
-// Reads past the end give zeros; Parse compares sizes before it reads columns.
-class Reader {
- public:
-  explicit Reader(absl::string_view bytes) : bytes_(bytes) {}
-
-  template <typename T>
-  T Get() {
-    uint64_t value = 0;
-    for (size_t i = 0; i < sizeof(T) && !bytes_.empty(); ++i) {
-      value |= uint64_t{static_cast<unsigned char>(bytes_[0])} << 8 * i;
-      bytes_.remove_prefix(1);
-    }
-    return static_cast<T>(value);
-  }
-  template <typename T, typename U>
-  void GetColumn(int64_t size, std::vector<U>& column) {
-    column.reserve(size);
-    for (int64_t i = 0; i < size; ++i) {
-      column.push_back(static_cast<U>(Get<T>()));
-    }
-  }
-  uint64_t remaining() const { return bytes_.size(); }
-
- private:
-  absl::string_view bytes_;
-};
+constexpr FileFormat kFormat = {
+    .name = "n-gram table", .magic = "ESPNGRAM", .version = 1};
 
 absl::Status FileError(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("n-gram table: ", what));
@@ -86,7 +26,7 @@ struct LevelSize {
 // Reads the level sizes. They must account for exactly the bytes that follow
 // them, so no column is allocated that the file does not hold.
 absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
-                                                      Reader& reader) {
+                                                      ByteReader& reader) {
   std::vector<LevelSize> sizes(order);
   if (reader.remaining() < order * 2 * sizeof(uint64_t)) {
     return FileError("truncated in its sizes");
@@ -112,7 +52,7 @@ absl::StatusOr<std::vector<LevelSize>> ReadLevelSizes(uint32_t order,
 }
 
 NgramTable::Level ReadLevel(int64_t length, const LevelSize& size,
-                            Reader& reader) {
+                            ByteReader& reader) {
   NgramTable::Level level;
   const int64_t contexts = static_cast<int64_t>(size.contexts);
   reader.GetColumn<uint32_t>(contexts * length, level.contexts);
@@ -131,9 +71,9 @@ NgramTable::Level ReadLevel(int64_t length, const LevelSize& size,
 
 std::string SerializeNgramTable(const NgramTable& table) {
   const NgramTable::Content& content = table.content();
-  Writer writer;
-  writer.PutText(kMagic);
-  writer.Put(kVersion);
+  ByteWriter writer;
+  writer.PutText(kFormat.magic);
+  writer.Put(kFormat.version);
   writer.Put(static_cast<uint32_t>(table.order()));
   writer.Put(static_cast<uint64_t>(content.vocab_size));
   writer.Put(content.tokenizer_fingerprint);
@@ -151,27 +91,14 @@ std::string SerializeNgramTable(const NgramTable& table) {
       writer.Put(entry.count);
     }
   }
-  writer.Put(Fnv1a(writer.bytes()));
-  return writer.Take();
+  return writer.TakeChecked();
 }
 
 absl::StatusOr<NgramTable> ParseNgramTable(absl::string_view bytes) {
-  if (bytes.substr(0, kMagic.size()) != kMagic) {
-    return FileError("does not start with ESPNGRAM: another kind of file");
-  }
-  if (bytes.size() < kMagic.size() + 24 + kChecksumBytes) {
-    return FileError("truncated in the header");
-  }
-  const absl::string_view body = bytes.substr(0, bytes.size() - kChecksumBytes);
-  Reader reader(body.substr(kMagic.size()));
-  const uint32_t version = reader.Get<uint32_t>();
-  if (version != kVersion) {
-    return FileError(
-        absl::StrCat("format version ", version, ", expected ", kVersion));
-  }
-  if (Reader(bytes.substr(body.size())).Get<uint64_t>() != Fnv1a(body)) {
-    return FileError("checksum does not fit: truncated or damaged");
-  }
+  ASSIGN_OR_RETURN(const absl::string_view body,
+                   CheckedContent(kFormat, bytes));
+  ByteReader reader(body);
+  if (reader.remaining() < 20) return FileError("truncated in the header");
   const uint32_t order = reader.Get<uint32_t>();
   if (order < 1 || order > NgramTable::kMaxOrder) {
     return FileError(absl::StrCat("order ", order, " is not from 1 to ",
@@ -189,34 +116,12 @@ absl::StatusOr<NgramTable> ParseNgramTable(absl::string_view bytes) {
 }
 
 absl::Status WriteNgramTable(const NgramTable& table, const std::string& path) {
-  const std::string part = path + ".part";
-  {
-    std::ofstream file(part, std::ios::binary | std::ios::trunc);
-    const std::string bytes = SerializeNgramTable(table);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    file.close();
-    if (!file) {
-      std::remove(part.c_str());
-      return absl::UnavailableError(absl::StrCat("cannot write ", part));
-    }
-  }
-  if (std::rename(part.c_str(), path.c_str()) != 0) {
-    std::remove(part.c_str());
-    return absl::UnavailableError(absl::StrCat("cannot write ", path));
-  }
-  return absl::OkStatus();
+  return WriteWholeFile(path, SerializeNgramTable(table));
 }
 
 absl::StatusOr<NgramTable> ReadNgramTable(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot open ", path));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();  // unlike the buffer's iterators, does not throw
-  if (!bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, ": n-gram table: empty or not readable"));
-  }
-  absl::StatusOr<NgramTable> table = ParseNgramTable(bytes.str());
+  ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  absl::StatusOr<NgramTable> table = ParseNgramTable(bytes);
   if (!table.ok()) {
     return absl::Status(table.status().code(),
                         absl::StrCat(path, ": ", table.status().message()));

@@ -83,9 +83,10 @@ void OptionReader::Fail(absl::string_view name, absl::string_view problem) {
       absl::StrCat("drafter ", drafter_, ": option ", name, ": ", problem)));
 }
 
-TreeShape ReadTreeShape(OptionReader& reader) {
-  return {.width = reader.Integer("width", {0, 0, 1024}),
-          .noise_scale = reader.Number("noise_scale", {1.0, 0.01, 100.0})};
+TreeShape ReadTreeShape(OptionReader& reader, double noise_scale) {
+  return {
+      .width = reader.Integer("width", {0, 0, 1024}),
+      .noise_scale = reader.Number("noise_scale", {noise_scale, 0.01, 100})};
 }
 
 }  // namespace espalier::drafter

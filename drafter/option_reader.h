@@ -51,8 +51,9 @@ class OptionReader {
   absl::Status first_error_;
 };
 
-// The options of all drafters that build trees: width, noise_scale.
-TreeShape ReadTreeShape(OptionReader& reader);
+// The options of all drafters that build trees: width, and noise_scale with its
+// default.
+TreeShape ReadTreeShape(OptionReader& reader, double noise_scale = 1);
 
 }  // namespace espalier::drafter
 

@@ -34,6 +34,8 @@ class PromptLookupDrafter final : public Drafter {
   explicit PromptLookupDrafter(const PromptLookupOptions& options)
       : options_(options) {}
 
+  bool is_quick() const override { return true; }
+
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
     std::vector<TokenTree> trees;

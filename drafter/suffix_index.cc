@@ -11,6 +11,8 @@ namespace {
 
 constexpr int32_t kNone = -1;
 constexpr int64_t kFirstCapacity = 256;
+// Other n-grams may share a chain.
+constexpr int64_t kStepsPerMatch = 8;
 
 }  // namespace
 
@@ -44,13 +46,39 @@ std::vector<std::vector<SuccessorCount>> SuffixIndex::Successors(
   uint64_t hash = kEmptyPrefixHash;
   for (size_t n = 1; n <= longest; ++n) {
     hash = ExtendPrefixHash(hash, context[context.size() - n]);
-    by_length.push_back(Count(text, context.last(n), hash));
+    by_length.push_back(
+        Count(text, context.last(n), hash, options_.max_matches));
     if (by_length.back().empty()) {
       by_length.pop_back();
       break;
     }
   }
   return by_length;
+}
+
+int64_t SuffixIndex::LongestMatch(absl::Span<const TokenId> text,
+                                  absl::Span<const TokenId> context) const {
+  ESPALIER_CHECK(static_cast<int64_t>(text.size()) == indexed_);
+  const size_t longest = std::min(context.size(), chains_.size());
+  uint64_t hash = kEmptyPrefixHash;
+  for (size_t n = 1; n <= longest; ++n) {
+    hash = ExtendPrefixHash(hash, context[context.size() - n]);
+    if (Count(text, context.last(n), hash, /*max_matches=*/1).empty()) {
+      return static_cast<int64_t>(n) - 1;
+    }
+  }
+  return static_cast<int64_t>(longest);
+}
+
+std::vector<SuccessorCount> SuffixIndex::SuccessorsOf(
+    absl::Span<const TokenId> text, absl::Span<const TokenId> ngram) const {
+  ESPALIER_CHECK(static_cast<int64_t>(text.size()) == indexed_);
+  ESPALIER_CHECK(!ngram.empty() && ngram.size() <= chains_.size());
+  uint64_t hash = kEmptyPrefixHash;
+  for (size_t n = 1; n <= ngram.size(); ++n) {
+    hash = ExtendPrefixHash(hash, ngram[ngram.size() - n]);
+  }
+  return Count(text, ngram, hash, options_.max_matches);
 }
 
 int64_t SuffixIndex::memory_bytes() const {
@@ -87,16 +115,18 @@ void SuffixIndex::Insert(absl::Span<const TokenId> text, int32_t position) {
 
 std::vector<SuccessorCount> SuffixIndex::Count(absl::Span<const TokenId> text,
                                                absl::Span<const TokenId> ngram,
-                                               uint64_t hash) const {
+                                               uint64_t hash,
+                                               int64_t max_matches) const {
   const uint64_t mask = static_cast<uint64_t>(capacity_) - 1;
   const Chains& chains = chains_[ngram.size() - 1];
   const int64_t oldest = std::max<int64_t>(0, indexed_ - capacity_);
   std::vector<SuccessorCount> counts;
-  int64_t matches = 0;
+  int64_t matches = 0, steps = 0;
+  const int64_t most_steps = kStepsPerMatch * max_matches;
   // An entry of `previous` is valid until its position leaves the window.
   for (int32_t at = chains.latest[hash & mask];
-       at >= oldest && matches < options_.max_matches;
-       at = chains.previous[at & mask]) {
+       at >= oldest && matches < max_matches && steps < most_steps;
+       at = chains.previous[at & mask], ++steps) {
     if (text.subspan(at - ngram.size(), ngram.size()) != ngram) continue;
     ++matches;
     const TokenId next = text[at];

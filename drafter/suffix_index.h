@@ -42,6 +42,15 @@ class SuffixIndex {
   std::vector<std::vector<SuccessorCount>> Successors(
       absl::Span<const TokenId> text, absl::Span<const TokenId> context) const;
 
+  // The largest n so that the last n tokens of `context` are an n-gram of
+  // `text` that a token follows; 0: none. REQUIRES: as Successors.
+  int64_t LongestMatch(absl::Span<const TokenId> text,
+                       absl::Span<const TokenId> context) const;
+  // The successors of one n-gram, 1 <= n <= max_length. REQUIRES: as
+  // Successors.
+  std::vector<SuccessorCount> SuccessorsOf(
+      absl::Span<const TokenId> text, absl::Span<const TokenId> ngram) const;
+
   int64_t memory_bytes() const;  // allocated for the chains
 
  private:
@@ -53,9 +62,10 @@ class SuffixIndex {
 
   void Resize(int64_t capacity);
   void Insert(absl::Span<const TokenId> text, int32_t position);
+  // Of at most `max_matches` occurrences.
   std::vector<SuccessorCount> Count(absl::Span<const TokenId> text,
                                     absl::Span<const TokenId> ngram,
-                                    uint64_t hash) const;
+                                    uint64_t hash, int64_t max_matches) const;
 
   const Options options_;
   std::vector<Chains> chains_;  // [max_length]

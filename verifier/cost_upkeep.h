@@ -16,12 +16,16 @@ namespace espalier::verifier {
 // would never be corrected. Therefore measuring passes run while no session is
 // active and, for a small share of the time, before a pass of sessions, when
 // the machine is as busy as it is for these. None run where the table is
-// certain. Single-threaded.
+// certain. If the table was doubtful from the start, and a pass disagrees with
+// it, more of the time is spent until it is certain. Single-threaded.
 class CostUpkeep {
  public:
-  // max_rows: of a measuring pass.
-  CostUpkeep(PassCosts points, int64_t max_rows)
-      : table_(std::move(points)), max_rows_(max_rows) {}
+  // max_rows: of a measuring pass. is_doubtful: `points` were measured while
+  // the machine did other things (MeasuredCosts).
+  CostUpkeep(PassCosts points, int64_t max_rows, bool is_doubtful = false)
+      : table_(std::move(points)),
+        max_rows_(max_rows),
+        is_doubtful_(is_doubtful) {}
 
   const PassCosts& points() const { return table_.points(); }
 
@@ -30,7 +34,7 @@ class CostUpkeep {
   std::optional<int64_t> RowsAtRest() const { return MostDoubtful(max_rows_); }
   // Before a pass of sessions over `rows` rows: seldom, and not for many more
   // rows than `rows`.
-  std::optional<int64_t> RowsBefore(int64_t rows) const;
+  std::optional<int64_t> RowsBefore(int64_t rows);
 
   // Whether a measuring pass took so much longer than expected that it may have
   // been interrupted. Then it runs again, and the faster one counts.
@@ -46,6 +50,8 @@ class CostUpkeep {
 
   CostTable table_;
   int64_t max_rows_;
+  bool is_doubtful_;           // and no pass has disagreed yet
+  bool is_corrected_ = false;  // until the table is certain
   absl::Duration credit_;  // of sessions' time for measuring; may be negative
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/spec/request_errors.h"
 
 namespace espalier::verifier {
 namespace {
@@ -69,6 +70,7 @@ void GrammarMasks::Stop() {
     MutexLock lock(&mutex_);
     if (std::exchange(stopped_, true)) return;
   }
+  stops_ = true;
   compiler_.reset();  // its answers are posted
   executor_.reset();
 }
@@ -102,13 +104,22 @@ void GrammarMasks::Forget(SequenceId sequence) {
 
 absl::StatusOr<MaskedTree> GrammarMasks::Masked(
     Request request, const grammar::Grammar& grammar) {
+  if (stops_) return absl::UnavailableError("stopping");
   Place& place = places_[request.sequence];
   if (place.matcher == nullptr || place.grammar != request.grammar) {
-    place = {.grammar = request.grammar, .matcher = grammar.NewMatcher()};
+    place = {.grammar = request.grammar,
+             .matcher = grammar.NewMatcher(&stops_)};
   }
   absl::StatusOr<grammar::TokenMasks> computed = Masks(request, *place.matcher);
   if (!computed.ok()) {
     places_.erase(request.sequence);
+    if (absl::IsCancelled(computed.status())) {
+      return absl::UnavailableError("stopping");
+    }
+    if (absl::IsResourceExhausted(computed.status())) {
+      return FieldError(FieldOf(request.grammar.kind),
+                        computed.status().message());
+    }
     return computed.status();
   }
   grammar::TokenMasks masks = *std::move(computed);

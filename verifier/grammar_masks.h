@@ -1,6 +1,7 @@
 #ifndef ESPALIER_VERIFIER_GRAMMAR_MASKS_H_
 #define ESPALIER_VERIFIER_GRAMMAR_MASKS_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -48,6 +49,7 @@ class GrammarMasks final : public TreeMasker {
 
   Mutex mutex_;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> stops_ = false;                // what the executor does
   absl::flat_hash_map<SequenceId, Place> places_;  // on the executor
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<grammar::GrammarCompiler> compiler_;

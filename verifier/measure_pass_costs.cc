@@ -105,23 +105,35 @@ class Timings {
         clock_(clock),
         counts_(counts),
         best_{{counts[0], first}},
+        longest_{first},
+        num_passes_{1},
         spent_{first} {}
 
   // Times the first counts, as many as begin by `new_until`, which leaves time
   // for repeats: a count that was timed once is less accurate than one
   // interpolated from counts that were timed well.
-  PassCosts Take(absl::Time new_until, absl::Time end) {
+  MeasuredCosts Take(absl::Time new_until, absl::Time end) {
     while (best_.size() < counts_.size() && clock_.Now() < new_until) {
       if (!TimeUntil(end, best_.size())) break;
     }
     // In turn, so that a disturbance does not hit all passes of one count.
     while (TimeUntil(end, LeastTimed())) {
     }
+    const bool is_doubtful = IsDoubtful();
     LowerToLater();
-    return std::move(best_);
+    return {std::move(best_), is_doubtful};
   }
 
  private:
+  bool IsDoubtful() const {
+    constexpr double kSame = 1.5;
+    size_t sure = 0;
+    for (size_t i = 0; i < best_.size(); ++i) {
+      sure += num_passes_[i] > 1 && longest_[i] < kSame * best_[i].time;
+    }
+    return 2 * sure < counts_.size();
+  }
+
   size_t LeastTimed() const {
     return std::min_element(spent_.begin(), spent_.end()) - spent_.begin();
   }
@@ -134,8 +146,12 @@ class Timings {
     if (!time.ok()) return false;
     if (index == best_.size()) {
       best_.push_back({rows, *time});
+      longest_.emplace_back();
+      num_passes_.emplace_back();
       spent_.emplace_back();
     }
+    longest_[index] = std::max(longest_[index], *time);
+    ++num_passes_[index];
     best_[index].time = std::min(best_[index].time, *time);
     spent_[index] += *time;
     return true;
@@ -152,15 +168,17 @@ class Timings {
   ScratchSequence& scratch_;
   const Executor& clock_;
   const std::vector<int64_t>& counts_;
-  PassCosts best_;                     // of the first counts
-  std::vector<absl::Duration> spent_;  // on each count in `best_`
+  PassCosts best_;                       // of the first counts
+  std::vector<absl::Duration> longest_;  // passes of each count in `best_`
+  std::vector<int> num_passes_;          // the same
+  std::vector<absl::Duration> spent_;    // on each count in `best_`
 };
 
 }  // namespace
 
-absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
-                                           const Executor& clock,
-                                           const MeasureOptions& options) {
+absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
+                                               const Executor& clock,
+                                               const MeasureOptions& options) {
   const absl::Time begin = clock.Now();
   const std::vector<int64_t> counts = RowCounts(options.max_rows, model.info());
   ScratchSequence scratch(model);
@@ -172,14 +190,15 @@ absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
                     begin + kPrefixShare * options.time_budget);
   ASSIGN_OR_RETURN(const absl::Duration first,
                    scratch.TimePass(counts[0], clock));
-  const PassCosts measured = Timings(scratch, clock, counts, first)
-                                 .Take(begin + kNewShare * options.time_budget,
-                                       begin + options.time_budget);
+  const MeasuredCosts measured =
+      Timings(scratch, clock, counts, first)
+          .Take(begin + kNewShare * options.time_budget,
+                begin + options.time_budget);
   PassCosts costs;
   for (int64_t rows : counts) {
-    costs.push_back({rows, PassTime(measured, rows)});
+    costs.push_back({rows, PassTime(measured.costs, rows)});
   }
-  return costs;
+  return MeasuredCosts{std::move(costs), measured.is_doubtful};
 }
 
 }  // namespace espalier::verifier

@@ -17,6 +17,13 @@ struct MeasureOptions {
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 
+struct MeasuredCosts {
+  PassCosts costs;
+  // Whether most row counts were not timed twice with the same result: the
+  // machine did other things meanwhile, or there was no time.
+  bool is_doubtful = false;
+};
+
 // Times passes over one row and at the model's row_edges, with one row more at
 // each (1, 2, 4, 6, 7, ... rows if it names none), up to what options and model
 // allow. Each time is the best of as many passes as the budget has time for.
@@ -24,9 +31,9 @@ struct MeasureOptions {
 // is released afterwards. Row counts for which there is no time or no K/V room
 // are extrapolated from the others. Call it on the model's thread; `clock`
 // times the passes. Returns the errors of the first pass over one row.
-absl::StatusOr<PassCosts> MeasurePassCosts(LanguageModel& model,
-                                           const Executor& clock,
-                                           const MeasureOptions& options);
+absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
+                                               const Executor& clock,
+                                               const MeasureOptions& options);
 
 }  // namespace espalier::verifier
 

@@ -35,12 +35,14 @@ std::vector<PassShare> PlanPass(absl::Span<const PassWork> waiting,
   for (int64_t i = 0; i < count && room > 0; ++i) {
     const PassWork& work = waiting[i];
     if (work.prompt_rows == 0) continue;
-    const int64_t most = std::min(room, limits.sequence_rows);
+    const int64_t cost = count > 1 ? work.prompt_row_cost : 1;
+    const int64_t most =
+        std::min(std::max<int64_t>(1, room / cost), limits.sequence_rows);
     const bool with_tree = work.prompt_rows + work.tree_rows <= most;
     const int64_t prompt_rows = std::min(work.prompt_rows, most);
     plan.push_back(
         {.request = i, .prompt_rows = prompt_rows, .with_tree = with_tree});
-    room -= prompt_rows + (with_tree ? work.tree_rows : 0);
+    room -= prompt_rows * cost + (with_tree ? work.tree_rows : 0);
   }
   return plan;
 }

@@ -33,7 +33,8 @@ struct Rows {
         parents(tokens.size()),
         taps(part.taps) {
     std::iota(parents.begin(), parents.end(), kPrefixParent);
-    if (part.prompt_logprobs != nullptr) num_logit_rows = part.prompt_rows();
+    num_logit_rows = part.prompt_logit_rows();
+    if (part.ranks != nullptr) ranks.top_k = part.ranks->top;
     if (part.tree == nullptr) return;
     const int32_t root = static_cast<int32_t>(tokens.size());
     use = LogitUseFor(*part.rule, *part.tree, *part.sampling, first_position);
@@ -60,6 +61,7 @@ struct Rows {
             .parents = parents,
             .num_logit_rows = num_logit_rows,
             .use = use,
+            .ranks = ranks,
             .wanted = wanted,
             .taps = taps};
   }
@@ -69,6 +71,7 @@ struct Rows {
   std::vector<int32_t> parents;
   int64_t num_logit_rows = 0;
   LogitUse use;
+  RankRequest ranks;
   std::vector<uint32_t> wanted;  // bits, as SequenceRows has them
   absl::Span<const int32_t> taps;
 };
@@ -115,9 +118,7 @@ absl::StatusOr<TargetPass::Output> TargetPass::Forward(
   for (size_t i = 0; i < rows.size(); ++i) {
     const TargetPass::Part& part = output.parts[i];
     batch.push_back(rows[i].View());
-    output.first_logit_row.push_back(
-        logit_rows +
-        (part.prompt_logprobs != nullptr ? part.prompt_rows() : 0));
+    output.first_logit_row.push_back(logit_rows + part.prompt_logit_rows());
     output.uses.push_back(rows[i].use);
     logit_rows += rows[i].num_logit_rows;
   }
@@ -156,6 +157,7 @@ absl::Status TargetPass::Keep(const Output& output, size_t index,
 absl::Status TargetPass::CommitPrompt(const Output& output, size_t index) {
   const Part& part = output.parts[index];
   ASSIGN_OR_RETURN(const LogprobRows logprobs, PromptLogprobs(output, index));
+  AddRanks(output, index);
   RETURN_IF_ERROR(Keep(output, index, Chain(part.prompt_rows())));
   if (part.prompt_logprobs != nullptr) part.prompt_logprobs->Append(logprobs);
   return absl::OkStatus();
@@ -194,6 +196,33 @@ absl::StatusOr<LogprobRows> TargetPass::EmittedLogprobs(
     if (i < result.path.size()) node = result.path[i];
   }
   return logprobs;
+}
+
+// A row that is not finite is left out: nobody may need it.
+void TargetPass::AddRanks(const Output& output, size_t index) const {
+  const Part& part = output.parts[index];
+  if (part.ranks == nullptr) return;
+  const auto add = [&](int64_t row, TokenId previous, TokenId last) {
+    const auto ranking = output.logits->Rank(row, {.top_k = part.ranks->top});
+    if (!ranking.ok()) return;
+    part.ranks->contexts.insert(part.ranks->contexts.end(), {previous, last});
+    for (const RankedToken& token : ranking->top) {
+      part.ranks->tokens.push_back(token.token);
+      part.ranks->log_probs.push_back(
+          static_cast<float>(token.logit - ranking->log_sum_exp));
+    }
+  };
+  const int64_t first_row = output.first_logit_row[index];
+  const int64_t end = model_.Length(part.cache) + part.prompt_rows();
+  for (int64_t i = -part.ranked_prompt_rows; i < 0; ++i) {
+    add(first_row + i, part.committed[end + i - 1], part.committed[end + i]);
+  }
+  if (part.tree == nullptr) return;
+  const TokenTree& tree = *part.tree;
+  if (end > 0) add(first_row, part.committed[end - 1], tree.tokens[0]);
+  for (int32_t node = 1; node < tree.num_nodes(); ++node) {
+    add(first_row + node, tree.tokens[tree.parents[node]], tree.tokens[node]);
+  }
 }
 
 int64_t TargetPass::FirstPosition(const Part& part) const {
@@ -240,6 +269,7 @@ absl::StatusOr<VerifyResult> TargetPass::CommitTree(const Output& output,
                    EmittedLogprobs(output, index, verify_result));
   ASSIGN_OR_RETURN(const LogprobRows prompt_logprobs,
                    PromptLogprobs(output, index));
+  AddRanks(output, index);
   const absl::Time walked = clock_.Now();
 
   const int32_t root = static_cast<int32_t>(part.prompt_rows());

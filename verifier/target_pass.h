@@ -39,6 +39,11 @@ class TargetPass {
     // Positions that are not there yet are appended when the part is committed.
     // Null: `logprobs` wants none of the prompt.
     LogprobRows* prompt_logprobs = nullptr;
+    // Gets the ranks of the tree's rows, and of the last `ranked_prompt_rows`
+    // of the prompt, `ranks->top` tokens each, when the part is committed.
+    // Null: none, as for a part with masks.
+    TokenRanks* ranks = nullptr;
+    int64_t ranked_prompt_rows = 0;
     // [nodes] what the adjustments' grammar allows; null: there is no grammar.
     const grammar::TokenMasks* masks = nullptr;
     // Whether Compare will be called. It needs the gathered values of a rule
@@ -57,6 +62,10 @@ class TargetPass {
       return adjustments != nullptr && adjustments->any();
     }
     int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
+    // The last rows of the prompt, whose logits are wanted.
+    int64_t prompt_logit_rows() const {
+      return prompt_logprobs != nullptr ? prompt_rows() : ranked_prompt_rows;
+    }
     int64_t rows() const {
       return prompt_rows() + (tree != nullptr ? tree->num_nodes() : 0);
     }
@@ -119,6 +128,8 @@ class TargetPass {
                                               const VerifyResult& result) const;
   absl::StatusOr<LogprobRows> PromptLogprobs(const Output& output,
                                              size_t part) const;
+  // REQUIRES: the part is not committed yet.
+  void AddRanks(const Output& output, size_t part) const;
 
   LanguageModel& model_;
   const Executor& clock_;

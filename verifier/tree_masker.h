@@ -37,9 +37,9 @@ class TreeMasker {
   virtual ~TreeMasker() = default;
 
   // `done` runs once, on another thread or before Mask returns.
-  // INVALID_ARGUMENT: the grammar is malformed (a FieldError) or does not allow
-  // the output. RESOURCE_EXHAUSTED: too many grammars wait to be compiled.
-  // UNAVAILABLE: stopped.
+  // INVALID_ARGUMENT: the grammar is malformed, a step of it takes too much
+  // work (FieldErrors), or it does not allow the output. RESOURCE_EXHAUSTED:
+  // too many grammars wait to be compiled. UNAVAILABLE: stopped.
   virtual void Mask(Request request, Done<MaskedTree> done) = 0;
 
   virtual void Forget(SequenceId sequence) = 0;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "common/base/cpu_group.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
@@ -116,10 +117,11 @@ absl::StatusOr<int64_t> BatchRows(const v1::VerifierEngineConfig& config) {
 
 // Null: this build has no structured output, or no text of the model ends.
 std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
-                                            const ModelConfig& model) {
-  if (model.eos_ids.empty()) return nullptr;
-  auto backend = grammar::NewBackend(
-      grammar::VocabularyOf(tokenizer, model.vocab_size, model.eos_ids));
+                                            int64_t vocab_size,
+                                            absl::Span<const TokenId> ends) {
+  if (ends.empty()) return nullptr;
+  auto backend =
+      grammar::NewBackend(grammar::VocabularyOf(tokenizer, vocab_size, ends));
   if (backend == nullptr) return nullptr;
   return std::make_shared<GrammarMasks>(
       std::make_unique<grammar::GrammarCompiler>(
@@ -129,9 +131,10 @@ std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
 
 // On the model's own thread: libtorch keeps a team of threads for every thread
 // that calls it.
-absl::StatusOr<PassCosts> MeasureOn(Executor& executor, LanguageModel& model,
-                                    int64_t max_rows) {
-  absl::StatusOr<PassCosts> costs;
+absl::StatusOr<MeasuredCosts> MeasureOn(Executor& executor,
+                                        LanguageModel& model,
+                                        int64_t max_rows) {
+  absl::StatusOr<MeasuredCosts> costs;
   Notification done;
   executor.Post([&] {
     costs = MeasurePassCosts(model, executor, {.max_rows = max_rows});
@@ -206,8 +209,11 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(std::unique_ptr<LanguageModel> model,
                    LoadTarget(hooks.load, model_options));
   auto executor = std::make_unique<SerialExecutor>("verifier");
-  ASSIGN_OR_RETURN(PassCosts pass_costs,
+  ASSIGN_OR_RETURN(MeasuredCosts measured,
                    MeasureOn(*executor, *model, tree_nodes + 1));
+  if (measured.is_doubtful) {
+    LogInfo("passes took now this long, now that: they are timed again");
+  }
 
   const int64_t pool_bytes =
       model->kv_usage().total_tokens * model->info().kv_bytes_per_token;
@@ -218,14 +224,18 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   RegisterVerificationRules(rules);
   VerifyEngine::Options options = {
       .identity = target.identity,
+      .end_tokens = target.end_tokens,
       .cpu_group = IsCuda(config) ? 0 : CpuGroup(),
       .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
       .max_tree_nodes = tree_nodes,
       .max_batch_rows = batch_rows,
-      .pass_costs = std::move(pass_costs),
+      .pass_costs = std::move(measured.costs),
+      .pass_costs_are_doubtful = measured.is_doubtful,
       .shares_prefixes = prefix_bytes > 0,
       .max_feature_bytes = prefix_bytes / 2,
-      .grammars = NewGrammarMasks(*target.tokenizer, model->info().config),
+      .grammars =
+          NewGrammarMasks(*target.tokenizer, model->info().config.vocab_size,
+                          target.end_tokens),
       .on_model_lost = hooks.on_model_lost};
   if (config.has_compared_rounds()) {
     options.compared_rounds = config.compared_rounds();

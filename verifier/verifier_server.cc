@@ -33,6 +33,7 @@ absl::StatusOr<std::shared_ptr<FeatureRing>> OpenRingForOthers(
 absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                 ShutdownSignals& signals,
                                 const ModelLoader& load) {
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
   ASSIGN_OR_RETURN(auto token, AccessToken::ReadFile(config.token_file()));
   auto metrics = std::make_shared<prometheus::Registry>();
   absl::Status loss;

@@ -87,6 +87,7 @@ absl::Status CheckVerifyRequest(const VerifyRequest& request,
   }
   RETURN_IF_ERROR(CheckFeatures(request.features, limits.shape));
   RETURN_IF_ERROR(CheckStore(request.features.store, limits.shape));
+  RETURN_IF_ERROR(CheckRanksRequest(request.ranks));
   return request.tree.Validate({.max_nodes = limits.max_tree_nodes,
                                 .max_depth = limits.max_tree_nodes,
                                 .vocab_size = limits.vocab_size});

@@ -10,6 +10,11 @@
 namespace espalier::verifier {
 namespace {
 
+constexpr int64_t kMaxLogprobBytes = int64_t{16} << 20;
+// What a prompt's row costs with its logits, in rows without them. Smaller
+// parts of such prompts keep the passes of all sessions short.
+constexpr int64_t kLogitRowCost = 4;
+
 absl::Status CheckOptions(const VerifyEngine::Options& options,
                           const ModelInfo& model) {
   if (options.max_sessions < 1) {
@@ -70,9 +75,11 @@ VerifyEngine::VerifyEngine(const Options& options,
       target_pass_(*model_, *executor),
       feature_cache_({.block_tokens = model_->info().kv_block_tokens,
                       .max_bytes = options_.max_feature_bytes}),
+      logprob_cache_(shares_prefixes_ ? kMaxLogprobBytes : 0),
       costs_(options.pass_costs,
              std::min({options.max_batch_rows, model_->info().max_rows,
-                       model_->info().max_context})),
+                       model_->info().max_context}),
+             options.pass_costs_are_doubtful),
       executor_(std::move(executor)) {
   const ModelInfo& target = model_->info();
   published_costs_ = costs_.points();
@@ -88,7 +95,7 @@ VerifyEngine::VerifyEngine(const Options& options,
     if (!rule->needs().draft_distributions) continue;
     info_.distribution_rules.push_back(name);
   }
-  info_.eos_token_ids = target.config.eos_ids;
+  info_.eos_token_ids = options.end_tokens;
   info_.supports_grammars = options.grammars != nullptr;
   info_.shape = {.num_layers = target.config.num_layers,
                  .hidden_size = target.config.hidden_size};
@@ -238,7 +245,9 @@ absl::Duration VerifyEngine::CompanyWait(
 PassWork VerifyEngine::RemainingWork(const Session& session) const {
   const int64_t before_root = static_cast<int64_t>(session.tokens.size()) - 1;
   return {.prompt_rows = before_root - model_->Length(session.cache),
-          .tree_rows = session.job->request.tree.num_nodes()};
+          .tree_rows = session.job->request.tree.num_nodes(),
+          .prompt_row_cost =
+              session.job->request.logprobs.prompt ? kLogitRowCost : 1};
 }
 
 TargetPass::Part VerifyEngine::PartOf(Session& session,
@@ -263,11 +272,30 @@ TargetPass::Part VerifyEngine::PartOf(Session& session,
   if (CollectsFeatures(session) && end > session.features.end_position()) {
     part.features = &session.features;
   }
+  WantRanks(session, part);
   part.stored = absl::MakeSpan(session.stored);
   if (part.features != nullptr || !part.stored.empty()) {
     part.taps = session.taps;
   }
   return part;
+}
+
+// Not where the model leaves out logits (a grammar), or has those of the tree
+// alone (a rule that gathers distributions; then the tree's are ranked).
+void VerifyEngine::WantRanks(Session& session, TargetPass::Part& part) const {
+  const VerifyRequest& request = session.job->request;
+  if (request.ranks.top == 0 || request.adjustments.grammar.any()) return;
+  const int32_t top = static_cast<int32_t>(
+      std::min<int64_t>(request.ranks.top, info_.model.vocab_size));
+  if (session.ranks.top != top) session.ranks = {.top = top};
+  part.ranks = &session.ranks;
+  if (session.job->rule->second->needs().logits == LogitNeed::kGathered) return;
+  const int64_t root = std::ssize(session.tokens) - 1;
+  const int64_t end = model_->Length(session.cache) + part.prompt_rows();
+  const int64_t first =
+      std::max(session.ranked_end, root - request.ranks.prompt_rows);
+  part.ranked_prompt_rows =
+      std::clamp<int64_t>(end - first, 0, part.prompt_rows());
 }
 
 // After a failure each member runs alone, so that only the one that caused it
@@ -312,6 +340,9 @@ void VerifyEngine::FinishPart(Session& session,
   const TargetPass::Part& part = output.parts[index];
   const absl::Duration time = output.end - output.begin;
   session.last_used = output.end;
+  if (part.ranked_prompt_rows > 0) {
+    session.ranked_end = model_->Length(session.cache) + part.prompt_rows();
+  }
   job.timings.queue += output.begin - job.waiting_since;
   job.waiting_since = output.end;
   if (part.tree != nullptr) {
@@ -354,12 +385,16 @@ absl::StatusOr<VerifyResult> VerifyEngine::DecideRound(
   verify_result.pass_costs = costs_.points();
   verify_result.memory = Memory();
   verify_result.cached_tokens = job.cached_tokens;
+  if (job.request.logprobs.prompt) {
+    logprob_cache_.Offer(session.tokens, session.salt, session.prompt_logprobs);
+  }
   verify_result.prompt_logprobs = std::exchange(session.prompt_logprobs, {});
   session.tokens.insert(session.tokens.end(), verify_result.tokens.begin(),
                         verify_result.tokens.end());
   OfferFeatures(session);
   if (!session.wanted.deferred) verify_result.features = TakeFeatures(session);
   verify_result.stored = TakeStored(session);
+  verify_result.ranks = std::exchange(session.ranks, {});
   session.last_verify_result = verify_result;
   session.answered = executor_->Now();
   session.answered_rows = job.request.tree.num_nodes();

@@ -23,6 +23,7 @@
 #include "common/spec/endpoints.h"
 #include "verifier/cost_upkeep.h"
 #include "verifier/feature_cache.h"
+#include "verifier/logprob_cache.h"
 #include "verifier/pass_company.h"
 #include "verifier/plan_pass.h"
 #include "verifier/plan_room.h"
@@ -71,9 +72,10 @@ namespace espalier::verifier {
 class VerifyEngine final : public VerifyEndpoint {
  public:
   struct Options {
-    ModelIdentity identity;  // vocab_size is taken from the model
-    uint64_t cpu_group = 0;  // see VerifierInfo
-    uint64_t epoch = 0;      // random, sampled by the caller at start
+    ModelIdentity identity;                // vocab_size is taken from the model
+    std::vector<TokenId> end_tokens = {};  // that end a text
+    uint64_t cpu_group = 0;                // see VerifierInfo
+    uint64_t epoch = 0;  // random, sampled by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less
     // Of all sessions in one pass; a single tree may exceed it.
@@ -82,6 +84,7 @@ class VerifyEngine final : public VerifyEndpoint {
     // dead.
     absl::Duration session_ttl = absl::Minutes(10);
     PassCosts pass_costs;  // as measured; empty: unknown, none are kept
+    bool pass_costs_are_doubtful = false;  // see MeasuredCosts
     // Whether sessions take K/V of equal prefixes from each other, and from
     // earlier ones. Does not change the text.
     bool shares_prefixes = true;
@@ -165,6 +168,10 @@ class VerifyEngine final : public VerifyEndpoint {
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
     // Of the last request, as far as its tokens are cached.
     LogprobRows prompt_logprobs;
+    // Since the last result. Rows of the prompt are ranked once, those before
+    // `ranked_end` were.
+    TokenRanks ranks;
+    int64_t ranked_end = 1;  // the first token has no other before it
     absl::Time last_used;
     // When the last result was sent, until the next request; InfinitePast:
     // there is none.
@@ -223,6 +230,7 @@ class VerifyEngine final : public VerifyEndpoint {
   absl::Duration CompanyWait(absl::Span<Session* const> waiting) const;
   PassWork RemainingWork(const Session& session) const;
   TargetPass::Part PartOf(Session& session, const PassShare& share) const;
+  void WantRanks(Session& session, TargetPass::Part& part) const;
   void RunPass(absl::Span<const Member> members);
   void ObservePass(const TargetPass::Output& output);
   void PublishCosts();
@@ -258,6 +266,7 @@ class VerifyEngine final : public VerifyEndpoint {
   VerifierMetrics metrics_;
   TargetPass target_pass_;
   FeatureCache feature_cache_;
+  LogprobCache logprob_cache_;  // of prompts, for shared prefixes
   std::atomic<bool> stopping_ = false;
   mutable Mutex published_mutex_;
   PassCosts published_costs_ ABSL_GUARDED_BY(published_mutex_);

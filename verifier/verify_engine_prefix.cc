@@ -19,7 +19,8 @@ void VerifyEngine::Share(Session& session) {
       absl::MakeConstSpan(session.tokens).first(session.tokens.size() - 1);
   int64_t wanted = std::ssize(text);
   if (session.job != nullptr && session.job->request.logprobs.prompt) {
-    wanted = held;  // they need the logits of every position
+    // The others need the logits of every position.
+    wanted = std::clamp(session.prompt_logprobs.size(), held, wanted);
   }
   if (session.job != nullptr && !session.taps.empty() && held < wanted) {
     TakeCachedFeatures(text, session);

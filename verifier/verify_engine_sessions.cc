@@ -219,14 +219,20 @@ void VerifyEngine::ApplyUpdate(const VerifyRequest& request, Session& session) {
   session.last_used = executor_->Now();
 }
 
-// They need the logits of every position, so none may be cached.
+// They need the logits of every position, so none may be cached whose
+// log-probabilities are not.
 void VerifyEngine::WantPromptLogprobs(const LogprobRequest& wanted,
                                       Session& session) {
   session.prompt_logprobs = {};
   if (!wanted.prompt) return;
   session.prompt_logprobs.top = static_cast<int32_t>(
       std::min<int64_t>(*wanted.prompt, info_.model.vocab_size));
-  if (model_->Length(session.cache) > 0) model_->Truncate(session.cache, 0);
+  session.prompt_logprobs = logprob_cache_.Find(session.tokens, session.salt,
+                                                session.prompt_logprobs.top);
+  const int64_t known = session.prompt_logprobs.size();
+  if (model_->Length(session.cache) > known) {
+    model_->Truncate(session.cache, known);
+  }
 }
 
 // Continues the features that earlier requests have collected and not returned.

@@ -7,6 +7,12 @@
 #include "common/base/check.h"
 
 namespace espalier {
+namespace {
+
+// Most tasks that Dispatch runs after its own, so that its caller goes on.
+constexpr int kMostFollowing = 8;
+
+}  // namespace
 
 SerialExecutor::SerialExecutor(std::string name) : thread_([this] { Run(); }) {
   pthread_setname_np(thread_.native_handle(), name.substr(0, 15).c_str());
@@ -40,8 +46,11 @@ void SerialExecutor::Dispatch(Task task) {
   MutexLock lock(&mutex_);
   if (running_ || stopping_ || AnyDue()) {
     Push(absl::InfinitePast(), std::move(task));
-  } else {
-    RunTask(std::move(task));
+    return;
+  }
+  RunTask(std::move(task));
+  for (int i = 0; i < kMostFollowing && AnyDue(); ++i) {
+    RunTask(std::move(tasks_.extract(tasks_.begin()).mapped()));
   }
 }
 

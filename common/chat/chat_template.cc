@@ -7,9 +7,7 @@ namespace espalier {
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewChatTemplate(
     const Tokenizer* tokenizer) {
-  if (tokenizer->chat_template().empty() || !HasJinja()) {
-    return NewChatMl(tokenizer);
-  }
+  if (tokenizer->chat_template().empty()) return NewChatMl(tokenizer);
   return NewJinjaTemplate(tokenizer);
 }
 

@@ -25,8 +25,7 @@ class ChatTemplate {
       const Conversation& conversation) const = 0;
 };
 
-// The model's template, by the Jinja engine if this build has it. ChatML is
-// built in: for models without a template and for builds without the engine.
+// The model's template, in Jinja2; ChatML for models without one.
 // FAILED_PRECONDITION: the model has no template that can be rendered; says
 // why.
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewChatTemplate(

@@ -10,6 +10,8 @@ namespace espalier {
 struct ChatMessage {
   std::string role;  // "system", "user", "assistant", "tool", "developer"
   std::string content;
+  // Templates see null: the message only calls tools. REQUIRES: no content.
+  bool null_content = false;
   // JSON, OpenAI's list of calls; empty: none. Arguments that are a text are
   // JSON in it.
   std::string tool_calls;

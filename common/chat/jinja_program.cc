@@ -1,180 +1,130 @@
 #include "common/chat/jinja_program.h"
 
-#include <exception>
 #include <set>
 #include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
-#include "common/chat/jinja/jinja_budget.h"
+#include "common/chat/jinja/error.h"
+#include "common/chat/jinja/interpreter.h"
+#include "common/chat/jinja/lexer.h"
+#include "common/chat/jinja/parser.h"
 #include "common/chat/messages.h"
-#include "jinja/lexer.h"
-#include "jinja/parser.h"
-#include "jinja/runtime.h"
-#include "jinja/value.h"
 
 namespace espalier {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using jinja::token;
+using jinja::Value;
 
 constexpr size_t kMaxSourceBytes = size_t{1} << 20;
-// The parser takes stack for what is nested, the runtime for what is chained.
-constexpr int kMaxNesting = 100;
-constexpr int kMaxTokensOfBlock = 4000;
-
-// The end of the engine's message: before it come its own words and the source.
-std::string LastWords(absl::string_view what) {
-  constexpr absl::string_view kBefore = "Error: ";
-  const size_t at = what.rfind(kBefore);
-  if (at != absl::string_view::npos) what.remove_prefix(at + kBefore.size());
-  absl::ConsumePrefix(&what, "Jinja Exception: ");
-  constexpr size_t kMaxShown = 500;
-  return Printable(RepairUtf8({what.data(), what.size()}), kMaxShown);
-}
 
 // Runs what may throw.
 absl::Status Catch(absl::FunctionRef<void()> run) {
-  std::string problem;
   try {
-    const JinjaBudget budget(kJinjaUnits);
     run();
     return absl::OkStatus();
-  } catch (const JinjaLimit& limit) {
-    problem = limit.reason;
-  } catch (const std::exception& error) {
-    problem = LastWords(error.what());
+  } catch (const jinja::Error& error) {
+    constexpr size_t kMaxShown = 500;
+    std::string where = "the model's chat template";
+    if (error.line > 0 && !error.own_words) {
+      absl::StrAppend(&where, ", line ", error.line);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        where, ": ", Printable(RepairUtf8(error.message), kMaxShown)));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("the model's chat template: ", problem));
 }
 
-bool Opens(token::type type) {
-  return type == token::open_paren || type == token::open_square_bracket ||
-         type == token::open_curly_bracket;
-}
-
-bool Closes(token::type type) {
-  return type == token::close_paren || type == token::close_square_bracket ||
-         type == token::close_curly_bracket;
-}
-
-// What a statement's first word adds to the nesting of statements.
-int NestingOf(const std::string& keyword) {
-  if (keyword == "if" || keyword == "elif" || keyword == "for" ||
-      keyword == "macro" || keyword == "call" || keyword == "filter") {
-    return 1;
-  }
-  return keyword == "endfor" || keyword == "endmacro" || keyword == "endcall" ||
-                 keyword == "endfilter"
-             ? -1
-             : 0;
-}
-
-// Bounds what the parser and destructors take of the stack. An "elif" is a
-// statement in the one before it; all of them end together.
-class NestingCheck {
+// Makes values of JSON. Documents of ParseJson nest no deeper than 64.
+class Converter {
  public:
-  void See(const token& t) {
-    const bool begins =
-        t.t == token::open_statement || t.t == token::open_expression;
-    if (begins) tokens_of_block_ = brackets_ = 0;
-    if (++tokens_of_block_ > kMaxTokensOfBlock) {
-      throw JinjaLimit{"a block of it is too long"};
-    }
-    if (Opens(t.t)) ++brackets_;
-    if (Closes(t.t)) --brackets_;
-    if (after_open_statement_) SeeKeyword(t.value);
-    after_open_statement_ = t.t == token::open_statement;
-    if (brackets_ > kMaxNesting || statements_ > kMaxNesting) {
-      throw JinjaLimit{"it nests too deeply"};
-    }
-  }
+  Converter(jinja::Budget& budget, bool from_input)
+      : budget_(budget), from_input_(from_input) {}
+
+  Value Convert(const Json& json) const { return Convert(json, from_input_); }
 
  private:
-  void SeeKeyword(const std::string& keyword) {
-    if (keyword == "endif") {
-      while (!ifs_.empty() && ifs_.back() == "elif") {
-        ifs_.pop_back();
-        --statements_;
+  Value Convert(const Json& json, bool from_input) const {
+    switch (json.type()) {
+      case Json::value_t::string:
+        return Text(json.get_ref<const std::string&>(), from_input);
+      case Json::value_t::boolean:
+        return Value::Bool(json.get<bool>());
+      case Json::value_t::number_integer:
+        return Value::Integer(json.get<int64_t>());
+      case Json::value_t::number_unsigned:
+        return Value::Integer(json.get<uint64_t>());
+      case Json::value_t::number_float:
+        return Value::Float(json.get<double>());
+      case Json::value_t::object:
+        return Object(json);
+      case Json::value_t::array: {
+        std::vector<Value> items;
+        for (const Json& item : json) items.push_back(Convert(item));
+        return jinja::MakeList(budget_, std::move(items));
       }
-      if (ifs_.empty()) return;
-      ifs_.pop_back();
-      --statements_;
-      return;
+      default:
+        return Value();
     }
-    if (keyword == "if" || keyword == "elif") ifs_.push_back(keyword);
-    statements_ += NestingOf(keyword);
   }
 
-  int tokens_of_block_ = 0;
-  int brackets_ = 0;
-  int statements_ = 0;
-  bool after_open_statement_ = false;
-  std::vector<std::string> ifs_;
+  Value Text(const std::string& text, bool from_input) const {
+    return jinja::MakeText(budget_, jinja::FromUtf8(text, from_input));
+  }
+
+  Value Object(const Json& json) const {
+    jinja::Dict dict;
+    for (const auto& [key, member] : json.items()) {
+      const bool is_role = key == "role" && member.is_string() &&
+                           IsChatRole(member.get_ref<const std::string&>());
+      dict.Set(budget_, Text(key, from_input_),
+               Convert(member, from_input_ && !is_role));
+    }
+    return jinja::MakeDict(budget_, std::move(dict));
+  }
+
+  jinja::Budget& budget_;
+  bool from_input_;
 };
 
-jinja::value ToValue(const Json& json, bool is_input);
-
-jinja::value TextValue(const std::string& text, bool is_input) {
-  auto value = jinja::mk_val<jinja::value_string>(text);
-  if (is_input) value->mark_input();
-  return value;
-}
-
-jinja::value ObjectValue(const Json& json, bool is_input) {
-  auto object = jinja::mk_val<jinja::value_object>();
-  for (const auto& [key, member] : json.items()) {
-    const bool is_role = key == "role" && member.is_string() &&
-                         IsChatRole(member.get_ref<const std::string&>());
-    object->insert(key, ToValue(member, is_input && !is_role));
-  }
-  return object;
-}
-
-// Documents of ParseJson nest no deeper than 64.
-jinja::value ToValue(const Json& json, bool is_input) {
-  switch (json.type()) {
-    case Json::value_t::string:
-      return TextValue(json.get_ref<const std::string&>(), is_input);
-    case Json::value_t::boolean:
-      return jinja::mk_val<jinja::value_bool>(json.get<bool>());
-    case Json::value_t::number_integer:
-    case Json::value_t::number_unsigned:
-      return jinja::mk_val<jinja::value_int>(json.get<int64_t>());
-    case Json::value_t::number_float:
-      return jinja::mk_val<jinja::value_float>(json.get<double>());
-    case Json::value_t::object:
-      return ObjectValue(json, is_input);
-    case Json::value_t::array: {
-      auto list = jinja::mk_val<jinja::value_array>();
-      for (const Json& item : json) list->push_back(ToValue(item, is_input));
-      return list;
-    }
-    default:
-      return jinja::mk_val<jinja::value_none>();
-  }
-}
-
-void SetVariables(const Json& json, bool is_input, jinja::context& context) {
+void SetVariables(const Json& json, bool from_input,
+                  jinja::Interpreter& interpreter) {
+  const Converter converter(interpreter.budget(), from_input);
   for (const auto& [name, value] : json.items()) {
-    context.set_val(name, ToValue(value, is_input));
+    interpreter.SetGlobal(name, converter.Convert(value));
   }
+}
+
+// Splits characters and their marks.
+JinjaProgram::Rendered Unmarked(jinja::CharactersView characters) {
+  JinjaProgram::Rendered rendered;
+  std::string& text = rendered.text;
+  for (size_t at = 0; at < characters.size();) {
+    const char32_t mark = characters[at] & jinja::kFromInput;
+    size_t end = at + 1;
+    while (end < characters.size() &&
+           (characters[end] & jinja::kFromInput) == mark) {
+      ++end;
+    }
+    const size_t begin = text.size();
+    text += jinja::ToUtf8(characters.substr(at, end - at));
+    if (mark != 0) {
+      rendered.from_input.push_back({.begin = begin, .end = text.size()});
+    }
+    at = end;
+  }
+  return rendered;
 }
 
 }  // namespace
 
 struct JinjaProgram::Parsed {
-  std::string source;
   std::set<std::string, std::less<>> names;
-  jinja::program program;
+  jinja::Body body;
 };
 
 JinjaProgram::JinjaProgram(std::unique_ptr<Parsed> parsed)
@@ -190,18 +140,16 @@ absl::StatusOr<std::unique_ptr<JinjaProgram>> JinjaProgram::Parse(
                      " bytes; the limit is ", kMaxSourceBytes));
   }
   auto parsed = std::make_unique<Parsed>();
-  parsed->source = source;
   RETURN_IF_ERROR(Catch([&] {
-    jinja::lexer lexer;
-    const jinja::lexer_result tokens = lexer.tokenize(source);
-    NestingCheck nesting;
-    for (const token& t : tokens.tokens) {
-      nesting.See(t);
-      if (t.t == token::identifier || t.t == token::string_literal) {
-        parsed->names.insert(t.value);
+    const std::vector<jinja::Token> tokens = jinja::Tokenize(source);
+    for (const jinja::Token& token : tokens) {
+      if (token.type == jinja::Token::Type::kName) {
+        parsed->names.insert(token.text);
+      } else if (token.type == jinja::Token::Type::kString) {
+        parsed->names.insert(jinja::ToUtf8(token.characters));
       }
     }
-    parsed->program = jinja::parse_from_tokens(tokens);
+    parsed->body = jinja::Parse(tokens);
   }));
   return std::unique_ptr<JinjaProgram>(new JinjaProgram(std::move(parsed)));
 }
@@ -210,22 +158,17 @@ bool JinjaProgram::Mentions(std::string_view name) const {
   return parsed_->names.find(name) != parsed_->names.end();
 }
 
-absl::StatusOr<std::vector<JinjaProgram::Piece>> JinjaProgram::Render(
+absl::StatusOr<JinjaProgram::Rendered> JinjaProgram::Render(
     const Json& trusted, const Json& input, absl::Time now) const {
-  std::vector<Piece> pieces;
+  Rendered rendered;
   RETURN_IF_ERROR(Catch([&] {
-    jinja::context context(parsed_->source);
-    context.current_time = absl::ToTimeT(now);
-    SetVariables(trusted, /*is_input=*/false, context);
-    SetVariables(input, /*is_input=*/true, context);
-    jinja::runtime runtime(context);
-    const jinja::value_string text =
-        jinja::runtime::gather_string_parts(runtime.execute(parsed_->program));
-    for (jinja::string_part& part : text->val_str.parts) {
-      pieces.push_back({std::move(part.val), part.is_input});
-    }
+    jinja::Interpreter interpreter(now);
+    SetVariables(input, /*from_input=*/true, interpreter);
+    SetVariables(trusted, /*from_input=*/false, interpreter);
+    (void)jinja::ExecuteBody(parsed_->body, interpreter);
+    rendered = Unmarked(interpreter.TakeOutput());
   }));
-  return pieces;
+  return rendered;
 }
 
 }  // namespace espalier

@@ -1,5 +1,6 @@
 #include "common/chat/jinja_template.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -7,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/chat/guarded_text.h"
 #include "common/chat/jinja_program.h"
 #include "common/chat/messages.h"
 #include "common/spec/request_errors.h"
@@ -30,17 +30,36 @@ class JinjaTemplate : public ChatTemplate {
 
   absl::StatusOr<std::vector<TokenId>> Render(
       const Conversation& conversation) const override {
-    ASSIGN_OR_RETURN(Json input, ToTemplateInput(conversation));
+    ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
     RETURN_IF_ERROR(CheckUsed(conversation, input));
-    const auto guard = SpecialTextGuard::Break(*tokenizer_, input);
-    if (!guard.ok()) return FieldError("chat", guard.status().message());
-    const auto pieces = program_->Render(trusted_, input, absl::Now());
-    if (!pieces.ok()) return FieldError("chat", pieces.status().message());
-    const SpecialTextGuard::Text text = guard->Join(*pieces);
-    return tokenizer_->EncodeMixed(text.text, text.plain);
+    const auto rendered = program_->Render(trusted_, input, absl::Now());
+    if (!rendered.ok()) return Refusal(conversation, rendered.status());
+    return tokenizer_->EncodeMixed(rendered->text, rendered->from_input);
   }
 
  private:
+  // Names the content of a message that has none if that is why the template
+  // cannot render the conversation.
+  absl::Status Refusal(Conversation conversation,
+                       const absl::Status& refused) const {
+    std::optional<size_t> first;
+    for (size_t i = 0; i < conversation.messages.size(); ++i) {
+      if (!conversation.messages[i].null_content) continue;
+      if (!first.has_value()) first = i;
+      conversation.messages[i].null_content = false;
+    }
+    if (!first.has_value()) return FieldError("chat", refused.message());
+    ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
+    if (!program_->Render(trusted_, input, absl::Now()).ok()) {
+      return FieldError("chat", refused.message());
+    }
+    return FieldError(
+        absl::StrCat("chat.messages[", *first, "].content"),
+        absl::StrCat("the model's chat template cannot render a message "
+                     "without content; send an empty text (",
+                     std::string(refused.message()), ")"));
+  }
+
   // What the template would leave out without a word is refused.
   absl::Status CheckUsed(const Conversation& conversation,
                          const Json& input) const {
@@ -74,8 +93,6 @@ class JinjaTemplate : public ChatTemplate {
 };
 
 }  // namespace
-
-bool HasJinja() { return true; }
 
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewJinjaTemplate(
     const Tokenizer* tokenizer) {

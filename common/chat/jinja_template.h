@@ -9,11 +9,8 @@
 
 namespace espalier {
 
-// Whether this build has the Jinja engine.
-bool HasJinja();
-
 // The template of the tokenizer's model. FAILED_PRECONDITION: it is malformed,
-// or uses what the engine does not have. REQUIRES: HasJinja.
+// or uses a filter or a test that Jinja2 does not have.
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewJinjaTemplate(
     const Tokenizer* tokenizer);
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
-#include "common/json/parse_json.h"
+#include "common/chat/ordered_json.h"
 #include "common/spec/request_errors.h"
 
 namespace espalier {
@@ -26,12 +26,11 @@ std::string FieldOfMessage(size_t index, const char* name) {
   return absl::StrCat("chat.messages[", index, "].", name);
 }
 
-// The limits and errors are ParseJson's; the order of keys is the text's.
 absl::StatusOr<Json> ParseOrdered(const std::string& field,
                                   const std::string& text) {
-  const absl::Status checked = ParseJson(text, /*source=*/"").status();
-  if (!checked.ok()) return FieldError(field, checked.message());
-  return Json::parse(text);
+  absl::StatusOr<Json> parsed = ParseOrderedJson(text);
+  if (!parsed.ok()) return FieldError(field, parsed.status().message());
+  return parsed;
 }
 
 // As transformers' templates want them: an object, not a text with JSON.
@@ -66,6 +65,7 @@ absl::StatusOr<Json> ParseToolCalls(const std::string& field,
 
 absl::StatusOr<Json> ToJson(const ChatMessage& message, size_t index) {
   Json json = {{"role", message.role}, {"content", message.content}};
+  if (message.null_content) json["content"] = nullptr;
   if (!message.reasoning_content.empty()) {
     json["reasoning_content"] = message.reasoning_content;
   }

@@ -40,6 +40,7 @@ espalier_find(absl CONFIG)
 espalier_find(prometheus-cpp CONFIG)
 espalier_find(nlohmann_json)
 espalier_find(spdlog)
+espalier_find(ICU COMPONENTS uc)
 espalier_find(PkgConfig)
 pkg_check_modules(libedit QUIET IMPORTED_TARGET libedit)
 if(NOT libedit_FOUND)
@@ -77,45 +78,4 @@ if(ESPALIER_TORCH)
       -Wl,--disable-new-dtags
       -Wl,-rpath-link,${ESPALIER_LIBTORCH}/lib
       -Wl,-rpath,${ESPALIER_LIBTORCH}/lib)
-endif()
-
-# xgrammar, compiled from the sources that deploy/setup.sh unpacks. Its own
-# project builds a Python module and links with -flto.
-if(ESPALIER_GRAMMAR)
-  set(ESPALIER_XGRAMMAR ${ESPALIER_CACHE_FOLDER}/xgrammar CACHE PATH
-      "Folder with xgrammar's cpp/ and include/ (made by deploy/setup.sh)")
-  if(NOT EXISTS ${ESPALIER_XGRAMMAR}/include/xgrammar/xgrammar.h)
-    message(FATAL_ERROR "No xgrammar in ${ESPALIER_XGRAMMAR}. Run "
-            "deploy/setup.sh, set -DESPALIER_XGRAMMAR=<folder>, or build "
-            "without structured output: cmake --preset minimal")
-  endif()
-  file(GLOB_RECURSE ESPALIER_XGRAMMAR_SOURCES ${ESPALIER_XGRAMMAR}/cpp/*.cc)
-  add_library(xgrammar STATIC ${ESPALIER_XGRAMMAR_SOURCES})
-  target_include_directories(xgrammar SYSTEM PUBLIC
-      ${ESPALIER_XGRAMMAR}/include
-      ${ESPALIER_XGRAMMAR}/3rdparty/dlpack/include
-      ${ESPALIER_XGRAMMAR}/3rdparty/picojson)
-  target_compile_definitions(xgrammar PRIVATE
-      XGRAMMAR_ENABLE_CPPTRACE=0 XGRAMMAR_ENABLE_INTERNAL_CHECK=0
-      XGRAMMAR_LOG_CUSTOMIZE=1)
-  target_compile_options(xgrammar PRIVATE
-      -w -ffile-prefix-map=${ESPALIER_XGRAMMAR}/=)
-  # What reads schemas and grammars runs once for each of them.
-  foreach(source IN LISTS ESPALIER_XGRAMMAR_SOURCES)
-    if(NOT source MATCHES "/(earley_parser|fsm|grammar_matcher)\\.cc$")
-      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS -O1)
-    endif()
-  endforeach()
-  target_precompile_headers(xgrammar PRIVATE
-      <algorithm> <cmath> <cstdint> <functional> <limits> <map> <memory> <optional>
-      <sstream> <string> <string_view> <tuple> <unordered_map> <unordered_set>
-      <utility> <variant> <vector> <picojson.h> <xgrammar/xgrammar.h>)
-  # Its files have equal names in anonymous namespaces.
-  set_target_properties(xgrammar PROPERTIES
-      CXX_STANDARD 17 UNITY_BUILD OFF EXPORT_COMPILE_COMMANDS OFF)
-  if(ESPALIER_SANITIZE)
-    target_compile_options(xgrammar PRIVATE
-        -fsanitize=${ESPALIER_SANITIZE} -fno-sanitize=undefined
-        -fno-omit-frame-pointer)
-  endif()
 endif()

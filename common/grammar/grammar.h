@@ -3,6 +3,7 @@
 #ifndef ESPALIER_COMMON_GRAMMAR_GRAMMAR_H_
 #define ESPALIER_COMMON_GRAMMAR_GRAMMAR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,9 +27,17 @@ struct Vocabulary {
   std::vector<TokenId> end_tokens = {};  // of end of sequence, at least one
 };
 
+// Of a step: an output that goes on by a token, or the mask after it. (A step
+// of WorkBudget.) What is ambiguous takes ever more of it.
+inline constexpr int64_t kMaxStepWork = 1'000'000;
+
 // A place in a grammar. Where no token can follow, because the grammar is at
 // its end or the vocabulary lacks the bytes that it wants, exactly the tokens
 // of end of sequence are allowed. For one thread at a time.
+//
+// RESOURCE_EXHAUSTED of any of these: a step takes more work than kMaxStepWork,
+// which depends on the output alone. The place is then that of no output.
+// CANCELLED: it was stopped.
 class Matcher {
  public:
   virtual ~Matcher() = default;
@@ -40,9 +49,10 @@ class Matcher {
 
   // [nodes] what may follow each node of a draft tree, whose root is the last
   // token of the output (or of the prompt). Nodes after a token that is not
-  // allowed have no rows of their own. If this takes longer than `limit`, the
-  // result has the root's row alone. Does not move. INTERNAL: the library
-  // failed.
+  // allowed have no rows of their own. If this takes longer than `limit`, or
+  // the nodes after the root take too much work, the result has the root's row
+  // alone; an infinite limit gets all rows or an error. Does not move.
+  // INTERNAL: the library failed.
   virtual absl::StatusOr<TokenMasks> MasksOf(const TokenTree& tree,
                                              absl::Duration limit) = 0;
 };
@@ -51,7 +61,9 @@ class Matcher {
 class Grammar {
  public:
   virtual ~Grammar() = default;
-  virtual std::unique_ptr<Matcher> NewMatcher() const = 0;
+  // Once `stop` is true, the matcher does nothing more; null: never.
+  virtual std::unique_ptr<Matcher> NewMatcher(
+      const std::atomic<bool>* stop = nullptr) const = 0;
   virtual int64_t num_bytes() const = 0;  // of memory, nearly
 };
 
@@ -59,10 +71,15 @@ class Grammar {
 class Backend {
  public:
   virtual ~Backend() = default;
-  // May take long, and cannot be stopped. FieldErrors (request_errors.h): the
-  // text is wrong, or has something that the library would not follow.
+  struct CompileLimit {
+    int64_t work = 200'000'000;  // in units of WorkBudget
+    const std::atomic<bool>* stop = nullptr;
+  };
+  // FieldErrors (request_errors.h): the text is wrong, or has something that
+  // cannot be followed. RESOURCE_EXHAUSTED: it takes more work. CANCELLED: it
+  // was stopped.
   virtual absl::StatusOr<std::shared_ptr<const Grammar>> Compile(
-      const GrammarSpec& spec) const = 0;
+      const GrammarSpec& spec, const CompileLimit& limit) const = 0;
 };
 
 // Whether this build has structured output.

@@ -40,7 +40,12 @@ GrammarCompiler::GrammarCompiler(std::shared_ptr<const Backend> backend,
 GrammarCompiler::~GrammarCompiler() {
   {
     MutexLock lock(&mutex_);
+    stopping_ = true;
     queue_.clear();
+    heavy_.clear();
+    for (auto& [key, text] : texts_) {
+      if (text.stop != nullptr) *text.stop = true;
+    }
   }
   threads_.clear();
   clock_.reset();
@@ -74,7 +79,8 @@ std::optional<GrammarCompiler::Compiled> GrammarCompiler::AnswerOrWait(
     uses_.splice(uses_.begin(), uses_, text.use);
     return text.compiled;
   }
-  if (is_new && static_cast<int64_t>(queue_.size()) >= limits_.waiting) {
+  const size_t waiting = queue_.size() + heavy_.size();
+  if (is_new && static_cast<int64_t>(waiting) >= limits_.waiting) {
     texts_.erase(found);
     return absl::ResourceExhaustedError("too many grammars are waiting");
   }
@@ -101,36 +107,84 @@ void GrammarCompiler::RefuseLater(const std::string& key, absl::Status refusal,
       });
 }
 
+std::optional<GrammarCompiler::Task> GrammarCompiler::NextTask() {
+  constexpr size_t kHeavyThread = 0;
+  if (stopping_) return std::nullopt;
+  const auto heavy = std::find(idle_.begin(), idle_.end(), kHeavyThread);
+  // If there is one thread, it does what is quick first.
+  const bool takes_heavy = !heavy_.empty() && heavy != idle_.end() &&
+                           (limits_.threads > 1 || queue_.empty());
+  if (!takes_heavy && (queue_.empty() || idle_.empty())) return std::nullopt;
+  const auto thread = takes_heavy ? heavy : idle_.end() - 1;
+  std::deque<std::string>& queue = takes_heavy ? heavy_ : queue_;
+  Task task = {.thread = *thread, .key = std::move(queue.front())};
+  idle_.erase(thread);
+  queue.pop_front();
+  Text& text = texts_.at(task.key);
+  text.stop = std::make_shared<std::atomic<bool>>(false);
+  RefuseLater(task.key,
+              FieldError(FieldOf(text.spec.kind),
+                         absl::StrCat("takes more than ",
+                                      absl::FormatDuration(limits_.time),
+                                      " to compile: make it simpler")),
+              text);
+  task.spec = text.spec;
+  task.ticket = text.ticket;
+  task.work = takes_heavy ? limits_.work : limits_.quick_work;
+  task.stop = text.stop;
+  return task;
+}
+
 void GrammarCompiler::StartNext() {
-  size_t thread;
-  std::string key;
-  GrammarSpec spec;
-  uint64_t ticket;
+  std::optional<Task> task;
   {
     MutexLock lock(&mutex_);
-    if (idle_.empty() || queue_.empty()) return;
-    key = std::move(queue_.front());
-    queue_.pop_front();
-    thread = idle_.back();
-    idle_.pop_back();
-    Text& text = texts_.at(key);
-    spec = text.spec;
-    RefuseLater(key,
-                FieldError(FieldOf(spec.kind),
-                           absl::StrCat("takes more than ",
-                                        absl::FormatDuration(limits_.time),
-                                        " to compile: make it simpler")),
-                text);
-    ticket = text.ticket;
+    task = NextTask();
   }
-  threads_[thread]->Post([this, thread, key, spec, ticket] {
-    Settle(key, ticket, backend_->Compile(spec));
-    {
-      MutexLock lock(&mutex_);
-      idle_.push_back(thread);
+  if (!task) return;
+  Executor& thread = *threads_[task->thread];
+  thread.Post([this, task = *std::move(task)] { Run(task); });
+}
+
+void GrammarCompiler::Run(const Task& task) {
+  const Compiled compiled = backend_->Compile(
+      task.spec, {.work = task.work, .stop = task.stop.get()});
+  if (absl::IsResourceExhausted(compiled.status())) {
+    if (!PutOff(task)) {
+      Settle(task.key, task.ticket,
+             FieldError(FieldOf(task.spec.kind),
+                        absl::StrCat(compiled.status().message(),
+                                     ": make it simpler")));
     }
-    StartNext();
-  });
+  } else if (!absl::IsCancelled(compiled.status())) {
+    // What was stopped is answered by who stopped it.
+    Settle(task.key, task.ticket, compiled);
+  }
+  {
+    MutexLock lock(&mutex_);
+    idle_.push_back(task.thread);
+  }
+  // Both a heavy text and another may wait for this.
+  StartNext();
+  StartNext();
+}
+
+bool GrammarCompiler::PutOff(const Task& task) {
+  MutexLock lock(&mutex_);
+  const auto found = texts_.find(task.key);
+  const bool waits = found != texts_.end() &&
+                     found->second.ticket == task.ticket &&
+                     !found->second.is_known && !stopping_;
+  if (!waits || found->second.is_heavy) return false;
+  Text& text = found->second;
+  text.is_heavy = true;
+  text.stop = nullptr;
+  heavy_.push_back(task.key);
+  RefuseLater(task.key,
+              absl::ResourceExhaustedError(
+                  "all compilers of large grammars are busy for long"),
+              text);
+  return true;
 }
 
 void GrammarCompiler::Settle(const std::string& key, uint64_t ticket,
@@ -143,14 +197,15 @@ void GrammarCompiler::Settle(const std::string& key, uint64_t ticket,
     Text& text = found->second;
     if (text.is_known || text.ticket != ticket) return;
     clock_->Cancel(text.timer);
+    if (text.stop != nullptr) *text.stop = true;
     waiting.swap(text.waiting);
     text.compiled = compiled;
     if (compiled.ok() || absl::IsInvalidArgument(compiled.status())) {
       Keep(key, text);
     } else {
       texts_.erase(found);
-      queue_.erase(std::remove(queue_.begin(), queue_.end(), key),
-                   queue_.end());
+      std::erase(queue_, key);
+      std::erase(heavy_, key);
     }
   }
   for (Done& done : waiting) std::move(done)(compiled);

@@ -1,15 +1,19 @@
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/grammar/ebnf_escapes.h"
 #include "common/grammar/grammar.h"
-#include "common/grammar/schema_keywords.h"
+#include "common/grammar/regex.h"
+#include "common/grammar/schema_grammar.h"
+#include "common/grammar/structural_tag.h"
+#include "common/grammar/work_budget.h"
 #include "common/grammar/xgrammar_log.h"
 #include "common/spec/request_errors.h"
 #include "xgrammar/xgrammar.h"
@@ -46,12 +50,19 @@ struct LinkedTree {
 class XgrammarMatcher final : public Matcher {
  public:
   XgrammarMatcher(const xgrammar::CompiledGrammar& grammar,
-                  std::shared_ptr<const Vocabulary> vocabulary)
-      : vocabulary_(std::move(vocabulary)), matcher_(grammar) {}
+                  std::shared_ptr<const Vocabulary> vocabulary,
+                  const std::atomic<bool>* stop)
+      : grammar_(grammar),
+        vocabulary_(std::move(vocabulary)),
+        stop_(stop),
+        matcher_(grammar) {}
 
   absl::Status Follow(absl::Span<const TokenId> output) override {
     try {
       return Move(output);
+    } catch (const WorkExhausted&) {
+      Reset();
+      return Exhausted();
     } catch (const std::exception& error) {
       return Failure(error);
     }
@@ -59,11 +70,18 @@ class XgrammarMatcher final : public Matcher {
 
   absl::StatusOr<TokenMasks> MasksOf(const TokenTree& tree,
                                      absl::Duration limit) override {
-    try {
-      return FilledMasks(tree, limit);
-    } catch (const std::exception& error) {
-      return Failure(error);
+    const TokenTree root = TokenTree::RootOnly(tree.tokens[0]);
+    const bool needs_all = limit == absl::InfiniteDuration();
+    if (tree.num_nodes() == 1 || (trees_are_slow_ && !needs_all)) {
+      return Masks(root, absl::InfiniteDuration(), kMaxStepWork);
     }
+    std::vector<TokenId> output = accepted_;
+    const int64_t steps = needs_all ? tree.num_nodes() : 1;
+    absl::StatusOr<TokenMasks> masks = Masks(tree, limit, steps * kMaxStepWork);
+    if (needs_all || !absl::IsResourceExhausted(masks.status())) return masks;
+    trees_are_slow_ = true;
+    RETURN_IF_ERROR(Follow(output));
+    return Masks(root, absl::InfiniteDuration(), kMaxStepWork);
   }
 
  private:
@@ -72,17 +90,45 @@ class XgrammarMatcher final : public Matcher {
         absl::StrCat("xgrammar: ", Printable(error.what(), kMaxShown)));
   }
 
+  absl::Status Exhausted() const {
+    if (stop_ != nullptr && *stop_) return absl::CancelledError("stopping");
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a step of the output takes more than ", kMaxStepWork,
+                     " steps of the grammar: make it less ambiguous"));
+  }
+
+  // The library's parser may be broken.
+  void Reset() {
+    matcher_ = xgrammar::GrammarMatcher(grammar_);
+    accepted_.clear();
+    num_ends_ = 0;
+  }
+
   absl::Status Move(absl::Span<const TokenId> output) {
     const auto [held, wanted] = std::mismatch(
         accepted_.begin(), accepted_.end(), output.begin(), output.end());
     TakeBack(accepted_.end() - held);
     for (auto token = wanted; token != output.end(); ++token) {
+      WorkBudget budget(kMaxStepWork, stop_);
       if (Accept(*token)) continue;
       return absl::InvalidArgumentError(
           absl::StrCat("the grammar does not allow token ", *token, " after ",
                        accepted_.size(), " tokens of output"));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<TokenMasks> Masks(const TokenTree& tree, absl::Duration limit,
+                                   int64_t work) {
+    try {
+      WorkBudget budget(work, stop_);
+      return FilledMasks(tree, limit);
+    } catch (const WorkExhausted&) {
+      Reset();
+      return Exhausted();
+    } catch (const std::exception& error) {
+      return Failure(error);
+    }
   }
 
   TokenMasks FilledMasks(const TokenTree& tree, absl::Duration limit) {
@@ -147,10 +193,13 @@ class XgrammarMatcher final : public Matcher {
                                       seconds);
   }
 
+  const xgrammar::CompiledGrammar grammar_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
+  const std::atomic<bool>* const stop_;
   xgrammar::GrammarMatcher matcher_;
   std::vector<TokenId> accepted_;
   int64_t num_ends_ = 0;  // the last accepted tokens, which are not in matcher_
+  bool trees_are_slow_ = false;  // one took too much work
 };
 
 class XgrammarGrammar final : public Grammar {
@@ -159,8 +208,9 @@ class XgrammarGrammar final : public Grammar {
                   std::shared_ptr<const Vocabulary> vocabulary)
       : grammar_(std::move(grammar)), vocabulary_(std::move(vocabulary)) {}
 
-  std::unique_ptr<Matcher> NewMatcher() const override {
-    return std::make_unique<XgrammarMatcher>(grammar_, vocabulary_);
+  std::unique_ptr<Matcher> NewMatcher(
+      const std::atomic<bool>* stop) const override {
+    return std::make_unique<XgrammarMatcher>(grammar_, vocabulary_, stop);
   }
   int64_t num_bytes() const override {
     return static_cast<int64_t>(grammar_.MemorySizeBytes());
@@ -170,27 +220,6 @@ class XgrammarGrammar final : public Grammar {
   const xgrammar::CompiledGrammar grammar_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
 };
-
-// As vLLM's choice_as_grammar.
-std::string ChoiceGrammar(const std::vector<std::string>& choices) {
-  std::string grammar = "root ::= ";
-  absl::string_view separator = "\"";
-  for (const std::string& choice : choices) {
-    absl::StrAppend(&grammar, separator);
-    for (const char c : choice) {
-      if (c == '\n') {
-        grammar += "\\n";
-      } else if (c == '\r') {
-        grammar += "\\r";
-      } else {
-        if (c == '"' || c == '\\') grammar += '\\';
-        grammar += c;
-      }
-    }
-    separator = "\" | \"";
-  }
-  return absl::StrCat(grammar, "\"");
-}
 
 // Its own caches are off: a rule of one client's grammar would serve another's
 // by a hash alone.
@@ -203,18 +232,21 @@ class XgrammarBackend final : public Backend {
                 vocabulary_->end_tokens) {}
 
   absl::StatusOr<std::shared_ptr<const Grammar>> Compile(
-      const GrammarSpec& spec) const override {
+      const GrammarSpec& spec, const CompileLimit& limit) const override {
     RETURN_IF_ERROR(ValidateGrammarSpec(spec));
-    if (spec.kind == GrammarSpec::Kind::kJsonSchema) {
-      const absl::Status followed = CheckSchemaKeywords(spec.text);
-      if (!followed.ok()) return Refusal(spec, followed.message());
-    }
     XgrammarWarnings warnings;
+    WorkBudget budget(limit.work, limit.stop);
     try {
-      auto grammar =
-          std::make_shared<const XgrammarGrammar>(Compiled(spec), vocabulary_);
+      const absl::StatusOr<xgrammar::CompiledGrammar> compiled = Compiled(spec);
+      if (!compiled.ok()) return Refusal(spec, compiled.status().message());
       if (!warnings.first().empty()) return Refusal(spec, warnings.first());
-      return grammar;
+      return std::make_shared<const XgrammarGrammar>(*compiled, vocabulary_);
+    } catch (const WorkExhausted&) {
+      if (limit.stop != nullptr && *limit.stop) {
+        return absl::CancelledError("stopping");
+      }
+      return absl::ResourceExhaustedError(
+          absl::StrCat("takes more than ", limit.work, " steps to compile"));
     } catch (const std::exception& error) {
       return Refusal(spec, error.what());
     }
@@ -225,24 +257,44 @@ class XgrammarBackend final : public Backend {
     return FieldError(FieldOf(spec.kind), Printable(why, kMaxShown));
   }
 
-  xgrammar::CompiledGrammar Compiled(const GrammarSpec& spec) const {
+  absl::StatusOr<xgrammar::CompiledGrammar> Compiled(
+      const GrammarSpec& spec) const {
     xgrammar::GrammarCompiler compiler(tokens_, /*max_threads=*/1,
                                        /*cache_enabled=*/false);
-    switch (spec.kind) {
-      case GrammarSpec::Kind::kJsonObject:
-        return compiler.CompileJSONSchema(R"({"type":"object"})",
-                                          !spec.compact);
-      case GrammarSpec::Kind::kJsonSchema:
-        return compiler.CompileJSONSchema(spec.text, !spec.compact);
-      case GrammarSpec::Kind::kRegex:
-        return compiler.CompileRegex(spec.text);
-      case GrammarSpec::Kind::kChoice:
-        return compiler.CompileGrammar(ChoiceGrammar(spec.choices));
-      case GrammarSpec::Kind::kStructuralTag:
-        return compiler.CompileStructuralTag(spec.text);
-      default:
-        return compiler.CompileGrammar(spec.text);
+    if (spec.kind == GrammarSpec::Kind::kEbnf) {
+      return compiler.CompileGrammar(WithTwoDigitEscapes(spec.text));
     }
+    if (spec.kind == GrammarSpec::Kind::kStructuralTag) {
+      ASSIGN_OR_RETURN(const std::string tag,
+                       WithOwnGrammars(spec.text, spec.compact));
+      return compiler.CompileStructuralTag(tag);
+    }
+    ASSIGN_OR_RETURN(const RuleSet rules, RulesOf(spec));
+    if (rules.automaton() >= kMaxAutomaton) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("its automaton would have more than ", kMaxAutomaton,
+                       " states: repeat less, or nest less"));
+    }
+    return compiler.CompileGrammar(rules.ToEbnf());
+  }
+
+  static absl::StatusOr<RuleSet> RulesOf(const GrammarSpec& spec) {
+    if (spec.kind == GrammarSpec::Kind::kJsonObject) {
+      return AnyObjectGrammar(spec.compact);
+    }
+    if (spec.kind == GrammarSpec::Kind::kJsonSchema) {
+      return SchemaGrammar(spec.text, spec.compact);
+    }
+    if (spec.kind == GrammarSpec::Kind::kRegex) {
+      ASSIGN_OR_RETURN(const Regex regex,
+                       ParseRegex(spec.text, RegexClasses::kJavaScript));
+      return RuleSet{{regex.whole}};
+    }
+    std::vector<ExpressionPtr> choices;
+    for (const std::string& choice : spec.choices) {
+      choices.push_back(Text(choice));
+    }
+    return RuleSet{{Choice(std::move(choices))}};
   }
 
   const std::shared_ptr<const Vocabulary> vocabulary_;

@@ -39,29 +39,49 @@ int Depth(std::string_view text) {
   return deepest;
 }
 
-// Sees every key while the parser runs: the parser itself keeps the last of
-// two equal keys and says nothing.
-class KeyCheck {
+// Finds a key that an object has twice: the parser keeps the last one and says
+// nothing. A pass of its own, as the parser's callback takes time quadratic in
+// the number of objects in an object.
+class RepeatedKey final : public nlohmann::json_sax<Json> {
  public:
-  void See(Json::parse_event_t event, const Json& value) {
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event != Json::parse_event_t::key) return;
-    const auto& key = value.get_ref<const std::string&>();
-    if (!open_.back().insert(key).second && !repeated_) {
-      repeated_ = true;
-      problem_ = absl::StrCat("key \"", Printable(key, /*max_bytes=*/100),
-                              "\" is there twice");
-    }
+  // Empty: there is none. REQUIRES: `text` is JSON.
+  static std::string In(std::string_view text) {
+    RepeatedKey finder;
+    Json::sax_parse(text, &finder);
+    return finder.found_;
   }
 
-  bool repeated() const { return repeated_; }
-  const std::string& problem() const { return problem_; }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_array(size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool start_object(size_t) override {
+    open_.emplace_back();
+    return true;
+  }
+  bool end_object() override {
+    open_.pop_back();
+    return true;
+  }
+  bool key(string_t& key) override {
+    if (open_.back().insert(key).second) return true;
+    found_ = absl::StrCat("key \"", Printable(key, /*max_bytes=*/100),
+                          "\" is there twice");
+    return false;
+  }
+  bool parse_error(size_t, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    return false;
+  }
 
  private:
   std::vector<absl::flat_hash_set<std::string>> open_;  // keys of each object
-  bool repeated_ = false;
-  std::string problem_;
+  std::string found_;
 };
 
 }  // namespace
@@ -75,14 +95,10 @@ absl::StatusOr<Json> ParseJson(std::string_view text,
   if (Depth(text) > kMaxDepth) {
     return error(absl::StrCat("nested deeper than ", kMaxDepth, " levels"));
   }
-  KeyCheck keys;
-  const auto see = [&keys](int, Json::parse_event_t event, Json& value) {
-    keys.See(event, value);
-    return true;
-  };
   try {
-    Json json = Json::parse(text, see);
-    if (keys.repeated()) return error(keys.problem());
+    Json json = Json::parse(text);
+    const std::string repeated = RepeatedKey::In(text);
+    if (!repeated.empty()) return error(repeated);
     return json;
   } catch (const Json::parse_error& failure) {
     return error(absl::StrCat("not valid JSON at byte ", failure.byte));

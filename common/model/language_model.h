@@ -44,6 +44,9 @@ struct SequenceRows {
   // With a request, only that may be asked of the rows, so the model need not
   // store their logits. It does for FilteredDrawRequest: Row may be asked, too.
   LogitUse use = {};
+  // With top_k above 0, Rank may be asked with this request, too, of each of
+  // these rows. REQUIRES: `wanted` is empty then.
+  RankRequest ranks = {};
   // With AnyUse, the only tokens whose logits are read, one bit each, the
   // lowest of the first word first; empty: all. The model may leave out the
   // others' products: their logits are finite then, and mean nothing. [vocab

@@ -23,6 +23,7 @@ namespace {
 // Descriptors kept free for files, links to peers and metrics.
 constexpr int kReserved = 64;
 constexpr int kPauseMs = 100;
+constexpr absl::Duration kTick = absl::Seconds(1);
 
 }  // namespace
 
@@ -58,17 +59,28 @@ ConnectionListener::~ConnectionListener() {
   }
 }
 
-void ConnectionListener::Start(OnConnection on_connection) {
+void ConnectionListener::Start(OnConnection on_connection,
+                               std::function<void()> on_tick) {
   thread_ = std::thread(
-      [this, on_connection = std::move(on_connection)] { Run(on_connection); });
+      [this, on_connection = std::move(on_connection),
+       on_tick = std::move(on_tick)] { Run(on_connection, on_tick); });
 }
 
-void ConnectionListener::Run(const OnConnection& on_connection) {
+void ConnectionListener::Run(const OnConnection& on_connection,
+                             const std::function<void()>& on_tick) {
+  absl::Time next_tick = absl::Now() + kTick;
   std::vector<pollfd> polled = {{.fd = stop_, .events = POLLIN, .revents = 0}};
   for (int socket : sockets_)
     polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
   while (true) {
-    poll(polled.data(), polled.size(), -1);
+    const absl::Duration until_tick =
+        std::max(next_tick - absl::Now(), absl::ZeroDuration());
+    poll(polled.data(), polled.size(),
+         static_cast<int>(absl::ToInt64Milliseconds(until_tick)) + 1);
+    if (absl::Now() >= next_tick) {
+      on_tick();
+      next_tick = absl::Now() + kTick;
+    }
     bool pause = false;
     for (size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) {

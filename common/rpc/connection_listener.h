@@ -36,11 +36,14 @@ class ConnectionListener {
   // The addresses; a port 0 is replaced by the one that was chosen.
   const std::vector<ListenAddress>& addresses() const { return addresses_; }
 
-  void Start(OnConnection on_connection);
+  // `on_tick` runs on the listener's thread about once a second.
+  void Start(
+      OnConnection on_connection, std::function<void()> on_tick = [] {});
 
  private:
   explicit ConnectionListener(prometheus::Counter& delayed);
-  void Run(const OnConnection& on_connection);
+  void Run(const OnConnection& on_connection,
+           const std::function<void()>& on_tick);
   // Returns whether to try again at once.
   bool AcceptFrom(int listener, const OnConnection& on_connection);
   bool HasRoom() const;

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/rpc/convert_ranks.h"
 
 namespace espalier {
 namespace {
@@ -63,6 +64,9 @@ v1::DrafterHello ToProto(const DrafterInfo& info) {
   message.set_supports_lookahead(info.supports_lookahead);
   message.set_needs_grammar(info.needs_grammar);
   message.set_device_id(info.device_id);
+  if (info.ranks.any()) {
+    *message.mutable_ranks() = ToProto(info.ranks);
+  }
   if (!info.features.taps.empty()) {
     v1::FeatureContract& features = *message.mutable_features();
     ToProto(info.features.taps, *features.mutable_after_layers());
@@ -85,6 +89,7 @@ absl::StatusOr<DrafterInfo> FromProto(const v1::DrafterHello& message) {
   if (message.has_features()) {
     ASSIGN_OR_RETURN(info.features, ContractFromProto(message.features()));
   }
+  ASSIGN_OR_RETURN(info.ranks, FromProto(message.ranks()));
   return info;
 }
 

@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/convert_fields.h"
+#include "common/rpc/convert_ranks.h"
 #include "common/spec/request_errors.h"
 #include "common/spec/trace_context.h"
 
@@ -296,12 +297,16 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
   *message.mutable_update() = ToProto(request.update);
   message.set_max_nodes(ClampToUint32(request.budget.max_nodes));
   message.set_max_depth(ClampToUint32(request.budget.max_depth));
+  message.set_least_reach(request.budget.least_reach);
   message.set_time_budget_us(ClampedMicroseconds(time_budget));
   message.mutable_lookahead_tokens()->Add(request.lookahead.begin(),
                                           request.lookahead.end());
   if (request.grammar.any()) {
     *message.mutable_grammar() = ToProto(request.grammar);
-    message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  }
+  message.set_prompt_length(static_cast<uint64_t>(request.prompt_length));
+  if (!request.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(request.ranks);
   }
   if (!request.stored.empty()) {
     *message.mutable_stored_features() = ToProto(request.stored);
@@ -311,16 +316,18 @@ v1::Propose ToProto(const ProposeRequest& request, absl::Duration time_budget) {
 
 absl::StatusOr<ProposeRequest> FromProto(const v1::Propose& message) {
   ProposeRequest request{.budget = {.max_nodes = message.max_nodes(),
-                                    .max_depth = message.max_depth()}};
+                                    .max_depth = message.max_depth(),
+                                    .least_reach = message.least_reach()}};
   ASSIGN_OR_RETURN(request.update, FromProto(message.update()));
   ASSIGN_OR_RETURN(request.lookahead,
                    Int32Column("lookahead_tokens", message.lookahead_tokens()));
   if (message.has_grammar()) {
     ASSIGN_OR_RETURN(request.grammar, FromProto(message.grammar()));
-    RETURN_IF_ERROR(
-        CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
-    request.prompt_length = static_cast<int64_t>(message.prompt_length());
   }
+  RETURN_IF_ERROR(
+      CheckAtMost("prompt_length", message.prompt_length(), kMaxInt32));
+  request.prompt_length = static_cast<int64_t>(message.prompt_length());
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   ASSIGN_OR_RETURN(request.stored, FromProto(message.stored_features()));
   return request;
 }
@@ -338,6 +345,9 @@ v1::Proposal ToProto(const Proposal& proposal) {
   message.set_compute_us(ClampedMicroseconds(proposal.compute_time));
   message.set_lacks_features(proposal.lacks_features);
   message.set_ring_unreadable(proposal.ring_unreadable);
+  for (absl::Duration time : proposal.level_times) {
+    message.add_level_us(ClampedMicroseconds(time));
+  }
   return message;
 }
 
@@ -351,6 +361,9 @@ absl::StatusOr<Proposal> FromProto(const v1::Proposal& message) {
       .lacks_features = message.lacks_features(),
       .ring_unreadable = message.ring_unreadable()};
   ASSIGN_OR_RETURN(proposal.tree, FromProto(message.tree()));
+  for (uint32_t microseconds : message.level_us()) {
+    proposal.level_times.push_back(absl::Microseconds(microseconds));
+  }
   return proposal;
 }
 
@@ -370,6 +383,9 @@ v1::VerifyTree ToProto(const VerifyRequest& request,
   }
   if (request.logprobs != LogprobRequest{}) {
     *message.mutable_logprobs() = ToProto(request.logprobs);
+  }
+  if (request.ranks.top > 0) {
+    *message.mutable_ranks() = ToProto(request.ranks);
   }
   if (time_budget != absl::InfiniteDuration()) {
     // 0 would mean no limit.
@@ -393,6 +409,7 @@ absl::StatusOr<VerifyRequest> FromProto(const v1::VerifyTree& message) {
     ASSIGN_OR_RETURN(request.adjustments, FromProto(message.adjustments()));
   }
   ASSIGN_OR_RETURN(request.logprobs, FromProto(message.logprobs()));
+  ASSIGN_OR_RETURN(request.ranks, FromProto(message.ranks()));
   return request;
 }
 
@@ -428,6 +445,9 @@ v1::VerifyResult ToProto(const VerifyResult& verify_result) {
   if (verify_result.prompt_logprobs.size() > 0) {
     *message.mutable_prompt_logprobs() = ToProto(verify_result.prompt_logprobs);
   }
+  if (!verify_result.ranks.empty()) {
+    *message.mutable_ranks() = ToProto(verify_result.ranks);
+  }
   return message;
 }
 
@@ -460,6 +480,7 @@ absl::StatusOr<VerifyResult> FromProto(const v1::VerifyResult& message) {
   ASSIGN_OR_RETURN(verify_result.logprobs, FromProto(message.logprobs()));
   ASSIGN_OR_RETURN(verify_result.prompt_logprobs,
                    FromProto(message.prompt_logprobs()));
+  ASSIGN_OR_RETURN(verify_result.ranks, FromProto(message.ranks()));
   return verify_result;
 }
 

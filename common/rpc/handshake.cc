@@ -17,9 +17,9 @@ absl::Status CheckVersion(uint32_t theirs) {
 
 template <typename Hello>
 auto CheckPeerHello(const Hello& hello, const ModelIdentity& ours)
-    -> decltype(FromProto(hello)) {
+    -> decltype(espalier::FromProto(hello)) {
   RETURN_IF_ERROR(CheckVersion(hello.protocol_version()));
-  auto info = FromProto(hello);
+  auto info = espalier::FromProto(hello);
   if (!info.ok()) {
     return absl::FailedPreconditionError(
         absl::StrCat("malformed hello: ", info.status().message()));

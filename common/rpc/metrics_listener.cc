@@ -1,21 +1,20 @@
 #include "common/rpc/metrics_listener.h"
 
-#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <exception>
-#include <stop_token>
+#include <cerrno>
 #include <string>
-#include <thread>
 #include <utility>
 
-#include "CivetServer.h"
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/listen_address.h"
@@ -51,24 +50,14 @@ bool IsOwnHost(absl::string_view host,
 
 constexpr char kMetricsPath[] = "/metrics";
 
-// Connects to "HOST:PORT" of this machine and closes the connection.
-void TouchListener(const std::string& address) {
-  const auto parsed = ListenAddress::Parse(address);
-  if (!parsed.ok()) return;
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(parsed->host.c_str(), std::to_string(parsed->port).c_str(),
-                  &hints, &found) != 0) {
-    return;
-  }
-  const int fd =
-      socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd >= 0) {
-    (void)connect(fd, found->ai_addr, found->ai_addrlen);
-    close(fd);
-  }
-  freeaddrinfo(found);
+std::string Response(absl::string_view status, absl::string_view body,
+                     absl::string_view content_type = "text/plain",
+                     absl::string_view more_headers = "") {
+  return absl::StrCat("HTTP/1.1 ", status, "\r\nContent-Type: ", content_type,
+                      "\r\nContent-Length: ", body.size(),
+                      "\r\nCache-Control: no-store"
+                      "\r\nX-Content-Type-Options: nosniff\r\n",
+                      more_headers, "Connection: close\r\n\r\n", body);
 }
 
 HttpPage MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
@@ -88,61 +77,16 @@ HttpPage MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
 
 }  // namespace
 
-// Its headers forbid content from other origins: a page is one document and
-// what it requests from its own server.
-class MetricsListener::PageHandler final : public CivetHandler {
- public:
-  PageHandler(HttpPage page, std::vector<std::string> page_hosts)
-      : page_(std::move(page)), page_hosts_(std::move(page_hosts)) {}
+MetricsListener::MetricsListener(Options options)
+    : options_(std::move(options)), stop_(eventfd(0, EFD_CLOEXEC)) {}
 
-  const std::string& path() const { return page_.path; }
-
-  bool handleGet(CivetServer*, mg_connection* connection) override {
-    const mg_request_info& request = *mg_get_request_info(connection);
-    // The server passes requests for unknown paths to the page "/".
-    if (page_.path != request.local_uri) {
-      mg_send_http_error(connection, 404, "%s", "no such page");
-      return true;
-    }
-    const char* const host = mg_get_header(connection, "Host");
-    if (page_.path != kMetricsPath &&
-        !IsOwnHost(host != nullptr ? host : "", page_hosts_)) {
-      mg_send_http_error(connection, 403, "%s",
-                         "ask by IP address, or set server.page_hosts");
-      return true;
-    }
-    const std::string body =
-        page_.body(request.query_string ? request.query_string : "");
-    const std::string head = absl::StrCat(
-        "HTTP/1.1 200 OK\r\nContent-Type: ", page_.content_type,
-        "\r\nContent-Length: ", body.size(),
-        "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"
-        "\r\nContent-Security-Policy: default-src 'none'; connect-src 'self'; "
-        "script-src 'unsafe-inline'; style-src 'unsafe-inline'"
-        "\r\nConnection: close\r\n\r\n");
-    mg_write(connection, head.data(), head.size());
-    mg_write(connection, body.data(), body.size());
-    return true;
-  }
-
- private:
-  const HttpPage page_;
-  const std::vector<std::string> page_hosts_;
-};
-
-MetricsListener::MetricsListener() = default;
-
-// The server notices that it is to stop when a connection arrives, or after a
-// second or two.
 MetricsListener::~MetricsListener() {
-  if (server_ == nullptr) return;
-  const std::jthread visitor([this](std::stop_token stop) {
-    while (!stop.stop_requested()) {
-      TouchListener(address_);
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  });
-  server_.reset();
+  if (thread_.joinable()) {
+    eventfd_write(stop_, 1);
+    thread_.join();
+  }
+  for (int socket : sockets_) close(socket);
+  close(stop_);
 }
 
 absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
@@ -153,27 +97,82 @@ absl::StatusOr<std::unique_ptr<MetricsListener>> MetricsListener::Start(
     return absl::InvalidArgumentError(
         absl::StrCat("metrics need HOST:PORT, not ", options.address));
   }
-  RETURN_IF_ERROR(PrepareToListen(address));
-  std::unique_ptr<MetricsListener> listener(new MetricsListener());
-  try {
-    listener->server_ = std::make_unique<CivetServer>(std::vector<std::string>{
-        "listening_ports", address.ToString(),
-        // Each connection has its own thread, and 2 s to send a request.
-        "num_threads", "16", "request_timeout_ms", "2000"});
-    address.port = listener->server_->getListeningPorts().at(0);
-  } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(
-        "cannot listen on ", address.ToString(), ": ", error.what()));
-  }
-  options.pages.push_back(MetricsPage(std::move(options.registry)));
-  for (HttpPage& page : options.pages) {
-    listener->handlers_.push_back(
-        std::make_unique<PageHandler>(std::move(page), options.page_hosts));
-    PageHandler& handler = *listener->handlers_.back();
-    listener->server_->addHandler(handler.path(), handler);
-  }
+  options.pages.push_back(MetricsPage(options.registry));
+  std::unique_ptr<MetricsListener> listener(
+      new MetricsListener(std::move(options)));
+  ASSIGN_OR_RETURN(listener->sockets_, OpenListeningSockets(address));
   listener->address_ = address.ToString();
+  listener->thread_ = std::thread([server = listener.get()] { server->Run(); });
   return listener;
+}
+
+void MetricsListener::Run() {
+  HttpConnections connections(
+      [this](const absl::StatusOr<HttpRequest>& request) {
+        return Respond(request);
+      });
+  while (true) {
+    std::vector<pollfd> polled = {
+        {.fd = stop_, .events = POLLIN, .revents = 0}};
+    for (int socket : sockets_) {
+      polled.push_back({.fd = socket, .events = POLLIN, .revents = 0});
+    }
+    const size_t first = polled.size();
+    const absl::Duration wait =
+        std::clamp(connections.AppendTo(polled) - absl::Now(),
+                   absl::ZeroDuration(), absl::Hours(1));
+    poll(polled.data(), polled.size(),
+         static_cast<int>(absl::ToInt64Milliseconds(wait)) + 1);
+    if (polled[0].revents != 0) return;
+    connections.Serve(polled.data() + first, absl::Now());
+    for (size_t i = 1; i < first; ++i) {
+      if (polled[i].revents != 0) Accept(polled[i].fd, connections);
+    }
+  }
+}
+
+void MetricsListener::Accept(int listener, HttpConnections& connections) {
+  constexpr int kPauseMs = 10;
+  const int fd =
+      accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (fd >= 0) {
+    connections.Add(fd, absl::Now());
+  } else if (errno == EMFILE || errno == ENFILE) {
+    poll(nullptr, 0, kPauseMs);  // the connection waits in the system's queue
+  }
+}
+
+// The headers forbid content from other origins: a page is one document and
+// what it requests from its own server.
+std::string MetricsListener::Respond(
+    const absl::StatusOr<HttpRequest>& request) const {
+  if (!request.ok()) {
+    return Response("400 Bad Request", request.status().message());
+  }
+  if (request->method != "GET" && request->method != "HEAD") {
+    return Response("405 Method Not Allowed", "pages can only be read",
+                    "text/plain", "Allow: GET, HEAD\r\n");
+  }
+  const auto page = std::find_if(options_.pages.begin(), options_.pages.end(),
+                                 [&](const HttpPage& candidate) {
+                                   return candidate.path == request->path;
+                                 });
+  if (page == options_.pages.end()) {
+    return Response("404 Not Found", "no such page");
+  }
+  if (page->path != kMetricsPath &&
+      !IsOwnHost(request->host, options_.page_hosts)) {
+    return Response("403 Forbidden",
+                    "ask by IP address, or set server.page_hosts");
+  }
+  std::string response = Response(
+      "200 OK", page->body(request->query), page->content_type,
+      "Content-Security-Policy: default-src 'none'; connect-src 'self'; "
+      "script-src 'unsafe-inline'; style-src 'unsafe-inline'\r\n");
+  if (request->method == "HEAD") {
+    response.resize(response.find("\r\n\r\n") + 4);
+  }
+  return response;
 }
 
 }  // namespace espalier

@@ -4,13 +4,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/rpc/http_connections.h"
+#include "common/rpc/http_request.h"
 #include "prometheus/registry.h"
-
-class CivetServer;
 
 namespace espalier {
 
@@ -19,12 +20,14 @@ struct HttpPage {
   std::string path;  // e.g. "/status.json"
   std::string content_type;
   // Returns the body for a query, the text after the question mark (may be
-  // empty). Runs on the listener's threads.
+  // empty). Runs on the listener's thread.
   std::function<std::string(absl::string_view query)> body;
 };
 
 // Serves HTTP: /metrics with a registry and the process's own metrics, and the
-// pages of the service.
+// pages of the service. On one thread, with HttpConnections' limits, which a
+// general HTTP server of the system does not have: any number of slow clients
+// delays nobody.
 class MetricsListener {
  public:
   struct Options {
@@ -44,13 +47,16 @@ class MetricsListener {
   const std::string& address() const { return address_; }
 
  private:
-  class PageHandler;
+  explicit MetricsListener(Options options);
+  void Run();
+  void Accept(int listener, HttpConnections& connections);
+  std::string Respond(const absl::StatusOr<HttpRequest>& request) const;
 
-  MetricsListener();
-
+  const Options options_;
   std::string address_;
-  std::vector<std::unique_ptr<PageHandler>> handlers_;
-  std::unique_ptr<CivetServer> server_;  // last: its threads use the handlers
+  std::vector<int> sockets_;
+  const int stop_;  // an eventfd, readable when it is to stop
+  std::thread thread_;
 };
 
 }  // namespace espalier

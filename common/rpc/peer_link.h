@@ -22,6 +22,7 @@
 #include "common/base/mutex.h"
 #include "common/base/secret_number.h"
 #include "common/base/serial_executor.h"
+#include "common/base/token_bucket.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/client_stream.h"
@@ -276,10 +277,11 @@ class PeerLink {
       return;
     }
     info_ = *std::move(info);
-    failures_ = 0;
     status_ = {.state = PeerState::kReady};
+    ready_since_ = executor_.Now();
     if (was_ready_) reconnects_.Increment();
     was_ready_ = true;
+    if (!MayLog()) return;
     LogInfo(
         absl::StrCat("connected to ", options_.name, " at ", options_.address));
   }
@@ -290,19 +292,42 @@ class PeerLink {
       MutexLock lock(&mutex_);
       lost.swap(pending_);
       PeerStatus after = StatusAfterLoss(status);
-      given_up_.reset();
-      if (after.state != status_.state || after.reason != status_.reason) {
-        LogWarning(absl::StrCat(
-            options_.name, " at ", options_.address,
-            after.state == PeerState::kRefused ? " refused: " : " lost: ",
-            after.reason));
+      const bool was_stable =
+          status_.state == PeerState::kReady &&
+          executor_.Now() - ready_since_ >= options_.stable_after;
+      if (was_stable) failures_ = 0;
+      const bool is_news =
+          after.state != status_.state || after.reason != status_.reason;
+      if (is_news && MayLog()) {
+        LogLoss(after);
       }
+      given_up_.reset();
       status_ = std::move(after);
     }
     for (auto& [id, expected] : lost) {
       std::move(expected.reply)(Unavailable(), {});
     }
     executor_.Post([this] { Retire(); });  // last: it may destroy this
+  }
+
+  // Whether another line about this peer is due: it can cause any number.
+  bool MayLog() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return log_.Take(executor_.Now());
+  }
+
+  // A peer that was never ready is not lost: it may have to wait for another.
+  void LogLoss(const PeerStatus& after) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const std::string peer =
+        absl::StrCat(options_.name, " at ", options_.address);
+    if (after.state == PeerState::kRefused) {
+      LogWarning(absl::StrCat(peer, " refused: ", after.reason));
+    } else if (given_up_ && !was_ready_) {
+      LogInfo(absl::StrCat(peer, " has to wait: ", after.reason));
+    } else {
+      LogWarning(absl::StrCat(
+          peer, was_ready_ ? " lost: " : " not reached: ", after.reason));
+    }
   }
 
   PeerStatus StatusAfterLoss(const grpc::Status& status) const
@@ -358,7 +383,9 @@ class PeerLink {
   bool was_ready_ ABSL_GUARDED_BY(mutex_) = false;
   // Set if this side cancelled the current stream: the status after its end.
   std::optional<PeerStatus> given_up_ ABSL_GUARDED_BY(mutex_);
-  int failures_ ABSL_GUARDED_BY(mutex_) = 0;  // since it was last ready
+  absl::Time ready_since_ ABSL_GUARDED_BY(mutex_);  // the latest time
+  int failures_ ABSL_GUARDED_BY(mutex_) = 0;        // since it was last stable
+  TokenBucket log_ ABSL_GUARDED_BY(mutex_){20, 0.1};
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   absl::BitGen random_ ABSL_GUARDED_BY(mutex_);
 

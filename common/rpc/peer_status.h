@@ -33,6 +33,9 @@ struct PeerOptions {
 
   absl::Duration min_backoff = absl::Milliseconds(100);
   absl::Duration max_backoff = absl::Seconds(2);
+  // A connection that was ready for less than this is a failure, too: the pause
+  // before the next one grows.
+  absl::Duration stable_after = absl::Seconds(10);
   // Refused peers are dialled again, as they may restart with another model.
   absl::Duration refused_backoff = absl::Seconds(5);
   // A connection that is idle for this long is pinged.

@@ -31,13 +31,22 @@ struct Problem {
   std::string what;
 };
 
+// Fields of a message and of all messages in it.
+struct Totals {
+  int64_t fields = 0;
+  int64_t unknown = 0;
+  std::map<const FieldDescriptor*, int64_t> repeated;
+};
+
 // Walks over the fields of one message.
 class MessageWalk {
  public:
-  MessageWalk(const Descriptor& type, absl::string_view bytes, int depth)
+  MessageWalk(const Descriptor& type, absl::string_view bytes, int depth,
+              Totals& totals)
       : type_(type),
         bytes_(bytes),
         depth_(depth),
+        totals_(totals),
         in_(reinterpret_cast<const uint8_t*>(bytes.data()),
             static_cast<int>(bytes.size())) {}
 
@@ -59,6 +68,7 @@ class MessageWalk {
   std::optional<Problem> Field(uint32_t tag) {
     const FieldDescriptor* field =
         type_.FindFieldByNumber(WireFormatLite::GetTagFieldNumber(tag));
+    if (auto problem = Count(field)) return problem;
     if (field != nullptr) {
       if (auto problem = Choice(*field)) return problem;
     }
@@ -75,6 +85,24 @@ class MessageWalk {
     }
     if (field == nullptr) return std::nullopt;
     return Content(*field, bytes_.substr(begin, size));
+  }
+
+  // Refuses too many fields. `field`: null for one that the type does not have.
+  std::optional<Problem> Count(const FieldDescriptor* field) {
+    if (++totals_.fields > kMaxFields) return TooMany("", kMaxFields, "fields");
+    if (field == nullptr) {
+      if (++totals_.unknown <= kMaxUnknownFields) return std::nullopt;
+      return TooMany("", kMaxUnknownFields, "unknown fields");
+    }
+    // Numbers may be there one by one, and occupy little more than on the wire.
+    if (!field->is_repeated() || field->is_packable()) return std::nullopt;
+    if (++totals_.repeated[field] <= kMaxRepeated) return std::nullopt;
+    return TooMany(std::string(field->name()), kMaxRepeated, "entries");
+  }
+
+  static Problem TooMany(std::string field, int64_t limit,
+                         absl::string_view what) {
+    return {std::move(field), absl::StrCat("has more than ", limit, " ", what)};
   }
 
   // Refuses a second member of a oneof: protobuf would keep only the last one.
@@ -99,7 +127,7 @@ class MessageWalk {
     if (field.type() != FieldDescriptor::TYPE_MESSAGE) return std::nullopt;
     const int index = field.is_repeated() ? counts_[&field]++ : 0;
     auto problem =
-        MessageWalk(*field.message_type(), content, depth_ + 1).Run();
+        MessageWalk(*field.message_type(), content, depth_ + 1, totals_).Run();
     if (!problem) return std::nullopt;
     std::string name(field.name());
     if (field.is_repeated()) absl::StrAppend(&name, "[", index, "]");
@@ -111,6 +139,7 @@ class MessageWalk {
   const Descriptor& type_;
   const absl::string_view bytes_;
   const int depth_;
+  Totals& totals_;
   CodedInputStream in_;
   std::map<const OneofDescriptor*, const FieldDescriptor*> chosen_;
   std::map<const FieldDescriptor*, int> counts_;  // of repeated messages
@@ -120,7 +149,8 @@ class MessageWalk {
 
 absl::Status CheckMessageBytes(const Descriptor& type,
                                absl::string_view bytes) {
-  const auto problem = MessageWalk(type, bytes, 0).Run();
+  Totals totals;
+  const auto problem = MessageWalk(type, bytes, 0, totals).Run();
   if (!problem) return absl::OkStatus();
   return FieldError(problem->field.empty() ? "request" : problem->field,
                     problem->what);

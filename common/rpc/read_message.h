@@ -4,6 +4,8 @@
 #ifndef ESPALIER_COMMON_RPC_READ_MESSAGE_H_
 #define ESPALIER_COMMON_RPC_READ_MESSAGE_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -13,10 +15,18 @@
 
 namespace espalier {
 
+// What a message may have, with all messages in it. A field occupies up to some
+// dozens of bytes when it is parsed, even if it is empty; packed numbers, which
+// are one field, occupy what they are.
+inline constexpr int64_t kMaxFields = 1 << 17;
+inline constexpr int64_t kMaxRepeated = 4096;       // of one repeated field
+inline constexpr int64_t kMaxUnknownFields = 1024;  // not in the message's type
+
 // Checks that `bytes` are a message of this type: fields that end in it, every
-// string valid UTF-8, at most one member of each oneof. Overlong tags and
-// packed numbers are left to the parser. A FieldError (request_errors.h) names
-// the field, e.g. "chat.messages[1].content", and the byte in it.
+// string valid UTF-8, at most one member of each oneof, and no more of
+// anything than the limits above. Overlong tags and packed numbers are left to
+// the parser. A FieldError (request_errors.h) names the field, e.g.
+// "chat.messages[1].content", and the byte in it.
 absl::Status CheckMessageBytes(const google::protobuf::Descriptor& type,
                                absl::string_view bytes);
 

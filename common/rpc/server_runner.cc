@@ -1,5 +1,7 @@
 #include "common/rpc/server_runner.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -11,16 +13,20 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "common/base/descriptor_limit.h"
+#include "common/base/mutex.h"
 #include "common/base/printable.h"
 #include "common/base/status_macros.h"
+#include "common/base/token_bucket.h"
 #include "common/obs/log.h"
 #include "common/obs/metrics.h"
 #include "common/rpc/handled_counter.h"
 #include "common/rpc/listen_address.h"
 #include "common/rpc/peer_channel.h"
 #include "google/protobuf/stubs/logging.h"
+#include "grpc/support/log.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/resource_quota.h"
 #include "grpcpp/security/server_credentials.h"
 #include "grpcpp/server_builder.h"
 
@@ -54,17 +60,51 @@ absl::StatusOr<std::vector<ListenAddress>> ParseAddresses(
   return addresses;
 }
 
+constexpr size_t kShownBytes = 256;  // of others' messages in the log
+
 // Protobuf's errors about malformed messages quote the sender, so they are
 // bounded and made printable.
 void LogProtobuf(google::protobuf::LogLevel /*level*/, const char* /*file*/,
                  int /*line*/, const std::string& message) {
-  constexpr size_t kShownBytes = 256;
   LogWarning(absl::StrCat("protobuf: ", Printable(message, kShownBytes)));
 }
 
-void SetArguments(grpc::ServerBuilder& builder, int max_message_bytes) {
+// What gRPC may hold for all connections together: bytes that were read and
+// calls that have begun. Above it, gRPC ends calls at random, so
+// ConnectionGuard should act before. Threads are for methods that block, which
+// is reflection.
+constexpr size_t kQuotaBytes = size_t{384} << 20;
+constexpr int kQuotaThreads = 32;
+
+// gRPC's own messages, which callers can cause, are bounded as well.
+void LogGrpc(gpr_log_func_args* message) {
+  static Mutex mutex;
+  static TokenBucket* const bucket = new TokenBucket(20, 0.2);
+  static int64_t dropped = 0;
+  MutexLock lock(&mutex);
+  if (!bucket->Take(absl::Now())) {
+    ++dropped;
+    return;
+  }
+  LogWarning(absl::StrCat(
+      "gRPC: ", Printable(message->message, kShownBytes),
+      dropped > 0 ? absl::StrCat(" (", dropped, " more were dropped)") : ""));
+  dropped = 0;
+}
+
+void SetLimits(grpc::ServerBuilder& builder, int max_message_bytes,
+               int max_streams) {
   builder.SetMaxReceiveMessageSize(max_message_bytes);
   builder.SetMaxSendMessageSize(max_message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, max_streams);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10'000);
+  grpc::ResourceQuota quota("server");
+  quota.Resize(kQuotaBytes);
+  quota.SetMaxThreads(kQuotaThreads);
+  builder.SetResourceQuota(quota);
+}
+
+void SetArguments(grpc::ServerBuilder& builder) {
   // No compression: a small compressed message may expand to a large one.
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
   builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
@@ -82,6 +122,18 @@ void SetArguments(grpc::ServerBuilder& builder, int max_message_bytes) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 
+// An error about the address of the metrics.
+absl::Status OfMetrics(const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(
+      status.code(),
+      absl::StrCat("server.metrics_listen: ", std::string(status.message()),
+                   absl::IsAlreadyExists(status)
+                       ? ". The metrics can have another port: --set "
+                         "server.metrics_listen=127.0.0.1:PORT"
+                       : ""));
+}
+
 }  // namespace
 
 ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
@@ -97,11 +149,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
                                 .pages = runner->options_.pages,
                                 .page_hosts = {config.page_hosts().begin(),
                                                config.page_hosts().end()}});
-    if (!metrics.ok()) {
-      return absl::Status(
-          metrics.status().code(),
-          absl::StrCat("server.metrics_listen: ", metrics.status().message()));
-    }
+    if (!metrics.ok()) return OfMetrics(metrics.status());
     runner->metrics_ = *std::move(metrics);
   }
   RETURN_IF_ERROR(runner->Listen());
@@ -120,12 +168,15 @@ absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
   for (const ListenAddress& address : addresses) {
     RETURN_IF_ERROR(PrepareToListen(address));
   }
-  return absl::OkStatus();
+  if (config.metrics_listen().empty()) return absl::OkStatus();
+  const auto metrics = ListenAddress::Parse(config.metrics_listen());
+  return OfMetrics(metrics.ok() ? PrepareToListen(*metrics) : metrics.status());
 }
 
 ServerRunner::~ServerRunner() {
   listener_.reset();
   if (server_) server_->Shutdown(absl::ToChronoTime(absl::Now()));
+  if (guard_) guard_->Stop();
 }
 
 absl::Status ServerRunner::Listen() {
@@ -145,24 +196,35 @@ absl::Status ServerRunner::Listen() {
   }
   RETURN_IF_ERROR(StartServer());
   SetServing(false);
-  listener_->Start([acceptor = acceptor_.get()](int descriptor) {
-    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
-        connection;
-    connection.fd = descriptor;
-    acceptor->HandleNewConnection(&connection);
-  });
+  ConnectionGuard::Limits limits;
+  limits.connection.max_streams = static_cast<size_t>(options_.max_streams);
+  guard_ = ConnectionGuard::New(limits, options_.registry);
+  listener_->Start(
+      [acceptor = acceptor_.get(), guard = guard_](int descriptor) {
+        if (!guard->Watch(descriptor)) {
+          close(descriptor);
+          return;
+        }
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+            connection;
+        connection.fd = descriptor;
+        acceptor->HandleNewConnection(&connection);
+      },
+      [guard = guard_] { guard->Sweep(absl::Now()); });
   return absl::OkStatus();
 }
 
 absl::Status ServerRunner::StartServer() {
   // Process-wide settings that are the same for every server.
   google::protobuf::SetLogHandler(LogProtobuf);
+  gpr_set_log_function(LogGrpc);
   grpc::EnableDefaultHealthCheckService(true);
   if (!options_.config.has_reflection() || options_.config.reflection()) {
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   }
   grpc::ServerBuilder builder;
-  SetArguments(builder, options_.max_message_bytes);
+  SetLimits(builder, options_.max_message_bytes, options_.max_streams);
+  SetArguments(builder);
   acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
       grpc::InsecureServerCredentials());

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/connection_guard.h"
 #include "common/rpc/connection_listener.h"
 #include "common/rpc/metrics_listener.h"
 #include "common/rpc/peer_channel.h"
@@ -38,6 +39,9 @@ class ServerRunner {
     // before it is read; a compressed one is UNIMPLEMENTED, as its size is not
     // known.
     int max_message_bytes = kMaxPeerMessageBytes;
+    // Calls of one connection at a time. A client is told this number; one that
+    // opens more all the same is disconnected.
+    int max_streams = 100;
     // Refuses new work and finishes running work; returns when that is done or
     // the deadline has passed. Calls that still run are then cancelled.
     std::function<void(absl::Time deadline)> drain = {};
@@ -46,7 +50,8 @@ class ServerRunner {
   // Starts to listen, with health NOT_SERVING. Errors name the field or the
   // address.
   static absl::StatusOr<std::unique_ptr<ServerRunner>> Start(Options options);
-  // Checks that Start could listen on all addresses now, for services that
+  // Checks that Start could listen on all addresses now, that of the metrics
+  // among them, for services that
   // first load for a long time. Errors as Start's.
   static absl::Status CanListen(const v1::ServerConfig& config);
   // Stops at once.
@@ -75,6 +80,7 @@ class ServerRunner {
   std::vector<std::string> addresses_;
   std::unique_ptr<MetricsListener> metrics_;  // null: none
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::shared_ptr<ConnectionGuard> guard_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionListener> listener_;  // feeds acceptor_
 };

@@ -6,6 +6,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/mutex.h"
+#include "common/base/status_macros.h"
 #include "common/obs/log.h"
 #include "common/rpc/access_token.h"
 #include "common/rpc/convert.h"
@@ -115,8 +117,12 @@ class ServerStreams {
 template <typename Wire>
 class ServerStreams<Wire>::Reply {
  public:
-  Reply(std::shared_ptr<Stream> stream, uint64_t request_id)
-      : stream_(std::move(stream)), request_id_(request_id) {}
+  // `sequence`: which the request has claimed; nullopt: none.
+  Reply(std::shared_ptr<Stream> stream, uint64_t request_id,
+        std::optional<SequenceId> sequence)
+      : stream_(std::move(stream)),
+        request_id_(request_id),
+        sequence_(sequence) {}
   Reply(Reply&&) = default;
   Reply& operator=(Reply&&) = delete;
   ~Reply() {
@@ -132,6 +138,7 @@ class ServerStreams<Wire>::Reply {
 
   void operator()(absl::StatusOr<Response> response,
                   std::vector<Response> parts = {}) {
+    if (sequence_) stream_->Settle(*sequence_, response.ok());
     // Bounds the memory of answers for a peer that requests and does not read;
     // it may request again. Small answers are bounded by kMaxUnanswered.
     const bool is_small =
@@ -155,6 +162,7 @@ class ServerStreams<Wire>::Reply {
  private:
   std::shared_ptr<Stream> stream_;  // null: answered
   uint64_t request_id_;
+  std::optional<SequenceId> sequence_;
 };
 
 template <typename Wire>
@@ -177,6 +185,13 @@ class ServerStreams<Wire>::Stream final
     }
   }
 
+  // A request about the sequence has ended.
+  void Settle(SequenceId sequence, bool success) {
+    if (host_.owners_.Settle(sequence, this, success)) {
+      host_.handler_.end_sequence(sequence);
+    }
+  }
+
   void CloseIfDrained() {
     if (host_.draining_ && this->unanswered() == 0 &&
         !host_.owners_.OwnsAny(this)) {
@@ -196,10 +211,11 @@ class ServerStreams<Wire>::Stream final
       return false;
     }
     std::vector<Request> parts = TakeParts(request.request_id());
-    Reply reply(this->shared_from_this(), request.request_id());
-    absl::Status status = Admit(request);
-    if (!status.ok()) {
-      reply(status);
+    const absl::StatusOr<SequenceId> sequence = Admit(request);
+    Reply reply(this->shared_from_this(), request.request_id(),
+                sequence.ok() ? std::optional(*sequence) : std::nullopt);
+    if (!sequence.ok()) {
+      reply(sequence.status());
       return true;
     }
     try {
@@ -258,8 +274,8 @@ class ServerStreams<Wire>::Stream final
     return true;
   }
 
-  // OK if the handler is to get the request. Claims its sequence.
-  absl::Status Admit(const Request& request) {
+  // The sequence of a request that the handler is to get, which is claimed.
+  absl::StatusOr<SequenceId> Admit(const Request& request) {
     if (request.has_hello()) {
       return absl::InvalidArgumentError("a second hello");
     }
@@ -283,7 +299,10 @@ class ServerStreams<Wire>::Stream final
     if (host_.draining_ && !host_.owners_.Owns(sequence, this)) {
       return absl::UnavailableError("draining");
     }
-    return host_.owners_.Claim(sequence, this);
+    ASSIGN_OR_RETURN(const std::optional<SequenceId> taken,
+                     host_.owners_.Claim(sequence, this));
+    if (taken) host_.handler_.end_sequence(*taken);
+    return sequence;
   }
 
   void End(SequenceId sequence) {

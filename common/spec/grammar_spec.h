@@ -25,8 +25,8 @@ struct GrammarSpec {
   Kind kind = Kind::kNone;
   std::string text = {};
   std::vector<std::string> choices = {};
-  // Of JSON: in one line, with a space after each colon and comma. Else white
-  // space is free.
+  // Of JSON: in one line, with a space after each colon and comma. Else there
+  // may be a blank, or a line end and an indentation, between tokens.
   bool compact = false;
 
   bool any() const { return kind != Kind::kNone; }

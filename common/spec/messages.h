@@ -16,6 +16,7 @@
 #include "common/spec/logprobs.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/sampling_params.h"
+#include "common/spec/token_ranks.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
 
@@ -53,6 +54,9 @@ struct SequenceUpdate {
 struct DraftBudget {
   int64_t max_nodes = 0;  // root excluded; 0: update only, draft nothing
   int64_t max_depth = 0;
+  // A level below the first that the text reaches with a smaller probability
+  // does not pay; 0 .. 1. Not for trees that are sampled.
+  float least_reach = 0;
 
   // This budget with one field changed.
   DraftBudget WithNodes(int64_t nodes) const {
@@ -63,6 +67,11 @@ struct DraftBudget {
   DraftBudget WithDepth(int64_t depth) const {
     DraftBudget budget = *this;
     budget.max_depth = depth;
+    return budget;
+  }
+  DraftBudget WithReach(float reach) const {
+    DraftBudget budget = *this;
+    budget.least_reach = reach;
     return budget;
   }
 };
@@ -80,10 +89,11 @@ struct ProposeRequest {
   // If not empty, the tree is for what follows the committed tokens and these,
   // a prediction of what the running verification will commit.
   std::vector<TokenId> lookahead = {};
-  // The request's grammar and the length of its prompt, for drafters that
-  // need them.
-  GrammarSpec grammar = {};
-  int64_t prompt_length = 0;
+  GrammarSpec grammar = {};   // the request's, for drafters that need it
+  int64_t prompt_length = 0;  // of the request; 0: not known
+  // For a drafter that wants them: rows computed since it was asked last, those
+  // of a lost answer twice. Some may be missing.
+  TokenRanks ranks = {};
 };
 
 struct Proposal {
@@ -91,6 +101,9 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
+  // Of it, what each level of the tree took, the first with catching up; empty:
+  // the tree did not grow by levels.
+  std::vector<absl::Duration> level_times = {};
   // The last of the request's `stored` were not there any more: send this
   // sequence's features from now on.
   bool lacks_features = false;
@@ -111,6 +124,7 @@ struct VerifyRequest {
   // later. At most kMostPriority, and at least its negative.
   int64_t priority = 0;
   LogprobRequest logprobs = {};
+  RanksRequest ranks = {};
 };
 
 // Where the time inside the verifier went. A pass that several sequences share
@@ -162,6 +176,9 @@ struct VerifyResult {
   // the root.
   LogprobRows logprobs = {};
   LogprobRows prompt_logprobs = {};
+  // As requested. None if the request has a grammar, whose masks leave out
+  // logits.
+  TokenRanks ranks = {};
 };
 
 // What a peer states about itself when a stream to it opens.
@@ -188,6 +205,7 @@ struct DrafterInfo {
   // Of the device where it puts features (cuda::DeviceInfo::id); 0: they are on
   // the host. It reads rings of that device.
   uint64_t device_id = 0;
+  RankNeed ranks = {};  // wanted with every update
 };
 
 struct VerifierInfo {

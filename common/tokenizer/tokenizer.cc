@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
+#include "common/tokenizer/added_vocabulary.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/fingerprint.h"
+#include "common/tokenizer/special_tokens.h"
 #include "common/tokenizer/unicode_classes.h"
 
 namespace espalier {
@@ -86,6 +88,21 @@ void CutOut(const AddedTokenMatcher& matcher, std::string_view text,
   if (done < text.size()) between(done, text.size());
 }
 
+// A folder may have the files from which transformers makes tokenizer.json.
+absl::Status NoTokenizerFile(const fs::path& folder,
+                             const absl::Status& missing) {
+  std::error_code none_there;
+  for (const char* other : {"tokenizer.model", "vocab.json", "tekken.json"}) {
+    if (!fs::exists(folder / other, none_there)) continue;
+    return absl::NotFoundError(absl::StrCat(
+        std::string(missing.message()), ", only ", other,
+        ". Make it once, with transformers from pip:\n  python3 -c \"from "
+        "transformers import AutoTokenizer as T; T.from_pretrained('",
+        folder.string(), "').save_pretrained('", folder.string(), "')\""));
+  }
+  return missing;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
@@ -93,13 +110,25 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Tokenizer::Load(
   std::error_code error;
   const bool is_folder = fs::is_directory(path, error);
   const fs::path file_path = is_folder ? path / "tokenizer.json" : path;
-  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(file_path));
-  absl::StatusOr<TokenizerFile> file = ParseTokenizerFile(text);
+  const absl::StatusOr<std::string> text = ReadTextFile(file_path);
+  if (absl::IsNotFound(text.status()) && is_folder) {
+    return NoTokenizerFile(path, text.status());
+  }
+  RETURN_IF_ERROR(text.status());
+  absl::StatusOr<TokenizerFile> file = ParseTokenizerFile(*text);
   if (!file.ok()) return InFile(file_path, file.status());
 
+  const std::vector<AddedToken> own = std::move(file->added_tokens);
+  file->added_tokens.clear();
+  AddTokens(own, *file);
   TokenizerSettings settings;
   if (is_folder) {
     ASSIGN_OR_RETURN(settings, LoadTokenizerSettings(path));
+    ASSIGN_OR_RETURN(SpecialTokens special, ReadSpecialTokens(path, own));
+    AddTokens(special.added, *file);
+    settings.named_tokens = std::move(special.named);
+    const auto eos = settings.named_tokens.find("eos_token");
+    if (eos != settings.named_tokens.end()) settings.eos_token = eos->second;
   }
   auto tokenizer = Create(*file, std::move(settings));
   if (!tokenizer.ok()) return InFile(file_path, tokenizer.status());
@@ -195,6 +224,7 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
     }
     seen[index] = true;
     tokens_[index].special = added.special;
+    tokens_[index].added = true;
     if (added.special) spelled_matcher_.Add(added);
     if (!added.normalized) {
       first_matcher_.Add(added);
@@ -342,6 +372,10 @@ bool Tokenizer::IsKnown(TokenId id) const {
 std::string_view Tokenizer::BytesOf(TokenId id) const {
   if (!IsKnown(id)) return {};
   return tokens_[static_cast<size_t>(id)].bytes;
+}
+
+bool Tokenizer::IsAdded(TokenId id) const {
+  return IsKnown(id) && tokens_[static_cast<size_t>(id)].added;
 }
 
 bool Tokenizer::IsSpecial(TokenId id) const {

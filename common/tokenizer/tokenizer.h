@@ -104,11 +104,15 @@ class Tokenizer {
 
   bool IsSpecial(TokenId id) const;
 
+  // Whether it is one of the added tokens, special or not.
+  bool IsAdded(TokenId id) const;
+
  private:
   struct Token {
     std::string bytes;
     bool known = false;  // ids may have gaps
     bool special = false;
+    bool added = false;
   };
 
   explicit Tokenizer(Bpe bpe) : bpe_(std::move(bpe)) {}

@@ -73,11 +73,21 @@ absl::StatusOr<Merges> ParseMerges(const JsonValue& model) {
   return merges;
 }
 
-absl::Status ParseModel(const JsonValue& document, TokenizerFile& file) {
+// Comes first: of another kind nothing else would be right either.
+absl::Status CheckKind(const JsonValue& document) {
   ASSIGN_OR_RETURN(const JsonValue model, document.Member("model"));
   // GPT-2's own file has no type.
   ASSIGN_OR_RETURN(const std::string type, model.TextOr("type", "BPE"));
-  if (type != "BPE") return UnsupportedMember(model, "type");
+  if (type == "BPE") return absl::OkStatus();
+  ASSIGN_OR_RETURN(const JsonValue field, model.Member("type"));
+  return absl::UnimplementedError(absl::StrCat(
+      field.source(), ": a tokenizer of the kind ", type,
+      " is not supported, only BPE. Choose a model with a BPE tokenizer, such "
+      "as those of Llama, Mistral, Qwen, Gemma and SmolLM"));
+}
+
+absl::Status ParseModel(const JsonValue& document, TokenizerFile& file) {
+  ASSIGN_OR_RETURN(const JsonValue model, document.Member("model"));
   ASSIGN_OR_RETURN(file.ignore_merges, model.BoolOr("ignore_merges", false));
   ASSIGN_OR_RETURN(file.byte_fallback, model.BoolOr("byte_fallback", false));
   if (file.byte_fallback && file.alphabet == Alphabet::kByteLevel) {
@@ -419,6 +429,7 @@ absl::StatusOr<std::pair<std::string, std::string>> ParseMerge(
 absl::StatusOr<TokenizerFile> ParseTokenizerFile(std::string_view text) {
   ASSIGN_OR_RETURN(const json parsed, ParseJsonObject(text, /*source=*/""));
   const JsonValue document(parsed);
+  RETURN_IF_ERROR(CheckKind(document));
   TokenizerFile file;
   ASSIGN_OR_RETURN(const bool byte_level, HasByteLevel(document));
   file.alphabet = byte_level ? Alphabet::kByteLevel : Alphabet::kCharacters;

@@ -33,20 +33,6 @@ absl::Status ReadEosIds(const JsonValue& config, TokenizerSettings& settings) {
   return absl::OkStatus();
 }
 
-// Each is "<eos>" or {"content": "<eos>", ...}.
-absl::Status ReadNamedTokens(const JsonValue& config,
-                             TokenizerSettings& settings) {
-  for (const char* name :
-       {"bos_token", "eos_token", "pad_token", "unk_token"}) {
-    if (!config.Has(name)) continue;
-    ASSIGN_OR_RETURN(const JsonValue token, config.Member(name));
-    ASSIGN_OR_RETURN(
-        settings.named_tokens[name],
-        token.json().is_object() ? token.TextOr("content", "") : token.Text());
-  }
-  return absl::OkStatus();
-}
-
 // Either the template or [{"name": ..., "template": ...}, ...].
 absl::StatusOr<std::string> ReadChatTemplate(const JsonValue& config) {
   if (!config.Has("chat_template")) return std::string();
@@ -65,9 +51,6 @@ absl::StatusOr<std::string> ReadChatTemplate(const JsonValue& config) {
 
 absl::Status ReadTokenizerConfig(const JsonValue& config,
                                  TokenizerSettings& settings) {
-  RETURN_IF_ERROR(ReadNamedTokens(config, settings));
-  const auto eos = settings.named_tokens.find("eos_token");
-  if (eos != settings.named_tokens.end()) settings.eos_token = eos->second;
   ASSIGN_OR_RETURN(settings.chat_template, ReadChatTemplate(config));
   return absl::OkStatus();
 }

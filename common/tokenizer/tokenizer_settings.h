@@ -14,15 +14,15 @@ namespace espalier {
 // Settings of the tokenizer from the other files of the folder.
 struct TokenizerSettings {
   std::vector<TokenId> eos_ids = {};  // generation_config.json and config.json
-  std::string eos_token = {};         // tokenizer_config.json; empty: none
-  // What a template calls "bos_token", "eos_token", "pad_token", "unk_token".
+  std::string eos_token = {};         // the tokenizer's; empty: none
+  // What a template calls "bos_token", "eos_token", ... (special_tokens.h).
   std::map<std::string, std::string> named_tokens = {};
   // Jinja, of chat_template.jinja, or else of tokenizer_config.json (of
   // several, the one named "default"); or empty.
   std::string chat_template = {};
 };
 
-// Absent files are no error.
+// All but the tokens that special_tokens.h reads. Absent files are no error.
 // INVALID_ARGUMENT: a malformed file; names the file and the field.
 absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
     const std::filesystem::path& folder);

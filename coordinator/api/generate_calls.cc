@@ -5,17 +5,11 @@
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
+#include "common/rpc/call_deadline.h"
 #include "common/spec/trace_context.h"
 
 namespace espalier::coordinator {
 namespace {
-
-absl::Time DeadlineOf(const grpc::CallbackServerContext& context) {
-  const auto deadline = context.deadline();
-  return deadline == std::chrono::system_clock::time_point::max()
-             ? absl::InfiniteFuture()
-             : absl::FromChrono(deadline);
-}
 
 // As the specification has it, a malformed one is ignored.
 std::string TraceparentOf(const grpc::CallbackServerContext& context) {
@@ -35,9 +29,13 @@ GenerateCalls::GenerateCalls(Options options)
       queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
 
 absl::StatusOr<GenerationRequest> GenerateCalls::Check(
-    const v1::GenerateRequest& request, absl::Time deadline) const {
+    const v1::GenerateRequest& request,
+    const grpc::CallbackServerContext& context) const {
   ASSIGN_OR_RETURN(GenerationRequest parsed,
-                   ParseGenerateRequest(request, options_.model, deadline));
+                   ParseGenerateRequest(request, options_.model,
+                                        CallDeadline(context.raw_deadline())));
+  RETURN_IF_ERROR(
+      options_.priority_limits.Check(parsed.priority, context.peer()));
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses
   RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
@@ -49,9 +47,9 @@ GenerateReactor* GenerateCalls::Start(
     absl::StatusOr<v1::GenerateRequest> request, bool with_text,
     const NewFormat& format) {
   if (!request.ok()) return Refuse(request.status());
-  auto parsed = Check(*request, DeadlineOf(*context));
+  auto parsed = Check(*request, *context);
   if (!parsed.ok()) return Refuse(parsed.status());
-  const absl::Status open = options_.coordinator->CheckOpen();
+  const absl::Status open = options_.coordinator->CheckOpen(waiting_.size());
   if (!open.ok()) return GenerateReactor::Refuse(open);
   parsed->traceparent = TraceparentOf(*context);
   if (!with_text && request->stop().empty()) parsed->new_text = nullptr;
@@ -60,11 +58,13 @@ GenerateReactor* GenerateCalls::Start(
                                        .context = context,
                                        .request_bytes = message_bytes,
                                        .unread = &unread_});
-  const int64_t prompt_bytes = PromptBytes(*request);
+  const PromptQueue::Prompt prompt = {.bytes = PromptBytes(*request),
+                                      .work = PromptWork(*request),
+                                      .is_chat = request->has_chat()};
   const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
   const absl::Status queued = queue_.Post(
-      prompt_bytes, [this, reactor, waiting, request = *std::move(request),
-                     parsed = *std::move(parsed)]() mutable {
+      prompt, [this, reactor, waiting, request = *std::move(request),
+               parsed = *std::move(parsed)]() mutable {
         Encode(request, std::move(parsed), waiting, *reactor);
       });
   if (!queued.ok()) {

@@ -15,6 +15,7 @@
 #include "coordinator/api/answer_format.h"
 #include "coordinator/api/generate_reactor.h"
 #include "coordinator/api/generate_request.h"
+#include "coordinator/api/priority_limits.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/prompt_queue.h"
 #include "coordinator/unread_streams.h"
@@ -34,6 +35,8 @@ class GenerateCalls {
     ServedModel model;
     // Description of the verifier, once one has been connected.
     std::function<std::optional<VerifierInfo>()> verifier_info;
+    // The most urgent priority that clients may ask for.
+    PriorityLimits priority_limits;
     // Runs on a thread of its own; see EncodePrompt.
     std::function<absl::StatusOr<std::vector<TokenId>>(
         const v1::GenerateRequest&, const ServedModel&)>
@@ -62,8 +65,9 @@ class GenerateCalls {
   // Counts and refuses a request that the coordinator does not see.
   GenerateReactor* Refuse(const absl::Status& status) const;
   // Parses and checks a request without tokenizing its prompt.
-  absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
-                                          absl::Time deadline) const;
+  absl::StatusOr<GenerationRequest> Check(
+      const v1::GenerateRequest& request,
+      const grpc::CallbackServerContext& context) const;
   // Runs on a thread of the queue.
   void Encode(const v1::GenerateRequest& request, GenerationRequest parsed,
               WaitingRequests::Entry waiting, GenerateReactor& reactor);

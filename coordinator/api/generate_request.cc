@@ -90,6 +90,8 @@ Conversation ToConversation(const v1::Chat& chat) {
     conversation.messages.push_back(
         {.role = message.role(),
          .content = message.content(),
+         .null_content =
+             !message.has_content() && !message.tool_calls().empty(),
          .tool_calls = message.tool_calls(),
          .tool_call_id = message.tool_call_id(),
          .name = message.name(),
@@ -337,6 +339,13 @@ int64_t PromptBytes(const v1::GenerateRequest& request) {
       break;
   }
   return 0;
+}
+
+// Templates take about a tenth of a millisecond for a message.
+int64_t PromptWork(const v1::GenerateRequest& request) {
+  constexpr int64_t kBytesPerMessage = 128;
+  return PromptBytes(request) +
+         kBytesPerMessage * request.chat().messages_size();
 }
 
 absl::Status CheckPrompt(const v1::GenerateRequest& request,

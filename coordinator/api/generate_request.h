@@ -38,6 +38,8 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
 
 // Size of the prompt in bytes, of its text or of its ids.
 int64_t PromptBytes(const v1::GenerateRequest& request);
+// The work of EncodePrompt, in bytes of a text that takes as long.
+int64_t PromptWork(const v1::GenerateRequest& request);
 
 // Checks by size alone that there is a prompt and that it may fit `max_context`
 // tokens, so that nothing is spent on one that cannot. FieldErrors.

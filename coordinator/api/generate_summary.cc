@@ -47,6 +47,9 @@ void FillSpecStats(const SpecStats& stats, v1::SpecStats& out) {
   out.set_rule(stats.rule);
   out.set_degraded_steps(static_cast<uint32_t>(stats.degraded_steps));
   out.set_near_ties(static_cast<uint32_t>(stats.near_ties));
+  out.set_balance_ms(absl::ToDoubleMilliseconds(stats.balance));
+  out.set_plain_round_ms(absl::ToDoubleMilliseconds(stats.plain_round));
+  out.set_plain_steps(static_cast<uint32_t>(stats.plain_steps));
 }
 
 void FillTiming(const Timing& timing, v1::Timing& out) {

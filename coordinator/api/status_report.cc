@@ -12,6 +12,7 @@
 #include "common/base/utf8.h"
 #include "common/base/version.h"
 #include "common/rpc/peer_state_name.h"
+#include "coordinator/api/metric_sums.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::coordinator {
@@ -21,33 +22,8 @@ using nlohmann::json;
 
 // ---- counters ----
 
-std::string LabelOf(const prometheus::ClientMetric& metric,
-                    absl::string_view name) {
-  for (const auto& label : metric.label) {
-    if (label.name == name) return label.value;
-  }
-  return "";
-}
-
-// Sums of a family's values by one label; a histogram counts by its sum.
-std::map<std::string, double> SumBy(
-    const std::vector<prometheus::MetricFamily>& families,
-    absl::string_view name, absl::string_view label) {
-  std::map<std::string, double> sums;
-  for (const prometheus::MetricFamily& family : families) {
-    if (family.name != name) continue;
-    for (const prometheus::ClientMetric& metric : family.metric) {
-      const bool is_histogram =
-          family.type == prometheus::MetricType::Histogram;
-      sums[LabelOf(metric, label)] +=
-          is_histogram ? metric.histogram.sample_sum : metric.counter.value;
-    }
-  }
-  return sums;
-}
-
 // Counters of the rounds that speculated, and of all tokens.
-json Counters(const std::vector<prometheus::MetricFamily>& families) {
+json Counters(const MetricFamilies& families) {
   json counters;
   for (const char* name :
        {"drafts", "emitted_tokens", "draft_tokens", "accepted_tokens"}) {
@@ -59,14 +35,65 @@ json Counters(const std::vector<prometheus::MetricFamily>& families) {
     for (const auto& [strategy, value] : sums) total += value;
     counters[name] = total;
   }
-  const auto total = [&families](const char* name) {
-    double sum = 0;
-    for (const auto& [label, value] : SumBy(families, name, "")) sum += value;
-    return sum;
-  };
-  counters["generated_tokens"] = total("espalier_generation_tokens_total");
-  counters["degraded_rounds"] = total("espalier_degraded_steps_total");
+  counters["generated_tokens"] =
+      TotalOf(families, "espalier_generation_tokens_total");
+  counters["degraded_rounds"] =
+      TotalOf(families, "espalier_degraded_steps_total");
+  // All rounds, those of plain decoding too.
+  counters["all_rounds"] =
+      TotalOf(families, "espalier_spec_decode_num_drafts_total");
+  // By the drafters that were asked: seconds won, below 0 those lost.
+  counters["speculation_balance_seconds"] =
+      SumBy(families, "espalier_speculation_balance_seconds", "drafters");
   return counters;
+}
+
+// ---- requests that have ended ----
+
+// Percentiles since the start, in milliseconds; null: nothing has ended yet.
+json LatenciesJson(const MetricFamilies& families) {
+  constexpr double kQuantiles[] = {0.5, 0.95, 0.99};
+  json latencies;
+  for (const char* what :
+       {"time_to_first_token", "time_per_output_token", "request_duration"}) {
+    const Observations seen = ObservationsOf(
+        families, absl::StrCat("espalier_", what, "_seconds"), kQuantiles);
+    if (seen.count == 0) {
+      latencies[what] = nullptr;
+      continue;
+    }
+    latencies[what] = {{"requests", seen.count},
+                       {"mean_ms", 1e3 * seen.sum / seen.count},
+                       {"p50_ms", 1e3 * seen.quantiles[0]},
+                       {"p95_ms", 1e3 * seen.quantiles[1]},
+                       {"p99_ms", 1e3 * seen.quantiles[2]}};
+  }
+  return latencies;
+}
+
+// Of "OK" as well.
+std::map<std::string, double> RequestsByCode(const MetricFamilies& families) {
+  return SumBy(families, "espalier_requests_total", "code");
+}
+
+double FailedRequests(const MetricFamilies& families) {
+  double failed = 0;
+  for (const auto& [code, count] : RequestsByCode(families)) {
+    if (code != "OK" && code != "CANCELLED") failed += count;
+  }
+  return failed;
+}
+
+json HistoryJson(const std::vector<StatusSample>& samples) {
+  json history = json::array();
+  for (const StatusSample& sample : samples) {
+    history.push_back({{"at_s", sample.at_s},
+                       {"generated_tokens", sample.generated_tokens},
+                       {"emitted_tokens", sample.emitted_tokens},
+                       {"drafts", sample.drafts},
+                       {"failed_requests", sample.failed_requests}});
+  }
+  return history;
 }
 
 // ---- peers ----
@@ -118,9 +145,9 @@ json VerifierJson(const v1::PeerInfo& peer) {
 }
 
 // {drafter: {value of `label`: count}}
-std::map<std::string, json> ByDrafter(
-    const std::vector<prometheus::MetricFamily>& families,
-    absl::string_view name, absl::string_view label) {
+std::map<std::string, json> ByDrafter(const MetricFamilies& families,
+                                      absl::string_view name,
+                                      absl::string_view label) {
   std::map<std::string, json> counts;
   for (const prometheus::MetricFamily& family : families) {
     if (family.name != name) continue;
@@ -134,7 +161,7 @@ std::map<std::string, json> ByDrafter(
 
 json DraftersJson(const v1::GetServerInfoResponse& peers,
                   const std::vector<Coordinator::DrafterStatus>& drafters,
-                  const std::vector<prometheus::MetricFamily>& families) {
+                  const MetricFamilies& families) {
   std::map<std::string, json> requests =
       ByDrafter(families, "espalier_drafter_requests_total", "outcome");
   std::map<std::string, json> ahead =
@@ -179,10 +206,9 @@ json OwnersJson(uint64_t bits) {
   return owners;
 }
 
-json RoundJson(const JournalRound& round, const Tokenizer* tokenizer) {
-  const auto text = [tokenizer](TokenId id) -> json {
-    if (tokenizer == nullptr) return nullptr;
-    return RepairUtf8(tokenizer->BytesOf(id));
+json RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
+  const auto text = [&tokenizer](TokenId id) -> json {
+    return RepairUtf8(tokenizer.BytesOf(id));
   };
   json tokens = json::array();
   for (TokenId id : round.tree.tokens) tokens.push_back(text(id));
@@ -200,6 +226,22 @@ json RoundJson(const JournalRound& round, const Tokenizer* tokenizer) {
           {"budget", round.max_nodes},
           {"draft_ms", absl::ToDoubleMilliseconds(round.draft_wait)},
           {"verify_ms", absl::ToDoubleMilliseconds(round.round_trip)}};
+}
+
+// The latest requests, and the rounds of the chosen one.
+void AddRequests(const RoundJournal& journal, const std::string& chosen,
+                 const Tokenizer& tokenizer, json& report) {
+  for (const JournalRequest& request : journal.Requests()) {
+    report["requests"].push_back(RequestJson(request));
+  }
+  if (const auto request = journal.Find(chosen)) {
+    json& out = report["request"] = RequestJson(*request);
+    out["drafters"] = request->drafters;
+    out["latest"] = json::array();
+    for (const JournalRound& round : request->rounds) {
+      out["latest"].push_back(RoundJson(round, tokenizer));
+    }
+  }
 }
 
 // The value of a key in "a=b&c=d"; empty: not there.
@@ -227,25 +269,41 @@ std::string QueryValue(absl::string_view query, absl::string_view key) {
 }  // namespace
 
 StatusReport::StatusReport(Options options)
-    : options_(std::move(options)), start_(absl::Now()) {}
+    : options_(std::move(options)), start_(absl::Now()) {
+  Sample();
+}
+
+void StatusReport::Sample() {
+  const MetricFamilies families = options_.metrics->Collect();
+  const json counters = Counters(families);
+  history_.Add({.at_s = absl::ToDoubleSeconds(absl::Now() - start_),
+                .generated_tokens = counters["generated_tokens"].get<double>(),
+                .emitted_tokens = counters["emitted_tokens"].get<double>(),
+                .drafts = counters["drafts"].get<double>(),
+                .failed_requests = FailedRequests(families)});
+}
 
 std::string StatusReport::Json(absl::string_view query) const {
-  const std::vector<prometheus::MetricFamily> families =
-      options_.metrics->Collect();
+  const MetricFamilies families = options_.metrics->Collect();
   v1::GetServerInfoResponse peers;
   options_.describe_peers(peers);
   const bool shows_text = !options_.text_key.empty() &&
                           options_.text_key.Matches(QueryValue(query, "key"));
-  const Tokenizer* const tokenizer = shows_text ? options_.tokenizer : nullptr;
   const Coordinator::LoadInfo load = options_.coordinator->Load();
   json report = {
       {"model", options_.model},
       {"version", Version()},
       {"uptime_s", absl::ToDoubleSeconds(absl::Now() - start_)},
-      {"shows_text", tokenizer != nullptr},
+      {"shows_text", shows_text},
+      {"has_key", !options_.text_key.empty()},
       {"running", load.running},
       {"queued", load.queued},
       {"counters", Counters(families)},
+      {"latencies", LatenciesJson(families)},
+      {"requests_by_code", RequestsByCode(families)},
+      {"rejected",
+       SumBy(families, "espalier_requests_rejected_total", "reason")},
+      {"history", HistoryJson(history_.Samples())},
       {"stage_seconds",
        SumBy(families, "espalier_step_stage_seconds", "stage")},
       {"verifier", VerifierJson(peers.verifier())},
@@ -253,17 +311,9 @@ std::string StatusReport::Json(absl::string_view query) const {
        DraftersJson(peers, options_.coordinator->Drafters(), families)},
       {"requests", json::array()},
       {"request", nullptr}};
-  const RoundJournal& journal = options_.coordinator->journal();
-  for (const JournalRequest& request : journal.Requests()) {
-    report["requests"].push_back(RequestJson(request));
-  }
-  if (const auto request = journal.Find(QueryValue(query, "request"))) {
-    json& out = report["request"] = RequestJson(*request);
-    out["drafters"] = request->drafters;
-    out["latest"] = json::array();
-    for (const JournalRound& round : request->rounds) {
-      out["latest"].push_back(RoundJson(round, tokenizer));
-    }
+  if (shows_text) {
+    AddRequests(options_.coordinator->journal(), QueryValue(query, "request"),
+                *options_.tokenizer, report);
   }
   return report.dump(-1, ' ', false, json::error_handler_t::replace);
 }

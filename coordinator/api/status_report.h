@@ -8,6 +8,7 @@
 #include "absl/time/time.h"
 #include "common/rpc/access_token.h"
 #include "common/tokenizer/tokenizer.h"
+#include "coordinator/api/status_history.h"
 #include "coordinator/coordinator.h"
 #include "espalier/v1/inference.pb.h"
 #include "prometheus/registry.h"
@@ -15,7 +16,9 @@
 namespace espalier::coordinator {
 
 // Data of the status page, as JSON: counters since the start (the page computes
-// rates), peers, requests, and one request's latest rounds as trees. Borrows
+// rates), their history, latencies, errors, peers, and with the key requests and
+// one request's latest rounds as trees. How many tokens a round has accepted says
+// much about its text, so that needs the key as well as the text itself. Borrows
 // all it is given; thread-safe.
 class StatusReport {
  public:
@@ -24,19 +27,26 @@ class StatusReport {
     const prometheus::Registry* metrics;  // of the coordinator
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
     std::string model;
-    AccessToken text_key;  // needed to see text; empty: text is never shown
+    // Needed to see requests, their rounds and text; empty: they are never
+    // shown.
+    AccessToken text_key;
     const Tokenizer* tokenizer;
   };
   explicit StatusReport(Options options);
 
+  // Adds the present to the history. Its owner calls it every kSampleEvery.
+  void Sample();
+  static constexpr absl::Duration kSampleEvery = absl::Seconds(5);
+
   // `query` may select the request whose rounds are wanted, "request=NUMBER"
-  // (otherwise the one that began last), and authorize the display of text,
+  // (otherwise the one that began last), and authorize the display of requests,
   // "key=SECRET". Percent-encoded.
   std::string Json(absl::string_view query) const;
 
  private:
   const Options options_;
   const absl::Time start_;
+  StatusHistory history_;
 };
 
 // The page that shows the report: one HTML document without external assets.

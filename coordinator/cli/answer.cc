@@ -1,5 +1,7 @@
 #include "coordinator/cli/answer.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable.h"
@@ -56,7 +58,10 @@ Json SpecStatsJson(const v1::SpecStats& stats) {
           {"strategy", stats.strategy()},
           {"rule", stats.rule()},
           {"degraded_steps", stats.degraded_steps()},
-          {"near_ties", stats.near_ties()}};
+          {"near_ties", stats.near_ties()},
+          {"balance_ms", stats.balance_ms()},
+          {"plain_round_ms", stats.plain_round_ms()},
+          {"plain_steps", stats.plain_steps()}};
 }
 
 Json TimingJson(const Answer& answer) {
@@ -102,6 +107,7 @@ Json PromptJson(const v1::ReturnedPrompt& prompt) {
 
 // Share of the accepted draft tokens that each drafter had proposed.
 std::string Shares(const v1::SpecStats& stats) {
+  if (stats.num_draft_tokens() == 0) return "nothing drafted";
   if (stats.num_accepted_draft_tokens() == 0) return "no draft accepted";
   std::string shares;
   for (const auto& drafter : stats.drafters()) {
@@ -111,6 +117,30 @@ std::string Shares(const v1::SpecStats& stats) {
         100.0 * drafter.accepted() / stats.num_accepted_draft_tokens());
   }
   return shares;
+}
+
+// The time that speculation won or lost; empty: not measured.
+std::string Balance(const v1::SpecStats& stats) {
+  if (stats.plain_round_ms() <= 0) return "";
+  return absl::StrFormat(" | %s %.0f ms by speculation",
+                         stats.balance_ms() < 0 ? "lost" : "won",
+                         std::abs(stats.balance_ms()));
+}
+
+// When the first token came, and how fast the part of the prompt that was not
+// cached went: up to then everything is prefill but for the wait in the queue.
+std::string PromptTime(const v1::GenerateSummary& summary) {
+  const v1::Timing& timing = summary.timing();
+  std::string text = absl::StrFormat("first token after %.0f ms",
+                                     timing.time_to_first_token_ms());
+  const int64_t computed = int64_t{summary.usage().prompt_tokens()} -
+                           int64_t{summary.usage().cached_tokens()};
+  const double ms = timing.time_to_first_token_ms() - timing.queue_ms();
+  if (computed > 0 && ms > 0) {
+    absl::StrAppendFormat(&text, ", prompt %.0f tokens/s",
+                          1e3 * static_cast<double>(computed) / ms);
+  }
+  return text;
 }
 
 }  // namespace
@@ -176,6 +206,8 @@ std::string ToLine(const Answer& answer) {
   if (stats.drafters_size() > 0) {
     absl::StrAppend(&line, " | ", Shares(stats));
   }
+  line += Balance(stats);
+  absl::StrAppend(&line, " | ", PromptTime(answer.summary));
   return line;
 }
 

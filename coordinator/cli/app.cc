@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/version.h"
+#include "coordinator/cli/closest_word.h"
 
 namespace espalier::cli {
 namespace {
@@ -32,12 +33,13 @@ size_t WordsOf(const Command& command) {
 
 absl::Status UnknownCommand(absl::Span<const Command> commands,
                             const std::string& name) {
-  auto append = [](std::string* out, const Command& command) {
-    absl::StrAppend(out, command.name);
-  };
+  std::vector<std::string> known;
+  for (const Command& command : commands) known.push_back(command.name);
+  known.insert(known.end(), {"help", "version"});
+  const std::string hint = DidYouMean(name, known);
   return absl::InvalidArgumentError(absl::StrCat(
-      "unknown command \"", name,
-      "\"; known: ", absl::StrJoin(commands, ", ", append), ", help, version"));
+      "unknown command \"", name, "\"", hint,
+      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
 }
 
 int ExitCode(const absl::Status& status, const Context& context) {

@@ -25,11 +25,13 @@ strategy may name drafters, nodes and a verification rule: "single:lookup",
 by prompt, with the same seeds.
 
 tau: emitted tokens per verification. tokens/s: after the first message of a
-stream. speedup: relative to plain in this run. nodes: mean number of verified
-nodes per round. same: prompts with the same text as plain; the others are named
+stream. speedup: relative to plain in this run, with one standard error, which
+follows from how much it differs between the prompts; "~": within two of them of
+1, so it may be noise. nodes: mean number of verified nodes per round. same: prompts with the same text as plain; the others are named
 on standard error. Second line: milliseconds of each stage of a round (verify
 includes the prefill); repeat: fraction of the answers' 4-grams that appeared
-before (loops are easy to draft).)";
+before (loops are easy to draft). After several suites come the rows of them
+all.)";
 
 struct BenchFlags {
   EndpointFlags endpoint;
@@ -90,11 +92,20 @@ absl::Status RunBench(const LocalClusterFactory& local_cluster,
                    flags.suites.Load(context));
   BenchRun run(plan, *endpoint.client, context);
   if (!flags.json) context.out << BenchTableHeader() << std::endl;
-  for (const PromptSuite& suite : suites) {
-    ASSIGN_OR_RETURN(const std::vector<BenchRow> rows, run.Run(suite));
+  bool has_noise = false;
+  const auto print = [&](const std::vector<BenchRow>& rows) {
     for (const BenchRow& row : rows) {
+      has_noise |= IsNoise(row);
       context.out << (flags.json ? ToJson(row) : ToTableLine(row)) << std::endl;
     }
+  };
+  for (const PromptSuite& suite : suites) {
+    ASSIGN_OR_RETURN(const std::vector<BenchRow> rows, run.Run(suite));
+    print(rows);
+  }
+  if (suites.size() > 1) print(run.RowsOfAll());
+  if (has_noise && !flags.json) {
+    context.out << "~ noise: within two standard errors of 1" << std::endl;
   }
   return absl::OkStatus();
 }

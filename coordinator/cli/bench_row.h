@@ -29,7 +29,10 @@ struct BenchRow {
   double tau = 0;  // emitted tokens per verification
   std::optional<double> tokens_per_s;
   std::optional<double> speedup;  // against plain; unset: no plain in the run
-  int64_t rounds = 0;             // verifications
+  // One standard error of the speedup, from how much it differs between
+  // prompts; unset: no plain, or less than two prompts.
+  std::optional<double> speedup_error;
+  int64_t rounds = 0;  // verifications
   double nodes_per_round = 0;
   // [d]: fraction of the verifications that accepted a token at depth d + 1.
   std::vector<double> accepted_at_depth;
@@ -53,21 +56,31 @@ class BenchTally {
   // run.
   void Add(const Answer& answer, const Answer* plain);
 
+  // Adds the answers of another tally of the same mode.
+  void Add(const BenchTally& other);
+
   // Fills in the values of the answers. `plain`: tally of plain decoding in the
   // same run; null: none.
   void Fill(BenchRow& row, const BenchTally* plain) const;
 
  private:
+  // Of the ratio of the two speeds, by leaving out one prompt at a time.
+  std::optional<double> SpeedupError(const BenchTally& plain) const;
+
   int64_t prompts_ = 0;
   int64_t rounds_ = 0;
   int64_t nodes_ = 0;
   double emitted_ = 0;
   std::vector<int64_t> accepted_;  // [j]: verifications that accepted j tokens
   DecodeSpeed speed_;
-  StageMs stage_ms_;  // sums
+  std::vector<DecodeSpeed> speeds_;  // [prompts_]
+  StageMs stage_ms_;                 // sums
   Repetition repetition_;
   int64_t same_text_ = 0;
 };
+
+// Whether the speedup may be chance: within two standard errors of 1.
+bool IsNoise(const BenchRow& row);
 
 // ToJson: one JSON object. ToTableLine: two lines of the table under
 // BenchTableHeader(), of 80 columns if names are short.

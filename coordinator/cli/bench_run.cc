@@ -15,8 +15,8 @@ absl::StatusOr<std::vector<BenchRow>> BenchRun::Run(const PromptSuite& suite) {
   const size_t num_modes = plan_.modes.size();
   const std::optional<size_t> plain = PlainIndex();
   const size_t num_prompts = std::min(plan_.limit, suite.prompts.size());
-  std::vector<std::vector<BenchTally>> tallies(  // [temperatures][modes]
-      plan_.temperatures.size(), std::vector<BenchTally>(num_modes));
+  Tallies tallies(plan_.temperatures.size(),
+                  std::vector<BenchTally>(num_modes));
   for (size_t i = 0; i < num_prompts; ++i) {
     ReportProgress(suite, i, num_prompts);
     for (size_t t = 0; t < plan_.temperatures.size(); ++t) {
@@ -30,12 +30,24 @@ absl::StatusOr<std::vector<BenchRow>> BenchRun::Run(const PromptSuite& suite) {
     }
   }
   ReportProgress(suite, num_prompts, num_prompts);
+  if (totals_.empty()) {
+    totals_ = tallies;
+  } else {
+    for (size_t t = 0; t < tallies.size(); ++t) {
+      for (size_t m = 0; m < num_modes; ++m) totals_[t][m].Add(tallies[t][m]);
+    }
+  }
+  return Rows(suite.name, tallies);
+}
 
+std::vector<BenchRow> BenchRun::Rows(const std::string& suite,
+                                     const Tallies& tallies) const {
+  const std::optional<size_t> plain = PlainIndex();
   std::vector<BenchRow> rows;
-  for (size_t t = 0; t < plan_.temperatures.size(); ++t) {
-    for (size_t m = 0; m < num_modes; ++m) {
+  for (size_t t = 0; t < tallies.size(); ++t) {
+    for (size_t m = 0; m < plan_.modes.size(); ++m) {
       BenchRow& row = rows.emplace_back();
-      row.suite = suite.name;
+      row.suite = suite;
       row.mode = plan_.modes[m].name;
       row.temperature = plan_.temperatures[t];
       row.nodes = NodesOf(plan_.modes[m]);

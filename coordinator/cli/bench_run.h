@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,7 +41,14 @@ class BenchRun {
   // context.err where a mode's text differs from plain's.
   absl::StatusOr<std::vector<BenchRow>> Run(const PromptSuite& suite);
 
+  // The same rows over all suites that were run.
+  std::vector<BenchRow> RowsOfAll() const { return Rows("all", totals_); }
+
  private:
+  using Tallies = std::vector<std::vector<BenchTally>>;  // [temperature][mode]
+
+  std::vector<BenchRow> Rows(const std::string& suite,
+                             const Tallies& tallies) const;
   // Every mode's answer to a prompt, in the plan's order.
   absl::StatusOr<std::vector<Answer>> AskAll(const SuitePrompt& prompt,
                                              float temperature, uint64_t seed);
@@ -53,6 +61,7 @@ class BenchRun {
   const BenchPlan& plan_;
   InferenceClient& client_;
   Context& context_;
+  Tallies totals_;         // of all suites; empty: none yet
   size_t first_mode_ = 0;  // the mode that begins the next prompt
 };
 

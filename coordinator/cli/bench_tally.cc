@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -31,6 +32,10 @@ std::vector<double> AcceptedAtDepth(const std::vector<int64_t>& accepted,
   return parts;
 }
 
+DecodeSpeed Without(const DecodeSpeed& all, const DecodeSpeed& one) {
+  return {.tokens = all.tokens - one.tokens, .ms = all.ms - one.ms};
+}
+
 }  // namespace
 
 Repetition CountRepetition(absl::Span<const uint32_t> token_ids) {
@@ -56,7 +61,8 @@ void BenchTally::Add(const Answer& answer, const Answer* plain) {
   const auto& histogram = stats.acceptance_histogram();
   accepted_.resize(std::max<size_t>(accepted_.size(), histogram.size()));
   for (int j = 0; j < histogram.size(); ++j) accepted_[j] += histogram[j];
-  speed_.Add(DecodeSpeedOf(answer));
+  speeds_.push_back(DecodeSpeedOf(answer));
+  speed_.Add(speeds_.back());
   stage_ms_.draft += timing.draft_ms();
   stage_ms_.merge += timing.merge_ms();
   stage_ms_.verify += timing.verify_ms();
@@ -66,6 +72,45 @@ void BenchTally::Add(const Answer& answer, const Answer* plain) {
   repetition_.repeated += repetition.repeated;
   repetition_.total += repetition.total;
   if (plain != nullptr && plain->token_ids == answer.token_ids) ++same_text_;
+}
+
+void BenchTally::Add(const BenchTally& other) {
+  prompts_ += other.prompts_;
+  rounds_ += other.rounds_;
+  nodes_ += other.nodes_;
+  emitted_ += other.emitted_;
+  accepted_.resize(std::max(accepted_.size(), other.accepted_.size()));
+  for (size_t j = 0; j < other.accepted_.size(); ++j) {
+    accepted_[j] += other.accepted_[j];
+  }
+  speed_.Add(other.speed_);
+  speeds_.insert(speeds_.end(), other.speeds_.begin(), other.speeds_.end());
+  stage_ms_.draft += other.stage_ms_.draft;
+  stage_ms_.merge += other.stage_ms_.merge;
+  stage_ms_.verify += other.stage_ms_.verify;
+  stage_ms_.wire += other.stage_ms_.wire;
+  stage_ms_.other += other.stage_ms_.other;
+  repetition_.repeated += other.repetition_.repeated;
+  repetition_.total += other.repetition_.total;
+  same_text_ += other.same_text_;
+}
+
+std::optional<double> BenchTally::SpeedupError(const BenchTally& plain) const {
+  std::vector<double> without;  // [i]: the speedup over all prompts but i
+  for (size_t i = 0; i < speeds_.size(); ++i) {
+    const auto ours = Without(speed_, speeds_[i]).TokensPerSecond();
+    const auto theirs =
+        Without(plain.speed_, plain.speeds_[i]).TokensPerSecond();
+    if (ours && theirs) without.push_back(*ours / *theirs);
+  }
+  const auto count = static_cast<double>(without.size());
+  if (without.size() < 2) return std::nullopt;
+  double mean = 0, squares = 0;
+  for (double speedup : without) mean += speedup / count;
+  for (double speedup : without) {
+    squares += (speedup - mean) * (speedup - mean);
+  }
+  return std::sqrt((count - 1) / count * squares);
 }
 
 void BenchTally::Fill(BenchRow& row, const BenchTally* plain) const {
@@ -87,6 +132,7 @@ void BenchTally::Fill(BenchRow& row, const BenchTally* plain) const {
   const auto plain_speed = plain->speed_.TokensPerSecond();
   if (row.tokens_per_s && plain_speed) {
     row.speedup = *row.tokens_per_s / *plain_speed;
+    if (plain != this) row.speedup_error = SpeedupError(*plain);
   }
 }
 

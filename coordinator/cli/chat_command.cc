@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cstdint>
 #include <istream>
 #include <optional>
 #include <ostream>
@@ -7,6 +9,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "coordinator/cli/client_commands.h"
@@ -27,9 +30,21 @@ Holds a conversation: the model answers each line that you type, with all
 earlier lines and answers as context. A line of statistics follows each answer
 on standard error.
 
-Ctrl-C stops an answer; the text so far stays in the conversation. Ctrl-D ends
-the command. The line "/new" starts a new conversation. At a terminal the arrow
-keys edit the line and bring back earlier ones.)";
+Ctrl-C stops an answer; the text so far stays in the conversation. At a terminal
+the arrow keys edit the line and bring back earlier ones. An answer has at most
+4096 tokens, unless --max-tokens says something else.
+
+Commands: /new starts a new conversation, /help lists the commands, /exit (or
+Ctrl-D) ends.)";
+
+constexpr char kCommands[] =
+    "/new   start a new conversation\n"
+    "/help  this list\n"
+    "/exit  end, as Ctrl-D does\n"
+    "Ctrl-C stops an answer. Anything else is said to the model.";
+
+// Enough for any answer; a model that never ends is stopped by Ctrl-C.
+constexpr uint32_t kMaxTokens = 4096;
 
 struct ChatFlags {
   EndpointFlags endpoint;
@@ -66,9 +81,13 @@ class Conversation {
   // script gets the last one.
   absl::Status Run() {
     std::string line;
-    while (AskForLine(line)) {
+    while (AskForLine(line) && line != "/exit" && line != "/quit") {
       if (line == "/new") {
         Forget();
+      } else if (line == "/help") {
+        context_.err << kCommands << std::endl;
+      } else if (IsCommand(line)) {
+        Complain(absl::StrCat("no command ", line, ": /help lists them"));
       } else if (!line.empty()) {
         Answer(line);
       }
@@ -81,6 +100,13 @@ class Conversation {
   void Forget() {
     request_ = start_;
     if (flags_.system) Add("system", *flags_.system);
+  }
+
+  // A slash and a word: a path, or a text that begins with one, is none.
+  static bool IsCommand(const std::string& line) {
+    return line.size() > 1 && line[0] == '/' &&
+           std::all_of(line.begin() + 1, line.end(),
+                       [](unsigned char c) { return absl::ascii_islower(c); });
   }
 
   void Add(const std::string& role, const std::string& content) {
@@ -180,10 +206,17 @@ absl::Status RunChat(const LocalClusterFactory& local_cluster, Context& context,
   ASSIGN_OR_RETURN(const Endpoint endpoint,
                    flags.endpoint.Open(context.places, local_cluster));
   // Checks the connection before the user types anything.
-  RETURN_IF_ERROR(endpoint.client
-                      ->GetServerInfo({.timeout = absl::Seconds(10),
-                                       .interrupt = context.interrupt})
-                      .status());
+  ASSIGN_OR_RETURN(
+      const v1::GetModelInfoResponse model,
+      endpoint.client->GetModelInfo(
+          {.timeout = absl::Seconds(10), .interrupt = context.interrupt}));
+  if (!start.has_max_tokens()) {
+    start.set_max_tokens(static_cast<uint32_t>(
+        std::min<uint64_t>(kMaxTokens, model.max_context())));
+  }
+  context.err << "Talking with " << Printable(model.model(), /*max_bytes=*/200)
+              << ". /help lists the commands, /exit or Ctrl-D ends."
+              << std::endl;
   return Conversation(flags, std::move(start), *endpoint.client, context).Run();
 }
 

@@ -1,5 +1,6 @@
 #include <memory>
 #include <ostream>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,14 +44,21 @@ absl::StatusOr<ConformanceSubject> MakeSubject(const std::string& folder,
   return subject;
 }
 
+// reasons: those that have been printed. What breaks a drafter breaks many
+// checks: each reason is printed once.
 void PrintResult(const std::string& check, const absl::Status& status,
-                 Context& context) {
+                 std::set<std::string>& reasons, Context& context) {
   const Screen& screen = context.out_screen;
   context.out << (status.ok() ? screen.Paint(kGreen, "ok      ")
                               : screen.Paint(kRed, "FAILED  "));
   WordWrap line(context.out, screen.columns, /*indent=*/8);
   line.Write(check);
-  if (!status.ok()) line.Write(absl::StrCat(": ", status.message()));
+  if (!status.ok()) {
+    const std::string reason(status.message());
+    line.Write(reasons.insert(reason).second
+                   ? absl::StrCat(": ", reason)
+                   : std::string(", for a reason that is above"));
+  }
   line.Finish();
 }
 
@@ -82,10 +90,11 @@ absl::Status Conformance(Context& context, Args args) {
   subject.stub = stub.get();
   ASSIGN_OR_RETURN(subject.token, AccessToken::ReadFile(token_file));
   size_t num_failed = 0;
+  std::set<std::string> reasons;
   for (const ConformanceCheck& check : ConformanceChecks()) {
     const absl::Status status = check.run(subject);
     num_failed += !status.ok();
-    PrintResult(check.name, status, context);
+    PrintResult(check.name, status, reasons, context);
   }
   if (num_failed == 0) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

@@ -1,5 +1,8 @@
 #include "coordinator/cli/endpoint_flags.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
@@ -14,6 +17,12 @@ void EndpointFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.AddSwitch(
       {"--local", "", "serve it in this process instead, as `serve` would"},
       &local_);
+  flags.Add({"--model", "PATH",
+             "with --local: a model's folder or .gguf file;\n"
+             "default " +
+                 places.model.string()},
+            &model_);
+  flags.Add({"--device", "DEVICE", "with --local: as of `serve`"}, &device_);
   flags.Add({"--config", "FILE", "with --local: as of `serve`"}, &config_);
   flags.Add({"--set", "PATH=VALUE", "with --local: as of `serve`; repeatable"},
             &overrides_);
@@ -24,15 +33,21 @@ absl::StatusOr<Endpoint> EndpointFlags::Open(
   if (local_ && address_.has_value()) {
     return absl::InvalidArgumentError("--local and --address exclude another");
   }
-  if (!local_ && (config_.has_value() || !overrides_.values.empty())) {
-    return absl::InvalidArgumentError("--config and --set need --local");
+  if (!local_ && (model_ || device_ || config_ || !overrides_.values.empty())) {
+    return absl::InvalidArgumentError(
+        "--model, --device, --config and --set need --local: a server has its "
+        "model already");
   }
   Endpoint endpoint;
   std::string address = address_.value_or(places.address);
   if (local_) {
+    std::vector<std::string> overrides = overrides_.values;
+    if (model_) overrides.push_back(absl::StrCat("verifier.model=", *model_));
+    if (device_)
+      overrides.push_back(absl::StrCat("verifier.device=", *device_));
     ASSIGN_OR_RETURN(endpoint.cluster,
                      factory({.config_file = config_.value_or(""),
-                              .overrides = overrides_.values},
+                              .overrides = std::move(overrides)},
                              places));
     address = endpoint.cluster->address();
   }

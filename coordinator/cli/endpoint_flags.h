@@ -31,6 +31,8 @@ class EndpointFlags {
  private:
   std::optional<std::string> address_;
   bool local_ = false;
+  std::optional<std::string> model_;
+  std::optional<std::string> device_;
   std::optional<std::string> config_;
   Repeated overrides_;
 };

@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
+#include "coordinator/cli/closest_word.h"
 
 namespace espalier::cli {
 namespace {
@@ -88,12 +89,13 @@ const FlagSet::Flag* FlagSet::Find(const std::string& name) const {
 }
 
 absl::Status FlagSet::Unknown(const std::string& name) const {
-  auto append = [](std::string* out, const Flag& flag) {
-    absl::StrAppend(out, flag.spec.name);
-  };
+  std::vector<std::string> known;
+  for (const Flag& flag : flags_) known.push_back(flag.spec.name);
+  known.push_back("--help");
+  const std::string hint = DidYouMean(name, known);
   return absl::InvalidArgumentError(absl::StrCat(
-      "unknown flag ", name, "; known: ", absl::StrJoin(flags_, ", ", append),
-      flags_.empty() ? "" : ", ", "--help"));
+      "unknown flag ", name, hint,
+      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
 }
 
 absl::Status FlagSet::TakePositional(const std::string& arg) const {

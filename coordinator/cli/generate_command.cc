@@ -21,7 +21,8 @@ constexpr char kGenerateUsage[] =
 Streams the answer to standard output, then prints one line to standard error
 (so `espalier generate ... > FILE` writes the answer alone): tau (emitted tokens
 per verification), tokens/s, and each drafter's share of the accepted draft
-tokens (a token that two drafters proposed counts for both).
+tokens (a token that two drafters proposed counts for both), and the time that
+speculation won or lost, compared with plain decoding as the server measured it.
 
 Before that line, "warning: ..." names parts of the request that were not
 followed, such as a rule that no drafter supports.

@@ -20,6 +20,7 @@ struct DraftCall {
   Attention attention = Attention::kAwaited;
   // How long the round may wait for this drafter alone.
   absl::Duration patience = absl::InfiniteDuration();
+  float least_reach = 0;  // see DraftBudget
 };
 
 // The gain of a tree, in tokens: accepted tokens, less the tokens that the
@@ -43,6 +44,7 @@ struct DrafterReturn {
   std::optional<absl::Duration> waited;
   bool in_vain = false;    // `waited` ended without an answer
   absl::Duration compute;  // inside the drafter, if it has answered
+  absl::Duration level;    // of a level of its tree below the first; 0: unknown
   // A tree for this round that was not used in it; valid until the next call.
   const TokenTree* late = nullptr;
   TreeGain gain;  // of its tree or `late`; zero: no tree
@@ -50,6 +52,12 @@ struct DrafterReturn {
   uint64_t cpu_group = 0;
   bool shares_verifier_cores = false;
   bool active = true;  // its role is kActive
+
+  // Whether it took part in the round, with a tree or without.
+  bool was_asked() const {
+    return attention == DraftCall::Attention::kAsked ||
+           attention == DraftCall::Attention::kAwaited;
+  }
 };
 
 }  // namespace espalier::coordinator

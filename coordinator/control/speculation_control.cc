@@ -9,29 +9,16 @@
 namespace espalier::coordinator {
 namespace {
 
-using Attention = DraftCall::Attention;
-
 constexpr double kMemory = 64;       // rounds
 constexpr double kPriorRounds = 16;  // weight of other sessions' experience
+// A round that took longer, in rounds of plain decoding, was held up.
+constexpr double kMostRounds = 10;
 
 std::vector<DrafterValue> Recall(const SpeculationRecord::Kind& kind,
                                  absl::Span<const int> peers) {
   std::vector<DrafterValue> prior;
-  for (int peer : peers) {
-    DrafterValue& value = prior.emplace_back(kind.values[peer]);
-    value.alone = value.alone.Recalled(kMemory, kPriorRounds);
-    value.beside = value.beside.Recalled(kMemory, kPriorRounds);
-    value.seconds = value.seconds.Recalled(kMemory, kPriorRounds);
-    value.shared_seconds = value.shared_seconds.Recalled(kMemory, kPriorRounds);
-  }
+  for (int peer : peers) prior.push_back(kind.values[peer].Recalled());
   return prior;
-}
-
-std::vector<ProbeBudget*> ProbesOf(SpeculationRecord& record,
-                                   absl::Span<const int> peers) {
-  std::vector<ProbeBudget*> probes;
-  for (int peer : peers) probes.push_back(&record.probes[peer]);
-  return probes;
 }
 
 // Probability that the target emits none of the root's children. log_probs are
@@ -68,7 +55,12 @@ double CostOf(int64_t nodes, const RowCost& cost) {
 
 // Whether the round gives information about the drafter's value.
 bool SaysSomething(const DrafterReturn& r) {
-  return r.attention == Attention::kAwaited || r.late != nullptr;
+  return r.attention == DraftCall::Attention::kAwaited || r.late != nullptr;
+}
+
+bool AnyAsked(absl::Span<const DrafterReturn> returns) {
+  return std::any_of(returns.begin(), returns.end(),
+                     [](const DrafterReturn& r) { return r.was_asked(); });
 }
 
 Throughput Recall(Throughput throughput) {
@@ -81,57 +73,59 @@ Throughput Recall(Throughput throughput) {
 
 SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
                                        std::vector<int> peers,
-                                       const PassCosts* costs)
+                                       const PassCosts* costs, bool explores)
     : record_(*record),
       kind_(record->kind(greedy)),
       peers_(std::move(peers)),
       costs_(*costs),
-      choice_(Recall(kind_, peers_), ProbesOf(*record, peers_)),
+      explores_(explores),
+      policy_(Recall(kind_, peers_), &record->trials),
       throughput_(Recall(kind_.throughput)),
+      plain_(kind_.plain.Recalled()),
       nodes_(kind_.nodes.Recalled(kMemory, kPriorRounds)) {
   ++record_.num_running;
 }
 
 SpeculationControl::~SpeculationControl() { --record_.num_running; }
 
+double SpeculationControl::PassSeconds() const {
+  return absl::ToDoubleSeconds(PassTime(costs_, other_rows()));
+}
+
+absl::Duration SpeculationControl::PlainRound() const {
+  return absl::Seconds(plain_.Seconds(PassSeconds()));
+}
+
 double SpeculationControl::tokens_per_second() const {
-  const absl::Duration plain = PassTime(costs_, other_rows());
-  return std::max(
-      throughput_.tokens_per_second(),
-      plain > absl::ZeroDuration() ? 1 / absl::ToDoubleSeconds(plain) : 0);
+  const double plain = absl::ToDoubleSeconds(PlainRound());
+  return std::max(throughput_.tokens_per_second(), plain > 0 ? 1 / plain : 0);
 }
 
-DraftCall SpeculationControl::Call(int drafter, Attention attention) const {
-  return {.attention = attention,
-          .patience = choice_.Patience(drafter, tokens_per_second())};
-}
-
-std::vector<DraftCall> SpeculationControl::QuickCalls() const {
-  const DrafterChoice::TimePrice price = time_price();
-  std::vector<DraftCall> calls;
-  for (int i = 0; i < num_drafters(); ++i) {
-    const bool asked =
-        choice_.asks(i) && choice_.IsQuick(i, price) && choice_.IsDue(i, price);
-    calls.push_back(Call(i, asked ? Attention::kAwaited : Attention::kNone));
+// In the first round the session asks for the prompt's features.
+bool SpeculationControl::Rests() {
+  if (first_round_) return false;
+  policy_.SetPrice({.tokens_per_second = tokens_per_second(),
+                    .others = others(),
+                    .row = CostOfNextRow()});
+  rests_ = plain_.IsStale(PassSeconds());
+  if (!explores_) {
+    policy_.ConsiderTrial();
+    rests_ |= ledger_.is_behind() || policy_.Rests();
   }
-  return calls;
+  if (rests_) ObserveNodes(0);
+  return rests_;
+}
+
+std::vector<DraftCall> SpeculationControl::FirstCalls() const {
+  if (first_round_ || rests_ || explores_) return policy_.NoCalls();
+  return policy_.FirstCalls();
 }
 
 std::vector<DraftCall> SpeculationControl::FurtherCalls(
     const TokenTree& at_hand) {
-  const double nothing = ChanceOfNothing(at_hand);
-  const DrafterChoice::TimePrice price = time_price();
-  std::vector<DraftCall> calls;
-  for (int i = 0; i < num_drafters(); ++i) {
-    const bool asked =
-        choice_.asks(i) && choice_.IsWorthwhile(i, nothing, price);
-    const bool probed = choice_.Probes(i, price);
-    if (probed) choice_.BeginProbe(i, price);
-    calls.push_back(Call(i, asked    ? Attention::kAwaited
-                            : probed ? Attention::kAsked
-                                     : Attention::kNone));
-  }
-  return calls;
+  if (first_round_ || rests_) return policy_.NoCalls();
+  if (explores_) return policy_.AllCalls();
+  return policy_.FurtherCalls(ChanceOfNothing(at_hand));
 }
 
 int64_t SpeculationControl::NodesToDraft(int64_t limit) const {
@@ -150,8 +144,11 @@ int64_t SpeculationControl::other_rows() const {
   return 1 + static_cast<int64_t>(others() * (1 + record_.nodes.mean()));
 }
 
-DrafterChoice::TimePrice SpeculationControl::time_price() const {
-  return {tokens_per_second(), others()};
+// Of a row beyond those of the usual tree, in tokens.
+double SpeculationControl::CostOfNextRow() const {
+  const RowCost cost = row_cost();
+  const int64_t usual = std::llround(nodes_.mean());
+  return CostOf(usual + 1, cost) - CostOf(usual, cost);
 }
 
 RowCost SpeculationControl::row_cost() const {
@@ -190,41 +187,45 @@ void SpeculationControl::ObserveNodes(int64_t nodes) {
   }
 }
 
-// In the first round drafters ask for the prompt's features.
-bool SpeculationControl::Rests() {
-  if (first_round_) return false;
-  if (rest_ == 0) rest_ = choice_.RoundsToRest(time_price());
-  if (rest_ == 0) return false;
-  --rest_;
-  ObserveNodes(0);
-  return true;
-}
-
-// The first round includes the prompt's pass, which does not depend on any
-// drafter, and drafters that wait for its features. It says nothing about later
+// The first round includes the prompt's pass. It says nothing about later
 // rounds.
-void SpeculationControl::Learn(const Round& round) {
-  if (std::exchange(first_round_, false)) return;
+absl::Duration SpeculationControl::Learn(const Round& round) {
+  if (std::exchange(first_round_, false)) return absl::ZeroDuration();
   const double tokens = static_cast<double>(round.num_tokens);
-  const double seconds = absl::ToDoubleSeconds(round.duration);
+  const double plain = absl::ToDoubleSeconds(PlainRound());
+  double seconds = absl::ToDoubleSeconds(round.duration);
+  if (plain > 0) seconds = std::min(seconds, kMostRounds * plain);
   for (Throughput* throughput : {&throughput_, &kind_.throughput}) {
     throughput->tokens.Observe(tokens);
     throughput->seconds.Observe(seconds);
   }
-  for (int peer : peers_) record_.probes[peer].Earn(tokens, num_drafters());
-  if (round.returns.empty()) {
-    choice_.LearnRest();
+  ledger_.Emitted(tokens);
+  double won = 0;
+  if (AnyAsked(round.returns)) {
+    const absl::Duration rest =
+        absl::Seconds(seconds) - round.draft_wait -
+        PassTime(costs_, other_rows() + round.num_nodes);
+    plain_.Fade(absl::ToDoubleSeconds(rest));
+    kind_.plain.Fade(absl::ToDoubleSeconds(rest));
+    if (plain > 0) won = ledger_.Enter(tokens, seconds, plain);
   } else {
-    choice_.Learn(round.returns, time_price());
+    plain_.Observe(seconds, PassSeconds());
+    kind_.plain = plain_;
   }
+  LearnDrafters(round.returns, tokens);
+  return absl::Seconds(won);
+}
+
+void SpeculationControl::LearnDrafters(absl::Span<const DrafterReturn> returns,
+                                       double tokens) {
+  policy_.Learn(returns, tokens);
   for (size_t i = 0; i < peers_.size(); ++i) {
-    const DrafterValue& found = choice_.values()[i];
     DrafterValue& known = kind_.values[peers_[i]];
-    if (!round.returns.empty() && SaysSomething(round.returns[i])) {
-      known = found;
+    if (!returns.empty() && SaysSomething(returns[i])) {
+      known = policy_.values()[i];
+    } else {
+      known.Fade();
     }
-    known.asked = found.asked;
-    known.probe = found.probe;
   }
 }
 

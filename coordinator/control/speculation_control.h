@@ -8,9 +8,11 @@
 #include "absl/types/span.h"
 #include "common/spec/pass_cost.h"
 #include "common/spec/token_tree.h"
+#include "coordinator/control/answer_ledger.h"
 #include "coordinator/control/draft_call.h"
-#include "coordinator/control/drafter_choice.h"
+#include "coordinator/control/drafter_policy.h"
 #include "coordinator/control/paying_nodes.h"
+#include "coordinator/control/plain_pace.h"
 #include "coordinator/control/running_mean.h"
 #include "coordinator/control/speculation_record.h"
 
@@ -19,27 +21,40 @@ namespace espalier::coordinator {
 // Spends a session's time where it gains most tokens: which drafters to ask,
 // how long to wait, how many nodes to verify. All three use one price of time:
 // the tokens that the sessions emit in it. Nodes and time that do not pay are
-// not spent, down to plain decoding and back. Lives on the executor.
+// not spent, down to plain decoding and back, and an answer that has lost time
+// by speculation decodes plainly (AnswerLedger). A function of what it is told:
+// it has no clock. Lives on the executor.
 class SpeculationControl {
  public:
   // `record` is shared by the sessions. peers: indices of the session's
-  // drafters in it. costs: the verifier's latest known pass costs.
+  // drafters in it. costs: the verifier's latest known pass costs. explores:
+  // all drafters are asked, whatever they cost, to learn about them.
   SpeculationControl(SpeculationRecord* record, bool greedy,
-                     std::vector<int> peers, const PassCosts* costs);
+                     std::vector<int> peers, const PassCosts* costs,
+                     bool explores = false);
   ~SpeculationControl();
   SpeculationControl(const SpeculationControl&) = delete;
   SpeculationControl& operator=(const SpeculationControl&) = delete;
 
-  // Calls of the round that begins, by drafter: first those whose answers cost
-  // next to nothing,
-  std::vector<DraftCall> QuickCalls() const;
-  // then those of the others that are worth their time, given the tree of the
-  // first, and probes. at_hand: merged by a policy that ranks_by_acceptance.
+  // Whether the operator lets the drafter take part.
+  void SetActive(int drafter, bool active) {
+    policy_.SetActive(drafter, active);
+  }
+
+  // Begins a round. Returns whether it is one of plain decoding: no drafter
+  // would be asked, the answer is behind plain decoding, or the pace of plain
+  // decoding has to be measured.
+  bool Rests();
+
+  // Calls of the round, by drafter: first those of cheap drafters,
+  std::vector<DraftCall> FirstCalls() const;
+  // then those of the others, given the tree of the first. at_hand: merged by a
+  // policy that ranks_by_acceptance.
   std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
-  // Nodes to ask of a quick drafter, at most `limit`: as many as paid in the
+  // Nodes to ask of a cheap drafter, at most `limit`: as many as paid in the
   // last rounds, with room to grow.
   int64_t NodesToDraft(int64_t limit) const;
-  // Nodes to ask of a drafter that is not quick.
+  // Nodes to ask of another drafter.
   int64_t FurtherNodes(int64_t limit) const;
 
   // Cuts the nodes that do not pay. REQUIRES: merged by a policy that
@@ -54,28 +69,33 @@ class SpeculationControl {
   // Gain of a single node that was accepted or not.
   double GainOfANode(bool accepted) const;
 
-  // Whether the round that begins is one of plain decoding, because no drafter
-  // would be asked.
-  bool Rests();
-
   struct Round {
     // By drafter; empty if the round rested.
-    absl::Span<const DrafterReturn> returns;
+    absl::Span<const DrafterReturn> returns = {};
     int64_t num_tokens = 0;  // emitted
-    absl::Duration duration;
+    absl::Duration duration = {};
+    absl::Duration draft_wait = {};  // of it
+    int64_t num_nodes = 0;           // of the verified tree, root excluded
   };
-  void Learn(const Round& round);
+  // Ends the round. Returns the time that speculation won in it, compared with
+  // plain decoding; below 0: lost.
+  absl::Duration Learn(const Round& round);
+
+  // The cost of rows, and
+  RowCost row_cost() const;
+  // of a round of plain decoding; zero: not known.
+  absl::Duration PlainRound() const;
 
  private:
   void ObserveNodes(int64_t nodes);
+  void LearnDrafters(absl::Span<const DrafterReturn> returns, double tokens);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.
   double tokens_per_second() const;
   double others() const;       // other sessions
   int64_t other_rows() const;  // of a pass: the other sessions' and the root
-  DrafterChoice::TimePrice time_price() const;
-  RowCost row_cost() const;
-  DraftCall Call(int drafter, DraftCall::Attention attention) const;
+  double PassSeconds() const;  // of plain decoding
+  double CostOfNextRow() const;
 
   int num_drafters() const { return static_cast<int>(peers_.size()); }
 
@@ -83,11 +103,14 @@ class SpeculationControl {
   SpeculationRecord::Kind& kind_;
   const std::vector<int> peers_;
   const PassCosts& costs_;
-  DrafterChoice choice_;
+  const bool explores_;
+  DrafterPolicy policy_;
   Throughput throughput_;
+  PlainPace plain_;
+  AnswerLedger ledger_;
   RunningMean nodes_;  // of a tree
-  int64_t rest_ = 0;   // rounds that are known to rest
   bool first_round_ = true;
+  bool rests_ = false;  // the round in progress
 };
 
 }  // namespace espalier::coordinator

@@ -5,49 +5,47 @@
 #include <cstdint>
 #include <vector>
 
-#include "coordinator/control/probe_budget.h"
+#include "coordinator/control/estimate.h"
+#include "coordinator/control/plain_pace.h"
 #include "coordinator/control/running_mean.h"
+#include "coordinator/control/trial_budget.h"
 #include "coordinator/merge/calibration.h"
 
 namespace espalier::coordinator {
 
-// When a drafter that is not asked is probed next. Counts rounds in which no
-// drafter predicted a token.
-struct ProbeTimer {
-  static constexpr int64_t kSoon = 8;
-
-  int64_t rounds = 0;  // since the last probe
-  int64_t tries = 0;   // rounds of a probe without an answer in time
-  // Rounds between two probes that the budget allows: doubled after each probe
-  // that changes nothing.
-  int64_t interval = kSoon;
-  // What the last probe took on the verifier's cores, catching up included.
-  double seconds = 0;
-  double spent = 0;  // for the probe in progress, in tokens
-};
-
-// Gain and cost of asking a drafter, per round. Tokens: see TreeGain.
+// Gain and cost of asking a drafter, per round. Tokens: see TreeGain. What was
+// not observed is a guess.
 struct DrafterValue {
-  explicit DrafterValue(double memory)
-      : alone(memory, kHopefulTokens, 1),
-        beside(memory, kHopefulTokens, 1),
-        seconds(memory),
-        shared_seconds(memory) {}
+  static constexpr double kMemory = 96;  // rounds
 
-  RunningMean alone;    // tokens, as the only drafter asked
-  RunningMean beside;   // tokens, beside the others asked
-  RunningMean seconds;  // its share of the round's wait
+  // Nothing was observed in a round.
+  void Fade() {
+    alone.Fade();
+    beside.Fade();
+    seconds.Fade();
+  }
+  // For another session, whose own rounds soon outweigh it.
+  DrafterValue Recalled() const {
+    constexpr double kMost = 12;
+    DrafterValue copy = *this;
+    copy.alone = alone.Recalled(kMost);
+    copy.beside = beside.Recalled(kMost);
+    return copy;
+  }
+
+  Estimate alone{kMemory, 0.5, 0.5};   // tokens, as the only drafter asked
+  Estimate beside{kMemory, 0.1, 0.2};  // tokens, beside the best drafter
+  Estimate seconds{32, 0, 0};          // its share of the round's wait
   // The same if it computes on the verifier's cores, else 0: the passes that
   // all other sessions share wait for it too.
-  RunningMean shared_seconds;
-  // Its time was last measured while others computed on its cores.
-  bool timed_beside_others = false;
-  bool asked = true;
-  ProbeTimer probe;
-
- private:
-  // For a drafter without observations.
-  static constexpr double kHopefulTokens = 1;
+  RunningMean shared_seconds{32};
+  RunningMean level_seconds{32};  // of a level of its tree below the first
+  // Chance that the token after a text that its tree has reached is in it, too:
+  // that of its first level.
+  RunningMean continues{kMemory, 0.5, 1};
+  // As it reported last.
+  uint64_t cpu_group = 0;
+  bool own_cores = false;  // not the verifier's
 };
 
 // Tokens and seconds of past rounds.
@@ -70,25 +68,25 @@ class SpeculationRecord {
   static constexpr double kFirstNodes = 16;
 
   struct Kind {
-    explicit Kind(int num_peers)
-        : values(num_peers, DrafterValue(kMemory)), throughput(kMemory) {}
+    explicit Kind(int num_peers) : values(num_peers), throughput(kMemory) {}
 
     Calibration calibration;
     // By peer: the value in the session that updated it last.
     std::vector<DrafterValue> values;
     Throughput throughput;
+    PlainPace plain;
     RunningMean nodes{kMemory, kFirstNodes, 1};  // of a round's tree that paid
   };
 
   explicit SpeculationRecord(int num_peers)
-      : probes(num_peers), kinds_{Kind(num_peers), Kind(num_peers)} {}
+      : kinds_{Kind(num_peers), Kind(num_peers)} {}
 
   // Greedy text is easier to predict than sampled text.
   Kind& kind(bool greedy) { return kinds_[greedy ? 0 : 1]; }
 
-  int64_t num_running = 0;          // running sessions
-  std::vector<ProbeBudget> probes;  // by peer
-  RunningMean nodes{kMemory};       // of a round's tree
+  int64_t num_running = 0;  // running sessions
+  TrialBudget trials;
+  RunningMean nodes{kMemory};  // of a round's tree
 
  private:
   std::array<Kind, 2> kinds_;

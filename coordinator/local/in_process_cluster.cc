@@ -57,6 +57,8 @@ absl::StatusOr<std::unique_ptr<cli::LocalCluster>> Start(
   ASSIGN_OR_RETURN(auto folder, SocketFolder::Create());
   ASSIGN_OR_RETURN(v1::ServeConfig config, LoadServeConfig(options, places));
   config.clear_admin_listen();
+  // Somebody waits.
+  if (!config.core().has_warm_up()) config.mutable_core()->set_warm_up(false);
   config.mutable_server()->clear_listen();
   config.mutable_server()->add_listen(folder->address());
   ASSIGN_OR_RETURN(auto server, LocalServer::Start(config));

@@ -39,6 +39,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
            .registry = server->metrics_,
            .pages = server->coordinator_->StatusPages(),
            .max_message_bytes = server->coordinator_->max_message_bytes(),
+           .max_streams = server->coordinator_->max_streams(),
            .drain = [coordinator =
                          server->coordinator_.get()](absl::Time deadline) {
              coordinator->Drain(deadline);

@@ -27,6 +27,8 @@ class LocalServer {
   ~LocalServer();
 
   ServerRunner& runner() { return *runner_; }
+  // Waits until the warm-up is over, or until the deadline.
+  void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
  private:
   LocalServer() = default;

@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
@@ -42,8 +44,13 @@ constexpr char kPageAddress[] = "127.0.0.1:9464";
 constexpr char kAnyPageAddress[] = "127.0.0.1:0";
 
 // Checked before the model is loaded, which takes seconds.
-absl::Status CheckAddresses(const v1::ServerConfig& server) {
-  const absl::Status status = ServerRunner::CanListen(server);
+absl::Status CheckAddresses(const v1::ServeConfig& config) {
+  absl::Status status = ServerRunner::CanListen(config.server());
+  if (status.ok() && !config.admin_listen().empty()) {
+    v1::ServerConfig admin;
+    *admin.mutable_listen() = config.admin_listen();
+    status = ServerRunner::CanListen(admin);
+  }
   if (!absl::IsAlreadyExists(status)) return status;
   return absl::AlreadyExistsError(
       absl::StrCat(status.message(),
@@ -69,6 +76,9 @@ absl::Status ChoosePageAddress(v1::ServerConfig& server, std::ostream& err) {
   server.set_metrics_listen(free.ok() ? kPageAddress : kAnyPageAddress);
   return absl::OkStatus();
 }
+
+// Longer than a warm-up takes.
+constexpr absl::Duration kWarmUp = absl::Seconds(4);
 
 void PrintPlaces(const ServerRunner& runner, const std::string& model,
                  std::ostream& out) {
@@ -130,8 +140,8 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                    LoadServeConfig({.config_file = flags.config_file,
                                     .overrides = flags.overrides},
                                    context.places));
-  RETURN_IF_ERROR(CheckAddresses(config.server()));
   RETURN_IF_ERROR(ChoosePageAddress(*config.mutable_server(), context.err));
+  RETURN_IF_ERROR(CheckAddresses(config));
   absl::Status loss;
   Notification lost;  // then `loss` is set
   ASSIGN_OR_RETURN(auto server,
@@ -141,6 +151,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                      signals.Raise();
                    }));
   PrintPlaces(server->runner(), config.verifier().model(), context.err);
+  server->AwaitWarm(absl::Now() + kWarmUp);
   ServeUntilSignal(server->runner(), signals);
   return lost.HasBeenNotified() ? loss : absl::OkStatus();
 }

@@ -9,7 +9,7 @@
 #include "common/config/load_config.h"
 #include "common/grammar/grammar.h"
 #include "common/model/files/json_file.h"
-#include "common/model/files/model_config.h"
+#include "common/model/files/model_identity.h"
 #include "verifier/node/node_engines.h"
 
 namespace espalier::local {
@@ -38,19 +38,26 @@ fs::path DraftersOf(const fs::path& model) {
 // Whether grammars can be followed: they end with an end-of-sequence token.
 bool FollowsGrammars(const std::string& model) {
   if (!grammar::HasBackend()) return false;
-  const absl::StatusOr<ModelConfig> config = ReadModelConfig(model);
-  return config.ok() && !config->eos_ids.empty();
+  const absl::StatusOr<TargetIdentity> target = IdentifyTarget(model, "");
+  return target.ok() && !target->end_tokens.empty();
 }
 
-// Prompt lookup, what grammars force, and the model's own drafters.
+v1::DrafterEngineConfig& AddDrafter(const std::string& name,
+                                    const std::string& type,
+                                    v1::ServeConfig& config) {
+  v1::DrafterEngineConfig& drafter = *config.add_drafters();
+  drafter.set_name(name);
+  drafter.set_type(type);
+  return drafter;
+}
+
+// Prompt lookup, what grammars force, and the model's own drafters; for a model
+// without these, also what earlier answers and the target's own rows say. Its
+// server's clients are the user that started it, so their answers may be kept.
 absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
-  v1::DrafterEngineConfig& lookup = *config.add_drafters();
-  lookup.set_name("lookup");
-  lookup.set_type("prompt_lookup");
+  AddDrafter("lookup", "prompt_lookup", config);
   if (FollowsGrammars(config.verifier().model())) {
-    v1::DrafterEngineConfig& forced = *config.add_drafters();
-    forced.set_name("grammar");
-    forced.set_type("grammar");
+    AddDrafter("grammar", "grammar", config);
   }
   std::error_code none_there;
   std::set<fs::path> folders;
@@ -60,10 +67,14 @@ absl::Status AddDefaultDrafters(v1::ServeConfig& config) {
   }
   for (const fs::path& folder : folders) {
     ASSIGN_OR_RETURN(const std::string type, TypeOf(folder));
-    v1::DrafterEngineConfig& drafter = *config.add_drafters();
-    drafter.set_name(folder.filename().string());
-    drafter.set_type(type);
+    v1::DrafterEngineConfig& drafter =
+        AddDrafter(folder.filename().string(), type, config);
     (*drafter.mutable_options())["model"] = folder.string();
+  }
+  if (folders.empty()) {
+    v1::DrafterEngineConfig& suffix = AddDrafter("suffix", "suffix", config);
+    (*suffix.mutable_options())["earlier_answers"] = "true";
+    AddDrafter("recycle", "recycle", config);
   }
   return absl::OkStatus();
 }

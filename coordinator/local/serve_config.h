@@ -9,9 +9,9 @@
 namespace espalier::local {
 
 // The configuration of an all-in-one server. Defaults of fields that the files
-// and overrides leave out: the default model; prompt lookup, and the drafters
-// that set-up put into the model's folder; the address that `espalier generate`
-// calls.
+// and overrides leave out: the default model; prompt lookup, grammars, and the
+// drafters that set-up put into the model's folder, or `suffix` and `recycle`
+// if there are none; the address that `espalier generate` calls.
 absl::StatusOr<v1::ServeConfig> LoadServeConfig(
     const cli::LocalClusterOptions& options, const cli::Places& places);
 

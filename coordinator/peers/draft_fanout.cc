@@ -1,7 +1,6 @@
 #include "coordinator/peers/draft_fanout.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "common/base/check.h"
@@ -54,8 +53,10 @@ void DraftFanout::Collect(const Session& session, uint64_t round,
     branch.arrived = absl::ZeroDuration();
     branch.whole = true;
     branch.compute = absl::ZeroDuration();
+    branch.level = absl::ZeroDuration();
   }
   features_.Release(FeaturesHeldByAll());
+  features_.ranks().Release(RanksHeldByAll());
   CollectMore(session, budget, calls, std::move(then));
 }
 
@@ -127,12 +128,14 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
   branch.deadline = deadline_;
   const std::optional<DrafterInfo> info = branch.peer->info();
   branch.cpu_group = info ? info->cpu_group : 0;
-  ProposeRequest request = branch.link.Ask(
-      session, round_, budget, NewFeatures(branch), NewStored(branch));
+  ProposeRequest request =
+      branch.link.Ask(session, round_, budget.WithReach(call.least_reach),
+                      NewFeatures(branch), NewStored(branch));
+  request.prompt_length = session.prompt_length();
   if (info && info->needs_grammar) {
     request.grammar = session.adjustments().grammar;
-    request.prompt_length = session.prompt_length();
   }
+  if (branch.wants_ranks) branch.link.AddRanks(features_.ranks(), request);
   const uint64_t ticket = branch.link.ticket();
   branch.peer->endpoint->Propose(
       std::move(request), deadline_,
@@ -143,65 +146,6 @@ void DraftFanout::Ask(int index, const Session& session, DraftBudget budget,
           [this, index, ticket](absl::StatusOr<Proposal> reply) {
             OnReply(index, ticket, std::move(reply));
           }));
-}
-
-// Also for drafters that are not asked yet: a head that lacks the prompt's
-// features could not draft well later.
-void DraftFanout::WantFeatures() {
-  bool are_sent = false;
-  for (Branch& branch : branches_) {
-    branch.sent_features = branch.stored_features = {};
-    std::optional<DrafterInfo> info = branch.peer->info();
-    if (!info || info->features.taps.empty()) continue;
-    branch.lacks_stored |= features_.ring().Lacks(info->features);
-    const bool is_stored = !branch.lacks_stored &&
-                           branch.peer->Reads(features_.ring().ring(), *info);
-    FeatureContract& wanted =
-        is_stored ? branch.stored_features : branch.sent_features;
-    wanted = std::move(info->features);
-    are_sent |= !is_stored;
-    if (branch.peer->settings.role == DrafterRole::kOff) continue;
-    if (is_stored) {
-      features_.ring().Want(wanted);
-    } else {
-      features_.Want(wanted);
-    }
-  }
-  if (!are_sent) features_.WantNone();
-}
-
-// The position before which no drafter that wants features lacks any.
-int64_t DraftFanout::FeaturesHeldByAll() const {
-  int64_t held = std::numeric_limits<int64_t>::max();
-  for (const Branch& branch : branches_) {
-    if (branch.link.quarantined() || branch.sent_features.taps.empty() ||
-        branch.peer->settings.role == DrafterRole::kOff) {
-      continue;
-    }
-    held = std::min(held, branch.link.features_end());
-  }
-  return held;
-}
-
-// The features that the drafter may lack.
-FeatureRows DraftFanout::NewFeatures(Branch& branch) {
-  FeatureRows features =
-      features_.From(branch.link.features_end(), branch.sent_features);
-  branch.peer->metrics->feature_bytes.Increment(
-      static_cast<double>(features.num_bytes()));
-  return features;
-}
-
-StoredFeatures DraftFanout::NewStored(const Branch& branch) const {
-  return features_.ring().From(branch.link.features_end(),
-                               branch.stored_features);
-}
-
-void DraftFanout::NoteLacks(const Proposal& proposal, Branch& branch) {
-  branch.lacks_stored |= proposal.lacks_features;
-  if (proposal.ring_unreadable) {
-    branch.peer->unreadable_ring = features_.ring().ring().id;
-  }
 }
 
 void DraftFanout::DraftLookahead(const Session& session, const TokenTree& tree,
@@ -318,6 +262,8 @@ void DraftFanout::OnReply(int index, uint64_t ticket,
   }
   branch.compute =
       std::clamp(answer.compute_time, absl::ZeroDuration(), branch.last_wait);
+  branch.level =
+      std::clamp(answer.level_time, absl::ZeroDuration(), branch.compute);
   branch.peer->metrics->Count(outcome);
   branch.peer->metrics->rtt_seconds.Observe(
       absl::ToDoubleSeconds(branch.last_wait));
@@ -445,6 +391,7 @@ std::vector<DrafterReturn> DraftFanout::Returns(const Session& session) {
     r.waited = branch.waited;
     r.in_vain = branch.in_vain;
     r.compute = branch.compute;
+    r.level = branch.level;
     r.cpu_group = branch.cpu_group;
     r.active = branch.peer->settings.role == DrafterRole::kActive;
     if (const auto arrived = branch.link.TakeArrived()) {

@@ -76,6 +76,9 @@ class DraftFanout {
   // since; also updates the metrics. Call it once after each Collect.
   std::vector<DrafterReturn> Returns(const Session& session);
 
+  // The ranks that the next verification has to return.
+  RanksRequest WantedRanks(bool greedy) const;
+
   // Tells the drafters that know the sequence to forget it.
   void EndSequence(SequenceId sequence);
 
@@ -107,6 +110,7 @@ class DraftFanout {
     // Since the last Collect: features that are sent, and those of the ring.
     FeatureContract sent_features = {};
     FeatureContract stored_features = {};
+    bool wants_ranks = false;
     DraftCall::Attention attention = DraftCall::Attention::kNone;
     bool from_lookahead = false;  // its tree was there before the round
     bool used = false;            // its tree went into the merge
@@ -116,6 +120,7 @@ class DraftFanout {
     absl::Duration arrived = {};  // see DraftedTree
     bool whole = true;
     absl::Duration compute = {};
+    absl::Duration level = {};  // see DrafterReturn
     // for its last answer to a request of a round
     absl::Duration last_wait = {};
     size_t num_lookaheads = 0;  // of lookaheads_ that it was asked for
@@ -131,6 +136,7 @@ class DraftFanout {
   void AskLookahead(int index, const Session& session);
   void WantFeatures();
   int64_t FeaturesHeldByAll() const;
+  int64_t RanksHeldByAll() const;
   FeatureRows NewFeatures(Branch& branch);
   StoredFeatures NewStored(const Branch& branch) const;
   void NoteLacks(const Proposal& proposal, Branch& branch);

@@ -7,6 +7,17 @@
 #include "common/spec/stale_base.h"
 
 namespace espalier::coordinator {
+namespace {
+
+// The mean time of a level below the first; zero: there was none.
+absl::Duration FurtherLevel(absl::Span<const absl::Duration> levels) {
+  if (levels.size() < 2) return absl::ZeroDuration();
+  absl::Duration sum;
+  for (absl::Duration level : levels.subspan(1)) sum += level;
+  return sum / static_cast<int64_t>(levels.size() - 1);
+}
+
+}  // namespace
 
 ProposeRequest DrafterLink::Ask(const Session& session, uint64_t round,
                                 DraftBudget budget, FeatureRows features,
@@ -40,6 +51,7 @@ ProposeRequest DrafterLink::Request(const Session& session, Pending pending,
   ++ticket_;
   pending.committed_length = session.length();
   pending.features_end = features_end_;
+  pending.ranks_end = ranks_end_;
   if (!features.empty()) pending.features_end = features.end_position();
   if (!stored.empty()) pending.features_end = stored.end_position();
   pending_ = std::move(pending);
@@ -48,6 +60,12 @@ ProposeRequest DrafterLink::Request(const Session& session, Pending pending,
           .features = std::move(features),
           .stored = std::move(stored),
           .lookahead = pending_->lookahead};
+}
+
+void DrafterLink::AddRanks(const RankLog& log, ProposeRequest& request) {
+  ESPALIER_CHECK(pending_.has_value());
+  request.ranks = log.From(ranks_end_);
+  pending_->ranks_end = log.end();
 }
 
 std::optional<LookaheadOutcome> DrafterLink::ResolveLookahead(
@@ -97,7 +115,10 @@ DrafterLink::Answer DrafterLink::Receive(absl::StatusOr<Proposal> reply,
   const Pending asked = *std::exchange(pending_, std::nullopt);
   Answer answer = {.round = asked.round,
                    .unavailable = absl::IsUnavailable(reply.status())};
-  if (reply.ok()) answer.compute_time = reply->compute_time;
+  if (reply.ok()) {
+    answer.compute_time = reply->compute_time;
+    answer.level_time = FurtherLevel(reply->level_times);
+  }
   answer.outcome = reply.ok()
                        ? ReceiveTree(*std::move(reply), asked, vocab_size)
                        : ReceiveError(reply.status(), asked);
@@ -111,6 +132,7 @@ DraftOutcome DrafterLink::ReceiveTree(Proposal proposal, const Pending& asked,
   const DraftOutcome outcome = TakeTree(std::move(proposal), asked, vocab_size);
   if (outcome != DraftOutcome::kMalformed) {
     held_length_ = asked.committed_length;
+    ranks_end_ = asked.ranks_end;
     if (took_features) features_end_ = asked.features_end;
     if (asked.lookahead.empty()) arrived_ = {&tree_, asked.committed_length};
   }

@@ -10,6 +10,7 @@
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
 #include "coordinator/coordinator_metrics.h"
+#include "coordinator/peers/rank_log.h"
 #include "coordinator/session/session.h"
 
 namespace espalier::coordinator {
@@ -42,6 +43,12 @@ class DrafterLink {
                               DraftBudget budget, FeatureRows features,
                               std::vector<TokenId> lookahead,
                               StoredFeatures stored = {});
+  // Adds the rows of the log that the drafter may lack to the last request.
+  // REQUIRES: it is unanswered.
+  void AddRanks(const RankLog& log, ProposeRequest& request);
+  // Number of the first row that the drafter may lack.
+  int64_t ranks_end() const { return ranks_end_; }
+
   // Identifies the last request.
   uint64_t ticket() const { return ticket_; }
   // Whether this request still awaits its answer. If not, its answer is
@@ -58,7 +65,9 @@ class DrafterLink {
     uint64_t round = 0;         // of the request
     DraftOutcome outcome = {};  // kUsed, kEmpty, kStale, kMalformed or kError
     bool unavailable = false;
-    absl::Duration compute_time = {};  // as the drafter reports it
+    // As the drafter reports them; zero: not known.
+    absl::Duration compute_time = {};
+    absl::Duration level_time = {};  // of a level of its tree below the first
   };
   // Takes a partial tree for the unanswered request; the answer's tree will
   // replace it. Returns kUsed, kEmpty or kMalformed.
@@ -86,6 +95,7 @@ class DrafterLink {
     uint64_t round;
     int64_t committed_length = {};
     int64_t features_end = {};
+    int64_t ranks_end = {};
     TokenId root;
     DraftBudget budget;
     std::vector<TokenId> lookahead = {};
@@ -115,6 +125,7 @@ class DrafterLink {
 
   int64_t held_length_ = 0;
   int64_t features_end_ = 0;
+  int64_t ranks_end_ = 0;
   bool was_asked_ = false;
   bool quarantined_ = false;
   uint64_t ticket_ = 0;

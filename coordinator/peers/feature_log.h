@@ -5,6 +5,7 @@
 
 #include "common/spec/features.h"
 #include "coordinator/peers/feature_budget.h"
+#include "coordinator/peers/rank_log.h"
 #include "coordinator/peers/ring_log.h"
 
 namespace espalier::coordinator {
@@ -43,6 +44,9 @@ class FeatureLog {
   // want features cannot be asked until they have come.
   bool deferred() const { return deferred_; }
 
+  // Ranks, for drafters that want those.
+  RankLog& ranks() { return ranks_; }
+
   // Adds returned rows, up to the last position before `end`; ignores rows that
   // do not fit the request.
   void Add(const FeatureRows& rows, int64_t end);
@@ -71,6 +75,7 @@ class FeatureLog {
   bool deferred_ = false;      // the last request was
   FeatureRows rows_;           // width: that of wanted_
   RingLog ring_;
+  RankLog ranks_;
 };
 
 }  // namespace espalier::coordinator

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/spec/gumbel_noise.h"
+#include "common/spec/request_errors.h"
 #include "common/spec/stale_base.h"
 
 namespace espalier::coordinator {
@@ -61,11 +62,12 @@ absl::Status CheckVerifyResult(const VerifyResult& verify_result,
 
 void VerifierLink::Verify(const Session& session, uint64_t round,
                           const TokenTree& tree, FeatureRequest features,
-                          Then then) {
+                          RanksRequest ranks, Then then) {
   ESPALIER_CHECK(then_ == nullptr);
   session_ = &session;
   tree_ = &tree;
   features_ = std::move(features);
+  ranks_ = ranks;
   round_ = round;
   began_ = options_.scope->Now();
   then_ = std::move(then);
@@ -78,6 +80,8 @@ void VerifierLink::Verify(const Session& session, uint64_t round,
 void VerifierLink::Send() {
   was_asked_ = true;
   trouble_ = absl::OkStatus();
+  if (!waits_) sent_ = options_.scope->Now();
+  waits_ = true;
   // Set before the call, as the answer may come at once.
   answer_due_ = options_.scope->SetTimer(options_.scope->Now() + patience_,
                                          [this] { AskAgain(); });
@@ -89,7 +93,8 @@ void VerifierLink::Send() {
        .max_length = session_->length() + session_->num_left(),
        .adjustments = session_->adjustments(),
        .priority = options_.priority,
-       .logprobs = session_->logprobs()},
+       .logprobs = session_->logprobs(),
+       .ranks = ranks_},
       options_.deadline,
       options_.scope->Reply<VerifyResult>(
           [this, call = ++call_,
@@ -109,6 +114,10 @@ void VerifierLink::OnReply(uint64_t call, absl::Time sent,
                            absl::StatusOr<VerifyResult> reply) {
   if (call != call_) return;
   ++call_;
+  waits_ = false;
+  if (!absl::IsUnavailable(reply.status())) {
+    options_.peer->away_since = absl::InfiniteFuture();
+  }
   options_.scope->CancelTimer(answer_due_);
   if (reply.ok()) {
     OnVerifyResult(*std::move(reply), options_.scope->Now() - sent);
@@ -123,8 +132,11 @@ absl::Status VerifierLink::Check(const VerifyResult& verify_result) const {
   const LogprobRequest wanted = session_->logprobs();
   RETURN_IF_ERROR(CheckLogprobs(verify_result.logprobs, wanted.emitted,
                                 std::ssize(verify_result.tokens), vocab_size));
-  return CheckLogprobs(verify_result.prompt_logprobs, wanted.prompt,
-                       session_->length() - 1, vocab_size);
+  RETURN_IF_ERROR(CheckLogprobs(verify_result.prompt_logprobs, wanted.prompt,
+                                session_->length() - 1, vocab_size));
+  const absl::Status ranks =
+      CheckRanks("ranks", verify_result.ranks, vocab_size);
+  return ranks.ok() ? ranks : BadVerifyResult(ranks.message());
 }
 
 void VerifierLink::OnVerifyResult(VerifyResult verify_result,
@@ -195,13 +207,21 @@ void VerifierLink::OnStale(int64_t held_length, const absl::Status& status) {
 void VerifierLink::RetryLater(const absl::Status& status) {
   const absl::Time now = options_.scope->Now();
   if (num_retries_ == 0) failing_since_ = now;
-  trouble_ =
-      absl::UnavailableError(absl::StrCat("verifier: ", status.message()));
-  if (now - failing_since_ >= options_.retry.give_up_after) {
+  trouble_ = WithReason(
+      absl::UnavailableError(absl::StrCat("verifier: ", status.message())),
+      "VERIFIER_AWAY");
+  absl::Time give_up = failing_since_ + options_.retry.give_up_after;
+  if (absl::IsUnavailable(status)) {
+    absl::Time& away_since = options_.peer->away_since;
+    away_since = std::min(away_since, now);
+    give_up = std::min({give_up, away_since + options_.retry.most_away,
+                        options_.deadline - kForTheCause});
+  }
+  if (now >= give_up) {
     Fail(trouble_);
     return;
   }
-  const absl::Duration backoff = Backoff();
+  const absl::Duration backoff = std::min(Backoff(), give_up - now);
   ++num_retries_;
   fed_again_ = false;
   options_.scope->PostAt(now + backoff, [this] { Send(); });

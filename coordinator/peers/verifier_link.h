@@ -24,16 +24,26 @@ struct VerifierPeer {
   // Description of the connected verifier; nullopt: not connected. Called on
   // any thread.
   std::function<std::optional<VerifierInfo>()> info;
+  // Since when no call has reached it; infinite: the latest one has. Written by
+  // the links, on the executor.
+  mutable absl::Time away_since = absl::InfiniteFuture();
 };
 
 struct VerifierRetry {
   absl::Duration initial_backoff = absl::Milliseconds(50);
   absl::Duration max_backoff = absl::Seconds(2);
-  absl::Duration give_up_after = absl::Minutes(2);  // without an answer
+  // How long the verifier may be away before rounds fail, those that have begun
+  // and those that begin.
+  absl::Duration most_away = absl::Seconds(10);
+  absl::Duration give_up_after = absl::Minutes(2);  // without another answer
   // A call without an answer is repeated after this time, then after twice as
   // long each time: the answer may be lost.
   absl::Duration ask_again_after = absl::Seconds(10);
 };
+
+// A client does not read what comes at its deadline, so a request that waits
+// for the verifier ends earlier than that, with the cause.
+inline constexpr absl::Duration kForTheCause = absl::Milliseconds(250);
 
 // One session's link to the verifier. Sends only the tokens that the verifier
 // lacks, feeds it again when it has lost its state, and repeats a round (which
@@ -60,19 +70,24 @@ class VerifierLink {
   explicit VerifierLink(Options options) : options_(std::move(options)) {}
 
   // Borrows session and tree until `then` has run. Errors are for the client:
-  //   UNAVAILABLE: away for longer than retry.give_up_after.
+  //   UNAVAILABLE: away for longer than retry.most_away, or no answer for
+  //     longer than retry.give_up_after.
   //   RESOURCE_EXHAUSTED: no room, and nothing has been emitted yet.
   //   OUT_OF_RANGE: the verifier no longer has room for a text of this length.
   //   INVALID_ARGUMENT, INTERNAL.
   // REQUIRES: `then` of the last call ran.
   void Verify(const Session& session, uint64_t round, const TokenTree& tree,
-              FeatureRequest features, Then then);
+              FeatureRequest features, RanksRequest ranks, Then then);
 
   // Tells the verifier to forget the sequence, if it knows it.
   void EndSequence(SequenceId sequence);
 
   // Why the round waits; OK while a call is in progress.
   const absl::Status& trouble() const { return trouble_; }
+  // How long a call has been without an answer.
+  absl::Duration silence() const {
+    return waits_ ? options_.scope->Now() - sent_ : absl::ZeroDuration();
+  }
 
  private:
   void Send();
@@ -96,8 +111,11 @@ class VerifierLink {
   const Session* session_ = nullptr;
   const TokenTree* tree_ = nullptr;
   FeatureRequest features_;
+  RanksRequest ranks_;
   uint64_t round_ = 0;
   absl::Time began_;
+  bool waits_ = false;  // for an answer
+  absl::Time sent_;     // the first call without an answer, if it waits
   Then then_;
   uint64_t call_ = 0;  // counts the calls; answers to earlier ones are dropped
   uint64_t answer_due_ = 0;  // the timer of AskAgain

@@ -103,6 +103,10 @@ struct SpecStats {
   std::vector<DrafterShare> drafters;         // as chosen by the request
   std::string strategy;                       // "none": plain decoding
   std::string rule;                           // as applied by the verifier
+  int64_t plain_steps = 0;  // no drafter was asked, as none would have paid
+  // Time that speculation won, compared with plain decoding; below 0: lost.
+  absl::Duration balance;
+  absl::Duration plain_round;  // what plain decoding takes; zero: not known
 
   // tau: emitted tokens per verification, bonus tokens included.
   double mean_acceptance_length() const {

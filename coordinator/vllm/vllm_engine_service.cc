@@ -18,6 +18,7 @@
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/vllm/null_content.h"
 #include "coordinator/vllm/stored_zip.h"
 #include "coordinator/vllm/vllm_answer.h"
 #include "coordinator/vllm/vllm_request.h"
@@ -37,8 +38,8 @@ std::string Sha256(absl::string_view bytes) {
 }
 
 absl::StatusOr<std::string> ArchiveOf(const std::string& model_path) {
-  ASSIGN_OR_RETURN(const std::vector<TextFile> files,
-                   TokenizerArtifacts(model_path));
+  ASSIGN_OR_RETURN(std::vector<TextFile> files, TokenizerArtifacts(model_path));
+  CheckNullContent(files);
   return StoredZip(files);
 }
 
@@ -144,7 +145,8 @@ grpc::ServerUnaryReactor* VllmEngineService::Abort(
 grpc::ServerUnaryReactor* VllmEngineService::HealthCheck(
     grpc::CallbackServerContext* context, const engine::HealthCheckRequest*,
     engine::HealthCheckResponse* response) {
-  const bool healthy = options_.verifier_info().has_value();
+  const bool healthy =
+      options_.verifier_info().has_value() && options_.verifier_is_ready();
   response->set_healthy(healthy);
   response->set_message(healthy ? "serving" : "the verifier is away");
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();

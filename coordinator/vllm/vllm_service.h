@@ -21,6 +21,8 @@ struct VllmServiceOptions {
   GenerateCalls* calls = nullptr;
   // Description of the verifier, once one has been connected.
   std::function<std::optional<VerifierInfo>()> verifier_info;
+  // Whether it is connected now. Called on any thread.
+  std::function<bool()> verifier_is_ready = [] { return true; };
   // The model whose tokenizer is sent to gateways (TokenizerArtifacts).
   std::string model_path;
 };

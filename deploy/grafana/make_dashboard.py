@@ -125,6 +125,10 @@ ROWS = [
               ("{{strategy}}, {{rule}}",
                spec("emitted_tokens", "strategy, rule", 'model=~"$model"') + " / " +
                spec("drafts", "strategy, rule", 'model=~"$model"')), decimals=2),
+        Panel("Won against plain decoding", "Seconds a second, by the drafters that were asked; "
+              "below 0: lost.",
+              ("{{drafters}}", "sum by (drafters) (deriv(espalier_speculation_balance_seconds"
+               '{model=~"$model"}[$__rate_interval]))'), decimals=3),
         Panel("tau of each drafter", "What tau would be with this drafter alone: 1 + its nodes "
               "in the text per round with a tree of it.",
               ("{{drafter}}", "1 + " + rate("espalier_drafter_accepted_tokens_total",

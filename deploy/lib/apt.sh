@@ -5,7 +5,7 @@ build_packages=(
   g++ cmake ninja-build ccache mold pkg-config unzip ca-certificates
   protobuf-compiler protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev
   libabsl-dev prometheus-cpp-dev nlohmann-json3-dev libspdlog-dev
-  libedit-dev libssl-dev zlib1g-dev
+  libedit-dev libicu-dev libssl-dev zlib1g-dev
   python3 python3-venv
 )
 unit_test_packages=(libgtest-dev libgmock-dev)
@@ -14,7 +14,7 @@ clang_packages=(clang clang-format clang-tidy libclang-rt-dev)
 # Tests of dashboards, pages and foreign clients skip without them.
 optional_test_packages=(
   prometheus chromium fonts-dejavu-core python3-grpcio python3-protobuf python3-yaml
-  python3-jsonschema
+  python3-jinja2 python3-jsonschema
 )
 
 # missing_packages PACKAGE...: prints those that are not installed.

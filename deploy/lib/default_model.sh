@@ -39,7 +39,7 @@ convert_default_model() {
 }
 
 # $model/drafters: those of the default model that are part of the repository,
-# where `espalier serve` looks for them.
+# unpacked, where `espalier serve` looks for them.
 drafters_version() {
   (cd "$repo/deploy/drafters" && find . -type f | sort | xargs cksum)
 }
@@ -53,6 +53,7 @@ place_drafters() {
   rm -rf "$new"
   mkdir -p "$cache/tmp"
   cp -r "$repo/deploy/drafters" "$new"
+  python3 "$repo/deploy/lib/unpack_xz.py" "$new"/*/*.xz
   drafters_version >"$new/.stamp"
   replace_folder "$new" "$model/drafters"
 }

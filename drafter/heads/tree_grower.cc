@@ -21,8 +21,10 @@ class TreeGrower::Growth {
     if (is_sampled_) {
       tree_ = std::make_unique<SampledTree>(view_, options.sampled);
     } else {
-      tree_ = std::make_unique<DynamicTree>(view_.root(), view_.budget,
-                                            options.tree);
+      DynamicTree::Shape shape = options.tree;
+      shape.least_reach =
+          std::max<double>(shape.least_reach, view_.budget.least_reach);
+      tree_ = std::make_unique<DynamicTree>(view_.root(), view_.budget, shape);
     }
   }
 
@@ -38,6 +40,9 @@ class TreeGrower::Growth {
 
   void Report() const {
     if (view_.report) view_.report(tree_->Tree());
+  }
+  void LevelDone() const {
+    if (view_.level_done) view_.level_done();
   }
   const SequenceView& view() const { return view_; }
   absl::Status AddLevel();
@@ -197,6 +202,7 @@ absl::StatusOr<std::vector<TokenTree>> TreeGrower::Grow(
   }
   RETURN_IF_ERROR(ExpandFrontiers(growing));
   for (;;) {
+    for (const Growth* growth : growing) growth->LevelDone();
     const auto is_done = [](const Growth* growth) { return growth->done(); };
     growing.erase(std::remove_if(growing.begin(), growing.end(), is_done),
                   growing.end());

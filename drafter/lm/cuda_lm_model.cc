@@ -1,7 +1,6 @@
 #include "drafter/lm/cuda_lm_model.h"
 
 #include "common/base/status_macros.h"
-#include "common/model/files/weight_files.h"
 #include "drafter/heads/draft_vocabulary.h"
 
 namespace espalier::drafter {
@@ -21,13 +20,13 @@ absl::StatusOr<std::unique_ptr<CudaLmModel>> LoadCudaLm(
     const LmOptions& options, const HeadRuntime& runtime,
     std::shared_ptr<cuda::ComputeDevice> device) {
   CudaNetwork network = {.device = std::move(device)};
-  ASSIGN_OR_RETURN(network.config, ReadLmConfig(options));
+  ASSIGN_OR_RETURN(LmFiles files, OpenLm(options, runtime.random_weights));
+  network.config = std::move(files.config);
   RETURN_IF_ERROR(CheckCudaCovers(network.config));
-  ASSIGN_OR_RETURN(const WeightFiles files,
-                   WeightFiles::Open(options.folder, runtime.random_weights));
-  ASSIGN_OR_RETURN(network.weights,
-                   LoadCudaWeights(network.config, files, *network.device,
-                                   *runtime.pool, runtime.weight_type()));
+  ASSIGN_OR_RETURN(
+      network.weights,
+      LoadCudaWeights(network.config, files.weights, *network.device,
+                      *runtime.pool, runtime.weight_type()));
   RETURN_IF_ERROR(
       network.Finish(DraftVocabulary::Full(network.config.vocab_size),
                      network.config.max_positions,

@@ -22,13 +22,18 @@ namespace {
 
 constexpr int64_t kRowsPerPass = 256;  // of a long prompt
 
+struct LoadedLm {
+  std::unique_ptr<RowModel> model;
+  int64_t max_positions = 0;  // of a sequence with its tree
+  int64_t vocab_size = 0;     // tokens that it reads and drafts
+};
+
 class LmDrafter final : public Drafter {
  public:
-  // max_positions: most positions of a sequence with its tree.
-  LmDrafter(std::unique_ptr<RowModel> model, int64_t max_positions,
-            const TreeGrower::Options& options)
-      : model_(std::move(model)),
-        max_positions_(max_positions),
+  LmDrafter(LoadedLm lm, const TreeGrower::Options& options)
+      : model_(std::move(lm.model)),
+        max_positions_(lm.max_positions),
+        vocab_size_(lm.vocab_size),
         grower_(*model_, options) {}
 
   bool supports_lookahead() const override {
@@ -41,10 +46,12 @@ class LmDrafter final : public Drafter {
 
  private:
   GrownSequence& Get(const SequenceView& view);
+  bool CanRead(absl::Span<const TokenId> tokens) const;
   absl::Status CatchUp(const SequenceView& view, GrownSequence& sequence);
 
   const std::unique_ptr<RowModel> model_;
   const int64_t max_positions_;
+  const int64_t vocab_size_;
   TreeGrower grower_;
   absl::flat_hash_map<SequenceId, std::unique_ptr<GrownSequence>> sequences_;
 };
@@ -65,6 +72,10 @@ absl::StatusOr<std::vector<TokenTree>> LmDrafter::Draft(
         // The text may be longer than the model can read.
         if (room_for(view) < 0) return nullptr;
         GrownSequence& sequence = Get(view);
+        if (!CanRead(view.tokens.subspan(sequence.length())) ||
+            !CanRead(view.lookahead)) {
+          return nullptr;
+        }
         grower_.Learn(view, sequence);
         RETURN_IF_ERROR(CatchUp(view, sequence));
         return &sequence;
@@ -75,6 +86,12 @@ GrownSequence& LmDrafter::Get(const SequenceView& view) {
   std::unique_ptr<GrownSequence>& held = sequences_[view.id];
   if (held == nullptr) held = std::make_unique<GrownSequence>(model_.get());
   return *held;
+}
+
+// The target may have tokens, mere padding, that the model has no rows for.
+bool LmDrafter::CanRead(absl::Span<const TokenId> tokens) const {
+  return std::all_of(tokens.begin(), tokens.end(),
+                     [this](TokenId token) { return token < vocab_size_; });
 }
 
 // A row for every committed token, the root included.
@@ -97,23 +114,19 @@ absl::Status LmDrafter::CatchUp(const SequenceView& view,
 absl::Status CheckSpelling(const std::string& folder,
                            const DrafterOptions& options) {
   ASSIGN_OR_RETURN(const TargetIdentity own, IdentifyTarget(folder, ""));
-  if (own.identity.vocab_size != options.vocab_size) {
+  if (options.tokenizer_fingerprint == 0) {
+    if (own.identity.vocab_size == options.vocab_size) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat(folder, " has a vocabulary of ", own.identity.vocab_size,
-                     " tokens, the target one of ", options.vocab_size));
+                     " tokens, the target one of ", options.vocab_size,
+                     ", and the target's tokenizer is not known"));
   }
-  if (options.tokenizer_fingerprint != 0 &&
-      own.identity.tokenizer_fingerprint != options.tokenizer_fingerprint) {
+  if (own.identity.tokenizer_fingerprint != options.tokenizer_fingerprint) {
     return absl::InvalidArgumentError(
         absl::StrCat(folder, " has another tokenizer than the target"));
   }
   return absl::OkStatus();
 }
-
-struct LoadedLm {
-  std::unique_ptr<RowModel> model;
-  int64_t max_positions = 0;
-};
 
 // `device`: null: the CPU.
 absl::StatusOr<LoadedLm> Load(const LmOptions& lm, HeadRuntime runtime,
@@ -124,13 +137,17 @@ absl::StatusOr<LoadedLm> Load(const LmOptions& lm, HeadRuntime runtime,
   }
   if (device != nullptr) {
     ASSIGN_OR_RETURN(auto model, LoadCudaLm(lm, runtime, std::move(device)));
-    const int64_t max_positions = model->config().max_positions;
-    return LoadedLm{.model = std::move(model), .max_positions = max_positions};
+    const ModelConfig& config = model->config();
+    LoadedLm loaded = {.max_positions = config.max_positions,
+                       .vocab_size = config.vocab_size};
+    loaded.model = std::move(model);
+    return loaded;
   }
   ASSIGN_OR_RETURN(LmModel::Parts parts, LoadLm(lm, std::move(runtime)));
-  const int64_t max_positions = parts.config.max_positions;
-  return LoadedLm{.model = std::make_unique<LmModel>(std::move(parts)),
-                  .max_positions = max_positions};
+  LoadedLm loaded = {.max_positions = parts.config.max_positions,
+                     .vocab_size = parts.config.vocab_size};
+  loaded.model = std::make_unique<LmModel>(std::move(parts));
+  return loaded;
 }
 
 }  // namespace
@@ -155,7 +172,10 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
     ASSIGN_OR_RETURN(device, runtime.OpenDevice("lm"));
   }
   absl::StatusOr<LoadedLm> model =
-      Load({.folder = folder, .layers = layers, .kv_tokens = kv_tokens},
+      Load({.folder = folder,
+            .layers = layers,
+            .kv_tokens = kv_tokens,
+            .target_vocab = options.vocab_size},
            std::move(runtime), std::move(device), options);
   if (!model.ok()) {
     return absl::Status(model.status().code(),
@@ -163,8 +183,7 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
                                      own_folder.empty() ? "layers" : "model",
                                      ": ", model.status().message()));
   }
-  return std::make_unique<LmDrafter>(std::move(model->model),
-                                     model->max_positions, grower);
+  return std::make_unique<LmDrafter>(*std::move(model), grower);
 }
 
 }  // namespace espalier::drafter

@@ -1,10 +1,10 @@
 #include "drafter/lm/lm_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "common/model/files/weight_files.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
 #include "drafter/heads/draft_vocabulary.h"
@@ -40,7 +40,8 @@ absl::StatusOr<std::vector<std::vector<Candidate>>> LmModel::RankOutputs(
   return candidates_.Rank(decoder_.layers(), outputs, queries, width);
 }
 
-absl::StatusOr<ModelConfig> ReadLmConfig(const LmOptions& options) {
+absl::StatusOr<LmFiles> OpenLm(const LmOptions& options,
+                               std::optional<uint64_t> random_weights) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   if (options.layers > config.num_layers) {
     return absl::InvalidArgumentError(
@@ -48,22 +49,29 @@ absl::StatusOr<ModelConfig> ReadLmConfig(const LmOptions& options) {
                      " has ", config.num_layers));
   }
   if (options.layers > 0) config.num_layers = options.layers;
-  return config;
+  ASSIGN_OR_RETURN(WeightFiles weights,
+                   WeightFiles::Open(options.folder, random_weights));
+  const int64_t tokens = std::min(config.vocab_size, options.target_vocab);
+  for (const char* table : {"model.embed_tokens.weight", "lm_head.weight",
+                            "wte.weight", "transformer.wte.weight"}) {
+    weights.CutRows(table, config.vocab_size, tokens);
+  }
+  config.vocab_size = tokens;
+  return LmFiles{.config = std::move(config), .weights = std::move(weights)};
 }
 
 absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,
                                       HeadRuntime runtime) {
-  ASSIGN_OR_RETURN(ModelConfig config, ReadLmConfig(options));
+  ASSIGN_OR_RETURN(LmFiles files, OpenLm(options, runtime.random_weights));
+  ModelConfig& config = files.config;
   if (config.head_dim % nn::kHeadDimUnit != 0) {
     return absl::UnimplementedError(
         absl::StrCat(options.folder, ": head_dim ", config.head_dim,
                      " is not a multiple of ", nn::kHeadDimUnit));
   }
-  ASSIGN_OR_RETURN(const WeightFiles files,
-                   WeightFiles::Open(options.folder, runtime.random_weights));
   ASSIGN_OR_RETURN(
       std::unique_ptr<const NativeWeights> weights,
-      LoadNativeWeights(config, files, runtime.dtype, *runtime.pool));
+      LoadNativeWeights(config, files.weights, runtime.dtype, *runtime.pool));
   return LmModel::Parts{.config = std::move(config),
                         .weights = std::move(weights),
                         .runtime = std::move(runtime),

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
+#include "common/model/files/weight_files.h"
 #include "common/model/native/native_decoder.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_runtime.h"
@@ -48,11 +50,20 @@ struct LmOptions {
   std::string folder;     // Hugging Face's layout
   int64_t layers = 0;     // the first ones; 0: all
   int64_t kv_tokens = 0;  // of the K/V of all sequences
+  // Of the target. Tables of one tokenizer are padded to different sizes: the
+  // model drafts and reads only tokens that both have.
+  int64_t target_vocab = 0;
 };
 
-// Its config.json, with as many layers as are wanted. INVALID_ARGUMENT: it has
-// fewer. Errors name the file.
-absl::StatusOr<ModelConfig> ReadLmConfig(const LmOptions& options);
+// A model's configuration and weights.
+struct LmFiles {
+  ModelConfig config;  // of the wanted layers and tokens
+  WeightFiles weights;
+};
+
+// INVALID_ARGUMENT: it has fewer layers. Errors name the file.
+absl::StatusOr<LmFiles> OpenLm(const LmOptions& options,
+                               std::optional<uint64_t> random_weights);
 
 // Errors name the file.
 absl::StatusOr<LmModel::Parts> LoadLm(const LmOptions& options,

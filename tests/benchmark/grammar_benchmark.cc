@@ -78,9 +78,10 @@ absl::StatusOr<Subject> Load(const std::string& model) {
   Subject subject = {.text = tokenizer->Encode(kText)};
   const auto backend = NewBackend(
       VocabularyOf(*tokenizer, tokenizer->vocab_size(), /*end_tokens=*/{2}));
-  ASSIGN_OR_RETURN(const auto grammar,
-                   backend->Compile({.kind = GrammarSpec::Kind::kJsonSchema,
-                                     .text = kSchema}));
+  ASSIGN_OR_RETURN(
+      const auto grammar,
+      backend->Compile(
+          {.kind = GrammarSpec::Kind::kJsonSchema, .text = kSchema}, {}));
   subject.matcher = grammar->NewMatcher();
   return subject;
 }

@@ -54,8 +54,11 @@ TEST_F(AppTest, LongestNameWins) {
 TEST_F(AppTest, UnknownCommandIsExit2AndListsTheKnown) {
   EXPECT_EQ(Run({"bnech"}), 2);
   EXPECT_EQ(err_.str(),
-            "espalier: unknown command \"bnech\"; known: bench, bench "
-            "forward, input, broken, help, version\n");
+            "espalier: unknown command \"bnech\"; did you mean bench? "
+            "Known: bench, bench forward, input, broken, help, version\n");
+  err_.str("");
+  EXPECT_EQ(Run({"wat"}), 2);
+  EXPECT_THAT(err_.str(), HasSubstr("unknown command \"wat\"; known: bench"));
 }
 
 TEST_F(AppTest, NoCommandIsExit2AndExplains) {

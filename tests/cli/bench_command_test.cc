@@ -121,7 +121,8 @@ TEST_F(BenchCommand, RowsHoldEveryFieldOfTheContract) {
   // zero because the script lets the stages overlap.
   EXPECT_EQ(rows[1], Json::parse(R"({
     "suite": "mine", "mode": "union", "temperature": 0.0, "nodes": 4,
-    "tau": 3.0, "tokens_per_s": 400.0, "speedup": 4.0, "rounds": 6,
+    "tau": 3.0, "tokens_per_s": 400.0, "speedup": 4.0,
+    "speedup_error": 0.0, "rounds": 6,
     "nodes_per_round": 4.0, "accepted_at_depth": [],
     "stage_ms": {"draft": 1.0, "merge": 0.5, "verify": 10.0, "wire": 2.0,
                  "other": -3.5},
@@ -205,9 +206,26 @@ TEST_F(BenchCommand, FindsSuitesByNameInTheFolder) {
   const std::vector<Json> rows =
       Rows({"--suite-dir", folder_.string(), "--suite", "math,code", "--modes",
             "union"});
-  ASSERT_EQ(rows.size(), 2u);
+  ASSERT_EQ(rows.size(), 3u);
   EXPECT_EQ(rows[0]["suite"], "math");
   EXPECT_EQ(rows[1]["suite"], "code");
+  EXPECT_EQ(rows[2]["suite"], "all");
+  EXPECT_EQ(rows[2]["prompts"], 2);
+  EXPECT_EQ(rows[2]["rounds"],
+            rows[0]["rounds"].get<int>() + rows[1]["rounds"].get<int>());
+}
+
+// One prompt is faster, the other as much slower.
+TEST_F(BenchCommand, CallsASpeedupNoiseThatDiffersMoreThanItIs) {
+  server_.SetScript([](const v1::GenerateRequest& request) {
+    const bool speculates = request.speculation().enabled();
+    const bool first = request.has_chat();
+    return Scripted(speculates, speculates ? (first ? 30 : 60) : 40, kText);
+  });
+  const CliResult result = Run({"bench", "--prompts", prompts_});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.out, HasSubstr(" ~"));
+  EXPECT_THAT(result.out, HasSubstr("~ noise: within two standard errors"));
 }
 
 TEST_F(BenchCommand, TableHasTwoLinesOf80ColumnsForEachRow) {

@@ -51,6 +51,34 @@ TEST(BenchTally, AcceptanceByDepthCountsWhatWentFurther) {
   EXPECT_EQ(row.accepted_at_depth, (std::vector<double>{0.3, 0.1}));
 }
 
+Answer TimedAnswer(int tokens, double ms) {
+  Answer answer;
+  answer.token_ids.resize(tokens + 1);
+  answer.first_message_tokens = 1;
+  answer.summary.mutable_timing()->set_total_ms(ms);
+  return answer;
+}
+
+// Speedups without one of the prompts: 2 and 1. Leaving out one of two, the
+// standard error is half of their distance.
+TEST(BenchTally, TheErrorOfASpeedupFollowsFromThePrompts) {
+  BenchTally plain, ours;
+  for (double ms : {100, 100}) plain.Add(TimedAnswer(10, ms), nullptr);
+  for (double ms : {50, 100}) ours.Add(TimedAnswer(10, ms), nullptr);
+  BenchRow row;
+  ours.Fill(row, &plain);
+  EXPECT_DOUBLE_EQ(*row.speedup, 200.0 / 150);
+  EXPECT_DOUBLE_EQ(*row.speedup_error, 0.5);
+  EXPECT_TRUE(IsNoise(row));
+
+  BenchTally sum = ours;
+  sum.Add(ours);
+  BenchRow all;
+  sum.Fill(all, nullptr);
+  EXPECT_EQ(all.prompts, 4);
+  EXPECT_DOUBLE_EQ(*all.tokens_per_s, *row.tokens_per_s);
+}
+
 TEST(BenchTally, NothingAddedGivesZerosAndNoSpeed) {
   BenchRow row;
   BenchTally().Fill(row, nullptr);

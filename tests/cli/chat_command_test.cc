@@ -54,6 +54,27 @@ TEST_F(ChatCommand, NewForgetsAllButTheSystemMessage) {
   EXPECT_EQ(Said(server_.requests()[1]), "system: s\nuser: two\n");
 }
 
+TEST_F(ChatCommand, SaysWhoAnswersAndKnowsItsCommands) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("yes"); });
+  const CliResult result =
+      Run({"chat"}, "/help\n/nwe\n/usr/bin is a path\n/exit\nnot sent\n");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_THAT(result.err, HasSubstr("Talking with toy. /help lists"));
+  EXPECT_THAT(result.err, HasSubstr("/new   start a new conversation"));
+  EXPECT_THAT(result.err, HasSubstr("(no command /nwe: /help lists them)"));
+  ASSERT_EQ(server_.requests().size(), 1u);
+  EXPECT_EQ(Said(server_.requests()[0]), "user: /usr/bin is a path\n");
+}
+
+// The model's context has 64 tokens.
+TEST_F(ChatCommand, AsksForWholeAnswers) {
+  server_.SetScript([](const v1::GenerateRequest&) { return Say("yes"); });
+  Run({"chat"}, "one\n");
+  EXPECT_EQ(server_.requests()[0].max_tokens(), 64u);
+  Run({"chat", "--max-tokens", "9"}, "one\n");
+  EXPECT_EQ(server_.requests()[1].max_tokens(), 9u);
+}
+
 TEST_F(ChatCommand, AFailureIsSaidAndForgotten) {
   server_.SetScript([](const v1::GenerateRequest& request) {
     if (request.chat().messages_size() > 1) return Say("no");

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 using testing::FakeAnswer;
 using testing::FakeInference;
@@ -56,6 +57,9 @@ FakeAnswer HelloWorld() {
   stats.set_rule("walk");
   stats.set_degraded_steps(1);
   stats.set_near_ties(1);
+  stats.set_balance_ms(-12.5);
+  stats.set_plain_round_ms(8);
+  stats.set_plain_steps(1);
   v1::Timing& timing = *summary.mutable_timing();
   timing.set_queue_ms(1);
   timing.set_time_to_first_token_ms(20);
@@ -95,7 +99,37 @@ TEST_F(GenerateCommand, StreamsTextToOutAndOneLineToErr) {
   EXPECT_EQ(result.out, "Hello, world\n");
   EXPECT_EQ(result.err,
             "tau 2.50 | 100.0 tokens/s | 5 tokens in 2 verifications (stop) | "
-            "accepted from lookup 100 %, bigram 33 %\n");
+            "accepted from lookup 100 %, bigram 33 % | "
+            "lost 12 ms by speculation | first token after 20 ms, "
+            "prompt 53 tokens/s\n");
+}
+
+TEST_F(GenerateCommand, SaysNothingOfDraftsWhereNothingWasDrafted) {
+  server_.SetScript([](const v1::GenerateRequest&) {
+    FakeAnswer answer = HelloWorld();
+    v1::SpecStats& stats =
+        *answer.messages[1].mutable_summary()->mutable_spec_stats();
+    stats.set_num_draft_tokens(0);
+    stats.set_num_accepted_draft_tokens(0);
+    return answer;
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say"});
+  EXPECT_THAT(result.err, HasSubstr("| nothing drafted |"));
+  EXPECT_THAT(result.err, Not(HasSubstr("no draft accepted")));
+}
+
+TEST_F(GenerateCommand, LocalTakesTheModelAndTheDevice) {
+  EXPECT_EQ(Run({"generate", "--local", "--model", "m.gguf", "--device", "cuda",
+                 "--prompt", "Say"})
+                .code,
+            0);
+  ASSERT_EQ(local_clusters_.size(), 1u);
+  EXPECT_THAT(local_clusters_[0].overrides,
+              ElementsAre("verifier.model=m.gguf", "verifier.device=cuda"));
+  const CliResult remote = Run({"generate", "--model", "m", "--prompt", "Say"});
+  EXPECT_EQ(remote.code, 2);
+  EXPECT_THAT(remote.err, HasSubstr("--model, --device, --config and --set "
+                                    "need --local"));
 }
 
 TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
@@ -119,7 +153,8 @@ TEST_F(GenerateCommand, JsonHoldsEveryFieldOfTheContract) {
         {"name": "bigram", "proposed": 6, "accepted": 1,
          "uniquely_accepted": 0, "timeouts": 0, "errors": 2}],
       "strategy": "union", "rule": "walk", "degraded_steps": 1,
-      "near_ties": 1},
+      "near_ties": 1, "balance_ms": -12.5, "plain_round_ms": 8.0,
+      "plain_steps": 1},
     "timing": {
       "queue_ms": 1.0, "time_to_first_token_ms": 20.0, "total_ms": 50.0,
       "draft_ms": 4.0, "merge_ms": 0.5, "verify_ms": 40.0, "wire_ms": 2.0,

@@ -2,12 +2,15 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
@@ -224,6 +227,30 @@ TEST_F(InferenceServiceTest, APromptThatIsAbortedBeforeItsTurnIsNotTokenized) {
   EXPECT_EQ(Abort("waits"), grpc::StatusCode::OK) << "it runs";
   EXPECT_EQ(first.AwaitEnd().error_code(), grpc::StatusCode::CANCELLED);
   EXPECT_EQ(Ended("CANCELLED"), 2);
+}
+
+// Otherwise any number of prompts that take long could wait there.
+TEST_F(InferenceServiceTest, PromptsThatWaitTakeThePlacesOfRequests) {
+  const Coordinator::LoadInfo load = coordinator_->Load();
+  Call first(*stub_, Request("waits"));
+  encoding_.Wait();
+  std::vector<std::unique_ptr<Call>> others;  // one too many
+  for (int64_t i = 0; i < load.max_sessions + load.max_queued; ++i) {
+    others.push_back(
+        std::make_unique<Call>(*stub_, Request(absl::StrCat("other", i))));
+  }
+  const auto has_ended = [](const auto& call) { return call->has_ended(); };
+  while (std::none_of(others.begin(), others.end(), has_ended)) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  const auto refused = std::find_if(others.begin(), others.end(), has_ended);
+  EXPECT_EQ((*refused)->AwaitEnd().error_code(),
+            grpc::StatusCode::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(std::count_if(others.begin(), others.end(), has_ended), 1);
+  EXPECT_EQ(num_encoded_, 1);
+  go_on_.Notify();
+  Abort("waits");
+  for (size_t i = 0; i < others.size(); ++i) Abort(absl::StrCat("other", i));
 }
 
 TEST_F(InferenceServiceTest, RequestsThatEndBeforeTheyStartAreCounted) {

@@ -78,7 +78,8 @@ class ToyCluster {
                                             .cpu_group = drafter->cpu_group,
                                             .supports_lookahead =
                                                 drafter->supports_lookahead,
-                                            .device_id = drafter->device_id};
+                                            .device_id = drafter->device_id,
+                                            .ranks = drafter->ranks};
                                       },
                                   .trusted = trusted});
     }

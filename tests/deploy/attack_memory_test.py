@@ -3,10 +3,13 @@
 processes, and each service's peak memory stays near what it had before."""
 
 import re
+import socket
 import sys
 import threading
+import time
 import unittest
 
+import http2_attacker
 import live_cluster
 import stubs
 from conformance_test import char_identity
@@ -14,9 +17,21 @@ from live_cluster import get
 from recorded_client import gauges
 
 MIB = 1 << 20
-# The largest limit is 256 MiB, of feature chunks without a request (ServerStreams).
-# gRPC holds a message twice while it is read.
+# The largest limits: 256 MiB of feature chunks without a request (ServerStreams), of
+# which gRPC holds a message twice while it is read, and 384 MiB that gRPC may hold of
+# calls and of what it has read (ServerRunner).
 MOST_GROWTH_MIB = 512
+METHODS = {"coordinator": "/espalier.v1.Inference/Generate",
+           "verifier": "/espalier.v1.Verifier/Verify", "lookup": "/espalier.v1.Drafter/Draft"}
+ATTACK_S = 5
+
+
+def varint(number):
+    data = bytearray()
+    while number >= 128:
+        data.append(number & 127 | 128)
+        number >>= 7
+    return bytes(data + bytes([number]))
 
 
 def peak_mib(process):
@@ -105,6 +120,124 @@ class AttackMemoryTest(unittest.TestCase):
             key=types_pb2.SessionKey(epoch=7, session_id=session, round=1,
                                      prefix_hash=0x9E3779B97F4A7C15),
             new_tokens=tokens, sampling=types_pb2.SamplingParams(top_p=1))
+
+    # ---- HTTP/2 ----
+
+    def attacker(self, name, **options):
+        attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name], **options)
+        self.addCleanup(attacker.close)
+        return attacker
+
+    def closed(self, name, reason):
+        """How many connections of the service were closed for that reason."""
+        found = re.search(rf'espalier_connections_closed_total{{reason="{reason}"}} (\d+)',
+                          self.cluster.scrape(name))
+        return int(found[1]) if found else 0
+
+    def test_calls_of_headers_only(self):
+        for name in METHODS:
+            for acknowledges in (True, False):
+                with self.subTest(name, acknowledges=acknowledges):
+                    attacker = self.attacker(name, acknowledges=acknowledges)
+                    calls = b"".join(attacker.call()[1] for _ in range(170_000))
+                    self.assertFalse(attacker.send(calls) and not attacker.wait_closed(30))
+
+    def test_rapid_resets(self):
+        for name in METHODS:
+            with self.subTest(name):
+                before = self.closed(name, "resets")
+                attacker = self.attacker(name)
+                calls = bytearray()
+                for _ in range(100_000):
+                    stream, begin = attacker.call()
+                    calls += begin + http2_attacker.frame(
+                        http2_attacker.RST_STREAM, 0, stream, b"\0\0\0\x08")
+                self.assertFalse(attacker.send(calls) and not attacker.wait_closed(30))
+                self.assertEqual(self.closed(name, "resets"), before + 1)
+
+    def test_half_messages(self):
+        for name in METHODS:
+            with self.subTest(name):
+                before = self.closed(name, "unfinished_bytes")
+                until = time.monotonic() + live_cluster.PATIENCE_S
+                attackers = [self.attacker(name) for _ in range(4)]
+                threads = [threading.Thread(target=attacker.send_half_messages,
+                                            args=(8 * MIB - 1, 64, until))
+                           for attacker in attackers]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                self.assertGreater(self.closed(name, "unfinished_bytes"), before)
+
+    def test_memory_is_given_back(self):
+        attackers = [self.attacker("coordinator") for _ in range(8)]
+        for attacker in attackers:
+            attacker.send(b"".join(attacker.call()[1] for _ in range(80)))
+            attacker.send_half_messages(MIB, 12, time.monotonic() + ATTACK_S)
+        for attacker in attackers:
+            attacker.close()
+        live_cluster.await_true(
+            lambda: resident_mib(self.cluster.process("coordinator")) <
+            self.before["coordinator"] + 32, "what the calls occupied is the system's again")
+
+    # ---- requests of many fields ----
+
+    def raw(self, method, request):
+        return self.channel("coordinator").unary_stream(method)(request, timeout=60)
+
+    def test_messages_of_empty_fields(self):
+        empty_messages = b"\x0a\0" * (4 * MIB - 16)
+        chat = b"\x2a" + varint(len(empty_messages)) + empty_messages
+        for request in (chat, b"\xba\x01\0" * (2 * MIB), b"\xfa\x7f\0" * (2 * MIB),
+                        b"\x58\x01" * (4 * MIB - 16)):
+            self.assertEqual(
+                self.codes([lambda r=request: self.raw(METHODS["coordinator"], r)] * 3),
+                ["INVALID_ARGUMENT"] * 3)
+        self.assertEqual(
+            self.codes([lambda: self.raw("/vllm.grpc.engine.VllmEngine/Abort",
+                                         empty_messages)] * 3), ["INVALID_ARGUMENT"] * 3)
+
+    def test_all_at_once(self):
+        """Each attack on each service at the same time, while others are served."""
+        until = time.monotonic() + ATTACK_S
+        requests = b"\xba\x01\0" * (2 * MIB)
+
+        def calls(name):
+            while time.monotonic() < until:
+                attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name])
+                attacker.send(b"".join(attacker.call()[1] for _ in range(20_000)), until)
+                attacker.close()
+
+        def half_messages(name):
+            while time.monotonic() < until:
+                attacker = http2_attacker.Attacker(self.cluster.address(name), METHODS[name])
+                attacker.send_half_messages(8 * MIB - 1, 64, until)
+                attacker.close()
+
+        def many_fields(_):
+            while time.monotonic() < until:
+                self.codes([lambda: self.raw(METHODS["coordinator"], requests)])
+
+        def metrics(name):
+            host, port = self.cluster.http_address(name).rsplit(":", 1)
+            while time.monotonic() < until:
+                slow = [socket.create_connection((host, int(port))) for _ in range(200)]
+                for connection in slow:
+                    connection.send(b"GET")
+                time.sleep(0.5)
+                for connection in slow:
+                    connection.close()
+
+        threads = [threading.Thread(target=attack, args=(name,)) for name in METHODS
+                   for attack in (calls, half_messages, many_fields, metrics)]
+        for thread in threads:
+            thread.start()
+        while time.monotonic() < until:
+            self.assertTrue(self.cluster.generate("To be", "--max-tokens", "20")["text"])
+            self.assertIn("process_", self.cluster.scrape("coordinator"))
+        for thread in threads:
+            thread.join()
 
     # ---- a client ----
 

@@ -95,7 +95,7 @@ class ConformanceTest(unittest.TestCase):
 
     @unittest.skipUnless(DEFAULT_MODEL.exists(), "the default model is not there")
     def test_the_drafters_of_the_default_model(self):
-        heads = REPO / "deploy/drafters"
+        heads = DEFAULT_MODEL / "drafters"
         self.assert_drafters_conform(DEFAULT_MODEL, {
             "chat": ("eagle", heads / "chat"), "math": ("eagle", heads / "math"),
             "block": ("dflash", heads / "block")})

@@ -76,6 +76,29 @@ class StatusPageTest(unittest.TestCase):
         asked = {drafter["name"]: drafter["asked_rounds"] for drafter in alone.report()["drafters"]}
         self.assertEqual(asked, {"lookup": 0, "bigram": alone.report()["counters"]["drafts"]})
 
+    def test_latencies_errors_and_history_come_from_the_server(self):
+        report = self.report()
+        for name in ("time_to_first_token", "time_per_output_token", "request_duration"):
+            latency = report["latencies"][name]
+            self.assertEqual(latency["requests"], 2)
+            self.assertLessEqual(latency["p50_ms"], latency["p95_ms"])
+            self.assertLessEqual(latency["p95_ms"], latency["p99_ms"])
+        self.assertEqual(report["requests_by_code"], {"OK": 2})
+        self.assertEqual(sum(report["rejected"].values()), 0)
+        first = report["history"][0]
+        self.assertEqual((first["generated_tokens"], first["drafts"]), (0, 0))
+        later = live_cluster.await_true(
+            lambda: [s for s in self.report()["history"] if s["generated_tokens"] == 80],
+            "a sample of the answers")
+        self.assertEqual(later[-1]["emitted_tokens"], 60)
+
+    def test_it_says_how_to_see_the_text(self):
+        self.assertTrue(self.cluster.report()["has_key"])
+        self.assertFalse(self.cluster.report()["shows_text"])
+        page = live_cluster.get(self.url)
+        for hint in ("core.status_key_file=FILE", "deploy/cluster.sh page"):
+            self.assertIn(hint, page)
+
     @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
     def test_it_fits_a_narrow_screen(self):
         with live_cluster.Framed(self.url, ("/", "/status.json")) as framed:
@@ -95,12 +118,12 @@ class StatusPageTest(unittest.TestCase):
                             wanted], check=True, stdout=subprocess.DEVNULL)
             self.assertEqual(role()["bigram"], wanted)
 
-    def test_without_the_key_no_text_is_shown(self):
+    def test_without_the_key_no_request_is_shown(self):
+        """How many tokens each round accepts says much about the text."""
+        number = self.report()["request"]["id"]
         for key in ({}, {"key": ""}, {"key": live_cluster.STATUS_KEY[:-1]}):
-            rounds = self.cluster.report(**key)["request"]["latest"]
-            self.assertTrue(rounds)
-            self.assertEqual({token for r in rounds for token in r["token"] + r["emitted"]},
-                             {None})
+            report = self.cluster.report(request=number, **key)
+            self.assertEqual((report["requests"], report["request"]), ([], None))
 
     def test_request_ids_are_nobodys_business(self):
         self.assertNotIn(self.answer["request_id"],
@@ -139,16 +162,19 @@ class StatusPageTest(unittest.TestCase):
         page = re.sub(r"<(script|style)>.*?</\1>", "", browser.document(self.page), flags=re.S)
         self.assertRegex(page, r'data-polls="[1-9]')
         self.assertNotIn('class="problem"', page)
-        self.assertRegex(page, r"K/V of [0-9]+ of [0-9]+ tokens.* a pass takes [0-9.]+ ms with 1 row,")
+        self.assertRegex(page, r"K/V of [0-9,]+ of [0-9,]+ tokens.* a pass takes [0-9.]+ ms with 1 row,")
         tau = self.answer["spec_stats"]["mean_acceptance_length"]
-        self.assertIn(f">{tau:.2f} tokens per pass instead of 1<", page)
+        self.assertIn(f">{tau:.2f} tokens per pass</b> instead of 1", page)
+        self.assertNotRegex(page, r"[0-9]e[+-][0-9]|\b1 (tokens|passes|rounds|rows)\b|NaN|undefined")
+        self.assertIn("first token", page)
+        self.assertIn("none since the start", page)
         for drafter in live_cluster.CHAR_DRAFTERS:
             self.assertIn(f'<span class="name">{drafter}</span>', page)
         self.assertGreater(page.count("<rect"), 10, "nodes of trees")
         self.assertIn('stroke="var(--good)" stroke-width="3"', page, "no confirmed path")
         text = re.sub(r"<[^>]*>", "", re.search(r'<div id="text">(.*?)</div>', page, re.S)[1])
         self.assertEqual(text.replace("&amp;", "&"), self.answer["text"])
-        for row in ("asked", "late"):
+        for row in ("asked in", "late"):
             self.assertEqual(page.count(f'<td class="dim">{row}</td>'), 2)
         self.assertNotIn("last 10 seconds", page)  # nobody has watched for so long
         if SCREENSHOT:

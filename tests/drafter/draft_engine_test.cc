@@ -39,6 +39,9 @@ class RecordingDrafter final : public Drafter {
     int64_t trees_left_out = 0;
     int64_t reports = 0;  // of trees with 0, 1, ... nodes, before the answer
     absl::AnyInvocable<void()> while_drafting = [] {};
+    // Before each of so many levels.
+    absl::AnyInvocable<void(int)> level;
+    int num_levels = 0;
   };
 
   explicit RecordingDrafter(Notes& notes) : notes_(notes) {}
@@ -48,6 +51,10 @@ class RecordingDrafter final : public Drafter {
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) override {
     notes_.while_drafting();
+    for (int level = 0; level < notes_.num_levels; ++level) {
+      notes_.level(level);
+      for (const SequenceView& view : batch) view.level_done();
+    }
     std::vector<TokenTree> trees;
     std::vector<Tokens> seen;
     for (const SequenceView& view : batch) {
@@ -256,6 +263,19 @@ TEST_F(DraftEngineTest, ReportsTheTimeInsideTheDrafter) {
   EXPECT_NEAR(histogram.sample_sum, 0.003, 1e-9);
 }
 
+TEST_F(DraftEngineTest, ReportsTheTimeOfEachLevel) {
+  notes_.num_levels = 3;
+  notes_.level = [&](int level) {
+    executor_->AdvanceBy(absl::Milliseconds(level == 0 ? 5 : level));
+  };
+  const Answer answer = ProposeNow(Request(1, {}, {1}));
+  EXPECT_THAT(answer->level_times,
+              ElementsAre(absl::Milliseconds(5), absl::Milliseconds(1),
+                          absl::Milliseconds(2)));
+  notes_.num_levels = 0;
+  EXPECT_THAT(ProposeNow(Request(1, {1}, {2}))->level_times, IsEmpty());
+}
+
 TEST_F(DraftEngineTest, BadRequestsAreRefusedAndNameTheField) {
   const auto refused = [&](ProposeRequest request, const char* field) {
     const Answer answer = ProposeNow(std::move(request));
@@ -276,6 +296,8 @@ TEST_F(DraftEngineTest, BadRequestsAreRefusedAndNameTheField) {
   refused(request, "max_nodes -1");
   request.budget = {.max_nodes = 1, .max_depth = -2};
   refused(request, "max_depth -2");
+  request.budget = {.max_nodes = 1, .max_depth = 1, .least_reach = 1.5f};
+  refused(request, "least_reach 1.5");
   EXPECT_THAT(notes_.batches, IsEmpty());
   EXPECT_EQ(metrics_.sessions_open.Value(), 0);
 }

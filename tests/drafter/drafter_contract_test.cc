@@ -90,11 +90,25 @@ struct Sequence {
   uint64_t number = 0;
   std::vector<TokenId> tokens;
   SamplingParams sampling;
-  FeatureRows features;  // of all tokens but the last
+  FeatureRows features;   // of all tokens but the last
+  TokenRanks ranks = {};  // of all tokens but the first
+  // What a drafter learns across requests stays with a tenant: each is one.
+  std::string salt = {};
+
+  // Leaves out the rows that a drafter got with the first `length` tokens.
+  void DropRanks(size_t length) {
+    const int64_t rows = std::max<int64_t>(0, static_cast<int64_t>(length) - 1);
+    ranks.DropFirst(std::min(rows, ranks.size()));
+  }
 
   void Resize(size_t length) {
     tokens.resize(std::min(tokens.size(), length));
     features.CutFrom(static_cast<int64_t>(tokens.size()) - 1);
+    const int64_t rows = std::max<int64_t>(0, std::ssize(tokens) - 1);
+    if (ranks.size() <= rows) return;
+    ranks.contexts.resize(2 * rows);
+    ranks.tokens.resize(rows * ranks.top);
+    ranks.log_probs.resize(rows * ranks.top);
   }
 };
 
@@ -136,6 +150,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
          HeadSubject("eagle31_midlayer", "tied", {{"drafts_ahead", "true"}})},
         {"dflash", HeadSubject("dflash_draft_vocabulary", "tied")},
         {"lm", EarlyExitSubject(test)},
+        {"recycle", {.options = {{"max_tenants", "100"}}}},
         {"replay",
          {.options = {{"drafter", "prompt_lookup"},
                       {"texts", TextsFile(test)}}}}};
@@ -165,7 +180,9 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
 
   // With the features that the type wants.
   std::vector<Sequence> RandomSequences(int count) const {
-    const int64_t width = WantedFeatures(*Make()).width();
+    const auto drafter = Make();
+    const int64_t width = WantedFeatures(*drafter).width();
+    const bool wants_ranks = drafter->ranks().any();
     std::mt19937_64 random(22);
     std::normal_distribution<float> normal;
     std::vector<Sequence> sequences;
@@ -180,8 +197,22 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
       for (uint16_t& value : sequence.features.data) {
         value = FloatToBf16(normal(random));
       }
+      sequence.salt = std::to_string(i);
+      if (wants_ranks) sequence.ranks = RandomRanks(random, sequence.tokens);
     }
     return sequences;
+  }
+
+  static TokenRanks RandomRanks(std::mt19937_64& random,
+                                const std::vector<TokenId>& tokens) {
+    TokenRanks ranks = {.top = 3};
+    for (size_t i = 1; i < tokens.size(); ++i) {
+      ranks.contexts.insert(ranks.contexts.end(), {tokens[i - 1], tokens[i]});
+      const auto first = static_cast<TokenId>(random() % (kVocab - 3));
+      ranks.tokens.insert(ranks.tokens.end(), {first + 1, first, first + 2});
+      ranks.log_probs.insert(ranks.log_probs.end(), {-0.7f, -1.4f, -2.8f});
+    }
+    return ranks;
   }
 };
 
@@ -189,7 +220,9 @@ ViewAndFeatures ViewOf(const Sequence& sequence, DraftBudget budget) {
   return {.view = {.id = {.coordinator_epoch = 5, .number = sequence.number},
                    .tokens = sequence.tokens,
                    .sampling = sequence.sampling,
-                   .budget = budget},
+                   .budget = budget,
+                   .cache_salt = sequence.salt,
+                   .ranks = &sequence.ranks},
           .rows = &sequence.features};
 }
 
@@ -198,6 +231,12 @@ void ExpectSame(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.parents, b.parents);
   EXPECT_EQ(a.log_probs, b.log_probs);
   EXPECT_EQ(a.samples, b.samples);
+}
+
+// The same view later: rows of the target come once.
+ViewAndFeatures Again(ViewAndFeatures view) {
+  view.view.ranks = nullptr;
+  return view;
 }
 
 constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
@@ -256,7 +295,7 @@ TEST_P(DrafterContractTest, TheSameViewGivesTheSameTree) {
   for (const Sequence& sequence : RandomSequences(10)) {
     const ViewAndFeatures view = ViewOf(sequence, kBudget);
     const TokenTree tree = DraftOne(*one, view);
-    ExpectSame(tree, DraftOne(*one, view));
+    ExpectSame(tree, DraftOne(*one, Again(view)));
     ExpectSame(tree, DraftOne(*other, view));
   }
 }
@@ -264,17 +303,21 @@ TEST_P(DrafterContractTest, TheSameViewGivesTheSameTree) {
 TEST_P(DrafterContractTest, ABatchGivesWhatEachSequenceGivesAlone) {
   auto together = Make();
   const std::vector<Sequence> sequences = RandomSequences(6);
+  size_t before = 1;
   for (size_t length : {size_t{1}, size_t{40}, size_t{300}}) {
-    std::vector<Sequence> grown = sequences;
+    std::vector<Sequence> grown = sequences, added = sequences;
     std::vector<ViewAndFeatures> views;
-    for (Sequence& sequence : grown) {
-      sequence.Resize(length);
-      views.push_back(ViewOf(sequence, kBudget));
+    for (size_t i = 0; i < grown.size(); ++i) {
+      grown[i].Resize(length);
+      added[i] = grown[i];
+      added[i].DropRanks(before);
+      views.push_back(ViewOf(added[i], kBudget));
     }
+    before = length;
     const std::vector<TokenTree> trees = DraftAll(*together, views);
     for (size_t i = 0; i < views.size(); ++i) {
       auto alone = Make();
-      ExpectSame(trees[i], DraftOne(*alone, views[i]));
+      ExpectSame(trees[i], DraftOne(*alone, ViewOf(grown[i], kBudget)));
     }
   }
 }
@@ -291,10 +334,13 @@ TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
     for (size_t length = 1; length < sequence.tokens.size(); ++length) {
       Sequence prefix = sequence;
       prefix.Resize(length);
+      prefix.DropRanks(length - 1);
       DraftOne(*stepwise, ViewOf(prefix, {.max_nodes = 0, .max_depth = 5}));
     }
+    Sequence whole = sequence;
+    whole.DropRanks(sequence.tokens.size() - 1);
     auto at_once = Make();
-    ExpectSame(DraftOne(*stepwise, ViewOf(sequence, kBudget)),
+    ExpectSame(DraftOne(*stepwise, ViewOf(whole, kBudget)),
                DraftOne(*at_once, ViewOf(sequence, kBudget)));
   }
 }

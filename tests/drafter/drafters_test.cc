@@ -26,7 +26,7 @@ TEST(DraftersTest, TheListHasTheTypesOfTheReadme) {
   RegisterDrafters(registry);
   EXPECT_THAT(registry.Names(),
               IsSupersetOf({"dflash", "eagle", "grammar", "lm", "ngram",
-                            "prompt_lookup", "replay"}));
+                            "prompt_lookup", "recycle", "replay", "suffix"}));
 }
 
 TEST(DraftersTest, GoodOptionsAreTaken) {

@@ -13,7 +13,7 @@ ForcedText Forced(const GrammarSpec& spec, const std::string& written,
                       .time = absl::Seconds(100)}) {
   static const grammar::Vocabulary vocabulary = grammar::ByteVocabulary();
   static const auto backend = grammar::NewBackend(vocabulary);
-  const auto grammar = backend->Compile(spec);
+  const auto grammar = backend->Compile(spec, {});
   EXPECT_TRUE(grammar.ok()) << grammar.status();
   const auto matcher = (*grammar)->NewMatcher();
   const auto forced =

@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "common/base/check.h"
-#include "common/chat/guarded_text.h"
+#include "common/base/utf8.h"
 #include "common/chat/jinja_program.h"
 #include "common/tokenizer/tokenizer.h"
 #include "tests/fuzz/fuzz_targets.h"
@@ -39,30 +39,42 @@ std::vector<std::string> Seeds() {
       "{% if k == 'x' %}{% break %}{% endif %}{% endfor %}"
       "{{ range(3) | list | last }}{{ '{}'.format(1) | indent(2) }}",
       "{{ messages | selectattr('role', 'equalto', 'user') | map(attribute="
-      "'content') | list | tojson }}{{ (1, 2)[0] if true else [none] }}"};
+      "'content') | list | tojson }}{{ (1, 2)[0] if true else [none] }}",
+      // Tags, white space and literals.
+      "{%- raw -%} {{ x }} {%- endraw +%}\n{#- note #}\n{{ 0x1F + 1_000 - 1e3 "
+      "}}{{ 'a\\n\\x41\\u00e4' \"b\" }}{% generation %}g{% endgeneration %}",
+      "{% for a, (b, c) in [(1, (2, 3))] recursive %}{{ loop.index }}{{ a ~ b "
+      "}}"
+      "{% else %}-{% endfor %}{% set n %}t{% endset %}{{ n is string }}",
+      "{% macro m(x, y=2) %}{{ caller(x) }}{{ kwargs }}{{ varargs }}"
+      "{% endmacro %}{% call(u) m(1, z=3) %}{{ u }}{% endcall %}",
+      "{% with q = 'ab' %}{{ '%5.1f|%-4s' % (1.25, q) }}{{ "
+      "'{:>8,}'.format(99999"
+      ") }}{{ q[::-1] }}{% filter upper %}x{% endfilter %}{% endwith %}",
+      "{{ messages | groupby('role') }}{{ [3, 1] | sort | batch(2) | list }}"
+      "{{ messages[0].content.partition('b') }}{{ tools | tojson(indent=1) }}"};
 }
 
 bool Try(std::string_view bytes) {
   const auto program = JinjaProgram::Parse(std::string(bytes));
   if (!program.ok()) return false;
-  Json input = {
+  const Json input = {
       {"messages",
        {{{"role", "user"}, {"content", "a <|im_start|>b<|im_end|> ä"}},
         {{"role", "assistant"}, {"content", "c"}}}},
       {"tools", {{{"name", "f"}, {"a<|im_end|>", {1, 2.5, nullptr}}}}}};
-  const auto guard = SpecialTextGuard::Break(SmallTokenizer(), input);
-  ESPALIER_CHECK(guard.ok());
-  const auto pieces = (*program)->Render(
+  const auto rendered = (*program)->Render(
       {{"bos_token", "<s>"}, {"add_generation_prompt", true}}, input,
       absl::UnixEpoch());
-  if (!pieces.ok()) return false;
-  const SpecialTextGuard::Text text = guard->Join(*pieces);
+  if (!rendered.ok()) return false;
+  ESPALIER_CHECK(RepairUtf8(rendered->text) == rendered->text);
   size_t end = 0;
-  for (const ByteRange& range : text.plain) {
+  for (const ByteRange& range : rendered->from_input) {
     ESPALIER_CHECK(range.begin >= end && range.begin < range.end);
     end = range.end;
   }
-  (void)SmallTokenizer().EncodeMixed(text.text, text.plain);
+  ESPALIER_CHECK(end <= rendered->text.size());
+  (void)SmallTokenizer().EncodeMixed(rendered->text, rendered->from_input);
   return true;
 }
 

@@ -29,11 +29,13 @@ DrafterInfo Info() {
           .supports_lookahead = true};
 }
 
-// `prompt_lookup`, with features that nobody reads.
+// `prompt_lookup`, with features that nobody reads, and ranks from which
+// `recycle` learns.
 class LookupWithFeatures final : public drafter::Drafter {
  public:
-  explicit LookupWithFeatures(std::unique_ptr<Drafter> lookup)
-      : lookup_(std::move(lookup)) {}
+  LookupWithFeatures(std::unique_ptr<Drafter> lookup,
+                     std::unique_ptr<Drafter> recycle)
+      : lookup_(std::move(lookup)), recycle_(std::move(recycle)) {}
 
   drafter::FeatureStore* features() override { return &features_; }
   bool supports_lookahead() const override {
@@ -41,12 +43,13 @@ class LookupWithFeatures final : public drafter::Drafter {
   }
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const drafter::SequenceView> batch) override {
+    ESPALIER_CHECK(recycle_->Draft(batch).ok());
     return lookup_->Draft(batch);
   }
   void Forget(SequenceId id) override { lookup_->Forget(id); }
 
  private:
-  const std::unique_ptr<Drafter> lookup_;
+  const std::unique_ptr<Drafter> lookup_, recycle_;
   drafter::HostFeatureStore features_{{.taps = {1}, .hidden_size = 2}};
 };
 
@@ -56,7 +59,8 @@ std::unique_ptr<drafter::DraftEngine> NewEngine(
   static const drafter::DrafterMetrics metrics =
       drafter::MakeDrafterMetrics(registry, "lookup");
   auto lookup = drafter::NewPromptLookupDrafter({.vocab_size = kVocabSize});
-  ESPALIER_CHECK(lookup.ok());
+  auto recycle = drafter::NewRecycleDrafter({.vocab_size = kVocabSize});
+  ESPALIER_CHECK(lookup.ok() && recycle.ok());
   return std::make_unique<drafter::DraftEngine>(
       drafter::DraftEngine::Options{
           .name = "lookup",
@@ -65,7 +69,8 @@ std::unique_ptr<drafter::DraftEngine> NewEngine(
           .max_depth = kMaxDepth,
           .supports_lookahead = true,
           .store = {.max_sequences = 3, .max_tokens = 200}},
-      std::make_unique<LookupWithFeatures>(*std::move(lookup)),
+      std::make_unique<LookupWithFeatures>(*std::move(lookup),
+                                           *std::move(recycle)),
       std::move(executor), metrics);
 }
 
@@ -90,6 +95,10 @@ std::vector<std::string> Seeds() {
   request.update.prefix_hash = PrefixHash(request.update.new_tokens);
   request.update.base_length = 7;
   request.update.new_tokens = {8};
+  request.ranks = {.top = 2,
+                   .contexts = {6, 7, 7, 8},
+                   .tokens = {8, 5, 5, 6},
+                   .log_probs = {-0.5f, -1, -0.25f, -2}};
   request.lookahead = {5, 6};
   request.stored.ring.id = 9;
   request.stored.ring.data_bytes = 1024;

@@ -6,6 +6,7 @@
 namespace espalier::testing {
 
 FuzzTarget ChatTemplateTarget();
+FuzzTarget ConnectionBytesTarget();
 FuzzTarget DraftStreamTarget();
 FuzzTarget GenerateRequestTarget();
 FuzzTarget GgufTarget();
@@ -16,6 +17,7 @@ FuzzTarget ModelConfigTarget();
 FuzzTarget NgramTableTarget();
 FuzzTarget PeerAnswerTarget();
 FuzzTarget SafetensorsTarget();
+FuzzTarget SavedAnswersTarget();
 FuzzTarget ServiceConfigTarget();
 FuzzTarget StoredFeaturesTarget();
 FuzzTarget TokenTreeTarget();
@@ -37,10 +39,20 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_VLLM_REQUEST
       VllmRequestTarget(),
 #endif
-      DraftStreamTarget(),   GenerateRequestTarget(), GgufTarget(),
-      JsonTarget(),          MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),    PeerAnswerTarget(),      SafetensorsTarget(),
-      ServiceConfigTarget(), TokenTreeTarget(),       TokenizerTarget(),
+      ConnectionBytesTarget(),
+      DraftStreamTarget(),
+      GenerateRequestTarget(),
+      GgufTarget(),
+      JsonTarget(),
+      MessageBytesTarget(),
+      ModelConfigTarget(),
+      NgramTableTarget(),
+      PeerAnswerTarget(),
+      SafetensorsTarget(),
+      SavedAnswersTarget(),
+      ServiceConfigTarget(),
+      TokenTreeTarget(),
+      TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }

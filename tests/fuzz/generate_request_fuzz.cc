@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "common/base/check.h"
-#include "common/chat/jinja_template.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/merge/merge_policies.h"
 #include "coordinator/session/request_plan.h"
@@ -90,7 +89,7 @@ std::vector<std::string> Seeds() {
   std::vector<std::string> seeds = {text.SerializeAsString(),
                                     ids.SerializeAsString(),
                                     chat.SerializeAsString()};
-  if (HasJinja()) seeds.push_back(tools.SerializeAsString());
+  seeds.push_back(tools.SerializeAsString());
   return seeds;
 }
 

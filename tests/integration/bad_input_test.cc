@@ -22,19 +22,6 @@ std::string Binary(const std::string& name) {
   return absl::StrCat(ESPALIER_BIN_DIR, "/", name);
 }
 
-// A folder that goes with the test.
-class ScratchFolder {
- public:
-  ScratchFolder() : path_(NewFolder()) {}
-  ~ScratchFolder() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const {
-    return path_ + "/" + name;
-  }
-
- private:
-  const std::string path_;
-};
-
 class BadRequestTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {

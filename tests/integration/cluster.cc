@@ -26,6 +26,15 @@ std::string BinaryOf(const std::string& name) {
   return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", program);
 }
 
+std::string OptionsOf(const DrafterSpec& drafter) {
+  std::string options;
+  for (const auto& [key, value] : drafter.options) {
+    absl::StrAppend(&options, "options { key: \"", key, "\" value: \"", value,
+                    "\" }\n");
+  }
+  return options;
+}
+
 }  // namespace
 
 Cluster::Cluster(Options options)
@@ -33,7 +42,7 @@ Cluster::Cluster(Options options)
   WriteConfigs();
   Start("verifier");
   for (const DrafterSpec& drafter : options_.drafters) {
-    if (!drafter.in_node) Start(drafter.name);
+    if (!drafter.in_node && !drafter.in_coordinator) Start(drafter.name);
   }
   Start("coordinator");
   grpc::ChannelArguments arguments;
@@ -78,16 +87,17 @@ void Cluster::WriteConfigs() {
       absl::StrCat(Server("coordinator"), "model: \"", options_.model,
                    "\"\nverifier: \"", Address("verifier"), "\"\n");
   for (const DrafterSpec& drafter : options_.drafters) {
+    const std::string options = OptionsOf(drafter);
+    if (drafter.in_coordinator) {
+      absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
+                      "\" type: \"", drafter.type, "\"\n", options, "}\n");
+      continue;
+    }
     absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
                     "\" address: \"", Address(drafter.name), "\" }\n");
-    std::string config = absl::StrCat(Server(drafter.name), "engine { name: \"",
-                                      drafter.name, "\" type: \"", drafter.type,
-                                      "\" model: \"", options_.model, "\"\n");
-    for (const auto& [key, value] : drafter.options) {
-      absl::StrAppend(&config, "options { key: \"", key, "\" value: \"", value,
-                      "\" }\n");
-    }
-    config += "}\n";
+    const std::string config = absl::StrCat(
+        Server(drafter.name), "engine { name: \"", drafter.name, "\" type: \"",
+        drafter.type, "\" model: \"", options_.model, "\"\n", options, "}\n");
     if (drafter.in_node) {
       absl::StrAppend(&verifier, "drafters {\n", config, "}\n");
     } else {
@@ -110,6 +120,10 @@ void Cluster::Start(const std::string& name) {
       name == "coordinator" ? &options_.coordinator_sets
       : name == "verifier"  ? &options_.verifier_sets
                             : nullptr;
+  // Tests count the messages and tokens of their own requests.
+  if (name == "coordinator") {
+    argv.insert(argv.end(), {"--set", "core.warm_up=false"});
+  }
   for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {
     argv.insert(argv.end(), {"--set", absl::StrCat(is_node ? "verifier." : "",
                                                    (*sets)[i])});

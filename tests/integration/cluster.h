@@ -17,6 +17,7 @@ struct DrafterSpec {
   std::string type;
   std::map<std::string, std::string> options = {};
   bool in_node = false;  // in the verifier's process, which is espalier-node
+  bool in_coordinator = false;  // in the coordinator's process
 };
 
 // For tests of the drafts themselves: on a busy machine, a late tree would be
@@ -39,7 +40,7 @@ class Cluster {
   ~Cluster();
 
   // Start the process of that name ("verifier", which is the node if there is
-  // one, "coordinator", or a drafter's that is not in the node);
+  // one, "coordinator", or that of a drafter that has its own);
   // kill and forget it; send it a signal.
   void Start(const std::string& name);
   void Kill(const std::string& name);

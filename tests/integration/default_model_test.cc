@@ -17,7 +17,7 @@ namespace {
 
 DrafterSpec Shipped(const std::string& name, const std::string& type) {
   const std::string folder =
-      absl::StrCat(ESPALIER_SOURCE_DIR, "/deploy/drafters/", name);
+      absl::StrCat(DefaultModelFolder(), "/drafters/", name);
   return {.name = name, .type = type, .options = {{"model", folder}}};
 }
 

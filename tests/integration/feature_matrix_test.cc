@@ -78,7 +78,7 @@ class FeatureMatrixTest : public ::testing::Test {
     if (!HasDefaultModel()) {
       GTEST_SKIP() << "no default model: run deploy/setup.sh";
     }
-    const std::string drafters = ESPALIER_SOURCE_DIR "/deploy/drafters/";
+    const std::string drafters = DefaultModelFolder() + "/drafters/";
     cluster_.emplace(Cluster::Options{
         .model = DefaultModelFolder(),
         .drafters = {{.name = "lookup", .type = "prompt_lookup"},

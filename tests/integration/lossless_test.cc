@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/integration/char_model.h"
 #include "tests/integration/cluster.h"
 
@@ -19,8 +22,16 @@ namespace {
 class LosslessTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
+    std::vector<DrafterSpec> drafters = LookupAndBigram();
+    drafters.push_back({.name = "suffix",
+                        .type = "suffix",
+                        .options = {{"earlier_answers", "true"}},
+                        .in_coordinator = true});
+    drafters.push_back(
+        {.name = "recycle", .type = "recycle", .in_coordinator = true});
+    drafters.push_back({.name = "far-recycle", .type = "recycle"});
     cluster_ = new Cluster(
-        {.model = CharModelFolder(), .drafters = LookupAndBigram()});
+        {.model = CharModelFolder(), .drafters = std::move(drafters)});
     cluster_->AwaitReady();
   }
   static void TearDownTestSuite() {
@@ -44,16 +55,23 @@ TEST_F(LosslessTest, EveryDrafterAndTheirUnionGiveThePlainText) {
       const v1::GenerateRequest request = CharRequest(temperature, seed);
       const Generated plain = Run(Plain(request));
       ASSERT_EQ(plain.token_ids.size(), 160);
-      for (const char* drafters : {"lookup", "bigram", "lookup bigram"}) {
+      for (const std::vector<std::string>& drafters :
+           std::vector<std::vector<std::string>>{
+               {"lookup"},
+               {"bigram"},
+               {"suffix"},
+               {"recycle"},
+               {"far-recycle"},
+               {"lookup", "bigram"},
+               {"lookup", "bigram", "suffix", "recycle", "far-recycle"}}) {
         v1::GenerateRequest drafted = request;
-        for (const char* name : {"lookup", "bigram"}) {
-          if (std::string(drafters).find(name) != std::string::npos) {
-            drafted.mutable_speculation()->add_drafters(name);
-          }
+        for (const std::string& name : drafters) {
+          drafted.mutable_speculation()->add_drafters(name);
         }
         const Generated out = Run(drafted);
         EXPECT_EQ(out.token_ids, plain.token_ids)
-            << drafters << " at temperature " << temperature;
+            << absl::StrJoin(drafters, " ") << " at temperature "
+            << temperature;
         EXPECT_EQ(out.text, plain.text);
         EXPECT_GT(out.summary.spec_stats().num_draft_tokens(), 0);
       }
@@ -114,7 +132,8 @@ TEST_F(LosslessTest, SamplingOptionsGiveThePlainTextWithEveryDrafter) {
       if (temperature > 0 || !only_filters) {
         EXPECT_NE(plain.token_ids, before.token_ids);
       }
-      for (const char* drafter : {"lookup", "bigram", ""}) {
+      for (const char* drafter :
+           {"lookup", "bigram", "suffix", "recycle", ""}) {
         v1::GenerateRequest drafted = request;
         if (*drafter) drafted.mutable_speculation()->add_drafters(drafter);
         const Generated out = Run(drafted);

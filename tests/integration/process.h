@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,19 @@ Finished RunToEnd(std::vector<std::string> argv, const std::string& log_path);
 
 // A new folder with a short path: a Unix socket's has at most 107 bytes.
 std::string NewFolder();
+
+// A folder that goes with the test.
+class ScratchFolder {
+ public:
+  ScratchFolder() : path_(NewFolder()) {}
+  ~ScratchFolder() { std::filesystem::remove_all(path_); }
+  std::string operator/(const std::string& name) const {
+    return path_ + "/" + name;
+  }
+
+ private:
+  const std::string path_;
+};
 
 std::string ReadFile(const std::string& path);
 void WriteFile(const std::string& path, const std::string& text);

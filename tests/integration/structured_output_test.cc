@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -170,6 +171,42 @@ TEST_F(StructuredOutputTest, WhatCannotBeFollowedIsRefusedAndOthersGoOn) {
   EXPECT_THAT(refusal([](auto& r) { r.mutable_structured_output(); }),
               HasSubstr("structured_output: has no constraint"));
   EXPECT_TRUE(Ask([](auto& r) { r.set_max_tokens(4); }).status.ok());
+}
+
+// Nested repeats that a compiler is busy with for minutes, if it is let.
+std::string Bomb(char first) {
+  return std::string("root ::= ([") + first +
+         "-z ]{0,30} [0-9a-z ]{0,30} [a-z]{0,30}){0,30}";
+}
+
+TEST_F(StructuredOutputTest, BombsAreInNobodysWay) {
+  std::vector<std::thread> bombs;
+  for (const char first : {'a', 'b', 'c'}) {
+    bombs.emplace_back([this, first] {
+      const Generated bomb = Ask([&](v1::GenerateRequest& request) {
+        request.mutable_structured_output()->set_grammar(Bomb(first));
+      });
+      EXPECT_FALSE(bomb.status.ok());
+      EXPECT_THAT(bomb.status.error_message(), HasSubstr("compile"));
+    });
+  }
+  const Generated person = Ask([](v1::GenerateRequest& request) {
+    request.mutable_structured_output()->set_json_schema(kPerson);
+  });
+  EXPECT_TRUE(person.status.ok()) << person.status.error_message();
+  for (std::thread& bomb : bombs) bomb.join();
+}
+
+TEST_F(StructuredOutputTest, AnAmbiguousGrammarEndsWithItsLimit) {
+  const Generated ambiguous = Ask([](v1::GenerateRequest& request) {
+    request.mutable_structured_output()->set_grammar(
+        "root ::= s\ns ::= s s | [a-z ] | \"\"");
+    request.set_min_tokens(400);
+    request.set_max_tokens(400);
+  });
+  EXPECT_EQ(ambiguous.status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(ambiguous.status.error_message(),
+              HasSubstr("structured_output.grammar: a step"));
 }
 
 }  // namespace

@@ -139,6 +139,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   bool supports_lookahead = false;
   uint64_t cpu_group = 0;
   uint64_t device_id = 0;
+  RankNeed ranks = {};
   // Of the sequence that was drafted for most recently: where those end that it
   // has read in a ring.
   int64_t last_stored_end() const { return last_stored_end_; }

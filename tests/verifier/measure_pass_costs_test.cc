@@ -34,12 +34,14 @@ class MeasurePassCostsTest : public ::testing::Test {
       return status_;
     });
     const absl::Time begin = clock_.Now();
-    auto costs = MeasurePassCosts(
+    auto measured = MeasurePassCosts(
         model, clock_,
         {.max_rows = max_rows, .time_budget = Milliseconds(500)});
     spent_ = clock_.Now() - begin;
     EXPECT_EQ(model.num_sequences(), 0);
-    return costs;
+    if (!measured.ok()) return measured.status();
+    is_doubtful_ = measured->is_doubtful;
+    return measured->costs;
   }
 
   static double Ms(const PassCosts& costs, int64_t rows) {
@@ -54,6 +56,7 @@ class MeasurePassCostsTest : public ::testing::Test {
   FakeExecutor clock_;
   std::vector<int64_t> passes_;
   absl::Duration spent_;
+  bool is_doubtful_ = false;
   absl::Status status_;
 };
 
@@ -109,6 +112,21 @@ TEST_F(MeasurePassCostsTest, ADisturbanceLeavesTheTableNearTheTruth) {
       EXPECT_GE(Ms(*costs, cost.rows), 0.9 * truth(cost.rows)) << cost.rows;
     }
   }
+}
+
+TEST_F(MeasurePassCostsTest, IsDoubtfulIfPassesOfTheSameRowsDiffer) {
+  ASSERT_TRUE(Measure([](int64_t rows) { return 1 + 0.1 * rows; }).ok());
+  EXPECT_FALSE(is_doubtful_);
+  int pass = 0;
+  ASSERT_TRUE(
+      Measure([&](int64_t) { return ++pass % 3 == 0 ? 9.0 : 3.0; }).ok());
+  EXPECT_TRUE(is_doubtful_);
+}
+
+// As every pass takes long, few are timed twice.
+TEST_F(MeasurePassCostsTest, IsDoubtfulWhereThereWasNoTime) {
+  ASSERT_TRUE(Measure([](int64_t rows) { return 111.0 * rows; }).ok());
+  EXPECT_TRUE(is_doubtful_);
 }
 
 TEST_F(MeasurePassCostsTest, UsesTheTimeItMayTake) {

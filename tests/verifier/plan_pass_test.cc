@@ -61,6 +61,17 @@ TEST(PlanPass, TheOldestRequestIsServedWhateverItsSize) {
   EXPECT_THAT(PlanPass({{7, 20}, {0, 1}}, least), ElementsAre(Prompt(0, 1)));
 }
 
+// A prompt whose rows are expensive takes as much of the pass, not as many
+// rows.
+TEST(PlanPass, ExpensiveRowsAreFewerWhereOthersWait) {
+  const PassLimits limits = {.batch_rows = 64, .sequence_rows = 64};
+  const PassWork dear = {
+      .prompt_rows = 500, .tree_rows = 1, .prompt_row_cost = 4};
+  EXPECT_THAT(PlanPass({dear}, limits), ElementsAre(Prompt(0, 64)));
+  EXPECT_THAT(PlanPass({dear, {0, 8}}, limits),
+              ElementsAre(Tree(1), Prompt(0, 14)));
+}
+
 // Requests come, are served, go to the back of the queue, and go.
 TEST(PlanPass, KeepsItsPromisesInAnyQueue) {
   std::mt19937_64 random(1);
@@ -72,7 +83,8 @@ TEST(PlanPass, KeepsItsPromisesInAnyQueue) {
     for (int pass = 0; pass < 60; ++pass) {
       while (queue.size() < 8) {
         queue.push_back({static_cast<int64_t>(random() % 3 * (random() % 40)),
-                         1 + static_cast<int64_t>(random() % 20)});
+                         1 + static_cast<int64_t>(random() % 20),
+                         1 + static_cast<int64_t>(random() % 2 * 3)});
       }
       const std::vector<PassWork> waiting(queue.begin(), queue.end());
       const std::vector<PassShare> plan = PlanPass(waiting, limits);

@@ -151,7 +151,7 @@ std::vector<double> TargetAfter(const Tokens& text,
 }
 
 grammar::TokenMasks MasksOf(const TokenTree& tree) {
-  const auto compiled = TestBackend()->Compile(kGrammar);
+  const auto compiled = TestBackend()->Compile(kGrammar, {});
   const auto matcher = (*compiled)->NewMatcher();
   const auto output = absl::MakeConstSpan(kCommitted).subspan(kPromptLength);
   EXPECT_TRUE(matcher->Follow(output).ok());

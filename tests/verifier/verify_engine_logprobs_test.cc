@@ -101,6 +101,24 @@ TEST(VerifyEngineLogprobsTest, OfAPromptThatIsCachedAreComputedToo) {
             Expected(harness.script, client.text, 1, 2));
 }
 
+// A second request for them takes its K/V from the first one.
+TEST(VerifyEngineLogprobsTest, OfAPromptThatWasAskedForBeforeAreNotComputed) {
+  EngineHarness harness({.shares_kv = true});
+  const Text prompt(100, 5);
+  for (uint64_t number : {1, 2, 3}) {
+    Client client = {.id = {1, number}, .text = prompt};
+    client.text.push_back(static_cast<TokenId>(number));
+    VerifyRequest request = client.Request();
+    request.logprobs.prompt = 2;
+    const auto result = harness.Ask(std::move(request));
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->prompt_logprobs,
+              Expected(harness.script, client.text, 1, 2));
+    EXPECT_EQ(result->cached_tokens > 0, number > 1);
+    harness.engine->EndSequence(client.id);
+  }
+}
+
 // The younger session gives way in the middle of its prompt, and computes it
 // again.
 TEST(VerifyEngineLogprobsTest, OfAPreemptedPromptAreThereOnce) {

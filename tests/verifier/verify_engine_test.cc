@@ -264,6 +264,7 @@ TEST(VerifyEngine, ATreeThatIsCutLosesItsDistributions) {
 TEST(VerifyEngine, SaysWhatItIs) {
   VerifyEngine::Options options;
   options.identity = {.name = "script", .tokenizer_fingerprint = 77};
+  options.end_tokens = {2, 5};
   options.epoch = 5;
   options.pass_costs = {{1, absl::Milliseconds(7)}};
   EngineHarness harness({.max_rows = 20}, options);
@@ -275,7 +276,7 @@ TEST(VerifyEngine, SaysWhatItIs) {
   EXPECT_EQ(info.max_context, 200);
   EXPECT_EQ(info.max_tree_nodes, 19);  // the root takes one of the rows
   EXPECT_THAT(info.rules, ::testing::Contains("walk"));
-  EXPECT_THAT(info.eos_token_ids, ElementsAre(2));
+  EXPECT_THAT(info.eos_token_ids, ElementsAre(2, 5));
   EXPECT_EQ(info.device, "script, float32, 1 threads, scripted");
   EXPECT_EQ(info.pass_costs, options.pass_costs);
 }

@@ -59,11 +59,13 @@ absl::StatusOr<NodeEngines> BuildNode(
   if (std::any_of(drafters.begin(), drafters.end(), is_beside)) {
     ASSIGN_OR_RETURN(ring, verifier::OpenFeatureRing(verifier));
   }
+  drafter::DrafterRegistry types("drafter type");
+  drafter::RegisterDrafters(types);
   NodeEngines node;
   for (const v1::DrafterEngineConfig& drafter : drafters) {
     ASSIGN_OR_RETURN(
         node.drafters.emplace_back(),
-        drafter::BuildDrafter(drafter, metrics, on_device_lost, ring));
+        drafter::BuildDrafter(types, drafter, metrics, on_device_lost, ring));
   }
   ASSIGN_OR_RETURN(node.verifier,
                    verifier::BuildVerifier(verifier, metrics,

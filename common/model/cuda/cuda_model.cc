@@ -194,7 +194,8 @@ absl::Status CudaModel::AddUses(absl::Span<const SequenceRows> batch,
   for (size_t i = 0; i < batch.size(); ++i) {
     const cuda::PassSequence& sequence = pass.sequences[i];
     CudaRows::Part part = {.rows = batch[i].num_logit_rows,
-                           .use = batch[i].use};
+                           .use = batch[i].use,
+                           .ranks = batch[i].ranks};
     const int64_t end = sequence.first_row + sequence.rows;
     for (int64_t row = end - part.rows; row < end; ++row) {
       part.positions.push_back(int64_t{pass.rows[row].position} + 1);

@@ -61,6 +61,7 @@ SampledToken DrawAmong(const cuda::DrawResult& result,
 
 struct CudaRows::Queued {
   LogitUse use;
+  RankRequest ranks;
   cuda::LogitBlock logits;
   int64_t first_row = 0;
   std::vector<int64_t> positions;  // [rows] of draws
@@ -107,6 +108,7 @@ absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
   parts_.push_back(std::make_unique<Queued>());
   Queued& queued = *parts_.back();
   queued.use = part.use;
+  queued.ranks = part.ranks;
   queued.first_row = num_rows();
   queued.logits = {.logits = logits() + num_rows() * stride_,
                    .rows = static_cast<int>(part.rows),
@@ -117,6 +119,14 @@ absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
   }
   rows_.resize(places_.size());
   const Post post = {requests, answers};
+  if (queued.ranks.top_k > 0) {
+    RETURN_IF_ERROR(AddRanks(queued.ranks, post, queued));
+  }
+  return AddUse(part, post, queued);
+}
+
+absl::Status CudaRows::AddUse(const Part& part, const Post& post,
+                              Queued& queued) {
   if (const auto* draw = std::get_if<DrawRequest>(&part.use)) {
     return AddDraws(*draw, part.positions, /*without=*/nullptr, post, queued);
   }
@@ -124,6 +134,7 @@ absl::Status CudaRows::Add(const Part& part, Mailbox& requests,
     return AddFilteredDraws(*draw, part.positions, post, queued);
   }
   if (const auto* rank = std::get_if<RankRequest>(&part.use)) {
+    queued.ranks = *rank;
     return AddRanks(*rank, post, queued);
   }
   if (const auto* gather = std::get_if<GatherRequest>(&part.use)) {
@@ -328,7 +339,7 @@ absl::StatusOr<Ranking> CudaRows::Rank(int64_t row,
                                        const RankRequest& request) const {
   const auto [part, own_row] = At(row);
   if (part->ranked.empty()) return LogitRows::Rank(row, request);
-  ESPALIER_CHECK(std::get<RankRequest>(part->use) == request);
+  ESPALIER_CHECK(part->ranks == request);
   const cuda::RankResult& result = part->ranked[own_row];
   RETURN_IF_ERROR(CheckBad(row, result.bad_token));
   Ranking ranking;

@@ -23,6 +23,7 @@ class CudaRows final : public LogitRows {
     int64_t rows = 0;
     std::vector<int64_t> positions = {};  // [rows] of the tokens after the rows
     LogitUse use;
+    RankRequest ranks = {};  // beside it; top_k 0: none
   };
 
   // logits: [rows, stride], not yet there.
@@ -69,6 +70,7 @@ class CudaRows final : public LogitRows {
     Mailbox& requests;
     Mailbox& answers;
   };
+  absl::Status AddUse(const Part& part, const Post& post, Queued& queued);
   absl::Status AddDraws(const DrawRequest& request,
                         absl::Span<const int64_t> positions,
                         const RowSupports* without, const Post& post,

@@ -25,6 +25,22 @@ bool IsLaterPart(const std::string& name) {
          ending == GgufPartEnding(part, count) && part > 1;
 }
 
+// "owner/name" may be a model of Hugging Face.
+std::string Advice(const std::string& path) {
+  const size_t slash = path.find('/');
+  const bool is_id =
+      slash != std::string::npos && slash > 0 && slash + 1 < path.size() &&
+      path.find('/', slash + 1) == std::string::npos && path[0] != '.' &&
+      path[0] != '~' && fs::path(path).extension() != kEnding;
+  if (!is_id) return "";
+  const std::string name = path.substr(slash + 1);
+  return absl::StrCat(
+      ". If this is a model of Hugging Face, download it and give its "
+      "folder:\n",
+      "  pip install huggingface_hub && hf download ", path, " --local-dir ",
+      name);
+}
+
 }  // namespace
 
 std::string GgufPartEnding(int64_t part, int64_t count) {
@@ -34,6 +50,11 @@ std::string GgufPartEnding(int64_t part, int64_t count) {
 
 absl::StatusOr<std::optional<std::string>> GgufPathOf(const std::string& path) {
   std::error_code none_there;
+  if (!fs::exists(path, none_there)) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path,
+                                            ": there is no such file or folder",
+                                            Advice(path)));
+  }
   if (!fs::is_directory(path, none_there)) {
     if (fs::path(path).extension() == kEnding) return path;
     return std::nullopt;

@@ -16,6 +16,7 @@
 #include "common/base/status_macros.h"
 #include "common/base/utf8.h"
 #include "common/model/files/gguf_config.h"
+#include "common/model/files/gguf_end_tokens.h"
 #include "common/model/files/gguf_tokenizer_families.h"
 #include "common/tokenizer/byte_level.h"
 #include "common/tokenizer/tokenizer_file.h"
@@ -67,6 +68,9 @@ absl::Status AddToken(std::string_view token, TokenType type,
   if (RepairUtf8(token) != text) {
     return absl::InvalidArgumentError("is not UTF-8");
   }
+  const bool is_text =
+      type == TokenType::kNormal || type == TokenType::kUserDefined;
+  if (is_text && IsGgufEndToken(token)) type = TokenType::kControl;
   switch (type) {
     case TokenType::kUnused:
       return absl::OkStatus();
@@ -160,6 +164,11 @@ absl::Status ReadNamedTokens(const GgufFile& file,
 absl::StatusOr<TokenizerSettings> ReadSettings(const GgufFile& file) {
   TokenizerSettings settings;
   ASSIGN_OR_RETURN(settings.eos_ids, ReadGgufEosIds(file, kMaxTokenId + 1));
+  ASSIGN_OR_RETURN(const auto tokens,
+                   file.Get<std::vector<std::string_view>>(kTokens));
+  for (const TokenId id : FindGgufEndTokens(tokens)) {
+    settings.eos_ids.push_back(id);
+  }
   RETURN_IF_ERROR(ReadNamedTokens(file, settings));
   const auto jinja = file.Get<std::string_view>("tokenizer.chat_template");
   if (jinja.ok()) {

@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/spec/messages.h"
+#include "common/spec/types.h"
 #include "common/tokenizer/tokenizer.h"
 
 namespace espalier {
@@ -14,6 +16,9 @@ namespace espalier {
 struct TargetIdentity {
   ModelIdentity identity;
   std::unique_ptr<Tokenizer> tokenizer;
+  // What ends a text, ascending: the end tokens of the configuration and of
+  // the tokenizer, and what ends a turn by the chat template. May be empty.
+  std::vector<TokenId> end_tokens;
 };
 
 // The tokenizer of the model at `path`: a folder's, a tokenizer.json alone

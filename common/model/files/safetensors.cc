@@ -25,6 +25,8 @@ static_assert(std::endian::native == std::endian::little);
 // The limit of the format's reference implementation.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kLengthBytes = 8;
+// Far above any model; bounds the time that a file can take.
+constexpr size_t kMaxTensors = size_t{1} << 18;
 
 struct DTypeRow {
   DType dtype;
@@ -162,6 +164,10 @@ absl::StatusOr<std::map<std::string, TensorView>> ReadTensors(
   const auto data = file.subspan(kLengthBytes + header_bytes);
   ASSIGN_OR_RETURN(const Json header, ParseJsonObject(text, "the header"));
 
+  if (header.size() > kMaxTensors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(header.size(), " tensors; the limit is ", kMaxTensors));
+  }
   std::map<std::string, TensorView> tensors;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;

@@ -31,6 +31,7 @@ absl::StatusOr<std::vector<TextFile>> OfFolder(const fs::path& folder) {
                                 {.name = "tokenizer_config.json"},
                                 {.name = "generation_config.json"},
                                 {.name = "special_tokens_map.json"},
+                                {.name = "added_tokens.json"},
                                 {.name = "chat_template.jinja"}};
   std::vector<TextFile> files;
   for (const Wanted& wanted : kWanted) {

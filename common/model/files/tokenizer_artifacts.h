@@ -15,9 +15,10 @@ struct TextFile {
 
 // The files from which Hugging Face's libraries make the tokenizer and the chat
 // template of the model at `path`: tokenizer.json, config.json, and of
-// tokenizer_config.json, generation_config.json, special_tokens_map.json and
-// *.jinja those that there are. Of a folder in their layout its own files; of a
-// GGUF file such files with what its metadata say. Errors name the file.
+// tokenizer_config.json, generation_config.json, special_tokens_map.json,
+// added_tokens.json and *.jinja those that there are. Of a folder in their
+// layout its own files; of a GGUF file such files with what its metadata say.
+// Errors name the file.
 absl::StatusOr<std::vector<TextFile>> TokenizerArtifacts(
     const std::string& path);
 

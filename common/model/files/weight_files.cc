@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
@@ -16,15 +16,16 @@
 namespace espalier {
 namespace {
 
+namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Shard file names in the index, without repetition.
-absl::StatusOr<std::set<std::string>> ShardNames(const Json& index,
-                                                 const std::string& path) {
+// The tensors that the index says are in each shard, by its file name.
+absl::StatusOr<std::map<std::string, std::vector<std::string>>> Shards(
+    const Json& index, const std::string& path) {
   if (!index.contains("weight_map") || !index["weight_map"].is_object()) {
     return absl::InvalidArgumentError(absl::StrCat(path, " has no weight_map"));
   }
-  std::set<std::string> names;
+  std::map<std::string, std::vector<std::string>> shards;
   for (const auto& [tensor, file] : index["weight_map"].items()) {
     // A plain file name: an index must not reach out of its folder.
     if (!file.is_string() || file.get_ref<const std::string&>().empty() ||
@@ -32,9 +33,40 @@ absl::StatusOr<std::set<std::string>> ShardNames(const Json& index,
       return absl::InvalidArgumentError(absl::StrCat(
           path, ": weight_map of tensor ", tensor, " is not a file name"));
     }
-    names.insert(file.get<std::string>());
+    shards[file.get<std::string>()].push_back(tensor);
   }
-  return names;
+  return shards;
+}
+
+// Why the folder has no model.safetensors, and what to do.
+absl::Status NoSafetensors(const fs::path& folder) {
+  std::error_code none_there;
+  bool has_pickles = false;
+  for (const auto& entry : fs::directory_iterator(folder, none_there)) {
+    const std::string name = entry.path().filename().string();
+    has_pickles |=
+        absl::StartsWith(name, "pytorch_model") && absl::EndsWith(name, ".bin");
+  }
+  const std::string missing =
+      absl::StrCat(folder.string(), " has no model.safetensors");
+  if (!has_pickles) {
+    return absl::NotFoundError(absl::StrCat(
+        missing,
+        " and no model.safetensors.index.json: download the model's "
+        "*.safetensors files into it, or name a .gguf file"));
+  }
+  const std::string path = folder.string();
+  return absl::NotFoundError(absl::StrCat(
+      missing,
+      ", only pytorch_model*.bin, a Python format that is not read. "
+      "Convert it once, with torch and safetensors from pip:\n",
+      "  python3 -c \"import glob, torch, safetensors.torch as s; t = {}; "
+      "[t.update(torch.load(f, map_location='cpu', weights_only=True)) for f "
+      "in glob.glob('",
+      path,
+      "/pytorch_model*.bin')]; "
+      "s.save_file({k: v.clone().contiguous() for k, v in t.items()}, '",
+      path, "/model.safetensors')\""));
 }
 
 }  // namespace
@@ -51,14 +83,16 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(
   }
   ASSIGN_OR_RETURN(const std::optional<std::string> gguf, GgufPathOf(path));
   const std::string index = path + "/model.safetensors.index.json";
+  const std::string whole = path + "/model.safetensors";
   std::error_code ignored;
   if (gguf.has_value()) {
     RETURN_IF_ERROR(weights.AddGguf(*gguf));
-  } else if (std::filesystem::exists(index, ignored)) {
+  } else if (fs::exists(index, ignored)) {
     RETURN_IF_ERROR(weights.AddShards(index));
+  } else if (!fs::exists(whole, ignored)) {
+    return NoSafetensors(path);
   } else {
-    ASSIGN_OR_RETURN(SafetensorsFile file,
-                     SafetensorsFile::Open(path + "/model.safetensors"));
+    ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(whole));
     RETURN_IF_ERROR(weights.Add(std::move(file)));
   }
   return weights;
@@ -90,12 +124,12 @@ absl::Status WeightFiles::AddGguf(const std::string& path) {
 
 absl::Status WeightFiles::AddShards(const std::string& index_path) {
   ASSIGN_OR_RETURN(const Json index, ReadJsonObject(index_path));
-  ASSIGN_OR_RETURN(const auto names, ShardNames(index, index_path));
-  for (const std::string& name : names) {
+  ASSIGN_OR_RETURN(const auto shards, Shards(index, index_path));
+  for (const auto& [name, tensors] : shards) {
     ASSIGN_OR_RETURN(SafetensorsFile file,
                      SafetensorsFile::Open(absl::StrCat(path_, "/", name)));
-    for (const auto& [tensor, shard] : index["weight_map"].items()) {
-      if (shard == name && !file.tensors().contains(tensor)) {
+    for (const std::string& tensor : tensors) {
+      if (!file.tensors().contains(tensor)) {
         return absl::NotFoundError(absl::StrCat(path_, "/", name,
                                                 " has no tensor ", tensor, " (",
                                                 index_path, " says so)"));
@@ -115,6 +149,15 @@ absl::Status WeightFiles::Add(SafetensorsFile file) {
     }
   }
   return absl::OkStatus();
+}
+
+void WeightFiles::CutRows(const std::string& name, int64_t rows, int64_t kept) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) return;
+  TensorView& view = found->second;
+  if (view.shape.empty() || view.shape[0] != rows || rows == 0) return;
+  view.data = view.data.first(view.data.size() / rows * kept);
+  view.shape[0] = kept;
 }
 
 absl::StatusOr<TensorView> WeightFiles::Find(const std::string& name) const {

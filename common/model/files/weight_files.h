@@ -40,6 +40,10 @@ class WeightFiles {
   bool Has(const std::string& name) const { return tensors_.contains(name); }
   const std::map<std::string, TensorView>& tensors() const { return tensors_; }
 
+  // Leaves tensor `name` its first `kept` rows, if it is there and has `rows`:
+  // of an embedding, those of the first tokens. REQUIRES: kept <= rows.
+  void CutRows(const std::string& name, int64_t rows, int64_t kept);
+
   // NOT_FOUND names the path and the tensor.
   absl::StatusOr<TensorView> Find(const std::string& name) const;
 

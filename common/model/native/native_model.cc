@@ -46,16 +46,47 @@ struct ReductionFactory {
     for (int64_t& position : positions) ++position;
     return SampledRows(*draw, positions, kernels, threads);
   }
+
+  // Nullopt: nothing is asked beside the use.
+  std::optional<RankedRows> Beside(const RankRequest& ranks,
+                                   const NativePass::Sequence& part) const {
+    if (ranks.top_k == 0) return std::nullopt;
+    return RankedRows(ranks, part.num_logit_rows, vocab, kernels, threads);
+  }
+};
+
+// Two reductions of the same rows.
+class BothReductions final : public RowReduction {
+ public:
+  BothReductions(RowReduction& first, RowReduction& second)
+      : first_(first), second_(second) {}
+  void Take(const nn::ProductChunk& chunk) override {
+    first_.Take(chunk);
+    second_.Take(chunk);
+  }
+
+ private:
+  RowReduction& first_;
+  RowReduction& second_;
 };
 
 // The results of a pass's reductions.
 class ReducedRows final : public LogitRows {
  public:
   // Returns where the rows' logits go. They follow those added before.
-  RowReduction* Add(int64_t rows, Reduction reduction) {
+  // `ranked`: beside the reduction.
+  RowReduction* Add(int64_t rows, Reduction reduction,
+                    std::optional<RankedRows> ranked) {
     auto& part = parts_.emplace_back(std::move(reduction));
-    for (int64_t row = 0; row < rows; ++row) where_.push_back({&part, row});
-    return std::visit([](auto& r) -> RowReduction* { return &r; }, part);
+    RowReduction* const first =
+        std::visit([](auto& r) -> RowReduction* { return &r; }, part);
+    RankedRows* beside = nullptr;
+    if (ranked.has_value()) beside = &ranked_.emplace_back(*std::move(ranked));
+    for (int64_t row = 0; row < rows; ++row) {
+      where_.push_back({&part, beside, row});
+    }
+    if (beside == nullptr) return first;
+    return &both_.emplace_back(*first, *beside);
   }
 
   int64_t num_rows() const override {
@@ -63,7 +94,7 @@ class ReducedRows final : public LogitRows {
   }
 
   absl::Span<const float> Row(int64_t row) const override {
-    const auto [part, own_row] = At(row);
+    const auto [part, ranked, own_row] = At(row);
     const auto* dense = std::get_if<DenseRows>(part);
     ESPALIER_CHECK(dense != nullptr);
     return dense->Row(own_row);
@@ -71,7 +102,7 @@ class ReducedRows final : public LogitRows {
 
   absl::StatusOr<SampledToken> Draw(int64_t row, const DrawRequest& request,
                                     int64_t position) const override {
-    const auto [part, own_row] = At(row);
+    const auto [part, ranked, own_row] = At(row);
     const auto* sampled = std::get_if<SampledRows>(part);
     if (sampled == nullptr) return LogitRows::Draw(row, request, position);
     ESPALIER_CHECK(sampled->request() == request &&
@@ -81,8 +112,9 @@ class ReducedRows final : public LogitRows {
 
   absl::StatusOr<Ranking> Rank(int64_t row,
                                const RankRequest& request) const override {
-    const auto [part, own_row] = At(row);
-    const auto* ranked = std::get_if<RankedRows>(part);
+    const auto [part, beside, own_row] = At(row);
+    const RankedRows* const ranked =
+        beside != nullptr ? beside : std::get_if<RankedRows>(part);
     if (ranked == nullptr) return LogitRows::Rank(row, request);
     ESPALIER_CHECK(ranked->request() == request);
     return ranked->Rank(own_row);
@@ -107,7 +139,8 @@ class ReducedRows final : public LogitRows {
  private:
   struct Place {
     const Reduction* part = nullptr;
-    int64_t row = 0;  // of the part
+    const RankedRows* ranked = nullptr;  // beside it
+    int64_t row = 0;                     // of the part
   };
   const Place& At(int64_t row) const {
     ESPALIER_CHECK(0 <= row && row < num_rows());
@@ -116,7 +149,7 @@ class ReducedRows final : public LogitRows {
   // Null: the logits were stored.
   const GatheredRows* GatheredAt(int64_t row, const GatherRequest& request,
                                  int64_t index) const {
-    const auto [part, own_row] = At(row);
+    const auto [part, ranked, own_row] = At(row);
     const auto* gathered = std::get_if<GatheredRows>(part);
     ESPALIER_CHECK(gathered == nullptr ||
                    (gathered->request() == request && own_row == index));
@@ -124,7 +157,9 @@ class ReducedRows final : public LogitRows {
   }
 
   std::deque<Reduction> parts_;  // by sequence
-  std::vector<Place> where_;     // by row of the pass
+  std::deque<RankedRows> ranked_;
+  std::deque<BothReductions> both_;
+  std::vector<Place> where_;  // by row of the pass
 };
 
 // Where the output head has a token that the batch wants; nullopt: everywhere.
@@ -254,7 +289,8 @@ absl::StatusOr<std::unique_ptr<LogitRows>> NativeModel::RunPass(
     part.logits =
         reduced->Add(part.num_logit_rows,
                      factory.For(batch[i].use, part,
-                                 /*some=*/pass.head_chunks.has_value()));
+                                 /*some=*/pass.head_chunks.has_value()),
+                     factory.Beside(batch[i].ranks, part));
   }
   for (size_t i = 0; i < batch.size(); ++i) {
     Sequence& sequence = Get(batch[i].cache);

@@ -1,6 +1,7 @@
 #include "common/base/serial_executor.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -188,6 +189,30 @@ TEST(SerialExecutor, WhatADispatchedTaskPostsRunsAfterIt) {
     over = true;
   });
   done.Wait();
+}
+
+TEST(SerialExecutor, WhatADispatchedTaskPostsRunsOnTheSameThread) {
+  SerialExecutor executor("test");
+  std::vector<std::thread::id> ran_on;
+  executor.Dispatch([&] {
+    for (int i = 0; i < 3; ++i) {
+      executor.Dispatch(
+          [&ran_on] { ran_on.push_back(std::this_thread::get_id()); });
+    }
+  });
+  EXPECT_EQ(ran_on, std::vector(3, std::this_thread::get_id()));
+}
+
+// The caller's thread has work of its own.
+TEST(SerialExecutor, ADispatchThatPostsWithoutEndReturns) {
+  std::atomic<bool> stop = false;
+  std::function<void()> again;
+  SerialExecutor executor("test");
+  again = [&] {
+    if (!stop) executor.Post(again);
+  };
+  executor.Dispatch(again);
+  stop = true;
 }
 
 TEST(SerialExecutor, DestructorWaitsForATaskOnAnotherThread) {

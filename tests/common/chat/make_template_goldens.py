@@ -1,63 +1,23 @@
 #!/usr/bin/env python3
 """Writes testdata/templates.answers: what Python's Jinja makes of the chat
-templates that deploy/setup.sh puts beside the engine.
+templates that `deploy/setup.sh --tests` fetches.
 
   pip install jinja2==3.1.6
-  python3 make_template_goldens.py ~/.cache/espalier/jinja/models/templates
+  python3 make_template_goldens.py ~/.cache/espalier/chat-templates
 
-Jinja is set up as transformers sets it up (utils/chat_template_utils.py). An
-answer is a digest, or "error" where rendering fails; templates and texts are
-not kept.
+Jinja is set up as transformers sets it up (reference_jinja.py). An answer is a
+digest, or "error" where rendering fails; templates and texts are not kept.
 """
-import datetime
 import json
 import pathlib
 import sys
 
 import jinja2
-import jinja2.ext
-import jinja2.nodes
-import jinja2.sandbox
+
+import reference_jinja
 
 PINNED = "3.1.6"
-NOW = datetime.datetime(2024, 7, 26, 12, tzinfo=datetime.timezone.utc)
-TRUSTED = {"add_generation_prompt": True, "bos_token": "<s>",
-           "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
 TESTDATA = pathlib.Path(__file__).with_name("testdata")
-
-
-class Generation(jinja2.ext.Extension):
-    """{% generation %}: marks what an assistant wrote; renders its body."""
-    tags = {"generation"}
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        call = self.call_method("_render")
-        return jinja2.nodes.CallBlock(call, [], [], body).set_lineno(line)
-
-    def _render(self, caller):
-        return caller()
-
-
-def raise_exception(message):
-    raise jinja2.exceptions.TemplateError(message)
-
-
-def tojson(value, ensure_ascii=False, indent=None, separators=None,
-           sort_keys=False):
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent,
-                      separators=separators, sort_keys=sort_keys)
-
-
-def environment():
-    result = jinja2.sandbox.ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True,
-        extensions=[Generation, jinja2.ext.loopcontrols])
-    result.filters["tojson"] = tojson
-    result.globals["raise_exception"] = raise_exception
-    result.globals["strftime_now"] = NOW.strftime
-    return result
 
 
 def digest(text):
@@ -69,11 +29,8 @@ def digest(text):
 
 
 def answer(source, given):
-    try:
-        template = environment().from_string(source)
-        return digest(template.render(**TRUSTED, **given))
-    except Exception:  # whatever a template raises
-        return "error"
+    text, raised = reference_jinja.render(source, reference_jinja.TRUSTED, given)
+    return "error" if raised else digest(text)
 
 
 def main():

@@ -53,6 +53,8 @@ TEST(MessagesTest, NamesTheFieldThatIsWrong) {
       {{.messages = {user}, .tools = "[1]"}, "chat.tools"},
       {{.messages = {user}, .tools = "[{\"a\": 1, \"a\": 2}]"}, "chat.tools"},
       {{.messages = {user}, .tools = "nonsense"}, "chat.tools"},
+      {{.messages = {user}, .tools = "[{\"a\": 18446744073709551616}]"},
+       "chat.tools"},
       {{.messages = {user}, .template_args = "[]"}, "chat.template_args"},
       {{.messages = {user}, .template_args = R"({"messages": []})"},
        "chat.template_args"},

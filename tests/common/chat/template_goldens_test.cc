@@ -20,38 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-// Where the engine is known to differ.
-enum class Difference {
-  kRenders,  // Python's Jinja raises: something is undefined, or not allowed
-  kPrints,   // None is printed as nothing, a list without brackets
-  kEscapes,  // Python's Jinja escapes for HTML
-};
-const std::map<std::string, Difference> kDifferences = {
-    {"CohereForAI-c4ai-command-r-plus-tool_use.jinja tools",
-     Difference::kRenders},
-    {"Kimi-K2-Instruct.jinja tool_calls", Difference::kRenders},
-    {"Kimi-K2-Thinking.jinja tool_calls", Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja question",
-     Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja system", Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja turns", Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja not_thinking",
-     Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja thinking",
-     Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja tools", Difference::kRenders},
-    {"fireworks-ai-llama-3-firefunction-v2.jinja tool_calls",
-     Difference::kRenders},
-    {"llama-cpp-deepseek-r1.jinja tools", Difference::kRenders},
-    {"llama-cpp-deepseek-r1.jinja tool_calls", Difference::kRenders},
-    {"meetkai-functionary-medium-v3.2.jinja tool_calls", Difference::kRenders},
-    {"google-gemma-4-31B-it-interleaved.jinja tool_calls", Difference::kPrints},
-    {"google-gemma-4-31B-it.jinja tool_calls", Difference::kPrints},
-    {"openbmb-MiniCPM5-1B.jinja tool_calls", Difference::kPrints},
-    {"meetkai-functionary-medium-v3.1.jinja tools", Difference::kEscapes},
-    {"meetkai-functionary-medium-v3.1.jinja tool_calls", Difference::kEscapes},
-};
-
 std::string ReadAll(const fs::path& path) {
   std::ifstream stream(path, std::ios::binary);
   EXPECT_TRUE(stream) << path;
@@ -76,18 +44,17 @@ std::string Answer(const fs::path& path, const Json& input,
   }
   const absl::Time now =
       absl::FromCivil(absl::CivilHour(2024, 7, 26, 12), absl::UTCTimeZone());
-  const auto pieces = (*program)->Render({{"add_generation_prompt", true},
-                                          {"bos_token", "<s>"},
-                                          {"eos_token", "</s>"},
-                                          {"pad_token", "<pad>"},
-                                          {"unk_token", "<unk>"}},
-                                         input, now);
-  if (!pieces.ok()) {
-    shown = std::string(pieces.status().message());
+  const auto rendered = (*program)->Render({{"add_generation_prompt", true},
+                                            {"bos_token", "<s>"},
+                                            {"eos_token", "</s>"},
+                                            {"pad_token", "<pad>"},
+                                            {"unk_token", "<unk>"}},
+                                           input, now);
+  if (!rendered.ok()) {
+    shown = std::string(rendered.status().message());
     return "error";
   }
-  shown.clear();
-  for (const auto& piece : *pieces) shown += piece.text;
+  shown = rendered->text;
   return DigestOf(std::string_view(shown));
 }
 
@@ -104,14 +71,8 @@ TEST(TemplateGoldensTest, RendersPublishedTemplatesAsPythonDoes) {
     fields >> file >> conversation >> expected;
     const std::string answer =
         Answer(folder / file, conversations.at(conversation), shown);
-    const auto known = kDifferences.find(file + " " + conversation);
-    if (known == kDifferences.end()) {
-      EXPECT_EQ(answer, expected) << file << ", " << conversation << ":\n"
-                                  << shown;
-    } else {
-      EXPECT_NE(answer, expected) << known->first;
-      EXPECT_EQ(expected == "error", known->second == Difference::kRenders);
-    }
+    EXPECT_EQ(answer, expected) << file << ", " << conversation << ":\n"
+                                << shown;
     rendered += answer != "error" ? 1 : 0;
   }
   EXPECT_GT(rendered, 400);

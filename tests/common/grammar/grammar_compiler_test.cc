@@ -15,23 +15,36 @@ namespace {
 class SizedGrammar final : public Grammar {
  public:
   explicit SizedGrammar(int64_t bytes) : bytes_(bytes) {}
-  std::unique_ptr<Matcher> NewMatcher() const override { return nullptr; }
+  std::unique_ptr<Matcher> NewMatcher(const std::atomic<bool>*) const override {
+    return nullptr;
+  }
   int64_t num_bytes() const override { return bytes_; }
 
  private:
   const int64_t bytes_;
 };
 
-// Grammars of 1000 bytes; "bad" is refused.
+constexpr int64_t kQuick = 10, kAll = 100;
+
+// Grammars of 1000 bytes; "bad" is refused, "heavy" takes more than quick work,
+// "bomb" more than all.
 class FakeBackend final : public Backend {
  public:
   absl::StatusOr<std::shared_ptr<const Grammar>> Compile(
-      const GrammarSpec& spec) const override {
+      const GrammarSpec& spec, const CompileLimit& limit) const override {
     ++compiled;
+    if (*limit.stop) {
+      ++stopped;
+      return absl::CancelledError("stopped");
+    }
     if (spec.text == "bad") return FieldError("regex", "bad");
+    if (spec.text == "bomb" || (spec.text == "heavy" && limit.work < kAll)) {
+      return absl::ResourceExhaustedError("too much");
+    }
     return std::make_shared<SizedGrammar>(1000);
   }
   mutable int compiled = 0;
+  mutable int stopped = 0;
 };
 
 GrammarSpec Regex(std::string text) {
@@ -160,13 +173,57 @@ TEST_F(GrammarCompilerTest, RefusesWhatWaitsTooLong) {
   EXPECT_EQ(backend_->compiled, 2);
 }
 
+TEST_F(GrammarCompilerTest, WhatTakesMuchWorkIsDoneByTheFirstThread) {
+  Start({.threads = 2, .quick_work = kQuick, .work = kAll});
+  const auto heavy = Get(Regex("heavy"));
+  const auto bomb = Get(Regex("bomb"));
+  // The second thread puts one off, and is free for others again.
+  threads_[1]->RunUntilIdle();
+  EXPECT_EQ(heavy->answers + bomb->answers, 0);
+  const auto other = Get(Regex("a"));
+  threads_[1]->RunUntilIdle();
+  EXPECT_TRUE(other->status.ok());
+  EXPECT_EQ(other->answers, 1);
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(heavy->answers, 1);
+  EXPECT_TRUE(heavy->status.ok());
+  EXPECT_EQ(FieldOf(bomb->status), "structured_output.regex");
+  // The refusal is remembered.
+  const int compiled = backend_->compiled;
+  EXPECT_EQ(FieldOf(Get(Regex("bomb"))->status), "structured_output.regex");
+  EXPECT_EQ(backend_->compiled, compiled);
+}
+
+TEST_F(GrammarCompilerTest, OneThreadDoesWhatIsQuickFirst) {
+  Start({.threads = 1, .quick_work = kQuick, .work = kAll});
+  const auto heavy = Get(Regex("heavy"));
+  const auto other = Get(Regex("a"));
+  threads_[0]->RunUntilIdle();
+  EXPECT_TRUE(heavy->status.ok());
+  EXPECT_TRUE(other->status.ok());
+  EXPECT_EQ(heavy->answers + other->answers, 2);
+}
+
+TEST_F(GrammarCompilerTest, WhatTakesTooLongIsStopped) {
+  Start({.time = absl::Seconds(5), .threads = 1});
+  const auto slow = Get(Regex("slow"));
+  clock_->AdvanceBy(absl::Seconds(5));
+  EXPECT_EQ(slow->answers, 1);
+  threads_[0]->RunUntilIdle();
+  EXPECT_EQ(backend_->stopped, 1);
+  const auto next = Get(Regex("next"));
+  threads_[0]->RunUntilIdle();
+  EXPECT_TRUE(next->status.ok());
+}
+
 TEST_F(GrammarCompilerTest, AnswersAllAtItsEnd) {
   Start({.threads = 1});
   const auto begun = Get(Regex("a"));
   const auto waiting = Get(Regex("b"));
   compiler_.reset();
-  EXPECT_EQ(begun->answers, 1);
+  EXPECT_TRUE(absl::IsUnavailable(begun->status));
   EXPECT_TRUE(absl::IsUnavailable(waiting->status));
+  EXPECT_EQ(backend_->stopped, backend_->compiled);
 }
 
 }  // namespace

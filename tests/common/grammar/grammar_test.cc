@@ -28,7 +28,7 @@ const Backend& TestBackend() {
 }
 
 std::unique_ptr<Matcher> MatcherOf(const GrammarSpec& spec) {
-  const auto grammar = TestBackend().Compile(spec);
+  const auto grammar = TestBackend().Compile(spec, {});
   EXPECT_TRUE(grammar.ok()) << grammar.status();
   return (*grammar)->NewMatcher();
 }
@@ -76,6 +76,52 @@ TEST(Grammar, EveryKindTakesItsTextsAndNoOthers) {
   EXPECT_FALSE(Takes(tag, "<f>x</f>"));
 }
 
+// What was reported as not followed.
+TEST(Grammar, TextsThatWereOnceWrong) {
+  const auto schema = [](const std::string& text) {
+    return GrammarSpec{.kind = Kind::kJsonSchema, .text = text};
+  };
+  const GrammarSpec bounded =
+      schema(R"({"type":"string","minLength":2,"maxLength":6})");
+  EXPECT_FALSE(Takes(bounded, "\":|\x1c\""));
+  EXPECT_FALSE(Takes(bounded, "\"a\nb\""));
+  EXPECT_FALSE(Takes(bounded, "\"ab\xED\xA0\x80\""));
+  EXPECT_FALSE(Takes(bounded, "\"\\n\""));
+  EXPECT_TRUE(Takes(bounded, "\"\\n\\u00e9\\\"\""));
+  EXPECT_FALSE(Takes(bounded, "\"\\ud83dabc\""));
+  EXPECT_TRUE(Takes(bounded, "\"\\ud83d\\ude00a\""));
+  const GrammarSpec quote = schema(R"({"type":"string","pattern":"^a\"b$"})");
+  EXPECT_TRUE(Takes(quote, R"("a\"b")"));
+  EXPECT_FALSE(Takes(quote, R"("a"b")"));
+  const GrammarSpec required = schema(
+      R"({"type":"object","properties":{"a":{"type":"boolean"}},"required":["b"]})");
+  EXPECT_FALSE(Takes(required, R"({"a": true})"));
+  EXPECT_TRUE(Takes(required, R"({"a": true, "b": 1})"));
+  const GrammarSpec hex = {.kind = Kind::kRegex, .text = "\\x41b"};
+  EXPECT_TRUE(Takes(hex, "Ab"));
+  EXPECT_FALSE(Takes(hex, "\xD0\x9B"));
+  const GrammarSpec ebnf = {.kind = Kind::kEbnf,
+                            .text = "root ::= \"\\x41b\\\\x\" [\\x41b]"};
+  EXPECT_TRUE(Takes(ebnf, "Ab\\xb"));
+  EXPECT_FALSE(Takes({.kind = Kind::kRegex, .text = "[^a]"}, "\xED\xA0\x80"));
+  EXPECT_FALSE(
+      Takes({.kind = Kind::kEbnf, .text = "root ::= [^a]"}, "\xED\xA0\x80"));
+}
+
+TEST(Grammar, WhiteSpaceOfJsonEnds) {
+  for (const GrammarSpec& spec : std::vector<GrammarSpec>{
+           {.kind = Kind::kJsonObject},
+           {.kind = Kind::kJsonSchema,
+           .text = R"({"properties":{"a":{"type":"array"}}})"}}) {
+    EXPECT_TRUE(Takes(spec, "{\n  \"a\": [\n\t\t1,\n    2]}"));
+    EXPECT_TRUE(Takes(spec, "{ \"a\" : [1, 2] }"));
+    EXPECT_FALSE(Takes(spec, "{  \"a\": []}"));
+    EXPECT_FALSE(Takes(spec, "{\n\n\"a\": []}"));
+    EXPECT_FALSE(Takes(spec, "{\n" + std::string(65, ' ') + "\"a\": []}"));
+    EXPECT_FALSE(Takes(spec, "{}\n"));
+  }
+}
+
 TEST(Grammar, CompactJsonHasOneLayout) {
   GrammarSpec spec = {.kind = Kind::kJsonObject};
   EXPECT_TRUE(Takes(spec, "{\n}"));
@@ -85,7 +131,7 @@ TEST(Grammar, CompactJsonHasOneLayout) {
 
 TEST(Grammar, WhatCannotBeFollowedIsRefusedByName) {
   const auto refusal = [](Kind kind, const std::string& text) {
-    return TestBackend().Compile({.kind = kind, .text = text}).status();
+    return TestBackend().Compile({.kind = kind, .text = text}, {}).status();
   };
   for (const auto& [kind, text] : std::vector<std::pair<Kind, std::string>>{
            {Kind::kJsonSchema, "{"},
@@ -132,7 +178,8 @@ TEST(Grammar, AtItsEndOnlyTheEndIsAllowed) {
 TEST(Grammar, ADeadEndIsAnEnd) {
   Vocabulary vocabulary = {.tokens = {"a", "<end>"}, .end_tokens = {1}};
   const auto backend = NewBackend(vocabulary);
-  const auto grammar = backend->Compile({.kind = Kind::kRegex, .text = "aab"});
+  const auto grammar =
+      backend->Compile({.kind = Kind::kRegex, .text = "aab"}, {});
   const auto matcher = (*grammar)->NewMatcher();
   EXPECT_THAT(MaskAfter(*matcher, {0}).Allowed(0), ElementsAre(0));
   EXPECT_THAT(MaskAfter(*matcher, {0, 0}).Allowed(0), ElementsAre(1));
@@ -181,7 +228,7 @@ TEST(Grammar, APlaceDependsOnTheOutputAlone) {
       .kind = Kind::kJsonSchema,
       .text =
           R"({"type":"object","properties":{"a":{"type":"array","items":{"type":"boolean"}},"b":{"type":"string"}},"required":["a","b"]})"};
-  const auto grammar = *TestBackend().Compile(spec);
+  const auto grammar = *TestBackend().Compile(spec, {});
   std::mt19937 random(5);
   std::vector<std::vector<TokenId>> outputs;
   for (int i = 0; i < 12; ++i) {
@@ -220,6 +267,58 @@ TEST(Grammar, OutOfTimeATreeIsItsRoot) {
   EXPECT_TRUE(masks->Allows(0, 'q'));
 }
 
+TEST(Grammar, AnAmbiguousGrammarEndsWithAnError) {
+  const auto matcher = MatcherOf(
+      {.kind = Kind::kEbnf, .text = "root ::= s\ns ::= s s | [a-z ] | \"\""});
+  absl::Status status;
+  std::vector<TokenId> output;
+  while (status.ok() && output.size() < 400) {
+    output.push_back('a');
+    status = matcher->Follow(output);
+    if (status.ok()) {
+      status =
+          matcher->MasksOf(TokenTree::RootOnly(0), absl::Seconds(1)).status();
+    }
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << output.size();
+  // The matcher begins anew.
+  EXPECT_TRUE(matcher->Follow(Bytes("abc")).ok());
+  EXPECT_TRUE(MaskAfter(*matcher, Bytes("ab")).Allows(0, 'z'));
+}
+
+TEST(Grammar, BombsAreRefusedBeforeOrWhileTheyAreCompiled) {
+  for (
+      const GrammarSpec& spec : std::vector<GrammarSpec>{
+          {.kind = Kind::kJsonSchema,
+        .text =
+               R"({"type":"string","pattern":"^([a-z]{0,30}[0-9]{0,30}){0,30}$"})"},
+          {.kind = Kind::kRegex, .text = "([a-z]{0,30}[0-9]{0,30}){0,30}"},
+          {.kind = Kind::kStructuralTag,
+          .text =
+               R"({"type":"structural_tag","format":{"type":"regex","pattern":"([a-z]{0,30}[0-9]{0,30}){0,30}"}})"}}) {
+    const absl::Status status = TestBackend().Compile(spec, {}).status();
+    EXPECT_EQ(FieldOf(status), FieldOf(spec.kind)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("automaton"));
+  }
+  const GrammarSpec bomb = {.kind = Kind::kEbnf,
+                            .text = "root ::= ([a-z]{0,30} [0-9]{0,30}){0,30}"};
+  EXPECT_TRUE(absl::IsResourceExhausted(
+      TestBackend().Compile(bomb, {.work = 1'000'000}).status()));
+  const std::atomic<bool> stop = true;
+  EXPECT_TRUE(
+      absl::IsCancelled(TestBackend().Compile(bomb, {.stop = &stop}).status()));
+}
+
+TEST(Grammar, AStoppedMatcherDoesNothing) {
+  const auto grammar =
+      TestBackend().Compile({.kind = Kind::kRegex, .text = "a*"}, {});
+  std::atomic<bool> stop = false;
+  const auto matcher = (*grammar)->NewMatcher(&stop);
+  EXPECT_TRUE(matcher->Follow(Bytes("aa")).ok());
+  stop = true;
+  EXPECT_TRUE(absl::IsCancelled(matcher->Follow(Bytes("aaa"))));
+}
+
 // Deep, long and ambiguous texts end with an answer, and in time.
 TEST(Grammar, HostileTextsAreAnswered) {
   std::string chain = "root ::= a0\n", enumeration = "{\"enum\":[0", deep;
@@ -240,18 +339,23 @@ TEST(Grammar, HostileTextsAreAnswered) {
            {.kind = Kind::kRegex, .text = deep},
            {.kind = Kind::kJsonSchema, .text = R"({"$ref":"#"})"},
            {.kind = Kind::kJsonSchema, .text = enumeration}}) {
-    const auto grammar = TestBackend().Compile(spec);
+    const auto grammar = TestBackend().Compile(spec, {});
     if (!grammar.ok()) continue;
     const auto matcher = (*grammar)->NewMatcher();
     for (std::vector<TokenId> output; output.size() < 40;) {
-      const auto allowed = MaskAfter(*matcher, output).Allowed(0);
+      const absl::Status followed = matcher->Follow(output);
+      if (absl::IsResourceExhausted(followed)) break;
+      const auto mask =
+          matcher->MasksOf(TokenTree::RootOnly(0), absl::InfiniteDuration());
+      if (absl::IsResourceExhausted(mask.status())) break;
+      const auto allowed = mask->Allowed(0);
       ASSERT_FALSE(allowed.empty());
       output.push_back(allowed[0]);
     }
   }
   std::string too_deep(65, '(');
   EXPECT_EQ(FieldOf(TestBackend()
-                        .Compile({.kind = Kind::kRegex, .text = too_deep})
+                        .Compile({.kind = Kind::kRegex, .text = too_deep}, {})
                         .status()),
             "structured_output.regex");
 }

@@ -119,6 +119,40 @@ TEST_P(LanguageModelTest, ReturnsTheLastRowsOfEverySequenceInOrder) {
   EXPECT_TRUE(Forward({none}).empty());
 }
 
+// The numbers of a ranking are those of the whole row up to the rounding of its
+// sum; the draw is the same.
+TEST_P(LanguageModelTest, RanksBesideADrawAreThoseOfTheRows) {
+  std::mt19937 random(7);
+  const Tree tree = RandomTree(random, 5);
+  const CacheId cache = Started({10, 11, 12});
+  const Rows whole = Forward({AllRows(cache, tree)});
+  const RankRequest ranks = {.top_k = 6};
+  const LogitUse uses[] = {
+      AnyUse{}, DrawRequest{}, DrawRequest{.temperature = 1, .seed = 8},
+      FilteredDrawRequest{.draw = {.temperature = 1, .seed = 8}, .top_k = 9}};
+  for (const LogitUse& use : uses) {
+    SequenceRows rows = AllRows(cache, tree);
+    rows.num_logit_rows = 4;
+    rows.use = use;
+    rows.ranks = ranks;
+    const auto logits = model_->Forward({&rows, 1});
+    ASSERT_TRUE(logits.ok()) << logits.status();
+    for (int64_t row = 0; row < 4; ++row) {
+      const auto ranking = (*logits)->Rank(row, ranks);
+      ASSERT_TRUE(ranking.ok()) << ranking.status();
+      const auto expected = RankFrom(whole[row + 1], ranks);
+      EXPECT_EQ(ranking->top, expected->top);
+      EXPECT_NEAR(ranking->log_sum_exp, expected->log_sum_exp, 1e-4);
+      if (const auto* draw = std::get_if<DrawRequest>(&use)) {
+        const int64_t position =
+            4 + std::ssize(PathTo(tree, static_cast<int32_t>(row + 1))) - 1;
+        EXPECT_EQ((*logits)->Draw(row, *draw, position)->token,
+                  DrawFrom(whole[row + 1], *draw, position)->token);
+      }
+    }
+  }
+}
+
 TEST_P(LanguageModelTest, RowsOfAnEarlierPassLeaveNoTrace) {
   std::mt19937 random(6);
   const Tree small = RandomTree(random, 3);

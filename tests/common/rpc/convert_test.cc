@@ -62,29 +62,34 @@ void ExpectRefused(const Message& message, const char* what) {
 }
 
 TEST(Convert, ProposeGoesThroughUnchanged) {
-  const ProposeRequest request{.update = TestUpdate(3),
-                               .budget = {.max_nodes = 7, .max_depth = 4},
-                               .lookahead = {999, 0}};
+  const ProposeRequest request{
+      .update = TestUpdate(3),
+      .budget = {.max_nodes = 7, .max_depth = 4, .least_reach = 0.25f},
+      .lookahead = {999, 0}};
   const v1::Propose message = ToProto(request, absl::Milliseconds(2));
   auto back = FromProto(message);
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
   EXPECT_EQ(back->budget.max_nodes, 7);
   EXPECT_EQ(back->budget.max_depth, 4);
+  EXPECT_EQ(back->budget.least_reach, 0.25f);
   EXPECT_EQ(back->lookahead, request.lookahead);
   EXPECT_EQ(TimeBudget(message), absl::Milliseconds(2));
 }
 
 TEST(Convert, ProposalGoesThroughUnchanged) {
-  const Proposal proposal{.round = ~uint64_t{0},
-                          .committed_length = 100'000,
-                          .tree = SmallTree(),
-                          .compute_time = absl::Microseconds(31)};
+  const Proposal proposal{
+      .round = ~uint64_t{0},
+      .committed_length = 100'000,
+      .tree = SmallTree(),
+      .compute_time = absl::Microseconds(31),
+      .level_times = {absl::Microseconds(20), absl::Microseconds(7)}};
   auto back = FromProto(ToProto(proposal));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, proposal.round);
   EXPECT_EQ(back->committed_length, 100'000);
   EXPECT_EQ(back->compute_time, proposal.compute_time);
+  EXPECT_EQ(back->level_times, proposal.level_times);
   ExpectEqual(back->tree, proposal.tree);
 }
 
@@ -131,6 +136,13 @@ TEST(Convert, GrammarsBeyondTheLimitsAreRefusedByName) {
   EXPECT_EQ(field(message), "structured_output.choice");
 }
 
+TokenRanks TestRanks() {
+  return {.top = 2,
+          .contexts = {1, 2, 3, 4},
+          .tokens = {5, 6, 7, 8},
+          .log_probs = {-0.5f, -1, -0.25f, -2}};
+}
+
 TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   const VerifyRequest request{.update = TestUpdate(3),
                               .tree = SmallTree(),
@@ -146,7 +158,8 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
                                               .frequency_penalty = -0.5f,
                                               .presence_penalty = 0.75f},
                               .priority = -5,
-                              .logprobs = {.emitted = 0, .prompt = 20}};
+                              .logprobs = {.emitted = 0, .prompt = 20},
+                              .ranks = {.top = 4, .prompt_rows = 9}};
   auto back = FromProto(ToProto(request, absl::Seconds(1)));
   ASSERT_TRUE(back.ok()) << back.status();
   ExpectEqual(back->update, request.update);
@@ -156,6 +169,7 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   EXPECT_EQ(back->priority, -5);
   EXPECT_EQ(back->adjustments, request.adjustments);
   EXPECT_EQ(back->logprobs, request.logprobs);
+  EXPECT_EQ(back->ranks, request.ranks);
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_logprobs());
   EXPECT_FALSE(ToProto(VerifyRequest{}, absl::Seconds(1)).has_adjustments());
   v1::VerifyTree uneven = ToProto(request, absl::Seconds(1));
@@ -164,6 +178,9 @@ TEST(Convert, VerifyRequestGoesThroughUnchanged) {
   v1::VerifyTree many = ToProto(request, absl::Seconds(1));
   many.mutable_logprobs()->set_emitted(21);
   ExpectRefused(many, "logprobs.emitted");
+  many = ToProto(request, absl::Seconds(1));
+  many.mutable_ranks()->set_top(65);
+  ExpectRefused(many, "ranks.top");
 }
 
 TEST(Convert, ATraceGoesThroughUnchanged) {
@@ -205,6 +222,7 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
                             .top_logprobs = {-0.5f, -2, -3}};
   verify_result.prompt_logprobs = {.chosen = {-0.25f}};
   verify_result.memory = TestVerifierInfo().memory;
+  verify_result.ranks = TestRanks();
   auto back = FromProto(ToProto(verify_result));
   ASSERT_TRUE(back.ok()) << back.status();
   EXPECT_EQ(back->round, 8);
@@ -220,6 +238,16 @@ TEST(Convert, VerifyResultGoesThroughUnchanged) {
   EXPECT_EQ(back->logprobs, verify_result.logprobs);
   EXPECT_EQ(back->prompt_logprobs, verify_result.prompt_logprobs);
   EXPECT_EQ(back->memory, verify_result.memory);
+  EXPECT_EQ(back->ranks, verify_result.ranks);
+}
+
+TEST(Convert, WhatADrafterLearnsFromGoesThroughUnchanged) {
+  const ProposeRequest request = {
+      .update = TestUpdate(3), .prompt_length = 2, .ranks = TestRanks()};
+  const auto back = FromProto(ToProto(request, absl::Seconds(1)));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->prompt_length, 2);
+  EXPECT_EQ(back->ranks, request.ranks);
 }
 
 TEST(Convert, HellosGoThroughUnchanged) {
@@ -236,6 +264,13 @@ TEST(Convert, HellosGoThroughUnchanged) {
   DrafterInfo head = TestDrafterInfo();
   head.features = {.taps = {0, 3, 7}, .hidden_size = 64};
   EXPECT_EQ(FromProto(ToProto(head))->features, head.features);
+  EXPECT_FALSE(drafter->ranks.any());
+  head.ranks = {.greedy = 4, .sampled = 64, .prompt_rows = 256};
+  EXPECT_EQ(FromProto(ToProto(head))->ranks, head.ranks);
+  v1::DrafterHello greedy = ToProto(head);
+  greedy.mutable_ranks()->set_sampled(65);
+  EXPECT_THAT(std::string(FromProto(greedy).status().message()),
+              ::testing::HasSubstr("ranks.sampled"));
 
   auto verifier = FromProto(ToProto(TestVerifierInfo()));
   ASSERT_TRUE(verifier.ok());

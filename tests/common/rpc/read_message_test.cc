@@ -12,10 +12,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The bytes of a length-delimited field; tag and size have one byte each.
-std::string Field(int number, const std::string& content) {
-  return std::string(1, static_cast<char>(number << 3 | 2)) +
-         std::string(1, static_cast<char>(content.size())) + content;
+std::string Varint(size_t value) {
+  std::string bytes;
+  for (; value >= 128; value >>= 7) {
+    bytes.push_back(static_cast<char>((value & 127) | 128));
+  }
+  return bytes + static_cast<char>(value);
+}
+
+// The bytes of a length-delimited field.
+std::string Field(size_t number, const std::string& content) {
+  return Varint(number << 3 | 2) + Varint(content.size()) + content;
 }
 
 absl::Status Check(const std::string& bytes) {
@@ -69,6 +76,38 @@ TEST(ReadMessageTest, WhatIsNoMessageIsRefused) {
   ExpectRefused(Field(5, "\xff"), "chat", "malformed");
   // Groups of an unknown field that never end.
   ExpectRefused(std::string(1'000'000, '\x7b'), "request", "malformed");
+}
+
+// Empty fields occupy some dozens of bytes each when they are parsed.
+TEST(ReadMessageTest, MoreFieldsThanAnybodyNeedsAreRefused) {
+  const auto repeated = [](const std::string& bytes, int64_t count) {
+    std::string all;
+    for (int64_t i = 0; i < count; ++i) all += bytes;
+    return all;
+  };
+  const std::string message = Field(1, "");  // of Chat
+  EXPECT_TRUE(Check(Field(5, repeated(message, kMaxRepeated))).ok());
+  ExpectRefused(Field(5, repeated(message, kMaxRepeated + 1)), "chat.messages",
+                "more than 4096 entries");
+  // Spread over occurrences of the field that has them.
+  ExpectRefused(repeated(Field(5, message), kMaxRepeated + 1), "chat.messages",
+                "more than 4096 entries");
+  ExpectRefused(repeated(Field(23, ""), kMaxRepeated + 1), "bad_words",
+                "more than 4096 entries");
+  ExpectRefused(repeated(Field(22, ""), kMaxRepeated + 1), "logit_bias",
+                "more than 4096 entries");
+  ExpectRefused(repeated(Field(1000, ""), kMaxUnknownFields + 1), "request",
+                "more than 1024 unknown fields");
+  ExpectRefused(repeated("\x58\x01", kMaxFields + 1), "request",
+                "more than 131072 fields");
+}
+
+TEST(ReadMessageTest, PackedNumbersAreOneField) {
+  v1::GenerateRequest request;
+  for (int i = 0; i < 1'000'000; ++i) {
+    request.mutable_token_ids()->add_ids(1);
+  }
+  EXPECT_TRUE(Check(request.SerializeAsString()).ok());
 }
 
 TEST(ReadMessageTest, UnknownFieldsAreSkipped) {

@@ -24,7 +24,7 @@ class SequenceOwnersTest : public testing::Test {
 TEST_F(SequenceOwnersTest, ASequenceIsNotTakenOver) {
   EXPECT_TRUE(owners_.Claim(Id(1), one_).ok());
   EXPECT_TRUE(owners_.Claim(Id(1), one_).ok());
-  EXPECT_TRUE(absl::IsPermissionDenied(owners_.Claim(Id(1), other_)));
+  EXPECT_TRUE(absl::IsPermissionDenied(owners_.Claim(Id(1), other_).status()));
   EXPECT_FALSE(owners_.Release(Id(1), other_));
   EXPECT_TRUE(owners_.Owns(Id(1), one_));
   EXPECT_FALSE(owners_.OwnsAny(other_));
@@ -48,11 +48,45 @@ TEST_F(SequenceOwnersTest, HaveABoundThatReleasedOnesDoNotCountFor) {
   for (uint64_t i = 0; i < kMost; ++i) {
     ASSERT_TRUE(owners_.Claim(Id(i), one_).ok());
   }
-  EXPECT_TRUE(absl::IsResourceExhausted(owners_.Claim(Id(kMost), one_)));
-  EXPECT_TRUE(absl::IsResourceExhausted(owners_.Claim(Id(kMost), other_)));
+  EXPECT_TRUE(
+      absl::IsResourceExhausted(owners_.Claim(Id(kMost), one_).status()));
   EXPECT_TRUE(owners_.Claim(Id(0), one_).ok()) << "it has this one";
   EXPECT_TRUE(owners_.Release(Id(0), one_));
-  EXPECT_TRUE(owners_.Claim(Id(kMost), other_).ok());
+  const auto taken = owners_.Claim(Id(kMost), other_);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(*taken, std::nullopt);
+}
+
+TEST_F(SequenceOwnersTest, AStreamThatHasFewGetsThePlaceOfOneThatHasMost) {
+  constexpr uint64_t kMost = SequenceOwners::kMaxSequences;
+  for (uint64_t i = 0; i < kMost; ++i) {
+    ASSERT_TRUE(owners_.Claim(Id(i), one_).ok());
+  }
+  for (uint64_t i = 0; i < 10; ++i) {
+    const auto taken = owners_.Claim(Id(kMost + i), other_);
+    ASSERT_TRUE(taken.ok()) << taken.status();
+    ASSERT_TRUE(taken->has_value());
+    EXPECT_LT((*taken)->number, kMost);
+    EXPECT_FALSE(owners_.Owns(**taken, one_));
+    EXPECT_TRUE(owners_.Owns(Id(kMost + i), other_));
+  }
+}
+
+TEST_F(SequenceOwnersTest, ARefusedRequestGivesItsClaimBack) {
+  ASSERT_TRUE(owners_.Claim(Id(1), one_).ok());
+  EXPECT_TRUE(owners_.Settle(Id(1), one_, /*success=*/false));
+  EXPECT_FALSE(owners_.OwnsAny(one_));
+  EXPECT_TRUE(owners_.Claim(Id(1), other_).ok());
+}
+
+TEST_F(SequenceOwnersTest, ARefusedRequestDoesNotEndWhatOthersHaveOpened) {
+  ASSERT_TRUE(owners_.Claim(Id(1), one_).ok());
+  ASSERT_TRUE(owners_.Claim(Id(1), one_).ok());
+  EXPECT_FALSE(owners_.Settle(Id(1), one_, false)) << "one is in progress";
+  EXPECT_FALSE(owners_.Settle(Id(1), one_, true));
+  ASSERT_TRUE(owners_.Claim(Id(1), one_).ok());
+  EXPECT_FALSE(owners_.Settle(Id(1), one_, false)) << "one has succeeded";
+  EXPECT_TRUE(owners_.Owns(Id(1), one_));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -25,6 +26,7 @@
 #include "drafter/drafter_service.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpc/support/log.h"
 #include "grpcpp/create_channel.h"
 #include "grpcpp/generic/generic_stub.h"
 #include "gtest/gtest.h"
@@ -261,6 +263,11 @@ TEST_F(ServerRunnerTest, AddressInUseIsAnErrorThatNamesIt) {
   EXPECT_THAT(ErrorOf(config),
               testing::AllOf(HasSubstr("server.metrics_listen"),
                              HasSubstr(tcp_address), HasSubstr("in use")));
+  const std::string before_loading(ServerRunner::CanListen(config).message());
+  EXPECT_THAT(
+      before_loading,
+      testing::AllOf(HasSubstr("server.metrics_listen: cannot listen"),
+                     HasSubstr(tcp_address), HasSubstr("another port")));
   // The live server was not disturbed.
   EXPECT_EQ(Health(unix_address, ""), "NOT_SERVING");
 }
@@ -412,6 +419,15 @@ TEST_F(ServerRunnerTest, AListenerOutlivesALackOfDescriptors) {
   EXPECT_EQ(Health(address, ""), "NOT_SERVING");
   for (int fd : clients) close(fd);
   for (int fd : fillers) close(fd);
+}
+
+TEST_F(ServerRunnerTest, MessagesOfGrpcThatCallersCauseAreBounded) {
+  auto runner = Start(Listening({"127.0.0.1:0"}));
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 1000; ++i) gpr_log(GPR_ERROR, "call %d failed", i);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 25) << log;
 }
 
 TEST_F(ServerRunnerTest, OnlyTheOwnUserReachesAUnixSocket) {

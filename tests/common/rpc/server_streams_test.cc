@@ -316,6 +316,16 @@ TEST_F(ServerStreamsTest, ASequenceBelongsToTheStreamThatBeganIt) {
   EXPECT_EQ(draft_engine_.ended(), (std::vector<SequenceId>{{9, 1}}));
 }
 
+TEST_F(ServerStreamsTest, ARefusedRequestDoesNotKeepItsSequence) {
+  Client refused = OpenWithHello();
+  v1::DraftRequest malformed = Propose(2, 7);
+  malformed.mutable_propose()->mutable_update()->mutable_key()->set_round(0);
+  malformed.mutable_propose()->mutable_update()->add_new_tokens(1u << 31);
+  ASSERT_TRUE(refused.Ask(malformed).has_failure());
+  Client other = OpenWithHello();
+  EXPECT_FALSE(other.Ask(Propose(2, 7)).has_failure());
+}
+
 TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
   const AccessToken token("0123456789abcdef");
   drafter::DrafterService service(draft_engine_, TestDrafterInfo(), token);

@@ -251,10 +251,12 @@ TEST_F(ModelFolderTest, RefusesAnEosThatIsNoToken) {
   Write("config.json", R"({"eos_token_id": 99999})");
   EXPECT_THAT(std::string(Tokenizer::Load(folder_).status().message()),
               HasSubstr("99999"));
-  Write("config.json", "{}");
+}
+
+TEST_F(ModelFolderTest, AddsAnEosThatIsNoTokenYet) {
+  const int64_t size = LoadOrDie(folder_)->vocab_size();
   Write("tokenizer_config.json", R"({"eos_token": "<none>"})");
-  EXPECT_THAT(std::string(Tokenizer::Load(folder_).status().message()),
-              HasSubstr("<none>"));
+  EXPECT_THAT(LoadOrDie(folder_)->eos_ids(), ElementsAre(size));
 }
 
 TEST_F(ModelFolderTest, NamesTheFileThatIsMissingOrBroken) {

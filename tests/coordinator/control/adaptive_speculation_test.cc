@@ -110,8 +110,7 @@ TEST_F(HeldUpRoundTest, ByAnything) {
       TimeWith({.delay = kHeldUp, .error = absl::UnavailableError("restarts")}),
       most + absl::Seconds(1))
       << "a verifier that is away";
-  EXPECT_GT(TimeWith({.delay = kHeldUp}), most)
-      << "a pass that takes long is what it is";
+  EXPECT_LE(TimeWith({.delay = kHeldUp}), most) << "a machine that hangs";
 }
 
 TEST_F(AdaptiveSpeculationTest, NonsenseBesideGoodTreesIsNotVerified) {

@@ -1,4 +1,5 @@
 // An EAGLE head when features are late or lost.
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <string>
@@ -75,6 +76,17 @@ TEST_F(EagleDrafterTest, WithoutTheLastFeatureNothingIsDrafted) {
   const TokenTree tree = Draft(*head_, 30, 0, 29);
   EXPECT_EQ(tree.num_nodes(), 13);
   EXPECT_EQ(tree.tokens, Draft(*MakeHead(), 30, 0, 29).tokens);
+}
+
+// The first level is always drafted.
+TEST_F(EagleDrafterTest, LevelsThatDoNotPayAreNotDrafted) {
+  const auto depth = [this](float least_reach) {
+    const std::vector<int32_t> depths =
+        Draft(*MakeHead(), 30, 0, 29, kBudget.WithReach(least_reach)).Depths();
+    return *std::max_element(depths.begin(), depths.end());
+  };
+  EXPECT_GT(depth(0), 1);
+  EXPECT_EQ(depth(1), 1);
 }
 
 TEST_F(EagleDrafterTest, LostFeaturesAreWorkedWithout) {

@@ -1,15 +1,18 @@
 // A language model as a drafter: its trees follow the model's distributions.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "common/model/files/model_identity.h"
 #include "common/model/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
 #include "tests/drafter/draft_testing.h"
 #include "tests/testing/tiny_model.h"
 
@@ -109,7 +112,7 @@ TEST(LmDrafterTest, DistributionsAreTheModelsOwnTruncated) {
     const auto expected = Truncated(DistributionAfter(**model, text), 7, 0.8);
     const DraftDistribution distribution =
         tree.distributions[sample.distribution];
-    ASSERT_EQ(distribution.tokens.size(), expected.size());
+    ASSERT_EQ(distribution.tokens.size(), expected.num_nodes());
     for (size_t i = 0; i < distribution.tokens.size(); ++i) {
       ASSERT_TRUE(expected.contains(distribution.tokens[i]));
       EXPECT_NEAR(distribution.weights[i] / double{kDistributionTotal},
@@ -275,6 +278,64 @@ TEST(LmDrafterTest, RefusesWhatDoesNotFitTheTarget) {
        .vocab_size = kTinyVocab + 1});
   EXPECT_THAT(std::string(other_size.status().message()),
               HasSubstr("a vocabulary of 258 tokens, the target one of 259"));
+}
+
+// A copy of the target whose tables have `vocab_size` rows. The further rows
+// are the likeliest ones, so that a draft would have them.
+std::string Padded(int64_t vocab_size) {
+  const std::string folder = ::testing::TempDir() + "lm_padded";
+  testing::TinyTensors tensors = testing::WriteTinyLlama(folder, 1);
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"}) {
+    testing::TinyTensor& table = tensors.at(name);
+    const int64_t width = table.shape[1];
+    for (int64_t row = kTinyVocab; row < vocab_size; ++row) {
+      for (int64_t i = 0; i < width; ++i) {
+        table.values.push_back(4 * table.values[i]);
+      }
+    }
+    table.shape[0] = vocab_size;
+  }
+  testing::WriteSafetensors(folder + "/model.safetensors", tensors);
+  std::ifstream in(folder + "/config.json");
+  nlohmann::json config = nlohmann::json::parse(in);
+  config["vocab_size"] = vocab_size;
+  std::ofstream(folder + "/config.json") << config;
+  return folder;
+}
+
+TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
+  const auto target = IdentifyTarget(Target(), "");
+  ASSERT_TRUE(target.ok()) << target.status();
+  const auto make = [&](const std::string& folder, int64_t target_vocab) {
+    return MakeDrafter("lm", {.options = {{"model", folder},
+                                          {"compute_type", "float32"},
+                                          {"noise_scale", "0.35"}},
+                              .target_folder = Target(),
+                              .vocab_size = target_vocab,
+                              .tokenizer_fingerprint =
+                                  target->identity.tokenizer_fingerprint});
+  };
+  const std::string padded = Padded(kTinyVocab + 14);
+  const std::vector<TokenId> tokens = {72, 105, 32};
+  const SequenceView asked = {.tokens = tokens,
+                              .sampling = {.temperature = 1, .seed = 4},
+                              .budget = {.max_nodes = 20, .max_depth = 4}};
+  const TokenTree expected = DraftOne(*make(padded, kTinyVocab), asked);
+  EXPECT_GT(expected.num_nodes(), 1);
+  EXPECT_LT(*std::max_element(expected.tokens.begin(), expected.tokens.end()),
+            kTinyVocab);
+  const auto smaller =
+      make(Folder("copy", testing::WriteTinyLlama, 1), kTinyVocab + 30);
+  const TokenTree same = DraftOne(*smaller, asked);
+  EXPECT_EQ(same.tokens, expected.tokens);
+  EXPECT_EQ(same.parents, expected.parents);
+
+  // Of a text with one of the target's padding tokens it drafts nothing.
+  const std::vector<TokenId> unknown = {72, kTinyVocab + 20, 32};
+  SequenceView of_unknown = asked;
+  of_unknown.tokens = unknown;
+  of_unknown.id = 7;
+  EXPECT_EQ(DraftOne(*smaller, of_unknown).num_nodes(), 1);
 }
 
 // The pool has room for the rows of the text once, and a page more.

@@ -202,7 +202,9 @@ TEST_F(NodeEnginesTest, ADrafterApartReadsTheRingByItsHandle) {
   if (testing::CudaTestDevice() != "emulated") GTEST_SKIP();
   v1::DrafterEngineConfig config = DrafterConfig("eagle", "apart");
   PlaceBeside(VerifierConfig("emulated"), config);
-  const auto apart = drafter::BuildDrafter(config, metrics_);
+  drafter::DrafterRegistry types("drafter type");
+  drafter::RegisterDrafters(types);
+  const auto apart = drafter::BuildDrafter(types, config, metrics_);
   ASSERT_TRUE(apart.ok()) << apart.status();
   Verify(TokenTree::RootOnly(text_.back()), 0);
   ExpectSame(Propose(*apart, 0, false, 0, 2, 0),

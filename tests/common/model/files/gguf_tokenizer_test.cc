@@ -16,6 +16,7 @@
 #include "nlohmann/json.hpp"
 #include "tests/common/tokenizer/golden_files.h"
 #include "tests/testing/tiny_gguf.h"
+#include "tests/testing/tiny_model.h"
 
 namespace espalier {
 namespace {
@@ -130,8 +131,53 @@ TEST_F(GgufTokenizerTest, GivesTheIdsOfTokenizerJson) {
             << text;
       }
     }
-    EXPECT_THAT((*tokenizer)->eos_ids(), ElementsAre(1));
+    EXPECT_THAT((*tokenizer)->eos_ids(), ::testing::Contains(1));
   }
+}
+
+// Whatever the file says of their types.
+TEST_F(GgufTokenizerTest, TokensOfKnownNamesEndAText) {
+  TokenizerFile file;
+  file.vocabulary = {{"a", 0}, {"<|eot_id|>", 1}, {"<|im_start|>", 2}};
+  file.added_tokens = {{.id = 3, .content = "<end_of_turn>"},
+                       {.id = 4, .content = "<|end|>", .special = true}};
+  SetTokenizer(file, "gpt-2");
+  Set("tokenizer.ggml.eos_token_id", kUint32, Raw<uint32_t>(0));
+  auto tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT((*tokenizer)->eos_ids(), ElementsAre(0, 1, 3, 4));
+  EXPECT_TRUE((*tokenizer)->IsSpecial(1));
+  EXPECT_TRUE((*tokenizer)->IsSpecial(3));
+  EXPECT_FALSE((*tokenizer)->IsSpecial(2));
+  // Where <|end|> ends a part of a turn, it is no end.
+  file.vocabulary["<|return|>"] = 5;
+  file.vocabulary["<|call|>"] = 6;
+  SetTokenizer(file, "gpt-2");
+  Set("tokenizer.ggml.eos_token_id", kUint32, Raw<uint32_t>(0));
+  tokenizer = Load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_THAT((*tokenizer)->eos_ids(), ElementsAre(0, 1, 3, 5, 6));
+}
+
+// The metadata name another end token than the template's.
+TEST_F(GgufTokenizerTest, WhatEndsATurnByTheTemplateEndsAText) {
+  testing::TinyTensors tensors =
+      testing::WriteTinyLlama(::testing::TempDir() + "gguf_turns");
+  file_ = testing::TinyGguf("llama", tensors);
+  std::string types;
+  for (int i = 0; i < testing::kTinyVocab; ++i) {
+    types += Raw<int32_t>(i < 256 ? 1 : 3);
+  }
+  Set("tokenizer.ggml.token_type", kArray,
+      Array(kInt32, testing::kTinyVocab, types));
+  Set("tokenizer.ggml.eos_token_id", kUint32, Raw<uint32_t>(0));
+  Set("tokenizer.chat_template", kString,
+      Str("{% for m in messages %}{{ m.content }}<|im_start|>{% endfor %}"));
+  testing::WriteBytes(path_, file_.Bytes());
+  const auto target = IdentifyTarget(path_, "");
+  ASSERT_TRUE(target.ok()) << target.status();
+  EXPECT_THAT(target->end_tokens,
+              ElementsAre(0, testing::kTinyImStart, testing::kTinyImEnd));
 }
 
 TEST_F(GgufTokenizerTest, WordsOfLlamaTakeNoMerges) {

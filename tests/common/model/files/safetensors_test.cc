@@ -165,6 +165,47 @@ TEST_F(SafetensorsTest, ReadsTheShardsOfAnIndex) {
   EXPECT_THAT(twice.message(), HasSubstr("two files"));
 }
 
+// A parser whose time is quadratic in the tensors takes half a minute here.
+TEST_F(SafetensorsTest, ManyTensorsOpenAndTooManyAreRefused) {
+  const auto header = [](int count) {
+    std::string text = "{";
+    for (int i = 0; i < count; ++i) {
+      absl::StrAppend(&text, i == 0 ? "" : ",",
+                      Entry(absl::StrCat("t", i), "[0]", "[0,0]"));
+    }
+    return text + "}";
+  };
+  EXPECT_TRUE(Open(File(header(40000), 0)).ok());
+  ExpectInvalid(File(header((1 << 18) + 1), 0), "262145 tensors; the limit is");
+}
+
+TEST_F(SafetensorsTest, SaysWhatToDoWithoutSafetensors) {
+  const absl::Status none = WeightFiles::Open(folder_).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(none.message(), HasSubstr("download the model's *.safetensors"));
+  Write("pytorch_model.bin", "x");
+  const absl::Status pickle = WeightFiles::Open(folder_).status();
+  EXPECT_EQ(pickle.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(
+      pickle.message(),
+      AllOf(HasSubstr("only pytorch_model*.bin"),
+            HasSubstr("python3 -c \"import glob, torch"), HasSubstr(folder_)));
+}
+
+TEST_F(SafetensorsTest, SaysWhatToDoWithTheNameOfAModel) {
+  const auto error = [](const std::string& path) {
+    return std::string(WeightFiles::Open(path).status().message());
+  };
+  EXPECT_THAT(error("Qwen/Qwen3-8B"),
+              HasSubstr("hf download Qwen/Qwen3-8B --local-dir Qwen3-8B"));
+  for (const char* path : {"/no/such", "./no/such", "no/such/folder", "none",
+                           "../such", "no/such.gguf"}) {
+    EXPECT_THAT(error(path),
+                AllOf(HasSubstr(std::string("cannot read ") + path),
+                      ::testing::Not(HasSubstr("hf download"))));
+  }
+}
+
 // Any file opens or is refused; what opens can be read to its last byte.
 TEST_F(SafetensorsTest, MutatedFilesNeverCrash) {
   testing::WriteSafetensors(

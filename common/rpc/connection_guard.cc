@@ -1,0 +1,178 @@
+#include "common/rpc/connection_guard.h"
+
+#include <malloc.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/obs/log.h"
+#include "common/rpc/socket_tap.h"
+
+namespace espalier {
+namespace {
+
+// Memory is given back at most this often, and only after this much traffic.
+constexpr absl::Duration kGiveBackPause = absl::Seconds(2);
+constexpr int64_t kGiveBackBytes = int64_t{1} << 20;
+
+}  // namespace
+
+// One connection.
+class ConnectionGuard::Watched final : public SocketObserver {
+ public:
+  explicit Watched(std::shared_ptr<ConnectionGuard> guard)
+      : guard_(std::move(guard)), watch_(guard_->limits_.connection) {}
+  ~Watched() override { guard_->unfinished_bytes_ -= unfinished_bytes_; }
+
+  bool OnReceived(absl::string_view bytes) override {
+    received_bytes_ += static_cast<int64_t>(bytes.size());
+    guard_->received_bytes_ += static_cast<int64_t>(bytes.size());
+    return Look([&] { return watch_.Received(bytes, absl::Now()); });
+  }
+  bool OnSent(absl::string_view bytes) override {
+    return Look([&] { return watch_.Sent(bytes, absl::Now()); });
+  }
+  bool CheckTime(absl::Time now) {
+    return Look([&] { return watch_.CheckTime(now); });
+  }
+
+  int64_t unfinished_bytes() const { return unfinished_bytes_; }
+  int64_t received_bytes() const { return received_bytes_; }
+
+  // Its connection is about to be closed; its bytes no longer count.
+  void Doom() {
+    MutexLock lock(&mutex_);
+    if (is_doomed_) return;
+    is_doomed_ = true;
+    guard_->unfinished_bytes_ -= unfinished_bytes_.exchange(0);
+  }
+
+ private:
+  // Whether the connection may go on.
+  template <typename Watching>
+  bool Look(Watching watching) {
+    absl::string_view blame;
+    {
+      MutexLock lock(&mutex_);
+      if (is_doomed_) return false;
+      blame = watching();
+      const int64_t bytes = watch_.unfinished_bytes();
+      guard_->unfinished_bytes_ += bytes - unfinished_bytes_.exchange(bytes);
+    }
+    if (blame.empty()) {
+      guard_->KeepBudget();
+      MutexLock lock(&mutex_);
+      return !is_doomed_;
+    }
+    Doom();
+    guard_->Report(blame);
+    return false;
+  }
+
+  const std::shared_ptr<ConnectionGuard> guard_;
+  std::atomic<int64_t> received_bytes_ = 0;
+  std::atomic<int64_t> unfinished_bytes_ = 0;  // written under mutex_
+  Mutex mutex_;
+  ConnectionWatch watch_ ABSL_GUARDED_BY(mutex_);
+  bool is_doomed_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+std::shared_ptr<ConnectionGuard> ConnectionGuard::New(
+    const Limits& limits, std::shared_ptr<prometheus::Registry> registry) {
+  return std::shared_ptr<ConnectionGuard>(
+      new ConnectionGuard(limits, std::move(registry)));
+}
+
+ConnectionGuard::ConnectionGuard(const Limits& limits,
+                                 std::shared_ptr<prometheus::Registry> registry)
+    : limits_(limits),
+      registry_(std::move(registry)),
+      closed_(prometheus::BuildCounter()
+                  .Name("espalier_connections_closed_total")
+                  .Help("Connections that were closed because they abused the "
+                        "server, by the limit that they passed.")
+                  .Register(*registry_)) {}
+
+bool ConnectionGuard::Watch(int descriptor) {
+  auto watched = std::make_shared<Watched>(shared_from_this());
+  if (!TapSocket(descriptor, watched)) return false;
+  MutexLock lock(&mutex_);
+  watched_[descriptor] = std::move(watched);
+  return true;
+}
+
+void ConnectionGuard::Report(absl::string_view reason) {
+  closed_.Add({{"reason", std::string(reason)}}).Increment();
+  // At least once more, when what the connection caused has ended.
+  received_bytes_ += kGiveBackBytes;
+  MutexLock lock(&mutex_);
+  if (!log_.Take(absl::Now())) return;
+  LogWarning(absl::StrCat("closed a connection: ", reason));
+}
+
+void ConnectionGuard::KeepBudget() {
+  if (unfinished_bytes_ <= limits_.max_unfinished_bytes) return;
+  std::shared_ptr<Watched> largest;
+  int descriptor = -1;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [number, watched] : watched_) {
+      if (largest == nullptr ||
+          watched->unfinished_bytes() > largest->unfinished_bytes()) {
+        largest = watched;
+        descriptor = number;
+      }
+    }
+  }
+  if (largest == nullptr) return;
+  largest->Doom();
+  CloseTapped(descriptor, *largest);
+  Report("unfinished_bytes");
+}
+
+void ConnectionGuard::Sweep(absl::Time now) {
+  std::vector<std::pair<int, std::shared_ptr<Watched>>> all;
+  {
+    MutexLock lock(&mutex_);
+    all.assign(watched_.begin(), watched_.end());
+  }
+  for (const auto& [descriptor, watched] : all) {
+    if (ForgetClosed(descriptor, *watched)) {
+      // What it caused is free only now.
+      received_bytes_ += watched->received_bytes();
+      MutexLock lock(&mutex_);
+      const auto found = watched_.find(descriptor);
+      if (found != watched_.end() && found->second == watched) {
+        watched_.erase(found);
+      }
+    } else if (!watched->CheckTime(now)) {
+      CloseTapped(descriptor, *watched);
+    }
+  }
+  GiveMemoryBack(now);
+}
+
+// glibc keeps what was freed in its heaps. The call takes some milliseconds and
+// stops other threads' allocations for parts of that.
+void ConnectionGuard::GiveMemoryBack(absl::Time now) {
+  if (now < next_give_back_ || received_bytes_ < kGiveBackBytes) return;
+  received_bytes_ = 0;
+  next_give_back_ = now + kGiveBackPause;
+  malloc_trim(0);
+}
+
+void ConnectionGuard::Stop() {
+  std::map<int, std::shared_ptr<Watched>> all;
+  {
+    MutexLock lock(&mutex_);
+    all.swap(watched_);
+  }
+  for (const auto& [descriptor, watched] : all) {
+    Untap(descriptor, *watched);
+  }
+}
+
+}  // namespace espalier

@@ -1,0 +1,86 @@
+#ifndef ESPALIER_COORDINATOR_CONTROL_PLAIN_PACE_H_
+#define ESPALIER_COORDINATOR_CONTROL_PLAIN_PACE_H_
+
+#include <algorithm>
+#include <cmath>
+
+namespace espalier::coordinator {
+
+// What a round of plain decoding takes: the pass, hops, wake-ups and whatever
+// else the machine does. Measured by rounds of plain decoding; between these,
+// it follows the verifier's estimate of the pass, and is measured again if that
+// or the rest of other rounds changes much. Lives on the executor.
+class PlainPace {
+ public:
+  // A round of plain decoding took `seconds`; the verifier expects
+  // pass_seconds of its pass, 0: it does not know.
+  void Observe(double seconds, double pass_seconds) {
+    if (Differs(pass_seconds) || has_changed_) *this = PlainPace();
+    // The round may have been held up.
+    if (weight_ >= kFew) seconds = std::min(seconds, kMost * seconds_);
+    weight_ = std::min(weight_ + 1, kMemory);
+    is_known_ |= weight_ >= kFew;
+    seconds_ += (seconds - seconds_) / weight_;
+    pass_seconds_ += (pass_seconds - pass_seconds_) / weight_;
+  }
+  // A round was not one of plain decoding. rest_seconds: what it took without
+  // its drafts and its pass, as the verifier expected it.
+  void Fade(double rest_seconds) {
+    weight_ *= kKept;
+    const double most = kMost * seconds_;
+    const double rest = std::clamp(rest_seconds, -most, most);
+    rests_ = std::min(rests_ + 1, 2 * kMemory);
+    if (rests_ <= kMemory) first_rest_ += (rest - first_rest_) / rests_;
+    last_rest_ += (rest - last_rest_) / std::min(rests_, kMemory);
+    has_changed_ |= rests_ == 2 * kMemory &&
+                    std::abs(last_rest_ - first_rest_) > kChange * seconds_;
+  }
+
+  // Seconds of a round; 0: not known. pass_seconds: as expected now.
+  double Seconds(double pass_seconds) const {
+    if (seconds_ == 0) return pass_seconds;
+    return std::clamp(seconds_ + pass_seconds - pass_seconds_, seconds_ / kMost,
+                      seconds_ * kMost);
+  }
+  // Whether it should be measured again.
+  bool IsStale(double pass_seconds) const {
+    return !is_known_ || weight_ < kLeast || has_changed_ ||
+           Differs(pass_seconds);
+  }
+  // A copy for another session, which makes observations of its own.
+  PlainPace Recalled() const {
+    PlainPace copy = *this;
+    copy.weight_ = std::min(weight_, 2 * kFew);
+    copy.rests_ = copy.first_rest_ = copy.last_rest_ = 0;
+    return copy;
+  }
+
+ private:
+  static constexpr double kFew = 4;
+  static constexpr double kLeast = 2;
+  static constexpr double kMemory = 16;
+  static constexpr double kKept = 0.998;  // of the weight, each round
+  static constexpr double kMost = 4;
+  static constexpr double kDifferent = 0.4;  // in the logarithm
+  static constexpr double kChange = 0.3;     // of a round
+
+  bool Differs(double pass_seconds) const {
+    return weight_ > 0 && pass_seconds > 0 && pass_seconds_ > 0 &&
+           std::abs(std::log(pass_seconds / pass_seconds_)) > kDifferent;
+  }
+
+  double seconds_ = 0;       // of a round
+  double pass_seconds_ = 0;  // as the verifier expected it in those rounds
+  double weight_ = 0;
+  bool is_known_ = false;  // by a few rounds
+  // Of the other rounds since it was measured: how many, and means of the first
+  // and the last of them.
+  double rests_ = 0;
+  double first_rest_ = 0;
+  double last_rest_ = 0;
+  bool has_changed_ = false;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_CONTROL_PLAIN_PACE_H_

@@ -1,0 +1,30 @@
+#ifndef ESPALIER_COORDINATOR_CONTROL_TRIAL_BUDGET_H_
+#define ESPALIER_COORDINATOR_CONTROL_TRIAL_BUDGET_H_
+
+#include <algorithm>
+
+namespace espalier::coordinator {
+
+// Limits what all trials of drafters lose to 1 token and 1 % of the tokens that
+// the sessions emit. Lives on the executor.
+class TrialBudget {
+ public:
+  // The sessions emitted tokens.
+  void Earn(double tokens) {
+    balance_ = std::min(balance_ + kShare * tokens, kMostSaved);
+  }
+  // A trial lost tokens.
+  void Spend(double tokens) { balance_ -= tokens; }
+  // Whether a trial may begin. One that loses much leaves a debt to later ones.
+  bool Allows() const { return balance_ >= 0; }
+
+ private:
+  static constexpr double kShare = 0.01;
+  static constexpr double kMostSaved = 6;  // tokens
+
+  double balance_ = 1;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_CONTROL_TRIAL_BUDGET_H_

@@ -1,0 +1,99 @@
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "coordinator/peers/draft_fanout.h"
+
+// What a session's drafters want of the target: features and ranks.
+
+namespace espalier::coordinator {
+
+// Also for drafters that are not asked yet: a head that lacks the prompt's
+// features could not draft well later.
+void DraftFanout::WantFeatures() {
+  bool are_sent = false;
+  for (Branch& branch : branches_) {
+    branch.sent_features = branch.stored_features = {};
+    std::optional<DrafterInfo> info = branch.peer->info();
+    branch.wants_ranks = info && info->ranks.any();
+    if (!info || info->features.taps.empty()) continue;
+    branch.lacks_stored |= features_.ring().Lacks(info->features);
+    const bool is_stored = !branch.lacks_stored &&
+                           branch.peer->Reads(features_.ring().ring(), *info);
+    FeatureContract& wanted =
+        is_stored ? branch.stored_features : branch.sent_features;
+    wanted = std::move(info->features);
+    are_sent |= !is_stored;
+    if (branch.peer->settings.role == DrafterRole::kOff) continue;
+    if (is_stored) {
+      features_.ring().Want(wanted);
+    } else {
+      features_.Want(wanted);
+    }
+  }
+  if (!are_sent) features_.WantNone();
+}
+
+// The position before which no drafter that wants features lacks any.
+int64_t DraftFanout::FeaturesHeldByAll() const {
+  int64_t held = std::numeric_limits<int64_t>::max();
+  for (const Branch& branch : branches_) {
+    if (branch.link.quarantined() || branch.sent_features.taps.empty() ||
+        branch.peer->settings.role == DrafterRole::kOff) {
+      continue;
+    }
+    held = std::min(held, branch.link.features_end());
+  }
+  return held;
+}
+
+// The number before which no drafter that wants ranks lacks a row.
+int64_t DraftFanout::RanksHeldByAll() const {
+  int64_t held = std::numeric_limits<int64_t>::max();
+  for (const Branch& branch : branches_) {
+    if (branch.link.quarantined() || !branch.wants_ranks ||
+        branch.peer->settings.role == DrafterRole::kOff) {
+      continue;
+    }
+    held = std::min(held, branch.link.ranks_end());
+  }
+  return held;
+}
+
+RanksRequest DraftFanout::WantedRanks(bool greedy) const {
+  RanksRequest wanted;
+  for (const Branch& branch : branches_) {
+    if (branch.peer->settings.role == DrafterRole::kOff) continue;
+    const std::optional<DrafterInfo> info = branch.peer->info();
+    if (!info) continue;
+    const RankNeed& need = info->ranks;
+    wanted.top = std::max(wanted.top, greedy ? need.greedy : need.sampled);
+    wanted.prompt_rows = std::max(wanted.prompt_rows, need.prompt_rows);
+  }
+  return wanted;
+}
+
+// The features that the drafter may lack.
+FeatureRows DraftFanout::NewFeatures(Branch& branch) {
+  FeatureRows features =
+      features_.From(branch.link.features_end(), branch.sent_features);
+  branch.peer->metrics->feature_bytes.Increment(
+      static_cast<double>(features.num_bytes()));
+  return features;
+}
+
+StoredFeatures DraftFanout::NewStored(const Branch& branch) const {
+  return features_.ring().From(branch.link.features_end(),
+                               branch.stored_features);
+}
+
+void DraftFanout::NoteLacks(const Proposal& proposal, Branch& branch) {
+  branch.lacks_stored |= proposal.lacks_features;
+  if (proposal.ring_unreadable) {
+    branch.peer->unreadable_ring = features_.ring().ring().id;
+  }
+}
+
+}  // namespace espalier::coordinator

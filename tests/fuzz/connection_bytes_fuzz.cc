@@ -1,0 +1,47 @@
+#include "absl/time/time.h"
+#include "common/base/check.h"
+#include "common/rpc/connection_watch.h"
+#include "common/rpc/http_request.h"
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace espalier::testing {
+namespace {
+
+const absl::Time kNow = absl::FromUnixSeconds(1'000'000);
+
+std::string Frames() {
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  bytes += std::string("\0\0\0\4\0\0\0\0\0", 9);                 // SETTINGS
+  bytes += std::string("\0\0\1\1\4\0\0\0\1h", 10);               // HEADERS
+  bytes += std::string("\0\0\x07\0\0\0\0\0\1\0\0\0\0\3ab", 16);  // DATA
+  bytes += std::string("\0\0\1\0\1\0\0\0\1c", 10);               // its end
+  bytes += std::string("\0\0\1\1\0\0\0\0\3h", 10);
+  bytes += std::string("\0\0\1\x09\4\0\0\0\3h", 10);  // CONTINUATION
+  return bytes + std::string("\0\0\4\3\0\0\0\0\3\0\0\0\x08", 13);  // RST_STREAM
+}
+
+std::vector<std::string> Seeds() {
+  return {Frames(), "GET /metrics?a=b HTTP/1.1\r\nHost: x\r\n\r\n"};
+}
+
+// How the bytes are cut into pieces makes no difference.
+bool Try(std::string_view bytes) {
+  ConnectionWatch whole({.max_streams = 2}), pieces({.max_streams = 2});
+  const auto blame = whole.Received({bytes.data(), bytes.size()}, kNow);
+  for (const char& byte : bytes) (void)pieces.Received({&byte, 1}, kNow);
+  ESPALIER_CHECK(pieces.Received("", kNow) == blame);
+  ESPALIER_CHECK(pieces.unfinished_bytes() == whole.unfinished_bytes());
+  ESPALIER_CHECK(whole.unfinished_bytes() >= 0);
+  ESPALIER_CHECK(whole.unfinished_bytes() <=
+                 static_cast<int64_t>(bytes.size()));
+  (void)whole.Sent({bytes.data(), bytes.size()}, kNow);
+  (void)whole.CheckTime(kNow + absl::Hours(1));
+  const auto request = ParseHttpRequest({bytes.data(), bytes.size()});
+  return blame.empty() || request.ok();
+}
+
+}  // namespace
+
+FuzzTarget ConnectionBytesTarget() { return {"connection_bytes", Seeds, Try}; }
+
+}  // namespace espalier::testing
