@@ -41,7 +41,7 @@ cmake --build "$tree" -j "$(nproc)" --target "${programs[@]}" documents >>"$out/
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "$tree/CMakeCache.txt")
 
 rm -f "$out"/espalier* "$out/SHA256SUMS"
-(cd "$tree" && cpack -B "$out" >>"$out/build.log") || fail "cpack failed: $out/build.log"
+(cd "$tree" && cpack -B "$out" >>"$out/build.log" 2>&1) || fail "cpack failed: $out/build.log"
 rm -rf "$out/_CPack_Packages"
 python3 "$repo/deploy/lib/make_sbom.py" "$version" "${programs[@]/#/$tree/bin/}" \
   >"$out/espalier-$version.cdx.json"

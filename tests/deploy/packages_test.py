@@ -209,6 +209,12 @@ class PackagesTest(unittest.TestCase):
         version = run(BIN / "espalier", "--version").split()[1]
         self.assertEqual(bill["metadata"]["component"]["version"], version)
         names = {component["name"] for component in bill["components"]}
+        # "libspdlog1.10-fmt9" is provided by libspdlog1.10.
+        for line in self.debian.inside("dpkg-query", "-W", "-f",
+                                       "${Package}|${Provides}\n").splitlines():
+            package, provided = line.split("|")
+            if package in names:
+                names |= {word.split()[0] for word in provided.split(", ") if word}
         for package in PACKAGES:
             depends = self.debian.inside("dpkg-query", "-W", "-f", "${Depends}", package)
             libraries = {word.split()[0] for word in depends.split(", ")} - {"adduser"}
