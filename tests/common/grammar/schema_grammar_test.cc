@@ -83,9 +83,7 @@ TEST(SchemaGrammar, WhatIsNotFollowedIsRefusedWithItsPath) {
             "patternProperties: is supported with one"},
            {R"({"unevaluatedItems": {"type": "null"}})", "unevaluatedItems: "},
            {R"({"const": 123456789012345678901234567890})", "const: a number"},
-           {
-    R"({"type": "nothing"})", "type: must be"}
-}) {
+           {R"({"type": "nothing"})", "type: must be"}}) {
     EXPECT_THAT(Refusal(schema), HasSubstr(why)) << schema;
   }
 }
