@@ -90,9 +90,9 @@ class Rewriter {
     }
     const absl::StatusOr<Regex> regex =
         ParseRegex(pattern->get<std::string>(), RegexClasses::kJavaScript);
-    absl::StatusOr<RuleSet> rules = regex.status();
-    if (regex.ok()) rules = RuleSet{{regex->whole}};
-    return Replace(rules, absl::StrCat(path, ".pattern"), format);
+    const std::string field = absl::StrCat(path, ".pattern");
+    if (!regex.ok()) return TagError(field, regex.status().message());
+    return Replace(RuleSet{{regex->whole}}, field, format);
   }
 
   absl::Status Replace(const absl::StatusOr<RuleSet>& rules,

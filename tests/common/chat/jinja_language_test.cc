@@ -24,11 +24,10 @@ TEST_P(JinjaLanguageTest, RendersAsJinja2Does) {
     ++cases;
     const std::string source = entry["source"];
     const auto program = JinjaProgram::Parse(source);
-    absl::StatusOr<JinjaProgram::Rendered> rendered = program.status();
-    if (program.ok()) {
-      rendered =
-          (*program)->Render(Json::object(), file["given"], absl::UnixEpoch());
-    }
+    const absl::StatusOr<JinjaProgram::Rendered> rendered =
+        program.ok() ? (*program)->Render(Json::object(), file["given"],
+                                          absl::UnixEpoch())
+                     : program.status();
     if (entry.contains("raises")) {
       EXPECT_EQ(rendered.status().code(), absl::StatusCode::kInvalidArgument)
           << source << " gives " << rendered->text << ", Jinja2 raises "

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,9 @@ class HttpConnectionsTest : public testing::Test {
     while ((size = recv(fd, buffer, sizeof(buffer), 0)) > 0) {
       all.append(buffer, static_cast<size_t>(size));
     }
-    return all + (size == 0 ? "|" : "");
+    // A connection that is closed with bytes unread is reset.
+    const bool ended = size == 0 || errno == ECONNRESET;
+    return all + (ended ? "|" : "");
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1'000'000);
