@@ -51,7 +51,8 @@ class Debian:
     """A root of its own with the packages, and the model; `boot` starts its systemd."""
 
     def __init__(self, packages):
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="espalier-root-", dir="/var/tmp"))
+        # In memory: dpkg waits for the disk after every file.
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="espalier-root-", dir="/dev/shm"))
         self._nspawn = None
         run("debootstrap", "--variant=minbase", "--include=systemd-sysv,dbus,bash-completion",
             "bookworm", self.root)
