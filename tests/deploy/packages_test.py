@@ -94,7 +94,7 @@ class Debian:
 
     def await_serving(self, address):
         live_cluster.await_true(
-            lambda: "SERVING" in self.inside("espalier", "check", address, check=False).split(),
+            lambda: self.inside("espalier", "check", address, check=False).strip() == "SERVING",
             f"{address} serves")
 
     def answer(self):
