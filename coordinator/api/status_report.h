@@ -16,10 +16,10 @@
 namespace espalier::coordinator {
 
 // Data of the status page, as JSON: counters since the start (the page computes
-// rates), their history, latencies, errors, peers, and with the key requests and
-// one request's latest rounds as trees. How many tokens a round has accepted says
-// much about its text, so that needs the key as well as the text itself. Borrows
-// all it is given; thread-safe.
+// rates), their history, latencies, errors, peers, and with the key requests
+// and one request's latest rounds as trees. How many tokens a round has
+// accepted says much about its text, so that needs the key as well as the text
+// itself. Borrows all it is given; thread-safe.
 class StatusReport {
  public:
   struct Options {

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
     Features, JinjaLanguageTest,
     testing::Values("numbers", "printing", "texts", "scope", "loops", "macros",
                     "filters", "tests", "members", "white_space", "errors"),
-    [](const auto& info) { return std::string(info.param); });
+    [](const auto& feature) { return std::string(feature.param); });
 
 }  // namespace
 }  // namespace espalier

@@ -34,8 +34,8 @@ TEST(SchemaGrammar, FollowedOnes) {
         R"({"allOf": [{"required": ["a"]}, {"properties": {"a": {}}}],
             "x-unknown": {"not": 3}})",
         R"({"oneOf": [{"properties": {"k": {"const": 1}}, "required": ["k"]},
-                      {"properties": {"k": {"const": 2}}, "required": ["k"]},
-                      {"type": "null"}]})",
+                      {"properties": {"k": {"const": 2}}, "required": ["k"]}],
+            "type": "object"})",
         R"({"type": "object", "properties":
             {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}},
             "required": ["next"]})",
@@ -63,7 +63,7 @@ TEST(SchemaGrammar, WhatIsNotFollowedIsRefusedWithItsPath) {
            {R"({"$ref": "#/a~2b"})", "$ref: \"#/a~2b\" is not in the schema"},
            {R"({"type": "number", "multipleOf": 0.1})", "multipleOf: "},
            {R"({"type": "integer", "multipleOf": 77})", "multipleOf: above"},
-           {R"({"pattern": "(?=a)"})", "pattern: \"(?=a)\": "},
+           {R"x({"pattern": "(?=a)"})x", "pattern: \"(?=a)\": "},
            {R"({"pattern": "a", "format": "date"})", "pattern: is not"},
            {R"({"pattern": "^a+b+$", "maxLength": 9})", "maxLength: is not"},
            {R"({"format": "nonsense"})", "format: \"nonsense\""},
@@ -83,9 +83,7 @@ TEST(SchemaGrammar, WhatIsNotFollowedIsRefusedWithItsPath) {
             "patternProperties: is supported with one"},
            {R"({"unevaluatedItems": {"type": "null"}})", "unevaluatedItems: "},
            {R"({"const": 123456789012345678901234567890})", "const: a number"},
-           {
-    R"({"type": "nothing"})", "type: must be"}
-}) {
+           {R"({"type": "nothing"})", "type: must be"}}) {
     EXPECT_THAT(Refusal(schema), HasSubstr(why)) << schema;
   }
 }

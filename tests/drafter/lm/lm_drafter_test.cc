@@ -112,7 +112,7 @@ TEST(LmDrafterTest, DistributionsAreTheModelsOwnTruncated) {
     const auto expected = Truncated(DistributionAfter(**model, text), 7, 0.8);
     const DraftDistribution distribution =
         tree.distributions[sample.distribution];
-    ASSERT_EQ(distribution.tokens.size(), expected.num_nodes());
+    ASSERT_EQ(distribution.tokens.size(), expected.size());
     for (size_t i = 0; i < distribution.tokens.size(); ++i) {
       ASSERT_TRUE(expected.contains(distribution.tokens[i]));
       EXPECT_NEAR(distribution.weights[i] / double{kDistributionTotal},
@@ -334,7 +334,7 @@ TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
   const std::vector<TokenId> unknown = {72, kTinyVocab + 20, 32};
   SequenceView of_unknown = asked;
   of_unknown.tokens = unknown;
-  of_unknown.id = 7;
+  of_unknown.id = {1, 7};
   EXPECT_EQ(DraftOne(*smaller, of_unknown).num_nodes(), 1);
 }
 
