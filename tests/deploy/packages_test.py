@@ -104,7 +104,8 @@ class Debian:
         if self._nspawn:
             self._nspawn.terminate()
             self._nspawn.wait()
-        shutil.rmtree(self.root)
+        # What an interrupted debootstrap left mounted is not ours to delete.
+        run("rm", "-rf", "--one-file-system", self.root)
 
 
 class PackagesTest(unittest.TestCase):
