@@ -151,7 +151,8 @@ COMPLETION = """\
 # bash completion of @PROGRAM@, made from its --help.
 _@FUNCTION@() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-  local command=${COMP_WORDS[1]:-} next= flags= valued= files=
+  local commands="@COMMANDS@" command=${COMP_WORDS[1]:-}
+  local next='' flags='' valued='' files=''
   case "$command ${COMP_WORDS[2]:-}" in
   @LONG_NAMES@) ((COMP_CWORD > 2)) && command+=" ${COMP_WORDS[2]}" ;;
   esac
@@ -159,8 +160,8 @@ _@FUNCTION@() {
 @CASES@
   esac
   COMPREPLY=()
-  if ((COMP_CWORD == 1)) && [[ "@COMMANDS@" ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "@COMMANDS@" -- "$word")
+  if ((COMP_CWORD == 1)) && [[ $commands ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
   elif [[ " $files " == *" $before "* ]]; then
     compopt -o filenames 2>/dev/null
     mapfile -t COMPREPLY < <(compgen -f -- "$word")

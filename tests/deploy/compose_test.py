@@ -132,7 +132,7 @@ class ComposeTest(unittest.TestCase):
 
     def test_the_coordinator_is_small_and_has_no_torch(self):
         size = int(run("docker", "image", "inspect", "-f", "{{.Size}}", "espalier-coordinator:local"))
-        self.assertLess(size, 150e6)
+        self.assertLess(size, 170e6)
         libraries = run("docker", "run", "--rm", "--entrypoint", "ldd",
                         "espalier-coordinator:local", "/usr/local/bin/espalier-coordinator")
         self.assertNotIn("torch", libraries)
@@ -163,8 +163,8 @@ class ComposeTest(unittest.TestCase):
         run("docker", "exec", "-d", container(service), "timeout", "120", "espalier", "serve",
             *model, "--set", f"server.listen={address}", "--set", "server.metrics_listen=none")
         live_cluster.await_true(
-            lambda: "SERVING" in run("docker", "exec", container(service), "espalier", "check",
-                                     address, check=False).split(), f"serve in {service}")
+            lambda: run("docker", "exec", container(service), "espalier", "check", address,
+                        check=False) == "SERVING", f"serve in {service}")
 
     def test_a_crashed_drafter_is_not_noticed_and_is_restarted(self):
         self.assert_text_survives(lambda: crash("math"), lambda: None, "math")
