@@ -60,10 +60,6 @@ function(_espalier_package component)
     install(FILES ${ESPALIER_XGRAMMAR}/LICENSE ${ESPALIER_XGRAMMAR}/NOTICE
         DESTINATION share/doc/${ARG_NAME}/xgrammar COMPONENT ${component} OPTIONAL)
   endif()
-  if(ESPALIER_JINJA_SOURCE)
-    install(FILES ${ESPALIER_JINJA_SOURCE}/LICENSE
-        DESTINATION share/doc/${ARG_NAME}/llama.cpp COMPONENT ${component} OPTIONAL)
-  endif()
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${ARG_NAME} PARENT_SCOPE)
   set(CPACK_COMPONENT_${upper}_DESCRIPTION ${ARG_SUMMARY} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_CONTROL_EXTRA ${control} ${scripts}/conffiles
