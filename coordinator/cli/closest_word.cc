@@ -43,7 +43,7 @@ std::string DidYouMean(const std::string& word,
                        const std::vector<std::string>& known) {
   // A longer word would be no slip of the keyboard.
   constexpr size_t kLongest = 64, kShortestBeginning = 3;
-  if (word.size() > kLongest) return "";
+  if (word.size() > kLongest || LettersOf(word) == 0) return "";
   std::string best;
   size_t least = std::numeric_limits<size_t>::max();
   for (const std::string& candidate : known) {

@@ -47,7 +47,8 @@ TEST(RankFlowTest, NobodyAsksForThemUnlessADrafterWantsThem) {
 TEST(RankFlowTest, ADrafterThatWantsThemGetsEachRowOnce) {
   RankCluster cluster(2);
   cluster.drafters[1]->ranks = kNeed;
-  const auto request = ToyCluster::Request(100);
+  auto request = ToyCluster::Request(100);
+  request.strategy = "union";  // asks both in every round
   EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
   const int64_t rounds = std::ssize(cluster.verifier.requests());
   ASSERT_GT(rounds, 4);

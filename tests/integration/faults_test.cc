@@ -132,7 +132,7 @@ TEST_F(FaultsTest, AVerifierThatStaysAwayEndsTheRequestAtItsDeadline) {
   const grpc::Status status = reader->Finish();
   // Before the deadline, because a client does not read what comes at it.
   EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE);
-  EXPECT_THAT(status.error_message(), testing::HasSubstr("verifier"));
+  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("verifier"));
 }
 
 TEST_F(FaultsTest, ACancelledClientFreesEveryPeersState) {
