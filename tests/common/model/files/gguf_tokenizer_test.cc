@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/utf8.h"
+#include "common/model/files/gguf_end_tokens.h"
 #include "common/model/files/model_identity.h"
 #include "common/tokenizer/tokenizer_file.h"
 #include "common/tokenizer/tokenizer_settings.h"
@@ -116,6 +117,12 @@ TEST_F(GgufTokenizerTest, GivesTheIdsOfTokenizerJson) {
     ASSERT_TRUE(json.ok()) << json.status();
     auto parsed = ParseTokenizerFile(*json);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
+    // What ends a text is a control token by its name, whatever the file says.
+    for (AddedToken& added : parsed->added_tokens) {
+      if (!IsGgufEndToken(added.content)) continue;
+      added.special = true;
+      added.normalized = false;
+    }
     // A GGUF file does not say which added tokens are normalized.
     std::erase_if(parsed->added_tokens,
                   [](const AddedToken& added) { return added.normalized; });
