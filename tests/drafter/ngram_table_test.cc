@@ -146,7 +146,7 @@ TEST(NgramTableFileTest, SaysWhatIsWrongWithAFile) {
   EXPECT_THAT(message(""), HasSubstr("another kind of file"));
   EXPECT_THAT(message("GGUF....................."),
               HasSubstr("another kind of file"));
-  EXPECT_THAT(message(bytes.substr(0, 20)), HasSubstr("header"));
+  EXPECT_THAT(message(bytes.substr(0, 20)), HasSubstr("truncated"));
   EXPECT_THAT(message(bytes.substr(0, bytes.size() - 5)),
               HasSubstr("truncated or damaged"));
   EXPECT_THAT(message(bytes + "x"), HasSubstr("checksum"));

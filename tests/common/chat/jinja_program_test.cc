@@ -142,10 +142,10 @@ TEST(JinjaProgramTest, BoundsWorkAndText) {
         "{% set ns.a = ns.a.replace('a', ns.a) %}{% endfor %}",
         "{{ 'a\nb' | indent(1000000000000) }}",
         "{{ [[1]] | tojson(indent=2000000000) }}"}) {
-    EXPECT_THAT(Render(source),
-                testing::AnyOf(HasSubstr("too much text or work"),
-                               HasSubstr("too long"),
-                               HasSubstr("Range too big")))
+    EXPECT_THAT(
+        Render(source),
+        testing::AnyOf(HasSubstr("too much text or work"),
+                       HasSubstr("too long"), HasSubstr("Range too big")))
         << source;
   }
 }
