@@ -4,7 +4,7 @@
     find_tests.py BUILD WORD...
 
 A word is a label, such as the folder `control`, or the name of a test file, such
-as `drafter_choice_test`. Prints three lines: targets to build, a regular
+as `drafter_policy_test`. Prints three lines: targets to build, a regular
 expression of ctest's names or labels with its flag, and the filter of cases,
 which is empty for labels. Fails with a list of the words if one is unknown.
 """

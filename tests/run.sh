@@ -9,7 +9,7 @@
 #   tests/run.sh --nightly   planted faults, mutants and long tests; --nightly=N: those
 #                            of every ten with the number N
 #   tests/run.sh WORD...     the tests of an area, as in `tests/run.sh control`, or of a
-#                            test file, as in `tests/run.sh drafter_choice_test`
+#                            test file, as in `tests/run.sh drafter_policy_test`
 #
 #   --nvcc     compiles the kernels for GPUs too
 #   --werror   warnings are errors, in the preset release
