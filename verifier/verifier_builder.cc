@@ -212,7 +212,7 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
   ASSIGN_OR_RETURN(MeasuredCosts measured,
                    MeasureOn(*executor, *model, tree_nodes + 1));
   if (measured.is_doubtful) {
-    LogInfo("passes took now this long, now that: they are timed again");
+    LogInfo("pass times varied, so they are measured again");
   }
 
   const int64_t pool_bytes =

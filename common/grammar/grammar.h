@@ -29,7 +29,7 @@ struct Vocabulary {
 
 // Of a step: an output that goes on by a token, or the mask after it. (A step
 // of WorkBudget.) What is ambiguous takes ever more of it.
-inline constexpr int64_t kMaxStepWork = 1'000'000;
+inline constexpr int64_t kMaxStepWork = 20'000'000;
 
 // A place in a grammar. Where no token can follow, because the grammar is at
 // its end or the vocabulary lacks the bytes that it wants, exactly the tokens

@@ -168,7 +168,10 @@ class AttackMemoryTest(unittest.TestCase):
                     thread.start()
                 for thread in threads:
                     thread.join()
-                self.assertGreater(self.closed(name, "unfinished_bytes"), before)
+                live_cluster.await_true(
+                    lambda name=name, before=before:
+                        self.closed(name, "unfinished_bytes") > before,
+                    f"{name} closes a connection")
 
     def test_memory_is_given_back(self):
         attackers = [self.attacker("coordinator") for _ in range(8)]

@@ -100,6 +100,9 @@ class ChatTest(unittest.TestCase):
         server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(
             "espalier.v1.Inference",
             {"Generate": handler(generate, pb.GenerateRequest, pb.GenerateResponse),
+             "GetModelInfo": handler(
+                 lambda request, context: pb.GetModelInfoResponse(model="parrot", max_context=2048),
+                 pb.GetModelInfoRequest, pb.GetModelInfoResponse, unary=True),
              "GetServerInfo": handler(lambda request, context: pb.GetServerInfoResponse(),
                                       pb.GetServerInfoRequest, pb.GetServerInfoResponse, unary=True)})])
         folder = tempfile.TemporaryDirectory(prefix="espalier-chat-")
@@ -185,7 +188,7 @@ class ChatTest(unittest.TestCase):
         done = subprocess.run([live_cluster.BIN / "espalier", "chat", "--address", self.address],
                               input="hello\n", capture_output=True, text=True, check=True)
         self.assertEqual(done.stdout, "You said hello, and I say that this is longer than a line.\n")
-        self.assertRegex(done.stderr, "^tau 2.50 .*\n$")
+        self.assertRegex(done.stderr, "^Talking with parrot.*\ntau 2.50 .*\n$")
         self.assertEqual(re.findall("\x1b", done.stdout + done.stderr), [])
 
     def test_without_a_server_it_says_how_to_start_one(self):

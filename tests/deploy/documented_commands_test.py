@@ -289,7 +289,8 @@ class ClusterTest(unittest.TestCase):
                  self.cluster("metrics", ESPALIER_METRICS_PORT="20100").stdout.split()]
         self.assertEqual(ports[-1], 20100)  # the coordinator's
         self.assertEqual(len(set(ports)), len(ports))
-        self.assertLess(max(ports), 20100 + len(ports))
+        # lookup's and grammar's ports are free: they are in the coordinator's process.
+        self.assertLess(max(ports), 20100 + 10)
 
     @unittest.skipUnless((DEFAULT_MODEL / "drafters/.stamp").exists(),
                          "the default model is not there")
