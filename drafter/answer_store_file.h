@@ -23,7 +23,7 @@ namespace espalier::drafter {
 struct SavedAnswers {
   struct Tenant {
     std::string salt;
-    std::vector<TokenId> tokens;
+    std::vector<TokenId> tokens = {};
 
     friend bool operator==(const Tenant&, const Tenant&) = default;
   };

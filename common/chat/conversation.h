@@ -14,10 +14,10 @@ struct ChatMessage {
   bool null_content = false;
   // JSON, OpenAI's list of calls; empty: none. Arguments that are a text are
   // JSON in it.
-  std::string tool_calls;
-  std::string tool_call_id;       // of a tool's answer; empty: none
-  std::string name;               // of a tool or a participant; empty: none
-  std::string reasoning_content;  // of an assistant; empty: none
+  std::string tool_calls = {};
+  std::string tool_call_id = {};  // of a tool's answer; empty: none
+  std::string name = {};          // of a tool or a participant; empty: none
+  std::string reasoning_content = {};  // of an assistant; empty: none
 };
 
 struct Conversation {

@@ -77,10 +77,10 @@ class GrammarCompiler {
   struct Task {
     size_t thread;
     std::string key;
-    GrammarSpec spec;
-    uint64_t ticket;
-    int64_t work;
-    std::shared_ptr<const std::atomic<bool>> stop;
+    GrammarSpec spec = {};
+    uint64_t ticket = 0;
+    int64_t work = 0;
+    std::shared_ptr<const std::atomic<bool>> stop = nullptr;
   };
   std::optional<Task> NextTask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Answers are given without the lock.

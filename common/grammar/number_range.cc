@@ -317,7 +317,7 @@ std::optional<Decimal> ParseDecimal(absl::string_view text) {
   decimal.fraction = digits.substr(static_cast<size_t>(places));
   decimal.whole.erase(
       0, std::min(decimal.whole.find_first_not_of('0'), decimal.whole.size()));
-  if (decimal.whole.empty()) decimal.whole = "0";
+  if (decimal.whole.empty()) decimal.whole.assign(1, '0');
   decimal.fraction.erase(decimal.fraction.find_last_not_of('0') + 1);
   if (std::ssize(decimal.fraction) > kMost) return std::nullopt;
   return decimal;

@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kRowsPerPass = 256;  // of a long prompt
 
 struct LoadedLm {
-  std::unique_ptr<RowModel> model;
+  std::unique_ptr<RowModel> model = nullptr;
   int64_t max_positions = 0;  // of a sequence with its tree
   int64_t vocab_size = 0;     // tokens that it reads and drafts
 };
