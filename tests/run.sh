@@ -27,13 +27,14 @@ set_up=(--tests)
 left_out=(long nightly)
 nightly=
 torch=ON
+vllm=ON
 nvcc=OFF
 werror=OFF
 quick=
 words=()
 for flag in "$@"; do
   case $flag in
-    --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
+    --quick) quick=1 torch=OFF vllm=OFF set_up=(--unit-tests) ;;
     --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --tsan) preset=tsan torch=OFF left_out+=(exact) ;;
     --nightly) nightly=all ;;
@@ -47,7 +48,7 @@ for flag in "$@"; do
 done
 # An area is built as the tree was configured last; a new tree has unit tests.
 if [[ ${words[*]} ]]; then
-  torch=OFF set_up=(--unit-tests)
+  torch=OFF vllm=OFF set_up=(--unit-tests)
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
@@ -61,15 +62,15 @@ run() {
   fi
 }
 
-# The first line: what will be done, and how long that takes on two quiet cores.
+# The first line: what will be done.
 announce() {
   case $preset$quick${nightly:+nightly}${words[*]:+words} in
-    release) echo "All tests of the preset release: some 15 minutes on two cores." ;;
-    release1) echo "The unit tests: some 6 minutes on two cores." ;;
-    asan) echo "Tests under AddressSanitizer, fuzz targets: some 12 minutes on two cores." ;;
-    tsan) echo "Tests under ThreadSanitizer: some 6 minutes on two cores." ;;
-    *nightly) echo "Planted faults and long tests (part: $nightly): hours for all on two cores." ;;
-    *) echo "The tests of ${words[*]}: minutes if little is built, then seconds." ;;
+    release) echo "Builds and runs all tests of the preset release but nightly ones." ;;
+    release1) echo "Builds and runs the unit tests." ;;
+    asan) echo "Builds and runs tests under AddressSanitizer, and fuzz targets." ;;
+    tsan) echo "Builds and runs tests under ThreadSanitizer." ;;
+    *nightly) echo "Planted faults, mutants and long tests (part: $nightly): hours for all." ;;
+    *) echo "Builds and runs the tests of ${words[*]}." ;;
   esac
 }
 
@@ -79,7 +80,7 @@ configure() {
     -DESPALIER_FAULTS="${nightly:-none}" -DESPALIER_NVCC="$nvcc"
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
-  [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror" -DESPALIER_VLLM=ON)
+  [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror" -DESPALIER_VLLM="$vllm")
   run cmake --preset "$preset" "${options[@]}"
 }
 

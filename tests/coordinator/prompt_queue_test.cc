@@ -31,9 +31,9 @@ TEST(PromptQueueTest, AShortPromptDoesNotWaitForALongOne) {
 }
 
 TEST(PromptQueueTest, ATextDoesNotWaitForChats) {
-  PromptQueue queue({.max_bytes = 8 * kLong});
   Notification release;
   Notification done;
+  PromptQueue queue({.max_bytes = 8 * kLong});  // ends before what it uses
   for (int64_t work : {int64_t{1}, kLong}) {
     ASSERT_TRUE(queue
                     .Post({.bytes = 1, .work = work, .is_chat = true},
@@ -46,11 +46,11 @@ TEST(PromptQueueTest, ATextDoesNotWaitForChats) {
 }
 
 TEST(PromptQueueTest, ManyExpensiveChatsDoNotHoldUpACheaperOne) {
-  PromptQueue queue({.max_bytes = 1 << 30});
   Notification started;
   Notification release;
   Notification done;
   std::vector<int64_t> order;  // works, written by one thread
+  PromptQueue queue({.max_bytes = 1 << 30});
   const auto post = [&](int64_t work) {
     ASSERT_TRUE(queue
                     .Post({.bytes = 1, .work = work, .is_chat = true},
