@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 #include <utility>
 
@@ -53,10 +54,11 @@ Cluster::Cluster(Options options)
 }
 
 Cluster::~Cluster() {
-  // Of any test so far: one cluster serves all tests of a suite.
-  if (::testing::UnitTest::GetInstance()->Failed()) {
+  // A failure of any test of the suite so far: one cluster may serve them all.
+  const auto* suite = ::testing::UnitTest::GetInstance()->current_test_suite();
+  if (suite != nullptr && suite->Failed()) {
     for (auto& [name, process] : processes_) {
-      ADD_FAILURE() << "log of " << name << ":\n" << process->Log();
+      std::cerr << "log of " << name << ":\n" << process->Log() << "\n";
     }
   }
   processes_.clear();
