@@ -41,7 +41,7 @@ Size SizeOf(const Expression& expression) {
       const int64_t repeats = expression.most == Expression::kUnbounded
                                   ? std::max(expression.least, kManyRepeats)
                                   : std::max<int64_t>(expression.most, 1);
-      // Of more than some, the library counts the rest.
+      // The library counts the copies beyond these.
       constexpr int64_t kMostCopies = 256;
       const int64_t copies =
           std::min(kMostCopies, expression.most == Expression::kUnbounded

@@ -27,8 +27,8 @@ struct Vocabulary {
   std::vector<TokenId> end_tokens = {};  // of end of sequence, at least one
 };
 
-// Of a step: an output that goes on by a token, or the mask after it. (A step
-// of WorkBudget.) What is ambiguous takes ever more of it.
+// The most work of a step: an output goes on by a token, or the mask after it
+// is computed. (Steps of WorkBudget.) Ambiguous grammars take ever more of it.
 inline constexpr int64_t kMaxStepWork = 20'000'000;
 
 // A place in a grammar. Where no token can follow, because the grammar is at

@@ -33,7 +33,7 @@ class GrammarCompiler {
     absl::Duration time = absl::Seconds(10);  // to wait, and again to compile
     int threads = 2;
     int64_t waiting = 64;  // texts that no thread has begun
-    // Of a text (WorkBudget): before it is put off, and in all. The second is
+    // The work of a text: before it is put off, and in all. The second limit is
     // some seconds.
     int64_t quick_work = 10'000'000;
     int64_t work = Backend::CompileLimit().work;
@@ -61,7 +61,7 @@ class GrammarCompiler {
     bool is_heavy = false;           // it was put off
     std::vector<Done> waiting = {};  // until it is known
     Executor::Timer timer = {};
-    // Of its compilation; null: it has not begun.
+    // Stops its compilation; null: it has not begun.
     std::shared_ptr<std::atomic<bool>> stop = nullptr;
     Compiled compiled = nullptr;                // if known, and what follows
     int64_t bytes = 0;                          // that it counts for

@@ -14,7 +14,7 @@ CodePoints Plain() {
   return CodePoints{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.Complement();
 }
 
-// Of a character that has to be escaped.
+// The escape of a character that has to be escaped.
 std::string Escape(uint32_t character) {
   switch (character) {
     case '"':

@@ -72,7 +72,7 @@ struct ArgumentList {
 // What a macro or the body of a call block takes.
 struct Signature {
   std::vector<std::string> parameters;
-  // Of the last parameters.
+  // The defaults belong to the last parameters.
   std::vector<ExpressionPtr> defaults;
   // Whether its body has these names.
   bool uses_caller = false;

@@ -79,7 +79,7 @@ class Value {
   const std::shared_ptr<Object>& object() const {
     return std::get<ObjectPtr>(value_);
   }
-  // Of an int or a bool.
+  // Returns the value of an int or a bool.
   Int integer() const {
     return IsBool() ? Int{boolean()} : std::get<Int>(value_);
   }
