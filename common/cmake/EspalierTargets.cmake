@@ -158,6 +158,21 @@ function(espalier_nightly_test)
       TIMEOUT ${ARG_TIMEOUT} SKIP_REGULAR_EXPRESSION "^skipped:")
 endfunction()
 
+# Defines ESPALIER_SOURCE_DIR for the files that say it alone: ccache finds what
+# names no folder of this machine wherever the clone lies.
+function(_espalier_name_source_dir)
+  foreach(source ${ARGN})
+    if(NOT IS_ABSOLUTE ${source})
+      set(source ${CMAKE_CURRENT_SOURCE_DIR}/${source})
+    endif()
+    file(STRINGS ${source} uses REGEX ESPALIER_SOURCE_DIR LIMIT_COUNT 1)
+    if(uses)
+      set_property(SOURCE ${source} APPEND PROPERTY
+          COMPILE_DEFINITIONS ESPALIER_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+    endif()
+  endforeach()
+endfunction()
+
 function(espalier_test)
   cmake_parse_arguments(ARG "GRPC;SEQUENTIAL" "NAME;TIMEOUT;SHARDS"
                         "SRCS;DEPS;DEFINES;LABELS" ${ARGN})
@@ -192,8 +207,8 @@ function(espalier_test)
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} espalier::test_main)
-  target_compile_definitions(${ARG_NAME} PRIVATE
-      ESPALIER_SOURCE_DIR="${CMAKE_SOURCE_DIR}" ${ARG_DEFINES})
+  target_compile_definitions(${ARG_NAME} PRIVATE ${ARG_DEFINES})
+  _espalier_name_source_dir(${ARG_SRCS})
   _espalier_test_settings(${ARG_NAME})
   if(ARG_GRPC)
     _espalier_precompile(${ARG_NAME} grpc_test)
