@@ -176,7 +176,7 @@ TEST_F(StructuredOutputTest, WhatCannotBeFollowedIsRefusedAndOthersGoOn) {
 // Nested repeats that a compiler is busy with for minutes, if it is let.
 std::string Bomb(char first) {
   return std::string("root ::= ([") + first +
-         "-z ]{0,30} [0-9a-z ]{0,30} [a-z]{0,30}){0,30}";
+         "-z ]{0,60} [0-9a-z ]{0,60} [a-z]{0,60}){0,60}";
 }
 
 TEST_F(StructuredOutputTest, BombsAreInNobodysWay) {
