@@ -165,6 +165,9 @@ function(_espalier_name_source_dir)
     if(NOT IS_ABSOLUTE ${source})
       set(source ${CMAKE_CURRENT_SOURCE_DIR}/${source})
     endif()
+    if(NOT EXISTS ${source})  # the build makes it
+      continue()
+    endif()
     file(STRINGS ${source} uses REGEX ESPALIER_SOURCE_DIR LIMIT_COUNT 1)
     if(uses)
       set_property(SOURCE ${source} APPEND PROPERTY
