@@ -22,8 +22,12 @@ constexpr double kLeastContinues = 0.05;
 constexpr int64_t kLevelsInterval = 32;  // rounds
 constexpr int kMostMisses = 8;
 constexpr int64_t kAbsence = 64;  // rounds
-// After so many rounds catching up takes longer than a draft.
+// After so many rounds catching up takes longer than a draft. It is paid for in
+// so many rounds.
 constexpr int64_t kLongPause = 8;
+constexpr double kPaysBack = 32;
+// Rounds of plain decoding that catching up may take.
+constexpr double kMostCatchUp = 16;
 
 }  // namespace
 
@@ -37,12 +41,20 @@ DrafterPolicy::DrafterPolicy(std::vector<DrafterValue> prior,
       misses_(values_.size(), 0),
       back_(values_.size(), 0) {}
 
+// Whether the text has grown much since the drafter saw it.
+bool DrafterPolicy::Lags(int drafter) const {
+  return pauses_[drafter] >= kLongPause && !IsCheap(drafter);
+}
+
 // Tokens that all sessions would emit in its time.
 double DrafterPolicy::Cost(int drafter, double errors) const {
   const DrafterValue& value = values_[drafter];
+  double seconds = std::max(0.0, value.seconds.Bound(errors));
+  if (pauses_[drafter] >= kLongPause) {
+    seconds += value.catch_up_seconds.mean() / kPaysBack;
+  }
   return price_.tokens_per_second *
-         (std::max(0.0, value.seconds.Bound(errors)) +
-          price_.others * value.shared_seconds.mean());
+         (seconds + price_.others * value.shared_seconds.mean());
 }
 
 // The same beside another one: on the same cores they wait for each other.
@@ -156,13 +168,15 @@ bool DrafterPolicy::Rests() const {
 }
 
 // The round does not wait for a drafter that catches up with much text on cores
-// of its own.
+// of its own. On the verifier's cores it does: a pass beside it would wait for
+// the same work, and its tree would come too late.
 DraftCall DrafterPolicy::Call(int drafter) const {
   const DrafterValue& value = values_[drafter];
-  const double most =
+  double most =
       std::max({0.0, value.alone.Bound(kTry), value.beside.Bound(kTry)});
-  const bool lags = value.own_cores && pauses_[drafter] >= kLongPause;
-  return {.attention = lags ? Attention::kAsked : Attention::kAwaited,
+  if (Lags(drafter)) most = std::max(most, kMostCatchUp);
+  const bool beside = value.own_cores && Lags(drafter);
+  return {.attention = beside ? Attention::kAsked : Attention::kAwaited,
           .patience = price_.tokens_per_second > 0
                           ? absl::Seconds(most / price_.tokens_per_second)
                           : absl::InfiniteDuration(),
@@ -282,7 +296,7 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     const bool kept_up = kept_up_[i] || IsCheap(i);
     // A drafter that was waited for in vain still owes its answer.
     if (!r.in_vain) kept_up_[i] = r.waited.has_value();
-    if (!r.waited || !kept_up || r.attention != Attention::kAwaited) continue;
+    if (!r.waited || r.attention != Attention::kAwaited) continue;
     const CpuGroup& cpu_group = cpu_groups[r.cpu_group];
     const bool alone =
         r.cpu_group == 0 || cpu_group.compute <= absl::ZeroDuration();
@@ -290,6 +304,11 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
         alone ? *r.waited
               : cpu_group.waited *
                     absl::FDivDuration(r.compute, cpu_group.compute));
+    if (!kept_up) {
+      values_[i].catch_up_seconds.Observe(
+          std::max(0.0, seconds - values_[i].seconds.mean()));
+      continue;
+    }
     values_[i].seconds.Observe(seconds);
     values_[i].shared_seconds.Observe(r.shares_verifier_cores ? seconds : 0);
   }

@@ -40,6 +40,8 @@ struct DrafterValue {
   // all other sessions share wait for it too.
   RunningMean shared_seconds{32};
   RunningMean level_seconds{32};  // of a level of its tree below the first
+  // That a call takes longer after a pause in which the text grew.
+  RunningMean catch_up_seconds{8};
   // Chance that the token after a text that its tree has reached is in it, too:
   // that of its first level.
   RunningMean continues{kMemory, 0.5, 1};

@@ -147,12 +147,23 @@ double Simulation::Ask(const std::vector<DraftCall>& calls, Round& round) {
     longest = std::max(longest, ms);
   }
   const double all = wait + (spec_.own_cores ? longest : sum);
+  double patience = 0;
   for (int i : awaited) {
-    round.returns[i].waited =
-        spec_.own_cores ? round.returns[i].compute + absl::Milliseconds(wait)
-                        : absl::Milliseconds(all);
+    patience += absl::ToDoubleMilliseconds(calls[i].patience);
   }
-  return awaited.empty() ? 0 : all;
+  for (int i : awaited) {
+    DrafterReturn& r = round.returns[i];
+    const double ms =
+        spec_.own_cores ? absl::ToDoubleMilliseconds(r.compute) + wait : all;
+    r.waited = absl::Milliseconds(std::min(ms, patience));
+    if (ms <= patience) continue;
+    // The round goes on without it. It goes on with its work beside the pass.
+    r.in_vain = true;
+    r.compute = absl::ZeroDuration();
+    round.asked &= ~(DrafterSet{1} << i);
+    if (!spec_.own_cores) round.beside_ms += (ms - patience) / awaited.size();
+  }
+  return awaited.empty() ? 0 : std::min(all, patience);
 }
 
 double Simulation::CostOf(const SpeculationControl& control,
@@ -220,7 +231,7 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
                              /*explores=*/explored != 0);
   control.Learn({});
   const int64_t length = static_cast<int64_t>(answer.size());
-  std::fill(lag_.begin(), lag_.end(), 40);  // the prompt
+  std::fill(lag_.begin(), lag_.end(), 60);  // the prompt
   Answer result = {.tokens = length};
   for (int64_t at = 0; at < length;) {
     SetTime();
@@ -283,7 +294,7 @@ std::vector<Simulation::Answer> Simulation::Fixed(
   double network_ms = 2;
   std::vector<Answer> results;
   for (const TracedAnswer& answer : answers) {
-    std::fill(lag_.begin(), lag_.end(), 40);
+    std::fill(lag_.begin(), lag_.end(), 60);
     const int64_t length = static_cast<int64_t>(answer.size());
     Answer result = {.tokens = length};
     for (int64_t at = 0; at < length;) {
