@@ -46,6 +46,7 @@ class DrafterPolicy {
   // Begin a round: the price of time in it, and what is tried.
   void SetPrice(TimePrice price);
   void ConsiderTrial();
+  bool is_trying() const { return trial_.has_value(); }
   // Whether no drafter is asked in it, whatever the cheap ones would predict.
   bool Rests() const;
   // Asks nobody, or everybody.

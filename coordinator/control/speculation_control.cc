@@ -110,7 +110,7 @@ bool SpeculationControl::Rests() {
   rests_ = plain_.IsStale(PassSeconds());
   if (!explores_) {
     policy_.ConsiderTrial();
-    rests_ |= ledger_.is_behind() || policy_.Rests();
+    rests_ |= (ledger_.is_behind() && !policy_.is_trying()) || policy_.Rests();
   }
   if (rests_) ObserveNodes(0);
   return rests_;
