@@ -54,7 +54,8 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
     seconds += value.catch_up_seconds.mean() / kPaysBack;
   }
   return price_.tokens_per_second *
-         (seconds + price_.others * value.shared_seconds.mean());
+         (seconds + std::max(0.0, value.other_seconds.mean()) +
+          price_.others * value.shared_seconds.mean());
 }
 
 // The same beside another one: on the same cores they wait for each other.
@@ -233,7 +234,7 @@ std::vector<DraftCall> DrafterPolicy::FurtherCalls(double nothing) {
 }
 
 void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
-                          double num_tokens) {
+                          double num_tokens, double other_seconds) {
   ++round_;
   budget_.Earn(num_tokens);
   // What a drafter gains beside another one depends on which it is.
@@ -250,6 +251,7 @@ void DrafterPolicy::Learn(absl::Span<const DrafterReturn> returns,
     }
   }
   LearnSeconds(returns);
+  LearnOtherSeconds(returns, other_seconds);
   if (trial_ && !returns.empty()) LearnTrial(returns[trial_->drafter]);
 }
 
@@ -311,6 +313,21 @@ void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
     }
     values_[i].seconds.Observe(seconds);
     values_[i].shared_seconds.Observe(r.shares_verifier_cores ? seconds : 0);
+  }
+}
+
+// Networks that share a round share what it takes beyond what is known.
+void DrafterPolicy::LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
+                                      double other_seconds) {
+  std::vector<int> networks;
+  for (int i = 0; i < num_drafters(); ++i) {
+    if (!returns.empty() && returns[i].was_asked() && !IsCheap(i)) {
+      networks.push_back(i);
+    }
+  }
+  for (int i : networks) {
+    values_[i].other_seconds.Observe(other_seconds /
+                                     static_cast<double>(networks.size()));
   }
 }
 

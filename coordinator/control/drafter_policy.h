@@ -57,8 +57,11 @@ class DrafterPolicy {
   // What is asked then. nothing: the probability that what is at hand predicts
   // no token.
   std::vector<DraftCall> FurtherCalls(double nothing);
-  // Ends the round. returns: by drafter; empty if it rested.
-  void Learn(absl::Span<const DrafterReturn> returns, double num_tokens);
+  // Ends the round. returns: by drafter; empty if it rested. other_seconds: what
+  // it took beyond a round of plain decoding, the wait for drafts and the nodes'
+  // rows.
+  void Learn(absl::Span<const DrafterReturn> returns, double num_tokens,
+             double other_seconds);
 
   const std::vector<DrafterValue>& values() const { return values_; }
 
@@ -92,6 +95,8 @@ class DrafterPolicy {
   float LeastReach(int drafter) const;
   void LearnGain(int drafter, const DrafterReturn& r);
   void LearnSeconds(absl::Span<const DrafterReturn> returns);
+  void LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
+                         double other_seconds);
   void LearnTrial(const DrafterReturn& r);
   void LearnAbsence(int drafter, const DrafterReturn& r);
   int num_drafters() const { return static_cast<int>(values_.size()); }

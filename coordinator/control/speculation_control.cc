@@ -200,25 +200,28 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
     throughput->seconds.Observe(seconds);
   }
   ledger_.Emitted(tokens);
-  double won = 0;
+  double won = 0, other = 0;
   if (AnyAsked(round.returns)) {
     const absl::Duration rest =
         absl::Seconds(seconds) - round.draft_wait -
         PassTime(costs_, other_rows() + round.num_nodes);
     plain_.Fade(absl::ToDoubleSeconds(rest));
     kind_.plain.Fade(absl::ToDoubleSeconds(rest));
-    if (plain > 0) won = ledger_.Enter(tokens, seconds, plain);
+    if (plain > 0) {
+      other = absl::ToDoubleSeconds(rest) - (plain - PassSeconds());
+      won = ledger_.Enter(tokens, seconds, plain);
+    }
   } else {
     plain_.Observe(seconds, PassSeconds());
     kind_.plain = plain_;
   }
-  LearnDrafters(round.returns, tokens);
+  LearnDrafters(round.returns, tokens, other);
   return absl::Seconds(won);
 }
 
 void SpeculationControl::LearnDrafters(absl::Span<const DrafterReturn> returns,
-                                       double tokens) {
-  policy_.Learn(returns, tokens);
+                                       double tokens, double other_seconds) {
+  policy_.Learn(returns, tokens, other_seconds);
   for (size_t i = 0; i < peers_.size(); ++i) {
     DrafterValue& known = kind_.values[peers_[i]];
     if (!returns.empty() && SaysSomething(returns[i])) {

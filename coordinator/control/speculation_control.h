@@ -88,7 +88,8 @@ class SpeculationControl {
 
  private:
   void ObserveNodes(int64_t nodes);
-  void LearnDrafters(absl::Span<const DrafterReturn> returns, double tokens);
+  void LearnDrafters(absl::Span<const DrafterReturn> returns, double tokens,
+                     double other_seconds);
   // Price of time: the tokens that the session emits in it, or would emit by
   // plain decoding if that is more.
   double tokens_per_second() const;

@@ -243,6 +243,9 @@ Simulation::Answer Simulation::RunAdaptive(const TracedAnswer& answer,
     if (!rests) control.Cut(tree);
     const int64_t nodes = tree.num_nodes() - 1;
     round.ms += Wait() + PassMs(nodes + 1) + round.beside_ms;
+    if (!spec_.own_cores && (round.asked | round.late) > 1) {
+      round.ms += spec_.presence;
+    }
     const int64_t tokens =
         std::min(length - at, 1 + Accepted(round.trees[round.asked], nodes));
     if (!rests) Credit(control, round);
@@ -323,6 +326,7 @@ std::vector<Simulation::Answer> Simulation::Fixed(
                         .tokens_per_second = 1e3 * rate})
               .nodes;
       round.ms += Wait() + PassMs(nodes + 1);
+      if (!spec_.own_cores && round.asked > 1) round.ms += spec_.presence;
       const int64_t tokens =
           std::min(length - at, 1 + Accepted(round.trees[round.asked], nodes));
       result.ms += round.ms;

@@ -48,6 +48,7 @@ struct MachineSpec {
   double hop = 0.2;                                     // to a service and back
   DrafterSet near = 0;     // in the coordinator's process
   bool own_cores = false;  // drafters do not compute on the verifier's
+  double presence = 0.3;     // a pass after a network's work takes longer
   double catch_up = 0.036;  // of a network, a token
   Span busy = {};          // a hop takes 1 to 4 ms more
   double crowd = 1;        // factor on drafters while busy
