@@ -57,9 +57,9 @@ class DrafterPolicy {
   // What is asked then. nothing: the probability that what is at hand predicts
   // no token.
   std::vector<DraftCall> FurtherCalls(double nothing);
-  // Ends the round. returns: by drafter; empty if it rested. other_seconds: what
-  // it took beyond a round of plain decoding, the wait for drafts and the nodes'
-  // rows.
+  // Ends the round. returns: by drafter; empty if it rested. other_seconds:
+  // what it took beyond a round of plain decoding, the wait for drafts and the
+  // nodes' rows.
   void Learn(absl::Span<const DrafterReturn> returns, double num_tokens,
              double other_seconds);
 

@@ -46,6 +46,7 @@ class DrafterPolicyTest : public testing::Test {
 
   std::vector<Habit> habits_;
   double others_ = 0;
+  double other_seconds_ = 0;  // of a round with drafts
   TrialBudget budget_;
   std::optional<DrafterPolicy> policy_;
 
@@ -54,7 +55,7 @@ class DrafterPolicyTest : public testing::Test {
     policy_->SetPrice({.tokens_per_second = kPrice, .others = others_});
     policy_->ConsiderTrial();
     if (policy_->Rests()) {
-      policy_->Learn({}, 1);
+      policy_->Learn({}, 1, 0);
       return;
     }
     std::vector<DraftCall> calls = policy_->FirstCalls();
@@ -62,7 +63,7 @@ class DrafterPolicyTest : public testing::Test {
     for (size_t i = 0; i < calls.size(); ++i) {
       if (calls[i].attention == Attention::kNone) calls[i] = further[i];
     }
-    policy_->Learn(Answers(calls), 1 + others_);
+    policy_->Learn(Answers(calls), 1 + others_, other_seconds_);
   }
 
   std::vector<DrafterReturn> Answers(const std::vector<DraftCall>& calls) {
@@ -194,6 +195,31 @@ TEST_F(DrafterPolicyTest, TimeOnTheVerifiersCoresCostsAllSessions) {
   }
 }
 
+// On the verifier's cores its work stands in the way of the pass.
+TEST_F(DrafterPolicyTest, WaitsForOneThatCatchesUpOnTheVerifiersCores) {
+  Make({{.gain = 2, .takes = absl::Milliseconds(5)}});
+  policy_->SetPrice({.tokens_per_second = kPrice});
+  policy_->ConsiderTrial();
+  DraftCall call = policy_->FurtherCalls(1)[0];
+  EXPECT_EQ(call.attention, Attention::kAwaited);
+  EXPECT_GT(call.patience, absl::Milliseconds(100));
+  Run(100);
+  policy_->ConsiderTrial();
+  call = policy_->FurtherCalls(1)[0];
+  EXPECT_EQ(call.attention, Attention::kAwaited);
+  EXPECT_LT(call.patience, absl::Milliseconds(50)) << "as much as it gains";
+}
+
+// 2 tokens, of which 0.5 are the wait's.
+TEST_F(DrafterPolicyTest, PaysForWhatARoundTakesBeyondItsDrafts) {
+  Make({{.gain = 2, .takes = absl::Milliseconds(5)}});
+  other_seconds_ = 0.01;
+  EXPECT_EQ(Asked(100)[0], 100);
+  other_seconds_ = 0.02;
+  Run(300);
+  EXPECT_LE(Asked(100)[0], 8);
+}
+
 // Nobody waits for what has much to catch up with, if it does not slow the
 // pass.
 TEST_F(DrafterPolicyTest, CatchesUpDuringThePassOnOtherCores) {
@@ -201,7 +227,7 @@ TEST_F(DrafterPolicyTest, CatchesUpDuringThePassOnOtherCores) {
   Run(20);
   policy_->SetPrice({.tokens_per_second = kPrice});
   EXPECT_EQ(policy_->FurtherCalls(1)[0].attention, Attention::kAwaited);
-  for (int i = 0; i < 20; ++i) policy_->Learn({}, 1);
+  for (int i = 0; i < 20; ++i) policy_->Learn({}, 1, 0);
   EXPECT_EQ(policy_->FurtherCalls(1)[0].attention, Attention::kAsked);
 }
 
@@ -252,7 +278,7 @@ class LevelPriceTest : public DrafterPolicyTest {
       value.continues.Observe(continues);
     }
     DrafterPolicy policy({value}, &budget);
-    policy.Learn({}, 1);
+    policy.Learn({}, 1, 0);
     policy.SetPrice(price);
     return policy.FurtherCalls(1)[0].least_reach;
   }

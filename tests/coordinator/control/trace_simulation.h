@@ -46,14 +46,14 @@ struct MachineSpec {
   std::vector<double> pass = {3.5, 3.75, 4.02, 4.3, 4.65, 5.0, 5.35, 5.7, 6.1};
   std::vector<double> compute = {0.03, 1.3, 1.3, 0.7};  // by drafter
   double hop = 0.2;                                     // to a service and back
-  DrafterSet near = 0;     // in the coordinator's process
-  bool own_cores = false;  // drafters do not compute on the verifier's
-  double presence = 0.3;     // a pass after a network's work takes longer
+  DrafterSet near = 0;      // in the coordinator's process
+  bool own_cores = false;   // drafters do not compute on the verifier's
+  double presence = 0.3;    // a pass after a network's work takes longer
   double catch_up = 0.036;  // of a network, a token
-  Span busy = {};          // a hop takes 1 to 4 ms more
-  double crowd = 1;        // factor on drafters while busy
-  Span slow_heads = {};    // factor 2
-  Span slow = {};          // factor 2 on everything
+  Span busy = {};           // a hop takes 1 to 4 ms more
+  double crowd = 1;         // factor on drafters while busy
+  Span slow_heads = {};     // factor 2
+  Span slow = {};           // factor 2 on everything
   // Rounds in which the verifier believes that passes cost as much as rows.
   int64_t wrong_rows = 0;
 };
