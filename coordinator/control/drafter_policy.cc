@@ -25,7 +25,7 @@ constexpr int64_t kAbsence = 64;  // rounds
 // After so many rounds catching up takes longer than a draft. It is paid for in
 // so many rounds.
 constexpr int64_t kLongPause = 8;
-constexpr double kPaysBack = 32;
+constexpr double kPaysBack = 64;
 // Rounds of plain decoding that catching up may take.
 constexpr double kMostCatchUp = 16;
 
