@@ -2,8 +2,8 @@
 """Guards what can be kept true in the documents that describe the code.
 
 Each has at most its number of lines. Files, folders and names in CamelCase that it
-mentions, in code spans and in diagrams, exist. Links lead to files and headings. Run by
-ctest; the argument is the repository.
+mentions, in code spans and in diagrams, exist. Links lead to files and headings. Every
+option has a line in deploy/OPTIONS.md. Run by ctest; the argument is the repository.
 """
 
 import pathlib
@@ -17,8 +17,10 @@ CHAPTERS = [
     "common/cuda", "common/grammar", "common/model", "common/nn", "common/rpc",
     "coordinator/api", "coordinator/control", "coordinator/peers", "drafter", "verifier",
     "verifier/flow"]
+OPTIONS = "deploy/OPTIONS.md"
 DOCUMENTS = ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md",
-             *[f"{folder}/README.md" for folder in CHAPTERS]]
+             *[f"{folder}/README.md" for folder in CHAPTERS],
+             *[f"deploy/{name}.md" for name in ("CLIENTS", "MODELS", "OPERATION", "OPTIONS")]]
 CODE = (".h", ".cc", ".cu", ".py", ".sh", ".proto", ".txt", ".cmake")
 # Classes of others, and words of the text that look like names of code.
 FOREIGN = {"num_speculative_tokens", "speculative_num_draft_tokens"}
@@ -73,6 +75,19 @@ def unknown_names(root, names, words, text):
                 yield f"no {name} in the code"
 
 
+def missing_options(root):
+    """Fields of configuration files and options of drafters without a line in OPTIONS.md."""
+    described = set(re.findall(r"`([a-z_]+)`", (root / OPTIONS).read_text(encoding="utf-8")))
+    config = (root / "proto/espalier/v1/config.proto").read_text(encoding="utf-8")
+    fields = re.findall(r"^  (?:optional |repeated )?[\w<>, ]+ (\w+) = \d+;", config, re.M)
+    options = []
+    for path in sorted((root / "drafter").rglob("*.cc")):
+        options += re.findall(r'reader\.(?:Integer|Number|Flag|Text|RequiredText)\(\s*"(\w+)"',
+                              path.read_text(encoding="utf-8"))
+    for name in sorted({*fields, *options} - described):
+        yield f"{OPTIONS}: {name} is missing"
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     names = subprocess.run(["git", "-C", str(root), "ls-files", "-co", "--exclude-standard"],
@@ -83,7 +98,7 @@ def main():
             words.update(re.findall(r"\w+", (root / name).read_text(encoding="utf-8")))
         words.add(pathlib.PurePath(name).name.partition(".")[0])
         words.update(pathlib.PurePath(name).parts)
-    found = []
+    found = list(missing_options(root))
     for document in DOCUMENTS:
         path = root / document
         text = path.read_text(encoding="utf-8")
