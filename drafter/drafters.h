@@ -18,8 +18,8 @@ struct DrafterOptions {
   std::map<std::string, std::string> options = {};  // as written in the config
   std::string target_folder = {};  // heads read embedding and output rows there
   int64_t vocab_size = 0;          // of the target
-  // Of the target. 0: not known; it is then not compared with the drafter's
-  // own.
+  // The fingerprint of the target's tokenizer. 0: not known; it is then not
+  // compared with the drafter's own.
   uint64_t tokenizer_fingerprint = 0;
 };
 

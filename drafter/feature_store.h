@@ -43,8 +43,8 @@ class FeatureStore {
   virtual void Append(SequenceId id, int64_t position,
                       absl::Span<const uint16_t> rows) = 0;
 
-  // Of the device whose memory it is (cuda::DeviceInfo::id); 0: the host's.
-  // Constant.
+  // Returns the device whose memory it is (cuda::DeviceInfo::id); 0: the
+  // host's. Constant.
   virtual uint64_t device_id() const { return 0; }
 
   // The ring of the verifier in this process, if there is one.

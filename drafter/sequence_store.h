@@ -28,8 +28,8 @@ class SequenceStore {
   struct Limits {
     int64_t max_sequences = 256;
     int64_t max_tokens = int64_t{1} << 20;  // of all sequences together
-    // Of all sequences together. A sequence that alone exceeds it loses its
-    // first features.
+    // The most bytes of features of all sequences together. A sequence that
+    // alone exceeds it loses its first features.
     int64_t max_feature_bytes = int64_t{1} << 30;
     absl::Duration max_idle = absl::Minutes(10);
   };

@@ -62,7 +62,7 @@ class SuffixIndex {
 
   void Resize(int64_t capacity);
   void Insert(absl::Span<const TokenId> text, int32_t position);
-  // Of at most `max_matches` occurrences.
+  // Counts the successors of at most `max_matches` occurrences.
   std::vector<SuccessorCount> Count(absl::Span<const TokenId> text,
                                     absl::Span<const TokenId> ngram,
                                     uint64_t hash, int64_t max_matches) const;

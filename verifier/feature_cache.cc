@@ -8,7 +8,7 @@
 namespace espalier::verifier {
 namespace {
 
-// Of a block's tokens and its entry in the index.
+// The bytes of a block's tokens and of its entry in the index.
 constexpr int64_t kBytesPerBlock = 512;
 
 bool HasAll(absl::Span<const int32_t> taps, absl::Span<const int32_t> wanted) {

@@ -123,7 +123,8 @@ class TargetPass {
   absl::Status Keep(const Output& output, size_t part,
                     absl::Span<const int32_t> rows);
 
-  // Of the emitted tokens, and of committed ones after the part's prompt rows.
+  // Return the log-probabilities of the emitted tokens, and of the committed
+  // ones after the part's prompt rows.
   absl::StatusOr<LogprobRows> EmittedLogprobs(const Output& output, size_t part,
                                               const VerifyResult& result) const;
   absl::StatusOr<LogprobRows> PromptLogprobs(const Output& output,

@@ -20,7 +20,7 @@ using OrderedJson = nlohmann::ordered_json;
 class JsonGrammar {
  public:
   static constexpr int64_t kMaxIndentation = 64;
-  // Of tabs instead.
+  // The most tabs of an indentation that is made of tabs.
   static constexpr int64_t kMaxTabs = 16;
 
   // Compact: all in one line, with one blank after each colon and comma.
@@ -41,7 +41,8 @@ class JsonGrammar {
   ExpressionPtr AnyObject();
   ExpressionPtr AnyArray();
   ExpressionPtr AnyString();
-  // Of so many characters; most may be Expression::kUnbounded.
+  // Returns the strings of `least` to `most` characters; most may be
+  // Expression::kUnbounded.
   ExpressionPtr StringOfLength(int64_t least, int64_t most);
   // A string whose characters match `content`, which has no rules.
   ExpressionPtr StringOf(const ExpressionPtr& content);

@@ -14,7 +14,8 @@ namespace {
 
 // 999999999999999999: the largest integer.
 constexpr int64_t kMostInteger = 999'999'999'999'999'999;
-// Of a number that is no integer, so that two of them are never one double.
+// The most digits of a number that is no integer, so that two of them are never
+// one double.
 constexpr int64_t kExactDigits = 15;
 constexpr size_t kMaxFraction = 12;
 

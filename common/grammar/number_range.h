@@ -19,8 +19,8 @@ struct Decimal {
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-// Of a JSON number's text. nullopt: it has more than 40 digits before or after
-// the point.
+// Reads the text of a JSON number. nullopt: it has more than 40 digits before
+// or after the point.
 std::optional<Decimal> ParseDecimal(absl::string_view text);
 
 // Whether a < b.

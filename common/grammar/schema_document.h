@@ -35,7 +35,8 @@ class SchemaDocument {
   const Json& root() const { return root_; }
   // What a schema of this document refers to by $ref.
   const Json& Target(const Json& schema) const;
-  // Of pattern and of the names of patternProperties.
+  // Returns the regular expression of `pattern`, or of a name in
+  // patternProperties.
   const Regex& RegexOf(const std::string& pattern) const;
   // A schema that stands for a keyword of `schema`, without references; the
   // same one for an equal `stands`.

@@ -176,7 +176,7 @@ class ObjectBuilder {
     return Choice(std::move(keys));
   }
 
-  // Of one pattern that no named one matches.
+  // Returns the grammar of a member that matches one pattern and no named one.
   absl::StatusOr<ExpressionPtr> PatternExtra() {
     std::optional<std::string> pattern;
     Schemas schemas;

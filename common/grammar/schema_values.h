@@ -23,11 +23,12 @@ inline constexpr uint8_t kNumber = kInteger | kFraction;
 inline constexpr uint8_t kAll = 127;
 }  // namespace types
 
-// Of the keyword's value, which is well-formed.
+// Return the types that a well-formed `type` keyword names, and the type of a
+// value.
 uint8_t TypesOf(const OrderedJson& type);
 uint8_t TypeOfValue(const OrderedJson& value);
 
-// Of a number, as those who read it have it: an integer exactly, others as a
+// Returns a number as JSON parsers read it: an integer exactly, others as a
 // double. nullopt: as ParseDecimal.
 std::optional<Decimal> DecimalOf(const OrderedJson& number);
 

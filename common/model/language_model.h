@@ -137,7 +137,7 @@ struct KvUsage {
   int64_t evicted_tokens = 0;  // so far
 };
 
-// Of the GPU that a model is on; all 0 on a CPU.
+// The memory of the GPU that a model is on; all 0 on a CPU.
 struct DeviceMemory {
   int64_t used_bytes = 0;  // by all programs
   int64_t total_bytes = 0;
@@ -175,9 +175,9 @@ class LanguageModel {
   // return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
 
-  // Of the pool's room, in tokens, what other sequences hold of the beginning
-  // of `text`, so that an empty sequence of this text and salt will need less
-  // of its own after Share.
+  // Returns how much of the pool's room, in tokens, other sequences hold of the
+  // beginning of `text`. After Share, an empty sequence of this text and salt
+  // needs so much less of its own.
   virtual int64_t HeldPrefix(absl::Span<const TokenId> /*text*/,
                              absl::string_view /*salt*/) const {
     return 0;

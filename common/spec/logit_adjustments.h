@@ -29,7 +29,7 @@ struct LogitAdjustments {
   std::vector<TokenId> early_stops = {};
   // Added to the logits of tokens, -100 .. 100; each token once.
   std::vector<std::pair<TokenId, float>> bias = {};
-  // Of tokens in prompt or output: positive logits are divided by it, others
+  // Positive logits of tokens in prompt or output are divided by it, others
   // multiplied. 0.01 .. 100 (CTRL, arXiv 1909.05858, section 4.1).
   float repetition_penalty = 1.0f;
   // Subtracted once for each time that a token is in the output. -2 .. 2.

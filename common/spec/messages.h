@@ -42,8 +42,8 @@ struct SequenceUpdate {
   // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes +
   // kMaxSaltPrefixBytes.
   std::string cache_salt = {};
-  // Of the client's request, in an update that opens the sequence; or empty
-  // (trace_context.h).
+  // The trace context of the client's request, in an update that opens the
+  // sequence; or empty (trace_context.h).
   std::string traceparent = {};
 
   int64_t committed_length() const {
@@ -101,8 +101,8 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
-  // Of it, what each level of the tree took, the first with catching up; empty:
-  // the tree did not grow by levels.
+  // The part of compute_time that each level of the tree took, the first with
+  // catching up; empty: the tree did not grow by levels.
   std::vector<absl::Duration> level_times = {};
   // The last of the request's `stored` were not there any more: send this
   // sequence's features from now on.
@@ -202,7 +202,7 @@ struct DrafterInfo {
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
   // Drafts only for requests with a grammar, by ProposeRequest::grammar.
   bool needs_grammar = false;
-  // Of the device where it puts features (cuda::DeviceInfo::id); 0: they are on
+  // The device where it puts features (cuda::DeviceInfo::id); 0: they are on
   // the host. It reads rings of that device.
   uint64_t device_id = 0;
   RankNeed ranks = {};  // wanted with every update

@@ -244,7 +244,7 @@ bool CutsNothing(const JsonValue& step, const Normalizer& normalizer) {
          normalizer.steps().back().to.find(' ') == std::string::npos;
 }
 
-// Of characters: none, or Metaspace.
+// Parses the pre-tokenizer of an alphabet of characters: none, or Metaspace.
 absl::StatusOr<PreTokenizer> ParseCharacterSteps(const JsonValue& document,
                                                  const Normalizer& normalizer) {
   PreTokenizer result;

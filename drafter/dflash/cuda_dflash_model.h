@@ -62,7 +62,7 @@ class CudaDflashModel final : public PagedBlockModel<CudaKvCache, CudaKvStore> {
   CudaFeatureStore features_;
   CudaDecoder decoder_;
   Mailbox requests_, answers_;
-  // Of a pass of contexts: activations [rows, width] and [rows, hidden].
+  // Room for a pass of contexts: activations [rows, width] and [rows, hidden].
   cuda::DeviceArray<unsigned char> taken_, normed_;
   cuda::DeviceArray<float> parts_;
 };

@@ -34,7 +34,7 @@ class CudaEagleModel final : public CudaRowModel {
   void EnterEagle3(int rows, cuda::TakeRowsArgs feature);
 
   const CudaEagle head_;  // without its network
-  // Of a pass.
+  // Room for a pass.
   cuda::DeviceArray<float> embeddings_, fc_parts_;  // [rows, hidden]
   cuda::DeviceArray<cuda::bf16_t> embedding_bits_;
   cuda::DeviceArray<unsigned char> fused_;   // activations [rows, width]

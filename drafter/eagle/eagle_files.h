@@ -28,7 +28,8 @@ struct EagleFiles {
   std::string Spelled(const char* name) const;
   // Without ".weight"; not there: the target's.
   std::string output_rows() const;
-  // Of the layout, but not weights of the network.
+  // Returns the tensors that belong to the layout but are no weights of the
+  // network.
   std::vector<std::string> unread() const;
 
   // Whether the target's rows can replace a tensor that the head lacks.

@@ -58,7 +58,7 @@ class CudaCandidates {
   cuda::DeviceArray<float> logits_, scores_;
   cuda::DeviceArray<cuda::RankPart> parts_;
 
-  // Of the ranking under way.
+  // State of the ranking in progress.
   cuda::LogitBlock block_;
   const cuda::DrawRow* noise_ = nullptr;  // null: all queries are greedy
   int top_k_ = 0;

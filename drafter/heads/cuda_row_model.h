@@ -95,7 +95,8 @@ class CudaRowModel : public RowModel {
   virtual absl::Status Prepare(int rows) = 0;
   // Queues the kernels of a pass that the decoder knows.
   virtual void Launch(const CudaPass& pass, const Places& places) = 0;
-  // Of outputs, before they meet the rows of the vocabulary; null: none.
+  // Returns the weights of the norm of outputs before they are multiplied with
+  // the rows of the vocabulary; null: there is none.
   virtual const float* head_norm() const = 0;
 
   // parents: [rows] or empty; to_rows: [rows]. Both of the outputs' array.

@@ -39,8 +39,8 @@ struct GrownSequence {
     std::vector<Candidate>
         candidates;  // as they are before ApplyGumbelCoupling
   };
-  // Of the last tree, which was drafted when forecast_at tokens were committed.
-  // Filled under sampling only.
+  // The forecasts of the last tree, which was drafted when forecast_at tokens
+  // were committed. Filled under sampling only.
   std::vector<Forecast> forecasts;
   int64_t forecast_at = 0;
 };

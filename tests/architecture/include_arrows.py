@@ -68,7 +68,7 @@ ARROWS = {
     "verifier/node": ["common/base", "common/obs", "common/rpc",
                       "common/config", "common/model", "common/model/cuda",
                       "drafter", "verifier"],
-    # Of the model only its identity: the coordinator links no libtorch.
+    # It knows a model's identity only: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
                     "common/rpc", "common/config", "common/tokenizer",
                     "common/model",

@@ -112,7 +112,7 @@ struct Sequence {
   }
 };
 
-// Of a network on a device, for the wide Llama.
+// Returns a drafter whose network is on a device, for the wide Llama.
 Subject DeviceSubject(const std::string& type) {
   static const std::string* const folder = [] {
     const std::string path =
@@ -167,7 +167,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
                               .vocab_size = VocabSize()});
   }
 
-  // Of the target that the type is made for.
+  // Returns the vocabulary size of the target that the type is made for.
   static int64_t VocabSize() {
     return GetParam().type == "lm" || GetParam().on_device ? testing::kTinyVocab
                                                            : kVocab;

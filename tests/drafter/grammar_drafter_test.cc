@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
-// Of a model whose tokens are bytes.
+// Drafts for a model whose tokens are bytes.
 class GrammarDrafterTest : public ::testing::Test {
  protected:
   GrammarDrafterTest() {

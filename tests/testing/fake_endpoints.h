@@ -140,10 +140,11 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   uint64_t cpu_group = 0;
   uint64_t device_id = 0;
   RankNeed ranks = {};
-  // Of the sequence that was drafted for most recently: where those end that it
+  // Returns the end of the features that the sequence drafted for most recently
   // has read in a ring.
   int64_t last_stored_end() const { return last_stored_end_; }
-  // Of the sequence that was drafted for most recently.
+  // Returns the last features of the sequence that was drafted for most
+  // recently.
   const FeatureRows& last_features() const { return last_features_; }
 
   void Propose(ProposeRequest request, absl::Time, OnPartial on_partial,
@@ -283,7 +284,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     behave_ = [behaviour] { return behaviour; };
   }
   void Release() { desk_.Release(); }
-  // Of the ring in which it stores what is wanted; 0: it has none.
+  // The ring in which it stores wanted features; 0: it has none.
   uint64_t ring_id = 0;
 
   void Verify(VerifyRequest request, absl::Time,

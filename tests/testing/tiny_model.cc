@@ -19,7 +19,7 @@ constexpr int64_t kLayers = 2;
 constexpr int64_t kHidden = 48;
 constexpr int64_t kHeads = kTinyHeads;
 
-// Of a Llama or Qwen.
+// The shape of a Llama or Qwen.
 struct Shape {
   int64_t hidden = kHidden;
   int64_t heads = kHeads;

@@ -30,7 +30,7 @@ struct ToyTarget {
     const uint64_t hash = PrefixHash(text) * 31 + static_cast<uint64_t>(tap);
     return {static_cast<uint16_t>(hash), static_cast<uint16_t>(hash >> 16)};
   }
-  // Of the positions first .. end - 1.
+  // Returns the states of the positions first .. end - 1.
   static FeatureRows StatesOf(absl::Span<const TokenId> text, int64_t first,
                               int64_t end, const std::vector<int32_t>& taps) {
     FeatureRows rows = {

@@ -95,7 +95,7 @@ TEST_F(VerifyEngineFeaturesTest, ARepeatedRoundSaysAgainWhatItStored) {
   EXPECT_EQ(storing.notes.stored.size(), 1u);
 }
 
-// Of a mixed cluster: what is returned has its own taps.
+// In a mixed cluster, returned features have their own taps.
 TEST_F(VerifyEngineFeaturesTest, ReturnsSomeAndStoresOthers) {
   StoringEngine storing;
   int64_t next = 0;

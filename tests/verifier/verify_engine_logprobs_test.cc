@@ -154,7 +154,7 @@ TEST(VerifyEngineLogprobsTest, TooManyAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(harness.Ask(request).status()));
 }
 
-// Of fewer tokens than are asked for.
+// There are fewer tokens than are asked for.
 TEST(VerifyEngineLogprobsTest, AVocabularyMayBeSmall) {
   EngineHarness harness({.vocab_size = 5});
   Client client = {.id = {1, 1}, .text = {3, 1}};

@@ -22,7 +22,7 @@ struct Index {
   unsigned count() const { return x * y * z; }
 };
 
-// Of a block of threads, as its kernel was launched.
+// The shape of a block of threads, as its kernel was launched.
 struct BlockShape {
   const char* kernel = nullptr;
   Index grid;

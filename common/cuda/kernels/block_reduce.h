@@ -25,9 +25,9 @@ struct Sum {
   }
 };
 
-// Of the values of all threads of the block, for all of them. `scratch`: of
-// each warp, in shared memory; free again when it returns. Not for sums of
-// floats in another order than this.
+// Reduces the values of all threads of the block, and returns the result to all
+// of them. `scratch`: [warps] in shared memory, free again when it returns. Not
+// for sums of floats in another order than this one.
 template <int kThreads, typename T, typename Operation>
 DEVICE T BlockReduce(T value, T* scratch, Operation operation) {
   for (int lanes = 16; lanes > 0; lanes /= 2) {

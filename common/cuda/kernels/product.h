@@ -58,7 +58,7 @@ struct ProductPart {
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
   }
-  // Of the two outputs of this thread, eight apart.
+  // Returns the first of this thread's two outputs, which are eight apart.
   DEVICE int FirstOutput() const {
     const int strip = first_strip + threadIdx.x / 128;
     return strip * kStripOutputs + threadIdx.x % 128 / 32 * 16 +

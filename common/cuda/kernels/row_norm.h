@@ -13,7 +13,7 @@ namespace {
 using Quad = Vector<float, 4>;
 
 inline constexpr int kMostNormThreads = 1024;
-// Of a thread: 1, 2, 4 or 8.
+// A thread has 1, 2, 4 or 8 quads.
 static_assert(kMostNormColumns == 8 * 4 * kMostNormThreads);
 
 ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {

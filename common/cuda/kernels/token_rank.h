@@ -79,7 +79,8 @@ struct RowPeak {
   int bad_token;      // smallest; kNoToken: none
   float own_largest;  // of this thread's tokens
 };
-// Of the tokens that `counts` takes; bad ones of all.
+// Finds the largest logit among the tokens that `counts` takes, and the first
+// bad token among all.
 template <typename Counts>
 DEVICE RowPeak FindPeak(const float* logits, int vocab, float* scratch,
                         Counts counts) {

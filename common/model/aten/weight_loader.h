@@ -55,8 +55,8 @@ class WeightLoader {
   int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
-  // Of exactly this shape, in the dtype of the file, float32 if it
-  // has blocks.
+  // Reads a tensor of exactly this shape, in the dtype of the file, or in
+  // float32 if the file has blocks.
   absl::StatusOr<at::Tensor> Read(const std::string& name,
                                   const std::vector<int64_t>& shape) const;
   at::Tensor Place(const at::Tensor& tensor, at::ScalarType dtype);

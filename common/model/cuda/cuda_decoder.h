@@ -63,7 +63,7 @@ class CudaDecoder {
   cuda::TakeRowsArgs StreamAfter(int64_t index, int rows) const;
   const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
 
-  // Of the logits of so many rows.
+  // Returns the distance between two rows of the logits.
   int64_t logit_stride() const { return logits_.stride(); }
 
  private:

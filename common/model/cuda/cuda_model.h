@@ -78,7 +78,8 @@ class CudaModel final : public LanguageModel {
     explicit Sequence(CudaKvStore* store) : kv(store) {}
 
     CudaKvCache kv;
-    // Of the last pass. `tapped` is null if this sequence wants no taps.
+    // The sequence's part of the last pass. `tapped` is null if it wants no
+    // taps.
     std::vector<int32_t> last_parents;
     int32_t first_row = 0;
     std::vector<int32_t> taps;

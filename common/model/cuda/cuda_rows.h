@@ -59,7 +59,7 @@ class CudaRows final : public LogitRows {
                                              int64_t index) const override;
 
  private:
-  // Of one sequence: requests and answers.
+  // The requests and answers of one sequence.
   struct Queued;
   struct Place {
     Queued* part = nullptr;

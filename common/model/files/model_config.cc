@@ -82,8 +82,8 @@ void ReadYarn(JsonFields& rope, RopeScaling& scaling, ModelConfig& config) {
       rope.Positive("attention_factor", scaling.attention_factor);
 }
 
-// Of "dynamic" nothing is kept: it changes positions from
-// max_position_embeddings on, which no text reaches.
+// Reads the rotary scaling. It keeps nothing of "dynamic", which changes
+// positions from max_position_embeddings on: no text reaches these.
 void ReadRopeScaling(JsonFields& rope, const std::string& type,
                      int64_t original_max_positions, ModelConfig& config) {
   if (type == "default") return;

@@ -51,7 +51,7 @@ inline AttentionSequence RandomSequence(const AttentionShape& shape, int prefix,
   return sequence;
 }
 
-// Of chains and of branches, some of them from the prefix.
+// Returns a tree of chains and branches, some of which start at the prefix.
 inline std::vector<int> RandomTree(int rows, Random& random) {
   std::vector<int> parents(rows, -1);
   for (int i = 1; i < rows; ++i) {

@@ -84,7 +84,7 @@ struct Problem {
   }
 };
 
-// Of a problem, on a device; its results go to NaN.
+// A problem on a device, whose results are NaN at first.
 class OnDevice {
  public:
   OnDevice(ComputeDevice& device, const Problem& p)

@@ -101,7 +101,7 @@ struct Drawn {
   friend bool operator==(const Drawn&, const Drawn&) = default;
 };
 
-// Of the given tokens.
+// Draws among the given tokens.
 template <typename LogitOf>
 Drawn DrawAmong(const std::vector<int>& tokens, LogitOf logit, float largest,
                 const DrawRow& row) {

@@ -139,7 +139,7 @@ TEST_F(GrammarCompilerTest, RefusesWhatTakesTooLong) {
   Start({.time = absl::Seconds(5), .threads = 2});
   const auto slow = Get(Regex("slow"));
   const auto other = Get(Regex("other"));
-  // Of the two threads, the one of `slow` does not come back.
+  // The thread that compiles `slow` does not come back; the other one does.
   threads_[0]->RunUntilIdle();
   EXPECT_EQ(other->answers + slow->answers, 1);
   clock_->AdvanceBy(absl::Seconds(5));

@@ -115,7 +115,8 @@ TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   }
 }
 
-// Of random bytes: their scales are small, so what they stand for is too.
+// Returns blocks of random bytes. Their scales are small, so their weights are
+// small too.
 std::string RandomBlocks(int64_t count, int64_t block_bytes, int64_t scales) {
   std::mt19937 random(5);
   std::string bytes;

@@ -111,7 +111,7 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
   return subjects;
 }
 
-// Of the CUDA backend, in the types that it has.
+// Returns the subjects of the CUDA backend, in the types that it has.
 inline std::vector<Subject> CudaSubjects() {
   if (!testing::HasCudaTestDevice()) return {};
   std::vector<Subject> subjects;
@@ -212,7 +212,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     return features;
   }
 
-  // Of a pass that leaves no trace.
+  // Returns the features of a pass that leaves no trace.
   Rows Features(SequenceRows rows, const std::vector<int32_t>& path,
                 absl::Span<const int32_t> taps = kAllTaps,
                 std::vector<SequenceRows> company = {}) {

@@ -54,7 +54,7 @@ class RandomModelTest : public ::testing::Test {
     return values;
   }
 
-  // Of the tokens 3, 5, 7 in turn.
+  // Returns the logits after a text that repeats the tokens 3, 5, 7.
   Row Logits(const ModelOptions& options) const {
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();

@@ -24,7 +24,7 @@ class Reference {
                : Gpt2Step(token, position);
   }
 
-  // Of the last step.
+  // Returns the states of the last step.
   const std::vector<Vec>& states() const { return states_; }
 
  private:

@@ -79,7 +79,8 @@ inline std::string BackendName(
   INSTANTIATE_TEST_SUITE_P(Backends, fixture, \
                            ::testing::ValuesIn(UsableBackends()), BackendName)
 
-// Of products and attention.
+// Runs the tests of products and of attention over every backend and the model
+// of AMX.
 #define ESPALIER_TEST_ALL_BACKENDS_AND_AMX_MODEL(fixture)              \
   INSTANTIATE_TEST_SUITE_P(Backends, fixture,                          \
                            ::testing::ValuesIn(BackendsAndAmxModel()), \

@@ -110,7 +110,8 @@ class LinearTest : public KernelValues,
     return {sum, size_sum};
   }
 
-  // Of `weights`, which are `w` [outputs, inputs], and random rows.
+  // Compares the product of `weights`, which are `w` [outputs, inputs], and
+  // random rows with its definition.
   void ExpectProduct(const PackedMatrix& weights, const std::vector<float>& w,
                      int64_t rows) {
     const int64_t inputs = weights.inputs(), outputs = weights.out_columns();

@@ -79,7 +79,7 @@ TEST_F(ClientStreamTest, APeerThatReadsNothingIsGivenUp) {
   constexpr int kMostQueued = 4096;
   for (int i = 1; i < kMostQueued; ++i) stream_.Send(Large());
   EXPECT_FALSE(closed_.HasBeenNotified());
-  // Of which the transport may take some.
+  // The transport may take some of these.
   for (int i = 0; i < kMostQueued; ++i) stream_.Send(Large());
   EXPECT_TRUE(closed_.WaitUntil(Generous()));
   ASSERT_TRUE(status_);

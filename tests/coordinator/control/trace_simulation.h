@@ -42,7 +42,7 @@ inline constexpr Span kAlways = {0, 2};
 // Times are in milliseconds.
 struct MachineSpec {
   std::string name;
-  // Of a pass over 1 to 9 rows.
+  // Milliseconds of a pass over 1 to 9 rows.
   std::vector<double> pass = {3.5, 3.75, 4.02, 4.3, 4.65, 5.0, 5.35, 5.7, 6.1};
   std::vector<double> compute = {0.03, 1.3, 1.3, 0.7};  // by drafter
   double hop = 0.2;                                     // to a service and back

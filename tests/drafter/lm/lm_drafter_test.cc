@@ -330,7 +330,7 @@ TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
   EXPECT_EQ(same.tokens, expected.tokens);
   EXPECT_EQ(same.parents, expected.parents);
 
-  // Of a text with one of the target's padding tokens it drafts nothing.
+  // It drafts nothing after a text with one of the target's padding tokens.
   const std::vector<TokenId> unknown = {72, kTinyVocab + 20, 32};
   SequenceView of_unknown = asked;
   of_unknown.tokens = unknown;

@@ -46,7 +46,7 @@ class CudaDecoderTest : public ::testing::Test {
     ASSERT_TRUE(decoder_->Reserve(256, 256).ok());
   }
 
-  // Of a pass over sequences with these prefixes and trees.
+  // Returns the kernels of a pass over sequences with these prefixes and trees.
   std::vector<cuda::KernelArgs> KernelsOf(const std::vector<Part>& parts) {
     CudaPass pass(config_);
     for (const auto& [prefix, parents] : parts) {

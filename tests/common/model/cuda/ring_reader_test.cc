@@ -141,7 +141,7 @@ TEST_P(FeatureRingTest, HoldsEachContractsColumns) {
   EXPECT_EQ(reader.Read(SegmentsFrom(71, 2 * kRowBytes, both), {1, 7}), 71);
 }
 
-// Of a prompt whose K/V was cached.
+// The host has such rows of a prompt whose K/V was cached.
 TEST_P(FeatureRingTest, TakesRowsOfTheHost) {
   Writer writer(1 << 20);
   Reader reader;
