@@ -28,7 +28,7 @@ class DrafterService final : public v1::Drafter::CallbackService {
   grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>* Draft(
       grpc::CallbackServerContext* context) override;
 
-  // For ServerRunner: see ServerStreams::Drain.
+  // Drains for ServerRunner: see ServerStreams::Drain.
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:

@@ -81,17 +81,17 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
     const DrafterOptions& options);
 
-// For measurements: trees of another drafter, relabelled with known text.
-// Options: drafter (its type, required; its options are named drafter.NAME),
-// texts (path of a file, required: in each line the token ids of a prompt and
-// of what follows it), rates (by depth, separated by commas: how often a tree
-// has the text's token if it has all before it; default 0.8), seed. After
-// another text the trees stay as they are.
+// Drafts for measurements: trees of another drafter, relabelled with known
+// text. Options: drafter (its type, required; its options are named
+// drafter.NAME), texts (path of a file, required: in each line the token ids of
+// a prompt and of what follows it), rates (by depth, separated by commas: how
+// often a tree has the text's token if it has all before it; default 0.8),
+// seed. After another text the trees stay as they are.
 absl::StatusOr<std::unique_ptr<Drafter>> NewReplayDrafter(
     const DrafterOptions& options);
 
-// Whether a type has the option `device` (heads/head_runtime.h): its network
-// runs on a GPU too.
+// Returns whether a type has the option `device` (heads/head_runtime.h): its
+// network runs on a GPU too.
 bool RunsOnDevices(absl::string_view type);
 
 // The list of drafter types.

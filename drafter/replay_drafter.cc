@@ -1,6 +1,7 @@
-// For measurements: lets another drafter draft, and puts known text into its
-// trees. So a round costs what it costs with that drafter, and accepts what the
-// given hit rates say, whatever the weights. The drafter "comb" costs nothing.
+// This drafter is for measurements. It lets another drafter draft, and puts
+// known text into its trees. So a round costs what it costs with that drafter,
+// and accepts what the given hit rates say, whatever the weights. The drafter
+// "comb" costs nothing.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>

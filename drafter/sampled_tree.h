@@ -33,7 +33,7 @@ struct SampledShape {
   int64_t top = 20;        // distributions keep only this many likeliest tokens
   uint64_t noise_key = 0;  // key of the sampling noise; used for nothing else
 
-  // Whether trees for requests with these parameters are sampled.
+  // Returns whether trees for requests with these parameters are sampled.
   bool Draws(const SamplingParams& sampling) const {
     return !branches.empty() && !sampling.greedy();
   }

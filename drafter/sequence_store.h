@@ -51,7 +51,7 @@ class SequenceStore {
   // REQUIRES: they fit the contract, and belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
-  // The same with features in a verifier's ring, as far as they are there.
+  // Adds features in a verifier's ring, as far as they are there.
   // FAILED_PRECONDITION: the ring cannot be read. REQUIRES: the segments follow
   // each other, up to a position before the root.
   absl::Status AddStored(SequenceId id, const StoredFeatures& stored);

@@ -10,13 +10,13 @@
 
 namespace espalier::drafter {
 
-// Where each n-gram of a growing text occurred, n = 1 .. max_length, and so
-// which tokens followed it: hash chains over recent positions, as in LZ77
-// compressors, one set of chains for each n. Chosen over a suffix automaton
-// because
+// Knows where each n-gram of a growing text occurred, n = 1 .. max_length, and
+// so which tokens followed it. It has hash chains over recent positions, as in
+// LZ77 compressors, one set of chains for each n. A suffix automaton would be
+// the alternative; the chains are better because
 //   - a token costs max_length insertions whatever the text (an automaton that
 //     must also count occurrences costs O(length) on "aaaa"),
-//   - it forgets what falls out of the window, so memory is bounded: at most
+//   - they forget what falls out of the window, so memory is bounded: at most
 //     8 * max_length bytes for each token of the window,
 //   - a query reads the most recent occurrences first and may stop, and recent
 //     text predicts best.

@@ -36,13 +36,13 @@ class CostUpkeep {
   // rows than `rows`.
   std::optional<int64_t> RowsBefore(int64_t rows);
 
-  // Whether a measuring pass took so much longer than expected that it may have
-  // been interrupted. Then it runs again, and the faster one counts.
+  // Returns whether a measuring pass took so much longer than expected that it
+  // may have been interrupted. Then it runs again, and the faster one counts.
   bool SeemsInterrupted(int64_t rows, absl::Duration time) const;
 
   // Call when a pass of sessions, or a measuring pass while idle, took `time`.
   void Observe(int64_t rows, absl::Duration time);
-  // The same for a measurement that sessions had to wait for, `spent` in all.
+  // Observes a measurement that sessions had to wait for, `spent` in all.
   void ObserveBefore(int64_t rows, absl::Duration time, absl::Duration spent);
 
  private:

@@ -21,8 +21,8 @@ class LogprobCache {
  public:
   explicit LogprobCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Those of the tokens after the first, with `top` alternatives, as far as a
-  // kept prompt of the same salt begins like `text`.
+  // Returns the log-probabilities of the tokens after the first, with `top`
+  // alternatives, as far as a kept prompt of the same salt begins like `text`.
   LogprobRows Find(absl::Span<const TokenId> text, absl::string_view salt,
                    int32_t top);
 

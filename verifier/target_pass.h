@@ -81,8 +81,8 @@ class TargetPass {
     absl::Time end = {};
 
     int64_t rows() const;
-    // Whether every row has all its logits: prompt rows, and rows of a grammar,
-    // cost less.
+    // Returns whether every row has all its logits: prompt rows, and rows of a
+    // grammar, cost less.
     bool is_whole_trees() const;
   };
 

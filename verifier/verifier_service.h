@@ -26,7 +26,7 @@ class VerifierService final : public v1::Verifier::CallbackService {
   grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>* Verify(
       grpc::CallbackServerContext* context) override;
 
-  // For ServerRunner: see ServerStreams::Drain.
+  // Drains for ServerRunner: see ServerStreams::Drain.
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:

@@ -119,7 +119,7 @@ class VerifyEngine final : public VerifyEndpoint {
               Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
 
-  // With the current pass_costs and memory.
+  // Returns the description with the current pass_costs and memory.
   VerifierInfo info() const;
 
  private:

@@ -36,8 +36,8 @@ void VerifyEngine::Share(Session& session) {
   session.job->cached_tokens += gained;
 }
 
-// Those of positions that the session need not compute. A failure to store them
-// shows in the next pass.
+// Takes the features of positions that the session need not compute. A failure
+// to store them shows in the next pass.
 void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
                                       Session& session) {
   FeatureRows& features = session.features;

@@ -267,8 +267,8 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
   session.taps = taps;
 }
 
-// On the host: to return them, or for sessions that share the text. Others stay
-// on the device.
+// Returns whether features come to the host: to return them, or for sessions
+// that share the text. Others stay on the device.
 bool VerifyEngine::CollectsFeatures(const Session& session) const {
   return !session.wanted.taps.empty() ||
          (shares_prefixes_ && !session.taps.empty());

@@ -12,9 +12,9 @@ namespace espalier {
 // of `text` is well-formed.
 size_t FindInvalidUtf8(absl::string_view text);
 
-// Whether `text` can be shown as it is: well-formed UTF-8 without control
-// characters (C0, DEL, C1), which would move a terminal's cursor or forge a
-// line of a log.
+// Returns whether `text` can be shown as it is: well-formed UTF-8 without
+// control characters (C0, DEL, C1), which would move a terminal's cursor or
+// forge a line of a log.
 bool IsPrintable(absl::string_view text);
 
 // Makes a text from outside safe to show: control characters and bytes that are

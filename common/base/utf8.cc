@@ -17,8 +17,8 @@ size_t SequenceSize(uint8_t lead) {
   return 0;
 }
 
-// Whether `byte` may be byte number `index` > 0 of a character that begins with
-// `lead`. Unicode Standard, table 3-7.
+// Returns whether `byte` may be byte number `index` > 0 of a character that
+// begins with `lead`. Unicode Standard, table 3-7.
 bool Continues(uint8_t lead, size_t index, uint8_t byte) {
   uint8_t low = 0x80;
   uint8_t high = 0xBF;

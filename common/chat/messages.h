@@ -9,7 +9,7 @@
 
 namespace espalier {
 
-// Whether a message may have this role.
+// Returns whether a message may have this role.
 bool IsChatRole(std::string_view role);
 
 // A FieldError unless there are messages and each has a role.

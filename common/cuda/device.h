@@ -152,7 +152,8 @@ DEVICE void BarrierInit(uint64_t* barrier, uint32_t arrivals) {
 #endif
 }
 
-// By the thread that initialised barriers, before __syncthreads.
+// Makes initialised barriers visible. Called by the thread that initialised
+// them, before __syncthreads.
 DEVICE void FenceBarrierInit() {
 #if defined(__CUDACC__)
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -204,8 +205,8 @@ DEVICE void BarrierWait(uint64_t* barrier, uint32_t parity) {
 #endif
 }
 
-// From global to shared memory, whole pieces of 16 bytes. The barrier's phase
-// counts the bytes when they are there.
+// Copies whole pieces of 16 bytes from global to shared memory. The barrier's
+// phase counts the bytes when they are there.
 DEVICE void BulkCopy(void* to, const void* from, uint32_t bytes,
                      uint64_t* barrier) {
 #if defined(__CUDACC__)

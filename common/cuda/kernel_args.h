@@ -92,8 +92,8 @@ struct TakeRowsArgs {
   int columns = 0;                // at most kMostNormColumns
   const float* weight = nullptr;  // [pieces, columns]; null: no norm
   float epsilon = 0;
-  // Where rows go, before and after the norm. `sums` may be `from` if each row
-  // is its own.
+  // The places of rows before and after the norm. `sums` may be `from` if each
+  // row is its own.
   float* sums = nullptr;             // [., columns] or null
   float* normed = nullptr;           // [., columns] or null
   const int32_t* to_rows = nullptr;  // [rows] which row of both, -1: none
@@ -126,9 +126,9 @@ struct ProductArgs {
   bool operator==(const ProductArgs&) const = default;
 };
 
-// From the product of a layer's input to what attention reads: queries and keys
-// are normed (Qwen3), turned by their position and rounded; keys and values go
-// into the rows' slots.
+// Turns the product of a layer's input into the inputs of attention: queries
+// and keys are normalized (Qwen3), turned by their position and rounded; keys
+// and values go into the rows' slots.
 struct PrepareArgs {
   Parts parts;  // outputs: [heads + 2 kv_heads] heads: queries, keys, values
   const float* query_norm = nullptr;  // [head_dim] or null

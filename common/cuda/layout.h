@@ -70,7 +70,7 @@ ESPALIER_HOST_DEVICE constexpr uint32_t GatedValuePlace(uint32_t output) {
   return GatePlace(output) + 8;
 }
 
-// Where outputs of a matrix go among those of a product.
+// The places of a matrix's outputs among those of a product.
 enum class Placing : int { kInOrder, kGates, kGatedValues };
 ESPALIER_HOST_DEVICE constexpr uint32_t OutputPlace(Placing placing,
                                                     uint32_t output) {

@@ -82,7 +82,7 @@ class Backend {
       const GrammarSpec& spec, const CompileLimit& limit) const = 0;
 };
 
-// Whether this build has structured output.
+// Returns whether this build has structured output.
 bool HasBackend();
 // Null: it has not.
 std::unique_ptr<Backend> NewBackend(Vocabulary vocabulary);

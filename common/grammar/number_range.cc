@@ -85,7 +85,7 @@ class PositiveNumbers {
     return Choice(std::move(ends));
   }
 
-  // Whether zeros may follow `at` digits after the point.
+  // Returns whether zeros may follow `at` digits after the point.
   bool MayStop(size_t at, bool low, bool high) const {
     if (low && (at < least_.value.fraction.size() || least_.is_exclusive)) {
       return false;
@@ -274,7 +274,7 @@ Decimal Positive(Decimal value) {
   return value;
 }
 
-// The same bound for numbers of kMaxFraction digits after the point.
+// Rounds a bound for numbers of kMaxFraction digits after the point.
 std::optional<Bound> Rounded(std::optional<Bound> bound, bool is_least) {
   if (!bound || bound->value.fraction.size() <= kMaxFraction) return bound;
   std::string& fraction = bound->value.fraction;

@@ -23,7 +23,7 @@ struct Decimal {
 // or after the point.
 std::optional<Decimal> ParseDecimal(absl::string_view text);
 
-// Whether a < b.
+// Returns whether a < b.
 bool Less(const Decimal& a, const Decimal& b);
 
 struct Bound {

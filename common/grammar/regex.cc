@@ -128,7 +128,8 @@ class Parser {
     size_t end;  // behind the closing brace
   };
 
-  // Those of the braces whose inside begins at text_[at]; nullopt: none do.
+  // Returns the repeats of the braces whose inside begins at text_[at];
+  // nullopt: none do.
   std::optional<Repeats> Bounds(size_t at) const {
     const auto number = [&]() -> std::optional<int64_t> {
       const size_t begin = at;

@@ -16,9 +16,9 @@ namespace espalier::grammar {
 // are of one document. Empty: anything is valid.
 using Schemas = std::vector<const OrderedJson*>;
 
-// The same without schemas that stand for one another: a value is valid under
-// one of these, by the keywords of its schemas other than $ref, allOf, anyOf,
-// oneOf and dependencies. (That parts of a oneOf exclude one another is for
+// Resolves the schemas that stand for one another: a value is valid under one
+// of these, by the keywords of its schemas other than $ref, allOf, anyOf, oneOf
+// and dependencies. (That parts of a oneOf exclude one another is for
 // CheckOneOf.) No schema is Boolean. Empty: nothing is valid. INVALID_ARGUMENT:
 // there are too many.
 absl::StatusOr<std::vector<Schemas>> AlternativesOf(SchemaDocument& document,
@@ -26,11 +26,13 @@ absl::StatusOr<std::vector<Schemas>> AlternativesOf(SchemaDocument& document,
 
 // What the keywords of an alternative say together.
 
-// By `type`.
+// Returns the types that `type` declares.
 uint8_t DeclaredTypes(const Schemas& alternative);
-// Where there is no `type`, by what else is said: properties want an object.
+// Returns the types that other keywords imply where there is no `type`:
+// properties want an object.
 uint8_t MeantTypes(const Schemas& alternative);
-// Those of const or enum that are valid under all; nullopt: there is neither.
+// Returns the values of const or enum that are valid under all; nullopt: there
+// is neither.
 std::optional<std::vector<OrderedJson>> ValuesOf(const SchemaDocument& document,
                                                  const Schemas& alternative);
 // The schema that has the keyword, the first one; null: none.

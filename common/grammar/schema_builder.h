@@ -25,7 +25,7 @@ class SchemaBuilder {
   // The grammar of the document.
   absl::StatusOr<RuleSet> Build();
 
-  // For the parts.
+  // The following serves the parts of the builder.
   SchemaDocument& document() { return document_; }
   JsonGrammar& json() { return json_; }
   // A rule for values that are valid under all of these.

@@ -15,10 +15,10 @@ namespace {
 using Json = OrderedJson;
 
 constexpr int64_t kAny = Expression::kUnbounded;
-// With fewer names, they are counted.
+// Fewer names than this are counted.
 constexpr size_t kMaxCountedNames = 32;
 
-// Whether a schema of the alternative has this Boolean value.
+// Returns whether a schema of the alternative has this Boolean value.
 bool Says(const Schemas& alternative, const char* keyword, bool value) {
   return std::any_of(alternative.begin(), alternative.end(),
                      [&](const Json* schema) {
@@ -84,7 +84,7 @@ class ObjectBuilder {
     ExpressionPtr text;
   };
 
-  // Those that are named, without those that are forbidden.
+  // Adds the members that are named, without those that are forbidden.
   absl::Status AddMembers() {
     for (const Json* schema : alternative_) {
       const Json* properties = Member(*schema, "properties");

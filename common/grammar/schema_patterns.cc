@@ -24,8 +24,8 @@ int64_t CountRuns(const Expression& expression) {
   return runs;
 }
 
-// With at least and at most so many characters, of which `others` are not in
-// its one run.
+// Returns the expression with at least and at most so many characters, of which
+// `others` are not in its one run.
 ExpressionPtr WithLength(const ExpressionPtr& expression, int64_t least,
                          int64_t most, int64_t others) {
   if (expression->kind == Kind::kSequence) {

@@ -32,15 +32,15 @@ uint8_t TypeOfValue(const OrderedJson& value);
 // double. nullopt: as ParseDecimal.
 std::optional<Decimal> DecimalOf(const OrderedJson& number);
 
-// As JSON schemas compare: 1 is 1.0, and members have no order.
+// Compares like JSON schemas: 1 is 1.0, and members have no order.
 bool AreEqual(const OrderedJson& a, const OrderedJson& b);
 
 // What holds for the item at `index` of an array, by items, prefixItems and
 // additionalItems; null: nothing does.
 const OrderedJson* ItemSchema(const OrderedJson& schema, size_t index);
 
-// Whether a value is valid under a schema of the document. Formats of strings
-// count.
+// Returns whether a value is valid under a schema of the document. Formats of
+// strings count.
 bool IsValid(const SchemaDocument& document, const OrderedJson& schema,
              const OrderedJson& value);
 

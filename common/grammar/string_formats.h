@@ -11,8 +11,8 @@ namespace espalier::grammar {
 
 // Formats of JSON schemas.
 
-// Whether the format is known: one of strings, one of numbers, or one that
-// nothing can check ("password").
+// Returns whether the format is known: one of strings, one of numbers, or one
+// that nothing can check ("password").
 bool IsKnownFormat(absl::string_view format);
 
 // The strings of a format; null: it is none of strings, or says nothing.

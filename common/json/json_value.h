@@ -48,7 +48,7 @@ class JsonValue {
   absl::StatusOr<bool> Bool() const;
 
   absl::Status Error(const std::string& problem) const;
-  // As if of the member `name`, which need not be there.
+  // Returns an error of the member `name`, which need not be there.
   absl::Status MemberError(std::string_view name,
                            const std::string& problem) const;
 

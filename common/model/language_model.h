@@ -41,16 +41,17 @@ struct SequenceRows {
   // Logits are wanted for the last num_logit_rows rows: 0 inside a prompt, 1 at
   // its end, all of a tree.
   int64_t num_logit_rows = 0;
-  // With a request, only that may be asked of the rows, so the model need not
-  // store their logits. It does for FilteredDrawRequest: Row may be asked, too.
+  // If it has a request, only that may be asked of the rows, so the model need
+  // not store their logits. It does for FilteredDrawRequest: Row may be asked,
+  // too.
   LogitUse use = {};
-  // With top_k above 0, Rank may be asked with this request, too, of each of
+  // If top_k is above 0, Rank may be asked with this request, too, of each of
   // these rows. REQUIRES: `wanted` is empty then.
   RankRequest ranks = {};
-  // With AnyUse, the only tokens whose logits are read, one bit each, the
-  // lowest of the first word first; empty: all. The model may leave out the
-  // others' products: their logits are finite then, and mean nothing. [vocab
-  // size / 32, rounded up]
+  // For AnyUse, the only tokens whose logits are read, one bit each, the lowest
+  // of the first word first; empty: all. The model may leave out the others'
+  // products: their logits are finite then, and mean nothing. [vocab size / 32,
+  // rounded up]
   absl::Span<const uint32_t> wanted = {};
   // Points of the residual stream, ascending (see FeatureContract), whose
   // hidden states Keep may be asked for.
@@ -217,7 +218,8 @@ class LanguageModel {
       absl::Span<const int32_t> /*taps*/) {
     return absl::UnimplementedError("the model has no ring of features");
   }
-  // The same with states that were kept elsewhere, [positions, taps, hidden].
+  // Leaves the same of states that were kept elsewhere, [positions, taps,
+  // hidden].
   virtual absl::StatusOr<std::vector<RingSegment>> StoreRows(
       absl::Span<const int32_t> /*taps*/, absl::Span<const uint16_t> /*rows*/,
       int64_t /*position*/) {

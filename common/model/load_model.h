@@ -51,8 +51,8 @@ struct ModelOptions {
   // else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
-  // Where the cuda backend leaves features; on the model's device. Null: it
-  // leaves none.
+  // The ring in which the cuda backend leaves features; on the model's device.
+  // Null: it leaves none.
   std::shared_ptr<FeatureRing> feature_ring = nullptr;
   // Whether the cuda backend makes graphs (see LaunchGraphs).
   bool cuda_graphs = false;

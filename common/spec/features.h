@@ -45,8 +45,8 @@ struct TargetShape {
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
 
-  // Whether the target has all taps of the contract, they ascend, and the width
-  // is within kMaxFeatureWidth.
+  // Returns whether the target has all taps of the contract, they ascend, and
+  // the width is within kMaxFeatureWidth.
   bool Serves(const FeatureContract& contract) const;
 };
 

@@ -18,8 +18,8 @@ namespace espalier {
 struct LogitAdjustments {
   // Tokens of the sequence that are the prompt; the rest is the output.
   int64_t prompt_length = 0;
-  // Where the other fields would leave no token that it allows, those that
-  // forbid tokens do not apply.
+  // If the other fields would leave no token that it allows, those that forbid
+  // tokens do not apply.
   GrammarSpec grammar = {};
   // Sequences of tokens that the output never contains: the last token of each
   // is forbidden after the others.
@@ -37,7 +37,7 @@ struct LogitAdjustments {
   // Subtracted from the logits of tokens in the output. -2 .. 2.
   float presence_penalty = 0.0f;
 
-  // Whether any logit of any text can change.
+  // Returns whether any logit of any text can change.
   bool any() const {
     return grammar.any() || !bad_words.empty() || min_tokens > 0 ||
            !bias.empty() || penalizes();

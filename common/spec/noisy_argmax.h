@@ -44,7 +44,7 @@ class NoisyArgmax {
   // Tokens with a smaller log-weight need not be added.
   double floor() const { return floor_; }
   TokenId winner() const { return winner_; }
-  // Whether the runner-up is within kNearTie.
+  // Returns whether the runner-up is within kNearTie.
   bool near_tie() const { return best_ - second_ <= kNearTie; }
 
  private:

@@ -36,7 +36,8 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // `status` with its cause for programs, e.g. "QUEUE_FULL": ErrorInfo.reason.
 absl::Status WithReason(absl::Status status, absl::string_view reason);
-// That cause; or INVALID_FIELD for a FieldError; or the name of the code.
+// Returns that cause; or INVALID_FIELD for a FieldError; or the name of the
+// code.
 std::string ReasonOf(const absl::Status& status);
 
 }  // namespace espalier

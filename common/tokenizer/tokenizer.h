@@ -46,7 +46,7 @@ class Tokenizer {
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
       const std::filesystem::path& path);
 
-  // As Load, from parsed files.
+  // Makes a tokenizer from parsed files. Errors are as of Load.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(
       const TokenizerFile& file, TokenizerSettings settings);
 
@@ -55,9 +55,9 @@ class Tokenizer {
   std::vector<TokenId> Encode(std::string_view text,
                               SpecialText special = SpecialText::kToken) const;
 
-  // As Encode, of a text of which only the ranges in `plain` (ascending, apart)
-  // may have been written by a user: no special token has a byte in them.
-  // REQUIRES: `text` is valid UTF-8.
+  // Encodes a text of which only the ranges in `plain` (ascending, apart) may
+  // have been written by a user: no special token has a byte in them. REQUIRES:
+  // `text` is valid UTF-8.
   std::vector<TokenId> EncodeMixed(std::string_view text,
                                    absl::Span<const ByteRange> plain) const;
 
@@ -104,7 +104,7 @@ class Tokenizer {
 
   bool IsSpecial(TokenId id) const;
 
-  // Whether it is one of the added tokens, special or not.
+  // Returns whether it is one of the added tokens, special or not.
   bool IsAdded(TokenId id) const;
 
  private:

@@ -23,7 +23,7 @@ absl::Status Unsupported(const JsonValue& value) {
       absl::StrCat(value.source(), ": not supported: ", shown));
 }
 
-// As Unsupported(value), of a member that is there.
+// Returns the error Unsupported for a member that is there.
 absl::Status UnsupportedMember(const JsonValue& object, std::string_view name) {
   ASSIGN_OR_RETURN(const JsonValue member, object.Member(name));
   return Unsupported(member);
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   return list.Items();
 }
 
-// Whether text becomes bytes, or bytes text.
+// Returns whether text becomes bytes, or bytes text.
 absl::StatusOr<bool> HasByteLevel(const JsonValue& document) {
   if (document.Has("decoder")) {
     ASSIGN_OR_RETURN(const JsonValue decoder, document.Member("decoder"));
@@ -232,7 +232,8 @@ absl::StatusOr<Metaspace> ParseMetaspace(const JsonValue& step) {
   return result;
 }
 
-// Whether the step cuts at spaces, of which the normalizer leaves none (Gemma).
+// Returns whether the step cuts at spaces, of which the normalizer leaves none
+// (Gemma).
 bool CutsNothing(const JsonValue& step, const Normalizer& normalizer) {
   return step.json() == json{{"type", "Split"},
                              {"pattern", {{"String", " "}}},

@@ -77,7 +77,7 @@ absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
   RETURN_IF_ERROR(ReadConfig(folder / "config.json", ReadEosIds, settings));
   RETURN_IF_ERROR(ReadConfig(folder / "tokenizer_config.json",
                              ReadTokenizerConfig, settings));
-  // Where transformers writes the template since version 4.47; it wins.
+  // This is where transformers writes the template since version 4.47; it wins.
   absl::StatusOr<std::string> file = ReadTextFile(folder / kTemplateFile);
   if (file.ok()) {
     settings.chat_template = *std::move(file);

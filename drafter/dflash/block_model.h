@@ -42,10 +42,10 @@ class BlockModel {
   virtual void Share(Context /*context*/, absl::Span<const TokenId> /*text*/,
                      absl::string_view /*salt*/) {}
 
-  // Where the target's features go that contexts are made of.
+  // Returns the store of the target's features, of which contexts are made.
   virtual FeatureStore& features() = 0;
 
-  // Those of `features` that features() holds, from the context's end on and
+  // The part of `features` that features() holds, from the context's end on and
   // before the root.
   struct NewRows {
     Context context = 0;
@@ -65,7 +65,8 @@ class BlockModel {
     Context context = 0;  // with room, not empty
     TokenId root = 0;
     int64_t root_position = 0;
-    // For each wanted position after the root, fewer than block_size.
+    // The parameters of each wanted position after the root, fewer than
+    // block_size.
     std::vector<SamplingParams> wanted = {};
   };
   // Candidates for each block's wanted positions, as CandidateHead gives them;

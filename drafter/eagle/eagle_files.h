@@ -32,7 +32,7 @@ struct EagleFiles {
   // network.
   std::vector<std::string> unread() const;
 
-  // Whether the target's rows can replace a tensor that the head lacks.
+  // Checks that the target's rows can replace a tensor that the head lacks.
   // INVALID_ARGUMENT names it.
   absl::Status CheckShared(const char* name) const;
 };

@@ -65,7 +65,7 @@ class CudaRowModel : public RowModel {
       absl::Span<const Query> queries, int64_t width) override;
 
  protected:
-  // Where a pass reads and writes, on the device.
+  // The places that a pass reads and writes, on the device.
   struct Places {
     const cuda::bf16_t* states = nullptr;  // [rows, taps * hidden] or null
     const int32_t* parents = nullptr;      // [rows] of `outputs`, if no states

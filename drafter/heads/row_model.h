@@ -45,7 +45,8 @@ class RowModel {
                      absl::Span<const TokenId> /*labels*/,
                      absl::string_view /*salt*/) {}
 
-  // Where the target's states go that rows read; null: they read none.
+  // Returns the store of the target's states that rows read; null: they read
+  // none.
   virtual FeatureStore* features() = 0;
 
   // States of consecutive positions in features().

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kVocabSize = 40;
 
-// Whether the message is one that the coordinator uses.
+// Returns whether the message is one that the coordinator uses.
 bool Read(const v1::DraftResponse& message) {
   if (message.has_hello()) return FromProto(message.hello()).ok();
   if (message.has_failure()) {

@@ -26,7 +26,7 @@ constexpr TokenId kEnd = 3;
 const GrammarSpec kGrammar = {.kind = GrammarSpec::Kind::kChoice,
                               .choices = {"xx", "xxy", "xxxyy", "xxyxy"}};
 
-// Whether some text of the grammar goes on with `token`.
+// Returns whether some text of the grammar goes on with `token`.
 bool GrammarAllows(const Tokens& output, TokenId token) {
   if (std::count(output.begin(), output.end(), kEnd) > 0) return token == kEnd;
   std::string text;

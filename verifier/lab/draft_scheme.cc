@@ -132,7 +132,8 @@ class Drafter {
   const DrawIndex& draw_;
   TokenTree tree_ = TokenTree::RootOnly(0);
   std::vector<int32_t> nodes_ = {0};  // [steps + 1]
-  // By node, drafter, whether draws differ, and number of tokens left out.
+  // The distributions by node, drafter, whether draws differ, and number of
+  // tokens left out.
   std::map<std::tuple<int32_t, int32_t, bool, int64_t>, int32_t> distributions_;
 };
 

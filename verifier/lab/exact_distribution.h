@@ -59,7 +59,7 @@ using Drafting = std::function<TokenTree(ChoiceTree&)>;
 // target.
 Round RuleRound(VerificationRule& rule, const SequenceModel& target,
                 Drafting draft);
-// The same for one tree.
+// Returns the round of a rule for one tree.
 Round RuleRound(VerificationRule& rule, const SequenceModel& target,
                 const TokenTree& tree);
 

@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<AccessToken>> ReadTokens(
   return tokens;
 }
 
-// With what is left open filled in from the verifier.
+// Returns the drafters with open fields filled in from the verifier.
 std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
   std::vector<v1::DrafterEngineConfig> engines;
   for (const v1::DrafterConfig& drafter : config.drafters()) {

@@ -197,7 +197,7 @@ class CallOf : public Expression {
         callee_(std::move(callee)),
         arguments_(std::move(arguments)) {}
 
-  // With `caller` as a further argument, of a call block.
+  // Calls it with `caller` as a further argument, for a call block.
   Value CallWith(Interpreter& interpreter, Value caller) const;
 
  private:

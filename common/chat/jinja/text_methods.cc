@@ -42,7 +42,7 @@ Value Mapped(Interpreter& in, const Value& self, CallArguments given) {
   return Like(in, self, kMap(self.characters()));
 }
 
-// Whether all characters are of a class, and there is one.
+// Returns whether all characters are of a class, and there is one.
 template <bool (*kIs)(char32_t)>
 Value AllAre(Interpreter&, const Value& self, CallArguments given) {
   const Arguments arguments("str method", "", std::move(given));

@@ -75,7 +75,7 @@ class Block {
   // all of them.
   template <typename Arguments>
   void MeetInWarp(Arguments& arguments, void (*action)(Arguments**));
-  // The same of four warps.
+  // Lets the four warps of a warpgroup meet.
   void MeetInWarpgroup(const std::function<void()>& action);
 
   void WaitForPrevious();

@@ -18,7 +18,7 @@ DEVICE TokenRank RankOf(float score, int token) {
          static_cast<uint32_t>(kMostTokens - 1 - token);
 }
 
-// Whether an ascending list has a token.
+// Returns whether an ascending list has a token.
 DEVICE bool IsAmong(const int32_t* tokens, int begin, int end, int token) {
   while (begin < end) {
     const int middle = (begin + end) / 2;
@@ -40,7 +40,7 @@ DEVICE int BadToken(int smallest) {
 // Type of CUDA's atomic sums.
 using mass_t = unsigned long long;
 
-// As the host's LogWeight, to the bit.
+// Computes the same bits as the host's LogWeight.
 DEVICE float LogWeight(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }

@@ -78,7 +78,7 @@ struct CudaRows::Queued {
   std::vector<cuda::GatherResult> gathered;
   std::vector<float> support_logits;
 
-  // Where the answers come.
+  // The places of the answers.
   struct {
     absl::Span<const cuda::DrawResult> sampled;
     absl::Span<const cuda::RankResult> ranked;

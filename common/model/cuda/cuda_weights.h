@@ -66,7 +66,7 @@ class CudaWeightLoader;
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
                                         const std::string& layer,
                                         CudaWeightLoader& loader);
-// The same without the input norm, for heads that compute the input of
+// Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
                                                   const std::string& layer,

@@ -28,8 +28,8 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
 absl::StatusOr<std::vector<TokenId>> ReadGgufEosIds(const GgufFile& file,
                                                     int64_t num_tokens);
 
-// Whether queries and keys have llama.cpp's order (TensorView). REQUIRES:
-// ReadGgufConfig succeeds.
+// Returns whether queries and keys have llama.cpp's order (TensorView).
+// REQUIRES: ReadGgufConfig succeeds.
 absl::StatusOr<bool> HasInterleavedHeads(const GgufFile& file);
 
 }  // namespace espalier

@@ -38,7 +38,7 @@ class GgufNumbers {
 // A name of the file as an error may show it.
 std::string ShownGgufName(std::string_view name);
 
-// The same error, which says that it is of the `kind` "metadata key" or
+// Returns the same error, which says that it is of the `kind` "metadata key" or
 // "tensor" of this name.
 absl::Status NamedGgufError(const char* kind, std::string_view name,
                             const absl::Status& status);

@@ -44,7 +44,7 @@ class GgufFile {
     return *value;
   }
 
-  // The same error, with the file's name.
+  // Returns the same error, with the file's name.
   absl::Status Error(const absl::Status& error) const;
 
  private:

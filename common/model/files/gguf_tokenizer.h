@@ -18,7 +18,7 @@ namespace espalier {
 absl::StatusOr<std::unique_ptr<Tokenizer>> ReadGgufTokenizer(
     const GgufFile& file);
 
-// The same tokenizer as the parts of a tokenizer.json.
+// Reads the same tokenizer as the parts of a tokenizer.json.
 absl::StatusOr<TokenizerFile> ReadGgufTokenizerFile(const GgufFile& file);
 
 }  // namespace espalier

@@ -141,7 +141,7 @@ void CheckWindow(JsonFields& fields, int64_t window, int64_t max_positions) {
 
 void ReadMistral(JsonFields& fields, ModelConfig& config) {
   ReadLlamaFields(fields, config);
-  // As transformers has it: absent is not null.
+  // In transformers, absent is not null.
   constexpr int64_t kDefaultWindow = 4096;
   if (fields.Has("sliding_window") ||
       !fields.json().contains("sliding_window")) {

@@ -74,7 +74,7 @@ std::vector<double> RotaryFrequencies(const ModelConfig& config);
 // models.
 double RotaryScale(const ModelConfig& config);
 
-// Whether layer `index` rotates queries and keys.
+// Returns whether layer `index` rotates queries and keys.
 bool Rotates(const ModelConfig& config, int64_t index);
 
 }  // namespace espalier

@@ -43,7 +43,8 @@ class TensorValues {
  private:
   TensorValues(const TensorView& view, Format format);
 
-  // Where the file has the index-th of `count` rows, or elements of a vector.
+  // Returns where the file has the index-th of `count` rows, or elements of a
+  // vector.
   int64_t PlaceOf(int64_t index, int64_t count) const;
 
   Format format_;

@@ -93,11 +93,11 @@ struct RowSupports {
   }
 };
 
-// For each row, the distribution on the row's own support, the mass of all
-// other tokens, and a sample from these. The sample has noise of its own, so
-// that the walk's noise, which a drafter may know, reveals nothing about it.
-// All rows of a round share this noise, because the round ends at only one of
-// them.
+// Asks, for each row, for the distribution on the row's own support, the mass
+// of all other tokens, and a sample from these. The sample has noise of its
+// own, so that the walk's noise, which a drafter may know, reveals nothing
+// about it. All rows of a round share this noise, because the round ends at
+// only one of them.
 struct GatherRequest {
   float temperature = 1;  // above 0
   uint64_t seed = 0;
