@@ -35,7 +35,7 @@ class FeatureStore {
  public:
   virtual ~FeatureStore() = default;
 
-  // What it holds of a position. Constant; not empty.
+  // Returns what it holds of a position. Constant; not empty.
   virtual FeatureContract contract() const = 0;
 
   // Adds rows as a message has them, bf16, [positions, contract().width()], of

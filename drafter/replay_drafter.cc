@@ -119,7 +119,7 @@ class ReplayDrafter final : public Drafter {
   void Forget(SequenceId id) override { inner_->Forget(id); }
 
  private:
-  // What follows `tokens` in a text that begins with them.
+  // Returns what follows `tokens` in a text that begins with them.
   absl::Span<const TokenId> Following(absl::Span<const TokenId> tokens) const {
     for (const Text& text : options_.texts) {
       if (text.size() > tokens.size() &&

@@ -101,8 +101,8 @@ class TargetPass {
   // this part alone and leave its cache unchanged.
   absl::Status CommitPrompt(const Output& output, size_t part);
 
-  // What the rules would accept of a part's tree. REQUIRES: it is `compared`,
-  // claims distributions, and is not committed yet.
+  // Returns what the rules would accept of a part's tree. REQUIRES: it is
+  // `compared`, claims distributions, and is not committed yet.
   absl::StatusOr<std::vector<RuleLength>> Compare(const Output& output,
                                                   size_t part,
                                                   RuleComparison& comparison);

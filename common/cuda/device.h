@@ -1,6 +1,7 @@
-// What kernels need of the GPU beside C++: each is one PTX instruction there,
-// and its meaning in C++ in the emulation. Kernels call nothing else of either.
-// For the files that hold kernels only; tensor_core.h has the products.
+// The instructions that kernels need of the GPU beside C++: each is one PTX
+// instruction there, and its meaning in C++ in the emulation. Kernels call
+// nothing else of either. For the files that hold kernels only; tensor_core.h
+// has the products.
 #ifndef ESPALIER_COMMON_CUDA_DEVICE_H_
 #define ESPALIER_COMMON_CUDA_DEVICE_H_
 

@@ -56,10 +56,10 @@ struct Lengths {
 };
 Lengths LengthsOf(const Expression& expression);
 
-// What a compiler makes of it, at most: its places, a repetition's counted as
-// often as they may come, times the repeats of repetitions within repetitions,
-// since a text may be at as many of these places at once. * and + count as 10.
-// Saturates at kMaxAutomaton.
+// Returns what a compiler makes of it, at most: its places, a repetition's
+// counted as often as they may come, times the repeats of repetitions within
+// repetitions, since a text may be at as many of these places at once. * and +
+// count as 10. Saturates at kMaxAutomaton.
 int64_t AutomatonOf(const Expression& expression);
 inline constexpr int64_t kMaxAutomaton = 1'000'000;
 

@@ -66,8 +66,8 @@ class PositiveNumbers {
   }
 
  private:
-  // What follows `at` digits before the point. `low`, `high`: they are those of
-  // the least, or the most.
+  // Returns what follows `at` digits before the point. `low`, `high`: they are
+  // those of the least, or the most.
   ExpressionPtr Whole(size_t at, bool low, bool high) {
     if (at == size_) return Fraction(low, high);
     const int first = low                    ? least_.value.whole[at] - '0'

@@ -45,7 +45,7 @@ int64_t SmallestOf(const Schemas& alternative, const char* keyword,
 // Bounds and multiples of numbers. multiple_of is 0 if it cannot be followed.
 NumberRange RangeOf(const Schemas& alternative, bool is_integer);
 
-// What holds for a property; a part that is `false` forbids it.
+// Returns what holds for a property; a part that is `false` forbids it.
 Schemas PropertySchemas(const SchemaDocument& document,
                         const Schemas& alternative, const std::string& name);
 bool Forbids(const Schemas& schemas);

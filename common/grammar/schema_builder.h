@@ -35,7 +35,7 @@ class SchemaBuilder {
 
  private:
   absl::StatusOr<ExpressionPtr> Body(const Schemas& schemas);
-  // What holds for the whole of an alternative of `schemas`.
+  // Checks what holds for the whole of an alternative of `schemas`.
   absl::Status CheckWhole(const Schemas& schemas, const Schemas& alternative);
   absl::StatusOr<ExpressionPtr> Values(const Schemas& alternative);
   absl::StatusOr<ExpressionPtr> Literals(

@@ -33,7 +33,7 @@ class SchemaDocument {
   SchemaDocument& operator=(const SchemaDocument&) = delete;
 
   const Json& root() const { return root_; }
-  // What a schema of this document refers to by $ref.
+  // Returns what a schema of this document refers to by $ref.
   const Json& Target(const Json& schema) const;
   // Returns the regular expression of `pattern`, or of a name in
   // patternProperties.

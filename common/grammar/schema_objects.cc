@@ -266,7 +266,7 @@ class ObjectBuilder {
     return Choice(std::move(ways));
   }
 
-  // What follows the members: others, and a blank.
+  // Returns what follows the members: others, and a blank.
   ExpressionPtr Extras(int64_t count) const {
     const int64_t least = std::max<int64_t>(least_ - count, 0);
     const int64_t most = most_ == kAny ? kAny : most_ - count;

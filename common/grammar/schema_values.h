@@ -35,8 +35,8 @@ std::optional<Decimal> DecimalOf(const OrderedJson& number);
 // Compares like JSON schemas: 1 is 1.0, and members have no order.
 bool AreEqual(const OrderedJson& a, const OrderedJson& b);
 
-// What holds for the item at `index` of an array, by items, prefixItems and
-// additionalItems; null: nothing does.
+// Returns what holds for the item at `index` of an array, by items, prefixItems
+// and additionalItems; null: nothing does.
 const OrderedJson* ItemSchema(const OrderedJson& schema, size_t index);
 
 // Returns whether a value is valid under a schema of the document. Formats of

@@ -51,7 +51,7 @@ inline const char* NameOf(ComputeDType dtype) {
   return "";
 }
 
-// What keys and values are rounded to, unless the options say.
+// Returns what keys and values are rounded to, unless the options say.
 inline nn::KvType DefaultKvType(ComputeDType dtype) {
   return dtype == ComputeDType::kFloat32 ? nn::KvType::kFloat32
                                          : nn::KvType::kBf16;

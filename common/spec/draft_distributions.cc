@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-// What is malformed; empty: nothing.
+// Returns what is malformed; empty: nothing.
 absl::string_view Problem(const DraftDistribution& distribution,
                           int64_t vocab_size) {
   uint64_t sum = 0;

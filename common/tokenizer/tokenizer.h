@@ -82,7 +82,8 @@ class Tokenizer {
   // See fingerprint.h.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // What belongs before a text that is not a chat: a BOS token, or nothing.
+  // Returns what belongs before a text that is not a chat: a BOS token, or
+  // nothing.
   absl::Span<const TokenId> prefix() const { return prefix_; }
 
   // The end-of-sequence tokens, ascending.

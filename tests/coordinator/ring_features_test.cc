@@ -30,8 +30,8 @@ struct RingCluster : ToyCluster {
   }
 };
 
-// Returns whether no request of the drafter has features, and each that follows
-// a verification has those of the ring that it lacks, up to its root.
+// Expects that no request of the drafter has features, and each that follows a
+// verification has those of the ring that it lacks, up to its root.
 void ExpectStored(const FakeDraftEndpoint& drafter, size_t from_request = 0) {
   int64_t next = 0;
   for (size_t i = from_request; i < drafter.requests().size(); ++i) {

@@ -213,7 +213,8 @@ class Bench {
     Report({{"what", "read"}}, seconds, static_cast<double>(memory_.size()));
   }
 
-  // What the end of a pass costs: results of some KB, and the wait for them.
+  // Measures what the end of a pass costs: results of some KB, and the wait for
+  // them.
   void Waits() {
     auto pinned = Array<unsigned char>::Make(*device_, 8192, Memory::kHost);
     ESPALIER_CHECK(pinned.ok());

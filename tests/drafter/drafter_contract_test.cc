@@ -233,7 +233,7 @@ void ExpectSame(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.samples, b.samples);
 }
 
-// The same view later: rows of the target come once.
+// Returns the same view later: rows of the target come once.
 ViewAndFeatures Again(ViewAndFeatures view) {
   view.view.ranks = nullptr;
   return view;
@@ -345,8 +345,7 @@ TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
   }
 }
 
-// As the coordinator sends it: before the features of the lookahead's tokens
-// exist.
+// The coordinator sends it before the features of the lookahead's tokens exist.
 TEST_P(DrafterContractTest, ADraftForAGuessLeavesNothingBehind) {
   auto drafter = Make();
   if (!drafter->supports_lookahead()) GTEST_SKIP() << "does not draft ahead";

@@ -19,7 +19,8 @@ std::vector<DrafterSpec> LookupAndBigram();
 // A request of exactly `max_tokens` tokens (no early stop).
 v1::GenerateRequest CharRequest(float temperature, uint64_t seed,
                                 uint32_t max_tokens = 160);
-// The same without speculation, and with a prompt that is computed anew.
+// Returns the same request without speculation, and with a prompt that is
+// computed anew.
 v1::GenerateRequest Plain(v1::GenerateRequest request);
 
 }  // namespace espalier::testing

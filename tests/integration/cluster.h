@@ -20,8 +20,8 @@ struct DrafterSpec {
   bool in_coordinator = false;  // in the coordinator's process
 };
 
-// For tests of the drafts themselves: on a busy machine, a late tree would be
-// missing.
+// This is for tests of the drafts themselves: on a busy machine, a late tree
+// would be missing.
 inline constexpr char kWaitForDrafters[] = "core.draft_timeout_ms=10000";
 
 // A verifier, drafters and a coordinator as processes of their own, talking

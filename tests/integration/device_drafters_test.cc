@@ -90,7 +90,7 @@ TEST_F(DeviceDraftersTest, FeaturesStayOnTheDevice) {
   EXPECT_EQ(info.drafters(2).features(), v1::PeerInfo::FEATURES_UNSPECIFIED);
 }
 
-// The same drafts, token by token.
+// The drafts are the same, token by token.
 TEST_F(DeviceDraftersTest, DraftsAreThoseOfFeaturesThatAreSent) {
   Cluster sending(Options({"engine.feature_ring_mib=0"}));
   sending.AwaitReady();

@@ -37,7 +37,7 @@ class FakeInference {
   // The error of GetModelInfo.
   void SetModelInfoStatus(grpc::Status status);
 
-  // In order of arrival.
+  // Returns the requests in order of arrival.
   std::vector<v1::GenerateRequest> requests() const;
   // Notified when a call of a hanging script was cancelled.
   Notification& cancelled() { return cancelled_; }

@@ -45,7 +45,8 @@ struct ToyTarget {
     return rows;
   }
 
-  // What plain decoding emits after `prompt`, up to and with a stop token.
+  // Returns what plain decoding emits after `prompt`, up to and with a stop
+  // token.
   std::vector<TokenId> PlainText(
       std::vector<TokenId> prompt, int64_t max_tokens,
       const std::vector<TokenId>& stop_tokens = {}) const {

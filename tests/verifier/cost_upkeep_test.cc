@@ -33,9 +33,9 @@ struct Machine {
   }
 };
 
-// Where 16 rows cost little more than one.
+// A machine on which 16 rows cost little more than one.
 constexpr Machine kWide = {.memory = 0.010, .compute = 0.0025};
-// Where seven rows cost twice what six do.
+// A machine on which seven rows cost twice what six do.
 constexpr Machine kNarrow = {.memory = 0.006, .compute = 0.006};
 
 using Distortion = std::function<double(int64_t rows)>;

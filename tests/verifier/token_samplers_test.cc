@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GumbelSamplerRow,
                          [](const auto& named) { return named.param.name; });
 
 TEST(GumbelSampler, KeysTheNoiseByTokenIdWhateverTheIndex) {
-  // The same distribution, once with all ids and once with the possible ones
-  // alone.
+  // This is the same distribution, once with all ids and once with the possible
+  // ones alone.
   std::vector<float> full(1000, -kInf);
   std::vector<TokenId> tokens;
   std::vector<float> weights;

@@ -10,7 +10,7 @@
 namespace espalier::verifier {
 namespace {
 
-// What a reader of the whole text would compute. [from, end)
+// Returns what a reader of the whole text would compute. [from, end)
 LogprobRows Expected(const ScriptedLanguageModel::Options& script,
                      const Text& text, int64_t from, int32_t top) {
   LogprobRows rows = {.top = top};

@@ -115,7 +115,7 @@ class BraceFormatter {
   }
 
  private:
-  // What stands up to the brace that closes this one.
+  // Returns what stands up to the brace that closes this one.
   CharactersView TakeField(Reader& reader) {
     const CharactersView rest = reader.Rest();
     int open = 1;

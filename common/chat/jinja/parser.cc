@@ -213,7 +213,8 @@ class Parser {
     return std::make_unique<Block>(line, std::move(body));
   }
 
-  // What is a function in Python: loops around it cannot be left from it.
+  // Parses the body of a function in Python: loops around it cannot be left
+  // from it.
   Body ParseFunctionBody(std::string_view end) {
     const Soft soft(expressions_, false);
     const int loops = std::exchange(loops_, 0);

@@ -50,7 +50,7 @@ class Block {
   // The kernel before has ended: runs the threads to their ends.
   void Finish();
 
-  // What follows is for the block's own threads, while they run.
+  // The methods that follow are for the block's own threads, while they run.
   static Block& Current();
   [[noreturn]] static void Fail(const std::string& what);
 

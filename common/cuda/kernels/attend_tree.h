@@ -130,9 +130,9 @@ struct TreeRow {
   }
 };
 
-// What AttendPrefix has left of a row: the chunks before the one that page
-// `first` is of, merged, and the pages of this one. The loads of several chunks
-// are under way at once.
+// Loads what AttendPrefix has left of a row: the chunks before the one that
+// page `first` is of, merged, and the pages of this one. The loads of several
+// chunks are under way at once.
 template <int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
                        MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {

@@ -92,7 +92,7 @@ class GgufFields {
   std::string prefix_;
 };
 
-// What would change the result and is not implemented.
+// Refuses fields that would change the result and are not implemented.
 void RefuseUnknown(GgufFields& fields) {
   fields.Refuse("rope.scaling.attn_factor", 1.0);
   fields.Refuse("rope.scaling.yarn_attn_factor", 1.0);

@@ -139,7 +139,7 @@ absl::Status AddMerges(const GgufFile& file, TokenizerFile& tokenizer) {
   return absl::OkStatus();
 }
 
-// What the chat template calls the tokens.
+// Reads the names that the chat template has for the tokens.
 absl::Status ReadNamedTokens(const GgufFile& file,
                              TokenizerSettings& settings) {
   ASSIGN_OR_RETURN(const auto tokens,

@@ -70,8 +70,8 @@ void CheckFullAttention(JsonFields& fields);
 // [head_dim / 2] angle per position of each rotated pair.
 std::vector<double> RotaryFrequencies(const ModelConfig& config);
 
-// What the cosines and sines of the angles are multiplied by (YaRN): 1 for most
-// models.
+// Returns what the cosines and sines of the angles are multiplied by (YaRN): 1
+// for most models.
 double RotaryScale(const ModelConfig& config);
 
 // Returns whether layer `index` rotates queries and keys.

@@ -29,7 +29,7 @@ struct RopeScaling {
   double attention_factor = 1;
 };
 
-// What YaRN recommends to multiply queries and keys by.
+// Returns what YaRN recommends to multiply queries and keys by.
 double YarnAttentionFactor(double factor, double mscale = 1);
 
 // [head_dim / 2] angle per position of each rotated pair of a head of

@@ -145,7 +145,7 @@ class Sequence {
   int length_ = 0;
 };
 
-// As `espalier bench forward` has them.
+// Returns the tokens that `espalier bench forward` has.
 Tokens SomeTokens(int count, int vocab_size) {
   Tokens tokens(count);
   for (int i = 0; i < count; ++i) {
@@ -177,8 +177,8 @@ void Forward(const Setup& setup, const Tokens& row_counts) {
   }
 }
 
-// What followed the text's own ending when it last occurred, for the longest
-// ending that did; at most `most` tokens.
+// Returns what followed the text's own ending when it last occurred, for the
+// longest ending that did; at most `most` tokens.
 Tokens LookUp(const Tokens& text, int most) {
   for (int n = kLongestMatch; n >= kShortestMatch; --n) {
     if (static_cast<int>(text.size()) <= n) continue;

@@ -148,7 +148,7 @@ TEST_F(GrammarCompilerTest, RefusesWhatTakesTooLong) {
   const absl::Status& refusal =
       slow->status.ok() ? other->status : slow->status;
   EXPECT_EQ(FieldOf(refusal), "structured_output.regex");
-  // What comes later is too late, and the thread is free again.
+  // A later answer is too late, and the thread is free again.
   threads_[1]->RunUntilIdle();
   EXPECT_EQ(slow->answers, 1);
   const auto next = Get(Regex("next"));

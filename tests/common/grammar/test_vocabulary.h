@@ -25,7 +25,8 @@ inline Vocabulary ByteVocabulary(const std::vector<std::string>& words = {}) {
   return vocabulary;
 }
 
-// As large as a real one: words of letters, digits and marks.
+// Returns a vocabulary as large as a real one: words of letters, digits and
+// marks.
 inline Vocabulary LargeVocabulary(int words) {
   constexpr std::string_view kCharacters =
       " abcdefghijklmnopqrstuvwxyzABCDEF0123456789\"{}[]:,.\n";

@@ -161,7 +161,7 @@ TEST_P(GgufModelTest, BlocksAreTheirWeights) {
         ASSERT_NEAR(native[i], other[i], 2e-4) << i;
       }
     }
-    // As close as language_model_test has it for int8.
+    // The logits are as close as language_model_test has it for int8.
     const auto rounded = LogitsOf(*Load(path_, "native", ComputeDType::kInt8));
     for (size_t row = 0; row < native.size(); row += testing::kTinyVocab) {
       double error = 0, size = 0;
@@ -174,7 +174,7 @@ TEST_P(GgufModelTest, BlocksAreTheirWeights) {
   }
 }
 
-// With integers, blocks and their floats are different weights.
+// In integer types, blocks and their floats are different weights.
 TEST_P(GgufModelTest, FingerprintIsOfWhatIsComputed) {
   const auto fingerprint = [&](ComputeDType dtype) {
     return Load(path_, "native", dtype)->info().fingerprint;

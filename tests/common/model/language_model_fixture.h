@@ -176,7 +176,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     return *std::move(model);
   }
 
-  // Where a row takes milliseconds.
+  // Returns whether a row takes milliseconds.
   static bool is_emulated() { return GetParam().device == "emulated"; }
 
   CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,

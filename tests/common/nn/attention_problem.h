@@ -16,7 +16,7 @@ class KvSlots {
   KvSlots(const Kernels& kernels, KvType type, int64_t slots, int64_t head_dim)
       : kernels_(kernels), type_(type), head_dim_(head_dim) {
     const int64_t pages = (slots + kPageTokens - 1) / kPageTokens;
-    // What was never written must not matter.
+    // Memory that was never written must not matter.
     memory_.assign(pages * 2 * value_offset(),
                    std::numeric_limits<float>::quiet_NaN());
     for (int64_t page = 0; page < pages; ++page) {

@@ -87,7 +87,7 @@ class AttentionTest : public KernelValues,
     return Attend(kernels(), p, begin, end);
   }
 
-  // Those of them that the backend takes.
+  // Returns the sizes among them that the backend takes.
   std::vector<int64_t> HeadDims(std::vector<int64_t> dims) const {
     if (&kernels() == &AmxModelKernels()) {
       std::erase_if(dims, [](int64_t d) { return d % kAmxInputs != 0; });

@@ -61,7 +61,8 @@ class LinearTest : public KernelValues,
     }
     return GetParam().operand;
   }
-  // Those that the backend multiplies: blocks are not the tiles' work.
+  // Returns the types that the backend multiplies: blocks are not the tiles'
+  // work.
   std::vector<WeightType> WeightTypes() const {
     std::vector<WeightType> types = {WeightType::kBf16, WeightType::kFloat32};
     if (&kernels() != &AmxModelKernels()) types.push_back(WeightType::kBlocks);

@@ -53,7 +53,8 @@ class ClientStreamTest : public testing::Test {
     server_->Shutdown();
   }
 
-  // As much as 16 of them fill what HTTP/2 takes of a stream that is not read.
+  // Returns a message; 16 of them fill what HTTP/2 takes of a stream that is
+  // not read.
   static v1::DraftRequest Large() {
     v1::DraftRequest request;
     request.mutable_features()->set_data(std::string(4096, 'x'));

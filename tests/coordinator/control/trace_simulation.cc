@@ -84,7 +84,7 @@ void Simulation::Begin(const std::vector<TracedAnswer>& answers) {
   SetTime();
 }
 
-// What the coordinator is told of passes.
+// Sets the times of passes that the coordinator is told.
 void Simulation::SetTime() {
   const double factor = spec_.slow.Has(done_ / all_tokens_) ? 2 : 1;
   costs_.clear();

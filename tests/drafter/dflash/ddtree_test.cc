@@ -42,7 +42,7 @@ Lists RandomMarginals(std::mt19937_64& random, int positions, int vocab,
   return lists;
 }
 
-// As a tree has them: the score and the ranks of each path.
+// A path of a tree: its score and its ranks.
 struct Path {
   double log_prob = 0;
   std::vector<int> ranks;

@@ -40,8 +40,8 @@ std::vector<double> RandomDistribution(size_t size, double spread, double zeros,
   return distribution;
 }
 
-// With targets of less than all mass, with zeros, equal to the distribution,
-// and with equal ratios.
+// Returns problems with targets of less than all mass, with zeros, equal to the
+// distribution, and with equal ratios.
 std::vector<Problem> Problems(size_t size, int64_t num_draws) {
   std::mt19937_64 random(size * 10 + num_draws);
   std::vector<Problem> problems;

@@ -92,7 +92,7 @@ TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhateverTheFormOfATree) {
 TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhileTextsGrow) {
   const auto kernels = KernelsOf({{2000, Star(3)}, {2010, Star(2)}});
   EXPECT_TRUE(KernelsOf({{2060, Star(3)}, {2070, Star(2)}}) == kernels);
-  // With more chunks there is more to do.
+  // More chunks give more work.
   EXPECT_FALSE(KernelsOf({{2200, Star(3)}, {2070, Star(2)}}) == kernels);
 }
 

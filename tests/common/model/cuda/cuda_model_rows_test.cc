@@ -27,7 +27,7 @@ TEST_P(CudaModelTest, TreeRowsHaveTheBitsOfDecoding) {
     }
     plain->Release(other);
   }
-  // And what was kept is what would have been decoded.
+  // The kept rows are what would have been decoded.
   ASSERT_TRUE(model->Keep(cache, tree_.PathTo(8), {}).ok());
   const CacheId other = Prompted(*plain, 130);
   for (int32_t node : tree_.PathTo(8))
