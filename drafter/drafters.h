@@ -75,9 +75,9 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 
-// Drafts what a request's grammar leaves no choice about: keys, punctuation and
-// the end of JSON, say. It needs the target's tokenizer. Options: max_tokens
-// (of a draft). UNIMPLEMENTED: this build has no structured output.
+// Drafts the text that a request's grammar forces: keys, punctuation and the
+// end of JSON, say. It needs the target's tokenizer. Options: max_tokens (of a
+// draft). UNIMPLEMENTED: this build has no structured output.
 absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
     const DrafterOptions& options);
 

@@ -13,7 +13,7 @@
 
 namespace espalier::drafter {
 
-// What a grammar leaves no choice about.
+// The text that a grammar forces.
 struct ForcedText {
   std::string bytes;
   bool at_end = false;  // after them, the output can only end

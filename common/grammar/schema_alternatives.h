@@ -42,7 +42,8 @@ int64_t LargestOf(const Schemas& alternative, const char* keyword,
                   int64_t fallback);
 int64_t SmallestOf(const Schemas& alternative, const char* keyword,
                    int64_t fallback);
-// Bounds and multiples of numbers. multiple_of is 0 if it cannot be followed.
+// Returns the bounds and multiples of numbers. multiple_of is 0 if there is
+// none that a grammar can express.
 NumberRange RangeOf(const Schemas& alternative, bool is_integer);
 
 // Returns what holds for a property; a part that is `false` forbids it.

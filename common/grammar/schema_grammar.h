@@ -17,9 +17,9 @@ namespace espalier::grammar {
 // * `pattern` matches the whole string.
 // * A number in bounds has no exponent.
 //
-// `compact` is JsonGrammar's. INVALID_ARGUMENT: the text is no schema, some
-// keyword of it cannot be followed, or nothing is valid; with the path. Spends
-// work (work_budget.h).
+// `compact` is JsonGrammar's. INVALID_ARGUMENT: the text is no schema, it
+// has a keyword that is not supported, or nothing is valid; with the path.
+// Spends work (work_budget.h).
 absl::StatusOr<RuleSet> SchemaGrammar(absl::string_view schema, bool compact);
 
 // The grammar of any JSON object.

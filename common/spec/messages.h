@@ -39,8 +39,8 @@ struct SequenceUpdate {
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
   // Sequences share cached work on equal prefixes only with those of the same
-  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes +
-  // kMaxSaltPrefixBytes.
+  // salt. Only an update with base_length 0 has one; at most kMaxCacheSaltBytes
+  // + kMaxSaltPrefixBytes.
   std::string cache_salt = {};
   // The trace context of the client's request, in an update that opens the
   // sequence; or empty (trace_context.h).

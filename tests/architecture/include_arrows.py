@@ -93,8 +93,8 @@ ARROWS = {
     "coordinator/vllm": ["common/base", "common/chat", "common/spec",
                          "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
-    # The command line is a client; it builds n-gram tables as well. Of a model
-    # it reads the identity.
+    # The command line is a client; it builds n-gram tables as well. It reads the identity of a
+    # model.
     "coordinator/cli": ["common/base", "common/json", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "drafter"],

@@ -105,7 +105,7 @@ TEST_F(StopTextTest, StopTokensHaveNoText) {
   EXPECT_THAT(text.Push(tokens[1]), IsEmpty());
 }
 
-// Where the first stop string of `text` ends, its beginning, or npos.
+// The beginning and the end of the first stop string in `text`, or npos.
 struct Found {
   size_t begin = std::string::npos;
   size_t end = std::string::npos;

@@ -237,7 +237,8 @@ class Bench {
     Use(open_(/*dependent=*/true));
   }
 
-  // With weights of e4m3. The head of a model has none.
+  // Measures products with weights of e4m3, which the head of a model does not
+  // have.
   void Fp8Products() {
     for (const Shape& shape : sizes_.products) {
       if (shape.name == std::string("head")) continue;

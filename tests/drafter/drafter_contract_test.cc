@@ -178,7 +178,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
     return GetParam().on_device ? std::min(count, 2) : count;
   }
 
-  // With the features that the type wants.
+  // Returns sequences with the features that the type wants.
   std::vector<Sequence> RandomSequences(int count) const {
     const auto drafter = Make();
     const int64_t width = WantedFeatures(*drafter).width();

@@ -46,9 +46,8 @@ class FlowTree {
     absl::Span<const Draw> draws;  // [1 ..]
   };
 
-  // Borrows the tree. A tree without samples counts as deterministic. Of
-  // duplicate deterministic nodes only the first is kept. REQUIRES: `tree` is
-  // valid.
+  // Borrows the tree. A tree without samples counts as deterministic. Only the
+  // first of duplicate deterministic nodes is kept. REQUIRES: `tree` is valid.
   void Build(const TokenTree& tree);
 
   // Sets `target`. Errors are those of `distributions`. REQUIRES: Build.

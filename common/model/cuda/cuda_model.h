@@ -105,10 +105,10 @@ class CudaModel final : public LanguageModel {
                                          absl::Span<const int32_t> path);
   absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(
       absl::Span<const SequenceRows> batch, int rows);
-  // Each puts its requests into the mailbox and returns what to launch once
-  // they are sent, if anything. Of Keep: the features of a path, [path, taps,
-  // hidden] (`features`: where they come), and the move of its K/V to the end
-  // of the prefix.
+  // Each puts its requests into the mailbox and returns the launch that follows
+  // once they are sent, if there is one. For Keep, these gather the features of
+  // a path, [path, taps, hidden] (`features`: their place), and move its K/V to
+  // the end of the prefix.
   using MaybeLaunch = std::optional<cuda::KernelArgs>;
   absl::StatusOr<MaybeLaunch> GatherFeatures(
       const Sequence& sequence, absl::Span<const int32_t> path,

@@ -96,7 +96,7 @@ class NativeWeightLoader {
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
                                            const std::string& layer,
                                            NativeWeightLoader& loader);
-// The same without the input norm, for heads that compute the input of
+// Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
     const ModelConfig& config, const std::string& layer, int64_t inputs,
