@@ -65,7 +65,7 @@ class Drafter {
   // it wants none. Constant.
   virtual FeatureStore* features() { return nullptr; }
 
-  // The rows of the target that it learns from. Constant.
+  // Returns the rows of the target that it learns from. Constant.
   virtual RankNeed ranks() const { return {}; }
 
   // Returns whether views may have a lookahead. Constant.
@@ -78,8 +78,9 @@ class Drafter {
   // another thread would cost more than it saves. Constant.
   virtual bool is_quick() const { return false; }
 
-  // One tree for each view, in order, each within its budget. Node 0 is the
-  // view's root. A drafter without a prediction returns TokenTree::RootOnly.
+  // Returns one tree for each view, in order, each within its budget. Node 0 is
+  // the view's root. A drafter without a prediction returns
+  // TokenTree::RootOnly.
   virtual absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) = 0;
 

@@ -10,8 +10,8 @@
 
 namespace espalier::drafter {
 
-// The request in a message and in the parts that preceded it. Its tokens are
-// below the vocabulary's size, its budget within the drafter's limits.
+// Reads the request in a message and in the parts that preceded it. Its tokens
+// are below the vocabulary's size, its budget within the drafter's limits.
 // INVALID_ARGUMENT names the field and the limit.
 absl::StatusOr<ProposeRequest> ReadPropose(
     const v1::Propose& message, const std::vector<v1::DraftRequest>& parts,

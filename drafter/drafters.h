@@ -34,12 +34,12 @@ struct DrafterOptions {
 absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
     const DrafterOptions& options);
 
-// The same, in earlier answers of the tenant, too. Options: those of prompt
-// lookup but min_match; earlier_answers (whether answers are kept for later
-// requests of the same cache salt; default false), max_answer_tokens (that are
-// kept of a tenant, rounded up to a power of 2), max_tenants, file (where kept
-// answers are read from at the start and written to at the end; default: they
-// are not saved).
+// Looks up the end of the text in the text itself, and in earlier answers of
+// the tenant, too. Options: those of prompt lookup but min_match;
+// earlier_answers (whether answers are kept for later requests of the same
+// cache salt; default false), max_answer_tokens (that are kept of a tenant,
+// rounded up to a power of 2), max_tenants, file (where kept answers are read
+// from at the start and written to at the end; default: they are not saved).
 absl::StatusOr<std::unique_ptr<Drafter>> NewSuffixDrafter(
     const DrafterOptions& options);
 
@@ -56,12 +56,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewRecycleDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
     const DrafterOptions& options);
 
-// An EAGLE head. Options: model (the head's folder, required), and those of
-// heads/tree_grower.h and heads/head_runtime.h.
+// Makes an EAGLE head. Options: model (the head's folder, required), and those
+// of heads/tree_grower.h and heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
-// A language model with the target's tokenizer, or the target's own first
+// Makes a language model with the target's tokenizer, or the target's own first
 // layers. Options: model (its folder; absent: the target's), layers (use only
 // this many first layers, then the model's norm and output rows; required
 // without model), kv_tokens (K/V cache of all sequences together, in tokens;
@@ -69,9 +69,9 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
     const DrafterOptions& options);
 
-// A DFlash block drafter. Options: model (the drafter's folder, required), mode
-// (ddtree, or chain: the likeliest path alone), width (candidates per
-// position), noise_scale, and those of heads/head_runtime.h.
+// Makes a DFlash block drafter. Options: model (the drafter's folder,
+// required), mode (ddtree, or chain: the likeliest path alone), width
+// (candidates per position), noise_scale, and those of heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 

@@ -47,7 +47,7 @@ class FeatureStore {
   // host's. Constant.
   virtual uint64_t device_id() const { return 0; }
 
-  // The ring of the verifier in this process, if there is one.
+  // Tells it the ring of the verifier in this process, if there is one.
   virtual void UseRing(std::shared_ptr<const FeatureRing> /*ring*/) {}
 
   // Adds rows that the verifier left in a ring on this store's device, and

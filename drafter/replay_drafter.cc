@@ -45,7 +45,7 @@ std::vector<int32_t> Heights(const TokenTree& tree) {
   return heights;
 }
 
-// The child with most levels below it, the first of several; 0: none.
+// Returns the child with most levels below it, the first of several; 0: none.
 int32_t TallestChild(const TokenTree& tree, const std::vector<int32_t>& heights,
                      int32_t node) {
   int32_t tallest = 0;

@@ -56,10 +56,10 @@ class SequenceStore {
   // each other, up to a position before the root.
   absl::Status AddStored(SequenceId id, const StoredFeatures& stored);
 
-  // The committed tokens; null if the sequence is not held. Valid until the
-  // next Apply, End or DropIdle.
+  // Returns the committed tokens; null if the sequence is not held. Valid until
+  // the next Apply, End or DropIdle.
   const std::vector<TokenId>* Find(SequenceId id) const;
-  // The positions whose features are held.
+  // Returns the positions whose features are held.
   FeatureRange FeaturesOf(SequenceId id) const;
   // Valid as long as what Find returns; empty if the sequence is not held.
   absl::string_view SaltOf(SequenceId id) const;

@@ -42,11 +42,11 @@ class SuffixIndex {
   std::vector<std::vector<SuccessorCount>> Successors(
       absl::Span<const TokenId> text, absl::Span<const TokenId> context) const;
 
-  // The largest n so that the last n tokens of `context` are an n-gram of
-  // `text` that a token follows; 0: none. REQUIRES: as Successors.
+  // Returns the largest n so that the last n tokens of `context` are an n-gram
+  // of `text` that a token follows; 0: none. REQUIRES: as Successors.
   int64_t LongestMatch(absl::Span<const TokenId> text,
                        absl::Span<const TokenId> context) const;
-  // The successors of one n-gram, 1 <= n <= max_length. REQUIRES: as
+  // Returns the successors of one n-gram, 1 <= n <= max_length. REQUIRES: as
   // Successors.
   std::vector<SuccessorCount> SuccessorsOf(
       absl::Span<const TokenId> text, absl::Span<const TokenId> ngram) const;

@@ -29,8 +29,8 @@ class CostUpkeep {
 
   const PassCosts& points() const { return table_.points(); }
 
-  // The row count of the next measuring pass, the most uncertain one; unset:
-  // none is needed. While no session is active:
+  // Returns the row count of the next measuring pass, the most uncertain one;
+  // unset: none is needed. While no session is active:
   std::optional<int64_t> RowsAtRest() const { return MostDoubtful(max_rows_); }
   // Before a pass of sessions over `rows` rows: seldom, and not for many more
   // rows than `rows`.

@@ -39,7 +39,7 @@ class LogprobCache {
     LogprobRows rows;
 
     int64_t num_bytes() const;
-    // Rows that are those of `text`, too.
+    // Returns the number of rows that are those of `text`, too.
     int64_t NumShared(absl::Span<const TokenId> text) const;
   };
   using Prompts = std::list<Prompt>;

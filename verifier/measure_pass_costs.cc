@@ -45,7 +45,7 @@ class ScratchSequence {
     }
   }
 
-  // One pass over a root and its children, nothing kept.
+  // Times one pass over a root and its children, nothing kept.
   absl::StatusOr<absl::Duration> TimePass(int64_t rows, const Executor& clock) {
     const std::vector<TokenId> tokens(rows, 0);
     std::vector<int32_t> parents(rows, 0);

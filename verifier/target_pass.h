@@ -62,7 +62,7 @@ class TargetPass {
       return adjustments != nullptr && adjustments->any();
     }
     int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
-    // The last rows of the prompt, whose logits are wanted.
+    // Returns the last rows of the prompt, whose logits are wanted.
     int64_t prompt_logit_rows() const {
       return prompt_logprobs != nullptr ? prompt_rows() : ranked_prompt_rows;
     }
@@ -90,8 +90,8 @@ class TargetPass {
   TargetPass(LanguageModel& model, const Executor& clock)
       : model_(model), clock_(clock) {}
 
-  // One pass over all parts, each of a different sequence. Changes no sequence,
-  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
+  // Runs one pass over all parts, each of a different sequence. Changes no
+  // sequence, whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
   // UNAVAILABLE, here and below: the model's device is lost. All other errors
   // are INTERNAL, as requests were checked before. An error does not tell which
   // part caused it.

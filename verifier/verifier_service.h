@@ -10,8 +10,8 @@
 
 namespace espalier::verifier {
 
-// The request in a message: its tokens are below the vocabulary's size, its
-// tree is valid. INVALID_ARGUMENT names the field and the limit.
+// Reads the request in a message: its tokens are below the vocabulary's size,
+// its tree is valid. INVALID_ARGUMENT names the field and the limit.
 absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
                                          const VerifierInfo& info);
 

@@ -274,7 +274,7 @@ bool VerifyEngine::CollectsFeatures(const Session& session) const {
          (shares_prefixes_ && !session.taps.empty());
 }
 
-// The collected ones, as they are returned.
+// Takes the collected features, in the form in which they are returned.
 FeatureRows VerifyEngine::TakeFeatures(Session& session) const {
   FeatureRows all = std::exchange(session.features, {});
   all.CutBefore(session.wanted.first_position);

@@ -8,8 +8,8 @@
 
 namespace espalier {
 
-// The index of the first byte that is not part of well-formed UTF-8; npos: all
-// of `text` is well-formed.
+// Returns the index of the first byte that is not part of well-formed UTF-8;
+// npos: all of `text` is well-formed.
 size_t FindInvalidUtf8(absl::string_view text);
 
 // Returns whether `text` can be shown as it is: well-formed UTF-8 without

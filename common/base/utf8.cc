@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes of a character with this first byte; 0 if there is none.
+// Returns the number of bytes of a character with this first byte; 0 if there
+// is none.
 size_t SequenceSize(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;

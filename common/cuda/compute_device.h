@@ -77,7 +77,7 @@ class ComputeDevice : public KernelQueue {
   virtual absl::StatusOr<std::unique_ptr<KernelGraph>> Capture(
       absl::Span<const KernelArgs> launches) = 0;
 
-  // A point in the queue. Until all that was queued before it is done:
+  // Returns a point in the queue. Until all that was queued before it is done:
   // UNAVAILABLE: the device failed.
   virtual int64_t Record() = 0;
   virtual absl::Status Wait(int64_t event) = 0;

@@ -61,8 +61,8 @@ ESPALIER_HOST_DEVICE constexpr uint64_t E4m3WeightPlace(uint32_t inputs,
          byte;
 }
 
-// The outputs of a gated product: of sixteen that follow each other, eight
-// gates, then the eight values that they gate.
+// Returns the place of an output of a gated product: of sixteen that follow
+// each other, eight gates, then the eight values that they gate.
 ESPALIER_HOST_DEVICE constexpr uint32_t GatePlace(uint32_t output) {
   return output / 8 * 16 + output % 8;
 }

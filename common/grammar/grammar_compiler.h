@@ -70,7 +70,7 @@ class GrammarCompiler {
 
   static std::unique_ptr<Executor> NewThread(std::string name);
 
-  // The answer, if it can be given now; otherwise takes `done`.
+  // Returns the answer, if it can be given now; otherwise takes `done`.
   std::optional<Compiled> AnswerOrWait(const GrammarSpec& spec, Done& done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // A text that a thread begins now.

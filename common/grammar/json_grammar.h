@@ -44,11 +44,11 @@ class JsonGrammar {
   // Returns the strings of `least` to `most` characters; most may be
   // Expression::kUnbounded.
   ExpressionPtr StringOfLength(int64_t least, int64_t most);
-  // A string whose characters match `content`, which has no rules.
+  // Returns a string whose characters match `content`, which has no rules.
   ExpressionPtr StringOf(const ExpressionPtr& content);
   // Exactly this value.
   ExpressionPtr Literal(const OrderedJson& value);
-  // A string that is none of these.
+  // Returns a string that is none of these.
   ExpressionPtr StringExcept(const std::vector<std::string>& names);
   // Items between brackets.
   ExpressionPtr ArrayOf(const ExpressionPtr& item, int64_t least, int64_t most);
@@ -57,7 +57,7 @@ class JsonGrammar {
                         size_t fixed, int64_t least, int64_t most);
 
  private:
-  // A rule of its own, made at first use.
+  // Returns a rule of its own, made at first use.
   template <typename Make>
   ExpressionPtr Shared(absl::string_view name, const Make& make);
   ExpressionPtr Character();

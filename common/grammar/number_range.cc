@@ -93,7 +93,7 @@ class PositiveNumbers {
     return !high || at < most_.value.fraction.size() || !most_.is_exclusive;
   }
 
-  // One or more digits, after `at` of them.
+  // Returns one or more digits, after `at` of them.
   ExpressionPtr More(size_t at, bool low, bool high) {
     const auto limit = static_cast<size_t>(fraction_);
     if (at >= limit) return Never();
@@ -203,7 +203,8 @@ class PositiveIntegers {
   std::map<std::pair<size_t, int64_t>, ExpressionPtr> free_;
 };
 
-// The integer next to a bound and within it; clamped to what has few digits.
+// Returns the integer next to a bound and within it; clamped to what has few
+// digits.
 int64_t IntegerAt(const Bound& bound, bool is_least) {
   int64_t size = kMostInteger;
   if (bound.value.whole.size() <= static_cast<size_t>(kMaxRangeDigits)) {

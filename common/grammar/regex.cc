@@ -231,7 +231,8 @@ absl::StatusOr<ExpressionPtr> WithoutAnchors(const ExpressionPtr& expression,
   return is_sequence ? Sequence(std::move(parts)) : Choice(std::move(parts));
 }
 
-// The places of `text` where a match that begins at one of `from` may end.
+// Returns the places of `text` where a match that begins at one of `from` may
+// end.
 std::vector<bool> EndsOf(const Expression& expression,
                          const std::vector<uint32_t>& text,
                          std::vector<bool> from) {

@@ -35,9 +35,9 @@ uint8_t MeantTypes(const Schemas& alternative);
 // is neither.
 std::optional<std::vector<OrderedJson>> ValuesOf(const SchemaDocument& document,
                                                  const Schemas& alternative);
-// The schema that has the keyword, the first one; null: none.
+// Returns the schema that has the keyword, the first one; null: none.
 const OrderedJson* With(const Schemas& alternative, const char* keyword);
-// The largest of a least number, or the smallest of a most.
+// Returns the largest of a least number, or the smallest of a most.
 int64_t LargestOf(const Schemas& alternative, const char* keyword,
                   int64_t fallback);
 int64_t SmallestOf(const Schemas& alternative, const char* keyword,

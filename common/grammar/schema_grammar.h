@@ -7,8 +7,8 @@
 
 namespace espalier::grammar {
 
-// The grammar of JSON texts that are valid under a JSON schema. Every text of
-// the grammar is; not every valid text is in it:
+// Returns the grammar of JSON texts that are valid under a JSON schema. Every
+// text of the grammar is; not every valid text is in it:
 //
 // * Properties come in the schema's order. Those that it does not name come
 //   last, and only if the schema says so, or names none. A name comes once.
@@ -22,7 +22,7 @@ namespace espalier::grammar {
 // Spends work (work_budget.h).
 absl::StatusOr<RuleSet> SchemaGrammar(absl::string_view schema, bool compact);
 
-// The grammar of any JSON object.
+// Returns the grammar of any JSON object.
 RuleSet AnyObjectGrammar(bool compact);
 
 }  // namespace espalier::grammar

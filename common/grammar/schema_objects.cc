@@ -27,7 +27,7 @@ bool Says(const Schemas& alternative, const char* keyword, bool value) {
                      });
 }
 
-// The number of first items that have schemas of their own.
+// Returns the number of first items that have schemas of their own.
 size_t FixedItems(const Schemas& alternative) {
   size_t fixed = 0;
   for (const Json* schema : alternative) {
@@ -123,7 +123,7 @@ class ObjectBuilder {
         });
   }
 
-  // A member whose name is not named; Never: there is none.
+  // Returns a member whose name is not named; Never: there is none.
   absl::StatusOr<ExpressionPtr> Extra() {
     const Json* patterns = With(alternative_, "patternProperties");
     const Json* key_schema = With(alternative_, "propertyNames");

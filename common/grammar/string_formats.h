@@ -15,7 +15,8 @@ namespace espalier::grammar {
 // that nothing can check ("password").
 bool IsKnownFormat(absl::string_view format);
 
-// The strings of a format; null: it is none of strings, or says nothing.
+// Returns the strings of a format; null: it is none of strings, or says
+// nothing.
 ExpressionPtr FormatOf(absl::string_view format);
 
 // The bounds of a format of integers ("int32").

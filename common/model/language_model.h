@@ -120,7 +120,7 @@ struct ModelInfo {
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
 
-  // The least room that `positions` positions take.
+  // Returns the least room that `positions` positions take.
   int64_t RoomFor(int64_t positions) const {
     return (positions + kv_block_tokens - 1) / kv_block_tokens *
            kv_block_tokens;
@@ -157,7 +157,7 @@ class LanguageModel {
   // Asks the device, which may take a fraction of a millisecond.
   virtual DeviceMemory device_memory() const { return {}; }
 
-  // An empty sequence. Takes no room in the pool before its first pass.
+  // Makes an empty sequence. Takes no room in the pool before its first pass.
   virtual CacheId NewSequence() = 0;
 
   // Returns the sequence's room to the pool. REQUIRES: `cache` is alive, here
@@ -167,13 +167,13 @@ class LanguageModel {
   // Committed positions: what the next pass sees as the prefix.
   virtual int64_t Length(CacheId cache) const = 0;
 
-  // Room of the pool, in tokens, that Release would return. A pass finds room
-  // if the sum over its sequences of max(0, RoomFor(prefix + rows) - HeldRoom -
-  // SharedRoom) is at most the free room.
+  // Returns the room of the pool, in tokens, that Release would return. A pass
+  // finds room if the sum over its sequences of max(0, RoomFor(prefix + rows) -
+  // HeldRoom - SharedRoom) is at most the free room.
   virtual int64_t HeldRoom(CacheId cache) const = 0;
 
-  // Room that the sequence holds together with others, which Release would not
-  // return.
+  // Returns the room that the sequence holds together with others, which
+  // Release would not return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
 
   // Returns how much of the pool's room, in tokens, other sequences hold of the

@@ -57,7 +57,7 @@ absl::Status DraftDistributions::Validate(int64_t vocab_size) const {
   return absl::OkStatus();
 }
 
-// The method of largest remainders.
+// Uses the method of largest remainders.
 std::vector<uint32_t> DistributionWeights(
     absl::Span<const double> probabilities) {
   const double sum =

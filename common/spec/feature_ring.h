@@ -78,7 +78,7 @@ struct StoredFeatures {
 // there is a gap before it, of all. The first give way beyond kMaxRingSegments.
 void AppendSegment(RingSegment segment, std::vector<RingSegment>& segments);
 
-// The segments' rows from `position` on. `row_bytes`: of a position.
+// Returns the segments' rows from `position` on. `row_bytes`: of a position.
 std::vector<RingSegment> SegmentsFrom(int64_t position, int64_t row_bytes,
                                       absl::Span<const RingSegment> segments);
 

@@ -46,8 +46,8 @@ inline constexpr int64_t kMaxNestedRepeats = 1000;
 // Name of the API's field for a kind, e.g. "structured_output.regex".
 absl::string_view FieldOf(GrammarSpec::Kind kind);
 
-// A FieldError (request_errors.h) that names the field of the API and its
-// limit. Whether the text means anything is for its compiler to say.
+// Returns a FieldError (request_errors.h) that names the field of the API and
+// its limit. Whether the text means anything is for its compiler to say.
 absl::Status ValidateGrammarSpec(const GrammarSpec& spec);
 
 }  // namespace espalier

@@ -50,8 +50,8 @@ struct LogitAdjustments {
                          const LogitAdjustments&) = default;
 };
 
-// A FieldError (request_errors.h) that names the field of the API and its
-// limits. Valid adjustments leave some token allowed after every text.
+// Returns a FieldError (request_errors.h) that names the field of the API and
+// its limits. Valid adjustments leave some token allowed after every text.
 absl::Status ValidateLogitAdjustments(const LogitAdjustments& adjustments,
                                       int64_t vocab_size);
 

@@ -45,7 +45,7 @@ struct LogprobRequest {
                          const LogprobRequest&) = default;
 };
 
-// A FieldError (request_errors.h) that names the field of the API.
+// Returns a FieldError (request_errors.h) that names the field of the API.
 absl::Status ValidateLogprobRequest(const LogprobRequest& request);
 
 // Checks that so many log-probabilities fit a message. A FieldError.

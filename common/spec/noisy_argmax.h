@@ -11,8 +11,8 @@
 
 namespace espalier {
 
-// The unnormalised log-probability of a token, relative to the row's largest
-// logit so that no temperature overflows. REQUIRES: temperature > 0.
+// Returns the unnormalised log-probability of a token, relative to the row's
+// largest logit so that no temperature overflows. REQUIRES: temperature > 0.
 inline float LogWeight(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }

@@ -125,7 +125,7 @@ Compositions MakeCompositions() {
   return compositions;
 }
 
-// The composed character; 0: the two do not compose.
+// Returns the composed character; 0: the two do not compose.
 char32_t Compose(char32_t first, char32_t second) {
   const uint32_t lead = first - kLeads, vowel = second - kVowels;
   if (lead < kNumLeads && vowel < kNumVowels) {

@@ -165,7 +165,7 @@ class TokenFiles {
     return absl::OkStatus();
   }
 
-  // The fields "..._token".
+  // Reads the fields "..._token".
   absl::Status ReadNames(const JsonValue& fields, bool always_special) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      fields.MemberNames());

@@ -32,7 +32,7 @@ bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
   return after != ranges.end() && after->begin < end;
 }
 
-// The character that ends at byte `at` > 0.
+// Returns the character that ends at byte `at` > 0.
 CodePoint CodePointBefore(std::string_view text, size_t at) {
   do {
     --at;

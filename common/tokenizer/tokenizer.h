@@ -61,7 +61,8 @@ class Tokenizer {
   std::vector<TokenId> EncodeMixed(std::string_view text,
                                    absl::Span<const ByteRange> plain) const;
 
-  // The first special token that is spelled out in `text` at or after `from`.
+  // Returns the first special token that is spelled out in `text` at or after
+  // `from`.
   std::optional<ByteRange> FindSpecial(std::string_view text,
                                        size_t from) const;
 
@@ -76,7 +77,7 @@ class Tokenizer {
   // token absorbs.
   int64_t MostBytesOf(int64_t num_tokens) const;
 
-  // One more than the largest id.
+  // Returns one more than the largest id.
   int64_t vocab_size() const { return static_cast<int64_t>(tokens_.size()); }
 
   // See fingerprint.h.
@@ -86,10 +87,10 @@ class Tokenizer {
   // nothing.
   absl::Span<const TokenId> prefix() const { return prefix_; }
 
-  // The end-of-sequence tokens, ascending.
+  // Returns the end-of-sequence tokens, ascending.
   absl::Span<const TokenId> eos_ids() const { return settings_.eos_ids; }
 
-  // A Jinja template; empty if the folder has none.
+  // Returns a Jinja template; empty if the folder has none.
   std::string_view chat_template() const { return settings_.chat_template; }
 
   // See TokenizerSettings.
@@ -100,7 +101,8 @@ class Tokenizer {
   // `token` is spelled as in tokenizer.json, e.g. "Ġthe" for " the".
   std::optional<TokenId> TokenToId(std::string_view token) const;
 
-  // The bytes of token `id`, perhaps part of a character; empty if unknown.
+  // Returns the bytes of token `id`, perhaps part of a character; empty if
+  // unknown.
   std::string_view BytesOf(TokenId id) const;
 
   bool IsSpecial(TokenId id) const;

@@ -151,7 +151,7 @@ absl::StatusOr<SplitPattern> ParseSplit(const JsonValue& step) {
       absl::StrCat(regex.source(), ": ", split.status().message()));
 }
 
-// The steps of a Sequence, or the single step.
+// Reads the steps of a Sequence, or the single step.
 absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   ASSIGN_OR_RETURN(const std::string outer_type, ReadType(outer));
   if (outer_type != "Sequence") return std::vector<JsonValue>{outer};
@@ -319,7 +319,7 @@ absl::StatusOr<Normalizer> ParseNormalizer(const JsonValue& document) {
   return result;
 }
 
-// The tokens before the text in ["<s>", $A]; nothing may follow it.
+// Reads the tokens before the text in ["<s>", $A]; nothing may follow it.
 absl::StatusOr<std::vector<TokenId>> ParseTemplate(const JsonValue& processor) {
   ASSIGN_OR_RETURN(const JsonValue single, processor.Member("single"));
   ASSIGN_OR_RETURN(const std::vector<JsonValue> pieces, single.Items());

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr char kTemplateFile[] = "chat_template.jinja";
 constexpr uintmax_t kMaxFileBytes = uintmax_t{256} << 20;
 
-// One id, or a list of them.
+// Reads one id, or a list of them.
 absl::Status ReadEosIds(const JsonValue& config, TokenizerSettings& settings) {
   if (!config.Has("eos_token_id")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const JsonValue field, config.Member("eos_token_id"));

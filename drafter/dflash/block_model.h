@@ -30,10 +30,10 @@ class BlockModel {
   // Names a context. Never reused.
   using Context = int64_t;
 
-  // An empty context. REQUIRES: it is alive, here and below.
+  // Makes an empty context. REQUIRES: it is alive, here and below.
   virtual Context NewContext() = 0;
   virtual void Release(Context context) = 0;
-  // The positions that are in. Those with lost features are left out.
+  // Returns the positions that are in. Those with lost features are left out.
   virtual int64_t Length(Context context) const = 0;
 
   // Takes positions from contexts of the same text and salt, and offers this

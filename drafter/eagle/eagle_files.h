@@ -44,7 +44,7 @@ absl::StatusOr<EagleFiles> OpenEagle(
     const std::string& folder, const HeadTarget& target,
     std::optional<uint64_t> random_weights = std::nullopt);
 
-// An error of loading the folder, which it names.
+// Returns an error of loading the folder, which it names.
 absl::Status NamingFolder(const absl::Status& status,
                           const std::string& folder);
 

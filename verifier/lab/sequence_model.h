@@ -62,7 +62,7 @@ class ModelDistributions final : public TargetDistributions {
   std::vector<float> log_weights_;
 };
 
-// Tokens from the root's child down to a node.
+// Returns the tokens from the root's child down to a node.
 Tokens TextOf(const TokenTree& tree, int32_t node);
 
 // Index of a sequence among all sequences of its length.

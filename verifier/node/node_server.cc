@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
        }});
 }
 
-// Tokens of the verifier and of the drafters.
+// Reads the tokens of the verifier and of the drafters.
 absl::StatusOr<std::vector<AccessToken>> ReadTokens(
     const v1::NodeConfig& config) {
   std::vector<AccessToken> tokens;

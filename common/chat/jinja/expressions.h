@@ -217,7 +217,7 @@ class FilterOf : public Expression {
         name_(std::move(name)),
         arguments_(std::move(arguments)) {}
 
-  // The filters before this one, and this one.
+  // Applies the filters before this one, and this one.
   Value Apply(Interpreter& interpreter, const Value& text) const;
 
  private:

@@ -29,7 +29,7 @@ class Reader {
     ++at_;
     return true;
   }
-  // A number in digits; 0: there is none.
+  // Takes a number in digits; 0: there is none.
   size_t TakeNumber() {
     size_t number = 0;
     while (!Ends() && IsAsciiDigit(Peek())) {

@@ -25,7 +25,7 @@ bool Contains(Interpreter& interpreter, const Value& container,
 // Returns where `part` begins in `text` at or after `from`; npos: nowhere.
 size_t Find(Interpreter& interpreter, CharactersView text, CharactersView part,
             size_t from = 0);
-// The last place that ends at or before `end`.
+// Returns the last place that ends at or before `end`.
 size_t FindLast(Interpreter& interpreter, CharactersView text,
                 CharactersView part, size_t end);
 

@@ -79,7 +79,7 @@ class Parser {
     return body;
   }
 
-  // The rest of a tag, and the body after it.
+  // Parses the rest of a tag, and the body after it.
   Body ParseBlockBody(Names ends) {
     tokens_.TakeOperator(":");
     tokens_.Expect(Token::Type::kBlockEnd, "end of statement block");

@@ -43,7 +43,7 @@ DEVICE T BlockReduce(T value, T* scratch, Operation operation) {
   return value;
 }
 
-// The sum of the values of this thread and of those before it.
+// Returns the sum of the values of this thread and of those before it.
 template <int kThreads, typename T>
 DEVICE T BlockScan(T value, T* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

@@ -54,8 +54,8 @@ DEVICE float WarpSum(float sum) {
   return sum;
 }
 
-// The factor of the row's norm, for all threads. `sum`: of the squares that
-// this thread has seen. `sums`: of each warp, in shared memory.
+// Returns the factor of the row's norm, for all threads. `sum`: of the squares
+// that this thread has seen. `sums`: of each warp, in shared memory.
 DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
   const int lane = threadIdx.x % 32;
   sum = WarpSum(sum);

@@ -117,8 +117,8 @@ class RankSelector {
         score_(score),
         shared_(shared) {}
 
-  // The highest rank such that the tokens from it upwards weigh at least
-  // `target`, by their scores. REQUIRES: all together do.
+  // Returns the highest rank such that the tokens from it upwards weigh at
+  // least `target`, by their scores. REQUIRES: all together do.
   template <typename WeightOf>
   DEVICE TokenRank Select(mass_t target, WeightOf weight) const {
     // First by how far a score is from the largest, which spreads tokens over
@@ -151,9 +151,9 @@ class RankSelector {
     return found;
   }
 
-  // A coarse digit at or above which at least `count` tokens are, and rarely
-  // many more: `count` threads have such a token. own_score: this thread's
-  // best.
+  // Returns a coarse digit at or above which at least `count` tokens are, and
+  // rarely many more: `count` threads have such a token. own_score: this
+  // thread's best.
   DEVICE uint32_t DigitOfThreads(int count, float own_score) const {
     ClearHistogram();
     atomicAdd(&shared_->histogram[CoarseDigit(own_score)], mass_t{1});
@@ -184,8 +184,8 @@ class RankSelector {
     __syncthreads();
   }
 
-  // The digit at which the sum from the highest one down reaches the target,
-  // and what of the target is left in it.
+  // Returns the digit at which the sum from the highest one down reaches the
+  // target, and what of the target is left in it.
   DEVICE mass_t FindDigit(mass_t target) const {
     const uint32_t digit = kRowThreads - 1 - threadIdx.x;
     const mass_t here = shared_->histogram[digit];

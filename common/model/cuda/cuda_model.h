@@ -100,7 +100,7 @@ class CudaModel final : public LanguageModel {
                        const CudaPass& pass, CudaRows& rows);
   // Until everything that is queued is done.
   absl::Status WaitForAll();
-  // A path's rows among those of the whole pass.
+  // Returns a path's rows among those of the whole pass.
   static std::vector<int32_t> RowsOfPass(const Sequence& sequence,
                                          absl::Span<const int32_t> path);
   absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(

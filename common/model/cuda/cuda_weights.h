@@ -60,8 +60,8 @@ struct CudaWeights {
 
 class CudaWeightLoader;
 
-// A layer of a Llama, or of a draft head that has such layers. `layer`: the
-// prefix of its tensors' names, such as "model.layers.0.". Errors: as
+// Loads a layer of a Llama, or of a draft head that has such layers. `layer`:
+// the prefix of its tensors' names, such as "model.layers.0.". Errors: as
 // LoadCudaWeights.
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
                                         const std::string& layer,

@@ -35,7 +35,7 @@ class FeatureRing {
 
   // Without a handle if no other process can open the memory.
   const FeatureRingInfo& info() const { return info_; }
-  // The header, then the data.
+  // Returns the header, then the data.
   const std::byte* memory() const { return memory_.data(); }
 
   // Hidden states of a pass that is done, on the device.

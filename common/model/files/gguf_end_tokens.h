@@ -14,8 +14,8 @@ namespace espalier {
 // more: llama.cpp goes by these names as well, whatever type the file says.
 bool IsGgufEndToken(std::string_view token);
 
-// The ids of those tokens. <|end|> is none where it ends a part of a turn only:
-// beside <|return|> and <|call|>, or <|flush|> and <|calls|>.
+// Returns the ids of those tokens. <|end|> is none where it ends a part of a
+// turn only: beside <|return|> and <|call|>, or <|flush|> and <|calls|>.
 std::vector<TokenId> FindGgufEndTokens(
     absl::Span<const std::string_view> tokens);
 

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One id or a list of ids; every id lies in the vocabulary.
+// Reads one id or a list of ids; every id lies in the vocabulary.
 std::vector<TokenId> ReadEosIds(JsonFields& fields, int64_t vocab_size) {
   constexpr const char* kName = "eos_token_id";
   if (!fields.Has(kName)) return {};

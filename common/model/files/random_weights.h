@@ -18,7 +18,7 @@ struct TensorShape {
   std::vector<int64_t> shape;
 };
 
-// The tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
+// Returns the tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
 absl::StatusOr<std::vector<TensorShape>> ModelShapes(const ModelConfig& config);
 
 // Returns the shapes of a layer's tensors but its input norm. `layer`: the

@@ -34,7 +34,8 @@ class TensorValues {
   // Widened: [columns].
   void Row(int64_t row, float* out) const;
 
-  // A row in `format`. REQUIRES: not an interleaved vector, not kRandom.
+  // Returns a row in `format`. REQUIRES: not an interleaved vector, not
+  // kRandom.
   absl::Span<const std::byte> Bytes(int64_t row) const;
 
   // These rows in `format`, copied one after another. REQUIRES: as above.
