@@ -50,7 +50,7 @@ class StopTextTest : public ::testing::Test {
     return out;
   }
 
-  // One token per byte, so that tests choose where tokens end.
+  // Returns one token per byte, so that tests choose where tokens end.
   std::vector<TokenId> Bytes(const std::string& text) const {
     std::vector<TokenId> tokens;
     for (char byte : text) {

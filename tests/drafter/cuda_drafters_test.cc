@@ -131,7 +131,7 @@ std::map<Path, double> NodesByPath(const TokenTree& tree) {
   return nodes;
 }
 
-// The least log-probability among the nodes, or those below one parent.
+// Returns the least log-probability among the nodes, or those below one parent.
 double Least(const std::map<Path, double>& nodes, const Path* parent) {
   double least = 0;
   for (const auto& [path, log_prob] : nodes) {

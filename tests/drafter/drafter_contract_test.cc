@@ -61,7 +61,7 @@ struct Subject {
   std::string target_folder = {};  // of those with weights
 };
 
-// A head of the golden tests.
+// Returns a head of the golden tests.
 Subject HeadSubject(const std::string& fixture, const std::string& target,
                     std::map<std::string, std::string> options = {}) {
   const std::string fixtures =
@@ -73,7 +73,7 @@ Subject HeadSubject(const std::string& fixture, const std::string& target,
           .target_folder = fixtures + "targets/" + target};
 }
 
-// The first layer of a model, which is written once.
+// Returns the first layer of a model, which is written once.
 Subject EarlyExitSubject(const std::string& test) {
   static const std::string* const folder = [&test] {
     const std::string path = ::testing::TempDir() + test + "_target";

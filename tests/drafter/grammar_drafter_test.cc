@@ -23,7 +23,7 @@ class GrammarDrafterTest : public ::testing::Test {
                                        .vocab_size = testing::kTinyVocab});
   }
 
-  // The tree after "xx" and `output`. A grammar is compiled meanwhile.
+  // Returns the tree after "xx" and `output`. A grammar is compiled meanwhile.
   TokenTree Draft(const GrammarSpec& grammar, const std::string& output,
                   const DraftBudget& budget = {.max_nodes = 20,
                                                .max_depth = 20}) {

@@ -250,8 +250,8 @@ TEST(PublishedLayoutsTest, Eagle3ForQwen3Of8B) {
   std::filesystem::remove_all(folder);
 }
 
-// The shapes of full size in the repository: random weights take no memory
-// before they are read.
+// Returns the shapes of full size in the repository: random weights take no
+// memory before they are read.
 HeadTarget TargetOf(const std::string& shape) {
   auto target = OpenHeadTarget(
       {.target_folder = ESPALIER_SOURCE_DIR "/deploy/shapes/" + shape}, 1);

@@ -91,7 +91,7 @@ std::vector<std::string> Seeds() {
           Delimited(answers)};
 }
 
-// The bytes as answers of a drafter, and as answers of a verifier.
+// Reads the bytes as answers of a drafter, and as answers of a verifier.
 bool Try(std::string_view bytes) {
   bool accepted = false;
   for (const auto& message : ReadDelimited<v1::DraftResponse>(bytes)) {

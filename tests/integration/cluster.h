@@ -55,7 +55,7 @@ class Cluster {
   v1::Inference::Stub& stub() { return *stub_; }
   std::string Address(const std::string& name) const;
   std::string Path(const std::string& file) const { return dir_ + "/" + file; }
-  // The text of /metrics.
+  // Returns the text of /metrics.
   std::string Metrics(const std::string& name) const;
   // Until /metrics of a process has `line`: what a client does reaches the
   // peers of the coordinator some time after the client's answer. Fails the

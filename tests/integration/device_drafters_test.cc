@@ -24,7 +24,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// An lm of the target's own weights, so that drafts are accepted.
+// Returns an lm of the target's own weights, so that drafts are accepted.
 std::vector<DrafterSpec> Drafters() {
   const std::string folder = WideModelFolder();
   const std::pair<const std::string, std::string> device = {"device",

@@ -76,7 +76,7 @@ class FakeExecutor final : public Executor {
     now_ += duration;
   }
 
-  // Number of waiting tasks, due or not.
+  // Returns the number of waiting tasks, due or not.
   int64_t num_pending() const {
     MutexLock lock(&mutex_);
     return static_cast<int64_t>(tasks_.size());

@@ -55,7 +55,7 @@ class FakeInference {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// An INVALID_ARGUMENT with a google.rpc.BadRequest about `field`.
+// Returns an INVALID_ARGUMENT with a google.rpc.BadRequest about `field`.
 grpc::Status BadRequestStatus(const std::string& message,
                               const std::string& field,
                               const std::string& description);

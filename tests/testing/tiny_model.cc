@@ -62,7 +62,8 @@ class WeightSource {
     return tensor;
   }
 
-  // A product's weight: keeps the size of what it multiplies, times `gain`.
+  // Returns a product's weight: keeps the size of what it multiplies, times
+  // `gain`.
   TinyTensor Matrix(int64_t rows, int64_t columns, int64_t in, float gain = 1) {
     return Draw({rows, columns}, gain / std::sqrt(static_cast<float>(in)));
   }

@@ -60,7 +60,8 @@ struct ToyTarget {
     return emitted;
   }
 
-  // The tree of a drafter that knows the target: a chain of correct tokens.
+  // Returns the tree of a drafter that knows the target: a chain of correct
+  // tokens.
   TokenTree PerfectChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {
@@ -70,7 +71,7 @@ struct ToyTarget {
     return tree;
   }
 
-  // A chain without a correct token.
+  // Returns a chain without a correct token.
   TokenTree WrongChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {

@@ -106,7 +106,7 @@ TEST(DistributionTransform, TopPIsOfTheMassThatTopKLeft) {
   EXPECT_THAT(Kept(*distribution), ElementsAre(1));
 }
 
-// The definition, by sorting everything.
+// Computes the definition, by sorting everything.
 std::set<TokenId> KeptBySorting(const std::vector<float>& logits,
                                 const SamplingParams& sampling) {
   std::vector<TokenId> ranked(logits.size());

@@ -67,7 +67,7 @@ void ForbidUnlessAll(const Tokens& output, const LogitAdjustments& adjustments,
   }
 }
 
-// The logits after `text`, -inf where forbidden.
+// Returns the logits after `text`, -inf where forbidden.
 std::vector<double> AdjustedLogits(const Tokens& text,
                                    const LogitAdjustments& adjustments) {
   const auto raw = ScriptedLanguageModel::LogitsAfter(kModel, text);

@@ -24,7 +24,7 @@ struct Scored {
   double margin = 0;
 };
 
-// The definition, without any pruning.
+// Computes the definition, without any pruning.
 Scored PlainArgmax(uint64_t seed, int64_t position,
                    const TargetDistribution& distribution) {
   const GumbelNoise noise(seed, position);
@@ -259,7 +259,7 @@ TEST(GumbelSamplerDistribution, GTestNoticesADistanceOfOnePercent) {
 
 // ---- Coupling: drafter and verifier meet at the same position ---------------
 
-// A distribution for every context, by hash; rows of `vocab` logits.
+// Returns a distribution for every context, by hash; rows of `vocab` logits.
 std::vector<float> HashedLogits(const std::vector<TokenId>& text,
                                 size_t vocab) {
   uint64_t seed = 77;

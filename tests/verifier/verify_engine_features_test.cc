@@ -34,7 +34,7 @@ FeatureRows StatesOf(const Text& text, int64_t first, int64_t end,
 
 class VerifyEngineFeaturesTest : public ::testing::Test {
  protected:
-  // The next `right` tokens, and beside each of them a wrong one.
+  // Returns the next `right` tokens, and beside each of them a wrong one.
   TokenTree Tree(const Text& text, int64_t right) const {
     const Text plain = PlainText(harness_.script, text, {},
                                  static_cast<int64_t>(text.size()) + right);

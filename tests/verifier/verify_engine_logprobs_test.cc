@@ -22,7 +22,8 @@ LogprobRows Expected(const ScriptedLanguageModel::Options& script,
   return rows;
 }
 
-// A tree that holds the next tokens of the plain text, beside wrong ones.
+// Returns a tree that holds the next tokens of the plain text, beside wrong
+// ones.
 TokenTree TreeWith(const Text& plain, int64_t length) {
   TokenTree tree = TokenTree::RootOnly(plain[length - 1]);
   int32_t parent = 0;

@@ -117,7 +117,7 @@ class Sequence {
     length_ = length;
   }
 
-  // The likeliest token after row `row` of the last Append.
+  // Returns the likeliest token after row `row` of the last Append.
   llama_token Greedy(int row) const {
     const float* logits = llama_get_logits_ith(context_, row);
     const float* end = logits + vocab_size();

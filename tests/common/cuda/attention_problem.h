@@ -66,7 +66,7 @@ inline std::vector<int> Chain(int rows) {
   return parents;
 }
 
-// The row alone, after the prefix and the rest of its path.
+// Returns the row alone, after the prefix and the rest of its path.
 inline AttentionSequence Decoded(const AttentionSequence& sequence, int row) {
   AttentionSequence alone = {.prefix = sequence.prefix};
   const std::vector<int> path = sequence.PathTo(row);

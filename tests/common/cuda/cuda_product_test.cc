@@ -43,7 +43,7 @@ struct Problem {
     }
     x = random.Bf16s(int64_t{r} * i);
   }
-  // The first rows alone.
+  // Returns the first rows alone.
   Problem First(int count) const {
     Problem part = *this;
     part.rows = count;

@@ -42,7 +42,8 @@ inline Logits RandomLogits(int rows, int vocab, float scale, uint64_t seed) {
   return logits;
 }
 
-// Rows that are hard to rank: all equal, few values, signs of zero, far apart.
+// Returns rows that are hard to rank: all equal, few values, signs of zero, far
+// apart.
 inline Logits HardLogits(int vocab) {
   Random random(99);
   Logits logits = {.vocab = vocab};

@@ -41,7 +41,7 @@ inline Vocabulary LargeVocabulary(int words) {
   return ByteVocabulary(made);
 }
 
-// A text as bytes.
+// Returns a text as bytes.
 inline std::vector<TokenId> Bytes(std::string_view text) {
   std::vector<TokenId> tokens;
   for (char c : text) tokens.push_back(static_cast<uint8_t>(c));

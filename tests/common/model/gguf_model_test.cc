@@ -129,7 +129,7 @@ std::string RandomBlocks(int64_t count, int64_t block_bytes, int64_t scales) {
   return bytes;
 }
 
-// The tensors with rows of 96 as blocks.
+// Returns the tensors with rows of 96 as blocks.
 GgufBytes WithBlocks(const std::string& architecture,
                      const testing::TinyTensors& tensors, uint32_t type) {
   testing::TinyTensors others = tensors;

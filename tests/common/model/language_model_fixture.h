@@ -37,7 +37,7 @@ inline std::vector<TokenId> RandomTokens(std::mt19937& random, int64_t count) {
   return tokens;
 }
 
-// One root, as in a round of speculation, and then any shape.
+// Returns one root, as in a round of speculation, and then any shape.
 inline Tree RandomTree(std::mt19937& random, int32_t rows) {
   Tree tree{.tokens = RandomTokens(random, rows), .parents = {kPrefixParent}};
   for (int32_t row = 1; row < rows; ++row) {

@@ -41,7 +41,7 @@ class RandomModelTest : public ::testing::Test {
     return *std::move(weights);
   }
 
-  // All rows of a tensor.
+  // Returns all rows of a tensor.
   Row Values(const WeightFiles& weights, const std::string& name) const {
     const auto view = weights.Find(name);
     EXPECT_TRUE(view.ok()) << view.status();

@@ -84,7 +84,7 @@ class AtenLinearTest : public AtenOracleTest {
     return data;
   }
 
-  // The one place that calls the product.
+  // Runs the product. This is the one place that calls the product.
   std::vector<float> Run(const Product& p, const Data& data,
                          OperandType operand) const {
     HugePageArena arena;

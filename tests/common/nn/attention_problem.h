@@ -70,7 +70,7 @@ struct ProblemShape {
   float query_scale = 1;
 };
 
-// A random tree of rows.
+// Returns a random tree of rows.
 inline AttentionProblem RandomProblem(const ProblemShape& shape,
                                       std::mt19937& random) {
   AttentionProblem p = {.head_dim = shape.head_dim, .prefix = shape.prefix};

@@ -34,7 +34,7 @@ class KernelValues {
   std::mt19937 random_{7};
 };
 
-// The backends that the CPU can run, and AMX in software.
+// Returns the backends that the CPU can run, and AMX in software.
 inline std::vector<const Kernels*> BackendsAndAmxModel() {
   std::vector<const Kernels*> backends = UsableBackends();
   backends.push_back(&AmxModelKernels());

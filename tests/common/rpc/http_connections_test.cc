@@ -14,7 +14,7 @@ namespace {
 
 class HttpConnectionsTest : public testing::Test {
  protected:
-  // The client's side of a new connection.
+  // Returns the client's side of a new connection.
   int Connect() {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);

@@ -5,7 +5,7 @@
 namespace espalier::coordinator {
 namespace {
 
-// A round that takes `seconds` where the verifier expects `pass`.
+// Returns a round that takes `seconds` where the verifier expects `pass`.
 PlainPace Measured(double seconds, double pass) {
   PlainPace pace;
   for (int i = 0; i < 8; ++i) pace.Observe(seconds, pass);

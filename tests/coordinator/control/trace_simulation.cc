@@ -16,7 +16,7 @@ using Attention = DraftCall::Attention;
 constexpr double kMergeMs = 0.1;
 constexpr uint32_t kNumSets = 1 << kNumDrafters;
 
-// The chances, with as many children of the root as `top` allows.
+// Returns the chances, with as many children of the root as `top` allows.
 TokenTree TreeOf(const MergedTree& merged) {
   TokenTree tree = TokenTree::RootOnly(0);
   double top = 0;

@@ -66,12 +66,12 @@ class Simulation {
   };
   Simulation(const MachineSpec& spec, uint64_t seed);
 
-  // All answers by SpeculationControl, as one kind of session; after a warm-up,
-  // as WarmUp has it, on the last answer.
+  // Returns all answers by SpeculationControl, as one kind of session; after a
+  // warm-up, as WarmUp has it, on the last answer.
   std::vector<Answer> Adaptive(const std::vector<TracedAnswer>& answers,
                                bool warm_up);
-  // All answers with the same drafters; the cheap one decides whether the
-  // others are asked.
+  // Returns all answers with the same drafters; the cheap one decides whether
+  // the others are asked.
   std::vector<Answer> Fixed(const std::vector<TracedAnswer>& answers,
                             DrafterSet set);
 

@@ -86,7 +86,8 @@ class RingFeaturesTest : public CudaFeatureStoreTest {
     ring_ = *std::move(ring);
     store_.UseRing(ring_);
   }
-  // The rows of these positions, put into the ring now.
+  // Puts the rows of these positions into the ring now, and returns where they
+  // are.
   StoredFeatures Put(int64_t begin, int64_t end) {
     const auto segments = ring_->PutRows(RowsOf(begin, end), kWidth, begin);
     EXPECT_TRUE(segments.ok()) << segments.status();

@@ -197,8 +197,9 @@ double TotalFlow(SingleStep& step, const Problem& problem) {
   return std::accumulate(plan.flow.begin(), plan.flow.end(), 0.0);
 }
 
-// The linear program: a node for every tuple of draws with its probability, one
-// for every token with its target, an edge where the tuple contains the token.
+// Solves the linear program: a node for every tuple of draws with its
+// probability, one for every token with its target, an edge where the tuple
+// contains the token.
 double MostPossible(const Problem& problem) {
   MaxFlow network;
   const int source = network.AddNode(), sink = network.AddNode();

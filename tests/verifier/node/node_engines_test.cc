@@ -53,7 +53,7 @@ v1::DrafterEngineConfig DrafterConfig(const std::string& type,
   return config;
 }
 
-// The answer of an engine's own thread.
+// Returns the answer of an engine's own thread.
 template <typename Answer, typename Ask>
 Answer Await(Ask ask) {
   std::optional<absl::StatusOr<Answer>> answer;

@@ -93,8 +93,8 @@ class Writer {
 
 // A reader with a device of its own, as another process has one.
 struct Reader {
-  // The position from which on the rows are those of the taps; -1: an error, or
-  // others.
+  // Returns the position from which on the rows are those of the taps; -1: an
+  // error, or others.
   int64_t Read(const Segments& segments, const std::vector<int32_t>& taps) {
     const int64_t begin = segments.front().first_position;
     const int64_t end = segments.back().end_position();

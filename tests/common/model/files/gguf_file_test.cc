@@ -68,7 +68,8 @@ class GgufFileTest : public ::testing::Test {
   std::string path_;
 };
 
-// One value of each type, arrays, and tensors of plain values and of blocks.
+// Returns one value of each type, arrays, and tensors of plain values and of
+// blocks.
 GgufBytes Sample() {
   return {.pairs = {Pair("u8", kUint8, Raw<uint8_t>(200)),
                     Pair("i8", kInt8, Raw<int8_t>(-3)),
