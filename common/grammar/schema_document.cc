@@ -117,7 +117,8 @@ absl::Status CheckNames(const Json& value, const std::string& path) {
   return absl::OkStatus();
 }
 
-// Checks that a literal's text is read as the schema says it: no
+// Checks that a literal's text is read as the schema says it: no number may
+// have lost digits.
 absl::Status CheckLiteral(const Json& value, const std::string& path) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p53) {
     return Refusal(path, "a number from 2^53 on must be a 64-bit integer");
