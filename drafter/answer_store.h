@@ -30,14 +30,15 @@ class AnswerStore {
   // Adds an answer; of a long one, its last max_tokens / 2 - 1 tokens.
   void Add(absl::Span<const TokenId> answer);
 
-  // The largest n so that some answer has the last n tokens of `context`, and a
-  // token after them; 0: none.
+  // Returns the largest n so that some answer has the last n tokens of
+  // `context`, and a token after them; 0: none.
   int64_t LongestMatch(absl::Span<const TokenId> context) const;
-  // The tokens that followed the n-gram. REQUIRES: 1 <= size <= max_length.
+  // Returns the tokens that followed the n-gram. REQUIRES: 1 <= size <=
+  // max_length.
   std::vector<SuccessorCount> SuccessorsOf(
       absl::Span<const TokenId> ngram) const;
 
-  // All answers, the oldest first, each with kBetweenAnswers after it.
+  // Returns all answers, the oldest first, each with kBetweenAnswers after it.
   std::vector<TokenId> Tokens() const;
   // Adds all answers of a text as Tokens makes it.
   void AddAll(absl::Span<const TokenId> tokens);

@@ -24,7 +24,7 @@ class BackoffDistribution {
   // Adds the next longer context. REQUIRES: counts.total > 0.
   void Refine(const SuccessorCounts& counts);
 
-  // All tokens seen in any context, in no particular order.
+  // Returns all tokens seen in any context, in no particular order.
   std::vector<Candidate> Candidates() const;
 
  private:

@@ -71,7 +71,7 @@ struct FileFormat {
   uint32_t version = 1;
 };
 
-// What follows magic and version (uint32), before the checksum.
+// Returns what follows magic and version (uint32), before the checksum.
 // INVALID_ARGUMENT: another kind or version of file, truncated or damaged. The
 // checksum guards against damage, not against an adversary.
 absl::StatusOr<absl::string_view> CheckedContent(const FileFormat& format,

@@ -61,25 +61,26 @@ class Drafter {
  public:
   virtual ~Drafter() = default;
 
-  // Where the hidden states of the target go that it drafts from; null: it
-  // wants none. Constant.
+  // Returns the store of the target's hidden states that it drafts from; null:
+  // it wants none. Constant.
   virtual FeatureStore* features() { return nullptr; }
 
-  // The rows of the target that it learns from. Constant.
+  // Returns the rows of the target that it learns from. Constant.
   virtual RankNeed ranks() const { return {}; }
 
-  // Whether views may have a lookahead. Constant.
+  // Returns whether views may have a lookahead. Constant.
   virtual bool supports_lookahead() const { return false; }
 
-  // Whether it drafts only by a grammar. Constant.
+  // Returns whether it drafts only by a grammar. Constant.
   virtual bool needs_grammar() const { return false; }
 
-  // Whether a call takes microseconds once the text is known, so that another
-  // thread would cost more than it saves. Constant.
+  // Returns whether a call takes microseconds once the text is known, so that
+  // another thread would cost more than it saves. Constant.
   virtual bool is_quick() const { return false; }
 
-  // One tree for each view, in order, each within its budget. Node 0 is the
-  // view's root. A drafter without a prediction returns TokenTree::RootOnly.
+  // Returns one tree for each view, in order, each within its budget. Node 0 is
+  // the view's root. A drafter without a prediction returns
+  // TokenTree::RootOnly.
   virtual absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> batch) = 0;
 

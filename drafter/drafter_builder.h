@@ -18,7 +18,7 @@ struct BuiltDrafter {
   std::unique_ptr<DraftEngine> engine;
 };
 
-// The drafter that a configuration describes, of one of the types in
+// Makes the drafter that a configuration describes, of one of the types in
 // `registry`, ready to draft. `metrics` must outlive it. on_device_lost: see
 // DraftEngine::Options. INVALID_ARGUMENT and NOT_FOUND name the field or the
 // file, FAILED_PRECONDITION a device that is not here. ring: of the verifier in

@@ -10,8 +10,8 @@
 
 namespace espalier::drafter {
 
-// The request in a message and in the parts that preceded it. Its tokens are
-// below the vocabulary's size, its budget within the drafter's limits.
+// Reads the request in a message and in the parts that preceded it. Its tokens
+// are below the vocabulary's size, its budget within the drafter's limits.
 // INVALID_ARGUMENT names the field and the limit.
 absl::StatusOr<ProposeRequest> ReadPropose(
     const v1::Propose& message, const std::vector<v1::DraftRequest>& parts,
@@ -28,7 +28,7 @@ class DrafterService final : public v1::Drafter::CallbackService {
   grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>* Draft(
       grpc::CallbackServerContext* context) override;
 
-  // For ServerRunner: see ServerStreams::Drain.
+  // Drains for ServerRunner: see ServerStreams::Drain.
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:

@@ -18,8 +18,8 @@ struct DrafterOptions {
   std::map<std::string, std::string> options = {};  // as written in the config
   std::string target_folder = {};  // heads read embedding and output rows there
   int64_t vocab_size = 0;          // of the target
-  // Of the target. 0: not known; it is then not compared with the drafter's
-  // own.
+  // The fingerprint of the target's tokenizer. 0: not known; it is then not
+  // compared with the drafter's own.
   uint64_t tokenizer_fingerprint = 0;
 };
 
@@ -34,12 +34,12 @@ struct DrafterOptions {
 absl::StatusOr<std::unique_ptr<Drafter>> NewPromptLookupDrafter(
     const DrafterOptions& options);
 
-// The same, in earlier answers of the tenant, too. Options: those of prompt
-// lookup but min_match; earlier_answers (whether answers are kept for later
-// requests of the same cache salt; default false), max_answer_tokens (that are
-// kept of a tenant, rounded up to a power of 2), max_tenants, file (where kept
-// answers are read from at the start and written to at the end; default: they
-// are not saved).
+// Looks up the end of the text in the text itself, and in earlier answers of
+// the tenant, too. Options: those of prompt lookup but min_match;
+// earlier_answers (whether answers are kept for later requests of the same
+// cache salt; default false), max_answer_tokens (that are kept of a tenant,
+// rounded up to a power of 2), max_tenants, file (where kept answers are read
+// from at the start and written to at the end; default: they are not saved).
 absl::StatusOr<std::unique_ptr<Drafter>> NewSuffixDrafter(
     const DrafterOptions& options);
 
@@ -56,12 +56,12 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewRecycleDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewNgramDrafter(
     const DrafterOptions& options);
 
-// An EAGLE head. Options: model (the head's folder, required), and those of
-// heads/tree_grower.h and heads/head_runtime.h.
+// Makes an EAGLE head. Options: model (the head's folder, required), and those
+// of heads/tree_grower.h and heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
     const DrafterOptions& options);
 
-// A language model with the target's tokenizer, or the target's own first
+// Makes a language model with the target's tokenizer, or the target's own first
 // layers. Options: model (its folder; absent: the target's), layers (use only
 // this many first layers, then the model's norm and output rows; required
 // without model), kv_tokens (K/V cache of all sequences together, in tokens;
@@ -69,29 +69,29 @@ absl::StatusOr<std::unique_ptr<Drafter>> NewEagleDrafter(
 absl::StatusOr<std::unique_ptr<Drafter>> NewLmDrafter(
     const DrafterOptions& options);
 
-// A DFlash block drafter. Options: model (the drafter's folder, required), mode
-// (ddtree, or chain: the likeliest path alone), width (candidates per
-// position), noise_scale, and those of heads/head_runtime.h.
+// Makes a DFlash block drafter. Options: model (the drafter's folder,
+// required), mode (ddtree, or chain: the likeliest path alone), width
+// (candidates per position), noise_scale, and those of heads/head_runtime.h.
 absl::StatusOr<std::unique_ptr<Drafter>> NewDflashDrafter(
     const DrafterOptions& options);
 
-// Drafts what a request's grammar leaves no choice about: keys, punctuation and
-// the end of JSON, say. It needs the target's tokenizer. Options: max_tokens
-// (of a draft). UNIMPLEMENTED: this build has no structured output.
+// Drafts the text that a request's grammar forces: keys, punctuation and the
+// end of JSON, say. It needs the target's tokenizer. Options: max_tokens (of a
+// draft). UNIMPLEMENTED: this build has no structured output.
 absl::StatusOr<std::unique_ptr<Drafter>> NewGrammarDrafter(
     const DrafterOptions& options);
 
-// For measurements: trees of another drafter, relabelled with known text.
-// Options: drafter (its type, required; its options are named drafter.NAME),
-// texts (path of a file, required: in each line the token ids of a prompt and
-// of what follows it), rates (by depth, separated by commas: how often a tree
-// has the text's token if it has all before it; default 0.8), seed. After
-// another text the trees stay as they are.
+// Drafts for measurements: trees of another drafter, relabelled with known
+// text. Options: drafter (its type, required; its options are named
+// drafter.NAME), texts (path of a file, required: in each line the token ids of
+// a prompt and of what follows it), rates (by depth, separated by commas: how
+// often a tree has the text's token if it has all before it; default 0.8),
+// seed. After another text the trees stay as they are.
 absl::StatusOr<std::unique_ptr<Drafter>> NewReplayDrafter(
     const DrafterOptions& options);
 
-// Whether a type has the option `device` (heads/head_runtime.h): its network
-// runs on a GPU too.
+// Returns whether a type has the option `device` (heads/head_runtime.h): its
+// network runs on a GPU too.
 bool RunsOnDevices(absl::string_view type);
 
 // The list of drafter types.

@@ -35,7 +35,7 @@ class FeatureStore {
  public:
   virtual ~FeatureStore() = default;
 
-  // What it holds of a position. Constant; not empty.
+  // Returns what it holds of a position. Constant; not empty.
   virtual FeatureContract contract() const = 0;
 
   // Adds rows as a message has them, bf16, [positions, contract().width()], of
@@ -43,11 +43,11 @@ class FeatureStore {
   virtual void Append(SequenceId id, int64_t position,
                       absl::Span<const uint16_t> rows) = 0;
 
-  // Of the device whose memory it is (cuda::DeviceInfo::id); 0: the host's.
-  // Constant.
+  // Returns the device whose memory it is (cuda::DeviceInfo::id); 0: the
+  // host's. Constant.
   virtual uint64_t device_id() const { return 0; }
 
-  // The ring of the verifier in this process, if there is one.
+  // Tells it the ring of the verifier in this process, if there is one.
   virtual void UseRing(std::shared_ptr<const FeatureRing> /*ring*/) {}
 
   // Adds rows that the verifier left in a ring on this store's device, and

@@ -13,8 +13,8 @@ constexpr std::string_view kBlanks = " \n\t\r";
 
 bool IsBlank(char c) { return kBlanks.find(c) != std::string_view::npos; }
 
-// The white space that follows the last character of `text` where that came
-// before; after a colon or a comma that is new, one space.
+// Returns the white space that follows the last character of `text` where that
+// came before; after a colon or a comma that is new, one space.
 std::string BlanksAfterLast(std::string_view text) {
   if (text.empty() || IsBlank(text.back())) return "";
   const char last = text.back();

@@ -13,7 +13,7 @@
 
 namespace espalier::drafter {
 
-// What a grammar leaves no choice about.
+// The text that a grammar forces.
 struct ForcedText {
   std::string bytes;
   bool at_end = false;  // after them, the output can only end
@@ -29,10 +29,10 @@ class ForcedTextFinder {
 
   explicit ForcedTextFinder(const grammar::Vocabulary& vocabulary);
 
-  // What has to follow the output. If it is one character, but white space may
-  // come before, it counts as forced: with the white space that follows the
-  // same character elsewhere in `written`, the output's text. `matcher` is left
-  // anywhere. Errors are the matcher's.
+  // Returns what has to follow the output. If it is one character, but white
+  // space may come before, it counts as forced: with the white space that
+  // follows the same character elsewhere in `written`, the output's text.
+  // `matcher` is left anywhere. Errors are the matcher's.
   absl::StatusOr<ForcedText> After(absl::Span<const TokenId> output,
                                    std::string written, const Limits& limits,
                                    grammar::Matcher& matcher) const;

@@ -104,7 +104,7 @@ class GrammarDrafter final : public Drafter {
     return tree;
   }
 
-  // The end of the output's text: enough to see how it is laid out.
+  // Returns the end of the output's text: enough to see how it is laid out.
   std::string Written(absl::Span<const TokenId> output) const {
     constexpr size_t kTokens = 256;
     std::string text;

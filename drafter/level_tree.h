@@ -25,14 +25,14 @@ class LevelTree {
   };
   virtual const Node& node(int32_t index) const = 0;
 
-  // The nodes to expand next, all of one depth: the root at first. Empty: the
-  // tree is done.
+  // Returns the nodes to expand next, all of one depth: the root at first.
+  // Empty: the tree is done.
   virtual absl::Span<const int32_t> frontier() const = 0;
 
   // Adds candidate children: one list per frontier node, in frontier order.
   virtual void Expand(absl::Span<const std::vector<Candidate>> children) = 0;
 
-  // The tree so far, made of complete levels.
+  // Returns the tree so far, made of complete levels.
   virtual TokenTree Tree() const = 0;
 };
 

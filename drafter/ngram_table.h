@@ -46,8 +46,9 @@ class NgramTable {
   int64_t order() const { return static_cast<int64_t>(content_.levels.size()); }
   const Content& content() const { return content_; }
 
-  // The successors of exactly this context; nullopt if it never occurred. The
-  // span lives as long as the table. REQUIRES: context.size() < order().
+  // Returns the successors of exactly this context; nullopt if it never
+  // occurred. The span lives as long as the table. REQUIRES: context.size() <
+  // order().
   std::optional<SuccessorCounts> Find(absl::Span<const TokenId> context) const;
 
  private:

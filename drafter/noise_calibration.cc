@@ -15,7 +15,7 @@ constexpr int64_t kDepths = 8;
 constexpr double kPrior = 3;
 constexpr size_t kPriorScale = 3;
 
-// The chance given to `emitted`, or to all unlisted tokens together.
+// Returns the chance given to `emitted`, or to all unlisted tokens together.
 double ChanceOf(const std::vector<Candidate>& coupled, TokenId emitted) {
   double rest = 1;
   for (const Candidate& candidate : coupled) {

@@ -51,8 +51,8 @@ class NoiseCalibration {
   std::map<Key, Record> records_;
 };
 
-// The option noise_scale of draft heads: a number; "auto" (default): learned;
-// "none": infinite.
+// Reads the option noise_scale of draft heads: a number; "auto" (default):
+// learned; "none": infinite.
 std::optional<double> ReadNoiseScale(OptionReader& reader);
 
 }  // namespace espalier::drafter

@@ -33,7 +33,7 @@ class OptionReader {
   double Number(absl::string_view name, const Range<double>& range);
   bool Flag(absl::string_view name, bool fallback);  // "true" or "false"
   std::string Text(absl::string_view name, absl::string_view fallback);
-  // A required text, not empty.
+  // Reads a required text, not empty.
   std::string RequiredText(absl::string_view name);
 
   // Records a mistake in an option's value that the caller found.
@@ -42,7 +42,7 @@ class OptionReader {
   absl::Status Finish() const;
 
  private:
-  // The option's text; null if it is absent.
+  // Returns the option's text; null if it is absent.
   const std::string* Find(absl::string_view name);
 
   std::string drafter_;
@@ -51,8 +51,8 @@ class OptionReader {
   absl::Status first_error_;
 };
 
-// The options of all drafters that build trees: width, and noise_scale with its
-// default.
+// Reads the options of all drafters that build trees: width, and noise_scale
+// with its default.
 TreeShape ReadTreeShape(OptionReader& reader, double noise_scale = 1);
 
 }  // namespace espalier::drafter

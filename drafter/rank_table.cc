@@ -9,7 +9,7 @@
 namespace espalier::drafter {
 namespace {
 
-// Of a row in the table, beside its entries.
+// The bytes of a row in the table, beside its entries.
 constexpr int64_t kRowBytes = 64;
 constexpr size_t kMostEntries = kMaxRanksTop;
 constexpr float kLeastChance = 1e-6f;

@@ -27,8 +27,8 @@ class RankTable {
   // Takes all rows. O(top) for each.
   void Observe(const TokenRanks& ranks);
 
-  // The mean of the rows after the last two tokens of `context`, or else after
-  // the last one; empty: none was seen. Any order.
+  // Returns the mean of the rows after the last two tokens of `context`, or
+  // else after the last one; empty: none was seen. Any order.
   std::vector<Candidate> After(absl::Span<const TokenId> context);
 
   int64_t num_bytes() const { return young_.bytes + old_.bytes; }

@@ -1,6 +1,7 @@
-// For measurements: lets another drafter draft, and puts known text into its
-// trees. So a round costs what it costs with that drafter, and accepts what the
-// given hit rates say, whatever the weights. The drafter "comb" costs nothing.
+// This drafter is for measurements. It lets another drafter draft, and puts
+// known text into its trees. So a round costs what it costs with that drafter,
+// and accepts what the given hit rates say, whatever the weights. The drafter
+// "comb" costs nothing.
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
@@ -44,7 +45,7 @@ std::vector<int32_t> Heights(const TokenTree& tree) {
   return heights;
 }
 
-// The child with most levels below it, the first of several; 0: none.
+// Returns the child with most levels below it, the first of several; 0: none.
 int32_t TallestChild(const TokenTree& tree, const std::vector<int32_t>& heights,
                      int32_t node) {
   int32_t tallest = 0;
@@ -118,7 +119,7 @@ class ReplayDrafter final : public Drafter {
   void Forget(SequenceId id) override { inner_->Forget(id); }
 
  private:
-  // What follows `tokens` in a text that begins with them.
+  // Returns what follows `tokens` in a text that begins with them.
   absl::Span<const TokenId> Following(absl::Span<const TokenId> tokens) const {
     for (const Text& text : options_.texts) {
       if (text.size() > tokens.size() &&

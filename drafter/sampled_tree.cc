@@ -110,8 +110,8 @@ void SampledTree::Expand(
   Advance();
 }
 
-// The likeliest tokens at the request's temperature, likeliest first, ties to
-// the lower id. Not normalised.
+// Returns the likeliest tokens at the request's temperature, likeliest first,
+// ties to the lower id. Not normalised.
 std::vector<Candidate> SampledTree::Sharpened(
     std::vector<Candidate> distribution) const {
   std::sort(distribution.begin(), distribution.end(), IsLikelier);

@@ -33,7 +33,7 @@ struct SampledShape {
   int64_t top = 20;        // distributions keep only this many likeliest tokens
   uint64_t noise_key = 0;  // key of the sampling noise; used for nothing else
 
-  // Whether trees for requests with these parameters are sampled.
+  // Returns whether trees for requests with these parameters are sampled.
   bool Draws(const SamplingParams& sampling) const {
     return !branches.empty() && !sampling.greedy();
   }
@@ -79,13 +79,13 @@ class SampledTree final : public LevelTree {
   uint32_t num_draws_ = 0;
 };
 
-// The tree of a drafter that gives its distributions one by one.
+// Returns the tree of a drafter that gives its distributions one by one.
 TokenTree BuildSampledTree(const SequenceView& view, const SampledShape& shape,
                            NextTokens next_tokens);
 
-// The options of drafters that can sample: scheme (best_first, the default;
-// sampled; greedy+1; without-replacement), branches (as "4,2,1"; default
-// 2,2,2), top, noise_key (default 0: a random one).
+// Reads the options of drafters that can sample: scheme (best_first, the
+// default; sampled; greedy+1; without-replacement), branches (as "4,2,1";
+// default 2,2,2), top, noise_key (default 0: a random one).
 SampledShape ReadSampledShape(OptionReader& reader);
 
 }  // namespace espalier::drafter

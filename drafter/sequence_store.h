@@ -28,8 +28,8 @@ class SequenceStore {
   struct Limits {
     int64_t max_sequences = 256;
     int64_t max_tokens = int64_t{1} << 20;  // of all sequences together
-    // Of all sequences together. A sequence that alone exceeds it loses its
-    // first features.
+    // The most bytes of features of all sequences together. A sequence that
+    // alone exceeds it loses its first features.
     int64_t max_feature_bytes = int64_t{1} << 30;
     absl::Duration max_idle = absl::Minutes(10);
   };
@@ -51,15 +51,15 @@ class SequenceStore {
   // REQUIRES: they fit the contract, and belong to the update applied last.
   void AddFeatures(SequenceId id, const FeatureRows& rows);
 
-  // The same with features in a verifier's ring, as far as they are there.
+  // Adds features in a verifier's ring, as far as they are there.
   // FAILED_PRECONDITION: the ring cannot be read. REQUIRES: the segments follow
   // each other, up to a position before the root.
   absl::Status AddStored(SequenceId id, const StoredFeatures& stored);
 
-  // The committed tokens; null if the sequence is not held. Valid until the
-  // next Apply, End or DropIdle.
+  // Returns the committed tokens; null if the sequence is not held. Valid until
+  // the next Apply, End or DropIdle.
   const std::vector<TokenId>* Find(SequenceId id) const;
-  // The positions whose features are held.
+  // Returns the positions whose features are held.
   FeatureRange FeaturesOf(SequenceId id) const;
   // Valid as long as what Find returns; empty if the sequence is not held.
   absl::string_view SaltOf(SequenceId id) const;

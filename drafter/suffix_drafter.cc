@@ -210,7 +210,7 @@ absl::StatusOr<SuffixOptions> ReadOptions(const DrafterOptions& options) {
   return suffix;
 }
 
-// What an earlier process saved; nothing if there is no file.
+// Returns what an earlier process saved; nothing if there is no file.
 absl::StatusOr<SavedAnswers> Load(const SuffixOptions& options) {
   if (options.file.empty()) return SavedAnswers();
   const auto error = [&](absl::string_view what) {

@@ -10,13 +10,13 @@
 
 namespace espalier::drafter {
 
-// Where each n-gram of a growing text occurred, n = 1 .. max_length, and so
-// which tokens followed it: hash chains over recent positions, as in LZ77
-// compressors, one set of chains for each n. Chosen over a suffix automaton
-// because
+// Knows where each n-gram of a growing text occurred, n = 1 .. max_length, and
+// so which tokens followed it. It has hash chains over recent positions, as in
+// LZ77 compressors, one set of chains for each n. A suffix automaton would be
+// the alternative; the chains are better because
 //   - a token costs max_length insertions whatever the text (an automaton that
 //     must also count occurrences costs O(length) on "aaaa"),
-//   - it forgets what falls out of the window, so memory is bounded: at most
+//   - they forget what falls out of the window, so memory is bounded: at most
 //     8 * max_length bytes for each token of the window,
 //   - a query reads the most recent occurrences first and may stop, and recent
 //     text predicts best.
@@ -42,11 +42,11 @@ class SuffixIndex {
   std::vector<std::vector<SuccessorCount>> Successors(
       absl::Span<const TokenId> text, absl::Span<const TokenId> context) const;
 
-  // The largest n so that the last n tokens of `context` are an n-gram of
-  // `text` that a token follows; 0: none. REQUIRES: as Successors.
+  // Returns the largest n so that the last n tokens of `context` are an n-gram
+  // of `text` that a token follows; 0: none. REQUIRES: as Successors.
   int64_t LongestMatch(absl::Span<const TokenId> text,
                        absl::Span<const TokenId> context) const;
-  // The successors of one n-gram, 1 <= n <= max_length. REQUIRES: as
+  // Returns the successors of one n-gram, 1 <= n <= max_length. REQUIRES: as
   // Successors.
   std::vector<SuccessorCount> SuccessorsOf(
       absl::Span<const TokenId> text, absl::Span<const TokenId> ngram) const;
@@ -62,7 +62,7 @@ class SuffixIndex {
 
   void Resize(int64_t capacity);
   void Insert(absl::Span<const TokenId> text, int32_t position);
-  // Of at most `max_matches` occurrences.
+  // Counts the successors of at most `max_matches` occurrences.
   std::vector<SuccessorCount> Count(absl::Span<const TokenId> text,
                                     absl::Span<const TokenId> ngram,
                                     uint64_t hash, int64_t max_matches) const;

@@ -26,8 +26,8 @@ class Tenants {
   // most: >= 1.
   Tenants(int64_t most, Make make) : most_(most), make_(std::move(make)) {}
 
-  // The tenant's State, which is made if there is none. Valid until the next
-  // Get.
+  // Returns the tenant's State, which is made if there is none. Valid until the
+  // next Get.
   State& Get(absl::string_view salt) {
     const auto found = by_salt_.find(salt);
     if (found != by_salt_.end()) {

@@ -25,15 +25,16 @@ struct TreeShape {
 using NextTokens =
     absl::FunctionRef<std::vector<Candidate>(absl::Span<const TokenId> path)>;
 
-// The tree of the max_nodes likeliest paths within the view's budget, grown
-// best-first, so that every prefix of the node list is the best tree of its
-// size. Under sampling it accounts for the noise of the coupled walk. log_prob
-// is the estimated chance that the target accepts the whole path.
+// Returns the tree of the max_nodes likeliest paths within the view's budget,
+// grown best-first, so that every prefix of the node list is the best tree of
+// its size. Under sampling it accounts for the noise of the coupled walk.
+// log_prob is the estimated chance that the target accepts the whole path.
 // Deterministic: ties go to the earlier parent, then to the lower token id.
 TokenTree BuildTree(const SequenceView& view, const TreeShape& shape,
                     NextTokens next_tokens);
 
-// The last `length` tokens of `tokens` followed by `path`; all if fewer.
+// Returns the last `length` tokens of `tokens` followed by `path`; all if
+// fewer.
 std::vector<TokenId> RecentTokens(absl::Span<const TokenId> tokens,
                                   absl::Span<const TokenId> path,
                                   int64_t length);

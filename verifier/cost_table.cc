@@ -85,8 +85,8 @@ CostTable::Place CostTable::PlaceOf(int64_t rows) const {
   return {low, high, of_high / (of_low + of_high), std::log(of_low + of_high)};
 }
 
-// By how much more than expected a pass differed. A well-known point needs two
-// such passes in a row, as one may have been interrupted.
+// Returns by how much more than expected a pass differed. A well-known point
+// needs two such passes in a row, as one may have been interrupted.
 double CostTable::Surprise(double difference, double expected,
                            bool little_known) {
   const double last = std::exchange(last_surprise_, 0);

@@ -40,7 +40,7 @@ class CostTable {
   double Doubt(size_t point) const;
 
  private:
-  // Where a row count is between two points, or on one.
+  // The place of a row count: between two points, or on one.
   struct Place {
     size_t low;
     size_t high;

@@ -8,7 +8,8 @@ namespace {
 constexpr double kDoubtful = 0.12;  // see CostTable::Doubt
 // Share of sessions' time for measuring passes that they wait for.
 constexpr double kShare = 1.0 / 16;
-// The same while a table that was doubtful from the start is corrected.
+// The share of sessions' time while a table that was doubtful from the start is
+// corrected.
 constexpr double kCorrectingShare = 1.0 / 4;
 constexpr double kDisagrees = 1.4;  // times the estimate, or its inverse
 constexpr int kPointsAhead = 4;

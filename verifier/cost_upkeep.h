@@ -29,20 +29,20 @@ class CostUpkeep {
 
   const PassCosts& points() const { return table_.points(); }
 
-  // The row count of the next measuring pass, the most uncertain one; unset:
-  // none is needed. While no session is active:
+  // Returns the row count of the next measuring pass, the most uncertain one;
+  // unset: none is needed. While no session is active:
   std::optional<int64_t> RowsAtRest() const { return MostDoubtful(max_rows_); }
   // Before a pass of sessions over `rows` rows: seldom, and not for many more
   // rows than `rows`.
   std::optional<int64_t> RowsBefore(int64_t rows);
 
-  // Whether a measuring pass took so much longer than expected that it may have
-  // been interrupted. Then it runs again, and the faster one counts.
+  // Returns whether a measuring pass took so much longer than expected that it
+  // may have been interrupted. Then it runs again, and the faster one counts.
   bool SeemsInterrupted(int64_t rows, absl::Duration time) const;
 
   // Call when a pass of sessions, or a measuring pass while idle, took `time`.
   void Observe(int64_t rows, absl::Duration time);
-  // The same for a measurement that sessions had to wait for, `spent` in all.
+  // Observes a measurement that sessions had to wait for, `spent` in all.
   void ObserveBefore(int64_t rows, absl::Duration time, absl::Duration spent);
 
  private:

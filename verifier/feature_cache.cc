@@ -8,7 +8,7 @@
 namespace espalier::verifier {
 namespace {
 
-// Of a block's tokens and its entry in the index.
+// The bytes of a block's tokens and of its entry in the index.
 constexpr int64_t kBytesPerBlock = 512;
 
 bool HasAll(absl::Span<const int32_t> taps, absl::Span<const int32_t> wanted) {
@@ -40,8 +40,8 @@ class FeatureCache::Chain {
   Chain(const Chain&) = delete;
   Chain& operator=(const Chain&) = delete;
 
-  // The block from `position` on, if all before it exist as well; else null.
-  // REQUIRES: the positions ascend, and are multiples of a block.
+  // Returns the block from `position` on, if all before it exist as well; else
+  // null. REQUIRES: the positions ascend, and are multiples of a block.
   Index::Block* At(int64_t position) {
     while (Size() <= position) {
       Index::Block* const next = index_.Find(NextName());
@@ -51,7 +51,8 @@ class FeatureCache::Chain {
     }
     return blocks_.back();
   }
-  // The same, where it is made, and those before it, if they do not exist.
+  // Returns the same block. Makes it, and those before it, if they do not
+  // exist.
   Index::Block* Make(int64_t position) {
     while (At(position) == nullptr) {
       blocks_.push_back(index_.Insert(NextName(), {}));

@@ -35,7 +35,7 @@ class FeatureCache {
   // set.
   void Extend(const Text& text, FeatureRows& rows);
 
-  // Where `rows`, which end at `end`, would end after Extend.
+  // Returns where `rows`, which end at `end`, would end after Extend.
   int64_t EndAfterExtend(const Text& text, int64_t end) const;
 
   // Takes the features of whole blocks out of `rows`, which are of the text's

@@ -9,7 +9,7 @@
 namespace espalier::verifier {
 namespace {
 
-// The allowed nodes of `tree` that a mask is there for, in order.
+// Returns the allowed nodes of `tree` that a mask is there for, in order.
 std::vector<int32_t> AllowedNodes(const TokenTree& tree,
                                   const grammar::TokenMasks& masks) {
   std::vector<int32_t> nodes = {0};
@@ -23,7 +23,7 @@ std::vector<int32_t> AllowedNodes(const TokenTree& tree,
   return nodes;
 }
 
-// The nodes `nodes` of `tree`, which are a tree, without distributions.
+// Returns the nodes `nodes` of `tree`, which are a tree, without distributions.
 TokenTree Selected(const TokenTree& tree, absl::Span<const int32_t> nodes) {
   TokenTree selected = TokenTree::RootOnly(tree.tokens[0]);
   std::vector<int32_t> places(tree.num_nodes());

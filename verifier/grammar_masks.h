@@ -43,7 +43,7 @@ class GrammarMasks final : public TreeMasker {
     std::unique_ptr<grammar::Matcher> matcher;
   };
 
-  // On the executor.
+  // Makes the masks. Runs on the executor.
   absl::StatusOr<MaskedTree> Masked(Request request,
                                     const grammar::Grammar& grammar);
 

@@ -21,8 +21,8 @@ class LogprobCache {
  public:
   explicit LogprobCache(int64_t max_bytes) : max_bytes_(max_bytes) {}
 
-  // Those of the tokens after the first, with `top` alternatives, as far as a
-  // kept prompt of the same salt begins like `text`.
+  // Returns the log-probabilities of the tokens after the first, with `top`
+  // alternatives, as far as a kept prompt of the same salt begins like `text`.
   LogprobRows Find(absl::Span<const TokenId> text, absl::string_view salt,
                    int32_t top);
 
@@ -39,7 +39,7 @@ class LogprobCache {
     LogprobRows rows;
 
     int64_t num_bytes() const;
-    // Rows that are those of `text`, too.
+    // Returns the number of rows that are those of `text`, too.
     int64_t NumShared(absl::Span<const TokenId> text) const;
   };
   using Prompts = std::list<Prompt>;

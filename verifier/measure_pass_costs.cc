@@ -10,9 +10,10 @@
 namespace espalier::verifier {
 namespace {
 
-// For a model that names no edges: those of the CPU backends' register tiles
-// (6, 12 and 16 rows), each with the next row count. There are few points, so
-// that each is timed well: a wrong point makes rows look free that are not.
+// The row counts for a model that names no edges: those of the CPU backends'
+// register tiles (6, 12 and 16 rows), each with the next row count. There are
+// few points, so that each is timed well: a wrong point makes rows look free
+// that are not.
 constexpr int64_t kRowCounts[] = {1,  2,  4,  6,  7,  12,  13,
                                   16, 17, 24, 32, 64, 128, 256};
 // Share of the budget for caching the prefix that the rows attend to.
@@ -44,7 +45,7 @@ class ScratchSequence {
     }
   }
 
-  // One pass over a root and its children, nothing kept.
+  // Times one pass over a root and its children, nothing kept.
   absl::StatusOr<absl::Duration> TimePass(int64_t rows, const Executor& clock) {
     const std::vector<TokenId> tokens(rows, 0);
     std::vector<int32_t> parents(rows, 0);
@@ -116,7 +117,8 @@ class Timings {
     while (best_.size() < counts_.size() && clock_.Now() < new_until) {
       if (!TimeUntil(end, best_.size())) break;
     }
-    // In turn, so that a disturbance does not hit all passes of one count.
+    // Counts take turns, so that a disturbance does not hit all passes of one
+    // count.
     while (TimeUntil(end, LeastTimed())) {
     }
     const bool is_doubtful = IsDoubtful();
@@ -138,7 +140,7 @@ class Timings {
     return std::min_element(spent_.begin(), spent_.end()) - spent_.begin();
   }
 
-  // Whether there was time for a pass, and it succeeded.
+  // Returns whether there was time for a pass, and it succeeded.
   bool TimeUntil(absl::Time end, size_t index) {
     const int64_t rows = counts_[index];
     if (clock_.Now() + PassTime(best_, rows) > end) return false;

@@ -13,7 +13,7 @@ namespace espalier::verifier {
 
 struct MeasureOptions {
   int64_t max_rows = 0;  // of the largest tree, root included
-  // Of the whole measurement; the passes over one row may exceed it.
+  // The time of the whole measurement; the passes over one row may exceed it.
   absl::Duration time_budget = absl::Milliseconds(700);
 };
 

@@ -14,10 +14,10 @@ namespace espalier::verifier {
 class ReturnTime {
  public:
   void Observe(absl::Duration time);
-  // The time within which the next request usually comes, from `since` after
-  // the answer; infinite while nothing is known. One that is late is expected
-  // within half of the time that it has taken so far: most late ones are only a
-  // little late, and one pass too early costs the others a pass.
+  // Returns the time within which the next request usually comes, from `since`
+  // after the answer; infinite while nothing is known. One that is late is
+  // expected within half of the time that it has taken so far: most late ones
+  // are only a little late, and one pass too early costs the others a pass.
   absl::Duration Remaining(absl::Duration since) const;
 
  private:

@@ -148,8 +148,8 @@ absl::StatusOr<double> PassDistributions::Gather(
   return Normalize(inside, outside);
 }
 
-// Of the tokens that were not gathered, the sampler can take only the one that
-// the pass sampled, so the distribution needs no other.
+// The sampler can take only one of the tokens that were not gathered, the one
+// that the pass sampled, so the distribution needs no other.
 absl::StatusOr<TokenId> PassDistributions::SampleOutside(
     int32_t node, absl::Span<const TokenId> support, int64_t round,
     TokenSampler& sampler) {

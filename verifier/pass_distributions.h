@@ -17,10 +17,10 @@
 
 namespace espalier::verifier {
 
-// What the logits of a tree's rows are used for: the rule's need, if nothing
-// applies between logits and distribution but, for one sample, filters that a
-// model may know (min-p, top-k, top-p); else everything.
-// REQUIRES: the rule supports the tree.
+// Returns what the logits of a tree's rows are used for: the rule's need, if
+// nothing applies between logits and distribution but, for one sample, filters
+// that a model may know (min-p, top-k, top-p); else everything. REQUIRES: the
+// rule supports the tree.
 LogitUse LogitUseFor(const VerificationRule& rule, const TokenTree& tree,
                      const SamplingParams& sampling, int64_t first_position);
 
@@ -60,7 +60,7 @@ class PassDistributions final : public TargetDistributions {
 
  private:
   absl::StatusOr<TargetDistribution> Distribution(int32_t node);
-  // What the pass drew; none: it did not.
+  // Returns what the pass drew; none: it did not.
   absl::StatusOr<std::optional<SampledToken>> SampledAt(int32_t node) const;
   absl::StatusOr<GatheredRow> GatheredAt(int32_t node,
                                          const GatherRequest& request) const;

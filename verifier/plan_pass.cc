@@ -5,7 +5,7 @@
 namespace espalier::verifier {
 namespace {
 
-// Rows that trees leave to waiting prompts.
+// Returns the rows that trees leave to waiting prompts.
 int64_t RowsKeptForPrompts(absl::Span<const PassWork> waiting,
                            int64_t batch_rows) {
   const int64_t most = std::max<int64_t>(1, batch_rows / 4);

@@ -20,7 +20,7 @@ struct RoomClaim {
   bool dormant = false;   // no request for some time: its room may be taken
 };
 
-// The sequences, indices into `claims`, that are admitted from now on.
+// Returns the sequences, indices into `claims`, that are admitted from now on.
 // `claims`: oldest first; `pool`: the room that they do not share.
 //
 // A sequence is admitted when its expected room fits beside that of the other

@@ -13,7 +13,7 @@
 namespace espalier::verifier {
 namespace {
 
-// The tokens that some row allows, as a row.
+// Returns the tokens that some row allows, as a row.
 std::vector<uint32_t> AllowedSomewhere(const grammar::TokenMasks& masks) {
   std::vector<uint32_t> allowed(
       grammar::TokenMasks::WordsOf(masks.vocab_size()));
@@ -85,7 +85,7 @@ absl::Status TargetModelError(const absl::Status& status) {
   return absl::Status(code, absl::StrCat("target model: ", status.message()));
 }
 
-// The first `count` rows.
+// Returns the first `count` rows.
 std::vector<int32_t> Chain(int64_t count) {
   std::vector<int32_t> rows(count);
   std::iota(rows.begin(), rows.end(), 0);

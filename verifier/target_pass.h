@@ -62,7 +62,7 @@ class TargetPass {
       return adjustments != nullptr && adjustments->any();
     }
     int64_t prompt_rows() const { return static_cast<int64_t>(prompt.size()); }
-    // The last rows of the prompt, whose logits are wanted.
+    // Returns the last rows of the prompt, whose logits are wanted.
     int64_t prompt_logit_rows() const {
       return prompt_logprobs != nullptr ? prompt_rows() : ranked_prompt_rows;
     }
@@ -81,8 +81,8 @@ class TargetPass {
     absl::Time end = {};
 
     int64_t rows() const;
-    // Whether every row has all its logits: prompt rows, and rows of a grammar,
-    // cost less.
+    // Returns whether every row has all its logits: prompt rows, and rows of a
+    // grammar, cost less.
     bool is_whole_trees() const;
   };
 
@@ -90,8 +90,8 @@ class TargetPass {
   TargetPass(LanguageModel& model, const Executor& clock)
       : model_(model), clock_(clock) {}
 
-  // One pass over all parts, each of a different sequence. Changes no sequence,
-  // whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
+  // Runs one pass over all parts, each of a different sequence. Changes no
+  // sequence, whatever the outcome. RESOURCE_EXHAUSTED: the K/V pool is full.
   // UNAVAILABLE, here and below: the model's device is lost. All other errors
   // are INTERNAL, as requests were checked before. An error does not tell which
   // part caused it.
@@ -101,8 +101,8 @@ class TargetPass {
   // this part alone and leave its cache unchanged.
   absl::Status CommitPrompt(const Output& output, size_t part);
 
-  // What the rules would accept of a part's tree. REQUIRES: it is `compared`,
-  // claims distributions, and is not committed yet.
+  // Returns what the rules would accept of a part's tree. REQUIRES: it is
+  // `compared`, claims distributions, and is not committed yet.
   absl::StatusOr<std::vector<RuleLength>> Compare(const Output& output,
                                                   size_t part,
                                                   RuleComparison& comparison);
@@ -123,7 +123,8 @@ class TargetPass {
   absl::Status Keep(const Output& output, size_t part,
                     absl::Span<const int32_t> rows);
 
-  // Of the emitted tokens, and of committed ones after the part's prompt rows.
+  // Return the log-probabilities of the emitted tokens, and of the committed
+  // ones after the part's prompt rows.
   absl::StatusOr<LogprobRows> EmittedLogprobs(const Output& output, size_t part,
                                               const VerifyResult& result) const;
   absl::StatusOr<LogprobRows> PromptLogprobs(const Output& output,

@@ -129,8 +129,8 @@ std::shared_ptr<TreeMasker> NewGrammarMasks(const Tokenizer& tokenizer,
       std::make_unique<SerialExecutor>("grammar masks"));
 }
 
-// On the model's own thread: libtorch keeps a team of threads for every thread
-// that calls it.
+// Measures on the model's own thread: libtorch keeps a team of threads for
+// every thread that calls it.
 absl::StatusOr<MeasuredCosts> MeasureOn(Executor& executor,
                                         LanguageModel& model,
                                         int64_t max_rows) {

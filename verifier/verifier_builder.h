@@ -12,7 +12,7 @@
 
 namespace espalier::verifier {
 
-// The model options of a configuration. INVALID_ARGUMENT names the field.
+// Reads the model options of a configuration. INVALID_ARGUMENT names the field.
 absl::StatusOr<ModelOptions> ModelOptionsFrom(
     const v1::VerifierEngineConfig& config);
 
@@ -28,7 +28,7 @@ struct VerifierHooks {
   std::function<void(const absl::Status&)> on_model_lost = nullptr;
 };
 
-// The ring in which a verifier of this configuration leaves features for
+// Opens the ring in which a verifier of this configuration leaves features for
 // drafters on its GPU; null: on a CPU, if it is configured to have none, or if
 // the GPU has no room for it. Make it before others take that room.
 // FAILED_PRECONDITION: as OpenComputeDevice.

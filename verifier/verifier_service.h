@@ -10,8 +10,8 @@
 
 namespace espalier::verifier {
 
-// The request in a message: its tokens are below the vocabulary's size, its
-// tree is valid. INVALID_ARGUMENT names the field and the limit.
+// Reads the request in a message: its tokens are below the vocabulary's size,
+// its tree is valid. INVALID_ARGUMENT names the field and the limit.
 absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
                                          const VerifierInfo& info);
 
@@ -26,7 +26,7 @@ class VerifierService final : public v1::Verifier::CallbackService {
   grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>* Verify(
       grpc::CallbackServerContext* context) override;
 
-  // For ServerRunner: see ServerStreams::Drain.
+  // Drains for ServerRunner: see ServerStreams::Drain.
   void Drain(absl::Time deadline) { streams_.Drain(deadline); }
 
  private:

@@ -22,9 +22,9 @@ struct VerifyLimits {
 absl::Status CheckVerifyRequest(const VerifyRequest& request,
                                 const VerifyLimits& limits);
 
-// Whether the update continues the held tokens. FAILED_PRECONDITION carries the
-// length from which to send again: the held length if the update starts after
-// it, 0 if the tokens differ.
+// Checks that the update continues the held tokens. FAILED_PRECONDITION carries
+// the length from which to send again: the held length if the update starts
+// after it, 0 if the tokens differ.
 absl::Status CheckBase(absl::Span<const TokenId> held,
                        const SequenceUpdate& update);
 
@@ -33,8 +33,8 @@ absl::Status CheckBase(absl::Span<const TokenId> held,
 absl::Status CheckRoot(absl::Span<const TokenId> held,
                        const VerifyRequest& request);
 
-// Whether two requests of one round have the same text, tree, sampling, rule
-// and features. Only then is one answered with the other's result.
+// Returns whether two requests of one round have the same text, tree, sampling,
+// rule and features. Only then is one answered with the other's result.
 bool AskTheSame(const VerifyRequest& a, const VerifyRequest& b);
 
 }  // namespace espalier::verifier

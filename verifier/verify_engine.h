@@ -78,7 +78,8 @@ class VerifyEngine final : public VerifyEndpoint {
     uint64_t epoch = 0;  // random, sampled by the caller at start
     int64_t max_sessions = 64;
     int64_t max_tree_nodes = 64;  // root excluded; the model may allow less
-    // Of all sessions in one pass; a single tree may exceed it.
+    // The most rows of a pass for all sessions together; a single tree may
+    // exceed it.
     int64_t max_batch_rows = 64;
     // After this long without a request, a session's coordinator is assumed
     // dead.
@@ -118,7 +119,7 @@ class VerifyEngine final : public VerifyEndpoint {
               Done<VerifyResult> done) override;
   void EndSequence(SequenceId sequence) override;
 
-  // With the current pass_costs and memory.
+  // Returns the description with the current pass_costs and memory.
   VerifierInfo info() const;
 
  private:
@@ -142,7 +143,7 @@ class VerifyEngine final : public VerifyEndpoint {
     // Why that is not the requested rule; empty: it is.
     absl::string_view unsupported = {};
     bool compared = false;  // see Options::compared_rounds
-    // Of a request with a grammar, once it is there: the tree that is verified.
+    // The tree that is verified, once a request with a grammar has its masks.
     std::optional<MaskedTree> masked = {};
   };
   struct Session {
@@ -166,7 +167,8 @@ class VerifyEngine final : public VerifyEndpoint {
     FeatureRows features;
     std::vector<StoredContract> stored;  // since the last result, in the ring
     FeatureRows open_block;  // committed, not a whole block of FeatureCache
-    // Of the last request, as far as its tokens are cached.
+    // The log-probabilities of the last request's prompt, as far as its tokens
+    // are cached.
     LogprobRows prompt_logprobs;
     // Since the last result. Rows of the prompt are ranked once, those before
     // `ranked_end` were.

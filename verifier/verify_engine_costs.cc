@@ -11,7 +11,7 @@ namespace {
 // Pause after an idle measurement, as a multiple of its duration.
 constexpr int kMeasurementPause = 4;
 
-// A root with its children.
+// Returns a root with its children.
 TokenTree StarOf(int64_t rows) {
   TokenTree tree = TokenTree::RootOnly(0);
   for (int64_t i = 1; i < rows; ++i) tree.Add(0, 0, 0);
@@ -51,7 +51,8 @@ std::optional<absl::Duration> VerifyEngine::TimePass(int64_t rows) {
   return output->end - output->begin;
 }
 
-// The faster of two passes if the first one seems to have been interrupted.
+// Returns the faster of two passes if the first one seems to have been
+// interrupted.
 std::optional<VerifyEngine::Measurement> VerifyEngine::Measure(int64_t rows) {
   const auto first = TimePass(rows);
   if (!first) return std::nullopt;

@@ -36,8 +36,8 @@ void VerifyEngine::Share(Session& session) {
   session.job->cached_tokens += gained;
 }
 
-// Those of positions that the session need not compute. A failure to store them
-// shows in the next pass.
+// Takes the features of positions that the session need not compute. A failure
+// to store them shows in the next pass.
 void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
                                       Session& session) {
   FeatureRows& features = session.features;
@@ -59,9 +59,10 @@ void VerifyEngine::TakeCachedFeatures(absl::Span<const TokenId> text,
   }
 }
 
-// What Share will take of pages that others hold, for a session that holds
-// nothing. If these end before it does, it holds their pages alone; if less is
-// left when it is admitted, K/V is computed, and preemption finds the room.
+// Returns what Share will take of pages that others hold, for a session that
+// holds nothing. If these end before it does, it holds their pages alone; if
+// less is left when it is admitted, K/V is computed, and preemption finds the
+// room.
 int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
   if (!shares_prefixes_ || session.job->request.logprobs.prompt) return 0;
   const absl::Span<const TokenId> text =

@@ -23,8 +23,8 @@ constexpr absl::Duration kLogRoomEvery = absl::Minutes(1);
 
 }  // namespace
 
-// The sessions with a waiting request and K/V room for its next pass, in the
-// order of the requests. Preempts other sessions where needed.
+// Returns the sessions with a waiting request and K/V room for its next pass,
+// in the order of the requests. Preempts other sessions where needed.
 std::vector<VerifyEngine::Session*> VerifyEngine::TakeRoom() {
   std::vector<Session*> by_age;
   for (const auto& [id, session] : sessions_) by_age.push_back(session.get());

@@ -267,14 +267,14 @@ void VerifyEngine::WantFeatures(const FeatureRequest& wanted,
   session.taps = taps;
 }
 
-// On the host: to return them, or for sessions that share the text. Others stay
-// on the device.
+// Returns whether features come to the host: to return them, or for sessions
+// that share the text. Others stay on the device.
 bool VerifyEngine::CollectsFeatures(const Session& session) const {
   return !session.wanted.taps.empty() ||
          (shares_prefixes_ && !session.taps.empty());
 }
 
-// The collected ones, as they are returned.
+// Takes the collected features, in the form in which they are returned.
 FeatureRows VerifyEngine::TakeFeatures(Session& session) const {
   FeatureRows all = std::exchange(session.features, {});
   all.CutBefore(session.wanted.first_position);

@@ -11,7 +11,8 @@ namespace {
 
 constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
-// The number after `key` in a file of "key number" lines; 0: no such key.
+// Returns the number after `key` in a file of "key number" lines; 0: no such
+// key.
 int64_t NumberOf(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -34,7 +35,7 @@ constexpr GroupFiles kVersion1 = {
 constexpr GroupFiles kVersion2 = {"/sys/fs/cgroup", "memory.max",
                                   "memory.current", "inactive_file"};
 
-// Bytes that the limit of one group leaves.
+// Returns the bytes that the limit of one group leaves.
 int64_t LeftIn(const std::string& folder, const GroupFiles& files) {
   int64_t limit = 0, usage = 0;
   // "max" is no number.
@@ -45,8 +46,8 @@ int64_t LeftIn(const std::string& folder, const GroupFiles& files) {
   return std::max<int64_t>(limit - usage + std::min(droppable, usage), 0);
 }
 
-// The least of LeftIn for the group and all groups above it. A container may
-// see its own group as the root.
+// Returns the least of LeftIn for the group and all groups above it. A
+// container may see its own group as the root.
 int64_t LeftInGroups(const std::string& root, std::string group,
                      const GroupFiles& files) {
   int64_t left = LeftIn(root + files.mount, files);

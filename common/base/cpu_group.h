@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-// A number, not 0, that is equal in processes of one machine that may use the
-// same set of cores. Sets that merely overlap have different numbers.
+// Returns a number, not 0, that is equal in processes of one machine that may
+// use the same set of cores. Sets that merely overlap have different numbers.
 uint64_t CpuGroup();
 
 }  // namespace espalier

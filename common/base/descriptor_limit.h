@@ -7,7 +7,7 @@ namespace espalier {
 // the system allows.
 void RaiseDescriptorLimit();
 
-// The current limit.
+// Returns the current limit.
 int DescriptorLimit();
 
 }  // namespace espalier

@@ -8,9 +8,10 @@ namespace espalier {
 
 inline constexpr float kLargestE4m3 = 448;
 
-// The 8-bit type with 4 bits of exponent, of bias 7, and 3 of fraction, which
-// has no infinity (E4M3 of arXiv 2209.05433). Rounds to nearest, ties to even;
-// what is too large becomes 448. A NaN stays one.
+// Returns the code of a number in the 8-bit type with 4 bits of exponent, of
+// bias 7, and 3 of fraction, which has no infinity (E4M3 of arXiv 2209.05433).
+// Rounds to nearest, ties to even; what is too large becomes 448. A NaN stays
+// one.
 inline uint8_t FloatToE4m3(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t size = bits & 0x7FFFFFFF;

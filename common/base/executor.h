@@ -18,9 +18,9 @@ class Executor {
 
   virtual ~Executor() = default;
   virtual void Post(Task task) = 0;
-  // As Post, but if no other task runs or is due, the task, and what it posts,
-  // may run on the caller's thread, which saves waking another. REQUIRES: the
-  // caller holds no lock that a task may take.
+  // Does the same as Post, but if no other task runs or is due, the task, and
+  // what it posts, may run on the caller's thread, which saves waking another.
+  // REQUIRES: the caller holds no lock that a task may take.
   virtual void Dispatch(Task task) { Post(std::move(task)); }
   // Identifies a task of PostAt.
   struct Timer {

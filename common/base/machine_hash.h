@@ -6,11 +6,11 @@
 
 namespace espalier {
 
-// A hash of this machine, its boot, and `what`; not 0.
+// Returns a hash of this machine, its boot, and `what`; not 0.
 uint64_t MachineHash(const std::string& what);
 
-// The same, of the user and the PID namespace as well: processes with other
-// ones cannot open each other's memory.
+// Returns the same with the user and the PID namespace in it: processes with
+// other ones cannot open each other's memory.
 uint64_t SharedMemoryHash(const std::string& what);
 
 }  // namespace espalier

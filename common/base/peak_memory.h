@@ -5,8 +5,8 @@
 
 namespace espalier {
 
-// The peak resident memory of this process so far, in bytes: its own pages and
-// those of mapped files. 0 if /proc does not say.
+// Returns the peak resident memory of this process so far, in bytes: its own
+// pages and those of mapped files. 0 if /proc does not say.
 int64_t PeakResidentBytes();
 
 }  // namespace espalier

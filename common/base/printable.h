@@ -8,13 +8,13 @@
 
 namespace espalier {
 
-// The index of the first byte that is not part of well-formed UTF-8; npos: all
-// of `text` is well-formed.
+// Returns the index of the first byte that is not part of well-formed UTF-8;
+// npos: all of `text` is well-formed.
 size_t FindInvalidUtf8(absl::string_view text);
 
-// Whether `text` can be shown as it is: well-formed UTF-8 without control
-// characters (C0, DEL, C1), which would move a terminal's cursor or forge a
-// line of a log.
+// Returns whether `text` can be shown as it is: well-formed UTF-8 without
+// control characters (C0, DEL, C1), which would move a terminal's cursor or
+// forge a line of a log.
 bool IsPrintable(absl::string_view text);
 
 // Makes a text from outside safe to show: control characters and bytes that are

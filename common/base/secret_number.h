@@ -5,7 +5,8 @@
 
 namespace espalier {
 
-// A number that cannot be predicted, even from earlier ones. Thread-safe.
+// Returns a number that cannot be predicted, even from earlier ones.
+// Thread-safe.
 uint64_t SecretNumber();
 
 }  // namespace espalier

@@ -7,7 +7,8 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// Bytes of a character with this first byte; 0 if there is none.
+// Returns the number of bytes of a character with this first byte; 0 if there
+// is none.
 size_t SequenceSize(uint8_t lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2) return 0;
@@ -17,8 +18,8 @@ size_t SequenceSize(uint8_t lead) {
   return 0;
 }
 
-// Whether `byte` may be byte number `index` > 0 of a character that begins with
-// `lead`. Unicode Standard, table 3-7.
+// Returns whether `byte` may be byte number `index` > 0 of a character that
+// begins with `lead`. Unicode Standard, table 3-7.
 bool Continues(uint8_t lead, size_t index, uint8_t byte) {
   uint8_t low = 0x80;
   uint8_t high = 0xBF;

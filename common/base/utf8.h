@@ -7,7 +7,8 @@
 
 namespace espalier {
 
-// Bytes of the well-formed character at `at` < text.size(); 0: not well-formed.
+// Returns the number of bytes of the well-formed character at `at` <
+// text.size(); 0: not well-formed.
 size_t CharacterSize(std::string_view text, size_t at);
 
 // Turns any bytes, however they are cut into pieces, into valid UTF-8. Each

@@ -3,7 +3,7 @@
 
 namespace espalier {
 
-// The version of this build, e.g. "0.1.0", as set in CMakeLists.txt.
+// Returns the version of this build, e.g. "0.1.0", as set in CMakeLists.txt.
 const char* Version();
 
 }  // namespace espalier

@@ -25,7 +25,7 @@ class ChatTemplate {
       const Conversation& conversation) const = 0;
 };
 
-// The model's template, in Jinja2; ChatML for models without one.
+// Returns the model's template, in Jinja2; ChatML for models without one.
 // FAILED_PRECONDITION: the model has no template that can be rendered; says
 // why.
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewChatTemplate(

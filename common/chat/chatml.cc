@@ -18,7 +18,8 @@ constexpr std::string_view kStart = "<|im_start|>";
 constexpr std::string_view kEnd = "<|im_end|>";
 constexpr std::string_view kAssistant = "assistant";
 
-// The id of a control token, which no text becomes under SpecialText::kPlain.
+// Returns the id of a control token, which no text becomes under
+// SpecialText::kPlain.
 absl::StatusOr<TokenId> ControlToken(const Tokenizer& tokenizer,
                                      std::string_view token) {
   const std::optional<TokenId> id = tokenizer.TokenToId(token);

@@ -17,8 +17,8 @@ namespace {
 // What the assistant says: nothing that a template has by itself.
 constexpr const char* kAnswer = "espaliered pears";
 
-// A conversation with and without a turn after the assistant's: some templates
-// end a turn at the next one only, others take no more than one.
+// Returns a conversation with and without a turn after the assistant's: some
+// templates end a turn at the next one only, others take no more than one.
 std::vector<Conversation> Probes() {
   const std::vector<ChatMessage> once = {
       {.role = "user", .content = "Which?"},
@@ -35,8 +35,8 @@ bool IsBlank(std::string_view text) {
   return true;
 }
 
-// The tokens after the last one that has a part of the answer; empty: the
-// answer is not there.
+// Returns the tokens after the last one that has a part of the answer; empty:
+// the answer is not there.
 absl::Span<const TokenId> AfterAnswer(const Tokenizer& tokenizer,
                                       absl::Span<const TokenId> ids) {
   std::string text;

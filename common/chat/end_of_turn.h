@@ -8,10 +8,10 @@
 
 namespace espalier {
 
-// The token with which the chat template of the model, or the built-in ChatML,
-// ends what an assistant says, such as <|im_end|>: the added token that follows
-// the assistant's text in a rendered conversation, perhaps after white space.
-// nullopt: there is no template, or none such token.
+// Returns the token with which the chat template of the model, or the built-in
+// ChatML, ends what an assistant says, such as <|im_end|>: the added token that
+// follows the assistant's text in a rendered conversation, perhaps after white
+// space. nullopt: there is no template, or none such token.
 std::optional<TokenId> EndOfTurn(const Tokenizer& tokenizer);
 
 }  // namespace espalier

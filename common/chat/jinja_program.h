@@ -33,7 +33,7 @@ class JinjaProgram {
 
   ~JinjaProgram();
 
-  // Whether the template has `name` as an identifier or a text.
+  // Returns whether the template has `name` as an identifier or a text.
   bool Mentions(std::string_view name) const;
 
   // Renders with the variables of two objects. Texts and keys of `input` may

@@ -60,7 +60,8 @@ class JinjaTemplate : public ChatTemplate {
                      std::string(refused.message()), ")"));
   }
 
-  // What the template would leave out without a word is refused.
+  // Refuses fields of the conversation that the template would leave out
+  // silently.
   absl::Status CheckUsed(const Conversation& conversation,
                          const Json& input) const {
     for (const auto& [name, value] : input.items()) {

@@ -9,8 +9,8 @@
 
 namespace espalier {
 
-// The template of the tokenizer's model. FAILED_PRECONDITION: it is malformed,
-// or uses a filter or a test that Jinja2 does not have.
+// Returns the template of the tokenizer's model. FAILED_PRECONDITION: it is
+// malformed, or uses a filter or a test that Jinja2 does not have.
 absl::StatusOr<std::unique_ptr<ChatTemplate>> NewJinjaTemplate(
     const Tokenizer* tokenizer);
 

@@ -33,7 +33,8 @@ absl::StatusOr<Json> ParseOrdered(const std::string& field,
   return parsed;
 }
 
-// As transformers' templates want them: an object, not a text with JSON.
+// Turns the arguments into an object, which templates of transformers expect in
+// place of a text with JSON.
 absl::Status ParseArguments(const std::string& field, Json& call) {
   if (!call.is_object()) return FieldError(field, "must be an object");
   Json& function = call.contains("function") ? call["function"] : call;

@@ -9,15 +9,15 @@
 
 namespace espalier {
 
-// Whether a message may have this role.
+// Returns whether a message may have this role.
 bool IsChatRole(std::string_view role);
 
 // A FieldError unless there are messages and each has a role.
 absl::Status CheckMessages(const Conversation& conversation);
 
-// What a template reads: {"messages": [...], "tools": [...], and the template's
-// arguments}. Keys keep their order, as templates print them. Arguments of tool
-// calls become objects. FieldErrors.
+// Returns what a template reads: {"messages": [...], "tools": [...], and the
+// template's arguments}. Keys keep their order, as templates print them.
+// Arguments of tool calls become objects. FieldErrors.
 absl::StatusOr<nlohmann::ordered_json> ToTemplateInput(
     const Conversation& conversation);
 

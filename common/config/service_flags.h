@@ -34,15 +34,15 @@ struct ServiceUsage {
   absl::string_view purpose;  // one sentence for --help
 };
 
-// The first half of every main: parses the flags and fills `config`. Returns an
-// exit code if the process is done: help or version was printed, or the usage
-// was wrong, which is reported on stderr.
+// Does the first half of every main: parses the flags and fills `config`.
+// Returns an exit code if the process is done: help or version was printed, or
+// the usage was wrong, which is reported on stderr.
 std::optional<int> ConfigFromFlags(int argc, const char* const* argv,
                                    const ServiceUsage& usage,
                                    google::protobuf::Message& config);
 
-// The exit status for the result of a service's run. Reports an error on
-// stderr: kExitUsage if configuration or files are at fault, otherwise 1.
+// Returns the exit status for the result of a service's run. Reports an error
+// on stderr: kExitUsage if configuration or files are at fault, otherwise 1.
 int ExitStatus(const absl::StatusOr<int>& result);
 
 }  // namespace espalier

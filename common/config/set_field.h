@@ -21,7 +21,7 @@ namespace espalier {
 absl::Status SetField(absl::string_view path, absl::string_view value,
                       google::protobuf::Message& message);
 
-// The names of the fields of a message type: "a, b, c".
+// Returns the names of the fields of a message type: "a, b, c".
 std::string FieldNames(const google::protobuf::Descriptor& type);
 
 }  // namespace espalier

@@ -16,7 +16,8 @@ namespace espalier::cuda {
 
 struct DeviceInfo {
   std::string name;
-  // The same in processes that can open each other's memory on it; not 0.
+  // This id is the same in processes that can open each other's memory on it;
+  // not 0.
   uint64_t id = 0;
   int64_t memory_bytes = 0;  // of the device
   int64_t free_bytes = 0;    // of these, when this was asked
@@ -28,7 +29,7 @@ enum class Memory {
   kShared,  // as kDevice; other processes may open it
 };
 
-// Where kernels are queued. One thread.
+// A queue of kernels.
 class KernelQueue {
  public:
   virtual ~KernelQueue() = default;
@@ -58,8 +59,8 @@ class ComputeDevice : public KernelQueue {
   virtual absl::StatusOr<std::byte*> Allocate(int64_t bytes, Memory kind) = 0;
   virtual void Free(std::byte* memory) = 0;
 
-  // By what another process opens kShared memory. FAILED_PRECONDITION: it
-  // cannot be opened, on this machine.
+  // Returns a handle by which another process opens kShared memory.
+  // FAILED_PRECONDITION: it cannot be opened on this machine.
   virtual absl::StatusOr<std::string> Export(const std::byte* shared) = 0;
   // Memory that another process exported, for reading. It is there until Free,
   // even if that process ends. `bytes`: its size at least. FAILED_PRECONDITION:
@@ -76,7 +77,7 @@ class ComputeDevice : public KernelQueue {
   virtual absl::StatusOr<std::unique_ptr<KernelGraph>> Capture(
       absl::Span<const KernelArgs> launches) = 0;
 
-  // A point in the queue. Until all that was queued before it is done:
+  // Returns a point in the queue. Until all that was queued before it is done:
   // UNAVAILABLE: the device failed.
   virtual int64_t Record() = 0;
   virtual absl::Status Wait(int64_t event) = 0;

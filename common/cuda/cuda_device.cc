@@ -49,7 +49,8 @@ class CudaDevice final : public ComputeDevice {
   enum class Origin { kPool, kHost, kShared, kImported };
   class Graph;
 
-  // What follows is of this GPU. Threads start with another, the first one.
+  // Makes this GPU the one of the calls that follow. Threads start with
+  // another, the first one.
   void Select() const { cudaSetDevice(index_); }
 
   // The first error is the one that counts.
@@ -209,8 +210,8 @@ void CudaDevice::Launch(const KernelArgs& args) {
       LaunchOnStream(stream_, args, options_.dependent_launches)));
 }
 
-// What other threads do meanwhile is not captured, nor forbidden to them. The
-// upload finds the room that the first replay would ask for.
+// The work that other threads do meanwhile is not captured, nor forbidden to
+// them. The upload finds the room that the first replay would ask for.
 absl::StatusOr<std::unique_ptr<KernelGraph>> CudaDevice::Capture(
     absl::Span<const KernelArgs> launches) {
   Select();

@@ -14,9 +14,9 @@ struct CudaDeviceOptions {
   bool dependent_launches = true;
 };
 
-// A GPU of compute capability 9.0, by its number. FAILED_PRECONDITION: there is
-// no such GPU, no driver, or one that is too old, or this program was built
-// without nvcc.
+// Opens a GPU of compute capability 9.0, by its number. FAILED_PRECONDITION:
+// there is no such GPU, no driver, or one that is too old, or this program was
+// built without nvcc.
 absl::StatusOr<std::unique_ptr<ComputeDevice>> OpenCudaDevice(
     int index, const CudaDeviceOptions& options = {});
 

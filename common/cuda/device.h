@@ -1,6 +1,7 @@
-// What kernels need of the GPU beside C++: each is one PTX instruction there,
-// and its meaning in C++ in the emulation. Kernels call nothing else of either.
-// For the files that hold kernels only; tensor_core.h has the products.
+// The instructions that kernels need of the GPU beside C++: each is one PTX
+// instruction there, and its meaning in C++ in the emulation. Kernels call
+// nothing else of either. For the files that hold kernels only; tensor_core.h
+// has the products.
 #ifndef ESPALIER_COMMON_CUDA_DEVICE_H_
 #define ESPALIER_COMMON_CUDA_DEVICE_H_
 
@@ -152,7 +153,8 @@ DEVICE void BarrierInit(uint64_t* barrier, uint32_t arrivals) {
 #endif
 }
 
-// By the thread that initialised barriers, before __syncthreads.
+// Makes initialised barriers visible. Called by the thread that initialised
+// them, before __syncthreads.
 DEVICE void FenceBarrierInit() {
 #if defined(__CUDACC__)
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -204,8 +206,8 @@ DEVICE void BarrierWait(uint64_t* barrier, uint32_t parity) {
 #endif
 }
 
-// From global to shared memory, whole pieces of 16 bytes. The barrier's phase
-// counts the bytes when they are there.
+// Copies whole pieces of 16 bytes from global to shared memory. The barrier's
+// phase counts the bytes when they are there.
 DEVICE void BulkCopy(void* to, const void* from, uint32_t bytes,
                      uint64_t* barrier) {
 #if defined(__CUDACC__)

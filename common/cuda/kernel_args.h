@@ -60,7 +60,7 @@ struct Parts {
   bool operator==(const Parts&) const = default;
 };
 
-// Of a row that is normed, a multiple of 64.
+// The most columns of a row that is normalized; they are a multiple of 64.
 inline constexpr int kMostNormColumns = 32768;
 
 // x += the parts of a product; out = x / rms(x) * weight, as activations.
@@ -92,8 +92,8 @@ struct TakeRowsArgs {
   int columns = 0;                // at most kMostNormColumns
   const float* weight = nullptr;  // [pieces, columns]; null: no norm
   float epsilon = 0;
-  // Where rows go, before and after the norm. `sums` may be `from` if each row
-  // is its own.
+  // The places of rows before and after the norm. `sums` may be `from` if each
+  // row is its own.
   float* sums = nullptr;             // [., columns] or null
   float* normed = nullptr;           // [., columns] or null
   const int32_t* to_rows = nullptr;  // [rows] which row of both, -1: none
@@ -126,9 +126,9 @@ struct ProductArgs {
   bool operator==(const ProductArgs&) const = default;
 };
 
-// From the product of a layer's input to what attention reads: queries and keys
-// are normed (Qwen3), turned by their position and rounded; keys and values go
-// into the rows' slots.
+// Turns the product of a layer's input into the inputs of attention: queries
+// and keys are normalized (Qwen3), turned by their position and rounded; keys
+// and values go into the rows' slots.
 struct PrepareArgs {
   Parts parts;  // outputs: [heads + 2 kv_heads] heads: queries, keys, values
   const float* query_norm = nullptr;  // [head_dim] or null
@@ -151,10 +151,11 @@ struct PrepareArgs {
 struct PrefixItem {
   int32_t sequence = 0;
   int32_t chunk = 0;
-  // Of the sequence's rows, each as often as heads share a K/V head; 64 each.
+  // The item has kPrefixItemQueries queries from this one on. A query is a row
+  // of the sequence and a head of its group.
   int32_t first_query = 0;
 };
-// Of the attention after these: some rows of a tree.
+// Work of the attention over the pages after these: some rows of a tree.
 struct TreeItem {
   int32_t sequence = 0;
   int32_t first_row = 0;  // of the sequence; kTreeItemRows each
@@ -170,7 +171,7 @@ struct AttendArgs {
   KvPages kv;
   const PassRow* rows = nullptr;
   const PassSequence* sequences = nullptr;
-  // Of each row: which rows of its sequence its path is, itself included.
+  // [rows] which rows of its sequence a row's path has, itself included.
   const uint16_t* paths = nullptr;
   const PrefixItem* prefix_items = nullptr;
   const TreeItem* tree_items = nullptr;
@@ -180,8 +181,8 @@ struct AttendArgs {
   int kv_heads = 0;
   int group = 0;     // heads that share a K/V head, at most 8
   int head_dim = 0;  // 64 or 128
-  // Of the chunks: [chunks, kv_heads, rows * group, head_dim + 2] for each
-  // sequence, chunks being those before page prefix / 64.
+  // The states of chunks: [chunks, kv_heads, rows * group, head_dim + 2] for
+  // each sequence, chunks being those before page prefix / 64.
   float* states = nullptr;
   unsigned char* out = nullptr;  // activations [rows, heads * head_dim]
   int out_block = 0;             // rows of a block of `out`

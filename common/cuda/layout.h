@@ -61,8 +61,8 @@ ESPALIER_HOST_DEVICE constexpr uint64_t E4m3WeightPlace(uint32_t inputs,
          byte;
 }
 
-// The outputs of a gated product: of sixteen that follow each other, eight
-// gates, then the eight values that they gate.
+// Returns the place of an output of a gated product: of sixteen that follow
+// each other, eight gates, then the eight values that they gate.
 ESPALIER_HOST_DEVICE constexpr uint32_t GatePlace(uint32_t output) {
   return output / 8 * 16 + output % 8;
 }
@@ -70,7 +70,7 @@ ESPALIER_HOST_DEVICE constexpr uint32_t GatedValuePlace(uint32_t output) {
   return GatePlace(output) + 8;
 }
 
-// Where outputs of a matrix go among those of a product.
+// The places of a matrix's outputs among those of a product.
 enum class Placing : int { kInOrder, kGates, kGatedValues };
 ESPALIER_HOST_DEVICE constexpr uint32_t OutputPlace(Placing placing,
                                                     uint32_t output) {

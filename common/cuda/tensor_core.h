@@ -122,9 +122,9 @@ DEVICE void Multiply16x8x16(float (&sums)[4], const uint32_t (&a)[4],
 
 // --- warpgroups
 
-// Where a product finds rows of 64 numbers (128 bytes) in shared memory,
-// swizzled as TilePlace (layout.h) says. `address`: of a multiple of 1024, plus
-// 32 for each step of 16 numbers.
+// Returns a descriptor by which a product finds rows of 64 numbers (128 bytes)
+// in shared memory, swizzled as TilePlace (layout.h) says. `address`: of a
+// multiple of 1024, plus 32 for each step of 16 numbers.
 DEVICE uint64_t TileDescriptor(uint32_t address) {
   constexpr uint64_t kEightRows = 1024 >> 4, kSwizzle128 = 1;
   return uint64_t{(address & 0x3ffff) >> 4} | uint64_t{1} << 16 |
@@ -152,7 +152,7 @@ DEVICE void HoldSums(float (&sums)[kSize]) {
 #endif
 }
 
-// The same for what products read from registers, before the fence.
+// Holds the registers that products read, before the fence.
 template <int kSteps>
 DEVICE void HoldFactors(uint32_t (&held)[kSteps][4]) {
 #if defined(__CUDACC__)
@@ -224,8 +224,8 @@ void GroupMultiply(float* sums, uint64_t a, uint64_t b) {
 }
 #endif
 
-// The same with `a` in registers: each warp's as those of Multiply16x8x16, of
-// rows from 16 * (i / 32). They must not change before the wait.
+// Multiplies with `a` in registers: each warp holds those of Multiply16x8x16,
+// for the rows from 16 * (i / 32). They must not change before the wait.
 #if defined(__CUDACC__)
 #define ESPALIER_A4(a) "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 template <int kN>

@@ -36,7 +36,7 @@ class CodePoints {
   std::vector<Range> ranges_;
 };
 
-// The characters of valid UTF-8; nullopt: it is not.
+// Returns the characters of valid UTF-8; nullopt: it is not.
 std::optional<std::vector<uint32_t>> CharactersOf(absl::string_view utf8);
 // REQUIRES: a character.
 std::string Utf8Of(uint32_t character);

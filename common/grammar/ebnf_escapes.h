@@ -7,8 +7,8 @@
 
 namespace espalier::grammar {
 
-// A grammar in EBNF with \U000000HH in place of \xHH: xgrammar takes every
-// hexadecimal digit that follows \x, GBNF takes two.
+// Returns a grammar in EBNF with \U000000HH in place of \xHH: xgrammar takes
+// every hexadecimal digit that follows \x, GBNF takes two.
 std::string WithTwoDigitEscapes(absl::string_view ebnf);
 
 }  // namespace espalier::grammar

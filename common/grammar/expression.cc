@@ -70,7 +70,7 @@ bool HasRepeat(const Expression& expression) {
              [](const ExpressionPtr& part) { return HasRepeat(*part); });
 }
 
-// The most repeats of a repetition that holds another; 1: none does.
+// Returns the most repeats of a repetition that holds another; 1: none does.
 int64_t NestedRepeats(const Expression& expression) {
   int64_t most = 1;
   if (expression.kind == Kind::kRepeat && HasRepeat(*expression.parts[0])) {

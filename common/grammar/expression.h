@@ -33,8 +33,8 @@ struct Expression {
 
 ExpressionPtr Text(absl::string_view text);
 ExpressionPtr OneOf(CodePoints characters);
-// Those of one part are the part. Sequences in sequences, and empty texts in
-// them, go.
+// Make a sequence and a choice. One part alone is the result itself. Sequences
+// within sequences are joined, and empty texts within them are dropped.
 ExpressionPtr Sequence(std::vector<ExpressionPtr> parts);
 ExpressionPtr Choice(std::vector<ExpressionPtr> parts);
 ExpressionPtr Repeat(ExpressionPtr part, int64_t least, int64_t most);
@@ -56,10 +56,10 @@ struct Lengths {
 };
 Lengths LengthsOf(const Expression& expression);
 
-// What a compiler makes of it, at most: its places, a repetition's counted as
-// often as they may come, times the repeats of repetitions within repetitions,
-// since a text may be at as many of these places at once. * and + count as 10.
-// Saturates at kMaxAutomaton.
+// Returns what a compiler makes of it, at most: its places, a repetition's
+// counted as often as they may come, times the repeats of repetitions within
+// repetitions, since a text may be at as many of these places at once. * and +
+// count as 10. Saturates at kMaxAutomaton.
 int64_t AutomatonOf(const Expression& expression);
 inline constexpr int64_t kMaxAutomaton = 1'000'000;
 
@@ -69,7 +69,7 @@ struct RuleSet {
 
   int64_t Add(ExpressionPtr rule);  // its number
   int64_t automaton() const;        // the sum; saturates
-  // As xgrammar reads it; the root is called "root".
+  // Returns the grammar as xgrammar reads it; the root is called "root".
   std::string ToEbnf() const;
 };
 

@@ -75,14 +75,14 @@ class Backend {
     int64_t work = 200'000'000;  // in units of WorkBudget
     const std::atomic<bool>* stop = nullptr;
   };
-  // FieldErrors (request_errors.h): the text is wrong, or has something that
-  // cannot be followed. RESOURCE_EXHAUSTED: it takes more work. CANCELLED: it
-  // was stopped.
+  // FieldErrors (request_errors.h): the text is wrong, or has a part that is
+  // not supported. RESOURCE_EXHAUSTED: it takes more work. CANCELLED: it was
+  // stopped.
   virtual absl::StatusOr<std::shared_ptr<const Grammar>> Compile(
       const GrammarSpec& spec, const CompileLimit& limit) const = 0;
 };
 
-// Whether this build has structured output.
+// Returns whether this build has structured output.
 bool HasBackend();
 // Null: it has not.
 std::unique_ptr<Backend> NewBackend(Vocabulary vocabulary);

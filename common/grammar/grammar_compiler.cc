@@ -157,7 +157,7 @@ void GrammarCompiler::Run(const Task& task) {
                                      ": make it simpler")));
     }
   } else if (!absl::IsCancelled(compiled.status())) {
-    // What was stopped is answered by who stopped it.
+    // The code that stopped a compilation answers it.
     Settle(task.key, task.ticket, compiled);
   }
   {

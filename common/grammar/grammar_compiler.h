@@ -70,7 +70,7 @@ class GrammarCompiler {
 
   static std::unique_ptr<Executor> NewThread(std::string name);
 
-  // The answer, if it can be given now; otherwise takes `done`.
+  // Returns the answer, if it can be given now; otherwise takes `done`.
   std::optional<Compiled> AnswerOrWait(const GrammarSpec& spec, Done& done)
       ABSL_LOCKS_EXCLUDED(mutex_);
   // A text that a thread begins now.
@@ -86,7 +86,7 @@ class GrammarCompiler {
   // Answers are given without the lock.
   void StartNext() ABSL_LOCKS_EXCLUDED(mutex_);
   void Run(const Task& task) ABSL_LOCKS_EXCLUDED(mutex_);
-  // Whether the text takes more than quick_work, and waits again.
+  // Returns whether the text takes more than quick_work, and waits again.
   bool PutOff(const Task& task) ABSL_LOCKS_EXCLUDED(mutex_);
   void RefuseLater(const std::string& key, absl::Status refusal, Text& text)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -14,7 +14,7 @@ CodePoints Plain() {
   return CodePoints{{0, 0x1F}, {'"', '"'}, {'\\', '\\'}}.Complement();
 }
 
-// The escape of a character that has to be escaped.
+// Returns the escape of a character that has to be escaped.
 std::string Escape(uint32_t character) {
   switch (character) {
     case '"':
@@ -36,7 +36,7 @@ std::string Escape(uint32_t character) {
   }
 }
 
-// One of the characters, as a JSON string has it.
+// Returns one of the characters, as a JSON string has it.
 ExpressionPtr Encoded(const CodePoints& characters) {
   std::vector<ExpressionPtr> ways = {OneOf(characters.Intersection(Plain()))};
   const CodePoints escaped = characters.Intersection(Plain().Complement());

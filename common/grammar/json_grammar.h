@@ -20,7 +20,7 @@ using OrderedJson = nlohmann::ordered_json;
 class JsonGrammar {
  public:
   static constexpr int64_t kMaxIndentation = 64;
-  // Of tabs instead.
+  // The most tabs of an indentation that is made of tabs.
   static constexpr int64_t kMaxTabs = 16;
 
   // Compact: all in one line, with one blank after each colon and comma.
@@ -41,13 +41,14 @@ class JsonGrammar {
   ExpressionPtr AnyObject();
   ExpressionPtr AnyArray();
   ExpressionPtr AnyString();
-  // Of so many characters; most may be Expression::kUnbounded.
+  // Returns the strings of `least` to `most` characters; most may be
+  // Expression::kUnbounded.
   ExpressionPtr StringOfLength(int64_t least, int64_t most);
-  // A string whose characters match `content`, which has no rules.
+  // Returns a string whose characters match `content`, which has no rules.
   ExpressionPtr StringOf(const ExpressionPtr& content);
   // Exactly this value.
   ExpressionPtr Literal(const OrderedJson& value);
-  // A string that is none of these.
+  // Returns a string that is none of these.
   ExpressionPtr StringExcept(const std::vector<std::string>& names);
   // Items between brackets.
   ExpressionPtr ArrayOf(const ExpressionPtr& item, int64_t least, int64_t most);
@@ -56,7 +57,7 @@ class JsonGrammar {
                         size_t fixed, int64_t least, int64_t most);
 
  private:
-  // A rule of its own, made at first use.
+  // Returns a rule of its own, made at first use.
   template <typename Make>
   ExpressionPtr Shared(absl::string_view name, const Make& make);
   ExpressionPtr Character();

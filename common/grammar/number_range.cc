@@ -14,7 +14,8 @@ namespace {
 
 // 999999999999999999: the largest integer.
 constexpr int64_t kMostInteger = 999'999'999'999'999'999;
-// Of a number that is no integer, so that two of them are never one double.
+// The most digits of a number that is no integer, so that two of them are never
+// one double.
 constexpr int64_t kExactDigits = 15;
 constexpr size_t kMaxFraction = 12;
 
@@ -65,8 +66,8 @@ class PositiveNumbers {
   }
 
  private:
-  // What follows `at` digits before the point. `low`, `high`: they are those of
-  // the least, or the most.
+  // Returns what follows `at` digits before the point. `low`, `high`: they are
+  // those of the least, or the most.
   ExpressionPtr Whole(size_t at, bool low, bool high) {
     if (at == size_) return Fraction(low, high);
     const int first = low                    ? least_.value.whole[at] - '0'
@@ -84,7 +85,7 @@ class PositiveNumbers {
     return Choice(std::move(ends));
   }
 
-  // Whether zeros may follow `at` digits after the point.
+  // Returns whether zeros may follow `at` digits after the point.
   bool MayStop(size_t at, bool low, bool high) const {
     if (low && (at < least_.value.fraction.size() || least_.is_exclusive)) {
       return false;
@@ -92,7 +93,7 @@ class PositiveNumbers {
     return !high || at < most_.value.fraction.size() || !most_.is_exclusive;
   }
 
-  // One or more digits, after `at` of them.
+  // Returns one or more digits, after `at` of them.
   ExpressionPtr More(size_t at, bool low, bool high) {
     const auto limit = static_cast<size_t>(fraction_);
     if (at >= limit) return Never();
@@ -202,7 +203,8 @@ class PositiveIntegers {
   std::map<std::pair<size_t, int64_t>, ExpressionPtr> free_;
 };
 
-// The integer next to a bound and within it; clamped to what has few digits.
+// Returns the integer next to a bound and within it; clamped to what has few
+// digits.
 int64_t IntegerAt(const Bound& bound, bool is_least) {
   int64_t size = kMostInteger;
   if (bound.value.whole.size() <= static_cast<size_t>(kMaxRangeDigits)) {
@@ -273,7 +275,7 @@ Decimal Positive(Decimal value) {
   return value;
 }
 
-// The same bound for numbers of kMaxFraction digits after the point.
+// Rounds a bound for numbers of kMaxFraction digits after the point.
 std::optional<Bound> Rounded(std::optional<Bound> bound, bool is_least) {
   if (!bound || bound->value.fraction.size() <= kMaxFraction) return bound;
   std::string& fraction = bound->value.fraction;

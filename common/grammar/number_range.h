@@ -19,11 +19,11 @@ struct Decimal {
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
 
-// Of a JSON number's text. nullopt: it has more than 40 digits before or after
-// the point.
+// Reads the text of a JSON number. nullopt: it has more than 40 digits before
+// or after the point.
 std::optional<Decimal> ParseDecimal(absl::string_view text);
 
-// Whether a < b.
+// Returns whether a < b.
 bool Less(const Decimal& a, const Decimal& b);
 
 struct Bound {
@@ -45,10 +45,11 @@ inline constexpr int64_t kMaxListedMultiples = 1000;
 // Digits before the point, and after it, of numbers in a range.
 inline constexpr int64_t kMaxRangeDigits = 18;
 
-// The numbers of a range as JSON. They have at most kMaxRangeDigits digits, so
-// they are exact in what reads them: integers as int64, others as doubles.
-// IsNever: there is none. Null: multiple_of is too large for these bounds, or a
-// bound has too many digits before the point. May add rules to `rules`.
+// Returns the numbers of a range as JSON. They have at most kMaxRangeDigits
+// digits, so they are exact in what reads them: integers as int64, others as
+// doubles. IsNever: there is none. Null: multiple_of is too large for these
+// bounds, or a bound has too many digits before the point. May add rules to
+// `rules`.
 ExpressionPtr NumbersIn(const NumberRange& range, RuleSet& rules);
 
 // Any JSON number, or integer, with bounded digits.

@@ -128,7 +128,8 @@ class Parser {
     size_t end;  // behind the closing brace
   };
 
-  // Those of the braces whose inside begins at text_[at]; nullopt: none do.
+  // Returns the repeats of the braces whose inside begins at text_[at];
+  // nullopt: none do.
   std::optional<Repeats> Bounds(size_t at) const {
     const auto number = [&]() -> std::optional<int64_t> {
       const size_t begin = at;
@@ -230,7 +231,8 @@ absl::StatusOr<ExpressionPtr> WithoutAnchors(const ExpressionPtr& expression,
   return is_sequence ? Sequence(std::move(parts)) : Choice(std::move(parts));
 }
 
-// The places of `text` where a match that begins at one of `from` may end.
+// Returns the places of `text` where a match that begins at one of `from` may
+// end.
 std::vector<bool> EndsOf(const Expression& expression,
                          const std::vector<uint32_t>& text,
                          std::vector<bool> from) {

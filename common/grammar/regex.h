@@ -27,9 +27,9 @@ enum class RegexClasses {
 // backreferences, \b, \p, and ^ or $ elsewhere.
 absl::StatusOr<Regex> ParseRegex(absl::string_view text, RegexClasses classes);
 
-// Whether some part of `text`, which is UTF-8, matches.
+// Returns whether some part of `text`, which is UTF-8, matches.
 bool Finds(const Regex& regex, absl::string_view text);
-// Whether all of it matches `whole`, which has no rules.
+// Returns whether all of it matches `whole`, which has no rules.
 bool Matches(const ExpressionPtr& whole, absl::string_view text);
 
 }  // namespace espalier::grammar

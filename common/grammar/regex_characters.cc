@@ -80,7 +80,7 @@ std::optional<uint32_t> HexDigit(uint32_t c) {
   return std::nullopt;
 }
 
-// The number of `digits` digits at text[at], which moves behind them.
+// Reads the number of `digits` digits at text[at], which moves behind them.
 std::optional<uint32_t> Hex(absl::Span<const uint32_t> text, size_t& at,
                             size_t digits) {
   if (at + digits > text.size()) return std::nullopt;

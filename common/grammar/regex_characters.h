@@ -12,7 +12,7 @@
 
 namespace espalier::grammar {
 
-// What . matches.
+// Returns what . matches.
 CodePoints AnyButLineEnds();
 
 // Parses the escape at text[at], a backslash, and moves `at` behind it. In a

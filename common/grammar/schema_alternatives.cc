@@ -40,7 +40,7 @@ struct State {
   std::deque<Choices> choices;
 };
 
-// The dependencies of one name: it is absent, or they hold.
+// Returns the dependencies of one name: it is absent, or they hold.
 Choices DependencyOf(SchemaDocument& document, const Item& item,
                      const std::string& keyword, const std::string& name,
                      const Json& needed) {

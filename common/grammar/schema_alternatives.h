@@ -16,9 +16,9 @@ namespace espalier::grammar {
 // are of one document. Empty: anything is valid.
 using Schemas = std::vector<const OrderedJson*>;
 
-// The same without schemas that stand for one another: a value is valid under
-// one of these, by the keywords of its schemas other than $ref, allOf, anyOf,
-// oneOf and dependencies. (That parts of a oneOf exclude one another is for
+// Resolves the schemas that stand for one another: a value is valid under one
+// of these, by the keywords of its schemas other than $ref, allOf, anyOf, oneOf
+// and dependencies. (That parts of a oneOf exclude one another is for
 // CheckOneOf.) No schema is Boolean. Empty: nothing is valid. INVALID_ARGUMENT:
 // there are too many.
 absl::StatusOr<std::vector<Schemas>> AlternativesOf(SchemaDocument& document,
@@ -26,24 +26,27 @@ absl::StatusOr<std::vector<Schemas>> AlternativesOf(SchemaDocument& document,
 
 // What the keywords of an alternative say together.
 
-// By `type`.
+// Returns the types that `type` declares.
 uint8_t DeclaredTypes(const Schemas& alternative);
-// Where there is no `type`, by what else is said: properties want an object.
+// Returns the types that other keywords imply where there is no `type`:
+// properties want an object.
 uint8_t MeantTypes(const Schemas& alternative);
-// Those of const or enum that are valid under all; nullopt: there is neither.
+// Returns the values of const or enum that are valid under all; nullopt: there
+// is neither.
 std::optional<std::vector<OrderedJson>> ValuesOf(const SchemaDocument& document,
                                                  const Schemas& alternative);
-// The schema that has the keyword, the first one; null: none.
+// Returns the schema that has the keyword, the first one; null: none.
 const OrderedJson* With(const Schemas& alternative, const char* keyword);
-// The largest of a least number, or the smallest of a most.
+// Returns the largest of a least number, or the smallest of a most.
 int64_t LargestOf(const Schemas& alternative, const char* keyword,
                   int64_t fallback);
 int64_t SmallestOf(const Schemas& alternative, const char* keyword,
                    int64_t fallback);
-// Bounds and multiples of numbers. multiple_of is 0 if it cannot be followed.
+// Returns the bounds and multiples of numbers. multiple_of is 0 if there is
+// none that a grammar can express.
 NumberRange RangeOf(const Schemas& alternative, bool is_integer);
 
-// What holds for a property; a part that is `false` forbids it.
+// Returns what holds for a property; a part that is `false` forbids it.
 Schemas PropertySchemas(const SchemaDocument& document,
                         const Schemas& alternative, const std::string& name);
 bool Forbids(const Schemas& schemas);

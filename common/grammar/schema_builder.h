@@ -22,20 +22,20 @@ class SchemaBuilder {
   SchemaBuilder(SchemaDocument& document, bool compact)
       : document_(document), json_(compact) {}
 
-  // The grammar of the document.
+  // Returns the grammar of the document.
   absl::StatusOr<RuleSet> Build();
 
-  // For the parts.
+  // The following serves the parts of the builder.
   SchemaDocument& document() { return document_; }
   JsonGrammar& json() { return json_; }
-  // A rule for values that are valid under all of these.
+  // Returns a rule for values that are valid under all of these.
   ExpressionPtr ValueOf(const Schemas& schemas);
   // Strings that are valid under an alternative.
   absl::StatusOr<ExpressionPtr> Strings(const Schemas& alternative);
 
  private:
   absl::StatusOr<ExpressionPtr> Body(const Schemas& schemas);
-  // What holds for the whole of an alternative of `schemas`.
+  // Checks what holds for the whole of an alternative of `schemas`.
   absl::Status CheckWhole(const Schemas& schemas, const Schemas& alternative);
   absl::StatusOr<ExpressionPtr> Values(const Schemas& alternative);
   absl::StatusOr<ExpressionPtr> Literals(

@@ -117,7 +117,7 @@ absl::Status CheckNames(const Json& value, const std::string& path) {
   return absl::OkStatus();
 }
 
-// What a literal's text is read as is what the schema says, so no number may
+// Checks that a literal's text is read as the schema says it: no number may
 // have lost digits.
 absl::Status CheckLiteral(const Json& value, const std::string& path) {
   if (value.is_number_float() && std::abs(value.get<double>()) >= 0x1p53) {

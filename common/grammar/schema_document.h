@@ -33,12 +33,13 @@ class SchemaDocument {
   SchemaDocument& operator=(const SchemaDocument&) = delete;
 
   const Json& root() const { return root_; }
-  // What a schema of this document refers to by $ref.
+  // Returns what a schema of this document refers to by $ref.
   const Json& Target(const Json& schema) const;
-  // Of pattern and of the names of patternProperties.
+  // Returns the regular expression of `pattern`, or of a name in
+  // patternProperties.
   const Regex& RegexOf(const std::string& pattern) const;
-  // A schema that stands for a keyword of `schema`, without references; the
-  // same one for an equal `stands`.
+  // Returns a schema that stands for a keyword of `schema`, without references;
+  // the same one for an equal `stands`.
   const Json& Add(const Json& schema, absl::string_view keyword, Json stands);
 
   // INVALID_ARGUMENT at a keyword of a schema of this document.
@@ -71,7 +72,7 @@ class SchemaDocument {
   std::map<std::string, Regex> regexes_;
 };
 
-// The member, or null.
+// Returns the member, or null.
 const OrderedJson* Member(const OrderedJson& object, absl::string_view name);
 
 }  // namespace espalier::grammar

@@ -7,8 +7,8 @@
 
 namespace espalier::grammar {
 
-// Whether nothing that a grammar makes of `alternative`, which has a part of
-// the schema's oneOf, is valid under another part, as far as can be seen: by
+// Checks that nothing that a grammar makes of `alternative`, which has a part
+// of the schema's oneOf, is valid under another part, as far as can be seen: by
 // types, constants, bounds, properties that one requires and the other forbids,
 // and required properties of which this is true. INVALID_ARGUMENT: it may be.
 absl::Status CheckOneOf(SchemaDocument& document, const OrderedJson& schema,

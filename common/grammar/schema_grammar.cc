@@ -22,7 +22,7 @@ using Kind = Expression::Kind;
 constexpr int64_t kMaxRules = 10'000;
 constexpr int64_t kWorkOfRule = 100;
 
-// Whether what it says of members and items is in what it refers to.
+// Returns whether what it says of members and items is in what it refers to.
 bool OnlyRefers(const Json& schema) {
   if (Member(schema, "$ref") == nullptr) return false;
   for (const char* keyword :
@@ -34,7 +34,7 @@ bool OnlyRefers(const Json& schema) {
   return true;
 }
 
-// Whether texts can be made of `expression`, by what is known of rules.
+// Returns whether texts can be made of `expression`, by what is known of rules.
 bool IsProductive(const Expression& expression,
                   const std::vector<bool>& productive) {
   const auto is_productive = [&](const ExpressionPtr& part) {
@@ -86,7 +86,8 @@ ExpressionPtr Pruned(const ExpressionPtr& expression,
   return expression;
 }
 
-// Where nothing may follow, a text would end before its time.
+// Removes expressions after which nothing may follow: a text would end before
+// its time.
 void Prune(RuleSet& rules) {
   std::vector<bool> productive(rules.rules.size());
   for (bool changes = true; std::exchange(changes, false);) {

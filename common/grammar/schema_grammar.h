@@ -7,8 +7,8 @@
 
 namespace espalier::grammar {
 
-// The grammar of JSON texts that are valid under a JSON schema. Every text of
-// the grammar is; not every valid text is in it:
+// Returns the grammar of JSON texts that are valid under a JSON schema. Every
+// text of the grammar is; not every valid text is in it:
 //
 // * Properties come in the schema's order. Those that it does not name come
 //   last, and only if the schema says so, or names none. A name comes once.
@@ -17,12 +17,12 @@ namespace espalier::grammar {
 // * `pattern` matches the whole string.
 // * A number in bounds has no exponent.
 //
-// `compact` is JsonGrammar's. INVALID_ARGUMENT: the text is no schema, some
-// keyword of it cannot be followed, or nothing is valid; with the path. Spends
-// work (work_budget.h).
+// `compact` is JsonGrammar's. INVALID_ARGUMENT: the text is no schema, it
+// has a keyword that is not supported, or nothing is valid; with the path.
+// Spends work (work_budget.h).
 absl::StatusOr<RuleSet> SchemaGrammar(absl::string_view schema, bool compact);
 
-// The grammar of any JSON object.
+// Returns the grammar of any JSON object.
 RuleSet AnyObjectGrammar(bool compact);
 
 }  // namespace espalier::grammar

@@ -15,10 +15,10 @@ namespace {
 using Json = OrderedJson;
 
 constexpr int64_t kAny = Expression::kUnbounded;
-// With fewer names, they are counted.
+// Fewer names than this are counted.
 constexpr size_t kMaxCountedNames = 32;
 
-// Whether a schema of the alternative has this Boolean value.
+// Returns whether a schema of the alternative has this Boolean value.
 bool Says(const Schemas& alternative, const char* keyword, bool value) {
   return std::any_of(alternative.begin(), alternative.end(),
                      [&](const Json* schema) {
@@ -27,7 +27,7 @@ bool Says(const Schemas& alternative, const char* keyword, bool value) {
                      });
 }
 
-// The number of first items that have schemas of their own.
+// Returns the number of first items that have schemas of their own.
 size_t FixedItems(const Schemas& alternative) {
   size_t fixed = 0;
   for (const Json* schema : alternative) {
@@ -84,7 +84,7 @@ class ObjectBuilder {
     ExpressionPtr text;
   };
 
-  // Those that are named, without those that are forbidden.
+  // Adds the members that are named, without those that are forbidden.
   absl::Status AddMembers() {
     for (const Json* schema : alternative_) {
       const Json* properties = Member(*schema, "properties");
@@ -123,7 +123,7 @@ class ObjectBuilder {
         });
   }
 
-  // A member whose name is not named; Never: there is none.
+  // Returns a member whose name is not named; Never: there is none.
   absl::StatusOr<ExpressionPtr> Extra() {
     const Json* patterns = With(alternative_, "patternProperties");
     const Json* key_schema = With(alternative_, "propertyNames");
@@ -176,7 +176,7 @@ class ObjectBuilder {
     return Choice(std::move(keys));
   }
 
-  // Of one pattern that no named one matches.
+  // Returns the grammar of a member that matches one pattern and no named one.
   absl::StatusOr<ExpressionPtr> PatternExtra() {
     std::optional<std::string> pattern;
     Schemas schemas;
@@ -266,7 +266,7 @@ class ObjectBuilder {
     return Choice(std::move(ways));
   }
 
-  // What follows the members: others, and a blank.
+  // Returns what follows the members: others, and a blank.
   ExpressionPtr Extras(int64_t count) const {
     const int64_t least = std::max<int64_t>(least_ - count, 0);
     const int64_t most = most_ == kAny ? kAny : most_ - count;

@@ -12,8 +12,8 @@ namespace {
 using Json = OrderedJson;
 using Kind = Expression::Kind;
 
-// The number of repetitions of one character each in `expression`, outside
-// other repetitions.
+// Returns the number of repetitions of one character each in `expression`,
+// outside other repetitions.
 int64_t CountRuns(const Expression& expression) {
   if (expression.kind == Kind::kRepeat) {
     const Lengths part = LengthsOf(*expression.parts[0]);
@@ -24,8 +24,8 @@ int64_t CountRuns(const Expression& expression) {
   return runs;
 }
 
-// With at least and at most so many characters, of which `others` are not in
-// its one run.
+// Returns the expression with at least and at most so many characters, of which
+// `others` are not in its one run.
 ExpressionPtr WithLength(const ExpressionPtr& expression, int64_t least,
                          int64_t most, int64_t others) {
   if (expression->kind == Kind::kSequence) {
@@ -47,8 +47,8 @@ ExpressionPtr WithLength(const ExpressionPtr& expression, int64_t least,
   return Repeat(expression->parts[0], fewest, largest);
 }
 
-// The texts of `expression` that are so long; null: it is not one run among
-// texts of fixed lengths.
+// Returns the texts of `expression` that are so long; null: it is not one run
+// among texts of fixed lengths.
 ExpressionPtr OfLength(const ExpressionPtr& expression, int64_t least,
                        int64_t most) {
   const Lengths lengths = LengthsOf(*expression);

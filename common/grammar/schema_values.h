@@ -23,23 +23,24 @@ inline constexpr uint8_t kNumber = kInteger | kFraction;
 inline constexpr uint8_t kAll = 127;
 }  // namespace types
 
-// Of the keyword's value, which is well-formed.
+// Return the types that a well-formed `type` keyword names, and the type of a
+// value.
 uint8_t TypesOf(const OrderedJson& type);
 uint8_t TypeOfValue(const OrderedJson& value);
 
-// Of a number, as those who read it have it: an integer exactly, others as a
+// Returns a number as JSON parsers read it: an integer exactly, others as a
 // double. nullopt: as ParseDecimal.
 std::optional<Decimal> DecimalOf(const OrderedJson& number);
 
-// As JSON schemas compare: 1 is 1.0, and members have no order.
+// Compares like JSON schemas: 1 is 1.0, and members have no order.
 bool AreEqual(const OrderedJson& a, const OrderedJson& b);
 
-// What holds for the item at `index` of an array, by items, prefixItems and
-// additionalItems; null: nothing does.
+// Returns what holds for the item at `index` of an array, by items, prefixItems
+// and additionalItems; null: nothing does.
 const OrderedJson* ItemSchema(const OrderedJson& schema, size_t index);
 
-// Whether a value is valid under a schema of the document. Formats of strings
-// count.
+// Returns whether a value is valid under a schema of the document. Formats of
+// strings count.
 bool IsValid(const SchemaDocument& document, const OrderedJson& schema,
              const OrderedJson& value);
 

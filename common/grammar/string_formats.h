@@ -11,11 +11,12 @@ namespace espalier::grammar {
 
 // Formats of JSON schemas.
 
-// Of strings, of numbers, or one that says nothing that could be checked
-// ("password").
+// Returns whether the format is known: one of strings, one of numbers, or one
+// that nothing can check ("password").
 bool IsKnownFormat(absl::string_view format);
 
-// The strings of a format; null: it is none of strings, or says nothing.
+// Returns the strings of a format; null: it is none of strings, or says
+// nothing.
 ExpressionPtr FormatOf(absl::string_view format);
 
 // The bounds of a format of integers ("int32").

@@ -8,10 +8,10 @@
 
 namespace espalier::grammar {
 
-// A structural tag of xgrammar in which every JSON schema and every regular
-// expression is a grammar that we made, so that they mean the same everywhere.
-// INVALID_ARGUMENT with the path: it is no JSON, or some part of it cannot be
-// followed. What the rest means is for xgrammar to say.
+// Returns a structural tag of xgrammar in which every JSON schema and every
+// regular expression is a grammar that we made, so that they mean the same
+// everywhere. INVALID_ARGUMENT with the path: it is no JSON, or some part of it
+// cannot be followed. What the rest means is for xgrammar to say.
 absl::StatusOr<std::string> WithOwnGrammars(absl::string_view tag,
                                             bool compact);
 

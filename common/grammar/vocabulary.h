@@ -10,8 +10,8 @@
 
 namespace espalier::grammar {
 
-// The vocabulary of a model: its tokenizer's, filled up to `vocab_size`.
-// Special tokens are no text.
+// Returns the vocabulary of a model: its tokenizer's, filled up to
+// `vocab_size`. Special tokens are no text.
 Vocabulary VocabularyOf(const Tokenizer& tokenizer, int64_t vocab_size,
                         absl::Span<const TokenId> end_tokens);
 

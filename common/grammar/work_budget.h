@@ -47,7 +47,7 @@ class WorkBudget {
   const std::atomic<bool>* stop_;
 };
 
-// Of this thread; null: none.
+// The budget of this thread; null: none.
 extern thread_local WorkBudget* current_work_budget;
 
 inline void SpendWork(int64_t units) {

@@ -32,11 +32,11 @@ class JsonFields {
   double Positive(std::string_view name, std::optional<double> fallback = {});
   bool Flag(std::string_view name, bool fallback);
   std::string Text(std::string_view name, const std::string& fallback);
-  // A list of 0 .. kMaxSize; empty if the field is absent.
+  // Returns a list of 0 .. kMaxSize; empty if the field is absent.
   std::vector<int32_t> Indices(std::string_view name);
 
-  // The nested object, or an empty one. Its reader keeps its own errors: Adopt
-  // them.
+  // Returns the nested object, or an empty one. Its reader keeps its own
+  // errors: Adopt them.
   JsonFields Object(std::string_view name);
 
   // INVALID_ARGUMENT: "<source>: <name>: <problem>"
@@ -51,7 +51,7 @@ class JsonFields {
  private:
   explicit JsonFields(JsonValue object) : object_(std::move(object)) {}
 
-  // The value; `dummy` on an error, which is kept.
+  // Returns the value; `dummy` on an error, which is kept.
   template <typename T>
   T Take(absl::StatusOr<T> value, T dummy) {
     if (!value.ok()) Adopt(value.status());

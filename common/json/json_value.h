@@ -25,16 +25,16 @@ class JsonValue {
   explicit JsonValue(const nlohmann::json& document, std::string source = "")
       : value_(&document), source_(std::move(source)) {}
 
-  // Of an object.
+  // Read an object.
   bool Has(std::string_view name) const;
   absl::StatusOr<JsonValue> Member(std::string_view name) const;
   absl::StatusOr<std::vector<std::string>> MemberNames() const;  // sorted
-  // Of an object's member; the fallback if it is absent.
+  // Return a member of an object, or the fallback if it is absent.
   absl::StatusOr<bool> BoolOr(std::string_view name, bool fallback) const;
   absl::StatusOr<std::string> TextOr(std::string_view name,
                                      std::string fallback) const;
 
-  // Of a list.
+  // Read a list.
   absl::StatusOr<size_t> ListSize() const;
   absl::Status ExpectListOf(size_t size) const;
   JsonValue At(size_t index) const;  // REQUIRES: index < *ListSize()
@@ -48,7 +48,7 @@ class JsonValue {
   absl::StatusOr<bool> Bool() const;
 
   absl::Status Error(const std::string& problem) const;
-  // As if of the member `name`, which need not be there.
+  // Returns an error of the member `name`, which need not be there.
   absl::Status MemberError(std::string_view name,
                            const std::string& problem) const;
 

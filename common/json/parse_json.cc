@@ -17,8 +17,9 @@ using Json = nlohmann::json;
 
 constexpr int kMaxDepth = 64;
 
-// The deepest nesting in `text`, which need not be well-formed. Known before
-// the parser runs, as parsing, and destroying what was parsed, take stack.
+// Returns the deepest nesting in `text`, which need not be well-formed. Known
+// before the parser runs, as parsing, and destroying what was parsed, take
+// stack.
 int Depth(std::string_view text) {
   int depth = 0;
   int deepest = 0;

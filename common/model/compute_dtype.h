@@ -15,8 +15,8 @@ enum class ComputeDType {
   // Native backend only: products of integers. Weights and activations are
   // rounded to 8 bits and a scale for every 32 of them.
   kInt8,
-  // The same with weights of 4 bits, a scale and a minimum. Those of the token
-  // table and of the output layer stay at 8.
+  // Like kInt8 with weights of 4 bits, a scale and a minimum. Those of the
+  // token table and of the output layer stay at 8.
   kInt4,
   // CUDA backend only: as kBFloat16, but the weights of the layers' products
   // are rounded to e4m3 with a scale for each output. The token table and the
@@ -27,11 +27,11 @@ enum class ComputeDType {
 inline constexpr ComputeDType kComputeDTypes[] = {
     ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
     ComputeDType::kInt4, ComputeDType::kFp8};
-// Those that the native backend has.
+// The types that the native backend has.
 inline constexpr ComputeDType kNativeComputeDTypes[] = {
     ComputeDType::kFloat32, ComputeDType::kBFloat16, ComputeDType::kInt8,
     ComputeDType::kInt4};
-// Those that the CUDA backend has.
+// The types that the CUDA backend has.
 inline constexpr ComputeDType kGpuComputeDTypes[] = {ComputeDType::kBFloat16,
                                                      ComputeDType::kFp8};
 
@@ -51,7 +51,7 @@ inline const char* NameOf(ComputeDType dtype) {
   return "";
 }
 
-// What keys and values are rounded to, unless the options say.
+// Returns what keys and values are rounded to, unless the options say.
 inline nn::KvType DefaultKvType(ComputeDType dtype) {
   return dtype == ComputeDType::kFloat32 ? nn::KvType::kFloat32
                                          : nn::KvType::kBf16;

@@ -41,16 +41,17 @@ struct SequenceRows {
   // Logits are wanted for the last num_logit_rows rows: 0 inside a prompt, 1 at
   // its end, all of a tree.
   int64_t num_logit_rows = 0;
-  // With a request, only that may be asked of the rows, so the model need not
-  // store their logits. It does for FilteredDrawRequest: Row may be asked, too.
+  // If it has a request, only that may be asked of the rows, so the model need
+  // not store their logits. It does for FilteredDrawRequest: Row may be asked,
+  // too.
   LogitUse use = {};
-  // With top_k above 0, Rank may be asked with this request, too, of each of
+  // If top_k is above 0, Rank may be asked with this request, too, of each of
   // these rows. REQUIRES: `wanted` is empty then.
   RankRequest ranks = {};
-  // With AnyUse, the only tokens whose logits are read, one bit each, the
-  // lowest of the first word first; empty: all. The model may leave out the
-  // others' products: their logits are finite then, and mean nothing. [vocab
-  // size / 32, rounded up]
+  // For AnyUse, the only tokens whose logits are read, one bit each, the lowest
+  // of the first word first; empty: all. The model may leave out the others'
+  // products: their logits are finite then, and mean nothing. [vocab size / 32,
+  // rounded up]
   absl::Span<const uint32_t> wanted = {};
   // Points of the residual stream, ascending (see FeatureContract), whose
   // hidden states Keep may be asked for.
@@ -119,7 +120,7 @@ struct ModelInfo {
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
 
-  // The least room that `positions` positions take.
+  // Returns the least room that `positions` positions take.
   int64_t RoomFor(int64_t positions) const {
     return (positions + kv_block_tokens - 1) / kv_block_tokens *
            kv_block_tokens;
@@ -137,7 +138,7 @@ struct KvUsage {
   int64_t evicted_tokens = 0;  // so far
 };
 
-// Of the GPU that a model is on; all 0 on a CPU.
+// The memory of the GPU that a model is on; all 0 on a CPU.
 struct DeviceMemory {
   int64_t used_bytes = 0;  // by all programs
   int64_t total_bytes = 0;
@@ -156,7 +157,7 @@ class LanguageModel {
   // Asks the device, which may take a fraction of a millisecond.
   virtual DeviceMemory device_memory() const { return {}; }
 
-  // An empty sequence. Takes no room in the pool before its first pass.
+  // Makes an empty sequence. Takes no room in the pool before its first pass.
   virtual CacheId NewSequence() = 0;
 
   // Returns the sequence's room to the pool. REQUIRES: `cache` is alive, here
@@ -166,18 +167,18 @@ class LanguageModel {
   // Committed positions: what the next pass sees as the prefix.
   virtual int64_t Length(CacheId cache) const = 0;
 
-  // Room of the pool, in tokens, that Release would return. A pass finds room
-  // if the sum over its sequences of max(0, RoomFor(prefix + rows) - HeldRoom -
-  // SharedRoom) is at most the free room.
+  // Returns the room of the pool, in tokens, that Release would return. A pass
+  // finds room if the sum over its sequences of max(0, RoomFor(prefix + rows) -
+  // HeldRoom - SharedRoom) is at most the free room.
   virtual int64_t HeldRoom(CacheId cache) const = 0;
 
-  // Room that the sequence holds together with others, which Release would not
-  // return.
+  // Returns the room that the sequence holds together with others, which
+  // Release would not return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
 
-  // Of the pool's room, in tokens, what other sequences hold of the beginning
-  // of `text`, so that an empty sequence of this text and salt will need less
-  // of its own after Share.
+  // Returns how much of the pool's room, in tokens, other sequences hold of the
+  // beginning of `text`. After Share, an empty sequence of this text and salt
+  // needs so much less of its own.
   virtual int64_t HeldPrefix(absl::Span<const TokenId> /*text*/,
                              absl::string_view /*salt*/) const {
     return 0;
@@ -217,7 +218,8 @@ class LanguageModel {
       absl::Span<const int32_t> /*taps*/) {
     return absl::UnimplementedError("the model has no ring of features");
   }
-  // The same with states that were kept elsewhere, [positions, taps, hidden].
+  // Leaves the same of states that were kept elsewhere, [positions, taps,
+  // hidden].
   virtual absl::StatusOr<std::vector<RingSegment>> StoreRows(
       absl::Span<const int32_t> /*taps*/, absl::Span<const uint16_t> /*rows*/,
       int64_t /*position*/) {

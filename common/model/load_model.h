@@ -40,8 +40,8 @@ struct ModelOptions {
   // (common/base/available_memory.h), allocated as needed; on a GPU nine tenths
   // of what the weights leave free, allocated at once.
   int64_t kv_pool_bytes = 0;
-  // Of the pool, what LanguageModel::Share may keep that no sequence holds.
-  // nullopt: a quarter.
+  // The most bytes of the pool that LanguageModel::Share may keep while no
+  // sequence holds them. nullopt: a quarter of the pool.
   std::optional<int64_t> prefix_cache_bytes = {};
   // Tokens per sequence, at most what the pool holds; 0: the model's own limit.
   int64_t max_context = 0;
@@ -51,10 +51,10 @@ struct ModelOptions {
   // else aten.
   std::string backend = "auto";
   std::string cpu_kernels = "auto";  // of the native one; see nn::FindBackend
-  // Where the cuda backend leaves features; on the model's device. Null: it
-  // leaves none.
+  // The ring in which the cuda backend leaves features; on the model's device.
+  // Null: it leaves none.
   std::shared_ptr<FeatureRing> feature_ring = nullptr;
-  // Of the cuda backend: see LaunchGraphs.
+  // Whether the cuda backend makes graphs (see LaunchGraphs).
   bool cuda_graphs = false;
 };
 

@@ -117,7 +117,8 @@ void AddTensor(const std::string& name, const TensorView& tensor,
   AddSamples(*values, rounded, hasher);
 }
 
-// Of "model.layers.7.mlp.weight" or "h.7.mlp.weight" 7; -1: of no layer.
+// Returns the layer of a tensor's name: 7 for "model.layers.7.mlp.weight" and
+// "h.7.mlp.weight"; -1: the tensor is of no layer.
 int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
   const bool is_gpt2 = config.architecture == Architecture::kGpt2;
   if (is_gpt2) absl::ConsumePrefix(&name, "transformer.");

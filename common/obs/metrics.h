@@ -30,9 +30,10 @@ prometheus::Histogram& AddHistogram(
     prometheus::Registry& registry, const MetricSpec& spec,
     const prometheus::Histogram::BucketBoundaries& buckets);
 
-// For the seconds of one stage of a round: 0.1 ms, doubled up to 3.3 s.
+// Returns buckets for the seconds of one stage of a round: 0.1 ms, doubled up
+// to 3.3 s.
 prometheus::Histogram::BucketBoundaries StageSecondsBuckets();
-// For the seconds of a whole request: 1 ms .. 10 min.
+// Returns buckets for the seconds of a whole request: 1 ms .. 10 min.
 prometheus::Histogram::BucketBoundaries RequestSecondsBuckets();
 
 }  // namespace espalier

@@ -11,7 +11,7 @@
 namespace espalier {
 namespace {
 
-// What is malformed; empty: nothing.
+// Returns what is malformed; empty: nothing.
 absl::string_view Problem(const DraftDistribution& distribution,
                           int64_t vocab_size) {
   uint64_t sum = 0;
@@ -57,7 +57,7 @@ absl::Status DraftDistributions::Validate(int64_t vocab_size) const {
   return absl::OkStatus();
 }
 
-// The method of largest remainders.
+// Uses the method of largest remainders.
 std::vector<uint32_t> DistributionWeights(
     absl::Span<const double> probabilities) {
   const double sum =

@@ -26,7 +26,7 @@ struct FeatureRingInfo {
   int64_t data_bytes = 0;   // multiple of 256
   std::string handle = {};  // of its memory; empty: its process reads it alone
 
-  // Whether a drafter that puts features on that device can read it.
+  // Returns whether a drafter that puts features on that device can read it.
   bool ReachedFrom(uint64_t drafters_device_id) const {
     return id != 0 && device_id != 0 && device_id == drafters_device_id;
   }
@@ -78,11 +78,11 @@ struct StoredFeatures {
 // there is a gap before it, of all. The first give way beyond kMaxRingSegments.
 void AppendSegment(RingSegment segment, std::vector<RingSegment>& segments);
 
-// The segments' rows from `position` on. `row_bytes`: of a position.
+// Returns the segments' rows from `position` on. `row_bytes`: of a position.
 std::vector<RingSegment> SegmentsFrom(int64_t position, int64_t row_bytes,
                                       absl::Span<const RingSegment> segments);
 
-// Whether each has rows and begins where the one before ends.
+// Returns whether each has rows and begins where the one before ends.
 bool AreConsecutive(absl::Span<const RingSegment> segments);
 
 // The beginning of a ring's memory; its data begin at kRingDataStart.
@@ -102,13 +102,15 @@ struct RingHeader {
 inline constexpr int64_t kRingDataStart = 256;
 static_assert(sizeof(RingHeader) <= kRingDataStart);
 
-// Whether so many bytes at that offset are within the data, in one piece.
+// Returns whether so many bytes at that offset are within the data, in one
+// piece.
 bool IsInRing(uint64_t offset, int64_t bytes, int64_t data_bytes);
-// Whether they are written and not overwritten. REQUIRES: IsInRing.
+// Returns whether these bytes are written and not overwritten. REQUIRES:
+// IsInRing.
 bool IsIntact(uint64_t offset, int64_t bytes, int64_t data_bytes,
               uint64_t cursor);
-// Where the next segment goes: at the cursor, or at the beginning of the data
-// if it does not fit before their end. REQUIRES: bytes <= data_bytes.
+// Returns where the next segment goes: at the cursor, or at the beginning of
+// the data if it does not fit before their end. REQUIRES: bytes <= data_bytes.
 uint64_t NextOffset(uint64_t cursor, int64_t bytes, int64_t data_bytes);
 
 }  // namespace espalier

@@ -45,8 +45,8 @@ struct TargetShape {
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
 
-  // Whether the target has all taps of the contract, they ascend, and the width
-  // is within kMaxFeatureWidth.
+  // Returns whether the target has all taps of the contract, they ascend, and
+  // the width is within kMaxFeatureWidth.
   bool Serves(const FeatureContract& contract) const;
 };
 
@@ -61,7 +61,7 @@ struct FeatureRows {
     return width == 0 ? 0 : static_cast<int64_t>(data.size()) / width;
   }
   bool empty() const { return data.empty(); }
-  // The position after the last row.
+  // Returns the position after the last row.
   int64_t end_position() const { return first_position + num_rows(); }
   int64_t num_bytes() const {
     return static_cast<int64_t>(data.size() * sizeof(uint16_t));

@@ -11,9 +11,9 @@
 namespace espalier {
 namespace {
 
-// The deepest nesting of brackets outside quoted parts. In every kind of text a
-// backslash takes the next byte's meaning away. A regular expression has
-// classes in place of quotes; EBNF has both.
+// Returns the deepest nesting of brackets outside quoted parts. In every kind
+// of text a backslash takes the next byte's meaning away. A regular expression
+// has classes in place of quotes; EBNF has both.
 int64_t DepthOf(const GrammarSpec& spec) {
   const bool has_quotes = spec.kind != GrammarSpec::Kind::kRegex;
   const bool has_classes = spec.kind == GrammarSpec::Kind::kRegex ||
@@ -39,8 +39,8 @@ int64_t DepthOf(const GrammarSpec& spec) {
   return deepest;
 }
 
-// The upper bound of the repetition that begins at text[i], and i becomes its
-// last byte; 0: none begins there.
+// Returns the upper bound of the repetition that begins at text[i], and i
+// becomes its last byte; 0: none begins there.
 int64_t CountAt(absl::string_view text, size_t& i) {
   constexpr int64_t kUnbounded = 10;
   if (text[i] == '*' || text[i] == '+') return kUnbounded;
@@ -56,8 +56,9 @@ int64_t CountAt(absl::string_view text, size_t& i) {
   return std::max(least, text[end - 1] == ',' ? kUnbounded : 1);
 }
 
-// The most repeats of a repetition within a repetition (kMaxNestedRepeats) in
-// regular expressions, which a schema has in its strings.
+// Returns the most repeats of a repetition within a repetition
+// (kMaxNestedRepeats) in regular expressions, which a schema has in its
+// strings.
 int64_t NestedRepeatsOf(absl::string_view text) {
   constexpr int64_t kMany = int64_t{1} << 30;
   std::vector<int64_t> open = {1};  // the most in each group that is open

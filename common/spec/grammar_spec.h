@@ -25,8 +25,8 @@ struct GrammarSpec {
   Kind kind = Kind::kNone;
   std::string text = {};
   std::vector<std::string> choices = {};
-  // Of JSON: in one line, with a space after each colon and comma. Else there
-  // may be a blank, or a line end and an indentation, between tokens.
+  // Whether JSON is in one line, with a space after each colon and comma. Else
+  // there may be a blank, or a line end and an indentation, between tokens.
   bool compact = false;
 
   bool any() const { return kind != Kind::kNone; }
@@ -38,16 +38,16 @@ struct GrammarSpec {
 inline constexpr int64_t kMaxGrammarBytes = 64 << 10;
 inline constexpr int64_t kMaxGrammarChoices = 1024;
 inline constexpr int64_t kMaxGrammarDepth = 64;  // of brackets
-// Of a repetition within a repetition, the product of how often; * and + count
-// as 10. "([a-z]*){1,100}" takes 5 s to compile, and more repeats take far
-// longer.
+// The most repeats of a repetition within a repetition (the product of how
+// often; * and + count as 10). "([a-z]*){1,100}" takes 5 s to compile, and more
+// repeats take far longer.
 inline constexpr int64_t kMaxNestedRepeats = 1000;
 
 // Name of the API's field for a kind, e.g. "structured_output.regex".
 absl::string_view FieldOf(GrammarSpec::Kind kind);
 
-// A FieldError (request_errors.h) that names the field of the API and its
-// limit. Whether the text means anything is for its compiler to say.
+// Returns a FieldError (request_errors.h) that names the field of the API and
+// its limit. Whether the text means anything is for its compiler to say.
 absl::Status ValidateGrammarSpec(const GrammarSpec& spec);
 
 }  // namespace espalier

@@ -37,10 +37,10 @@ class GumbelNoise {
 
   double operator()(TokenId token) const;
 
-  // The 32 random bits of a token, which FromBits turns into noise. A scan can
-  // rule a token out by its bits alone: noise <= UpperBound(bits).
+  // Returns the 32 random bits of a token, which FromBits turns into noise. A
+  // scan can rule a token out by its bits alone: noise <= UpperBound(bits).
   uint32_t Bits(TokenId token) const;
-  // The bits of the four tokens from 4 * block on, at the cost of one.
+  // Returns the bits of the four tokens from 4 * block on, at the cost of one.
   std::array<uint32_t, 4> BlockBits(int32_t block) const;
   // Arguments of Philox for the bits of the four tokens from `token` on; the
   // next four tokens need counter[0] + 1. REQUIRES: token % 4 == 0.

@@ -18,8 +18,8 @@ namespace espalier {
 struct LogitAdjustments {
   // Tokens of the sequence that are the prompt; the rest is the output.
   int64_t prompt_length = 0;
-  // Where the other fields would leave no token that it allows, those that
-  // forbid tokens do not apply.
+  // If the other fields would leave no token that it allows, those that forbid
+  // tokens do not apply.
   GrammarSpec grammar = {};
   // Sequences of tokens that the output never contains: the last token of each
   // is forbidden after the others.
@@ -29,7 +29,7 @@ struct LogitAdjustments {
   std::vector<TokenId> early_stops = {};
   // Added to the logits of tokens, -100 .. 100; each token once.
   std::vector<std::pair<TokenId, float>> bias = {};
-  // Of tokens in prompt or output: positive logits are divided by it, others
+  // Positive logits of tokens in prompt or output are divided by it, others
   // multiplied. 0.01 .. 100 (CTRL, arXiv 1909.05858, section 4.1).
   float repetition_penalty = 1.0f;
   // Subtracted once for each time that a token is in the output. -2 .. 2.
@@ -37,7 +37,7 @@ struct LogitAdjustments {
   // Subtracted from the logits of tokens in the output. -2 .. 2.
   float presence_penalty = 0.0f;
 
-  // Whether any logit of any text can change.
+  // Returns whether any logit of any text can change.
   bool any() const {
     return grammar.any() || !bad_words.empty() || min_tokens > 0 ||
            !bias.empty() || penalizes();
@@ -50,8 +50,8 @@ struct LogitAdjustments {
                          const LogitAdjustments&) = default;
 };
 
-// A FieldError (request_errors.h) that names the field of the API and its
-// limits. Valid adjustments leave some token allowed after every text.
+// Returns a FieldError (request_errors.h) that names the field of the API and
+// its limits. Valid adjustments leave some token allowed after every text.
 absl::Status ValidateLogitAdjustments(const LogitAdjustments& adjustments,
                                       int64_t vocab_size);
 

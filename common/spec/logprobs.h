@@ -45,13 +45,13 @@ struct LogprobRequest {
                          const LogprobRequest&) = default;
 };
 
-// A FieldError (request_errors.h) that names the field of the API.
+// Returns a FieldError (request_errors.h) that names the field of the API.
 absl::Status ValidateLogprobRequest(const LogprobRequest& request);
 
-// Whether so many log-probabilities fit a message. A FieldError.
+// Checks that so many log-probabilities fit a message. A FieldError.
 absl::Status CheckPromptLogprobs(int32_t top, int64_t prompt_length);
 
-// Whether the rows are of `size` tokens with `wanted` alternatives each, as
+// Checks that the rows are of `size` tokens with `wanted` alternatives each, as
 // many as the vocabulary has at most, with ids in it; no rows if nothing is
 // wanted. INTERNAL: what is wrong.
 absl::Status CheckLogprobs(const LogprobRows& rows,

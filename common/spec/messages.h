@@ -39,11 +39,11 @@ struct SequenceUpdate {
   std::vector<TokenId> new_tokens = {};
   SamplingParams sampling = {};
   // Sequences share cached work on equal prefixes only with those of the same
-  // salt. Of an update with base_length 0; at most kMaxCacheSaltBytes +
-  // kMaxSaltPrefixBytes.
+  // salt. Only an update with base_length 0 has one; at most kMaxCacheSaltBytes
+  // + kMaxSaltPrefixBytes.
   std::string cache_salt = {};
-  // Of the client's request, in an update that opens the sequence; or empty
-  // (trace_context.h).
+  // The trace context of the client's request, in an update that opens the
+  // sequence; or empty (trace_context.h).
   std::string traceparent = {};
 
   int64_t committed_length() const {
@@ -91,8 +91,8 @@ struct ProposeRequest {
   std::vector<TokenId> lookahead = {};
   GrammarSpec grammar = {};   // the request's, for drafters that need it
   int64_t prompt_length = 0;  // of the request; 0: not known
-  // For a drafter that wants them: rows computed since it was asked last, those
-  // of a lost answer twice. Some may be missing.
+  // Ranks, for a drafter that wants them: rows computed since it was asked
+  // last, those of a lost answer twice. Some may be missing.
   TokenRanks ranks = {};
 };
 
@@ -101,8 +101,8 @@ struct Proposal {
   int64_t committed_length = 0;  // committed tokens that the drafter now holds
   TokenTree tree = {};           // RootOnly if max_nodes was 0
   absl::Duration compute_time;   // inside the drafter, transport excluded
-  // Of it, what each level of the tree took, the first with catching up; empty:
-  // the tree did not grow by levels.
+  // The part of compute_time that each level of the tree took, the first with
+  // catching up; empty: the tree did not grow by levels.
   std::vector<absl::Duration> level_times = {};
   // The last of the request's `stored` were not there any more: send this
   // sequence's features from now on.
@@ -127,11 +127,11 @@ struct VerifyRequest {
   RanksRequest ranks = {};
 };
 
-// Where the time inside the verifier went. A pass that several sequences share
-// counts in full for each, since each waits for all of it. If a pass has both
-// prompt and tree of a sequence, its time is split between the two by rows. So
-// the total is what the request waited, and sums over requests exceed the
-// engine's time.
+// The parts of the time inside the verifier. A pass that several sequences
+// share counts in full for each, since each waits for all of it. If a pass has
+// both prompt and tree of a sequence, its time is split between the two by
+// rows. So the total is what the request waited, and sums over requests exceed
+// the engine's time.
 struct VerifyTimings {
   absl::Duration queue;    // waiting for the engine, or for other sequences
   absl::Duration room;     // of `queue`: waiting for room in the K/V pool
@@ -172,12 +172,12 @@ struct VerifyResult {
   // computed again, so the rows may start later than requested.
   FeatureRows features = {};
   StoredSegments stored = {};  // those that it left in its ring
-  // As requested: of `tokens`, and of the committed tokens from the second to
-  // the root.
+  // The requested log-probabilities of `tokens`, and of the committed tokens
+  // from the second to the root.
   LogprobRows logprobs = {};
   LogprobRows prompt_logprobs = {};
-  // As requested. None if the request has a grammar, whose masks leave out
-  // logits.
+  // The requested ranks. There are none if the request has a grammar, whose
+  // masks leave out logits.
   TokenRanks ranks = {};
 };
 
@@ -202,7 +202,7 @@ struct DrafterInfo {
   bool supports_lookahead = false;  // accepts ProposeRequest::lookahead
   // Drafts only for requests with a grammar, by ProposeRequest::grammar.
   bool needs_grammar = false;
-  // Of the device where it puts features (cuda::DeviceInfo::id); 0: they are on
+  // The device where it puts features (cuda::DeviceInfo::id); 0: they are on
   // the host. It reads rings of that device.
   uint64_t device_id = 0;
   RankNeed ranks = {};  // wanted with every update
@@ -214,8 +214,8 @@ struct VerifierInfo {
   int64_t max_context = 0;  // tokens of prompt and output together
   int64_t max_tree_nodes = 0;
   std::vector<std::string> rules;
-  // Those of `rules` that read, above temperature 0, the distributions that
-  // trees were sampled from.
+  // The ones among `rules` that read, above temperature 0, the distributions
+  // that trees were sampled from.
   std::vector<std::string> distribution_rules;
   std::vector<TokenId> eos_token_ids;
   bool supports_grammars = false;  // LogitAdjustments::grammar

@@ -11,8 +11,8 @@
 
 namespace espalier {
 
-// The unnormalised log-probability of a token, relative to the row's largest
-// logit so that no temperature overflows. REQUIRES: temperature > 0.
+// Returns the unnormalised log-probability of a token, relative to the row's
+// largest logit so that no temperature overflows. REQUIRES: temperature > 0.
 inline float LogWeight(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }
@@ -44,7 +44,7 @@ class NoisyArgmax {
   // Tokens with a smaller log-weight need not be added.
   double floor() const { return floor_; }
   TokenId winner() const { return winner_; }
-  // Whether the runner-up is within kNearTie.
+  // Returns whether the runner-up is within kNearTie.
   bool near_tie() const { return best_ - second_ <= kNearTie; }
 
  private:

@@ -5,9 +5,9 @@
 namespace espalier {
 namespace {
 
-// The time after the last point. The bounds limit the effect of a disturbed
-// measurement: further rows are neither free nor dearer than the first ones,
-// which pay for reading the weights.
+// Returns the time after the last point. The bounds limit the effect of a
+// disturbed measurement: further rows are neither free nor dearer than the
+// first ones, which pay for reading the weights.
 absl::Duration Extrapolated(absl::Span<const PassCost> costs, int64_t rows) {
   const PassCost& last = costs.back();
   const auto along = [&](const PassCost& from) {

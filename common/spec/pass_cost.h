@@ -20,10 +20,10 @@ struct PassCost {
 // Rows ascend and are at least 1; times never fall.
 using PassCosts = std::vector<PassCost>;
 
-// The time of a pass over `rows` rows: interpolated linearly between the
-// points; before the first point, its time; after the last point, extrapolated
-// along the last two, but at least along the first and the last, and at most in
-// proportion to the rows. Zero without points.
+// Returns the time of a pass over `rows` rows: interpolated linearly between
+// the points; before the first point, its time; after the last point,
+// extrapolated along the last two, but at least along the first and the last,
+// and at most in proportion to the rows. Zero without points.
 absl::Duration PassTime(absl::Span<const PassCost> costs, int64_t rows);
 
 }  // namespace espalier

@@ -19,14 +19,15 @@ namespace espalier {
 absl::Status FieldError(absl::string_view field, absl::string_view what);
 // `status`, whose message is that of a FieldError, with the field.
 absl::Status WithField(absl::Status status, absl::string_view field);
-// The field of a FieldError; nullopt for every other status.
+// Returns the field of a FieldError; nullopt for every other status.
 std::optional<std::string> FieldOf(const absl::Status& status);
 
-// A FieldError unless least <= value <= most. NaN is in no range.
+// Returns a FieldError unless least <= value <= most. NaN is in no range.
 absl::Status CheckRange(absl::string_view field, float value, float least,
                         float most);
 
-// A FieldError names the first token outside the vocabulary.
+// Checks that all tokens are valid. A FieldError names the first token outside
+// the vocabulary.
 absl::Status CheckTokens(absl::string_view field,
                          absl::Span<const TokenId> tokens, int64_t vocab_size);
 
@@ -36,7 +37,8 @@ std::optional<absl::Duration> RetryAfter(const absl::Status& status);
 
 // `status` with its cause for programs, e.g. "QUEUE_FULL": ErrorInfo.reason.
 absl::Status WithReason(absl::Status status, absl::string_view reason);
-// That cause; or INVALID_FIELD for a FieldError; or the name of the code.
+// Returns that cause; or INVALID_FIELD for a FieldError; or the name of the
+// code.
 std::string ReasonOf(const absl::Status& status);
 
 }  // namespace espalier

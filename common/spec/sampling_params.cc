@@ -7,7 +7,7 @@
 namespace espalier {
 namespace {
 
-// Of a probability mass. NaN fails it.
+// Checks a probability mass. NaN fails the check.
 absl::Status CheckMass(absl::string_view field, float mass) {
   if (mass > 0 && mass <= 1) return absl::OkStatus();
   return FieldError(field, absl::StrCat(mass, " is not above 0 and at most 1"));

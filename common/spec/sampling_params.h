@@ -26,7 +26,7 @@ struct SamplingParams {
                          const SamplingParams&) = default;
 };
 
-// A FieldError (request_errors.h) that names the field and its limits.
+// Returns a FieldError (request_errors.h) that names the field and its limits.
 absl::Status ValidateSamplingParams(const SamplingParams& sampling);
 
 }  // namespace espalier

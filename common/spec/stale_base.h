@@ -15,7 +15,7 @@ absl::Status StaleBaseError(int64_t held_length, int64_t base_length);
 // Makes `status`, as received from a peer, a StaleBaseError again.
 absl::Status WithHeldLength(absl::Status status, int64_t held_length);
 
-// The held length of a StaleBaseError; nullopt for every other status.
+// Returns the held length of a StaleBaseError; nullopt for every other status.
 std::optional<int64_t> HeldLength(const absl::Status& status);
 
 }  // namespace espalier

@@ -70,15 +70,16 @@ struct TokenTree {
   static constexpr int32_t kNoChild = -1;
   int32_t ChildWith(int32_t parent, TokenId token) const;
 
-  // The subtree of a node, which becomes the root. Log-probabilities become
-  // relative to it; distributions and provenance are dropped. O(n).
+  // Returns the subtree of a node, which becomes the root. Log-probabilities
+  // become relative to it; distributions and provenance are dropped. O(n).
   TokenTree Subtree(int32_t node) const;
 
   bool claims_distributions() const { return !samples.empty(); }
   void DropDistributions();
 
-  // The trust boundary for trees from outside: nothing downstream re-checks.
-  // O(n). INVALID_ARGUMENT names the column, the node and the limit.
+  // Checks the tree. This is the trust boundary for trees from outside: nothing
+  // downstream re-checks. O(n). INVALID_ARGUMENT names the column, the node and
+  // the limit.
   absl::Status Validate(const Limits& limits) const;
 
   // [num_nodes] distance from the root. REQUIRES: valid.

@@ -8,8 +8,8 @@ namespace espalier {
 // Name of the metadata and of the HTTP header.
 inline constexpr char kTraceparent[] = "traceparent";
 
-// Whether `value` is a traceparent of version 00 with ids that are not all
-// zeros: "00-<32 hex>-<16 hex>-<2 hex>", lower case (W3C Trace Context,
+// Returns whether `value` is a traceparent of version 00 with ids that are not
+// all zeros: "00-<32 hex>-<16 hex>-<2 hex>", lower case (W3C Trace Context,
 // section 3.2).
 bool IsTraceparent(absl::string_view value);
 

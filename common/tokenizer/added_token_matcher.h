@@ -27,8 +27,8 @@ class AddedTokenMatcher {
 
   using Accept = absl::FunctionRef<bool(const Match&)>;
 
-  // The leftmost match at or after byte `from` that `accept` takes; if several
-  // begin there, the longest.
+  // Returns the leftmost match at or after byte `from` that `accept` takes; if
+  // several begin there, the longest.
   std::optional<Match> Find(std::string_view text, size_t from,
                             Accept accept) const;
 

@@ -10,7 +10,7 @@
 namespace espalier {
 namespace {
 
-// The id of the first token that is in neither vocabulary.
+// Returns the id of the first token that is in neither vocabulary.
 int64_t NextId(const TokenizerFile& file) {
   auto next = static_cast<int64_t>(file.vocabulary.size());
   for (const AddedToken& token : file.added_tokens) {

@@ -187,7 +187,7 @@ void Bpe::SplitCharacters(std::string_view word, Workspace& workspace) const {
   if (unknown_waits) workspace.Add(*unknown_);
 }
 
-// Whether all bytes of the character have tokens, which are then added.
+// Returns whether all bytes of the character have tokens, which are then added.
 bool Bpe::FallBack(std::string_view character, Workspace& workspace) const {
   const auto token = [this](char c) {
     return byte_tokens_[static_cast<uint8_t>(c)];

@@ -53,7 +53,8 @@ class Bpe {
   void QueuePair(int64_t left, Workspace& workspace) const;
 
   Alphabet alphabet_ = Alphabet::kByteLevel;
-  // Of bytes: their tokens. Of characters: what those without a token become.
+  // kByteLevel: the tokens of bytes. kCharacters: the tokens that stand for the
+  // bytes of a character without a token.
   std::array<std::optional<TokenId>, 256> byte_tokens_;
   absl::flat_hash_map<char32_t, TokenId> characters_;
   std::optional<TokenId> unknown_;

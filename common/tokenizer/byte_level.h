@@ -13,11 +13,11 @@ namespace espalier {
 // is the space). Radford et al., "Language Models are Unsupervised Multitask
 // Learners", section 2.2.
 
-// The character, in UTF-8, that represents `byte`.
+// Returns the character, in UTF-8, that represents `byte`.
 std::string ByteLevelCharacter(uint8_t byte);
 
-// The bytes that a vocabulary entry represents. An entry with a character
-// outside the alphabet (some added tokens) represents its own UTF-8.
+// Returns the bytes that a vocabulary entry represents. An entry with a
+// character outside the alphabet (some added tokens) represents its own UTF-8.
 // REQUIRES: `token` is valid UTF-8.
 std::string ByteLevelToBytes(std::string_view token);
 

@@ -24,7 +24,7 @@ class IncrementalDetokenizer {
   IncrementalDetokenizer(const Tokenizer* tokenizer, Options options)
       : tokenizer_(tokenizer), options_(options) {}
 
-  // The text that `token` completes; may be empty.
+  // Adds a token and returns the text that `token` completes; may be empty.
   std::string Push(TokenId token);
 
   // Ends the stream. Returns the rest, at most one U+FFFD.

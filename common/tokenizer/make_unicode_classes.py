@@ -15,7 +15,7 @@ import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, models, pre_tokenizers
 
 PINNED = "0.23.3"
-# In the order of CharClass in unicode_classes.h; all others are kOther.
+# The classes in the order of CharClass in unicode_classes.h; all others are kOther.
 CLASSES = [r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}",
            r"\p{N}", r"\p{P}", r"\p{S}", r"\s"]
 NUMERIC_BIT = 16

@@ -46,7 +46,7 @@ constexpr uint32_t kNumSyllables = kNumLeads * kNumVowels * kNumTrails;
 // before it.
 constexpr char32_t kFirstCombining = 0x300;
 
-// Whether the form changes nothing, at a glance.
+// Returns whether the form changes nothing, at a glance.
 bool IsSimple(std::string_view text, NormalForm form) {
   // U+0300 is CC 80 in UTF-8. Other forms change characters from U+00A0 on.
   const unsigned char first = form == NormalForm::kNfc ? 0xCC : 0x80;
@@ -125,7 +125,7 @@ Compositions MakeCompositions() {
   return compositions;
 }
 
-// The composed character; 0: the two do not compose.
+// Returns the composed character; 0: the two do not compose.
 char32_t Compose(char32_t first, char32_t second) {
   const uint32_t lead = first - kLeads, vowel = second - kVowels;
   if (lead < kNumLeads && vowel < kNumVowels) {

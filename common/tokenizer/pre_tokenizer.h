@@ -16,12 +16,12 @@ inline constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|)"
     R"(\s+(?!\S)|\s+)";
 
-// As in the tokenizer.json of Qwen2 and Qwen3.
+// The pattern in the tokenizer.json of Qwen2 and Qwen3.
 inline constexpr std::string_view kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
-// As in the tokenizer.json of Llama 3: up to three digits together.
+// The pattern in the tokenizer.json of Llama 3: up to three digits together.
 inline constexpr std::string_view kLlama3Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -31,8 +31,8 @@ struct Metaspace {
   enum class Prepend { kAlways, kFirst, kNever };
 
   std::string replacement;  // "▁": what a space becomes
-  // Where it is put before a part of the text that does not begin with it: each
-  // part between added tokens, or one at the beginning of the text.
+  // Says where it is put before a part of the text that does not begin with it:
+  // each part between added tokens, or one at the beginning of the text.
   Prepend prepend = Prepend::kAlways;
   bool split = false;  // words begin with it
 

@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr const char* kDecoder = "added_tokens_decoder";
 constexpr const char* kExtra = "extra_special_tokens";
 constexpr const char* kAdditional = "additional_special_tokens";  // older name
-// In the order in which tokens are added.
+// The names, in the order in which tokens are added.
 constexpr std::array<const char*, 7> kNames = {
     "bos_token", "eos_token", "unk_token", "sep_token",
     "pad_token", "cls_token", "mask_token"};
@@ -86,7 +86,7 @@ class TokenFiles {
     return absl::OkStatus();
   }
 
-  // Whether special_tokens_map.json and added_tokens.json count.
+  // Returns whether special_tokens_map.json and added_tokens.json count.
   bool wants_legacy_files() const { return !has_decoder_; }
 
   absl::Status ReadMap(const JsonValue& map) {
@@ -165,7 +165,7 @@ class TokenFiles {
     return absl::OkStatus();
   }
 
-  // The fields "..._token".
+  // Reads the fields "..._token".
   absl::Status ReadNames(const JsonValue& fields, bool always_special) {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      fields.MemberNames());

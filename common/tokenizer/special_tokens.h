@@ -14,9 +14,10 @@ namespace espalier {
 
 // What the files beside tokenizer.json say of tokens.
 struct SpecialTokens {
-  // By the name that a chat template knows it by, such as "bos_token".
+  // The tokens by the name that a chat template has for them, such as
+  // "bos_token".
   std::map<std::string, std::string> named;
-  // To be added to tokenizer.json's by AddTokens, in this order.
+  // Tokens that AddTokens adds to those of tokenizer.json, in this order.
   std::vector<AddedToken> added;
 };
 

@@ -235,7 +235,7 @@ class SplitPattern::Parser {
     return absl::OkStatus();
   }
 
-  // The character that was added; nullopt: a class.
+  // Returns the character that was added; nullopt: a class.
   absl::StatusOr<std::optional<char32_t>> Escape(bool any_case, Set& set) {
     const uint32_t space = BitOf(CharClass::kSpace);
     if (Take("\\s")) {
@@ -275,7 +275,7 @@ class SplitPattern::Parser {
     return c;
   }
 
-  // One character of a set, or a class.
+  // Returns one character of a set, or a class.
   absl::StatusOr<std::optional<char32_t>> Member(Set& set) {
     if (Next('\\')) return Escape(/*any_case=*/false, set);
     if (at_ >= text_.size() || Next('[') || text_.substr(at_, 2) == "&&") {

@@ -32,7 +32,7 @@ bool Overlaps(absl::Span<const ByteRange> ranges, size_t begin, size_t end) {
   return after != ranges.end() && after->begin < end;
 }
 
-// The character that ends at byte `at` > 0.
+// Returns the character that ends at byte `at` > 0.
 CodePoint CodePointBefore(std::string_view text, size_t at) {
   do {
     --at;
@@ -40,7 +40,7 @@ CodePoint CodePointBefore(std::string_view text, size_t at) {
   return CodePointAt(text, at);
 }
 
-// Where the white space before byte `at` begins.
+// Returns where the white space before byte `at` begins.
 size_t BlanksBefore(std::string_view text, size_t at) {
   while (at > 0) {
     const CodePoint c = CodePointBefore(text, at);
@@ -50,7 +50,7 @@ size_t BlanksBefore(std::string_view text, size_t at) {
   return at;
 }
 
-// Where the white space from byte `at` on ends.
+// Returns where the white space from byte `at` on ends.
 size_t BlanksAfter(std::string_view text, size_t at) {
   while (at < text.size()) {
     const CodePoint c = CodePointAt(text, at);
@@ -60,7 +60,7 @@ size_t BlanksAfter(std::string_view text, size_t at) {
   return at;
 }
 
-// Whether a part of a word is next to bytes [begin, end).
+// Returns whether a part of a word is next to bytes [begin, end).
 bool TouchesWord(std::string_view text, size_t begin, size_t end) {
   return (begin > 0 && IsWordPart(CodePointBefore(text, begin).value)) ||
          (end < text.size() && IsWordPart(CodePointAt(text, end).value));
@@ -237,7 +237,7 @@ absl::Status Tokenizer::AddAddedTokens(const TokenizerFile& file) {
                          " is nothing once it is normalized"));
       }
       second_matcher_.Add(normalized);
-      // As `tokenizers` decodes it.
+      // This is how `tokenizers` decodes it.
       tokens_[index].bytes = TextOf(normalized.content);
     }
   }
@@ -304,7 +304,7 @@ void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
   const bool normalizes = !normalizer_.steps().empty();
   const std::string normalized = normalizes ? normalizer_.Normalize(part) : "";
   const std::string_view text = normalizes ? normalized : part;
-  // Where the normalizer has moved bytes, no special token is read in a part in
+  // If the normalizer has moved bytes, no special token is read in a part in
   // which a user has spelled one.
   const bool moved = text != part;
   const bool trusted = !moved || !SpellsSpecial(part, begin, plain);
@@ -318,7 +318,8 @@ void Tokenizer::EncodeNormalized(std::string_view part, size_t begin,
   });
 }
 
-// Whether a plain range of `part` has a special token once it is normalized.
+// Returns whether a plain range of `part` has a special token once it is
+// normalized.
 bool Tokenizer::SpellsSpecial(std::string_view part, size_t begin,
                               absl::Span<const ByteRange> plain) const {
   const auto is_special = [this](const AddedTokenMatcher::Match& match) {

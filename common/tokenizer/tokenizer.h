@@ -46,7 +46,7 @@ class Tokenizer {
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Load(
       const std::filesystem::path& path);
 
-  // As Load, from parsed files.
+  // Makes a tokenizer from parsed files. Errors are as of Load.
   static absl::StatusOr<std::unique_ptr<Tokenizer>> Create(
       const TokenizerFile& file, TokenizerSettings settings);
 
@@ -55,13 +55,14 @@ class Tokenizer {
   std::vector<TokenId> Encode(std::string_view text,
                               SpecialText special = SpecialText::kToken) const;
 
-  // As Encode, of a text of which only the ranges in `plain` (ascending, apart)
-  // may have been written by a user: no special token has a byte in them.
-  // REQUIRES: `text` is valid UTF-8.
+  // Encodes a text of which only the ranges in `plain` (ascending, apart) may
+  // have been written by a user: no special token has a byte in them. REQUIRES:
+  // `text` is valid UTF-8.
   std::vector<TokenId> EncodeMixed(std::string_view text,
                                    absl::Span<const ByteRange> plain) const;
 
-  // The first special token that is spelled out in `text` at or after `from`.
+  // Returns the first special token that is spelled out in `text` at or after
+  // `from`.
   std::optional<ByteRange> FindSpecial(std::string_view text,
                                        size_t from) const;
 
@@ -76,19 +77,20 @@ class Tokenizer {
   // token absorbs.
   int64_t MostBytesOf(int64_t num_tokens) const;
 
-  // One more than the largest id.
+  // Returns one more than the largest id.
   int64_t vocab_size() const { return static_cast<int64_t>(tokens_.size()); }
 
   // See fingerprint.h.
   uint64_t fingerprint() const { return fingerprint_; }
 
-  // What belongs before a text that is not a chat: a BOS token, or nothing.
+  // Returns what belongs before a text that is not a chat: a BOS token, or
+  // nothing.
   absl::Span<const TokenId> prefix() const { return prefix_; }
 
-  // The end-of-sequence tokens, ascending.
+  // Returns the end-of-sequence tokens, ascending.
   absl::Span<const TokenId> eos_ids() const { return settings_.eos_ids; }
 
-  // A Jinja template; empty if the folder has none.
+  // Returns a Jinja template; empty if the folder has none.
   std::string_view chat_template() const { return settings_.chat_template; }
 
   // See TokenizerSettings.
@@ -99,12 +101,13 @@ class Tokenizer {
   // `token` is spelled as in tokenizer.json, e.g. "Ġthe" for " the".
   std::optional<TokenId> TokenToId(std::string_view token) const;
 
-  // The bytes of token `id`, perhaps part of a character; empty if unknown.
+  // Returns the bytes of token `id`, perhaps part of a character; empty if
+  // unknown.
   std::string_view BytesOf(TokenId id) const;
 
   bool IsSpecial(TokenId id) const;
 
-  // Whether it is one of the added tokens, special or not.
+  // Returns whether it is one of the added tokens, special or not.
   bool IsAdded(TokenId id) const;
 
  private:

@@ -23,7 +23,7 @@ absl::Status Unsupported(const JsonValue& value) {
       absl::StrCat(value.source(), ": not supported: ", shown));
 }
 
-// As Unsupported(value), of a member that is there.
+// Returns the error Unsupported for a member that is there.
 absl::Status UnsupportedMember(const JsonValue& object, std::string_view name) {
   ASSIGN_OR_RETURN(const JsonValue member, object.Member(name));
   return Unsupported(member);
@@ -151,7 +151,7 @@ absl::StatusOr<SplitPattern> ParseSplit(const JsonValue& step) {
       absl::StrCat(regex.source(), ": ", split.status().message()));
 }
 
-// The steps of a Sequence, or the single step.
+// Reads the steps of a Sequence, or the single step.
 absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   ASSIGN_OR_RETURN(const std::string outer_type, ReadType(outer));
   if (outer_type != "Sequence") return std::vector<JsonValue>{outer};
@@ -159,7 +159,7 @@ absl::StatusOr<std::vector<JsonValue>> ParseSteps(const JsonValue& outer) {
   return list.Items();
 }
 
-// Whether text becomes bytes, or bytes text.
+// Returns whether text becomes bytes, or bytes text.
 absl::StatusOr<bool> HasByteLevel(const JsonValue& document) {
   if (document.Has("decoder")) {
     ASSIGN_OR_RETURN(const JsonValue decoder, document.Member("decoder"));
@@ -232,7 +232,8 @@ absl::StatusOr<Metaspace> ParseMetaspace(const JsonValue& step) {
   return result;
 }
 
-// Whether the step cuts at spaces, of which the normalizer leaves none (Gemma).
+// Returns whether the step cuts at spaces, of which the normalizer leaves none
+// (Gemma).
 bool CutsNothing(const JsonValue& step, const Normalizer& normalizer) {
   return step.json() == json{{"type", "Split"},
                              {"pattern", {{"String", " "}}},
@@ -244,7 +245,7 @@ bool CutsNothing(const JsonValue& step, const Normalizer& normalizer) {
          normalizer.steps().back().to.find(' ') == std::string::npos;
 }
 
-// Of characters: none, or Metaspace.
+// Parses the pre-tokenizer of an alphabet of characters: none, or Metaspace.
 absl::StatusOr<PreTokenizer> ParseCharacterSteps(const JsonValue& document,
                                                  const Normalizer& normalizer) {
   PreTokenizer result;
@@ -318,7 +319,7 @@ absl::StatusOr<Normalizer> ParseNormalizer(const JsonValue& document) {
   return result;
 }
 
-// The tokens before the text in ["<s>", $A]; nothing may follow it.
+// Reads the tokens before the text in ["<s>", $A]; nothing may follow it.
 absl::StatusOr<std::vector<TokenId>> ParseTemplate(const JsonValue& processor) {
   ASSIGN_OR_RETURN(const JsonValue single, processor.Member("single"));
   ASSIGN_OR_RETURN(const std::vector<JsonValue> pieces, single.Items());

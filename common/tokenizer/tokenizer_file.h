@@ -31,7 +31,8 @@ struct TokenizerFile {
   Alphabet alphabet = Alphabet::kByteLevel;
   Vocabulary vocabulary;
   Merges merges;  // in order of precedence, unless merge_ranks has it
-  // Of each merge; of equal ranks the leftmost pair comes first. Or empty.
+  // [merges] the rank of each merge; of equal ranks the leftmost pair comes
+  // first. Or empty.
   std::vector<int32_t> merge_ranks;
   std::vector<AddedToken> added_tokens;
   Normalizer normalizer;
@@ -45,7 +46,7 @@ struct TokenizerFile {
   std::string unknown_token;
   bool fuse_unknown = false;  // one for several of them in a row
 
-  // Of characters only.
+  // The fields of an alphabet of characters.
   bool byte_fallback = false;  // one without a token becomes "<0x..>" tokens
   Normalizer decoder;          // of each token: what its text is
   int32_t decoder_strip = 0;   // spaces that a whole text does not begin with

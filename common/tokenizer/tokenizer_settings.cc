@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr char kTemplateFile[] = "chat_template.jinja";
 constexpr uintmax_t kMaxFileBytes = uintmax_t{256} << 20;
 
-// One id, or a list of them.
+// Reads one id, or a list of them.
 absl::Status ReadEosIds(const JsonValue& config, TokenizerSettings& settings) {
   if (!config.Has("eos_token_id")) return absl::OkStatus();
   ASSIGN_OR_RETURN(const JsonValue field, config.Member("eos_token_id"));
@@ -77,7 +77,7 @@ absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
   RETURN_IF_ERROR(ReadConfig(folder / "config.json", ReadEosIds, settings));
   RETURN_IF_ERROR(ReadConfig(folder / "tokenizer_config.json",
                              ReadTokenizerConfig, settings));
-  // Where transformers writes the template since version 4.47; it wins.
+  // This is where transformers writes the template since version 4.47; it wins.
   absl::StatusOr<std::string> file = ReadTextFile(folder / kTemplateFile);
   if (file.ok()) {
     settings.chat_template = *std::move(file);

@@ -22,8 +22,9 @@ struct TokenizerSettings {
   std::string chat_template = {};
 };
 
-// All but the tokens that special_tokens.h reads. Absent files are no error.
-// INVALID_ARGUMENT: a malformed file; names the file and the field.
+// Reads all settings but the tokens that special_tokens.h reads. Absent files
+// are no error. INVALID_ARGUMENT: a malformed file; names the file and the
+// field.
 absl::StatusOr<TokenizerSettings> LoadTokenizerSettings(
     const std::filesystem::path& folder);
 

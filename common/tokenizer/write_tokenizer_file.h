@@ -7,9 +7,9 @@
 
 namespace espalier {
 
-// A tokenizer.json with these parts: the opposite of ParseTokenizerFile, for
-// programs that read nothing else. REQUIRES: tokens, added tokens and patterns
-// are UTF-8.
+// Returns a tokenizer.json with these parts: the opposite of
+// ParseTokenizerFile, for programs that read nothing else. REQUIRES: tokens,
+// added tokens and patterns are UTF-8.
 std::string WriteTokenizerFile(const TokenizerFile& file);
 
 }  // namespace espalier

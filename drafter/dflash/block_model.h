@@ -30,10 +30,10 @@ class BlockModel {
   // Names a context. Never reused.
   using Context = int64_t;
 
-  // An empty context. REQUIRES: it is alive, here and below.
+  // Makes an empty context. REQUIRES: it is alive, here and below.
   virtual Context NewContext() = 0;
   virtual void Release(Context context) = 0;
-  // The positions that are in. Those with lost features are left out.
+  // Returns the positions that are in. Those with lost features are left out.
   virtual int64_t Length(Context context) const = 0;
 
   // Takes positions from contexts of the same text and salt, and offers this
@@ -42,10 +42,10 @@ class BlockModel {
   virtual void Share(Context /*context*/, absl::Span<const TokenId> /*text*/,
                      absl::string_view /*salt*/) {}
 
-  // Where the target's features go that contexts are made of.
+  // Returns the store of the target's features, of which contexts are made.
   virtual FeatureStore& features() = 0;
 
-  // Those of `features` that features() holds, from the context's end on and
+  // The part of `features` that features() holds, from the context's end on and
   // before the root.
   struct NewRows {
     Context context = 0;
@@ -65,7 +65,8 @@ class BlockModel {
     Context context = 0;  // with room, not empty
     TokenId root = 0;
     int64_t root_position = 0;
-    // For each wanted position after the root, fewer than block_size.
+    // The parameters of each wanted position after the root, fewer than
+    // block_size.
     std::vector<SamplingParams> wanted = {};
   };
   // Candidates for each block's wanted positions, as CandidateHead gives them;

@@ -32,7 +32,7 @@ CudaDflashModel::CudaDflashModel(CudaDflash drafter)
       requests_(device()),
       answers_(device()) {}
 
-// What is queued may still read what the host holds.
+// Waits, because queued kernels may still read memory of the host.
 CudaDflashModel::~CudaDflashModel() {
   static_cast<void>(device().Wait(device().Record()));
 }

@@ -51,8 +51,8 @@ class CudaDflashModel final : public PagedBlockModel<CudaKvCache, CudaKvStore> {
   absl::Status ReserveContexts(int rows);
   // Features to activations, and these to what the layers read.
   void Fuse(int rows);
-  // As many blocks as one ranking takes: those of `blocks` that were predicted
-  // are removed.
+  // Predicts as many blocks as one ranking takes: those of `blocks` that were
+  // predicted are removed.
   using Marginals = std::vector<std::vector<std::vector<Candidate>>>;
   absl::Status PredictSome(absl::Span<const Block>& blocks, int64_t width,
                            Marginals& marginals);
@@ -62,13 +62,13 @@ class CudaDflashModel final : public PagedBlockModel<CudaKvCache, CudaKvStore> {
   CudaFeatureStore features_;
   CudaDecoder decoder_;
   Mailbox requests_, answers_;
-  // Of a pass of contexts: activations [rows, width] and [rows, hidden].
+  // Room for a pass of contexts: activations [rows, width] and [rows, hidden].
   cuda::DeviceArray<unsigned char> taken_, normed_;
   cuda::DeviceArray<float> parts_;
 };
 
-// As ReadDflashConfig and LoadDflashWeights. UNIMPLEMENTED: the kernels do not
-// cover the drafter. RESOURCE_EXHAUSTED: no room on the device.
+// Loads like ReadDflashConfig and LoadDflashWeights. UNIMPLEMENTED: the kernels
+// do not cover the drafter. RESOURCE_EXHAUSTED: no room on the device.
 absl::StatusOr<CudaDflash> LoadCudaDflash(
     const std::string& folder, const HeadTarget& target,
     const HeadRuntime& runtime, std::shared_ptr<cuda::ComputeDevice> device);

@@ -33,7 +33,8 @@ absl::Status LoadLayers(const std::string& prefix, CudaWeightLoader& loader,
   return absl::OkStatus();
 }
 
-// The embedding of any token, and the head's rows of the draft vocabulary.
+// Loads the embedding of any token, and the head's rows of the draft
+// vocabulary.
 absl::Status LoadTables(const HeadTarget& target,
                         const DraftVocabulary& vocabulary,
                         CudaWeightLoader& loader, CudaWeights& weights) {

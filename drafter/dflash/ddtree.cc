@@ -5,8 +5,8 @@
 namespace espalier::drafter {
 namespace {
 
-// The depth of the tree: limited by the budget and by the first position
-// without candidates.
+// Returns the depth of the tree: limited by the budget and by the first
+// position without candidates.
 int64_t Reach(Marginals marginals, const DraftBudget& budget) {
   const int64_t most =
       std::min(static_cast<int64_t>(marginals.size()), budget.max_depth);

@@ -20,17 +20,17 @@ inline constexpr int64_t kMaxDdtreeNodes = 1024;
 // first.
 using Marginals = absl::Span<const std::vector<Candidate>>;
 
-// The tree of the budget.max_nodes likeliest paths when the positions are taken
-// as independent: the one with the largest expected acceptance, which is the
-// sum of e^log_prob over its nodes (Ringel, Romano, arXiv 2604.12989). Nodes
-// are in order of falling log_prob, so every prefix of the list is the best
-// tree of its size. Ties go to the path whose ranks (its candidates' indices in
-// their lists) come first lexicographically. O(n log n). REQUIRES: lists
-// sorted, tokens of a list distinct, log_prob <= 0.
+// Returns the tree of the budget.max_nodes likeliest paths when the positions
+// are taken as independent: the one with the largest expected acceptance, which
+// is the sum of e^log_prob over its nodes (Ringel, Romano, arXiv 2604.12989).
+// Nodes are in order of falling log_prob, so every prefix of the list is the
+// best tree of its size. Ties go to the path whose ranks (its candidates'
+// indices in their lists) come first lexicographically. O(n log n). REQUIRES:
+// lists sorted, tokens of a list distinct, log_prob <= 0.
 TokenTree BuildDdtree(TokenId root, Marginals marginals,
                       const DraftBudget& budget);
 
-// The likeliest path alone, as in plain block drafting.
+// Returns the likeliest path alone, as in plain block drafting.
 TokenTree BuildChain(TokenId root, Marginals marginals,
                      const DraftBudget& budget);
 

@@ -68,8 +68,8 @@ void ReadLayers(JsonFields& fields, DflashConfig& config) {
   }
 }
 
-// The default without target_layer_ids: layers from 1 to the third last, evenly
-// spread, halves rounded to even.
+// Returns the default without target_layer_ids: layers from 1 to the third
+// last, evenly spread, halves rounded to even.
 std::vector<int32_t> EvenlySpread(int64_t layers, int64_t target_layers) {
   if (layers == 1) return {static_cast<int32_t>(target_layers / 2)};
   std::vector<int32_t> ids;

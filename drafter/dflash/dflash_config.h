@@ -16,7 +16,7 @@ namespace espalier::drafter {
 // A block drafter's config.json, in the fields that z-lab, SpecForge and this
 // project's trainer write. Checked, also against the target.
 struct DflashConfig {
-  // Of its own layers. hidden_size, vocab_size: the target's.
+  // The drafter's own layers; hidden_size and vocab_size are the target's.
   ModelConfig layers;
   int64_t block_size = 0;  // rows of a pass: the root and the masks after it
   TokenId mask_token = 0;

@@ -30,7 +30,8 @@ absl::Status LoadBlockLayers(const DflashConfig& config,
   return absl::OkStatus();
 }
 
-// The embedding of any token, and the head's rows of the draft vocabulary.
+// Loads the embedding of any token, and the head's rows of the draft
+// vocabulary.
 absl::Status LoadTargetRows(const HeadTarget& target,
                             NativeWeightLoader& loader,
                             DflashWeights& weights) {

@@ -35,13 +35,13 @@ struct DflashWeights {
   nn::PackedMatrix embeddings;  // [vocab, hidden]
 };
 
-// The tokens that it can propose: published files list none and propose any,
-// ours may leave the rare ones out (d2t).
+// Loads the tokens that it can propose: published files list none and propose
+// any, ours may leave the rare ones out (d2t).
 absl::StatusOr<DraftVocabulary> LoadDflashVocabulary(const DflashConfig& config,
                                                      const WeightFiles& files);
 
-// The folder's files, or random weights of a seed for what the configuration
-// describes.
+// Opens the folder's files, or random weights of a seed for what the
+// configuration describes.
 absl::StatusOr<WeightFiles> OpenDflash(const std::string& folder,
                                        const DflashConfig& config,
                                        std::optional<uint64_t> random_weights);

@@ -18,8 +18,8 @@
 
 namespace espalier::drafter {
 
-// The rows of a block: they attend to the prefix and to each other, or only to
-// those before them (causal).
+// Returns the rows of a block: they attend to the prefix and to each other, or
+// only to those before them (causal).
 inline RowTree BlockRows(int64_t prefix, int64_t rows, bool causal) {
   RowTree tree;
   tree.prefix = prefix;
@@ -36,7 +36,7 @@ inline RowTree BlockRows(int64_t prefix, int64_t rows, bool causal) {
   return tree;
 }
 
-// Rows that later rows attend to, and that attend to nothing.
+// Returns the rows that later rows attend to, and that attend to nothing.
 inline RowTree ContextRows(int64_t prefix, int64_t rows) {
   RowTree tree;
   tree.prefix = prefix;
@@ -128,7 +128,7 @@ class PagedBlockModel : public BlockModel {
   }
   Store& store() { return *store_; }
 
-  // The first position to add, and how many there are.
+  // Returns the first position to add, and how many there are.
   int64_t BeginOf(const NewRows& rows) const {
     return std::max(Get(rows.context).end_position, rows.features.begin);
   }

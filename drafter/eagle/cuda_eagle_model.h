@@ -22,7 +22,8 @@ class CudaEagleModel final : public CudaRowModel {
 
   bool is_eagle1() const { return head_.config.mode == EagleMode::kEagle1; }
   int hidden() const { return static_cast<int>(config().hidden_size); }
-  // Rows of the width of the residual stream, into a part of the input.
+  // Returns the rows of the width of the residual stream, into a part of the
+  // input.
   cuda::TakeRowsArgs IntoInput(int rows, int first_column) const;
   // The target's states to features, still in parts.
   void Fuse(const cuda::bf16_t* states, int rows);
@@ -34,7 +35,7 @@ class CudaEagleModel final : public CudaRowModel {
   void EnterEagle3(int rows, cuda::TakeRowsArgs feature);
 
   const CudaEagle head_;  // without its network
-  // Of a pass.
+  // Room for a pass.
   cuda::DeviceArray<float> embeddings_, fc_parts_;  // [rows, hidden]
   cuda::DeviceArray<cuda::bf16_t> embedding_bits_;
   cuda::DeviceArray<unsigned char> fused_;   // activations [rows, width]

@@ -26,7 +26,7 @@ struct CudaEagle {
   cuda::DeviceArray<float> embedding_norm = {}, feature_norm = {};
 };
 
-// As LoadEagle. UNIMPLEMENTED: the kernels do not cover the head.
+// Loads like LoadEagle. UNIMPLEMENTED: the kernels do not cover the head.
 // RESOURCE_EXHAUSTED: no room on the device.
 absl::StatusOr<CudaEagle> LoadCudaEagle(
     const std::string& folder, const HeadTarget& target,

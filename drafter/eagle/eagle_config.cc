@@ -9,7 +9,7 @@
 namespace espalier::drafter {
 namespace {
 
-// The taps, converted from the counting of the file's family; see
+// Reads the taps, converted from the counting of the file's family; see
 // FeatureContract. None: the file does not list them.
 std::vector<int32_t> ReadTaps(JsonFields& fields) {
   constexpr const char* kName = "eagle_aux_hidden_state_layer_ids";

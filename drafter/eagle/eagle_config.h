@@ -44,9 +44,9 @@ struct EagleConfig {
   }
 };
 
-// From config.json of the SafeAILab, SpecForge (SGLang), and speculators (vLLM)
-// families; they count the target's layers differently. INVALID_ARGUMENT names
-// the field: the head is malformed or was made for another target.
+// Parses config.json of the SafeAILab, SpecForge (SGLang), and speculators
+// (vLLM) families; they count the target's layers differently. INVALID_ARGUMENT
+// names the field: the head is malformed or was made for another target.
 absl::StatusOr<EagleConfig> ParseEagleConfig(const nlohmann::json& json,
                                              const std::string& source,
                                              EagleMode mode,

@@ -71,7 +71,7 @@ absl::StatusOr<DraftVocabulary> LoadVocabulary(const EagleConfig& config,
   return DraftVocabulary::FromOffsets(offsets, config.layer.vocab_size);
 }
 
-// The tensors of an EAGLE-3 head with its own output rows, as most are
+// Returns the tensors of an EAGLE-3 head with its own output rows, as most are
 // published.
 std::vector<TensorShape> Eagle3Shapes(const EagleConfig& config,
                                       const Naming& naming) {

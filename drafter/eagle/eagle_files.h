@@ -28,10 +28,11 @@ struct EagleFiles {
   std::string Spelled(const char* name) const;
   // Without ".weight"; not there: the target's.
   std::string output_rows() const;
-  // Of the layout, but not weights of the network.
+  // Returns the tensors that belong to the layout but are no weights of the
+  // network.
   std::vector<std::string> unread() const;
 
-  // Whether the target's rows can replace a tensor that the head lacks.
+  // Checks that the target's rows can replace a tensor that the head lacks.
   // INVALID_ARGUMENT names it.
   absl::Status CheckShared(const char* name) const;
 };
@@ -43,7 +44,7 @@ absl::StatusOr<EagleFiles> OpenEagle(
     const std::string& folder, const HeadTarget& target,
     std::optional<uint64_t> random_weights = std::nullopt);
 
-// An error of loading the folder, which it names.
+// Returns an error of loading the folder, which it names.
 absl::Status NamingFolder(const absl::Status& status,
                           const std::string& folder);
 

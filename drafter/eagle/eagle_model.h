@@ -50,7 +50,7 @@ class EagleModel final : public NativeRowModel {
   NativeLayers layers_;
   CandidateHead candidates_;
 
-  // Of the pass in progress, [rows, hidden] unless it says otherwise.
+  // Room for the pass in progress, [rows, hidden] unless it says otherwise.
   std::vector<float> embeddings_;
   std::vector<float> features_;
   std::vector<float> input_;  // [rows, inputs of the layer]

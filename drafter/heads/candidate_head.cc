@@ -10,7 +10,7 @@
 namespace espalier::drafter {
 namespace {
 
-// The number of panels, from token 0 on, that hold all of the tokens.
+// Returns the number of panels, from token 0 on, that hold all of the tokens.
 int64_t PanelsUpTo(absl::Span<const TokenId> tokens) {
   if (tokens.empty()) return 0;
   return 1 +

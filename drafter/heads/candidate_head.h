@@ -31,10 +31,10 @@ class CandidateHead {
     int64_t position = 0;  // of that token
   };
 
-  // The `width` likeliest tokens of each row: under sampling those of the
-  // largest log p + T g, the scores that the coupled walk compares. log_prob is
-  // over the draft vocabulary, unperturbed: see ApplyGumbelCoupling. x:
-  // [queries, hidden]. INTERNAL: a logit is not finite.
+  // Returns the `width` likeliest tokens of each row: under sampling those of
+  // the largest log p + T g, the scores that the coupled walk compares.
+  // log_prob is over the draft vocabulary, unperturbed: see
+  // ApplyGumbelCoupling. x: [queries, hidden]. INTERNAL: a logit is not finite.
   absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       NativeLayers& layers, const float* x, absl::Span<const Query> queries,
       int64_t width);

@@ -34,7 +34,8 @@ class CudaCandidates {
   // answers into the other. RESOURCE_EXHAUSTED: no room on the device.
   absl::Status Describe(absl::Span<const CandidateHead::Query> queries,
                         int64_t width, Mailbox& requests, Mailbox& answers);
-  // Where the logits belong: [padded queries, stride], the draft vocabulary.
+  // Returns the place of the logits: [padded queries, stride], the draft
+  // vocabulary.
   float* logits() const { return logits_.data(); }
   // Queues the kernels, after those that make the logits.
   void Launch() const;
@@ -58,7 +59,7 @@ class CudaCandidates {
   cuda::DeviceArray<float> logits_, scores_;
   cuda::DeviceArray<cuda::RankPart> parts_;
 
-  // Of the ranking under way.
+  // State of the ranking in progress.
   cuda::LogitBlock block_;
   const cuda::DrawRow* noise_ = nullptr;  // null: all queries are greedy
   int top_k_ = 0;

@@ -57,7 +57,8 @@ CudaFeatureStore::Held& CudaFeatureStore::Extend(SequenceId id,
   return held;
 }
 
-// Room for further positions: a larger array takes what is held, at its front.
+// Makes room for further positions: a larger array takes what is held, at its
+// front.
 absl::Status CudaFeatureStore::MakeRoom(int64_t positions, Held& held) {
   constexpr int64_t kLeast = 64;
   const int64_t width = contract_.width(), size = held.range.size();

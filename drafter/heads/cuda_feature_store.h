@@ -53,7 +53,8 @@ class CudaFeatureStore final : public FeatureStore {
     }
   };
 
-  // What `count` further positions from `position` on are added to.
+  // Returns the rows of the sequence, with room for `count` further positions
+  // from `position` on.
   Held& Extend(SequenceId id, int64_t position, int64_t count);
   // Until what was sent last is read. UNAVAILABLE: the device failed.
   absl::Status AwaitCopies();

@@ -21,8 +21,8 @@ class CudaOutputRows {
 
   float* data() const { return rows_.data(); }  // [rows, columns]
 
-  // A row that is free. The array moves if it is too small: what is held moves
-  // along. RESOURCE_EXHAUSTED: no room on the device.
+  // Takes a row that is free. The array moves if it is too small: what is held
+  // moves along. RESOURCE_EXHAUSTED: no room on the device.
   absl::StatusOr<int32_t> Take() {
     if (free_.empty()) RETURN_IF_ERROR(Grow());
     const int32_t row = free_.back();

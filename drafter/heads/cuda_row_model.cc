@@ -39,7 +39,7 @@ CudaRowModel::CudaRowModel(CudaNetwork network, FeatureContract features)
       answers_(*network_.device),
       outputs_(network_.config.hidden_size, *network_.device) {}
 
-// What is queued may still read what the host holds.
+// Waits, because queued kernels may still read memory of the host.
 CudaRowModel::~CudaRowModel() {
   static_cast<void>(device().Wait(device().Record()));
 }

@@ -65,7 +65,7 @@ class CudaRowModel : public RowModel {
       absl::Span<const Query> queries, int64_t width) override;
 
  protected:
-  // Where a pass reads and writes, on the device.
+  // The places that a pass reads and writes, on the device.
   struct Places {
     const cuda::bf16_t* states = nullptr;  // [rows, taps * hidden] or null
     const int32_t* parents = nullptr;      // [rows] of `outputs`, if no states
@@ -95,7 +95,8 @@ class CudaRowModel : public RowModel {
   virtual absl::Status Prepare(int rows) = 0;
   // Queues the kernels of a pass that the decoder knows.
   virtual void Launch(const CudaPass& pass, const Places& places) = 0;
-  // Of outputs, before they meet the rows of the vocabulary; null: none.
+  // Returns the weights of the norm of outputs before they are multiplied with
+  // the rows of the vocabulary; null: there is none.
   virtual const float* head_norm() const = 0;
 
   // parents: [rows] or empty; to_rows: [rows]. Both of the outputs' array.

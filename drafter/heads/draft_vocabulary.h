@@ -17,9 +17,9 @@ class DraftVocabulary {
  public:
   static DraftVocabulary Full(int64_t target_size);
 
-  // From a checkpoint's `d2t`, integers [size]: draft token i is the target's
-  // token i + d2t[i]. INVALID_ARGUMENT names an entry outside of the target's
-  // vocabulary, or a repeated one.
+  // Makes a vocabulary from a checkpoint's `d2t`, integers [size]: draft token
+  // i is the target's token i + d2t[i]. INVALID_ARGUMENT names an entry outside
+  // of the target's vocabulary, or a repeated one.
   static absl::StatusOr<DraftVocabulary> FromOffsets(const TensorView& d2t,
                                                      int64_t target_size);
 

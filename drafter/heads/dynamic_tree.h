@@ -43,7 +43,8 @@ class DynamicTree final : public LevelTree {
   // REQUIRES: each list has its best child first.
   void Expand(absl::Span<const std::vector<Candidate>> children) override;
 
-  // The best nodes so far, each after its parent, in order of falling score.
+  // Returns the best nodes so far, each after its parent, in order of falling
+  // score.
   TokenTree Tree() const override;
 
  private:

@@ -33,13 +33,13 @@ struct HeadRuntime {
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 
   bool is_cpu() const { return device == "cpu"; }
-  // Of the layers' products on a device.
+  // Returns the type of the layers' weights on a device.
   CudaWeightType weight_type() const { return CudaWeightTypeOf(dtype); }
   // FAILED_PRECONDITION names the drafter's type and the device, which is not
   // here.
   absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> OpenDevice(
       absl::string_view drafter) const;
-  // Of K/V on a device, for networks of such layers.
+  // Returns the room for K/V of such layers on a device.
   CudaKvStore::Room DeviceRoom(const ModelConfig& layers,
                                int64_t total_tokens = 1 << 17) const;
 };

@@ -26,14 +26,14 @@ class RowModel {
   // Names a sequence. Never reused.
   using Sequence = int64_t;
 
-  // An empty sequence. REQUIRES: it is alive, here and below.
+  // Makes an empty sequence. REQUIRES: it is alive, here and below.
   virtual Sequence NewSequence() = 0;
   virtual void Release(Sequence sequence) = 0;
   // Its kept rows.
   virtual int64_t Length(Sequence sequence) const = 0;
   // Drops kept rows from `length` on, and all others.
   virtual void Truncate(Sequence sequence, int64_t length) = 0;
-  // Room for so many rows. RESOURCE_EXHAUSTED: there is none.
+  // Makes room for so many rows. RESOURCE_EXHAUSTED: there is none.
   virtual absl::Status Reserve(Sequence sequence, int64_t rows) = 0;
 
   // Takes kept rows from sequences whose rows have the same labels up to there,
@@ -45,7 +45,8 @@ class RowModel {
                      absl::Span<const TokenId> /*labels*/,
                      absl::string_view /*salt*/) {}
 
-  // Where the target's states go that rows read; null: they read none.
+  // Returns the store of the target's states that rows read; null: they read
+  // none.
   virtual FeatureStore* features() = 0;
 
   // States of consecutive positions in features().
@@ -82,9 +83,9 @@ class RowModel {
     SamplingParams sampling;
     int64_t position = 0;  // of that token
   };
-  // The `width` likeliest tokens after each row, as CandidateHead gives them;
-  // on a device at most cuda::kMostRanked. INTERNAL: a logit is not finite.
-  // UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Append.
+  // Returns the `width` likeliest tokens after each row, as CandidateHead gives
+  // them; on a device at most cuda::kMostRanked. INTERNAL: a logit is not
+  // finite. UNAVAILABLE: the device failed. RESOURCE_EXHAUSTED: as of Append.
   virtual absl::StatusOr<std::vector<std::vector<Candidate>>> Rank(
       absl::Span<const Query> queries, int64_t width) = 0;
 };

@@ -32,7 +32,8 @@ class TreeGrower::Growth {
   bool done() const { return tree_->frontier().empty(); }
   int64_t width() const { return width_; }  // candidates of a node
 
-  // The noise settings for a node's children. A sampled tree ignores the noise.
+  // Returns the noise settings for a node's children. A sampled tree ignores
+  // the noise.
   NoiseCalibration::Belief BeliefAt(const NoiseCalibration& calibration,
                                     int32_t node) const;
   RowModel::Query QueryAt(const NoiseCalibration::Belief& belief,
@@ -47,7 +48,7 @@ class TreeGrower::Growth {
   const SequenceView& view() const { return view_; }
   absl::Status AddLevel();
   absl::Status AddLookahead(TokenId token);
-  // The rows of the level or lookahead that was added last.
+  // Returns the rows of the level or lookahead that was added last.
   RowModel::TreeRows LevelRows() const {
     return {.sequence = sequence_.rows, .parents = parents_, .tokens = tokens_};
   }
@@ -90,7 +91,7 @@ RowModel::Query TreeGrower::Growth::QueryAt(
                       tree_->node(node).depth};
 }
 
-// The frontier's nodes become rows.
+// Makes rows of the frontier's nodes.
 absl::Status TreeGrower::Growth::AddLevel() {
   tokens_.clear();
   for (int32_t index : tree_->frontier()) {
@@ -102,7 +103,7 @@ absl::Status TreeGrower::Growth::AddLevel() {
   return MakeRoom();
 }
 
-// Tokens of a lookahead become rows too.
+// Makes rows of the tokens of a lookahead, too.
 absl::Status TreeGrower::Growth::AddLookahead(TokenId token) {
   tokens_.clear();
   root_row_ = AddRow(token, root_row_);

@@ -39,8 +39,8 @@ struct GrownSequence {
     std::vector<Candidate>
         candidates;  // as they are before ApplyGumbelCoupling
   };
-  // Of the last tree, which was drafted when forecast_at tokens were committed.
-  // Filled under sampling only.
+  // The forecasts of the last tree, which was drafted when forecast_at tokens
+  // were committed. Filled under sampling only.
   std::vector<Forecast> forecasts;
   int64_t forecast_at = 0;
 };
@@ -76,11 +76,11 @@ class TreeGrower {
   using CatchUp =
       absl::FunctionRef<absl::StatusOr<GrownSequence*>(const SequenceView&)>;
 
-  // A tree for each view; the root alone for those that could not catch up. If
-  // catching up fails for lack of room (RESOURCE_EXHAUSTED), `drafter` forgets
-  // the sequence: others keep their room, this one starts again. A tree that
-  // finds no room for its rows ends early. Other errors come from `catch_up`
-  // and the model.
+  // Returns a tree for each view; the root alone for those that could not catch
+  // up. If catching up fails for lack of room (RESOURCE_EXHAUSTED), `drafter`
+  // forgets the sequence: others keep their room, this one starts again. A tree
+  // that finds no room for its rows ends early. Other errors come from
+  // `catch_up` and the model.
   absl::StatusOr<std::vector<TokenTree>> Draft(
       absl::Span<const SequenceView> views, Drafter& drafter, CatchUp catch_up);
 
@@ -101,8 +101,8 @@ class TreeGrower {
   NoiseCalibration calibration_;
 };
 
-// The options of drafters that grow trees: width (nodes of a level that are
-// expanded, and children of each), least_reach (see dynamic_tree.h; default
+// Reads the options of drafters that grow trees: width (nodes of a level that
+// are expanded, and children of each), least_reach (see dynamic_tree.h; default
 // 0.1), noise_scale, drafts_ahead (whether to draft after a lookahead; default:
 // the argument), and those of sampled_tree.h.
 TreeGrower::Options ReadGrowerOptions(OptionReader& reader,

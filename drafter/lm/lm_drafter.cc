@@ -94,7 +94,7 @@ bool LmDrafter::CanRead(absl::Span<const TokenId> tokens) const {
                      [this](TokenId token) { return token < vocab_size_; });
 }
 
-// A row for every committed token, the root included.
+// Runs a row for every committed token, the root included.
 absl::Status LmDrafter::CatchUp(const SequenceView& view,
                                 GrownSequence& sequence) {
   // The root's row is always run: its output predicts the next token.

@@ -50,8 +50,8 @@ struct LmOptions {
   std::string folder;     // Hugging Face's layout
   int64_t layers = 0;     // the first ones; 0: all
   int64_t kv_tokens = 0;  // of the K/V of all sequences
-  // Of the target. Tables of one tokenizer are padded to different sizes: the
-  // model drafts and reads only tokens that both have.
+  // The size of the target's vocabulary. Tables of one tokenizer are padded to
+  // different sizes: the model drafts and reads only tokens that both have.
   int64_t target_vocab = 0;
 };
 

@@ -9,8 +9,8 @@ from torch import Tensor
 from batches import Batch, plan_epoch
 from trainer_flags import Workbench, spread
 
-# Of a batch, per depth: mean loss, best draft ids, and the flat positions whose
-# next tokens those guess.
+# For each depth of a batch: the mean loss, the best draft ids, and the flat positions whose
+# next tokens those ids predict.
 Guesses = Callable[[Batch], Iterator[tuple[Tensor, Tensor, Tensor]]]
 
 

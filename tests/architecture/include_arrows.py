@@ -68,7 +68,7 @@ ARROWS = {
     "verifier/node": ["common/base", "common/obs", "common/rpc",
                       "common/config", "common/model", "common/model/cuda",
                       "drafter", "verifier"],
-    # Of the model only its identity: the coordinator links no libtorch.
+    # It knows a model's identity only: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
                     "common/rpc", "common/config", "common/tokenizer",
                     "common/model",
@@ -93,8 +93,8 @@ ARROWS = {
     "coordinator/vllm": ["common/base", "common/chat", "common/spec",
                          "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
-    # The command line is a client; it builds n-gram tables as well. Of a model
-    # it reads the identity.
+    # The command line is a client; it builds n-gram tables as well. It reads the identity of a
+    # model.
     "coordinator/cli": ["common/base", "common/json", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "drafter"],

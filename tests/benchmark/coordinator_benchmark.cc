@@ -79,7 +79,7 @@ uint64_t Mix(uint64_t x) {
   return x ^ (x >> 32);
 }
 
-// What the target emits at a position of a sequence.
+// Returns what the target emits at a position of a sequence.
 TokenId TokenAt(uint64_t sequence, int64_t position) {
   return static_cast<TokenId>(Mix(sequence * 1'000'003 + position) % kVocab);
 }

@@ -40,8 +40,8 @@ struct Subject {
   std::vector<TokenId> text;
 };
 
-// A tree whose first chain is the text after the root, with a wrong child at
-// each of its nodes.
+// Returns a tree whose first chain is the text after the root, with a wrong
+// child at each of its nodes.
 TokenTree TreeOf(absl::Span<const TokenId> text, int64_t nodes) {
   TokenTree tree = TokenTree::RootOnly(0);
   int32_t last = 0;

@@ -155,7 +155,7 @@ void FusedRank(benchmark::State& state, Head& head, const RankRequest& request,
   }
 }
 
-// Of every row 20 tokens, and one draw outside.
+// Returns a request that gathers 20 tokens of every row and draws one outside.
 GatherRequest Gathering(int64_t rows) {
   RowSupports supports;
   std::vector<TokenId> support;

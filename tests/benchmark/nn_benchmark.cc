@@ -161,7 +161,7 @@ void RunNormalize(benchmark::State& state, const Kernels& kernels) {
   SetRates(state, static_cast<double>(2 * size * sizeof(float)), 0);
 }
 
-// What the reductions of a row of logits add to its product.
+// Measures what the reductions of a row of logits add to its product.
 void RunPeaks(benchmark::State& state, const Kernels& kernels) {
   const int64_t size = state.range(0);
   const std::vector<float> x = Random(size), offsets = Random(size);
@@ -199,7 +199,7 @@ void RunNoiseCeilings(benchmark::State& state, const Kernels& kernels) {
   SetRates(state, static_cast<double>(ceilings.size() * sizeof(float)), 0);
 }
 
-// What a barrier costs: a loop with nothing in it.
+// Measures what a barrier costs: a loop with nothing in it.
 void EmptyLoop(benchmark::State& state) {
   ThreadPool pool({.threads = state.range(0)});
   for (auto _ : state) {

@@ -11,7 +11,8 @@ namespace {
 
 using Labels = std::map<std::string, std::string>;
 
-// A counter's or gauge's value, a histogram's sum; nullopt: no such series.
+// Returns a counter's or gauge's value, a histogram's sum; nullopt: no such
+// series.
 std::optional<double> Value(const ToyCluster& cluster, const std::string& name,
                             const Labels& labels) {
   for (const prometheus::MetricFamily& family : cluster.metrics.Collect()) {

@@ -17,8 +17,8 @@ GenerationRequest With(const char* strategy) {
   return request;
 }
 
-// The draft wait of a round, with drafters that take the given times. Also
-// checks the text.
+// Returns the draft wait of a round, with drafters that take the given times.
+// Also checks the text.
 absl::Duration WaitOf(const char* strategy, absl::Duration first,
                       absl::Duration second) {
   ToyCluster cluster(2);

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::StartsWith;
 
-// A deadline that no machine needs; only a failing test waits for it.
+// Returns a deadline that no machine needs; only a failing test waits for it.
 absl::Time Generous() { return absl::Now() + absl::Seconds(60); }
 
 TEST(InferenceServiceWithoutAVerifierTest, TheModelIsToBeAskedForLater) {
@@ -50,7 +50,7 @@ class Call {
         thread_([this] { Read(); }) {}
   ~Call() { thread_.join(); }
 
-  // The id in the first message; empty: the request ended without one.
+  // Returns the id in the first message; empty: the request ended without one.
   std::string AwaitId() {
     first_.Wait();
     return id_;

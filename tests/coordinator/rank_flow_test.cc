@@ -24,7 +24,7 @@ struct RankCluster : ToyCluster {
   }
 };
 
-// The rounds whose rows a drafter got, in order.
+// Returns the rounds whose rows a drafter got, in order.
 std::vector<TokenId> RowsOf(const FakeDraftEndpoint& drafter) {
   std::vector<TokenId> rows;
   for (const ProposeRequest& request : drafter.requests()) {

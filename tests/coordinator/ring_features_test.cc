@@ -30,7 +30,7 @@ struct RingCluster : ToyCluster {
   }
 };
 
-// Whether no request of the drafter has features, and each that follows a
+// Expects that no request of the drafter has features, and each that follows a
 // verification has those of the ring that it lacks, up to its root.
 void ExpectStored(const FakeDraftEndpoint& drafter, size_t from_request = 0) {
   int64_t next = 0;

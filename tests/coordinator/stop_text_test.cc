@@ -50,7 +50,7 @@ class StopTextTest : public ::testing::Test {
     return out;
   }
 
-  // One token per byte, so that tests choose where tokens end.
+  // Returns one token per byte, so that tests choose where tokens end.
   std::vector<TokenId> Bytes(const std::string& text) const {
     std::vector<TokenId> tokens;
     for (char byte : text) {
@@ -105,7 +105,7 @@ TEST_F(StopTextTest, StopTokensHaveNoText) {
   EXPECT_THAT(text.Push(tokens[1]), IsEmpty());
 }
 
-// Where the first stop string of `text` ends, its beginning, or npos.
+// The beginning and the end of the first stop string in `text`, or npos.
 struct Found {
   size_t begin = std::string::npos;
   size_t end = std::string::npos;

@@ -14,7 +14,7 @@ inline FeatureContract Taps(std::vector<int32_t> taps) {
           .hidden_size = ToyTarget::kShape.hidden_size};
 }
 
-// Where the last request's features end: before its root.
+// Returns where the last request's features end: before its root.
 inline int64_t RootOf(const FakeDraftEndpoint& drafter) {
   return drafter.requests().back().update.committed_length() - 1;
 }

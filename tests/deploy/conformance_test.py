@@ -19,7 +19,7 @@ CACHE = os.environ.get("ESPALIER_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache", "espalier")
 DEFAULT_MODEL = pathlib.Path(CACHE) / "models/smollm2-135m-instruct"
 
-# Also the model's first layer, as a drafter that samples its trees.
+# Beside the usual drafters, the model's first layer drafts and samples its trees.
 DRAFTERS = live_cluster.CHAR_DRAFTERS | {
     "exit": ("lm", {"layers": 1, "scheme": "sampled"})}
 

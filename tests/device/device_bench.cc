@@ -213,7 +213,8 @@ class Bench {
     Report({{"what", "read"}}, seconds, static_cast<double>(memory_.size()));
   }
 
-  // What the end of a pass costs: results of some KB, and the wait for them.
+  // Measures what the end of a pass costs: results of some KB, and the wait for
+  // them.
   void Waits() {
     auto pinned = Array<unsigned char>::Make(*device_, 8192, Memory::kHost);
     ESPALIER_CHECK(pinned.ok());
@@ -236,7 +237,8 @@ class Bench {
     Use(open_(/*dependent=*/true));
   }
 
-  // With weights of e4m3. The head of a model has none.
+  // Measures products with weights of e4m3, which the head of a model does not
+  // have.
   void Fp8Products() {
     for (const Shape& shape : sizes_.products) {
       if (shape.name == std::string("head")) continue;

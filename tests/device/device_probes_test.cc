@@ -266,7 +266,7 @@ TEST_P(DeviceProbesTest, ZeroProductsChangeNoBit) {
   EXPECT_EQ(got, sums);
 }
 
-// A tile of 64 rows, and one of `rows`, as TilePlace says.
+// Returns a tile of 64 rows, and one of `rows`, as TilePlace says.
 std::vector<uint16_t> TilesOf(const std::vector<uint16_t>& a,
                               const std::vector<uint16_t>& b, int rows) {
   std::vector<uint16_t> tiles((64 + rows) * kTileColumns);

@@ -141,7 +141,8 @@ class Way {
                  .queue_us = absl::ToDoubleMicroseconds(queued - queueing)};
   }
 
-  // Of the last pass, without the rows and tokens that pad it.
+  // Returns the logits of the last pass, without the rows and tokens that pad
+  // it.
   absl::StatusOr<std::vector<float>> Logits(int rows) const {
     const int64_t stride = decoder_.logit_stride();
     std::vector<float> padded(rows * stride), logits;

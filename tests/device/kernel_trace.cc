@@ -47,7 +47,7 @@ void Finish() {
 
 }  // namespace
 
-// The name that the driver looks for. Returns: whether the library is of use.
+// The driver looks for this name. Returns whether the library is of use.
 extern "C" int InitializeInjection() {
   const char* const path = std::getenv("KERNEL_TRACE");
   file = path == nullptr ? nullptr : std::fopen(path, "w");

@@ -60,7 +60,7 @@ TEST(AnswerStore, OfAnAnswerThatIsTooLongTheEndIsKept) {
   EXPECT_EQ(store.LongestMatch(Text{500, 501}), 0);
 }
 
-// The definition, by scanning all that is kept.
+// Computes the definition, by scanning all that is kept.
 std::map<TokenId, uint32_t> Reference(const Text& kept, const Text& ngram) {
   std::map<TokenId, uint32_t> counts;
   for (size_t at = ngram.size(); at < kept.size(); ++at) {

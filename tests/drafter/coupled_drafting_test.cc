@@ -14,9 +14,9 @@
 namespace espalier::drafter {
 namespace {
 
-// A flat random distribution over 40 tokens that depends on the last two;
-// `error` is the standard deviation of the log-probabilities of a drafter of
-// that distribution.
+// Returns a flat random distribution over 40 tokens that depends on the last
+// two; `error` is the standard deviation of the log-probabilities of a drafter
+// of that distribution.
 std::vector<Candidate> SyntheticDistribution(
     const std::vector<TokenId>& context, double error) {
   uint64_t seed = 3;
@@ -46,7 +46,7 @@ struct Trial {
   bool coupled = true;
 };
 
-// Tokens accepted over 200 seeds at temperature 1.
+// Returns the number of tokens accepted over 200 seeds at temperature 1.
 int64_t TotalAccepted(const Trial& trial) {
   int64_t accepted = 0;
   for (uint64_t seed = 0; seed < 200; ++seed) {

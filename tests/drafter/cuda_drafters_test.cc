@@ -30,8 +30,8 @@ using Options = std::map<std::string, std::string>;
 using Path = std::vector<TokenId>;
 
 constexpr DraftBudget kBudget = {.max_nodes = 20, .max_depth = 5};
-// What rounding to bf16 in other places makes of the log-probability of a path,
-// a sum of as many terms as it has tokens.
+// Returns what rounding to bf16 in other places makes of the log-probability of
+// a path, a sum of as many terms as it has tokens.
 double Rounding(const std::vector<TokenId>& path) {
   return 0.1 + 0.06 * static_cast<double>(path.size());
 }
@@ -131,7 +131,7 @@ std::map<Path, double> NodesByPath(const TokenTree& tree) {
   return nodes;
 }
 
-// The least log-probability among the nodes, or those below one parent.
+// Returns the least log-probability among the nodes, or those below one parent.
 double Least(const std::map<Path, double>& nodes, const Path* parent) {
   double least = 0;
   for (const auto& [path, log_prob] : nodes) {

@@ -75,7 +75,7 @@ inline TokenTree DraftOne(Drafter& drafter, const ViewAndFeatures& asked) {
   return DraftAll(drafter, {asked})[0];
 }
 
-// Tokens of each node's path below the root, by node.
+// Returns the tokens of each node's path below the root, by node.
 inline std::vector<std::vector<TokenId>> Paths(const TokenTree& tree) {
   std::vector<std::vector<TokenId>> paths(tree.num_nodes());
   for (int64_t i = 1; i < tree.num_nodes(); ++i) {
@@ -85,7 +85,7 @@ inline std::vector<std::vector<TokenId>> Paths(const TokenTree& tree) {
   return paths;
 }
 
-// The children of the root, with their log_prob.
+// Returns the children of the root, with their log_prob.
 inline std::map<TokenId, double> RootDistribution(const TokenTree& tree) {
   std::map<TokenId, double> distribution;
   for (int64_t i = 1; i < tree.num_nodes(); ++i) {
@@ -103,8 +103,8 @@ inline std::vector<TokenId> RandomTokens(std::mt19937_64& random, int64_t count,
   return tokens;
 }
 
-// The token that the target emits at `position`: argmax log q / T + g; greedy:
-// argmax q.
+// Returns the token that the target emits at `position`: argmax log q / T + g;
+// greedy: argmax q.
 inline TokenId EmittedToken(const SamplingParams& sampling, int64_t position,
                             const std::vector<Candidate>& distribution) {
   const GumbelNoise noise(sampling.seed, position);
@@ -123,7 +123,7 @@ inline TokenId EmittedToken(const SamplingParams& sampling, int64_t position,
   return best;
 }
 
-// How many tokens of a tree over `tokens` the coupled walk accepts, if
+// Returns how many tokens of a tree over `tokens` the coupled walk accepts, if
 // `target(context)` is the target's distribution at temperature 1.
 template <typename Target>
 int64_t AcceptedLength(const TokenTree& tree, std::vector<TokenId> tokens,

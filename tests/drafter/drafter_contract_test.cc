@@ -61,7 +61,7 @@ struct Subject {
   std::string target_folder = {};  // of those with weights
 };
 
-// A head of the golden tests.
+// Returns a head of the golden tests.
 Subject HeadSubject(const std::string& fixture, const std::string& target,
                     std::map<std::string, std::string> options = {}) {
   const std::string fixtures =
@@ -73,7 +73,7 @@ Subject HeadSubject(const std::string& fixture, const std::string& target,
           .target_folder = fixtures + "targets/" + target};
 }
 
-// The first layer of a model, which is written once.
+// Returns the first layer of a model, which is written once.
 Subject EarlyExitSubject(const std::string& test) {
   static const std::string* const folder = [&test] {
     const std::string path = ::testing::TempDir() + test + "_target";
@@ -112,7 +112,7 @@ struct Sequence {
   }
 };
 
-// Of a network on a device, for the wide Llama.
+// Returns a drafter whose network is on a device, for the wide Llama.
 Subject DeviceSubject(const std::string& type) {
   static const std::string* const folder = [] {
     const std::string path =
@@ -167,7 +167,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
                               .vocab_size = VocabSize()});
   }
 
-  // Of the target that the type is made for.
+  // Returns the vocabulary size of the target that the type is made for.
   static int64_t VocabSize() {
     return GetParam().type == "lm" || GetParam().on_device ? testing::kTinyVocab
                                                            : kVocab;
@@ -178,7 +178,7 @@ class DrafterContractTest : public ::testing::TestWithParam<Contender> {
     return GetParam().on_device ? std::min(count, 2) : count;
   }
 
-  // With the features that the type wants.
+  // Returns sequences with the features that the type wants.
   std::vector<Sequence> RandomSequences(int count) const {
     const auto drafter = Make();
     const int64_t width = WantedFeatures(*drafter).width();
@@ -233,7 +233,7 @@ void ExpectSame(const TokenTree& a, const TokenTree& b) {
   EXPECT_EQ(a.samples, b.samples);
 }
 
-// The same view later: rows of the target come once.
+// Returns the same view later: rows of the target come once.
 ViewAndFeatures Again(ViewAndFeatures view) {
   view.view.ranks = nullptr;
   return view;
@@ -345,8 +345,7 @@ TEST_P(DrafterContractTest, GrowthAtOnceEqualsGrowthTokenByToken) {
   }
 }
 
-// As the coordinator sends it: before the features of the lookahead's tokens
-// exist.
+// The coordinator sends it before the features of the lookahead's tokens exist.
 TEST_P(DrafterContractTest, ADraftForAGuessLeavesNothingBehind) {
   auto drafter = Make();
   if (!drafter->supports_lookahead()) GTEST_SKIP() << "does not draft ahead";

@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
-// The message of making a prompt_lookup drafter; empty if it was made.
+// Returns the message of making a prompt_lookup drafter; empty if it was made.
 std::string Create(const std::map<std::string, std::string>& options) {
   const absl::Status status =
       NewPromptLookupDrafter({.options = options, .vocab_size = 10}).status();

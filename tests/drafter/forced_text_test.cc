@@ -46,7 +46,7 @@ TEST(ForcedText, TellsWhetherTheOutputCanOnlyEnd) {
   EXPECT_FALSE(Forced(digits, "a").at_end);
 }
 
-// Where white space is free, the text's own is taken.
+// If white space is free, the text's own is taken.
 TEST(ForcedText, LaysOutAsTheTextDoes) {
   EXPECT_EQ(Forced(Schema(false), "{").bytes, R"("name": ")");
   EXPECT_EQ(Forced(Schema(false), R"({"name": "x")").bytes, R"(, "ok":)");

@@ -13,7 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
 using ::testing::IsEmpty;
 
-// Of a model whose tokens are bytes.
+// Drafts for a model whose tokens are bytes.
 class GrammarDrafterTest : public ::testing::Test {
  protected:
   GrammarDrafterTest() {
@@ -23,7 +23,7 @@ class GrammarDrafterTest : public ::testing::Test {
                                        .vocab_size = testing::kTinyVocab});
   }
 
-  // The tree after "xx" and `output`. A grammar is compiled meanwhile.
+  // Returns the tree after "xx" and `output`. A grammar is compiled meanwhile.
   TokenTree Draft(const GrammarSpec& grammar, const std::string& output,
                   const DraftBudget& budget = {.max_nodes = 20,
                                                .max_depth = 20}) {

@@ -63,7 +63,7 @@ TEST(GumbelCouplingTest, StaysFiniteAndAtMostZeroAtExtremeScales) {
   }
 }
 
-// With the target's log q = log p + Gumbel noise of the scale that is assumed,
+// If the target's log q = log p + Gumbel noise of the scale that is assumed,
 // the estimate must be the frequency with which the target emits the token.
 TEST(GumbelCouplingTest,
      EstimatesAreTheFrequenciesOfADrafterThatErrsAsAssumed) {

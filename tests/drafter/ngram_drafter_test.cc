@@ -17,7 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-// The path of a table with the n-grams of `document`.
+// Returns the path of a table with the n-grams of `document`.
 std::string TableFile(const std::string& name, const NgramTableOptions& options,
                       const std::vector<TokenId>& document) {
   auto builder = NgramTableBuilder::Create(options);

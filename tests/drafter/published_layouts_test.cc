@@ -30,7 +30,7 @@ using nlohmann::json;
 using testing::TinyTensor;
 using testing::TinyTensors;
 
-// In place of 4096, 12288 or 14336, 128 and 32 / 8.
+// These sizes stand for 4096, 12288 or 14336, 128 and 32 / 8.
 constexpr int64_t kHidden = 128, kFfn = 192, kDim = 128, kHeads = 4;
 constexpr int64_t kKvHeads = 1, kVocab = 300, kDraftVocab = 80;
 
@@ -54,7 +54,7 @@ void Write(const std::string& folder, const json& config,
   testing::WriteSafetensors(folder + "/model.safetensors", tensors);
 }
 
-// What a drafter takes of its target.
+// Returns what a drafter takes of its target.
 std::string Target(const std::string& folder, const char* architecture,
                    int64_t layers) {
   const json config = {
@@ -221,7 +221,8 @@ TEST(PublishedLayoutsTest, Eagle3ForLlamaOf8B) {
   std::filesystem::remove_all(folder);
 }
 
-// The same names for Qwen3, and those of speculators with an own embedding.
+// The names are the same for Qwen3, and those of speculators with an own
+// embedding.
 TEST(PublishedLayoutsTest, Eagle3ForQwen3Of8B) {
   const std::string folder = NewFolder("eagle3_qwen3");
   const std::string target = Target(folder, "Qwen3ForCausalLM", 36);
@@ -249,8 +250,8 @@ TEST(PublishedLayoutsTest, Eagle3ForQwen3Of8B) {
   std::filesystem::remove_all(folder);
 }
 
-// The shapes of full size in the repository: random weights take no memory
-// before they are read.
+// Returns the shapes of full size in the repository: random weights take no
+// memory before they are read.
 HeadTarget TargetOf(const std::string& shape) {
   auto target = OpenHeadTarget(
       {.target_folder = ESPALIER_SOURCE_DIR "/deploy/shapes/" + shape}, 1);

@@ -83,7 +83,7 @@ class QuickEngineTest : public ::testing::Test {
     return answer;
   }
 
-  // Whether a request is drafted on the thread that asks.
+  // Returns whether a request is drafted on the thread that asks.
   bool DraftsHere(DraftEngine& engine, ProposeRequest request) {
     notes_.drafted_on.clear();
     EXPECT_TRUE(Answer(engine, std::move(request)).ok());

@@ -17,7 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 using Text = std::vector<TokenId>;
 
-// One row: the chances of tokens after two others.
+// Returns one row: the chances of tokens after two others.
 TokenRanks Row(TokenId previous, TokenId last,
                const std::vector<std::pair<TokenId, double>>& chances) {
   TokenRanks row = {.top = static_cast<int32_t>(chances.size()),

@@ -18,8 +18,8 @@ using Text = std::vector<TokenId>;
 constexpr int64_t kVocab = 50;
 constexpr DraftBudget kBudget = {.max_nodes = 6, .max_depth = 3};
 
-// A target whose distribution depends on the last two tokens: a few tokens have
-// most of the mass.
+// Returns a target whose distribution depends on the last two tokens: a few
+// tokens have most of the mass.
 std::vector<Candidate> Target(absl::Span<const TokenId> text) {
   std::mt19937_64 random(1000 * (text.size() > 1 ? text[text.size() - 2] : 0) +
                          text.back());
@@ -41,7 +41,7 @@ std::vector<Candidate> Target(absl::Span<const TokenId> text) {
   return distribution;
 }
 
-// The target's rows at all positions of a text from the second on.
+// Returns the target's rows at all positions of a text from the second on.
 TokenRanks RowsOf(const Text& text, int32_t top) {
   TokenRanks ranks = {.top = top};
   for (size_t i = 1; i < text.size(); ++i) {

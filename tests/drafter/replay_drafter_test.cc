@@ -42,7 +42,7 @@ class ReplayDrafterTest : public ::testing::Test {
             .budget = kBudget};
   }
 
-  // Tokens of the text that the tree's best path has.
+  // Returns the number of tokens of the text that the tree's best path has.
   int64_t Hits(const TokenTree& tree, int64_t length) const {
     int32_t node = 0;
     int64_t hits = 0;

@@ -14,7 +14,7 @@ constexpr DrawScheme kSchemes[] = {DrawScheme::kIndependent,
                                    DrawScheme::kGreedyPlusOne,
                                    DrawScheme::kWithoutReplacement};
 
-// A distribution that turns with the length of the path.
+// Returns a distribution that turns with the length of the path.
 std::vector<Candidate> Distribution(absl::Span<const TokenId> path) {
   std::vector<Candidate> distribution;
   double sum = 0;

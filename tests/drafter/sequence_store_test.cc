@@ -128,7 +128,7 @@ TEST_F(SequenceStoreTest, TheLeastRecentlyUpdatedMakesRoomForAnother) {
   EXPECT_THAT(forgotten_, ElementsAre(2));
   EXPECT_THAT(store_.Find(Id(2)), IsNull());
   EXPECT_EQ(store_.num_sequences(), 3);
-  // And is re-fed when it is next asked for.
+  // It is fed again when it is next asked for.
   EXPECT_EQ(HeldLength(Apply(2, {4}, {5})), 0);
 }
 
@@ -185,7 +185,7 @@ class SequenceStoreFeaturesTest : public SequenceStoreTest {
     return [this](SequenceId id) { forgotten_.push_back(id.number); };
   }
 
-  // What the drafter's memory has of a sequence.
+  // Compares the drafter's memory of a sequence.
   void ExpectHeld(const SequenceStore& store, uint64_t id,
                   const FeatureRows& rows) {
     const FeatureRange range = store.FeaturesOf(Id(id));

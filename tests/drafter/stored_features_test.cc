@@ -143,7 +143,7 @@ TEST_F(StoredFeaturesTest, StoredFeaturesReachTheDrafter) {
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_FALSE(first->lacks_features);
   EXPECT_EQ(seen_, RowsOf(0, 3, taps));
-  // Those that it has are not read again, although they are overwritten.
+  // The rows that it has are not read again, although they are overwritten.
   ring_.begin = 3;
   ProposeRequest next = Request({2, 3, 4, 5}, {6, 7});
   next.stored = Stored({{1, 2, 50}, {3, 2, 90}});

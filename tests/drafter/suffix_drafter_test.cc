@@ -62,7 +62,8 @@ TEST_F(SuffixDrafterTest, DraftsWhatFollowedInItsOwnText) {
   EXPECT_THAT(tree.tokens, ElementsAre(11, 12, 13, 14, 99));
 }
 
-// As prompt lookup, up to shorter contexts that hardly weigh.
+// The estimates are those of prompt lookup, up to shorter contexts that hardly
+// weigh.
 TEST_F(SuffixDrafterTest, ChancesAreWittenBellEstimates) {
   auto drafter = Make({});
   const Text text = {1, 2, 7, 3, 2, 8, 1, 2};

@@ -16,7 +16,7 @@ using ::testing::IsEmpty;
 using Text = std::vector<TokenId>;
 using ByLength = std::vector<std::vector<SuccessorCount>>;
 
-// The definition, by scanning the whole text.
+// Computes the definition, by scanning the whole text.
 ByLength Reference(const Text& text, const Text& context,
                    const SuffixIndex::Options& options, int64_t oldest) {
   ByLength by_length;

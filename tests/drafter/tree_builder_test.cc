@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// A distribution over `vocab` tokens sampled from a hash of the path:
+// Returns a distribution over `vocab` tokens sampled from a hash of the path:
 // log-probabilities without ties.
 std::vector<Candidate> HashedDistribution(absl::Span<const TokenId> path,
                                           int vocab) {

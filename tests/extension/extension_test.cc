@@ -72,8 +72,8 @@ class AnswerSink final : public coordinator::TokenSink {
   Answer& answer_;
 };
 
-// Of two drafters the second never answers, and no clock moves: a round that
-// waited for it would not end.
+// Decodes with two drafters. The second never answers, and no clock moves: a
+// round that waited for it would not end.
 Answer Decode(coordinator::GenerationRequest request) {
   FakeExecutor executor;
   prometheus::Registry metrics;

@@ -22,7 +22,7 @@ std::string Delimited(const std::vector<Message>& messages) {
   return bytes;
 }
 
-// Those before the first that cannot be parsed.
+// Returns the messages before the first that cannot be parsed.
 template <typename Message>
 std::vector<Message> ReadDelimited(std::string_view bytes) {
   google::protobuf::io::ArrayInputStream stream(bytes.data(),

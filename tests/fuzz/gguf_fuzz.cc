@@ -13,7 +13,7 @@
 namespace espalier::testing {
 namespace {
 
-// One block of this type, and metadata of every kind.
+// Returns one block of this type, and metadata of every kind.
 std::string Pieces() {
   GgufBytes file;
   file.pairs = {Pair("general.alignment", kUint32, Raw<uint32_t>(32)),

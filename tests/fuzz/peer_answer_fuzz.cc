@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kVocabSize = 40;
 
-// Whether the message is one that the coordinator uses.
+// Returns whether the message is one that the coordinator uses.
 bool Read(const v1::DraftResponse& message) {
   if (message.has_hello()) return FromProto(message.hello()).ok();
   if (message.has_failure()) {
@@ -91,7 +91,7 @@ std::vector<std::string> Seeds() {
           Delimited(answers)};
 }
 
-// The bytes as answers of a drafter, and as answers of a verifier.
+// Reads the bytes as answers of a drafter, and as answers of a verifier.
 bool Try(std::string_view bytes) {
   bool accepted = false;
   for (const auto& message : ReadDelimited<v1::DraftResponse>(bytes)) {

@@ -15,7 +15,7 @@ std::vector<std::string> Seeds() {
           "drafters.0.name=a"};
 }
 
-// The bytes as a file, and as an override.
+// Reads the bytes as a file, and as an override.
 bool Try(std::string_view bytes) {
   const MemoryFile file(bytes);
   v1::CoordinatorConfig coordinator;

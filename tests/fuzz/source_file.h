@@ -9,7 +9,7 @@
 
 namespace espalier::testing {
 
-// The bytes of a file of the repository.
+// Returns the bytes of a file of the repository.
 inline std::string SourceFile(const std::string& path) {
   std::ifstream file(ESPALIER_SOURCE_DIR "/" + path, std::ios::binary);
   ESPALIER_CHECK(file.good());

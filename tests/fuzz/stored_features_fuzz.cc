@@ -13,7 +13,7 @@ namespace espalier::testing {
 namespace {
 
 constexpr int64_t kRowBytes = 64;
-// Of equal bytes, as an offset may be odd.
+// Both bytes are equal, as an offset may be odd.
 constexpr uint16_t kNumber = 0x0101;
 constexpr int64_t kMostRows = 1000;  // as the committed tokens limit them
 // Stand in for those of the ring, which differ in each run.

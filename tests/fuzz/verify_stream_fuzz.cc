@@ -26,7 +26,7 @@ VerifyRequest First(const std::string& rule, float temperature) {
   return request;
 }
 
-// A round, the same again, a round that follows no answer, and the end.
+// Returns a round, the same again, a round that follows no answer, and the end.
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
   for (const char* rule : {"auto", "walk", "trv", "tv-rrs"}) {

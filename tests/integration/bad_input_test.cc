@@ -96,7 +96,7 @@ TEST_F(BadRequestTest, EachSenselessFieldIsNamed) {
   }
 }
 
-// The status of a call whose request is these bytes.
+// Returns the status of a call whose request is these bytes.
 grpc::Status Send(const std::string& address, const std::string& method,
                   const std::string& bytes) {
   grpc::GenericStub stub(
@@ -240,7 +240,7 @@ class BadStartTest : public ::testing::Test {
                         "\" }\n");
   }
 
-  // A copy of the character model to spoil.
+  // Makes a copy of the character model to spoil.
   std::string CopyOfModel() const {
     const std::string folder = scratch_ / "model";
     std::filesystem::copy(CharModelFolder(), folder);

@@ -20,8 +20,8 @@ struct DrafterSpec {
   bool in_coordinator = false;  // in the coordinator's process
 };
 
-// For tests of the drafts themselves: on a busy machine, a late tree would be
-// missing.
+// This is for tests of the drafts themselves: on a busy machine, a late tree
+// would be missing.
 inline constexpr char kWaitForDrafters[] = "core.draft_timeout_ms=10000";
 
 // A verifier, drafters and a coordinator as processes of their own, talking
@@ -55,7 +55,7 @@ class Cluster {
   v1::Inference::Stub& stub() { return *stub_; }
   std::string Address(const std::string& name) const;
   std::string Path(const std::string& file) const { return dir_ + "/" + file; }
-  // The text of /metrics.
+  // Returns the text of /metrics.
   std::string Metrics(const std::string& name) const;
   // Until /metrics of a process has `line`: what a client does reaches the
   // peers of the coordinator some time after the client's answer. Fails the

@@ -31,7 +31,8 @@ class CommandTest : public ::testing::Test {
     return RunToEnd(std::move(args), cluster_.Path("espalier.out"));
   }
 
-  // The JSON object of `generate`, which comes after log lines of --local.
+  // Returns the JSON object of `generate`, which comes after log lines of
+  // --local.
   json Generate(std::vector<std::string> args) {
     args.insert(args.begin(), "generate");
     args.insert(args.end(), {"--prompt", "The king", "--max-tokens", "80",

@@ -5,7 +5,7 @@
 
 namespace espalier::testing {
 
-// Where set-up puts the quick start's model.
+// Returns where set-up puts the quick start's model.
 std::string DefaultModelFolder();
 bool HasDefaultModel();
 

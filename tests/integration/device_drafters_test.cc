@@ -24,7 +24,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// An lm of the target's own weights, so that drafts are accepted.
+// Returns an lm of the target's own weights, so that drafts are accepted.
 std::vector<DrafterSpec> Drafters() {
   const std::string folder = WideModelFolder();
   const std::pair<const std::string, std::string> device = {"device",
@@ -90,7 +90,7 @@ TEST_F(DeviceDraftersTest, FeaturesStayOnTheDevice) {
   EXPECT_EQ(info.drafters(2).features(), v1::PeerInfo::FEATURES_UNSPECIFIED);
 }
 
-// The same drafts, token by token.
+// The drafts are the same, token by token.
 TEST_F(DeviceDraftersTest, DraftsAreThoseOfFeaturesThatAreSent) {
   Cluster sending(Options({"engine.feature_ring_mib=0"}));
   sending.AwaitReady();

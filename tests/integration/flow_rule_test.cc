@@ -43,7 +43,7 @@ class FlowRuleTest : public ::testing::Test {
     cluster_ = nullptr;
   }
 
-  // By a drafter alone, or with the strategy "union" by both.
+  // Drafts by one drafter alone, or with the strategy "union" by both.
   static Generated Run(v1::GenerateRequest request, const std::string& rule,
                        const std::string& drafter = "draws") {
     v1::SpeculationOptions& speculation = *request.mutable_speculation();

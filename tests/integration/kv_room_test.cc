@@ -44,7 +44,7 @@ void ExpectTextsAreThoseOfRunningAlone(
   }
 }
 
-// Of the verifier's metric whose line begins so.
+// Returns the value of the verifier's metric whose line begins with `name`.
 double Metric(const Cluster& cluster, const std::string& name) {
   const std::string text = cluster.Metrics("verifier");
   const size_t line = text.find("\n" + name);
@@ -56,7 +56,7 @@ double Metric(const Cluster& cluster, const std::string& name) {
   return number;
 }
 
-// Of 12 texts of up to 250 tokens in a pool of 1 MiB.
+// Decodes 12 texts of up to 250 tokens in a pool of 1 MiB.
 void ExpectLongPromptsGetOn(const std::string& kv_cache_type, double capacity) {
   Cluster cluster({.model = CharModelFolder(),
                    .drafters = LookupAndBigram(),

@@ -37,8 +37,8 @@ class OtherWeightsTest : public ::testing::Test {
     return folder;
   }
 
-  // A text during which the verifier is restarted with other weights, when the
-  // first tokens have come.
+  // Generates a text during which the verifier is restarted with other weights,
+  // when the first tokens have come.
   Generated GenerateOverARestart() {
     bool is_first = true;
     return Generate(cluster_.stub(), Request(),

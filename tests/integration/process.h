@@ -40,7 +40,8 @@ struct Finished {
 };
 Finished RunToEnd(std::vector<std::string> argv, const std::string& log_path);
 
-// A new folder with a short path: a Unix socket's has at most 107 bytes.
+// Returns a new folder with a short path: a Unix socket's has at most 107
+// bytes.
 std::string NewFolder();
 
 // A folder that goes with the test.

@@ -132,7 +132,7 @@ TEST_F(StructuredOutputTest, TheAnswerMatches) {
   EXPECT_EQ(date.text.size(), 10u);
 }
 
-// By the drafter alone. The model often divides the text into other tokens.
+// The drafter drafts alone.
 TEST_F(StructuredOutputTest, ForcedTextIsDrafted) {
   const std::string text = "the quick brown fox jumps over the lazy dog";
   const Generated forced = Ask([&](v1::GenerateRequest& request) {

@@ -15,7 +15,8 @@ namespace espalier::testing {
 
 inline constexpr uint32_t kWideTokens = 24;
 
-// The wide Llama with its drafters, in drafters/eagle and drafters/block.
+// Returns the wide Llama with its drafters, in drafters/eagle and
+// drafters/block.
 inline const std::string& WideModelFolder() {
   static const std::string* const folder = [] {
     auto* const path = new std::string(NewFolder() + "/wide");

@@ -6,8 +6,8 @@
 
 namespace espalier {
 
-// What a code of e4m3 stands for, by the type's definition. NaN, code 127 and
-// 255, is 480 here.
+// Returns what a code of e4m3 stands for, by the type's definition. NaN, code
+// 127 and 255, is 480 here.
 inline double E4m3Value(uint8_t code) {
   const int exponent = code >> 3 & 15, fraction = code & 7;
   const double size = exponent == 0 ? std::ldexp(fraction, -9)

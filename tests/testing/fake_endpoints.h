@@ -35,7 +35,8 @@ inline constexpr uint64_t kFakeRingBytes = uint64_t{1} << 40;
 // A peer's copies of the committed tokens.
 class SequenceCopies {
  public:
-  // The tokens after the update; FAILED_PRECONDITION if it does not fit.
+  // Returns the tokens after the update; FAILED_PRECONDITION if it does not
+  // fit.
   absl::StatusOr<std::vector<TokenId>> Apply(const SequenceUpdate& update) {
     std::vector<TokenId>& tokens = tokens_[update.sequence.number];
     const int64_t held = static_cast<int64_t>(tokens.size());
@@ -106,7 +107,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
     std::function<void(Proposal&)> part = nullptr;
     absl::Duration part_delay;
   };
-  // A part: the first nodes of the tree.
+  // Returns a behaviour that answers with a part: the first nodes of the tree.
   static std::function<void(Proposal&)> FirstNodes(int64_t count) {
     return [count](Proposal& proposal) {
       const auto size =
@@ -123,7 +124,7 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   FakeDraftEndpoint(Executor* executor, Draft draft)
       : executor_(executor), desk_(executor), draft_(std::move(draft)) {}
 
-  // The behaviour of the next calls; by default they succeed.
+  // Sets the behaviour of the next calls; by default they succeed.
   template <std::invocable Function>
   void Behave(Function behave) {
     behave_ = std::move(behave);
@@ -140,10 +141,11 @@ class FakeDraftEndpoint final : public DraftEndpoint {
   uint64_t cpu_group = 0;
   uint64_t device_id = 0;
   RankNeed ranks = {};
-  // Of the sequence that was drafted for most recently: where those end that it
+  // Returns the end of the features that the sequence drafted for most recently
   // has read in a ring.
   int64_t last_stored_end() const { return last_stored_end_; }
-  // Of the sequence that was drafted for most recently.
+  // Returns the last features of the sequence that was drafted for most
+  // recently.
   const FeatureRows& last_features() const { return last_features_; }
 
   void Propose(ProposeRequest request, absl::Time, OnPartial on_partial,
@@ -283,7 +285,7 @@ class FakeVerifyEndpoint final : public VerifyEndpoint {
     behave_ = [behaviour] { return behaviour; };
   }
   void Release() { desk_.Release(); }
-  // Of the ring in which it stores what is wanted; 0: it has none.
+  // The ring in which it stores wanted features; 0: it has none.
   uint64_t ring_id = 0;
 
   void Verify(VerifyRequest request, absl::Time,

@@ -76,7 +76,7 @@ class FakeExecutor final : public Executor {
     now_ += duration;
   }
 
-  // Number of waiting tasks, due or not.
+  // Returns the number of waiting tasks, due or not.
   int64_t num_pending() const {
     MutexLock lock(&mutex_);
     return static_cast<int64_t>(tasks_.size());
@@ -100,7 +100,7 @@ class FakeExecutor final : public Executor {
   absl::Time now_ ABSL_GUARDED_BY(mutex_) =
       absl::FromUnixSeconds(1'000'000'000);
   uint64_t next_order_ ABSL_GUARDED_BY(mutex_) = 0;
-  // By due time, first posted first among equals.
+  // The tasks by due time, first posted first among equals.
   std::map<Timer, Task> tasks_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -37,7 +37,7 @@ class FakeInference {
   // The error of GetModelInfo.
   void SetModelInfoStatus(grpc::Status status);
 
-  // In order of arrival.
+  // Returns the requests in order of arrival.
   std::vector<v1::GenerateRequest> requests() const;
   // Notified when a call of a hanging script was cancelled.
   Notification& cancelled() { return cancelled_; }
@@ -55,7 +55,7 @@ class FakeInference {
   std::unique_ptr<grpc::Server> server_;
 };
 
-// An INVALID_ARGUMENT with a google.rpc.BadRequest about `field`.
+// Returns an INVALID_ARGUMENT with a google.rpc.BadRequest about `field`.
 grpc::Status BadRequestStatus(const std::string& message,
                               const std::string& field,
                               const std::string& description);

@@ -8,12 +8,12 @@
 
 namespace espalier::testing {
 
-// The tiny model that a function of tiny_model.h wrote, in the way of
+// Returns the tiny model that a function of tiny_model.h wrote, in the way of
 // llama.cpp: `architecture` llama, qwen2 or qwen3; matrices bf16, vectors
 // float32; and its tokenizer.
 GgufBytes TinyGguf(const std::string& architecture, const TinyTensors& tensors);
 
-// The metadata of a tokenizer of bytes with the ChatML marks.
+// Returns the metadata of a tokenizer of bytes with the ChatML marks.
 std::vector<std::string> TinyTokenizerPairs(const std::string& pre);
 
 void WriteBytes(const std::string& path, const std::string& bytes);

@@ -19,7 +19,7 @@ constexpr int64_t kLayers = 2;
 constexpr int64_t kHidden = 48;
 constexpr int64_t kHeads = kTinyHeads;
 
-// Of a Llama or Qwen.
+// The shape of a Llama or Qwen.
 struct Shape {
   int64_t hidden = kHidden;
   int64_t heads = kHeads;
@@ -62,7 +62,8 @@ class WeightSource {
     return tensor;
   }
 
-  // A product's weight: keeps the size of what it multiplies, times `gain`.
+  // Returns a product's weight: keeps the size of what it multiplies, times
+  // `gain`.
   TinyTensor Matrix(int64_t rows, int64_t columns, int64_t in, float gain = 1) {
     return Draw({rows, columns}, gain / std::sqrt(static_cast<float>(in)));
   }

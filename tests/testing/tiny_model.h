@@ -34,7 +34,8 @@ TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed = 1);
 // Biases at queries, keys and values.
 TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
-// Of the least shapes that kernels for GPUs cover: heads of 64, of Qwen3 128.
+// Write models of the least shapes that the GPU kernels cover: heads of 64, of
+// Qwen3 128.
 TinyTensors WriteWideLlama(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteWideQwen3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed = 1);

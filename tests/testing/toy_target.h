@@ -30,7 +30,7 @@ struct ToyTarget {
     const uint64_t hash = PrefixHash(text) * 31 + static_cast<uint64_t>(tap);
     return {static_cast<uint16_t>(hash), static_cast<uint16_t>(hash >> 16)};
   }
-  // Of the positions first .. end - 1.
+  // Returns the states of the positions first .. end - 1.
   static FeatureRows StatesOf(absl::Span<const TokenId> text, int64_t first,
                               int64_t end, const std::vector<int32_t>& taps) {
     FeatureRows rows = {
@@ -45,7 +45,8 @@ struct ToyTarget {
     return rows;
   }
 
-  // What plain decoding emits after `prompt`, up to and with a stop token.
+  // Returns what plain decoding emits after `prompt`, up to and with a stop
+  // token.
   std::vector<TokenId> PlainText(
       std::vector<TokenId> prompt, int64_t max_tokens,
       const std::vector<TokenId>& stop_tokens = {}) const {
@@ -59,7 +60,8 @@ struct ToyTarget {
     return emitted;
   }
 
-  // The tree of a drafter that knows the target: a chain of correct tokens.
+  // Returns the tree of a drafter that knows the target: a chain of correct
+  // tokens.
   TokenTree PerfectChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {
@@ -69,7 +71,7 @@ struct ToyTarget {
     return tree;
   }
 
-  // A chain without a correct token.
+  // Returns a chain without a correct token.
   TokenTree WrongChain(std::vector<TokenId> text, int64_t depth) const {
     TokenTree tree = TokenTree::RootOnly(text.back());
     for (int32_t i = 0; i < depth; ++i) {

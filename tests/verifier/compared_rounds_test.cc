@@ -49,7 +49,7 @@ TokenTree SampledTree(TokenId root) {
   return tree;
 }
 
-// The text of some rounds by a rule.
+// Returns the text of some rounds by a rule.
 Text TextOf(EngineHarness& harness, const std::string& rule, float temperature,
             bool with_distributions = true) {
   Client client = {.id = {1, 1},

@@ -49,7 +49,7 @@ TEST(CostTable, OneOddPassMovesItLittle) {
   }
 }
 
-// As if the machine were busy at that time.
+// The machine behaves as if it were busy at that time.
 TEST(CostTable, AFewPassesCorrectWhatWasMeasuredAtStart) {
   CostTable table(
       {{1, Milliseconds(6)}, {8, Milliseconds(12)}, {16, Milliseconds(12)}});

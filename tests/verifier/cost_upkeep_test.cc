@@ -33,9 +33,9 @@ struct Machine {
   }
 };
 
-// Where 16 rows cost little more than one.
+// A machine on which 16 rows cost little more than one.
 constexpr Machine kWide = {.memory = 0.010, .compute = 0.0025};
-// Where seven rows cost twice what six do.
+// A machine on which seven rows cost twice what six do.
 constexpr Machine kNarrow = {.memory = 0.006, .compute = 0.006};
 
 using Distortion = std::function<double(int64_t rows)>;
@@ -88,8 +88,8 @@ class Rounds {
   void set_machine(const Machine& machine) { machine_ = machine; }
   void set_interrupted_one_in(uint32_t passes) { interrupted_one_in_ = passes; }
 
-  // Tokens per second with the table's choice of rows, relative to the best
-  // choice.
+  // Returns tokens per second with the table's choice of rows, relative to the
+  // best choice.
   double Yield() const {
     const auto truth = [this](int64_t n) { return machine_.Seconds(n); };
     const int64_t chosen = BestRows([this](int64_t n) {
@@ -98,7 +98,7 @@ class Rounds {
     return TokensPerSecond(chosen, truth) /
            TokensPerSecond(BestRows(truth), truth);
   }
-  // The table against the true costs, for passes over up to `most` rows.
+  // Compares the table with the true costs, for passes over up to `most` rows.
   double LargestError(int64_t most) const {
     double largest = 0;
     for (const PassCost& point : upkeep_.points()) {

@@ -97,7 +97,8 @@ TEST(DistributionTransform, TopPKeepsTheSmallestSetThatReachesTheMass) {
 
 TEST(DistributionTransform, TopPIsOfTheMassThatTopKLeft) {
   DistributionTransform transform;
-  // Of all mass token 1 has 0.5, of the two likeliest tokens 0.5 / 0.8.
+  // Token 1 has 0.5 of all mass, and 0.5 / 0.8 of the two likeliest tokens'
+  // mass.
   const std::vector<float> logits = {std::log(0.1f), std::log(0.5f),
                                      std::log(0.1f), std::log(0.3f)};
   const auto distribution =
@@ -105,7 +106,7 @@ TEST(DistributionTransform, TopPIsOfTheMassThatTopKLeft) {
   EXPECT_THAT(Kept(*distribution), ElementsAre(1));
 }
 
-// The definition, by sorting everything.
+// Computes the definition, by sorting everything.
 std::set<TokenId> KeptBySorting(const std::vector<float>& logits,
                                 const SamplingParams& sampling) {
   std::vector<TokenId> ranked(logits.size());

@@ -92,7 +92,7 @@ struct EngineHarness : EngineUnderTest {
         model(new_model) {}
 };
 
-// The text without speculation: token after token from the target's
+// Returns the text without speculation: token after token from the target's
 // distribution.
 inline Text PlainText(const ScriptedLanguageModel::Options& script, Text text,
                       const SamplingParams& sampling, int64_t length) {

@@ -23,7 +23,7 @@ struct KernelModel {
   testing::TinyTensors (*write)(const std::string& folder, uint64_t seed);
   ModelOptions options;
 
-  // Where a pass takes a hundredth of a second.
+  // Returns whether a pass takes a hundredth of a second.
   bool is_slow() const { return options.backend == "cuda"; }
 };
 

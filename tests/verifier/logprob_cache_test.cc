@@ -5,7 +5,7 @@
 namespace espalier::verifier {
 namespace {
 
-// Rows of the tokens after the first, which name their token.
+// Returns rows of the tokens after the first, which name their token.
 LogprobRows RowsOf(const std::vector<TokenId>& text, int32_t top = 1) {
   LogprobRows rows = {.top = top};
   for (size_t i = 1; i < text.size(); ++i) {

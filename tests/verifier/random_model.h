@@ -10,7 +10,8 @@
 
 namespace espalier::verifier {
 
-// A random distribution for every context; about `zeros` of the entries are 0.
+// Returns a random distribution for every context; about `zeros` of the entries
+// are 0.
 inline TableModel RandomModel(int64_t vocab, int64_t max_context, double zeros,
                               std::mt19937_64& random) {
   std::normal_distribution<float> logit(0.0f, 1.5f);

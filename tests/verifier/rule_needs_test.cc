@@ -48,7 +48,7 @@ void RegisterWithPlainRules(Registry<VerificationRule>& rules) {
             [] { return std::make_unique<SampledPlainRule>(); });
 }
 
-// A result on a tree whose first node is the target's next token.
+// Returns a result on a tree whose first node is the target's next token.
 VerifyResult VerifyResultOf(const std::string& rule, float temperature) {
   const ScriptedLanguageModel::Options script;
   const SamplingParams sampling = {.temperature = temperature, .seed = 3};

@@ -26,7 +26,7 @@ constexpr TokenId kEnd = 3;
 const GrammarSpec kGrammar = {.kind = GrammarSpec::Kind::kChoice,
                               .choices = {"xx", "xxy", "xxxyy", "xxyxy"}};
 
-// Whether some text of the grammar goes on with `token`.
+// Returns whether some text of the grammar goes on with `token`.
 bool GrammarAllows(const Tokens& output, TokenId token) {
   if (std::count(output.begin(), output.end(), kEnd) > 0) return token == kEnd;
   std::string text;
@@ -67,7 +67,7 @@ void ForbidUnlessAll(const Tokens& output, const LogitAdjustments& adjustments,
   }
 }
 
-// The logits after `text`, -inf where forbidden.
+// Returns the logits after `text`, -inf where forbidden.
 std::vector<double> AdjustedLogits(const Tokens& text,
                                    const LogitAdjustments& adjustments) {
   const auto raw = ScriptedLanguageModel::LogitsAfter(kModel, text);

@@ -40,8 +40,8 @@ std::vector<SamplingOption> SamplingOptionCases();
 // False: the option has a grammar, and this build has no structured output.
 bool CanTest(const SamplingOption& option);
 
-// The target's distributions under the option, by its definition: not by the
-// product's code.
+// Returns the target's distributions under the option, by its definition: not
+// by the product's code.
 TableModel TargetOf(const SamplingOption& option);
 
 // Rounds of a rule over the logits of a pass, as the engine runs them.
@@ -50,8 +50,8 @@ class OptionPass {
   // Borrows both.
   OptionPass(VerificationRule& rule, const SamplingOption& option);
 
-  // The tokens that a round with this tree emits. REQUIRES: the rule supports
-  // the tree.
+  // Returns the tokens that a round with this tree emits. REQUIRES: the rule
+  // supports the tree.
   Tokens Emit(const TokenTree& tree, TokenSampler& sampler);
 
  private:

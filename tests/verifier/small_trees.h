@@ -20,7 +20,8 @@ struct TreeBounds {
 int64_t ForEachTree(const TreeBounds& bounds,
                     const std::function<void(const TokenTree&)>& visit);
 
-// A random tree within the bounds, its nodes in a random topological order.
+// Returns a random tree within the bounds, its nodes in a random topological
+// order.
 TokenTree RandomTree(const TreeBounds& bounds, std::mt19937_64& random);
 
 }  // namespace espalier::verifier

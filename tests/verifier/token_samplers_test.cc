@@ -24,7 +24,7 @@ struct Scored {
   double margin = 0;
 };
 
-// The definition, without any pruning.
+// Computes the definition, without any pruning.
 Scored PlainArgmax(uint64_t seed, int64_t position,
                    const TargetDistribution& distribution) {
   const GumbelNoise noise(seed, position);
@@ -96,8 +96,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GumbelSamplerRow,
                          [](const auto& named) { return named.param.name; });
 
 TEST(GumbelSampler, KeysTheNoiseByTokenIdWhateverTheIndex) {
-  // The same distribution, once with all ids and once with the possible ones
-  // alone.
+  // This is the same distribution, once with all ids and once with the possible
+  // ones alone.
   std::vector<float> full(1000, -kInf);
   std::vector<TokenId> tokens;
   std::vector<float> weights;
@@ -259,7 +259,7 @@ TEST(GumbelSamplerDistribution, GTestNoticesADistanceOfOnePercent) {
 
 // ---- Coupling: drafter and verifier meet at the same position ---------------
 
-// A distribution for every context, by hash; rows of `vocab` logits.
+// Returns a distribution for every context, by hash; rows of `vocab` logits.
 std::vector<float> HashedLogits(const std::vector<TokenId>& text,
                                 size_t vocab) {
   uint64_t seed = 77;

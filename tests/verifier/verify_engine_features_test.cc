@@ -34,7 +34,7 @@ FeatureRows StatesOf(const Text& text, int64_t first, int64_t end,
 
 class VerifyEngineFeaturesTest : public ::testing::Test {
  protected:
-  // The next `right` tokens, and beside each of them a wrong one.
+  // Returns the next `right` tokens, and beside each of them a wrong one.
   TokenTree Tree(const Text& text, int64_t right) const {
     const Text plain = PlainText(harness_.script, text, {},
                                  static_cast<int64_t>(text.size()) + right);
@@ -95,7 +95,7 @@ TEST_F(VerifyEngineFeaturesTest, ARepeatedRoundSaysAgainWhatItStored) {
   EXPECT_EQ(storing.notes.stored.size(), 1u);
 }
 
-// Of a mixed cluster: what is returned has its own taps.
+// In a mixed cluster, returned features have their own taps.
 TEST_F(VerifyEngineFeaturesTest, ReturnsSomeAndStoresOthers) {
   StoringEngine storing;
   int64_t next = 0;

@@ -60,8 +60,8 @@ VerifyRequest WithGrammar(VerifyRequest request, const std::string& regex) {
 
 constexpr char kRegex[] = "(ab|[c-f]x){3,6}";
 
-// The output of `rounds` rounds, with trees of the tokens that the grammar has,
-// and of others.
+// Returns the output of `rounds` rounds, with trees of the tokens that the
+// grammar has, and of others.
 Text Decode(EngineUnderTest& harness, float temperature, uint64_t seed,
             const std::function<TokenTree(TokenId root)>& draft,
             int64_t* accepted = nullptr) {

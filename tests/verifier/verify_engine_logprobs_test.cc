@@ -10,7 +10,7 @@
 namespace espalier::verifier {
 namespace {
 
-// What a reader of the whole text would compute. [from, end)
+// Returns what a reader of the whole text would compute. [from, end)
 LogprobRows Expected(const ScriptedLanguageModel::Options& script,
                      const Text& text, int64_t from, int32_t top) {
   LogprobRows rows = {.top = top};
@@ -22,7 +22,8 @@ LogprobRows Expected(const ScriptedLanguageModel::Options& script,
   return rows;
 }
 
-// A tree that holds the next tokens of the plain text, beside wrong ones.
+// Returns a tree that holds the next tokens of the plain text, beside wrong
+// ones.
 TokenTree TreeWith(const Text& plain, int64_t length) {
   TokenTree tree = TokenTree::RootOnly(plain[length - 1]);
   int32_t parent = 0;
@@ -154,7 +155,7 @@ TEST(VerifyEngineLogprobsTest, TooManyAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(harness.Ask(request).status()));
 }
 
-// Of fewer tokens than are asked for.
+// There are fewer tokens than are asked for.
 TEST(VerifyEngineLogprobsTest, AVocabularyMayBeSmall) {
   EngineHarness harness({.vocab_size = 5});
   Client client = {.id = {1, 1}, .text = {3, 1}};

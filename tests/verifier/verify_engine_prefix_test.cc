@@ -140,7 +140,7 @@ TEST_F(VerifyEnginePrefix, NothingIsSharedWhereItIsSwitchedOff) {
   }
 }
 
-// As the outputs of one request with n > 1.
+// The sessions are like the outputs of one request with n > 1.
 TEST_F(VerifyEnginePrefix, SessionsThatComeTogetherComputeTheirPromptOnce) {
   std::vector<Client> clients;
   std::vector<std::shared_ptr<Reply>> replies;

@@ -8,7 +8,7 @@
 namespace espalier::verifier {
 namespace {
 
-// The rows after these texts.
+// Returns the rows after these texts.
 TokenRanks Expected(const ScriptedLanguageModel::Options& script,
                     const std::vector<Text>& texts, int32_t top) {
   TokenRanks ranks = {.top = top};

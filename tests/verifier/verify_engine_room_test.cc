@@ -107,7 +107,7 @@ TEST(VerifyEngineRoom, TwoThatFitShareThePool) {
   ExpectTextsAreThoseOfReadingAlone(harness, readers, 20);
 }
 
-// Of a GPU.
+// A model that is on a GPU.
 class OnADevice final : public LanguageModelDecorator {
  public:
   using LanguageModelDecorator::LanguageModelDecorator;

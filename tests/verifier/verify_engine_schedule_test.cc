@@ -85,7 +85,7 @@ class InterruptedModel final : public LanguageModelDecorator {
   }
 };
 
-// What a session asks for beside its text.
+// Adds the options that a session asks for beside its text.
 void AddOptions(uint64_t number, int64_t prompt_length, Client& client,
                 VerifyRequest& request) {
   request.update.sampling.temperature = number % 2 ? 1.0f : 0.0f;
@@ -172,7 +172,8 @@ class RandomSchedule : public ::testing::TestWithParam<Subject> {
     model_->around = [this](const auto& pass) { return Interrupt(pass); };
   }
 
-  // With the pool of the subject. `device`: of a GPU's kernels, to be watched.
+  // Makes a model with the pool of the subject. `device`: of a GPU's kernels,
+  // to be watched.
   std::unique_ptr<LanguageModel> NewModel(
       std::shared_ptr<WatchedDevice>& device) {
     if (!subject_.model.has_value()) {
@@ -254,7 +255,7 @@ class RandomSchedule : public ::testing::TestWithParam<Subject> {
     one.replies.push_back(engine_->Send(one.request, deadline));
   }
 
-  // That what came with tokens is what plain decoding gives with them.
+  // Checks that what came with tokens is what plain decoding gives with them.
   void CheckCompany(const Wanderer& one, const VerifyResult& result) {
     const int64_t before = std::ssize(one.client.text);
     const int64_t count = std::ssize(result.tokens);

@@ -40,7 +40,7 @@ TokenTree RandomDraft(TokenId root, absl::Span<const TokenId>,
   return tree;
 }
 
-// The right path, at a depth that varies, among wrong nodes.
+// Returns the right path, at a depth that varies, among wrong nodes.
 TokenTree GoodDraft(TokenId root, absl::Span<const TokenId> next,
                     std::mt19937_64& random) {
   TokenTree tree = TokenTree::RootOnly(root);

@@ -28,7 +28,7 @@ TokenId Root(const Foreknowledge& known) {
   return known.emitted.empty() ? 0 : known.emitted.back();
 }
 
-// The very tokens that the target will draw.
+// Returns the very tokens that the target will draw.
 TokenTree Oracle(const Foreknowledge& known) {
   TokenTree tree = TokenTree::RootOnly(Root(known));
   Tokens text = known.emitted;
@@ -58,7 +58,7 @@ TokenTree Schemer(const Foreknowledge& known) {
   return oracle.tokens.back() == 0 ? oracle : Saboteur(known);
 }
 
-// A random tree, another one for every noise and past.
+// Returns a random tree, another one for every noise and past.
 TokenTree Chameleon(const Foreknowledge& known) {
   uint64_t seed = known.emitted.size();
   for (TokenId token : known.emitted) seed = seed * 31 + token;

@@ -22,7 +22,7 @@ class BlockChain {
   void Append(const FlowTree::Draw& draw,
               const FlowTree::Distribution& distribution);
 
-  // The end of the path so far.
+  // Returns the end of the path so far.
   int32_t last_node() const { return steps_.back().node; }
 
   // Nodes below the end of the path are not accepted.

@@ -8,8 +8,8 @@
 namespace espalier::verifier {
 namespace {
 
-// A stable counting sort: `order` becomes 0 .. size - 1 by key(i) < num_keys,
-// and ends[k] .. ends[k + 1] the part of it with key k.
+// Sorts by counting, and stably: `order` becomes 0 .. size - 1 by key(i) <
+// num_keys, and ends[k] .. ends[k + 1] the part of it with key k.
 template <typename Key>
 void SortByKey(int32_t size, int32_t num_keys, Key key,
                std::vector<int32_t>& order, std::vector<int32_t>& ends) {
@@ -153,7 +153,8 @@ void FlowTree::AddGroup(const TokenTree& tree, int32_t node,
                      static_cast<int32_t>(draws_.size())});
 }
 
-// The distribution without one of its tokens. REQUIRES: it has more than one.
+// Returns the distribution without one of its tokens. REQUIRES: it has more
+// than one.
 int32_t FlowTree::AddDistributionWithout(int32_t distribution, int32_t entry) {
   const DistributionRange range = distributions_[distribution];
   const auto begin = static_cast<int32_t>(entries_.size());

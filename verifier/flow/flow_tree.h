@@ -46,9 +46,8 @@ class FlowTree {
     absl::Span<const Draw> draws;  // [1 ..]
   };
 
-  // Borrows the tree. A tree without samples counts as deterministic. Of
-  // duplicate deterministic nodes only the first is kept. REQUIRES: `tree` is
-  // valid.
+  // Borrows the tree. A tree without samples counts as deterministic. Only the
+  // first of duplicate deterministic nodes is kept. REQUIRES: `tree` is valid.
   void Build(const TokenTree& tree);
 
   // Sets `target`. Errors are those of `distributions`. REQUIRES: Build.
@@ -59,7 +58,7 @@ class FlowTree {
     return static_cast<int32_t>(layers_.size()) - 1;
   }
   int32_t depth(int32_t node) const { return depths_[node]; }
-  // The nodes of a depth, ascending.
+  // Returns the nodes of a depth, ascending.
   absl::Span<const int32_t> layer(int32_t depth) const {
     return Part(by_depth_, layers_, depth);
   }
@@ -76,9 +75,9 @@ class FlowTree {
   }
   Group group(int32_t node, int32_t index) const;
   absl::Span<const Draw> deterministic(int32_t node) const;
-  // The distribution that a draw was sampled from, given the draws before it:
-  // its group's, less their tokens if sampled without replacement. For a
-  // deterministic child its token has probability 1.
+  // Returns the distribution that a draw was sampled from, given the draws
+  // before it: its group's, less their tokens if sampled without replacement.
+  // For a deterministic child its token has probability 1.
   Distribution DistributionOf(const Draw& draw) const;
 
   // First index of the node's support in columns over all supports.
@@ -98,7 +97,7 @@ class FlowTree {
   absl::Span<const double> target(int32_t node) const {
     return OfNode(target_, node);
   }
-  // The target's mass outside the support.
+  // Returns the target's mass outside the support.
   double target_outside(int32_t node) const { return outside_[node]; }
 
  private:

@@ -145,9 +145,9 @@ class GrStep final : public SingleStep {
         [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   }
 
-  // The start of the atom's interval in the remaining scores: the zero of a
-  // rising function, by Newton's method between bounds. Its precision affects
-  // only optimality.
+  // Returns the start of the atom's interval in the remaining scores: the zero
+  // of a rising function, by Newton's method between bounds. Its precision
+  // affects only optimality.
   double FindInterval(const Atom& atom) const {
     double length = 0;
     for (const Interval& interval : left_)

@@ -55,7 +55,7 @@ class GreedyMultiPath final : public TreeVerifier {
     });
   }
 
-  // By target / distribution, ties by token.
+  // Sorts the tokens by target / distribution, ties by token.
   void RankTokens(const FlowTree::Distribution& distribution,
                   absl::Span<const double> target) {
     const size_t size = distribution.entries.size();

@@ -12,7 +12,7 @@ bool Same(const DraftDistribution& a, const DraftDistribution& b) {
          a.weights == b.weights;
 }
 
-// The distribution's index among `merged`, which gains it if it is new.
+// Returns the distribution's index among `merged`, which gains it if it is new.
 int32_t Merge(const DraftDistribution& distribution,
               DraftDistributions& merged) {
   for (int32_t i = 0; i < merged.size(); ++i) {

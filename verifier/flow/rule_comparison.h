@@ -28,7 +28,7 @@ class RuleComparison {
  public:
   RuleComparison();
 
-  // The names that Compare may return, see RegisterComparedVerifiers.
+  // Returns the names that Compare may return, see RegisterComparedVerifiers.
   std::vector<std::string> Rules() const;
 
   // Omits the rules that do not handle the tree. Returns the errors of

@@ -58,10 +58,10 @@ std::unique_ptr<SingleStep> NewRrsStep();
 // rule that Global Resolution (Thomas, Pal, arXiv 2511.15898) approaches.
 std::unique_ptr<SingleStep> NewGrStep();
 
-// For draws without replacement: recursive rejection sampling, where each draw
-// is from the distribution without the tokens sampled before it. The flow is a
-// sum over all possible draws, so only the first few of many draws are tested.
-// Jeon et al. 2024 ("RSD"), Chen et al. 2024 ("Sequoia").
+// Makes a step for draws without replacement: recursive rejection sampling,
+// where each draw is from the distribution without the tokens sampled before
+// it. The flow is a sum over all possible draws, so only the first few of many
+// draws are tested. Jeon et al. 2024 ("RSD"), Chen et al. 2024 ("Sequoia").
 std::unique_ptr<SingleStep> NewDistinctStep();
 
 }  // namespace espalier::verifier

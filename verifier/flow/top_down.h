@@ -10,10 +10,10 @@
 
 namespace espalier::verifier {
 
-// From the root down, descends to the child that the node's plan accepts;
-// otherwise stops there, and the bonus token is from the plan's residual of the
-// target. `plan` is called for reachable nodes, parents first. `reach`:
-// scratch.
+// Walks from the root down: it descends to the child that the node's plan
+// accepts; otherwise stops there, and the bonus token is from the plan's
+// residual of the target. `plan` is called for reachable nodes, parents first.
+// `reach`: scratch.
 void WalkPlansDown(const FlowTree& tree,
                    absl::FunctionRef<const NodePlan&(int32_t node)> plan,
                    std::vector<double>& reach, StopDistribution& distribution);

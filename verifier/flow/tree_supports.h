@@ -6,7 +6,7 @@
 
 namespace espalier::verifier {
 
-// For each node, the tokens whose target probabilities rules that read
+// Returns, for each node, the tokens whose target probabilities rules that read
 // distributions need: all that a draw at the node, or at one of its duplicates,
 // could have produced. It serves rules that merge duplicates and rules that do
 // not. REQUIRES: `tree` is valid and claims distributions.

@@ -11,7 +11,7 @@
 
 namespace espalier::verifier {
 
-// Where the accepted path ends, as a distribution over the nodes given the
+// The end of the accepted path, as a distribution over the nodes given the
 // drafts, and for each node the distribution of the bonus token if it ends
 // there. Columns over supports are as in FlowTree.
 struct StopDistribution {
@@ -51,12 +51,13 @@ class TreeVerifier {
  public:
   virtual ~TreeVerifier() = default;
 
-  // Whether the verifier is lossless, and effective, for trees of this shape.
-  // The answer must not depend on the sampled tokens: a rule is exact on
+  // Returns whether the verifier is lossless, and effective, for trees of this
+  // shape. The answer must not depend on the sampled tokens: a rule is exact on
   // average over all drafts, not over a subset selected by their tokens.
   virtual bool Handles(const FlowTree& /*tree*/) const { return true; }
 
-  // Whether nodes with the same path of tokens are merged before Verify.
+  // Returns whether nodes with the same path of tokens are merged before
+  // Verify.
   virtual bool merges_duplicates() const { return false; }
 
   // `round` keys the random numbers from `sampler`. REQUIRES: Handles(tree),
@@ -68,9 +69,9 @@ class TreeVerifier {
 
 // ---- Liftings of a single step to trees ------------------------------------
 
-// From the root down, child by child ("TV"). Over the steps: Leviathan et al.
-// on chains, SpecTr, SpecInfer's acceptance in a fixed order, Global
-// Resolution.
+// Makes a verifier that works from the root down, child by child ("TV"). Over
+// the steps: Leviathan et al. on chains, SpecTr, SpecInfer's acceptance in a
+// fixed order, Global Resolution.
 std::unique_ptr<TreeVerifier> NewTopDown(std::unique_ptr<SingleStep> step);
 
 // Layer by layer, a layer's draft mass split by the nodes' inclusion scores.
@@ -88,7 +89,8 @@ std::unique_ptr<TreeVerifier> NewSequentialLayered(
 // random order. Miao et al., "SpecInfer", 2024, Alg. 2.
 std::unique_ptr<TreeVerifier> NewSpecInfer();
 
-// From the leaves up. Weng et al., "Traversal Verification", arXiv 2505.12398.
+// Makes a verifier that works from the leaves up. Weng et al., "Traversal
+// Verification", arXiv 2505.12398.
 std::unique_ptr<TreeVerifier> NewTraversal();
 
 // Samples the target's token and descends to a child with that token, whatever
@@ -100,10 +102,10 @@ std::unique_ptr<TreeVerifier> NewTargetSampling();
 // al., "Block Verification", arXiv 2403.10444.
 std::unique_ptr<TreeVerifier> NewBlock();
 
-// For independent chains of one length, or up to where the text ends: picks one
-// chain by its tokens, then runs Block Verification against the distribution of
-// the picked chain. Thomas, Pal, "Greedy Multi-Path Block Verification", arXiv
-// 2602.16961.
+// Makes a verifier for independent chains of one length, or up to where the
+// text ends: picks one chain by its tokens, then runs Block Verification
+// against the distribution of the picked chain. Thomas, Pal, "Greedy Multi-Path
+// Block Verification", arXiv 2602.16961.
 std::unique_ptr<TreeVerifier> NewGreedyMultiPath();
 
 }  // namespace espalier::verifier

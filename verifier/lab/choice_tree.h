@@ -24,7 +24,7 @@ class ChoiceTree {
     } while (choices.Advance());
   }
 
-  // An index, with probability weights[index]. The weights sum to 1.
+  // Returns an index, with probability weights[index]. The weights sum to 1.
   int64_t Choose(absl::Span<const double> weights) {
     if (next_ == taken_.size()) {
       taken_.emplace_back(weights.begin(), weights.end());

@@ -12,7 +12,7 @@ namespace {
 
 using Kind = DraftStep::Kind;
 
-// Tokens in descending probability, ties to the lower id.
+// Returns the tokens in descending probability, ties to the lower id.
 Tokens Ranked(absl::Span<const double> distribution) {
   Tokens tokens(distribution.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -38,7 +38,7 @@ class Drafter {
  private:
   static constexpr int32_t kMissing = -1;
 
-  // The step's node.
+  // Adds the step's node and returns it.
   int32_t Take(const DraftStep& step) {
     const int32_t parent = nodes_[step.parent];
     if (parent == kMissing || Ends(parent)) return kMissing;
@@ -61,7 +61,7 @@ class Drafter {
     return node != 0 && scheme_.end_token == tree_.tokens[node];
   }
 
-  // The distribution's index in the tree. Steps that draw from the same
+  // Returns the distribution's index in the tree. Steps that draw from the same
   // distribution share it.
   int32_t DistributionOf(const DraftStep& step, int32_t parent,
                          absl::Span<const double> distribution) {
@@ -98,7 +98,7 @@ class Drafter {
     return tree_.distributions.Add(tokens, kept, draws);
   }
 
-  // The weights of the next draw from a distribution, [tokens of the
+  // Returns the weights of the next draw from a distribution, [tokens of the
   // distribution]; empty: no token is left.
   std::vector<double> WhatIsLeft(int32_t index) const {
     const DraftDistribution distribution = tree_.distributions[index];
@@ -132,7 +132,8 @@ class Drafter {
   const DrawIndex& draw_;
   TokenTree tree_ = TokenTree::RootOnly(0);
   std::vector<int32_t> nodes_ = {0};  // [steps + 1]
-  // By node, drafter, whether draws differ, and number of tokens left out.
+  // The distributions by node, drafter, whether draws differ, and number of
+  // tokens left out.
   std::map<std::tuple<int32_t, int32_t, bool, int64_t>, int32_t> distributions_;
 };
 

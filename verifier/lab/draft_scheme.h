@@ -39,7 +39,7 @@ struct DraftScheme {
 // An index, with probability weights[index]. The weights sum to 1.
 using DrawIndex = std::function<int64_t(absl::Span<const double> weights)>;
 
-// The tree of a scheme, with true distributions. Draws are from the
+// Returns the tree of a scheme, with true distributions. Draws are from the
 // distributions as transmitted, rounded to integers. A step whose parent is
 // missing, or whose distribution has no token left, is omitted. REQUIRES: rank
 // < vocab for kTop steps.

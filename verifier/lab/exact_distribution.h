@@ -54,16 +54,16 @@ ExactDistribution EnumerateDistribution(const SequenceModel& target,
 // Drafts a tree; the drafter's random choices are taken from the ChoiceTree.
 using Drafting = std::function<TokenTree(ChoiceTree&)>;
 
-// The round of a shipped rule, or of the walk if the rule does not support the
-// tree. Checks that the accepted path starts at the root. Borrows rule and
-// target.
+// Returns the round of a shipped rule, or of the walk if the rule does not
+// support the tree. Checks that the accepted path starts at the root. Borrows
+// rule and target.
 Round RuleRound(VerificationRule& rule, const SequenceModel& target,
                 Drafting draft);
-// The same for one tree.
+// Returns the round of a rule for one tree.
 Round RuleRound(VerificationRule& rule, const SequenceModel& target,
                 const TokenTree& tree);
 
-// The largest difference between entries. REQUIRES: equal sizes.
+// Returns the largest difference between entries. REQUIRES: equal sizes.
 double MaxError(absl::Span<const double> a, absl::Span<const double> b);
 
 }  // namespace espalier::verifier

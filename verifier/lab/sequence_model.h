@@ -34,8 +34,8 @@ class TableModel final : public SequenceModel {
 
   int64_t vocab() const override { return vocab_; }
   int64_t num_contexts() const;
-  // In breadth-first order of all contexts. REQUIRES: at most max_context
-  // tokens.
+  // Returns the index of a context in the breadth-first order of all contexts.
+  // REQUIRES: at most max_context tokens.
   int64_t ContextIndex(absl::Span<const TokenId> context) const;
   absl::Span<const double> Distribution(
       absl::Span<const TokenId> context) const override;
@@ -62,7 +62,7 @@ class ModelDistributions final : public TargetDistributions {
   std::vector<float> log_weights_;
 };
 
-// Tokens from the root's child down to a node.
+// Returns the tokens from the root's child down to a node.
 Tokens TextOf(const TokenTree& tree, int32_t node);
 
 // Index of a sequence among all sequences of its length.

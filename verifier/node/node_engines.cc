@@ -25,7 +25,8 @@ OnLost Once(OnLost on_lost) {
   };
 }
 
-// Where a drafter's network is; that of a replay is another drafter's.
+// Returns the device of a drafter's network. The network of a replay is another
+// drafter's.
 std::string DeviceOf(const v1::DrafterEngineConfig& drafter) {
   for (const char* option : {"device", "drafter.device"}) {
     const auto found = drafter.options().find(option);

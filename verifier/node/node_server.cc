@@ -44,7 +44,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
        }});
 }
 
-// Tokens of the verifier and of the drafters.
+// Reads the tokens of the verifier and of the drafters.
 absl::StatusOr<std::vector<AccessToken>> ReadTokens(
     const v1::NodeConfig& config) {
   std::vector<AccessToken> tokens;
@@ -57,7 +57,7 @@ absl::StatusOr<std::vector<AccessToken>> ReadTokens(
   return tokens;
 }
 
-// With what is left open filled in from the verifier.
+// Returns the drafters with open fields filled in from the verifier.
 std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
   std::vector<v1::DrafterEngineConfig> engines;
   for (const v1::DrafterConfig& drafter : config.drafters()) {

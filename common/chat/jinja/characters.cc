@@ -65,7 +65,7 @@ void AppendMapped(Mapping mapping, char32_t marked, Characters& out) {
   }
 }
 
-// Whether the sigma at `at` ends a word (Unicode's Final_Sigma).
+// Returns whether the sigma at `at` ends a word (Unicode's Final_Sigma).
 bool EndsWord(CharactersView text, size_t at) {
   size_t before = at;
   while (before > 0 && Has(text[before - 1], UCHAR_CASE_IGNORABLE)) --before;

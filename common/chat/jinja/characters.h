@@ -56,7 +56,7 @@ inline bool IsAlnum(char32_t c) {
 }
 bool IsLineBreak(char32_t c);  // as str.splitlines has it
 bool IsIdentifier(CharactersView text);
-// Whether it has letters with case, and all of them are upper or lower.
+// Returns whether it has letters with case, and all of them are upper or lower.
 bool IsUpperText(CharactersView text);
 bool IsLowerText(CharactersView text);
 

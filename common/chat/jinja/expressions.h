@@ -197,7 +197,7 @@ class CallOf : public Expression {
         callee_(std::move(callee)),
         arguments_(std::move(arguments)) {}
 
-  // With `caller` as a further argument, of a call block.
+  // Calls it with `caller` as a further argument, for a call block.
   Value CallWith(Interpreter& interpreter, Value caller) const;
 
  private:
@@ -217,7 +217,7 @@ class FilterOf : public Expression {
         name_(std::move(name)),
         arguments_(std::move(arguments)) {}
 
-  // The filters before this one, and this one.
+  // Applies the filters before this one, and this one.
   Value Apply(Interpreter& interpreter, const Value& text) const;
 
  private:

@@ -18,8 +18,8 @@ using TestFunction = bool (*)(Interpreter& interpreter, const Value& subject,
 FilterFunction FindFilter(std::string_view name);
 TestFunction FindTest(std::string_view name);
 
-// Those of texts and numbers, those of sequences, and those that are
-// generators; FindFilter asks all.
+// Look up the filters of texts and numbers, the filters of sequences, and the
+// filters that are generators; FindFilter asks all.
 FilterFunction FindTextFilter(std::string_view name);
 FilterFunction FindSequenceFilter(std::string_view name);
 FilterFunction FindLazyFilter(std::string_view name);

@@ -29,7 +29,7 @@ class Reader {
     ++at_;
     return true;
   }
-  // A number in digits; 0: there is none.
+  // Takes a number in digits; 0: there is none.
   size_t TakeNumber() {
     size_t number = 0;
     while (!Ends() && IsAsciiDigit(Peek())) {
@@ -115,7 +115,7 @@ class BraceFormatter {
   }
 
  private:
-  // What stands up to the brace that closes this one.
+  // Returns what stands up to the brace that closes this one.
   CharactersView TakeField(Reader& reader) {
     const CharactersView rest = reader.Rest();
     int open = 1;

@@ -48,7 +48,7 @@ class Interpreter {
   void Write(CharactersView text);
   Characters TakeOutput() { return std::move(outputs_.back()); }
 
-  // As a template's dot and brackets look something up.
+  // Look something up like a template's dot and brackets.
   Value Attribute(const Value& object, const std::string& name);
   Value Item(const Value& object, const Value& key);
   Value Call(const Value& callee, CallArguments arguments);

@@ -27,13 +27,13 @@ class ItemGetter {
   std::optional<Value> fallback_;
 };
 
-// A text in lower case; another value as it is.
+// Returns a text in lower case; another value as it is.
 Value IgnoreCase(Interpreter& in, const Value& value);
 
 // None if the argument is not given.
 Value AttributeArgument(const Arguments& arguments, size_t index);
 
-// A generator that reads `source`.
+// Returns a generator that reads `source`.
 Value MakeGenerator(Interpreter& in, const Value& source,
                     Generator::Function next, const char* type = "generator");
 

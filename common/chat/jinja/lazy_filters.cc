@@ -128,7 +128,7 @@ Transform AttributeTransform(Interpreter& in, const CallArguments& given) {
   return [&in, getter](const Value& item) { return getter(in, item); };
 }
 
-// What map does to an item.
+// Returns what map does to an item.
 Transform TransformOf(Interpreter& in, CallArguments given) {
   if (given.positional.empty()) return AttributeTransform(in, given);
   const std::string name = ToUtf8(Str(in, given.positional[0]));

@@ -81,7 +81,7 @@ class Lexer {
     return at;
   }
 
-  // Where the next tag begins.
+  // Returns where the next tag begins.
   size_t NextTag() const {
     for (size_t at = at_; at + 1 < source_.size(); ++at) {
       if (source_[at] != U'{') continue;
@@ -135,7 +135,8 @@ class Lexer {
     }
   }
 
-  // Where the tag with `word` alone ends, if `at` is within its beginning.
+  // Returns where the tag with `word` alone ends, if `at` is within its
+  // beginning.
   size_t RawEnd(size_t at, std::string_view word) const {
     at = SkipSpaces(at);
     if (!At(word, at)) return kNowhere;
@@ -268,7 +269,7 @@ class Lexer {
     return at;
   }
 
-  // Where a float that begins here ends; kNowhere: there is none.
+  // Returns where a float that begins here ends; kNowhere: there is none.
   size_t FloatEnd() const {
     if (at_ > 0 && source_[at_ - 1] == U'.') return kNowhere;
     size_t end = SkipDigits(at_);

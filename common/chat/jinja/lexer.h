@@ -36,8 +36,8 @@ struct Token {
   bool IsOperator(std::string_view op) const { return Is(Type::kOperator, op); }
 };
 
-// The tokens of a template, with trim_blocks and lstrip_blocks, and kEnd as the
-// last one. Throws Error with its line.
+// Returns the tokens of a template, with trim_blocks and lstrip_blocks, and
+// kEnd as the last one. Throws Error with its line.
 std::vector<Token> Tokenize(std::string_view source);
 
 }  // namespace espalier::jinja

@@ -40,7 +40,7 @@ class LoopObject : public Object {
   }
 
  private:
-  // What comes after the current item; null: nothing.
+  // Returns what comes after the current item; null: nothing.
   const Value* Next();
   Value Changed(Interpreter& interpreter, CallArguments arguments);
 

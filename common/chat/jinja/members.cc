@@ -57,7 +57,7 @@ Int BoundOf(const Value& bound) {
       "slice indices must be integers or None or have an __index__ method");
 }
 
-// As Python's slice.indices.
+// Computes the indices of a slice like Python's slice.indices.
 Cut CutOf(const SliceBounds& bounds, Int size) {
   const Int step = bounds.step.IsNone() ? 1 : BoundOf(bounds.step);
   if (step == 0) throw Error("slice step cannot be zero");

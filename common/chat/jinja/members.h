@@ -13,7 +13,7 @@ namespace espalier::jinja {
 // Error: Python has it, and this interpreter does not.
 std::optional<Value> FindAttribute(Interpreter& interpreter,
                                    const Value& object, std::string_view name);
-// Whether it changes its object, as the sandbox of Jinja sees it.
+// Returns whether it changes its object, as the sandbox of Jinja sees it.
 bool ChangesItsObject(const Value& object, std::string_view name);
 
 // Python's object[key]; null: TypeError or LookupError.

@@ -24,7 +24,7 @@ int DigitOf(char c) {
   return 36;
 }
 
-// The base that a prefix such as "0x" names; 0: none.
+// Returns the base that a prefix such as "0x" names; 0: none.
 int PrefixBase(std::string_view text) {
   if (text.size() < 2 || text[0] != '0') return 0;
   switch (text[1] | 0x20) {

@@ -9,12 +9,12 @@
 
 namespace espalier::jinja {
 
-// As Python prints them.
+// Print numbers like Python.
 std::string ToString(Int value);
 std::string ToString(double value);  // repr: the shortest that reads back
 
-// As int(text, base) and float(text) read them; null: not a number. Throws
-// Error: an integer of more than 127 bits.
+// Read numbers like int(text, base) and float(text) of Python; null: not a
+// number. Throws Error: an integer of more than 127 bits.
 std::optional<Int> ParseInt(std::string_view text, int base);
 std::optional<double> ParseFloat(std::string_view text);
 

@@ -162,7 +162,7 @@ class Namespace : public Object {
   Dict attributes_;
 };
 
-// An iterator of a function.
+// Returns an iterator of a function.
 IteratorPtr IteratorOf(Generator::Function next);
 
 }  // namespace espalier::jinja

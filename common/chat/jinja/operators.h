@@ -22,10 +22,10 @@ bool Less(Interpreter& interpreter, const Value& a, const Value& b);
 bool Contains(Interpreter& interpreter, const Value& container,
               const Value& item);
 
-// Where `part` begins in `text` at or after `from`; npos: nowhere.
+// Returns where `part` begins in `text` at or after `from`; npos: nowhere.
 size_t Find(Interpreter& interpreter, CharactersView text, CharactersView part,
             size_t from = 0);
-// The last place that ends at or before `end`.
+// Returns the last place that ends at or before `end`.
 size_t FindLast(Interpreter& interpreter, CharactersView text,
                 CharactersView part, size_t end);
 

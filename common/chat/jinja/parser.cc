@@ -79,7 +79,7 @@ class Parser {
     return body;
   }
 
-  // The rest of a tag, and the body after it.
+  // Parses the rest of a tag, and the body after it.
   Body ParseBlockBody(Names ends) {
     tokens_.TakeOperator(":");
     tokens_.Expect(Token::Type::kBlockEnd, "end of statement block");
@@ -213,7 +213,8 @@ class Parser {
     return std::make_unique<Block>(line, std::move(body));
   }
 
-  // What is a function in Python: loops around it cannot be left from it.
+  // Parses the body of a function in Python: loops around it cannot be left
+  // from it.
   Body ParseFunctionBody(std::string_view end) {
     const Soft soft(expressions_, false);
     const int loops = std::exchange(loops_, 0);

@@ -8,8 +8,8 @@
 
 namespace espalier::jinja {
 
-// The statements of a template. Throws Error with its line: not a template, a
-// filter or a test that there is not, or nested too deeply.
+// Parses the statements of a template. Throws Error with its line: not a
+// template, a filter or a test that there is not, or nested too deeply.
 Body Parse(const std::vector<Token>& tokens);
 
 }  // namespace espalier::jinja

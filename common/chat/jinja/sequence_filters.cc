@@ -154,7 +154,7 @@ Value First(Interpreter& in, const Value& subject, CallArguments given) {
   return Value::Undefined("No first item, sequence was empty.");
 }
 
-// Whether reversed(value) works.
+// Returns whether reversed(value) works.
 bool IsReversible(const Value& value) {
   if (value.IsText() || value.IsSequence() || value.IsDict()) return true;
   return value.IsObject() &&

@@ -52,7 +52,7 @@ void Assign(const Target& target, Interpreter& interpreter, Value value) {
   }
 }
 
-// What the body writes, with variables of its own.
+// Returns what the body writes, with variables of its own.
 Characters Captured(const Body& body, Interpreter& interpreter, Flow& flow) {
   const ScopeGuard guard(interpreter);
   Capture capture(interpreter);

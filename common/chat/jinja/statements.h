@@ -69,7 +69,7 @@ class For : public Statement {
 
  private:
   Flow Run(Interpreter& interpreter) const override;
-  // The items that satisfy the condition.
+  // Returns the items that satisfy the condition.
   IteratorPtr Selected(Interpreter& interpreter, IteratorPtr items,
                        std::shared_ptr<Scope> scope) const;
 

@@ -16,7 +16,8 @@ int HexDigit(char32_t c) {
   return -1;
 }
 
-// The number in `count` hexadecimal digits at `at`; -1: they are not there.
+// Reads the number in `count` hexadecimal digits at `at`; -1: they are not
+// there.
 int64_t HexNumber(CharactersView text, size_t at, size_t count) {
   if (at + count > text.size()) return -1;
   int64_t number = 0;

@@ -24,7 +24,7 @@ Value SoftText(Interpreter& in, const Value& subject) {
   return subject.IsText() ? subject : in.Text(Str(in, subject));
 }
 
-// A filter that is a method of the subject's text.
+// Returns a filter that is a method of the subject's text.
 template <const char* kName>
 Value AsMethod(Interpreter& in, const Value& subject, CallArguments given) {
   return FindTextMethod(kName)(in, SoftText(in, subject), std::move(given));

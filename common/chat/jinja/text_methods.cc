@@ -30,7 +30,7 @@ Value ListOf(Interpreter& in, const Value& self,
   return MakeList(in.budget(), std::move(items));
 }
 
-// An argument that is a text or None.
+// Returns an argument that is a text or None.
 std::optional<Characters> TextOrNone(const Arguments& arguments, size_t index) {
   if (arguments.FindSome(index) == nullptr) return std::nullopt;
   return arguments.TextAt(index);
@@ -42,7 +42,7 @@ Value Mapped(Interpreter& in, const Value& self, CallArguments given) {
   return Like(in, self, kMap(self.characters()));
 }
 
-// Whether all characters are of a class, and there is one.
+// Returns whether all characters are of a class, and there is one.
 template <bool (*kIs)(char32_t)>
 Value AllAre(Interpreter&, const Value& self, CallArguments given) {
   const Arguments arguments("str method", "", std::move(given));
@@ -162,7 +162,7 @@ struct Window {
   bool empty;
 };
 
-// The optional start and stop of find, count, startswith.
+// Returns the optional start and stop of find, count, startswith.
 Window WindowOf(const Arguments& arguments, size_t index, size_t size) {
   const auto length = static_cast<Int>(size);
   const auto bound = [&](size_t i, Int otherwise) {

@@ -124,7 +124,7 @@ class Dict {
   int depth() const { return depth_; }
 
  private:
-  // Where `key` is in items_, or the end.
+  // Returns where `key` is in items_, or the end.
   size_t IndexOf(Budget& budget, const Value& key) const;
 
   std::vector<std::pair<Value, Value>> items_;
@@ -157,7 +157,7 @@ bool Equal(Budget& budget, const Value& a, const Value& b);
 size_t HashOf(Budget& budget, const Value& value);
 // Python's name of its type, such as "NoneType".
 std::string TypeName(const Value& value);
-// As Jinja names it in errors: "dict object", "None".
+// Returns the type's name in Jinja's errors: "dict object", "None".
 std::string ObjectTypeName(const Value& value);
 // None, a list or a text is not a number.
 double ToDouble(const Value& number);

@@ -22,7 +22,7 @@ struct Index {
   unsigned count() const { return x * y * z; }
 };
 
-// Of a block of threads, as its kernel was launched.
+// The shape of a block of threads, as its kernel was launched.
 struct BlockShape {
   const char* kernel = nullptr;
   Index grid;
@@ -50,7 +50,7 @@ class Block {
   // The kernel before has ended: runs the threads to their ends.
   void Finish();
 
-  // What follows is for the block's own threads, while they run.
+  // The methods that follow are for the block's own threads, while they run.
   static Block& Current();
   [[noreturn]] static void Fail(const std::string& what);
 
@@ -75,7 +75,7 @@ class Block {
   // all of them.
   template <typename Arguments>
   void MeetInWarp(Arguments& arguments, void (*action)(Arguments**));
-  // The same of four warps.
+  // Lets the four warps of a warpgroup meet.
   void MeetInWarpgroup(const std::function<void()>& action);
 
   void WaitForPrevious();

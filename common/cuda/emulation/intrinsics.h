@@ -50,7 +50,7 @@ inline void __syncwarp() {
                                                               [](int**) {});
 }
 
-// Of all lanes.
+// Shuffles among all 32 lanes, whatever the mask.
 template <typename T>
 T __shfl_sync(unsigned, T value, int lane) {
   return espalier::cuda::emulation::Shuffle(value, lane);

@@ -17,8 +17,8 @@ class SharedMemory {
  public:
   // RESOURCE_EXHAUSTED: no room.
   static absl::StatusOr<SharedMemory> Make(int64_t bytes);
-  // For reading. FAILED_PRECONDITION: there is no such memory, or it is
-  // smaller.
+  // Opens the memory for reading. FAILED_PRECONDITION: there is no such memory,
+  // or it is smaller.
   static absl::StatusOr<SharedMemory> Open(absl::string_view handle,
                                            int64_t bytes);
 

@@ -26,7 +26,7 @@ void ReadTile(uint64_t descriptor, int rows, float (*out)[16]) {
   }
 }
 
-// What the threads hold of `a`, of every warp as for mma.sync.
+// Reads what the threads hold of `a`, of every warp as for mma.sync.
 void ReadRegisters(const Warpgroup::Product& product, float (*out)[16]) {
   for (int thread = 0; thread < 128; ++thread) {
     const auto& [sums, a, as_given] = product.threads[thread];

@@ -6,8 +6,8 @@
 namespace espalier::cuda {
 namespace {
 
-// Where a row of a tree finds the positions of one of its pages: anywhere in
-// the panels from page prefix / 64 on, which lie one after another.
+// Tells a row of a tree where the positions of one of its pages are: anywhere
+// in the panels from page prefix / 64 on, which lie one after another.
 template <int kDim>
 struct PathPanel {
   uint32_t panels;   // of keys, or of values
@@ -80,7 +80,7 @@ struct TreeRow {
     return static_cast<int>(threadIdx.x % 32 / 4) < args.group;
   }
 
-  // As AttendPrefix left it.
+  // Loads the state that AttendPrefix left.
   DEVICE void LoadState(int chunk, Softmax<kDim>& softmax) const {
     const float* const state =
         StateOf<kDim>(args, sequence, chunk, head, query);
@@ -130,9 +130,9 @@ struct TreeRow {
   }
 };
 
-// What AttendPrefix has left of a row: the chunks before the one that page
-// `first` is of, merged, and the pages of this one. The loads of several chunks
-// are under way at once.
+// Loads what AttendPrefix has left of a row: the chunks before the one that
+// page `first` is of, merged, and the pages of this one. The loads of several
+// chunks are under way at once.
 template <int kDim>
 DEVICE void LoadChunks(const TreeRow<kDim>& row, int first,
                        MergedChunks<kDim>& merged, Softmax<kDim>& softmax) {

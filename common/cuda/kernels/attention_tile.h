@@ -33,7 +33,7 @@ struct Queries {
   }
 };
 
-// Where a row of a panel is in shared memory.
+// The place of a row of a panel in shared memory.
 struct PanelRow {
   uint32_t address;
   uint32_t swap;  // its position in the panel, modulo 8

@@ -25,9 +25,9 @@ struct Sum {
   }
 };
 
-// Of the values of all threads of the block, for all of them. `scratch`: of
-// each warp, in shared memory; free again when it returns. Not for sums of
-// floats in another order than this.
+// Reduces the values of all threads of the block, and returns the result to all
+// of them. `scratch`: [warps] in shared memory, free again when it returns. Not
+// for sums of floats in another order than this one.
 template <int kThreads, typename T, typename Operation>
 DEVICE T BlockReduce(T value, T* scratch, Operation operation) {
   for (int lanes = 16; lanes > 0; lanes /= 2) {
@@ -43,7 +43,7 @@ DEVICE T BlockReduce(T value, T* scratch, Operation operation) {
   return value;
 }
 
-// The sum of the values of this thread and of those before it.
+// Returns the sum of the values of this thread and of those before it.
 template <int kThreads, typename T>
 DEVICE T BlockScan(T value, T* scratch) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;

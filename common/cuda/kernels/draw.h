@@ -15,7 +15,8 @@ inline int DrawChunks(int vocab) {
   return (vocab + kDrawChunkTokens - 1) / kDrawChunkTokens;
 }
 
-// From what score on a token may matter. Huge scores leave float32 few digits.
+// Returns the score from which on a token may matter. Huge scores leave float32
+// few digits.
 DEVICE float LeastScore(const DrawRow& row, float best) {
   return best - row.margin - fabsf(best) * 0x1p-20f;
 }
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kDrawThreads)
   for (int i = 0; i < found && i < kMostContenders; ++i) {
     if (chunk->scores[i] >= least) ++own;
   }
-  // Those that are not listed may be as near.
+  // Contenders that are not listed may be as near.
   if (found > kMostContenders) own = kMostContenders + 1;
   const int until = BlockScan<kDrawThreads>(own, int_scratch);
 

@@ -64,7 +64,7 @@ struct Head {
     }
   }
 
-  // A half, rounded.
+  // Returns a half, rounded.
   DEVICE Vector<bf16_t, kPairs> Rounded(int half) const {
     Vector<bf16_t, kPairs> rounded;
 #pragma unroll

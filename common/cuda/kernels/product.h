@@ -40,7 +40,7 @@ struct ProductRing {
   DEVICE unsigned char* Rows(int tile) const { return Strip(tile, kGroups); }
 };
 
-// Where a block of the grid is in the product.
+// The part of the product that a block of the grid computes.
 struct ProductPart {
   int first_strip, strips, split, row_block;
   int first_tile, tiles;  // of the inputs
@@ -58,7 +58,7 @@ struct ProductPart {
     first_tile = all_tiles * split / splits;
     tiles = all_tiles * (split + 1) / splits - first_tile;
   }
-  // Of the two outputs of this thread, eight apart.
+  // Returns the first of this thread's two outputs, which are eight apart.
   DEVICE int FirstOutput() const {
     const int strip = first_strip + threadIdx.x / 128;
     return strip * kStripOutputs + threadIdx.x % 128 / 32 * 16 +
@@ -66,7 +66,7 @@ struct ProductPart {
   }
 };
 
-// By one thread: the tiles of a part, in their order.
+// Brings the tiles of a part, in their order. Called by one thread.
 template <typename Ring>
 DEVICE void BringTiles(const ProductArgs& args, const ProductPart& part,
                        const Ring& ring) {
@@ -116,7 +116,7 @@ DEVICE void ForInstructions(Act act) {
   if constexpr (kRest > 0) act(kWhole, Width<kRest>{});
 }
 
-// By a warpgroup: its strip times the rows, over all tiles of the part.
+// Multiplies a warpgroup's strip by the rows, over all tiles of the part.
 template <int kRows, typename Ring>
 DEVICE void MultiplyTiles(const ProductPart& part, const Ring& ring,
                           float (&sums)[kRows / 2]) {
@@ -155,8 +155,8 @@ DEVICE bf16_t Gated(float gate, float value) {
   return static_cast<bf16_t>(PackBf16(gate * sigmoid * value, 0) & 0xffff);
 }
 
-// By a warpgroup. Each thread has two outputs, eight apart, of each of its
-// rows.
+// Writes the sums of a warpgroup. Each thread has two outputs, eight apart, of
+// each of its rows.
 template <int kRows>
 DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
                       const float (&sums)[kRows / 2]) {
@@ -186,8 +186,8 @@ DEVICE void WriteSums(const ProductArgs& args, const ProductPart& part,
   }
 }
 
-// By all threads. The last warp brings the tiles. True: this thread is of a
-// warpgroup that has a strip to multiply.
+// Starts a product. Called by all threads. The last warp brings the tiles.
+// True: this thread is of a warpgroup that has a strip to multiply.
 template <int kGroups, typename Ring>
 DEVICE bool StartProduct(const ProductArgs& args, const ProductPart& part,
                          const Ring& ring) {

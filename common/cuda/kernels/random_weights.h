@@ -11,7 +11,7 @@ namespace {
 inline constexpr int kRandomThreads = 128;
 inline constexpr int kRandomBlock = 32;  // weights that a thread makes
 
-// The finalizer of SplitMix64.
+// Mixes bits like the finalizer of SplitMix64.
 DEVICE uint64_t MixBits(uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
@@ -25,7 +25,7 @@ DEVICE int RandomCode(const uint64_t (&words)[2], int of) {
   return bits == 0 ? 0 : bits - 8;
 }
 
-// A whole number of at most 7.
+// Returns a whole number of at most 7.
 DEVICE unsigned char E4m3OfCode(int code) {
   constexpr uint64_t kSizes = 0x4e4c4a4844403800;  // 7 .. 0
   const int size = code < 0 ? -code : code;

@@ -120,8 +120,8 @@ DEVICE int CountAhead(const TokenRank* ranks, int top_k, TokenRank rank) {
   return begin;
 }
 
-// By a block: where its part's tokens are among those of all parts. `ranks`:
-// [parts * top_k] in shared memory.
+// Writes the places of a part's tokens among those of all parts. Called by a
+// block. `ranks`: [parts * top_k] in shared memory.
 DEVICE void WriteTop(const RankArgs& args, const RankedTokens& tokens,
                      TokenRank* ranks) {
   const RankPart* const parts = args.parts + tokens.row * tokens.parts;

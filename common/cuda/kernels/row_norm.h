@@ -13,7 +13,7 @@ namespace {
 using Quad = Vector<float, 4>;
 
 inline constexpr int kMostNormThreads = 1024;
-// Of a thread: 1, 2, 4 or 8.
+// A thread has 1, 2, 4 or 8 quads.
 static_assert(kMostNormColumns == 8 * 4 * kMostNormThreads);
 
 ESPALIER_HOST_DEVICE constexpr int NormThreads(int columns) {
@@ -54,8 +54,8 @@ DEVICE float WarpSum(float sum) {
   return sum;
 }
 
-// The factor of the row's norm, for all threads. `sum`: of the squares that
-// this thread has seen. `sums`: of each warp, in shared memory.
+// Returns the factor of the row's norm, for all threads. `sum`: of the squares
+// that this thread has seen. `sums`: of each warp, in shared memory.
 DEVICE float NormFactor(float sum, float* sums, int columns, float epsilon) {
   const int lane = threadIdx.x % 32;
   sum = WarpSum(sum);

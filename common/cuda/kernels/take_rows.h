@@ -20,7 +20,7 @@ DEVICE Quad TakenFrom(const TakeRowsArgs& args, int64_t from_row, int i) {
            FromBf16(bits.of[3])}};
 }
 
-// By a thread: where a quad of a row goes.
+// Writes a quad of a row to its place. Called by a thread.
 DEVICE void WriteTaken(const TakeRowsArgs& args, int row, int64_t to_row, int i,
                        const Quad& value, const Quad& normed) {
   const int64_t at = to_row * args.columns + i;

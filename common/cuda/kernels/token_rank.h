@@ -18,7 +18,7 @@ DEVICE TokenRank RankOf(float score, int token) {
          static_cast<uint32_t>(kMostTokens - 1 - token);
 }
 
-// Whether an ascending list has a token.
+// Returns whether an ascending list has a token.
 DEVICE bool IsAmong(const int32_t* tokens, int begin, int end, int token) {
   while (begin < end) {
     const int middle = (begin + end) / 2;
@@ -40,7 +40,7 @@ DEVICE int BadToken(int smallest) {
 // Type of CUDA's atomic sums.
 using mass_t = unsigned long long;
 
-// As the host's LogWeight, to the bit.
+// Computes the same bits as the host's LogWeight.
 DEVICE float LogWeight(float logit, float largest, float temperature) {
   return (logit - largest) / temperature;
 }
@@ -79,7 +79,8 @@ struct RowPeak {
   int bad_token;      // smallest; kNoToken: none
   float own_largest;  // of this thread's tokens
 };
-// Of the tokens that `counts` takes; bad ones of all.
+// Finds the largest logit among the tokens that `counts` takes, and the first
+// bad token among all.
 template <typename Counts>
 DEVICE RowPeak FindPeak(const float* logits, int vocab, float* scratch,
                         Counts counts) {
@@ -116,8 +117,8 @@ class RankSelector {
         score_(score),
         shared_(shared) {}
 
-  // The highest rank such that the tokens from it upwards weigh at least
-  // `target`, by their scores. REQUIRES: all together do.
+  // Returns the highest rank such that the tokens from it upwards weigh at
+  // least `target`, by their scores. REQUIRES: all together do.
   template <typename WeightOf>
   DEVICE TokenRank Select(mass_t target, WeightOf weight) const {
     // First by how far a score is from the largest, which spreads tokens over
@@ -150,9 +151,9 @@ class RankSelector {
     return found;
   }
 
-  // A coarse digit at or above which at least `count` tokens are, and rarely
-  // many more: `count` threads have such a token. own_score: this thread's
-  // best.
+  // Returns a coarse digit at or above which at least `count` tokens are, and
+  // rarely many more: `count` threads have such a token. own_score: this
+  // thread's best.
   DEVICE uint32_t DigitOfThreads(int count, float own_score) const {
     ClearHistogram();
     atomicAdd(&shared_->histogram[CoarseDigit(own_score)], mass_t{1});
@@ -183,8 +184,8 @@ class RankSelector {
     __syncthreads();
   }
 
-  // The digit at which the sum from the highest one down reaches the target,
-  // and what of the target is left in it.
+  // Returns the digit at which the sum from the highest one down reaches the
+  // target, and what of the target is left in it.
   DEVICE mass_t FindDigit(mass_t target) const {
     const uint32_t digit = kRowThreads - 1 - threadIdx.x;
     const mass_t here = shared_->histogram[digit];

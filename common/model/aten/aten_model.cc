@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> AtenModel::Forward(
   });
 }
 
-// The free room that the pass does not need.
+// Returns the free room that the pass does not need.
 int64_t AtenModel::SpareRoom(absl::Span<const SequenceRows> batch) const {
   int64_t spare = pool_.free_tokens();
   for (const SequenceRows& rows : batch) {

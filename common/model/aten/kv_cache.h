@@ -37,7 +37,7 @@ class KvCache {
   int64_t length() const { return length_; }
   int64_t held_tokens() const { return capacity_; }
 
-  // The tokens that Reserve must take from the pool.
+  // Returns the tokens that Reserve must take from the pool.
   int64_t MissingFor(int64_t tokens) const;
 
   // Makes room for `tokens` positions. Doubles the capacity instead if `spare`

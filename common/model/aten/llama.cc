@@ -85,7 +85,7 @@ class LlamaDecoder final : public Decoder {
   const LlamaWeights weights_;
 };
 
-// One row per head; all heads of q share a weight, and all of k.
+// Loads one row per head; all heads of q share a weight, and all of k.
 absl::StatusOr<at::Tensor> LoadQkNorm(const ModelConfig& config,
                                       const std::string& attention,
                                       WeightLoader& weights) {

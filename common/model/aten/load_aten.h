@@ -8,7 +8,7 @@
 
 namespace espalier {
 
-// Whether this build has libtorch: load_aten.cc or no_aten.cc.
+// Returns whether this build has libtorch: load_aten.cc or no_aten.cc.
 bool HasAten();
 
 // LoadModel on libtorch's operators. FAILED_PRECONDITION: not in this build.

@@ -31,10 +31,10 @@ class WeightLoader {
 
   bool Has(const std::string& name) const { return files_.Has(name); }
 
-  // A norm's weight or bias: [size] float32.
+  // Loads a norm's weight or bias: [size] float32.
   absl::StatusOr<at::Tensor> Vector(const std::string& name, int64_t size);
 
-  // A table to look rows up in: [rows, columns] in the dtype of the file,
+  // Loads a table to look rows up in: [rows, columns] in the dtype of the file,
   // float32 if it has blocks.
   absl::StatusOr<at::Tensor> Table(const std::string& name, int64_t rows,
                                    int64_t columns);
@@ -44,19 +44,20 @@ class WeightLoader {
     bool has_bias = false;
     bool transposed = false;  // GPT-2's Conv1D
   };
-  // One product for all parts: their outputs come one after another.
+  // Loads one product for all parts: their outputs come one after another.
   absl::StatusOr<Linear> LoadLinear(const std::vector<Part>& parts,
                                     const LinearShape& shape);
 
-  // The output projection, of its own or tied to `embedding` [vocab, hidden].
+  // Loads the output projection, of its own or tied to `embedding` [vocab,
+  // hidden].
   absl::StatusOr<Linear> LoadHead(const ModelConfig& config,
                                   const at::Tensor& embedding);
 
   int64_t weight_bytes() const { return weight_bytes_; }
 
  private:
-  // Of exactly this shape, in the dtype of the file, float32 if it
-  // has blocks.
+  // Reads a tensor of exactly this shape, in the dtype of the file, or in
+  // float32 if the file has blocks.
   absl::StatusOr<at::Tensor> Read(const std::string& name,
                                   const std::vector<int64_t>& shape) const;
   at::Tensor Place(const at::Tensor& tensor, at::ScalarType dtype);

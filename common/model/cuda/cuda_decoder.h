@@ -59,11 +59,12 @@ class CudaDecoder {
   void CacheRows(int64_t index, const unsigned char* input,
                  const CudaPass& pass, const Target& target);
   float* stream() const { return scratch_.x.data(); }  // [rows, hidden]
-  // The residual stream after a layer: what is left to add and to place.
+  // Returns the residual stream after a layer: what is left to add and to
+  // place.
   cuda::TakeRowsArgs StreamAfter(int64_t index, int rows) const;
   const int32_t* tokens() const { return on_device_.tokens; }  // of the pass
 
-  // Of the logits of so many rows.
+  // Returns the distance between two rows of the logits.
   int64_t logit_stride() const { return logits_.stride(); }
 
  private:

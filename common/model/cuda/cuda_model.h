@@ -78,7 +78,8 @@ class CudaModel final : public LanguageModel {
     explicit Sequence(CudaKvStore* store) : kv(store) {}
 
     CudaKvCache kv;
-    // Of the last pass. `tapped` is null if this sequence wants no taps.
+    // The sequence's part of the last pass. `tapped` is null if it wants no
+    // taps.
     std::vector<int32_t> last_parents;
     int32_t first_row = 0;
     std::vector<int32_t> taps;
@@ -99,15 +100,15 @@ class CudaModel final : public LanguageModel {
                        const CudaPass& pass, CudaRows& rows);
   // Until everything that is queued is done.
   absl::Status WaitForAll();
-  // A path's rows among those of the whole pass.
+  // Returns a path's rows among those of the whole pass.
   static std::vector<int32_t> RowsOfPass(const Sequence& sequence,
                                          absl::Span<const int32_t> path);
   absl::StatusOr<std::shared_ptr<TappedPass>> MakeTapped(
       absl::Span<const SequenceRows> batch, int rows);
-  // Each puts its requests into the mailbox and returns what to launch once
-  // they are sent, if anything. Of Keep: the features of a path, [path, taps,
-  // hidden] (`features`: where they come), and the move of its K/V to the end
-  // of the prefix.
+  // Each puts its requests into the mailbox and returns the launch that follows
+  // once they are sent, if there is one. For Keep, these gather the features of
+  // a path, [path, taps, hidden] (`features`: their place), and move its K/V to
+  // the end of the prefix.
   using MaybeLaunch = std::optional<cuda::KernelArgs>;
   absl::StatusOr<MaybeLaunch> GatherFeatures(
       const Sequence& sequence, absl::Span<const int32_t> path,

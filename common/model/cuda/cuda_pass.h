@@ -24,7 +24,7 @@ class CudaPass {
   void Add(absl::Span<const TokenId> tokens, const RowTree& tree,
            absl::Span<const int32_t> pages, int64_t num_logit_rows);
 
-  // For rows that attend to nothing: attention has no work.
+  // Drops the work of attention, for rows that attend to nothing.
   void ForgetAttention();
 
   int num_rows() const { return static_cast<int>(rows.size()); }

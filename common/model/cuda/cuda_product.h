@@ -32,8 +32,8 @@ inline cuda::ProductArgs ProductOf(const CudaLinear& linear,
           .parts = parts};
 }
 
-// The product with the weights from output `first` on alone, `outputs` of them.
-// REQUIRES: both are multiples of cuda::kStripOutputs.
+// Returns the product with the weights from output `first` on alone, `outputs`
+// of them. REQUIRES: both are multiples of cuda::kStripOutputs.
 inline cuda::ProductArgs ProductOf(const CudaLinear& linear, int first,
                                    int outputs,
                                    const unsigned char* activations, int rows,

@@ -26,8 +26,8 @@ float Margin(float temperature) {
                             (kNearTie + kRounding));
 }
 
-// Of the contenders, which are all that could win. The largest logit draws if
-// the temperature is 0.
+// Draws among the contenders, which are all tokens that could win. At
+// temperature 0 it takes the largest logit.
 SampledToken DrawAmong(const cuda::DrawResult& result,
                        const DrawRequest& request, int64_t position) {
   const absl::Span<const cuda::LogitOfToken> contenders(result.contender,
@@ -78,7 +78,7 @@ struct CudaRows::Queued {
   std::vector<cuda::GatherResult> gathered;
   std::vector<float> support_logits;
 
-  // Where the answers come.
+  // The places of the answers.
   struct {
     absl::Span<const cuda::DrawResult> sampled;
     absl::Span<const cuda::RankResult> ranked;

@@ -31,9 +31,10 @@ class CudaRows final : public LogitRows {
            ReusedArray<float>::Held logits, int64_t vocab, int64_t stride);
   ~CudaRows() override;
 
-  // What a sequence asks of its rows, which follow those before: the requests
-  // go to the device in one mailbox, and the answers come in the other, once
-  // Launch has queued the kernels. RESOURCE_EXHAUSTED: no room on the device.
+  // Adds what a sequence asks of its rows, which follow those before: the
+  // requests go to the device in one mailbox, and the answers come in the
+  // other, once Launch has queued the kernels. RESOURCE_EXHAUSTED: no room on
+  // the device.
   absl::Status Add(const Part& part, Mailbox& requests, Mailbox& answers);
   void Launch();
   // The answers are here: takes them before the mailbox is used again.
@@ -59,7 +60,7 @@ class CudaRows final : public LogitRows {
                                              int64_t index) const override;
 
  private:
-  // Of one sequence: requests and answers.
+  // The requests and answers of one sequence.
   struct Queued;
   struct Place {
     Queued* part = nullptr;

@@ -24,7 +24,7 @@ int64_t StripBytes(const CudaLinear& linear) {
   return linear.type == CudaWeightType::kE4m3 ? numbers : 2 * numbers;
 }
 
-// In pieces of 8 numbers, which a tile keeps together.
+// Packs pieces of 8 numbers, which a tile keeps together.
 void PackBf16(absl::Span<const uint16_t> row, uint32_t output,
               unsigned char* packed) {
   constexpr uint32_t kPiece = 8;

@@ -43,11 +43,11 @@ class CudaWeightLoader {
   absl::StatusOr<cuda::DeviceArray<float>> Vectors(
       const std::vector<Part>& parts);
 
-  // A product whose outputs are those of the parts, one after another.
+  // Loads a product whose outputs are those of the parts, one after another.
   absl::StatusOr<CudaLinear> Linear(const std::vector<Part>& parts,
                                     int64_t inputs, bool has_bias);
-  // A token table or the product with one: in bf16, whatever the type of the
-  // others.
+  // Loads a token table or the product with one: in bf16, whatever the type of
+  // the others.
   absl::StatusOr<CudaLinear> Vocabulary(const Part& table, int64_t inputs);
   // The given rows of a matrix, as a product of their own. `name`: as of a
   // part.
@@ -59,7 +59,7 @@ class CudaWeightLoader {
   absl::StatusOr<CudaLinear> Rows(const RowsOf& matrix,
                                   absl::Span<const TokenId> rows);
 
-  // A gated product (cuda::GatePlace). REQUIRES: as many gates as values.
+  // Loads a gated product (cuda::GatePlace). REQUIRES: as many gates as values.
   absl::StatusOr<CudaLinear> Gated(const Part& gates, const Part& values,
                                    int64_t inputs);
 

@@ -60,13 +60,13 @@ struct CudaWeights {
 
 class CudaWeightLoader;
 
-// A layer of a Llama, or of a draft head that has such layers. `layer`: the
-// prefix of its tensors' names, such as "model.layers.0.". Errors: as
+// Loads a layer of a Llama, or of a draft head that has such layers. `layer`:
+// the prefix of its tensors' names, such as "model.layers.0.". Errors: as
 // LoadCudaWeights.
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
                                         const std::string& layer,
                                         CudaWeightLoader& loader);
-// The same without the input norm, for heads that compute the input of
+// Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
                                                   const std::string& layer,

@@ -27,8 +27,8 @@ absl::Status GrowArray(cuda::ComputeDevice& device, int64_t size,
   return absl::OkStatus();
 }
 
-// A new array of these values. RESOURCE_EXHAUSTED: no room on the device.
-// UNAVAILABLE: the device failed.
+// Returns a new array of these values. RESOURCE_EXHAUSTED: no room on the
+// device. UNAVAILABLE: the device failed.
 inline absl::StatusOr<cuda::DeviceArray<float>> SendFloats(
     cuda::ComputeDevice& device, const std::vector<float>& values) {
   ASSIGN_OR_RETURN(auto array,

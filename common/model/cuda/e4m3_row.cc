@@ -18,7 +18,7 @@ float RoundToE4m3(absl::Span<const uint16_t> row, absl::Span<uint8_t> codes) {
     std::fill(codes.begin(), codes.end(), uint8_t{0});
     return std::numeric_limits<float>::quiet_NaN();
   }
-  // Of a row of zeros, too, something to divide by.
+  // The scale is above 0 for a row of zeros, too, as it is a divisor.
   const float scale = std::max(Bf16ToFloat(largest) / kLargestE4m3,
                                std::numeric_limits<float>::min());
   std::transform(row.begin(), row.end(), codes.begin(), [scale](uint16_t bits) {

@@ -27,15 +27,15 @@ class FeatureRing {
   // device has no room. INVALID_ARGUMENT: it is below 256.
   static absl::StatusOr<std::shared_ptr<FeatureRing>> Make(
       std::shared_ptr<cuda::ComputeDevice> device, int64_t data_bytes);
-  // On the device of that name, with a queue of its own. data_bytes: 0: a
-  // thirty-second of its memory, and 4 GiB at most. FAILED_PRECONDITION: as
-  // OpenComputeDevice.
+  // Opens a ring on the device of that name, with a queue of its own.
+  // data_bytes: 0: a thirty-second of its memory, and 4 GiB at most.
+  // FAILED_PRECONDITION: as OpenComputeDevice.
   static absl::StatusOr<std::shared_ptr<FeatureRing>> Open(
       const std::string& device, int64_t data_bytes = 0);
 
   // Without a handle if no other process can open the memory.
   const FeatureRingInfo& info() const { return info_; }
-  // The header, then the data.
+  // Returns the header, then the data.
   const std::byte* memory() const { return memory_.data(); }
 
   // Hidden states of a pass that is done, on the device.
@@ -52,7 +52,7 @@ class FeatureRing {
                                                const Pass& pass,
                                                absl::Span<const int32_t> kept,
                                                int64_t position);
-  // The same with rows of the host, [positions, width], in several segments.
+  // Puts rows of the host, [positions, width], in several segments.
   absl::StatusOr<std::vector<RingSegment>> PutRows(
       absl::Span<const uint16_t> rows, int64_t width, int64_t position);
 

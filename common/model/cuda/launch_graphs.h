@@ -49,8 +49,8 @@ class LaunchGraphs final : public cuda::KernelQueue {
   cuda::ComputeDevice& device_;
   const size_t most_graphs_;
   std::vector<cuda::KernelArgs> pending_;
-  // At most so many, the last used first. Two that differ do so in their first
-  // kernels, so a comparison is short.
+  // There are at most kMostGraphs, the last used first. Two that differ do so
+  // in their first kernels, so a comparison is short.
   std::list<Pass> passes_;
 };
 

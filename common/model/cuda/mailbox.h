@@ -32,8 +32,8 @@ class Mailbox {
   // since. UNAVAILABLE: the device failed.
   absl::Status Clear();
 
-  // Room for so many elements, of which nothing is known. Valid until Clear.
-  // RESOURCE_EXHAUSTED: no room on the device.
+  // Makes room for so many elements, of which nothing is known. Valid until
+  // Clear. RESOURCE_EXHAUSTED: no room on the device.
   template <typename T>
   absl::StatusOr<Room<T>> Reserve(int64_t size) {
     const absl::StatusOr<Place> place =
@@ -44,8 +44,8 @@ class Mailbox {
         .there = reinterpret_cast<T*>(place->there)};
   }
 
-  // Room with these values, for so many at least; where they will be on the
-  // device.
+  // Makes room with these values, for so many at least; where they will be on
+  // the device.
   template <typename T>
   absl::StatusOr<T*> Put(const std::vector<T>& values, int64_t most = 0) {
     absl::StatusOr<Room<T>> room =

@@ -9,9 +9,9 @@
 
 namespace espalier {
 
-// The device of that name ("cuda", "cuda:1", "emulated") with a queue of its
-// own; all of a process and GPU share one context. FAILED_PRECONDITION: there
-// is none, or the name is "cpu".
+// Opens the device of that name ("cuda", "cuda:1", "emulated") with a queue of
+// its own; all of a process and GPU share one context. FAILED_PRECONDITION:
+// there is none, or the name is "cpu".
 absl::StatusOr<std::unique_ptr<cuda::ComputeDevice>> OpenComputeDevice(
     const std::string& name);
 

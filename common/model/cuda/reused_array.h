@@ -21,8 +21,9 @@ class ReusedArray {
   explicit ReusedArray(std::shared_ptr<cuda::ComputeDevice> device)
       : spare_(std::make_shared<Spare>(Spare{std::move(device)})) {}
 
-  // At least so many elements, of which nothing is known. They may be held for
-  // longer than this object lives. RESOURCE_EXHAUSTED: no room on the device.
+  // Returns at least so many elements, of which nothing is known. They may be
+  // held for longer than this object lives. RESOURCE_EXHAUSTED: no room on the
+  // device.
   absl::StatusOr<Held> Take(int64_t size) {
     cuda::DeviceArray<T> array = std::exchange(spare_->array, {});
     if (array.size() < size) {

@@ -92,7 +92,7 @@ class GgufFields {
   std::string prefix_;
 };
 
-// What would change the result and is not implemented.
+// Refuses fields that would change the result and are not implemented.
 void RefuseUnknown(GgufFields& fields) {
   fields.Refuse("rope.scaling.attn_factor", 1.0);
   fields.Refuse("rope.scaling.yarn_attn_factor", 1.0);
@@ -148,8 +148,8 @@ void CheckWindow(GgufFields& fields, const ModelConfig& config) {
   fields.Unimplemented(kName, absl::StrCat(window, " below context_length"));
 }
 
-// As llama.cpp: a factor without a type is linear, and YaRN's attention factor
-// follows from its factor.
+// Reads the scaling like llama.cpp: a factor without a type is linear, and
+// YaRN's attention factor follows from its factor.
 void ReadGgufRopeScaling(GgufFields& fields, ModelConfig& config) {
   const char* factor = fields.Has("rope.scale_linear") ? "rope.scale_linear"
                                                        : "rope.scaling.factor";

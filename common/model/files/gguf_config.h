@@ -16,20 +16,20 @@ inline constexpr std::string_view kOutputTensor = "output.weight";
 // What Llama 3.1's rotary frequencies are divided by: [head_dim / 2].
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 
-// The configuration in a GGUF file: its metadata, and what follows from which
-// tensors there are. Architectures: llama, qwen2, qwen3, smollm3.
+// Reads the configuration in a GGUF file: its metadata, and what follows from
+// which tensors there are. Architectures: llama, qwen2, qwen3, smollm3.
 // INVALID_ARGUMENT names file, field and limit. UNIMPLEMENTED: another
 // architecture (the message lists the known ones), or an option that this
 // engine does not have.
 absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
 
-// The end tokens of the metadata: of a text, of a turn, of a message.
+// Reads the end tokens of the metadata: of a text, of a turn, of a message.
 // INVALID_ARGUMENT: not one of `num_tokens` tokens.
 absl::StatusOr<std::vector<TokenId>> ReadGgufEosIds(const GgufFile& file,
                                                     int64_t num_tokens);
 
-// Whether queries and keys have llama.cpp's order (TensorView). REQUIRES:
-// ReadGgufConfig succeeds.
+// Returns whether queries and keys have llama.cpp's order (TensorView).
+// REQUIRES: ReadGgufConfig succeeds.
 absl::StatusOr<bool> HasInterleavedHeads(const GgufFile& file);
 
 }  // namespace espalier

@@ -35,10 +35,10 @@ class GgufNumbers {
   absl::Span<const std::byte> bytes_;
 };
 
-// A name of the file as an error may show it.
+// Returns a name of the file as an error may show it.
 std::string ShownGgufName(std::string_view name);
 
-// The same error, which says that it is of the `kind` "metadata key" or
+// Returns the same error, which says that it is of the `kind` "metadata key" or
 // "tensor" of this name.
 absl::Status NamedGgufError(const char* kind, std::string_view name,
                             const absl::Status& status);
@@ -77,7 +77,7 @@ class GgufCursor {
                             bytes.size());
   }
 
-  // A string of 1 to `max` bytes.
+  // Reads a string of 1 to `max` bytes.
   absl::StatusOr<std::string_view> Name(uint64_t max, const char* field) {
     ASSIGN_OR_RETURN(const std::string_view name, String(field));
     if (name.empty() || name.size() > max) {

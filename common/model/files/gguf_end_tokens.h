@@ -9,13 +9,13 @@
 
 namespace espalier {
 
-// Whether a token of a GGUF file ends a text or a turn by its name, such as
-// <|im_end|>. The metadata have room for three end tokens, models have more:
-// llama.cpp goes by these names as well, whatever type the file says.
+// Returns whether a token of a GGUF file ends a text or a turn by its name,
+// such as <|im_end|>. The metadata have room for three end tokens, models have
+// more: llama.cpp goes by these names as well, whatever type the file says.
 bool IsGgufEndToken(std::string_view token);
 
-// The ids of those tokens. <|end|> is none where it ends a part of a turn only:
-// beside <|return|> and <|call|>, or <|flush|> and <|calls|>.
+// Returns the ids of those tokens. <|end|> is none where it ends a part of a
+// turn only: beside <|return|> and <|call|>, or <|flush|> and <|calls|>.
 std::vector<TokenId> FindGgufEndTokens(
     absl::Span<const std::string_view> tokens);
 

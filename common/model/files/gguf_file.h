@@ -33,8 +33,9 @@ class GgufFile {
   const GgufMetadata& metadata() const { return contents_.metadata; }
   const GgufTensors& tensors() const { return contents_.tensors; }
 
-  // The value of `key`: int64_t for integers up to INT64_MAX, double for
-  // floats. NOT_FOUND: no such key. INVALID_ARGUMENT: it is of another type.
+  // Returns the value of `key`: int64_t for integers up to INT64_MAX, double
+  // for floats. NOT_FOUND: no such key. INVALID_ARGUMENT: it is of another
+  // type.
   template <typename T>
   absl::StatusOr<T> Get(std::string_view key) const {
     auto found = contents_.metadata.find(key);
@@ -44,7 +45,7 @@ class GgufFile {
     return *value;
   }
 
-  // The same error, with the file's name.
+  // Returns the same error, with the file's name.
   absl::Status Error(const absl::Status& error) const;
 
  private:

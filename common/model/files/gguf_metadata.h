@@ -28,8 +28,8 @@ using GgufMetadata = std::map<std::string_view, GgufValue>;
 absl::StatusOr<GgufMetadata> ReadGgufMetadata(GgufCursor& cursor,
                                               uint64_t count);
 
-// Bytes that the offset of a tensor is a multiple of: as the file says, or the
-// format's default.
+// Returns the number of bytes that the offset of a tensor is a multiple of: as
+// the file says, or the format's default.
 absl::StatusOr<uint32_t> GgufAlignment(const GgufMetadata& metadata);
 
 }  // namespace espalier

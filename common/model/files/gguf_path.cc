@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEnding = ".gguf";
 
-// Of a file that is split, all but the first part.
+// Returns whether the file is a part of a split file, and not the first one.
 bool IsLaterPart(const std::string& name) {
   constexpr size_t kEndingBytes = 20;  // "-00002-of-00003.gguf"
   if (name.size() < kEndingBytes) return false;

@@ -53,7 +53,7 @@ const TensorTypeRow& RowOf(GgufTensorType type) {
   return *row;
 }
 
-// The bytes that a tensor of this type and these dimensions takes.
+// Returns the bytes that a tensor of this type and these dimensions takes.
 absl::StatusOr<uint64_t> ByteSize(const TensorTypeRow& row,
                                   const std::vector<int64_t>& dims) {
   const int64_t row_values = dims.empty() ? 1 : dims[0];
@@ -162,7 +162,7 @@ absl::Status CheckNoOverlap(const GgufTensors& tensors) {
   return absl::OkStatus();
 }
 
-// The tensor data: what follows the directory and its padding.
+// Returns the tensor data: what follows the directory and its padding.
 absl::Span<const std::byte> DataAfter(uint64_t position, uint32_t alignment,
                                       absl::Span<const std::byte> file) {
   const uint64_t start = (position + alignment - 1) / alignment * alignment;

@@ -139,7 +139,7 @@ absl::Status AddMerges(const GgufFile& file, TokenizerFile& tokenizer) {
   return absl::OkStatus();
 }
 
-// What the chat template calls the tokens.
+// Reads the names that the chat template has for the tokens.
 absl::Status ReadNamedTokens(const GgufFile& file,
                              TokenizerSettings& settings) {
   ASSIGN_OR_RETURN(const auto tokens,
@@ -185,7 +185,7 @@ absl::StatusOr<bool> FlagOr(const GgufFile& file, std::string_view key,
   return absl::IsNotFound(flag.status()) ? fallback : flag;
 }
 
-// The BOS token before texts, if there is one.
+// Adds the BOS token before texts, if there is one.
 absl::Status AddPrefix(const GgufFile& file, bool adds_bos,
                        TokenizerFile& tokenizer) {
   ASSIGN_OR_RETURN(adds_bos,

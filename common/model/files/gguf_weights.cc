@@ -71,7 +71,8 @@ DType DTypeOf(GgufTensorType type) {
   ESPALIER_CHECK(false);
 }
 
-// The heads of a tensor that llama.cpp interleaves for its Llama; 0: of others.
+// Returns the heads of a tensor that llama.cpp interleaves for its Llama; 0: of
+// others.
 int64_t InterleavedHeads(absl::string_view layer_name,
                          const ModelConfig& config) {
   if (absl::ConsumePrefix(&layer_name, "attn_q.")) return config.num_heads;

@@ -11,7 +11,7 @@
 
 namespace espalier {
 
-// The tensors of a file by their names in a Hugging Face folder, with the
+// Reads the tensors of a file by their names in a Hugging Face folder, with the
 // shapes that they have there. `config`: ReadGgufConfig of the file, which the
 // views borrow. INVALID_ARGUMENT names a tensor that is not part of such a
 // model: without it the model would compute something else.

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// One id or a list of ids; every id lies in the vocabulary.
+// Reads one id or a list of ids; every id lies in the vocabulary.
 std::vector<TokenId> ReadEosIds(JsonFields& fields, int64_t vocab_size) {
   constexpr const char* kName = "eos_token_id";
   if (!fields.Has(kName)) return {};
@@ -82,8 +82,8 @@ void ReadYarn(JsonFields& rope, RopeScaling& scaling, ModelConfig& config) {
       rope.Positive("attention_factor", scaling.attention_factor);
 }
 
-// Of "dynamic" nothing is kept: it changes positions from
-// max_position_embeddings on, which no text reaches.
+// Reads the rotary scaling. It keeps nothing of "dynamic", which changes
+// positions from max_position_embeddings on: no text reaches these.
 void ReadRopeScaling(JsonFields& rope, const std::string& type,
                      int64_t original_max_positions, ModelConfig& config) {
   if (type == "default") return;
@@ -141,7 +141,7 @@ void CheckWindow(JsonFields& fields, int64_t window, int64_t max_positions) {
 
 void ReadMistral(JsonFields& fields, ModelConfig& config) {
   ReadLlamaFields(fields, config);
-  // As transformers has it: absent is not null.
+  // In transformers, absent is not null.
   constexpr int64_t kDefaultWindow = 4096;
   if (fields.Has("sliding_window") ||
       !fields.json().contains("sliding_window")) {

@@ -70,11 +70,11 @@ void CheckFullAttention(JsonFields& fields);
 // [head_dim / 2] angle per position of each rotated pair.
 std::vector<double> RotaryFrequencies(const ModelConfig& config);
 
-// What the cosines and sines of the angles are multiplied by (YaRN): 1 for most
-// models.
+// Returns what the cosines and sines of the angles are multiplied by (YaRN): 1
+// for most models.
 double RotaryScale(const ModelConfig& config);
 
-// Whether layer `index` rotates queries and keys.
+// Returns whether layer `index` rotates queries and keys.
 bool Rotates(const ModelConfig& config, int64_t index);
 
 }  // namespace espalier

@@ -21,8 +21,8 @@ struct TargetIdentity {
   std::vector<TokenId> end_tokens;
 };
 
-// The tokenizer of the model at `path`: a folder's, a tokenizer.json alone
-// (Tokenizer::Load), or a GGUF file's (see GgufPathOf).
+// Loads the tokenizer of the model at `path`: a folder's, a tokenizer.json
+// alone (Tokenizer::Load), or a GGUF file's (see GgufPathOf).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(
     const std::string& path);
 

@@ -18,11 +18,11 @@ struct TensorShape {
   std::vector<int64_t> shape;
 };
 
-// The tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
+// Returns the tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
 absl::StatusOr<std::vector<TensorShape>> ModelShapes(const ModelConfig& config);
 
-// Those of a layer but its input norm. `layer`: the prefix of their names;
-// inputs: of its attention.
+// Returns the shapes of a layer's tensors but its input norm. `layer`: the
+// prefix of their names; inputs: of its attention.
 std::vector<TensorShape> LayerShapes(const ModelConfig& config,
                                      const std::string& layer, int64_t inputs);
 

@@ -17,7 +17,7 @@ double Llama3Frequency(const RopeScaling& s, double frequency) {
   return keep * frequency + (1 - keep) * frequency / s.factor;
 }
 
-// The dimension whose wave fits `turns` times into the original length.
+// Returns the dimension whose wave fits `turns` times into the original length.
 double DimensionOf(const RopeScaling& s, double turns, double theta,
                    int64_t head_dim) {
   return head_dim *

@@ -17,19 +17,19 @@ struct RopeScaling {
   Kind kind = Kind::kLinear;
   double factor = 1;
   int64_t original_max_positions = 8192;  // of Llama 3 and YaRN
-  // Of Llama 3: waves that fit less often than `low` into the original length
-  // are stretched, those that fit more often than `high` are not.
+  // Llama 3 stretches the waves that fit less often than `low` into the
+  // original length, and keeps those that fit more often than `high`.
   double low_freq_factor = 1;
   double high_freq_factor = 4;
-  // Of YaRN: the same for its ramp, whose ends are whole dimensions if it is
-  // truncated; and what queries and keys are multiplied by.
+  // The ends of YaRN's ramp (whole dimensions if `truncate`), and the factor of
+  // queries and keys.
   double beta_slow = 1;
   double beta_fast = 32;
   bool truncate = true;
   double attention_factor = 1;
 };
 
-// What YaRN recommends to multiply queries and keys by.
+// Returns what YaRN recommends to multiply queries and keys by.
 double YarnAttentionFactor(double factor, double mscale = 1);
 
 // [head_dim / 2] angle per position of each rotated pair of a head of

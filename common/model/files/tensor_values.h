@@ -34,7 +34,8 @@ class TensorValues {
   // Widened: [columns].
   void Row(int64_t row, float* out) const;
 
-  // A row in `format`. REQUIRES: not an interleaved vector, not kRandom.
+  // Returns a row in `format`. REQUIRES: not an interleaved vector, not
+  // kRandom.
   absl::Span<const std::byte> Bytes(int64_t row) const;
 
   // These rows in `format`, copied one after another. REQUIRES: as above.
@@ -43,7 +44,8 @@ class TensorValues {
  private:
   TensorValues(const TensorView& view, Format format);
 
-  // Where the file has the index-th of `count` rows, or elements of a vector.
+  // Returns where the file has the index-th of `count` rows, or elements of a
+  // vector.
   int64_t PlaceOf(int64_t index, int64_t count) const;
 
   Format format_;

@@ -45,7 +45,8 @@ absl::StatusOr<std::vector<TextFile>> OfFolder(const fs::path& folder) {
   return files;
 }
 
-// The spelling of a token that the metadata name; nullopt: they name none.
+// Returns the spelling of a token that the metadata name; nullopt: they name
+// none.
 absl::StatusOr<std::optional<std::string>> TokenOf(const GgufFile& file,
                                                    std::string_view key) {
   const absl::StatusOr<int64_t> id = file.Get<int64_t>(key);

@@ -13,12 +13,12 @@ struct TextFile {
   std::string content;
 };
 
-// The files from which Hugging Face's libraries make the tokenizer and the chat
-// template of the model at `path`: tokenizer.json, config.json, and of
-// tokenizer_config.json, generation_config.json, special_tokens_map.json,
-// added_tokens.json and *.jinja those that there are. Of a folder in their
-// layout its own files; of a GGUF file such files with what its metadata say.
-// Errors name the file.
+// Returns the files from which Hugging Face's libraries make the tokenizer and
+// the chat template of the model at `path`: tokenizer.json and config.json, and
+// those of tokenizer_config.json, generation_config.json,
+// special_tokens_map.json, added_tokens.json and *.jinja that exist. A folder
+// in their layout has such files; for a GGUF file they are written from its
+// metadata. Errors name the file.
 absl::StatusOr<std::vector<TextFile>> TokenizerArtifacts(
     const std::string& path);
 

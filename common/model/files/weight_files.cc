@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// The tensors that the index says are in each shard, by its file name.
+// Returns the tensors that the index says are in each shard, by its file name.
 absl::StatusOr<std::map<std::string, std::vector<std::string>>> Shards(
     const Json& index, const std::string& path) {
   if (!index.contains("weight_map") || !index["weight_map"].is_object()) {

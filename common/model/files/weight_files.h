@@ -47,7 +47,7 @@ class WeightFiles {
   // NOT_FOUND names the path and the tensor.
   absl::StatusOr<TensorView> Find(const std::string& name) const;
 
-  // As above, of exactly this shape. INVALID_ARGUMENT: it has another.
+  // Finds a tensor of exactly this shape. INVALID_ARGUMENT: it has another.
   absl::StatusOr<TensorView> Find(const std::string& name,
                                   const std::vector<int64_t>& shape) const;
 

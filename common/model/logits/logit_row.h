@@ -48,7 +48,7 @@ struct FilteredDrawRequest {
   friend bool operator==(const FilteredDrawRequest&,
                          const FilteredDrawRequest&) = default;
 };
-// The greedy draw. REQUIRES: finite logits, at least one.
+// Returns the greedy draw. REQUIRES: finite logits, at least one.
 SampledToken LargestLogit(absl::Span<const float> logits);
 
 // `position`: of the sampled token. `without`: ascending, tokens that cannot be
@@ -93,18 +93,18 @@ struct RowSupports {
   }
 };
 
-// For each row, the distribution on the row's own support, the mass of all
-// other tokens, and a sample from these. The sample has noise of its own, so
-// that the walk's noise, which a drafter may know, reveals nothing about it.
-// All rows of a round share this noise, because the round ends at only one of
-// them.
+// Asks, for each row, for the distribution on the row's own support, the mass
+// of all other tokens, and a sample from these. The sample has noise of its
+// own, so that the walk's noise, which a drafter may know, reveals nothing
+// about it. All rows of a round share this noise, because the round ends at
+// only one of them.
 struct GatherRequest {
   float temperature = 1;  // above 0
   uint64_t seed = 0;
   int64_t round = 0;  // a number for the noise: the round's first position
   std::shared_ptr<const RowSupports> supports;  // not null
 
-  // The draw outside, at position `round`.
+  // Returns the draw outside, at position `round`.
   DrawRequest OutsideDraw() const {
     return {.temperature = temperature,
             .seed = seed,
@@ -126,7 +126,7 @@ absl::StatusOr<SampledToken> SampleOutsideFrom(absl::Span<const float> logits,
                                                const GatherRequest& request,
                                                int64_t index);
 
-// The larger logit, then the lower id.
+// Returns whether `a` has the larger logit or, if both are equal, the lower id.
 inline bool IsAhead(const RankedToken& a, const RankedToken& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }

@@ -64,7 +64,7 @@ class RankedRows final : public RowReduction {
   bool IsNoisy(int64_t row) const;
   // An upper bound of the best score of every panel of the chunk.
   void Bound(const nn::ProductChunk& chunk, int64_t row, float* panels) const;
-  // An upper bound of the score, or the score itself.
+  // Returns an upper bound of the score, or the score itself.
   double Ceiling(int64_t row, const RankedToken& token) const;
   double Score(int64_t row, const RankedToken& token) const;
   void TakeRow(const nn::ProductChunk& chunk, int64_t row);

@@ -24,7 +24,7 @@ class RowReduction {
   virtual void Take(const nn::ProductChunk& chunk) = 0;
 };
 
-// Where in a row's chunk something may be found.
+// Says where in a row's chunk something may be found.
 struct RowPeaks {
   int64_t panels = 0;
   std::array<float, nn::kChunkPanels> of_panel = {};  // [panels]
@@ -42,7 +42,7 @@ class FiniteCheck {
   void Fail(const nn::ProductChunk& chunk, int64_t row);
   void Merge(const FiniteCheck& other);
 
-  // As CheckFinite of the whole row.
+  // Returns the result of CheckFinite over the whole row.
   absl::Status status() const;
 
  private:

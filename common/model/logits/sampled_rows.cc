@@ -20,11 +20,11 @@ namespace {
 using nn::kChunkColumns;
 using nn::kChunkPanels;
 
-// How far a score below the best may lie if DrawFrom is to see the two within
-// kNearTie, or in the other order. Only log-weights above -790 can matter
-// there: noise lies between -3.2 and 22.9, and where no token that may be
-// sampled weighs more than e^-760, nothing is sampled. Of these, float32 keeps
-// all but 790 * 2^-23.
+// Returns how far a score below the best may lie if DrawFrom is to see the two
+// within kNearTie, or in the other order. Only log-weights above -790 can
+// matter there: noise lies between -3.2 and 22.9, and if no token that may be
+// sampled weighs more than e^-760, nothing is sampled. float32 keeps all digits
+// of such log-weights but 790 * 2^-23.
 double Margin(const DrawRequest& request) {
   constexpr double kRounding = 2e-4;
   return (request.temperature == 0 ? 1 : request.temperature) *

@@ -34,7 +34,7 @@ class SampledRows final : public RowReduction {
 
   // INTERNAL: as CheckFinite. REQUIRES: all chunks were taken.
   absl::StatusOr<SampledToken> Draw(int64_t row) const;
-  // Of all logits. The same errors.
+  // Returns the largest of all logits of a row. The same errors.
   absl::StatusOr<float> Largest(int64_t row) const;
 
  private:

@@ -10,10 +10,11 @@
 namespace espalier {
 namespace {
 
-// Of a file of blocks, all loss is that of the rows. The default model's bf16
-// weights are those of a 4-bit file: how int4 rounds others was not measured.
-// The last five formats were measured in one file that has them all: its rows
-// of 576 inputs have no whole K-quants, so these are in its down products.
+// The loss of a file of blocks is wholly that of the rows. The default model's
+// bf16 weights are those of a 4-bit file: how int4 rounds others was not
+// measured. The last five formats were measured in one file that has them all:
+// its rows of 576 inputs have no whole K-quants, so these are in its down
+// products.
 constexpr MeasuredQuality kMeasured[] = {
     {DType::kBF16, ComputeDType::kInt8, 0.00124, 0.9756},
     {DType::kQ8_0, ComputeDType::kInt8, 0.00135, 0.9730},

@@ -27,9 +27,9 @@ struct MeasuredQuality {
 };
 absl::Span<const MeasuredQuality> MeasuredQualities();
 
-// The fastest type that is within the limits for the formats of all matrices
-// among these tensors (WeightFiles::tensors); bfloat16 where none is, or where
-// a format was not measured.
+// Returns the fastest type that is within the limits for the formats of all
+// matrices among these tensors (WeightFiles::tensors); bfloat16 where none is,
+// or where a format was not measured.
 ComputeDType AutoComputeType(const std::map<std::string, TensorView>& tensors);
 
 }  // namespace espalier

@@ -29,7 +29,7 @@ absl::Status CheckCovered(const ModelConfig& config, const DeviceName& device) {
   return absl::OkStatus();
 }
 
-// Of a key and a value of one position.
+// Returns the bytes of a key and a value of one position.
 int64_t BytesOfHead(nn::KvType type, int64_t head_dim) {
   const int64_t floats = 2 * nn::KvPanelFloats(type, head_dim);
   return floats * static_cast<int64_t>(sizeof(float)) / nn::kPageTokens;

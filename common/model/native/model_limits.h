@@ -34,8 +34,8 @@ absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
 struct KvElements {
   int64_t head_bytes = 0;    // of a key and a value of one K/V head
   int64_t block_tokens = 1;  // see ModelInfo
-  // Of the pool, unless the options say; 0: half of the memory that the machine
-  // has left.
+  // The bytes of the pool, unless the options say; 0: half of the memory that
+  // the machine has left.
   int64_t default_pool_bytes = 0;
 };
 // Fills in what follows from the options and info.config: the bytes per token

@@ -67,7 +67,7 @@ class NativeAttention {
   const nn::Kernels& kernels_;
   nn::ThreadPool& pool_;
 
-  // Of the pass in progress.
+  // State of the pass in progress.
   const NativePass* pass_ = nullptr;
   int64_t queries_per_task_ = 1;
   std::vector<float> cos_;  // [rows, head_dim / 2]

@@ -49,7 +49,7 @@ class NativeDecoder {
   const std::unique_ptr<nn::ThreadPool> pool_;
   NativeLayers layers_;
 
-  // Of the pass in progress.
+  // State of the pass in progress.
   int64_t rows_ = 0;
   std::vector<float> x_;       // [rows, hidden] residual stream
   std::vector<float> normed_;  // [rows, hidden]

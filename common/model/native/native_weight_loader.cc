@@ -36,8 +36,8 @@ bool IsBlocksOfFile(const nn::WeightSource& source) {
   return nn::UnitInputs(source.format) > 1 && source.format != Format::kRandom;
 }
 
-// The narrowest format that has room for the blocks of all parts; nullopt: some
-// part is not of blocks.
+// Returns the narrowest format that has room for the blocks of all parts;
+// nullopt: some part is not of blocks.
 std::optional<nn::BlockFormat> FormatOfFile(
     absl::Span<const nn::WeightSource> parts) {
   std::optional<nn::BlockFormat> format;

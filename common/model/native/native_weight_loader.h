@@ -58,7 +58,7 @@ class NativeWeightLoader {
   absl::StatusOr<NativeLinear> Linear(const std::vector<Part>& parts,
                                       const LinearShape& shape);
 
-  // The given rows of a table, packed as a product of their own.
+  // Loads the given rows of a table, packed as a product of their own.
   absl::StatusOr<NativeLinear> Rows(const std::string& name,
                                     absl::Span<const TokenId> rows,
                                     const TableShape& shape);
@@ -91,12 +91,12 @@ class NativeWeightLoader {
   int64_t bytes_ = 0;
 };
 
-// A layer of a Llama, or of a draft head that has such layers. `layer`: the
-// prefix of its tensors' names, such as "model.layers.0.".
+// Loads a layer of a Llama, or of a draft head that has such layers. `layer`:
+// the prefix of its tensors' names, such as "model.layers.0.".
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
                                            const std::string& layer,
                                            NativeWeightLoader& loader);
-// The same without the input norm, for heads that compute the input of
+// Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
     const ModelConfig& config, const std::string& layer, int64_t inputs,

@@ -31,12 +31,12 @@ class PageTable {
   const std::vector<Page>& pages() const { return pages_; }
   int64_t length() const { return length_; }  // committed positions
 
-  // Room that the sequence's end would return.
+  // Returns the room that the sequence's end would return.
   int64_t own_tokens() const {
     return (std::ssize(pages_) - NumHeldByOthers()) * pool_.page_tokens();
   }
-  // Room that others hold as well, without a page that must be copied before it
-  // is written.
+  // Returns the room that others hold as well, without a page that must be
+  // copied before it is written.
   int64_t shared_tokens() const {
     const int64_t whole = length_ / pool_.page_tokens();
     return std::min(NumHeldByOthers(), whole) * pool_.page_tokens();

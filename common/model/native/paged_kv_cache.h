@@ -56,7 +56,7 @@ class KvPageStore {
  public:
   struct Room {
     int64_t total_tokens = 0;
-    // Of shared pages that no sequence holds; see PagePool.
+    // The most tokens in shared pages that no sequence holds; see PagePool.
     int64_t max_cached_tokens = 0;
   };
   // `kernels` lay out the pages.

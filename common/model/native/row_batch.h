@@ -38,8 +38,8 @@ struct RowLimits {
 };
 RowLimits RowLimitsOf(const ModelInfo& model);
 
-// The trust boundary of a pass. INVALID_ARGUMENT or OUT_OF_RANGE name the
-// field and the limit.
+// Checks the rows. This is the trust boundary of a pass. INVALID_ARGUMENT or
+// OUT_OF_RANGE name the field and the limit.
 absl::Status CheckRows(const SequenceRows& rows, int64_t prefix,
                        const RowLimits& limits);
 

@@ -117,7 +117,7 @@ class Sequence {
     length_ = length;
   }
 
-  // The likeliest token after row `row` of the last Append.
+  // Returns the likeliest token after row `row` of the last Append.
   llama_token Greedy(int row) const {
     const float* logits = llama_get_logits_ith(context_, row);
     const float* end = logits + vocab_size();
@@ -145,7 +145,7 @@ class Sequence {
   int length_ = 0;
 };
 
-// As `espalier bench forward` has them.
+// Returns the tokens that `espalier bench forward` has.
 Tokens SomeTokens(int count, int vocab_size) {
   Tokens tokens(count);
   for (int i = 0; i < count; ++i) {
@@ -177,8 +177,8 @@ void Forward(const Setup& setup, const Tokens& row_counts) {
   }
 }
 
-// What followed the text's own ending when it last occurred, for the longest
-// ending that did; at most `most` tokens.
+// Returns what followed the text's own ending when it last occurred, for the
+// longest ending that did; at most `most` tokens.
 Tokens LookUp(const Tokens& text, int most) {
   for (int n = kLongestMatch; n >= kShortestMatch; --n) {
     if (static_cast<int>(text.size()) <= n) continue;

@@ -100,7 +100,7 @@ TEST(ChatMlTest, NeverReadsContentAsSpecialTokens) {
   }
 }
 
-// A tokenizer with `special` tokens only and the Jinja `text`.
+// Returns a tokenizer with `special` tokens only and the Jinja `text`.
 std::unique_ptr<Tokenizer> WithTemplate(std::vector<std::string> special,
                                         const std::string& text) {
   TokenizerFile file;

@@ -36,7 +36,7 @@ std::string Render(const std::string& source,
   return rendered->text;
 }
 
-// What comes from the input, with "|" between the ranges.
+// Returns what comes from the input, with "|" between the ranges.
 std::string FromInput(const std::string& source, const Json& input) {
   const auto rendered = TryRender(source, input);
   if (!rendered.ok()) return std::string(rendered.status().message());

@@ -16,7 +16,8 @@ namespace {
 
 using testing::HasSubstr;
 
-// The small tokenizer's bytes and special tokens, with the template `text`.
+// Returns the small tokenizer's bytes and special tokens, with the template
+// `text`.
 std::unique_ptr<Tokenizer> WithTemplate(const std::string& text) {
   TokenizerFile file;
   for (int c = 0x21; c < 0x7F; ++c) {

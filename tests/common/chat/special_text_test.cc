@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 class SpecialTextTest : public testing::Test {
  protected:
-  // What a template makes of `input`, and the special tokens in it.
+  // Returns what a template makes of `input`, and the special tokens in it.
   int64_t NumSpecial(const std::string& source, const Json& input) {
     const auto program = JinjaProgram::Parse(source);
     EXPECT_TRUE(program.ok()) << program.status();

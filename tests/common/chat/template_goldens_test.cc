@@ -34,7 +34,7 @@ std::map<std::string, Json> Conversations() {
   return conversations;
 }
 
-// The digest of the text, or "error"; `shown` is the text or the error.
+// Returns the digest of the text, or "error"; `shown` is the text or the error.
 std::string Answer(const fs::path& path, const Json& input,
                    std::string& shown) {
   const auto program = JinjaProgram::Parse(ReadAll(path));

@@ -22,7 +22,7 @@ std::string WriteFile(const std::string& text) {
   return path;
 }
 
-// The error message of one override.
+// Returns the error message of one override.
 std::string SetError(const std::string& override_text) {
   v1::CoordinatorConfig config;
   config.add_drafters()->set_name("first");

@@ -51,7 +51,7 @@ inline AttentionSequence RandomSequence(const AttentionShape& shape, int prefix,
   return sequence;
 }
 
-// Of chains and of branches, some of them from the prefix.
+// Returns a tree of chains and branches, some of which start at the prefix.
 inline std::vector<int> RandomTree(int rows, Random& random) {
   std::vector<int> parents(rows, -1);
   for (int i = 1; i < rows; ++i) {
@@ -66,7 +66,7 @@ inline std::vector<int> Chain(int rows) {
   return parents;
 }
 
-// The row alone, after the prefix and the rest of its path.
+// Returns the row alone, after the prefix and the rest of its path.
 inline AttentionSequence Decoded(const AttentionSequence& sequence, int row) {
   AttentionSequence alone = {.prefix = sequence.prefix};
   const std::vector<int> path = sequence.PathTo(row);

@@ -21,7 +21,7 @@ std::vector<float> LogWeights(const std::vector<float>& logits,
   return weights;
 }
 
-// Those that min-p, then top-k, then top-p keep, in float64.
+// Returns the tokens that min-p, then top-k, then top-p keep, in float64.
 std::vector<int> Kept(const std::vector<float>& logits, const FilterRow& row) {
   const std::vector<float> weights = LogWeights(logits, row.temperature);
   std::vector<int> kept = ByRank(weights);

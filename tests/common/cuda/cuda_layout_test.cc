@@ -54,7 +54,7 @@ TEST(CudaLayoutTest, GatesAndValuesTakeTurns) {
   EXPECT_EQ(*places.rbegin(), 191u);
 }
 
-// To 128k positions and beyond: each page is of one chunk, in order.
+// Checks 128k positions and more: each page is of one chunk, in order.
 TEST(CudaLayoutTest, ChunksFollowFromPages) {
   int chunk = 0;
   for (int page = 0; page < 4096; ++page) {

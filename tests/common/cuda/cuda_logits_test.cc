@@ -141,7 +141,7 @@ TEST_P(CudaLogitsTest, RanksAsSortedRows) {
       const auto top = NanArray<LogitOfToken>(device, logits.count() * top_k);
       const auto parts =
           NanArray<RankPart>(device, logits.count() * kMostRankParts);
-      // What an earlier rank left where the answers go does not count.
+      // Answers of an earlier rank in the same place do not count.
       for (int time = 0; time < 2; ++time) {
         device.Launch(RankArgs{.logits = logits.Block(values),
                                .top_k = top_k,

@@ -15,7 +15,7 @@ constexpr int kQkv = (kHeads + 2 * kKvHeads) * kDim, kAttended = kHeads * kDim;
 constexpr int kFfn = 192, kVocab = 320, kPages = 4, kPositions = 256;
 constexpr float kEpsilon = 1e-5f;
 
-// Of one layer. Weights keep their sums near 1.
+// The weights of one layer. Their sizes keep its sums near 1.
 struct Weights {
   std::vector<uint16_t> embedding, qkv, out, gate_up, down;
   std::vector<float> norm, angles;

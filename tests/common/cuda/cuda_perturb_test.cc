@@ -115,7 +115,7 @@ TEST_P(PerturbTest, RanksByScores) {
                 sum * 1e-6);
     for (int k = 0; k < kTop; ++k) {
       const LogitOfToken& token = tokens[row * kTop + k];
-      // But for near ties.
+      // Near ties may differ.
       EXPECT_NEAR(p.Score(row, token.token), p.Score(row, order[k]), 1e-4);
       EXPECT_EQ(token.logit, logits[token.token]);
     }

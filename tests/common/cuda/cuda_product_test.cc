@@ -43,7 +43,7 @@ struct Problem {
     }
     x = random.Bf16s(int64_t{r} * i);
   }
-  // The first rows alone.
+  // Returns the first rows alone.
   Problem First(int count) const {
     Problem part = *this;
     part.rows = count;
@@ -62,8 +62,8 @@ struct Problem {
     }
     return sum;
   }
-  // What the sum may miss: products are summed in float32, and the tensor cores
-  // cut off what they do not round.
+  // Returns what the sum may miss: products are summed in float32, and the
+  // tensor cores cut off what they do not round.
   double Slack(int row, int output) const {
     double squares = 0;
     for (int i = 0; i < inputs; ++i) {
@@ -84,7 +84,7 @@ struct Problem {
   }
 };
 
-// Of a problem, on a device; its results go to NaN.
+// A problem on a device, whose results are NaN at first.
 class OnDevice {
  public:
   OnDevice(ComputeDevice& device, const Problem& p)
@@ -220,7 +220,7 @@ TEST_P(ProductTest, ReadsEveryWeightFromItsPlace) {
   }
 }
 
-// Those below the least normal number as well.
+// Numbers below the least normal one are widened as well.
 TEST_P(ProductTest, WidensEveryE4m3Exactly) {
   Problem problem(Weights::kE4m3, 64, 64, 64, 6);
   std::fill(problem.scales.begin(), problem.scales.end(), 1.0f);
@@ -300,7 +300,7 @@ TEST(ProductShapeTest, FillsTheMultiprocessors) {
   EXPECT_EQ(ProductSplits(4096, 4096), 4);
   EXPECT_EQ(ProductSplits(4096, 12288), 4);
   EXPECT_EQ(ProductSplits(151936, 4096), 1);
-  // At least four tiles of inputs each.
+  // Each part has at least four tiles of inputs.
   EXPECT_EQ(ProductSplits(64, 64), 1);
   EXPECT_EQ(ProductSplits(64, 1024), 4);
 }

@@ -50,7 +50,7 @@ struct NormProblem {
     x = random.Normals(int64_t{r} * h);
     weight = random.Normals(h);
     bias = random.Normals(h);
-    // What pads the parts is never read.
+    // The padding of the parts is never read.
     parts.assign(int64_t{s} * PaddedRows(r) * h,
                  std::numeric_limits<float>::quiet_NaN());
     for (int split = 0; split < s; ++split) {

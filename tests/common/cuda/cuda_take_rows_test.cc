@@ -34,7 +34,7 @@ struct Inputs {
     from = random.Normals(int64_t{p.from_size} * p.columns);
     weight = random.Normals(int64_t{p.pieces} * p.columns);
     bias = random.Normals(p.columns);
-    // What pads the parts is never read.
+    // The padding of the parts is never read.
     parts.assign(int64_t{p.splits} * PaddedRows(p.rows) * p.columns, NAN);
     for (int split = 0; split < p.splits; ++split) {
       for (int i = 0; i < p.rows * p.columns; ++i) {

@@ -35,7 +35,8 @@ class DeviceTest : public testing::TestWithParam<std::string> {
     cuda_ = *std::move(opened);
   }
 
-  // The seed: of an emulated schedule. Devices live until the test ends.
+  // Returns a device. `seed` chooses an emulated schedule. Devices live until
+  // the test ends.
   ComputeDevice& Device(uint64_t seed = 1) {
     if (cuda_ != nullptr) return *cuda_;
     emulated_.push_back(std::make_unique<EmulatedDevice>(
@@ -69,7 +70,7 @@ DeviceArray<T> NewArray(ComputeDevice& device, int64_t size) {
   return *std::move(array);
 }
 
-// All bits set: NaN, whatever the type, on a GPU as well.
+// Returns an array with all bits set: NaN, whatever the type, on a GPU as well.
 template <typename T>
 DeviceArray<T> NanArray(ComputeDevice& device, int64_t size) {
   DeviceArray<T> array = NewArray<T>(device, size);

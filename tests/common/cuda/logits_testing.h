@@ -42,7 +42,8 @@ inline Logits RandomLogits(int rows, int vocab, float scale, uint64_t seed) {
   return logits;
 }
 
-// Rows that are hard to rank: all equal, few values, signs of zero, far apart.
+// Returns rows that are hard to rank: all equal, few values, signs of zero, far
+// apart.
 inline Logits HardLogits(int vocab) {
   Random random(99);
   Logits logits = {.vocab = vocab};
@@ -101,7 +102,7 @@ struct Drawn {
   friend bool operator==(const Drawn&, const Drawn&) = default;
 };
 
-// Of the given tokens.
+// Draws among the given tokens.
 template <typename LogitOf>
 Drawn DrawAmong(const std::vector<int>& tokens, LogitOf logit, float largest,
                 const DrawRow& row) {

@@ -139,7 +139,7 @@ TEST_F(GrammarCompilerTest, RefusesWhatTakesTooLong) {
   Start({.time = absl::Seconds(5), .threads = 2});
   const auto slow = Get(Regex("slow"));
   const auto other = Get(Regex("other"));
-  // Of the two threads, the one of `slow` does not come back.
+  // The thread that compiles `slow` does not come back; the other one does.
   threads_[0]->RunUntilIdle();
   EXPECT_EQ(other->answers + slow->answers, 1);
   clock_->AdvanceBy(absl::Seconds(5));
@@ -148,7 +148,7 @@ TEST_F(GrammarCompilerTest, RefusesWhatTakesTooLong) {
   const absl::Status& refusal =
       slow->status.ok() ? other->status : slow->status;
   EXPECT_EQ(FieldOf(refusal), "structured_output.regex");
-  // What comes later is too late, and the thread is free again.
+  // A later answer is too late, and the thread is free again.
   threads_[1]->RunUntilIdle();
   EXPECT_EQ(slow->answers, 1);
   const auto next = Get(Regex("next"));

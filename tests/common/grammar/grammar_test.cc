@@ -174,7 +174,7 @@ TEST(Grammar, AtItsEndOnlyTheEndIsAllowed) {
   EXPECT_FALSE(matcher->Follow({kEnd}).ok());
 }
 
-// Where the vocabulary cannot say what the grammar wants.
+// The vocabulary cannot say what the grammar wants.
 TEST(Grammar, ADeadEndIsAnEnd) {
   Vocabulary vocabulary = {.tokens = {"a", "<end>"}, .end_tokens = {1}};
   const auto backend = NewBackend(vocabulary);

@@ -25,7 +25,8 @@ inline Vocabulary ByteVocabulary(const std::vector<std::string>& words = {}) {
   return vocabulary;
 }
 
-// As large as a real one: words of letters, digits and marks.
+// Returns a vocabulary as large as a real one: words of letters, digits and
+// marks.
 inline Vocabulary LargeVocabulary(int words) {
   constexpr std::string_view kCharacters =
       " abcdefghijklmnopqrstuvwxyzABCDEF0123456789\"{}[]:,.\n";
@@ -40,7 +41,7 @@ inline Vocabulary LargeVocabulary(int words) {
   return ByteVocabulary(made);
 }
 
-// A text as bytes.
+// Returns a text as bytes.
 inline std::vector<TokenId> Bytes(std::string_view text) {
   std::vector<TokenId> tokens;
   for (char c : text) tokens.push_back(static_cast<uint8_t>(c));

@@ -115,7 +115,8 @@ TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   }
 }
 
-// Of random bytes: their scales are small, so what they stand for is too.
+// Returns blocks of random bytes. Their scales are small, so their weights are
+// small too.
 std::string RandomBlocks(int64_t count, int64_t block_bytes, int64_t scales) {
   std::mt19937 random(5);
   std::string bytes;
@@ -128,7 +129,7 @@ std::string RandomBlocks(int64_t count, int64_t block_bytes, int64_t scales) {
   return bytes;
 }
 
-// The tensors with rows of 96 as blocks.
+// Returns the tensors with rows of 96 as blocks.
 GgufBytes WithBlocks(const std::string& architecture,
                      const testing::TinyTensors& tensors, uint32_t type) {
   testing::TinyTensors others = tensors;
@@ -160,7 +161,7 @@ TEST_P(GgufModelTest, BlocksAreTheirWeights) {
         ASSERT_NEAR(native[i], other[i], 2e-4) << i;
       }
     }
-    // As close as language_model_test has it for int8.
+    // The logits are as close as language_model_test has it for int8.
     const auto rounded = LogitsOf(*Load(path_, "native", ComputeDType::kInt8));
     for (size_t row = 0; row < native.size(); row += testing::kTinyVocab) {
       double error = 0, size = 0;
@@ -173,7 +174,7 @@ TEST_P(GgufModelTest, BlocksAreTheirWeights) {
   }
 }
 
-// With integers, blocks and their floats are different weights.
+// In integer types, blocks and their floats are different weights.
 TEST_P(GgufModelTest, FingerprintIsOfWhatIsComputed) {
   const auto fingerprint = [&](ComputeDType dtype) {
     return Load(path_, "native", dtype)->info().fingerprint;

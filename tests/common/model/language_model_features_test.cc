@@ -12,7 +12,7 @@ namespace espalier {
 namespace {
 
 TEST_P(ExactLanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
-  // As for the logits.
+  // The tolerance is that of the logits.
   const double tolerance = GetParam().backend == "native" ? 5e-4 : 1e-4;
   std::mt19937 random(11);
   const Tree chain{.tokens = RandomTokens(random, 40), .parents = Chain(40)};
@@ -35,7 +35,8 @@ TEST_P(ExactLanguageModelTest, FeaturesAgreeWithTheDefinitionInFloat64) {
   }
 }
 
-// As for the logits: neither the tree nor other sequences change a bit.
+// Like logits, features keep their bits: neither the tree nor other sequences
+// change a bit.
 TEST_P(LanguageModelTest, FeaturesOfTreeRowsAreWhatDecodingTheirPathsGives) {
   std::mt19937 random(12);
   const std::vector<TokenId> prompt = RandomTokens(random, 37);

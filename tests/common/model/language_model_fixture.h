@@ -37,7 +37,7 @@ inline std::vector<TokenId> RandomTokens(std::mt19937& random, int64_t count) {
   return tokens;
 }
 
-// One root, as in a round of speculation, and then any shape.
+// Returns one root, as in a round of speculation, and then any shape.
 inline Tree RandomTree(std::mt19937& random, int32_t rows) {
   Tree tree{.tokens = RandomTokens(random, rows), .parents = {kPrefixParent}};
   for (int32_t row = 1; row < rows; ++row) {
@@ -111,7 +111,7 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
   return subjects;
 }
 
-// Of the CUDA backend, in the types that it has.
+// Returns the subjects of the CUDA backend, in the types that it has.
 inline std::vector<Subject> CudaSubjects() {
   if (!testing::HasCudaTestDevice()) return {};
   std::vector<Subject> subjects;
@@ -176,7 +176,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     return *std::move(model);
   }
 
-  // Where a row takes milliseconds.
+  // Returns whether a row takes milliseconds.
   static bool is_emulated() { return GetParam().device == "emulated"; }
 
   CacheId Started(LanguageModel& model, const std::vector<TokenId>& tokens,
@@ -212,7 +212,7 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     return features;
   }
 
-  // Of a pass that leaves no trace.
+  // Returns the features of a pass that leaves no trace.
   Rows Features(SequenceRows rows, const std::vector<int32_t>& path,
                 absl::Span<const int32_t> taps = kAllTaps,
                 std::vector<SequenceRows> company = {}) {

@@ -41,7 +41,7 @@ class RandomModelTest : public ::testing::Test {
     return *std::move(weights);
   }
 
-  // All rows of a tensor.
+  // Returns all rows of a tensor.
   Row Values(const WeightFiles& weights, const std::string& name) const {
     const auto view = weights.Find(name);
     EXPECT_TRUE(view.ok()) << view.status();
@@ -54,7 +54,7 @@ class RandomModelTest : public ::testing::Test {
     return values;
   }
 
-  // Of the tokens 3, 5, 7 in turn.
+  // Returns the logits after a text that repeats the tokens 3, 5, 7.
   Row Logits(const ModelOptions& options) const {
     auto model = LoadModel(options);
     EXPECT_TRUE(model.ok()) << model.status();

@@ -17,14 +17,14 @@ class Reference {
   Reference(const ModelConfig& config, const TinyTensors& tensors)
       : config_(config), tensors_(tensors) {}
 
-  // One more token; `position` counts from 0.
+  // Runs one more token; `position` counts from 0.
   Vec Step(TokenId token, int position) {
     return config_.architecture == Architecture::kLlama
                ? LlamaStep(token, position)
                : Gpt2Step(token, position);
   }
 
-  // Of the last step.
+  // Returns the states of the last step.
   const std::vector<Vec>& states() const { return states_; }
 
  private:

@@ -8,16 +8,16 @@
 
 namespace espalier::testing {
 
-// The models in float64 and plain loops, written from the definitions and
-// sharing nothing with the library but the configuration. Returns
+// Returns the models in float64 and plain loops, written from the definitions
+// and sharing nothing with the library but the configuration. Returns
 // [tokens][vocab] logits.
 std::vector<std::vector<double>> ReferenceLogits(
     const ModelConfig& config, const TinyTensors& tensors,
     const std::vector<TokenId>& tokens);
 
-// The residual stream: [tokens][num_layers + 2][hidden]. [0] is the embedding,
-// [i] what enters layer i, [num_layers] what leaves the last one, and the last
-// is the output of the final norm.
+// Returns the residual stream: [tokens][num_layers + 2][hidden]. [0] is the
+// embedding, [i] what enters layer i, [num_layers] what leaves the last one,
+// and the last is the output of the final norm.
 std::vector<std::vector<std::vector<double>>> ReferenceStates(
     const ModelConfig& config, const TinyTensors& tensors,
     const std::vector<TokenId>& tokens);

@@ -8,8 +8,8 @@
 
 namespace espalier::testing {
 
-// Whether two rows of logits are the same bit for bit. What oneDNN does with
-// AVX-512 was not examined (see linear.h): there, closeness must do.
+// Returns whether two rows of logits are the same bit for bit. What oneDNN does
+// with AVX-512 was not examined (see linear.h): there, closeness must do.
 inline bool SameRows(absl::Span<const float> a, absl::Span<const float> b) {
   if (!__builtin_cpu_supports("avx512f")) return a == b;
   if (a.size() != b.size()) return false;

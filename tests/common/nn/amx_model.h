@@ -105,7 +105,7 @@ class ModelTiles {
     return Flush(Bf16ToFloat(bits));
   }
 
-  // As on a CPU, every thread has its own.
+  // Like on a CPU, every thread has its own.
   static inline thread_local AmxConfig config_;
   static inline thread_local std::byte tiles_[kNumAmxTiles][kAmxRows]
                                              [kAmxRowBytes];

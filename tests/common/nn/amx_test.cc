@@ -1,4 +1,4 @@
-// Where the CPU has AMX's tiles, they give the bits of the software model, on
+// If the CPU has AMX's tiles, they give the bits of the software model, on
 // which the kernels are tested everywhere.
 
 #include <string>

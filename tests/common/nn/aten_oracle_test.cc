@@ -12,7 +12,7 @@
 namespace espalier::nn {
 namespace {
 
-// Of an activation, beside its argument's.
+// The error of an activation, beside that of its argument.
 constexpr double kActivationError = 1e-6;
 constexpr double kMaxSlope = 1.2;  // of any activation
 
@@ -84,7 +84,7 @@ class AtenLinearTest : public AtenOracleTest {
     return data;
   }
 
-  // The one place that calls the product.
+  // Runs the product. This is the one place that calls the product.
   std::vector<float> Run(const Product& p, const Data& data,
                          OperandType operand) const {
     HugePageArena arena;
@@ -134,8 +134,8 @@ class AtenLinearTest : public AtenOracleTest {
     return y;
   }
 
-  // Of one part: each of the sum's terms is rounded with the operand, and at
-  // every step of the sum, of which a split operand takes two.
+  // Returns the bound for one part: each of the sum's terms is rounded with the
+  // operand, and at every step of the sum; a split operand takes two steps.
   static at::Tensor PartBound(const Product& p, const Data& data, size_t part,
                               OperandType operand) {
     const at::Tensor size = at::linear(

@@ -16,7 +16,7 @@ class KvSlots {
   KvSlots(const Kernels& kernels, KvType type, int64_t slots, int64_t head_dim)
       : kernels_(kernels), type_(type), head_dim_(head_dim) {
     const int64_t pages = (slots + kPageTokens - 1) / kPageTokens;
-    // What was never written must not matter.
+    // Memory that was never written must not matter.
     memory_.assign(pages * 2 * value_offset(),
                    std::numeric_limits<float>::quiet_NaN());
     for (int64_t page = 0; page < pages; ++page) {
@@ -70,7 +70,7 @@ struct ProblemShape {
   float query_scale = 1;
 };
 
-// A random tree of rows.
+// Returns a random tree of rows.
 inline AttentionProblem RandomProblem(const ProblemShape& shape,
                                       std::mt19937& random) {
   AttentionProblem p = {.head_dim = shape.head_dim, .prefix = shape.prefix};

@@ -52,7 +52,7 @@ class AttentionTest : public KernelValues,
 
   const Kernels& kernels() const { return *GetParam().kernels; }
 
-  // Of numbers that the pages can hold.
+  // Returns a problem whose numbers the pages can hold.
   Problem RandomProblem(const ProblemShape& shape, std::mt19937& random) {
     Problem p = nn::RandomProblem(shape, random);
     p.type = GetParam().type;
@@ -87,7 +87,7 @@ class AttentionTest : public KernelValues,
     return Attend(kernels(), p, begin, end);
   }
 
-  // Those of them that the backend takes.
+  // Returns the sizes among them that the backend takes.
   std::vector<int64_t> HeadDims(std::vector<int64_t> dims) const {
     if (&kernels() == &AmxModelKernels()) {
       std::erase_if(dims, [](int64_t d) { return d % kAmxInputs != 0; });
@@ -179,7 +179,8 @@ TEST_P(AttentionTest, ValueIsRoundedToTheTypeOfThePages) {
           [](float a, float b) { return std::abs(a) < std::abs(b); }));
       const std::vector<float> out = Run(p, 0, 1);
       for (int64_t i = 0; i < dims; ++i) {
-        // Of bf16, or less; it may have no numbers below the normal ones.
+        // The error is at most that of bf16, which may have no numbers below
+        // the normal ones.
         double error = std::abs(p.values[i]) / 256 + 1.2e-38;
         if (p.type == KvType::kInt8)
           error += scale < 1e-30f ? most : most / 254;

@@ -27,7 +27,7 @@ class GgufModel {
  public:
   explicit GgufModel(const std::vector<uint8_t>& bytes) : p_(bytes.data()) {}
 
-  // The next unit of a row.
+  // Returns the next unit of a row.
   std::vector<ModelWeight> Next(WeightSource::Format format) {
     using Format = WeightSource::Format;
     switch (format) {

@@ -21,7 +21,7 @@ constexpr OperandType kOperands[] = {OperandType::kBlocks,
 
 class BlockProductTest : public KernelTest {
  protected:
-  // Of any bits, but with scales that are finite.
+  // Returns blocks of random bits whose scales are finite.
   std::vector<uint8_t> RandomBlocks(Format format, int64_t units) {
     const int64_t bytes = RowBytes(format, UnitInputs(format));
     std::vector<uint8_t> blocks(units * bytes);

@@ -34,7 +34,7 @@ class KernelValues {
   std::mt19937 random_{7};
 };
 
-// The backends that the CPU can run, and AMX in software.
+// Returns the backends that the CPU can run, and AMX in software.
 inline std::vector<const Kernels*> BackendsAndAmxModel() {
   std::vector<const Kernels*> backends = UsableBackends();
   backends.push_back(&AmxModelKernels());
@@ -79,7 +79,8 @@ inline std::string BackendName(
   INSTANTIATE_TEST_SUITE_P(Backends, fixture, \
                            ::testing::ValuesIn(UsableBackends()), BackendName)
 
-// Of products and attention.
+// Runs the tests of products and of attention over every backend and the model
+// of AMX.
 #define ESPALIER_TEST_ALL_BACKENDS_AND_AMX_MODEL(fixture)              \
   INSTANTIATE_TEST_SUITE_P(Backends, fixture,                          \
                            ::testing::ValuesIn(BackendsAndAmxModel()), \

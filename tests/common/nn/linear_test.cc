@@ -61,7 +61,8 @@ class LinearTest : public KernelValues,
     }
     return GetParam().operand;
   }
-  // Those that the backend multiplies: blocks are not the tiles' work.
+  // Returns the types that the backend multiplies: blocks are not the tiles'
+  // work.
   std::vector<WeightType> WeightTypes() const {
     std::vector<WeightType> types = {WeightType::kBf16, WeightType::kFloat32};
     if (&kernels() != &AmxModelKernels()) types.push_back(WeightType::kBlocks);
@@ -110,7 +111,8 @@ class LinearTest : public KernelValues,
     return {sum, size_sum};
   }
 
-  // Of `weights`, which are `w` [outputs, inputs], and random rows.
+  // Compares the product of `weights`, which are `w` [outputs, inputs], and
+  // random rows with its definition.
   void ExpectProduct(const PackedMatrix& weights, const std::vector<float>& w,
                      int64_t rows) {
     const int64_t inputs = weights.inputs(), outputs = weights.out_columns();

@@ -35,7 +35,7 @@ class ReduceTest : public KernelTest {
     return found;
   }
 
-  // Of one panel of x.
+  // Returns the largest number in one panel of x.
   static float LargestIn(const std::vector<float>& x, size_t panel) {
     const auto begin = x.begin() + panel * kPanelOutputs;
     return *std::max_element(

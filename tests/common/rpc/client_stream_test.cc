@@ -53,7 +53,8 @@ class ClientStreamTest : public testing::Test {
     server_->Shutdown();
   }
 
-  // As much as 16 of them fill what HTTP/2 takes of a stream that is not read.
+  // Returns a message; 16 of them fill what HTTP/2 takes of a stream that is
+  // not read.
   static v1::DraftRequest Large() {
     v1::DraftRequest request;
     request.mutable_features()->set_data(std::string(4096, 'x'));
@@ -79,7 +80,7 @@ TEST_F(ClientStreamTest, APeerThatReadsNothingIsGivenUp) {
   constexpr int kMostQueued = 4096;
   for (int i = 1; i < kMostQueued; ++i) stream_.Send(Large());
   EXPECT_FALSE(closed_.HasBeenNotified());
-  // Of which the transport may take some.
+  // The transport may take some of these.
   for (int i = 0; i < kMostQueued; ++i) stream_.Send(Large());
   EXPECT_TRUE(closed_.WaitUntil(Generous()));
   ASSERT_TRUE(status_);

@@ -47,7 +47,7 @@ class Pair {
   int ends_[2];
 };
 
-// The preface, and a call with `size` bytes of a message of 1 MiB.
+// Returns the preface, and a call with `size` bytes of a message of 1 MiB.
 std::string HalfMessage(size_t size) {
   const std::string content =
       std::string("\0\0\x10\0\0", 5) + std::string(size, 'x');

@@ -66,8 +66,8 @@ class Accepted {
   std::vector<int> descriptors_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A client whose descriptor is far above those that a listener takes. It sends
-// one byte, its number.
+// Returns a client whose descriptor is far above those that a listener takes.
+// It sends one byte, its number.
 int Connect(int port, uint8_t number) {
   constexpr int kFarAbove = 512;
   const int low = socket(AF_INET, SOCK_STREAM, 0);

@@ -32,7 +32,7 @@ std::string Reset(uint32_t stream) {
   return Frame(Http2Frame::kRstStream, 0, stream, std::string(4, '\0'));
 }
 
-// A gRPC message's flag and size, and `sent` of its bytes.
+// Returns a gRPC message's flag and size, and `sent` of its bytes.
 std::string Message(uint32_t size, size_t sent) {
   std::string bytes = {'\0'};
   for (const int shift : {24, 16, 8, 0}) {

@@ -15,7 +15,7 @@
 
 namespace espalier {
 
-// A deadline that no machine needs; only a failing test waits for it.
+// Returns a deadline that no machine needs; only a failing test waits for it.
 inline absl::Time Generous() { return absl::Now() + absl::Seconds(60); }
 
 inline ModelIdentity TestModel() {
@@ -193,7 +193,8 @@ class FakeDraftEngine final
   void TellBefore(std::vector<int64_t> parts) { parts_ = std::move(parts); }
 
  private:
-  // A chain as long as the budget, of tokens that tell the sequence's number.
+  // Returns a chain as long as the budget, of tokens that tell the sequence's
+  // number.
   Proposal Make(const ProposeRequest& request) override {
     Proposal proposal{.round = request.update.round,
                       .committed_length = request.update.committed_length(),

@@ -14,7 +14,7 @@ namespace {
 
 class HttpConnectionsTest : public testing::Test {
  protected:
-  // The client's side of a new connection.
+  // Returns the client's side of a new connection.
   int Connect() {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
@@ -25,7 +25,7 @@ class HttpConnectionsTest : public testing::Test {
     EXPECT_EQ(send(fd, bytes.data(), bytes.size(), 0),
               static_cast<ssize_t>(bytes.size()));
   }
-  // As the listener's loop, until nothing is ready.
+  // Serves like the listener's loop, until nothing is ready.
   void Serve() {
     std::vector<pollfd> polled;
     do {
@@ -36,7 +36,7 @@ class HttpConnectionsTest : public testing::Test {
       if (ready == 0) return;
     } while (true);
   }
-  // What the server has sent, and whether it has closed its side.
+  // Returns what the server has sent, and whether it has closed its side.
   std::string Read(int fd) {
     std::string all;
     char buffer[4096];

@@ -31,7 +31,7 @@ std::string FreshPath(const std::string& name) {
   return path;
 }
 
-// A bound Unix socket. Closing it leaves the file, as kill -9 does.
+// Returns a bound Unix socket. Closing it leaves the file, as kill -9 does.
 int Bind(const std::string& path) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un name = {.sun_family = AF_UNIX};

@@ -85,7 +85,7 @@ class RemoteEndpointTest : public testing::TestWithParam<const char*> {
     return future;
   }
 
-  // The reason for which a peer with this info is refused.
+  // Returns the reason for which a peer with this info is refused.
   std::string RefusalOf(const DrafterInfo& info) {
     StartServer({.address = Address(), .drafter = info});
     RemoteDraftEndpoint endpoint(Options());

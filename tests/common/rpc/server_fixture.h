@@ -18,7 +18,8 @@
 
 namespace espalier {
 
-// An address that is short enough for a Unix socket and unique to this test.
+// Returns an address that is short enough for a Unix socket and unique to this
+// test.
 inline std::string SocketAddress() {
   const auto* test = testing::UnitTest::GetInstance()->current_test_info();
   return "unix:/tmp/espalier_" + std::to_string(getpid()) + "_" +

@@ -87,7 +87,7 @@ class ServerRunnerTest : public testing::Test {
                        : status.error_message();
   }
 
-  // A connection to "127.0.0.1:PORT" over which nothing was sent.
+  // Returns a connection to "127.0.0.1:PORT" over which nothing was sent.
   static int Connect(const std::string& address) {
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     ConnectTo(address, fd);
@@ -103,7 +103,7 @@ class ServerRunnerTest : public testing::Test {
     EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)), 0);
   }
 
-  // The headers and body of a page.
+  // Returns the headers and body of a page.
   static std::string Scrape(const std::string& address,
                             const std::string& path = "/metrics",
                             const std::string& host = "x") {
@@ -140,7 +140,7 @@ TEST_F(ServerRunnerTest, ServesOnSeveralAddresses) {
   }
 }
 
-// The status of a stream that begins with a hello of `bytes` bytes.
+// Returns the status of a stream that begins with a hello of `bytes` bytes.
 grpc::Status StatusOfHello(const std::string& address, size_t bytes,
                            grpc_compression_algorithm compression) {
   grpc::ChannelArguments arguments;

@@ -15,7 +15,7 @@ namespace {
 using Request = v1::DraftRequest;
 using Response = v1::DraftResponse;
 
-// As many as may be unanswered.
+// The most answers that may be unanswered.
 constexpr int kMostUnanswered = 1024;
 
 // A handler that answers nothing by itself.

@@ -73,7 +73,7 @@ class ServerStreamsTest : public testing::Test {
     return request;
   }
 
-  // The status of a stream that is expected to end after `first`.
+  // Returns the status of a stream that is expected to end after `first`.
   grpc::Status EndAfter(const v1::DraftRequest& first) {
     grpc::ClientContext context;
     auto stream = stub_->Draft(&context);
@@ -194,7 +194,7 @@ TEST_F(ServerStreamsTest, PartsWithoutARequestAreBoundedByNumber) {
   EXPECT_EQ(rows_of(3, kMostParts + 3), 3) << "the last ones";
 }
 
-// The memory that this process holds now.
+// Returns the memory that this process holds now.
 int64_t ResidentBytes() {
   std::ifstream statm("/proc/self/statm");
   int64_t size = 0;

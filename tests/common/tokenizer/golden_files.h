@@ -19,7 +19,7 @@ std::filesystem::path Testdata(std::string_view name);
 
 std::vector<std::string> ReadLines(const std::filesystem::path& path);
 
-// The texts of texts.txt: any bytes, in order.
+// Returns the texts of texts.txt: any bytes, in order.
 std::vector<std::string> GoldenTexts();
 
 // FNV-1a over a sequence of numbers.
@@ -35,7 +35,7 @@ class Digest {
 std::string DigestOf(absl::Span<const TokenId> ids);
 std::string DigestOf(std::string_view bytes);
 
-// The folder of the default model in bfloat16, with tokenizer.json:
+// Returns the folder of the default model in bfloat16, with tokenizer.json:
 // $ESPALIER_MODEL_DIR, or where `deploy/setup.sh --tests` puts it. Empty if it
 // is not there; it is too large for the repository.
 std::filesystem::path DefaultModelFolder();

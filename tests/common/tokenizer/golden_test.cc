@@ -60,7 +60,7 @@ INSTANTIATE_TEST_SUITE_P(All, SmallTokenizerGoldenTest,
                                          "normalized_style", "characters"),
                          [](const auto& test) { return test.param; });
 
-// As make_goldens.py's character_answers().
+// Answers like make_goldens.py's character_answers().
 std::string CharacterAnswer(const Tokenizer& tokenizer,
                             const std::string& text) {
   const std::vector<TokenId> ids = tokenizer.Encode(text);
@@ -184,7 +184,7 @@ TEST(PreTokenizerGoldenTest, CutsEveryCodePointAsTokenizersDoes) {
                });
 }
 
-// As make_goldens.py's write_normal_forms().
+// Writes like make_goldens.py's write_normal_forms().
 std::string FormCandidates(char32_t begin) {
   std::string text;
   for (char32_t c = begin; c < begin + 1024; ++c) {

@@ -58,7 +58,7 @@ TEST(PreTokenizerTest, Qwen2sPatternJoinsSignsAndLineBreaksToWords) {
               ElementsAre("f", "();\n\n", " ", " g", "  \n", "\tz", "  "));
 }
 
-// As the `tokenizers` package splits these texts.
+// The parts are those into which the `tokenizers` package splits these texts.
 TEST(PreTokenizerTest, Llama3sPatternTakesThreeDigitsTogether) {
   const PreTokenizer llama3 = SplitBy(kLlama3Pattern);
   EXPECT_THAT(Words(llama3, "I'M a (b) x12345 6½78"),

@@ -21,7 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Tokens a, b, ab, and some added ones; all bytes except a and b have no token.
+// Returns tokens a, b, ab, and some added ones; all bytes except a and b have
+// no token.
 TokenizerFile Letters() {
   return {.vocabulary = {{"a", 0}, {"b", 1}, {"ab", 2}},
           .merges = {{"a", "b"}},

@@ -135,7 +135,7 @@ TEST_F(AdaptiveSpeculationTest, RowsThatCostMuchAreNotSpent) {
   EXPECT_LT(RunTwice(dear).spec.num_draft_tokens, kTokens / 100);
 }
 
-// As with prompt lookup when the text copies its prompt.
+// The first drafter is like prompt lookup when the text copies its prompt.
 TEST_F(AdaptiveSpeculationTest, WhatAQuickOneForetellsNobodyElseIsAsked) {
   ToyCluster cluster(2);
   const auto is_copied = [](const std::vector<TokenId>& text) {

@@ -37,7 +37,7 @@ class DrafterPolicyTest : public testing::Test {
     for (int i = 0; i < rounds; ++i) RunOne(nothing);
   }
 
-  // As Run, and which were asked how often.
+  // Does the same as Run, and returns which were asked how often.
   std::vector<int> Asked(int rounds, double nothing = 1) {
     std::fill(asked_.begin(), asked_.end(), 0);
     Run(rounds, nothing);

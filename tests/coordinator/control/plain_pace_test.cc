@@ -5,7 +5,7 @@
 namespace espalier::coordinator {
 namespace {
 
-// A round that takes `seconds` where the verifier expects `pass`.
+// Returns a round that takes `seconds` where the verifier expects `pass`.
 PlainPace Measured(double seconds, double pass) {
   PlainPace pace;
   for (int i = 0; i < 8; ++i) pace.Observe(seconds, pass);
@@ -19,7 +19,7 @@ TEST(PlainPaceTest, IsThatOfThePassUntilItIsMeasured) {
   EXPECT_TRUE(pace.IsStale(0.005));
 }
 
-// As on a busy machine: the pass is the smaller part.
+// The machine is busy: the pass is the smaller part.
 TEST(PlainPaceTest, HopsAndWakeUpsAreInIt) {
   const PlainPace pace = Measured(0.009, 0.005);
   EXPECT_NEAR(pace.Seconds(0.005), 0.009, 1e-9);
@@ -51,7 +51,7 @@ TEST(PlainPaceTest, IsMeasuredAgainAfterManyOtherRounds) {
   EXPECT_LT(rounds, 1000);
 }
 
-// As when a busy machine becomes quiet, and all rounds speculate.
+// A busy machine becomes quiet, and all rounds speculate.
 TEST(PlainPaceTest, IsMeasuredAgainWhenOtherRoundsChange) {
   PlainPace pace = Measured(0.009, 0.005);
   for (int i = 0; i < 50; ++i) pace.Fade(0.006);

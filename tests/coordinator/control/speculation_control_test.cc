@@ -25,7 +25,7 @@ TEST(SpeculationControlTest, ThePaceBeginsBehindThePromptsPass) {
   EXPECT_EQ(record.kind(false).throughput.tokens_per_second(), 0);
 }
 
-// A drafter that was asked and answered.
+// Returns a drafter that was asked and answered.
 DrafterReturn Answer(double gain, absl::Duration takes) {
   return {.attention = DraftCall::Attention::kAwaited,
           .accepted = gain > 0 ? 1 : 0,

@@ -16,7 +16,7 @@ using Attention = DraftCall::Attention;
 constexpr double kMergeMs = 0.1;
 constexpr uint32_t kNumSets = 1 << kNumDrafters;
 
-// The chances, with as many children of the root as `top` allows.
+// Returns the chances, with as many children of the root as `top` allows.
 TokenTree TreeOf(const MergedTree& merged) {
   TokenTree tree = TokenTree::RootOnly(0);
   double top = 0;
@@ -84,7 +84,7 @@ void Simulation::Begin(const std::vector<TracedAnswer>& answers) {
   SetTime();
 }
 
-// What the coordinator is told of passes.
+// Sets the times of passes that the coordinator is told.
 void Simulation::SetTime() {
   const double factor = spec_.slow.Has(done_ / all_tokens_) ? 2 : 1;
   costs_.clear();

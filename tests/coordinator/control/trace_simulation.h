@@ -42,7 +42,7 @@ inline constexpr Span kAlways = {0, 2};
 // Times are in milliseconds.
 struct MachineSpec {
   std::string name;
-  // Of a pass over 1 to 9 rows.
+  // Milliseconds of a pass over 1 to 9 rows.
   std::vector<double> pass = {3.5, 3.75, 4.02, 4.3, 4.65, 5.0, 5.35, 5.7, 6.1};
   std::vector<double> compute = {0.03, 1.3, 1.3, 0.7};  // by drafter
   double hop = 0.2;                                     // to a service and back
@@ -67,12 +67,12 @@ class Simulation {
   };
   Simulation(const MachineSpec& spec, uint64_t seed);
 
-  // All answers by SpeculationControl, as one kind of session; after a warm-up,
-  // as WarmUp has it, on the last answer.
+  // Returns all answers by SpeculationControl, as one kind of session; after a
+  // warm-up, as WarmUp has it, on the last answer.
   std::vector<Answer> Adaptive(const std::vector<TracedAnswer>& answers,
                                bool warm_up);
-  // All answers with the same drafters; the cheap one decides whether the
-  // others are asked.
+  // Returns all answers with the same drafters; the cheap one decides whether
+  // the others are asked.
   std::vector<Answer> Fixed(const std::vector<TracedAnswer>& answers,
                             DrafterSet set);
 

@@ -44,7 +44,7 @@ TEST_F(CompareOnTextTest, ModelAgreesWithItselfAndNotWithAnother) {
   const auto model = Load(1), same = Load(1), other = Load(2);
   TextAgreement equal, different;
   ASSERT_TRUE(CompareOnText(*model, *same, text, 100, equal).ok());
-  // Of windows of 100, 100 and 5 tokens.
+  // The windows have 100, 100 and 5 tokens.
   EXPECT_EQ(equal.positions, 99 + 99 + 4);
   EXPECT_EQ(equal.kl, 0);
   EXPECT_EQ(equal.top1(), 1);

@@ -46,7 +46,7 @@ class DraftFanoutTest : public ::testing::Test {
                     ToyTarget().vocab_size, &features_);
   }
 
-  // How long a round waits that has these calls.
+  // Returns how long a round with these calls waits.
   absl::Duration WaitFor(std::vector<absl::Duration> patience) {
     std::vector<DraftCall> calls;
     for (const absl::Duration one : patience) {

@@ -20,7 +20,7 @@ class DrafterLinkTest : public testing::Test {
   ProposeRequest Ask(uint64_t round) {
     return link_.Ask(session_, round, kBudget);
   }
-  // A valid answer to the last request.
+  // Returns a valid answer to the last request.
   Proposal Good(uint64_t round) const {
     Proposal proposal = {.round = round,
                          .committed_length = session_.length(),

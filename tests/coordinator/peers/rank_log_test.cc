@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Rows with these tokens, one each.
+// Returns rows with these tokens, one each.
 TokenRanks Rows(std::vector<TokenId> tokens) {
   TokenRanks rows = {.top = 1};
   for (TokenId token : tokens) {

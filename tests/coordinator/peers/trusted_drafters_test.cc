@@ -8,8 +8,8 @@
 namespace espalier::coordinator {
 namespace {
 
-// A chain in which every token was sampled from a distribution of that token
-// and another.
+// Returns a chain in which every token was sampled from a distribution of that
+// token and another.
 TokenTree SampledChain(const ToyTarget& target, std::vector<TokenId> text,
                        const DraftBudget& budget) {
   TokenTree tree = TokenTree::RootOnly(text.back());

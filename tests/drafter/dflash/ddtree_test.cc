@@ -42,7 +42,7 @@ Lists RandomMarginals(std::mt19937_64& random, int positions, int vocab,
   return lists;
 }
 
-// As a tree has them: the score and the ranks of each path.
+// A path of a tree: its score and its ranks.
 struct Path {
   double log_prob = 0;
   std::vector<int> ranks;
@@ -73,7 +73,7 @@ std::vector<Path> AllPaths(const Lists& lists) {
   return paths;
 }
 
-// The ranks of each node's path.
+// Returns the ranks of each node's path.
 std::vector<std::vector<int>> RanksOf(const TokenTree& tree,
                                       const Lists& lists) {
   std::vector<std::vector<int>> ranks(tree.num_nodes());
@@ -94,8 +94,8 @@ double ExpectedAccepted(const TokenTree& tree) {
   return sum;
 }
 
-// The most that any tree of `nodes` nodes expects, by trying all of them: each
-// path is taken or not, and a path needs its parent.
+// Returns the most that any tree of `nodes` nodes expects, by trying all of
+// them: each path is taken or not, and a path needs its parent.
 double BestByTrying(const std::vector<Path>& paths, int64_t nodes) {
   double best = 0;
   for (uint32_t taken = 0; taken < 1u << paths.size(); ++taken) {

@@ -58,7 +58,7 @@ Text MakeText(std::mt19937_64& random, int64_t length) {
   return text;
 }
 
-// The text as it was when it had so many tokens.
+// Returns the text as it was when it had so many tokens.
 Text Prefix(const Text& text, int64_t length) {
   Text prefix = text;
   prefix.tokens.resize(length);

@@ -55,7 +55,7 @@ TEST(DflashLoadingTest, AcceptsTheFormsThatFilesHave) {
   EXPECT_TRUE(Load(prefixed).ok());
 }
 
-// The configuration of a drafter with `layers` layers for a target of
+// Returns the configuration of a drafter with `layers` layers for a target of
 // `target_layers`.
 DflashConfig ConfigFor(int64_t layers, int64_t target_layers,
                        const nlohmann::json& changes) {

@@ -88,7 +88,7 @@ nlohmann::json Config(const TinyDflashShape& shape) {
            {{"mask_token_id", kTinyImStart}, {"target_layer_ids", {0, 1}}}}};
 }
 
-// Of this process.
+// A folder that exists while this process runs.
 class TemporaryFolder {
  public:
   TemporaryFolder() : path_(::testing::TempDir() + "tiny_dflash_XXXXXX") {

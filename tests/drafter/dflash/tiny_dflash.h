@@ -17,7 +17,7 @@ struct TinyDflash {
   TinyTensors tensors;
 };
 
-// Of its layers; hidden: the target's.
+// The shape of its layers; `hidden` is the target's.
 struct TinyDflashShape {
   int64_t hidden = 48;  // as the tiny Llama has it
   int64_t heads = 3;

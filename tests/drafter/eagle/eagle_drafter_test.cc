@@ -37,7 +37,8 @@ class EagleDrafterTest : public ::testing::Test {
     for (uint16_t& value : features_.data) value = FloatToBf16(normal(random));
   }
 
-  // The first `length` tokens with the features of positions first .. end - 1.
+  // Drafts after the first `length` tokens with the features of positions first
+  // .. end - 1.
   TokenTree Draft(Drafter& head, int64_t length, int64_t first, int64_t end,
                   const DraftBudget& budget = kBudget) {
     FeatureRows rows = features_;

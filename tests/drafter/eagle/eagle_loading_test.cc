@@ -192,8 +192,8 @@ TEST_F(EagleLoadingTest, AMapOutOfRangeIsRefused) {
   EXPECT_THAT(ErrorOf(head), HasSubstr("d2t is missing"));
 }
 
-// The same points of the residual stream, counted in three ways. A head that is
-// fed one layer off still runs, but drafts badly.
+// These are the same points of the residual stream, counted in three ways. A
+// head that is fed one layer off still runs, but drafts badly.
 TEST_F(EagleLoadingTest, LayersAreCountedAsTheFileCountsThem) {
   const char* const kIds = "eagle_aux_hidden_state_layer_ids";
   Head head = GoldenHead("eagle31_midlayer");

@@ -25,7 +25,7 @@ struct EagleLayout {
   int64_t draft_vocab = 100;  // kTinyVocab: no d2t
 };
 
-// One of each kind that the CPU's engine has.
+// Returns one of each kind that the CPU's engine has.
 std::vector<EagleLayout> EagleLayouts();
 
 // config.json and the tensors of a random head.

@@ -123,7 +123,8 @@ TEST_P(GoldenTest, DraftsTheTreesOfTheReferenceRoundByRound) {
   }
 }
 
-// As after a restart, and with many sequences in one call.
+// The drafter gets whole texts, as after a restart, and with many sequences in
+// one call.
 TEST_P(GoldenTest, DraftsTheSameTreesFromWholeTextsInOneBatch) {
   ASSERT_NE(drafter_, nullptr);
   const Json& rounds = expected_["rounds"];

@@ -76,7 +76,7 @@ TEST_F(CudaFeatureStoreTest, NoRoomIsToldUntilTheSequenceStartsAgain) {
   EXPECT_EQ(Read(9, 11), RowsOf(9, 11));
 }
 
-// With a ring of 20 rows.
+// The store has a ring of 20 rows.
 class RingFeaturesTest : public CudaFeatureStoreTest {
  protected:
   void SetUp() override {
@@ -86,7 +86,8 @@ class RingFeaturesTest : public CudaFeatureStoreTest {
     ring_ = *std::move(ring);
     store_.UseRing(ring_);
   }
-  // The rows of these positions, put into the ring now.
+  // Puts the rows of these positions into the ring now, and returns where they
+  // are.
   StoredFeatures Put(int64_t begin, int64_t end) {
     const auto segments = ring_->PutRows(RowsOf(begin, end), kWidth, begin);
     EXPECT_TRUE(segments.ok()) << segments.status();
@@ -101,7 +102,7 @@ TEST_F(RingFeaturesTest, RowsOfTheRingFollowThoseThatWereSent) {
   store_.Append(kId, 3, RowsOf(3, 5));
   EXPECT_EQ(*store_.AppendStored(kId, Put(5, 9)), (FeatureRange{5, 9}));
   EXPECT_EQ(Read(3, 9), RowsOf(3, 9));
-  // What is overwritten later is in the store's own memory.
+  // The store has copied the rows that are overwritten later.
   Put(50, 68);
   EXPECT_EQ(Read(3, 9), RowsOf(3, 9));
 }

@@ -14,7 +14,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// A random distribution over 12 tokens that depends on the path, best first.
+// Returns a random distribution over 12 tokens that depends on the path, best
+// first.
 std::vector<Candidate> DistributionAfter(uint64_t seed,
                                          const std::vector<TokenId>& path) {
   for (TokenId token : path) seed = seed * 6364136223846793005u + token + 1;

@@ -71,7 +71,8 @@ std::vector<double> DistributionAfter(LanguageModel& model,
   return distribution;
 }
 
-// The weights of a distribution's likeliest `top` tokens at a temperature.
+// Returns the weights of a distribution's likeliest `top` tokens at a
+// temperature.
 std::map<TokenId, double> Truncated(const std::vector<double>& distribution,
                                     size_t top, double temperature) {
   std::vector<TokenId> tokens(distribution.size());
@@ -280,8 +281,8 @@ TEST(LmDrafterTest, RefusesWhatDoesNotFitTheTarget) {
               HasSubstr("a vocabulary of 258 tokens, the target one of 259"));
 }
 
-// A copy of the target whose tables have `vocab_size` rows. The further rows
-// are the likeliest ones, so that a draft would have them.
+// Returns a copy of the target whose tables have `vocab_size` rows. The further
+// rows are the likeliest ones, so that a draft would have them.
 std::string Padded(int64_t vocab_size) {
   const std::string folder = ::testing::TempDir() + "lm_padded";
   testing::TinyTensors tensors = testing::WriteTinyLlama(folder, 1);
@@ -330,7 +331,7 @@ TEST(LmDrafterTest, ReadsAndDraftsOnlyTokensThatBothModelsHave) {
   EXPECT_EQ(same.tokens, expected.tokens);
   EXPECT_EQ(same.parents, expected.parents);
 
-  // Of a text with one of the target's padding tokens it drafts nothing.
+  // It drafts nothing after a text with one of the target's padding tokens.
   const std::vector<TokenId> unknown = {72, kTinyVocab + 20, 32};
   SequenceView of_unknown = asked;
   of_unknown.tokens = unknown;

@@ -89,7 +89,7 @@ TableModel Perturbed(const TableModel& model, int64_t depth, double scale,
   return perturbed;
 }
 
-// All mass on one token, at every context.
+// Returns all mass on one token, at every context.
 TableModel Stubborn(int64_t vocab, int64_t depth, TokenId token) {
   TableModel model(vocab, depth);
   std::vector<double> weights(vocab, 0.0);

@@ -44,8 +44,8 @@ void ForEachDraftTree(
     absl::FunctionRef<void(const Models&, uint64_t seed, const TokenTree&)>
         see);
 
-// The exact distribution of `depth` + 1 tokens when the rule verifies the
-// scheme's drafts.
+// Returns the exact distribution of `depth` + 1 tokens when the rule verifies
+// the scheme's drafts.
 ExactDistribution DistributionOfRule(VerificationRule& rule,
                                      const Models& models,
                                      const SchemeCase& scheme_case);
@@ -53,7 +53,7 @@ ExactDistribution DistributionOfRule(VerificationRule& rule,
 std::vector<std::string> AllRules();
 std::unique_ptr<VerificationRule> MakeRule(const std::string& name);
 
-// A rule's name as the name of a test.
+// Returns a rule's name as the name of a test.
 std::string TestName(std::string name);
 
 }  // namespace espalier::verifier

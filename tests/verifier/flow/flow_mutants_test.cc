@@ -75,7 +75,7 @@ TEST_F(FlowMutants, DroppedDuplicates) {
   }
 }
 
-// The mean of the two distributions after the root.
+// Adds the mean of the two distributions after the root.
 int32_t AddMeanDistribution(const SequenceModel& a, const SequenceModel& b,
                             TokenTree& tree) {
   std::vector<double> mean;

@@ -13,8 +13,8 @@
 namespace espalier::verifier {
 namespace {
 
-// A target with a larger vocabulary than the drafters, which may give their
-// tokens little probability.
+// Returns a target with a larger vocabulary than the drafters, which may give
+// their tokens little probability.
 TreePass FarTarget() {
   return TreePass({.vocab_size = 12, .max_rows = 200, .deviation = 1.5f});
 }

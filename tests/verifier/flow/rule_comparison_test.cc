@@ -39,7 +39,7 @@ TEST_P(RuleComparisonTest, LengthsAreThoseOfTheRulesThemselves) {
       const auto rule = MakeRule(name);
       ASSERT_EQ(by_rule.contains(name), rule->UnsupportedReason(tree).empty())
           << name;
-      // Of a random order of draws one is looked at.
+      // `specinfer` looks at one random order of the draws.
       if (!by_rule.contains(name) || name == "specinfer") continue;
       const ExactDistribution distribution =
           EnumerateDistribution(models.target, GetParam().depth + 1,

@@ -40,8 +40,8 @@ std::vector<double> RandomDistribution(size_t size, double spread, double zeros,
   return distribution;
 }
 
-// With targets of less than all mass, with zeros, equal to the distribution,
-// and with equal ratios.
+// Returns problems with targets of less than all mass, with zeros, equal to the
+// distribution, and with equal ratios.
 std::vector<Problem> Problems(size_t size, int64_t num_draws) {
   std::mt19937_64 random(size * 10 + num_draws);
   std::vector<Problem> problems;
@@ -197,8 +197,9 @@ double TotalFlow(SingleStep& step, const Problem& problem) {
   return std::accumulate(plan.flow.begin(), plan.flow.end(), 0.0);
 }
 
-// The linear program: a node for every tuple of draws with its probability, one
-// for every token with its target, an edge where the tuple contains the token.
+// Solves the linear program: a node for every tuple of draws with its
+// probability, one for every token with its target, an edge where the tuple
+// contains the token.
 double MostPossible(const Problem& problem) {
   MaxFlow network;
   const int source = network.AddNode(), sink = network.AddNode();

@@ -53,7 +53,7 @@ v1::DrafterEngineConfig DrafterConfig(const std::string& type,
   return config;
 }
 
-// The answer of an engine's own thread.
+// Returns the answer of an engine's own thread.
 template <typename Answer, typename Ask>
 Answer Await(Ask ask) {
   std::optional<absl::StatusOr<Answer>> answer;
@@ -196,8 +196,8 @@ TEST_F(NodeEnginesTest, TreesAreThoseOfFeaturesThatAreSent) {
              Propose(node_.drafters[1], 1, true, 0, 3, 0));
 }
 
-// As a drafter of another process does. A GPU's memory cannot be opened by its
-// own process.
+// The drafter acts like one of another process. A GPU's memory cannot be opened
+// by its own process.
 TEST_F(NodeEnginesTest, ADrafterApartReadsTheRingByItsHandle) {
   if (testing::CudaTestDevice() != "emulated") GTEST_SKIP();
   v1::DrafterEngineConfig config = DrafterConfig("eagle", "apart");

@@ -46,7 +46,7 @@ class CudaDecoderTest : public ::testing::Test {
     ASSERT_TRUE(decoder_->Reserve(256, 256).ok());
   }
 
-  // Of a pass over sequences with these prefixes and trees.
+  // Returns the kernels of a pass over sequences with these prefixes and trees.
   std::vector<cuda::KernelArgs> KernelsOf(const std::vector<Part>& parts) {
     CudaPass pass(config_);
     for (const auto& [prefix, parents] : parts) {
@@ -92,7 +92,7 @@ TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhateverTheFormOfATree) {
 TEST_F(CudaDecoderTest, KernelsAreToldTheSameWhileTextsGrow) {
   const auto kernels = KernelsOf({{2000, Star(3)}, {2010, Star(2)}});
   EXPECT_TRUE(KernelsOf({{2060, Star(3)}, {2070, Star(2)}}) == kernels);
-  // With more chunks there is more to do.
+  // More chunks give more work.
   EXPECT_FALSE(KernelsOf({{2200, Star(3)}, {2070, Star(2)}}) == kernels);
 }
 

@@ -114,7 +114,7 @@ class CudaModelTest : public ::testing::TestWithParam<
       tokens.push_back(static_cast<TokenId>(random() % kVocab));
     return tokens;
   }
-  // A sequence with a prompt of so many tokens.
+  // Returns a sequence with a prompt of so many tokens.
   static CacheId Prompted(LanguageModel& model, int64_t count,
                           uint64_t seed = 3) {
     const CacheId cache = model.NewSequence();
@@ -122,7 +122,7 @@ class CudaModelTest : public ::testing::TestWithParam<
     EXPECT_TRUE(rows.ok()) << rows.status();
     return cache;
   }
-  // One token that is committed: its logits.
+  // Decodes one token, commits it, and returns its logits.
   static Row Decode(LanguageModel& model, CacheId cache, TokenId token) {
     const auto rows = model.Forward({AllRows(cache, {{token}, {-1}})});
     EXPECT_TRUE(rows.ok()) << rows.status();

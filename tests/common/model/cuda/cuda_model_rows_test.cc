@@ -27,7 +27,7 @@ TEST_P(CudaModelTest, TreeRowsHaveTheBitsOfDecoding) {
     }
     plain->Release(other);
   }
-  // And what was kept is what would have been decoded.
+  // The kept rows are what would have been decoded.
   ASSERT_TRUE(model->Keep(cache, tree_.PathTo(8), {}).ok());
   const CacheId other = Prompted(*plain, 130);
   for (int32_t node : tree_.PathTo(8))
@@ -90,7 +90,7 @@ TEST_P(CudaModelTest, StoredFeaturesAreThoseThatAreReturned) {
   const std::vector<int32_t> taps = {0, 1, 3}, wanted = {0, 3};
   SequenceRows rows = AllRows(Prompted(*model, 20), tree_);
   rows.taps = taps;
-  // Of other taps, in the same pass.
+  // Another sequence wants other taps in the same pass.
   SequenceRows other = AllRows(Prompted(*model, 9), tree_);
   const std::vector<int32_t> other_taps = {2};
   other.taps = other_taps;

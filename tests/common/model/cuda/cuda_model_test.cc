@@ -71,7 +71,7 @@ TEST_P(CudaModelTest, LogitsAndFeaturesAreNearTheCpus) {
   EXPECT_LT(error(features[0], features[1]), rounds_weights ? 0.2 : 0.02);
 }
 
-// To the bit: scales that are powers of two round nothing.
+// The bits are equal: scales that are powers of two round nothing.
 TEST_P(CudaModelTest, WhatE4m3HoldsGivesTheBitsOfBfloat16) {
   if (type() != ComputeDType::kFp8) GTEST_SKIP() << "compares both types";
   RoundWeights();

@@ -32,8 +32,8 @@ class LaunchGraphsTest : public ::testing::Test {
   static constexpr Counts kLaunched = {2, 0, 0}, kCaptured = {0, 1, 1},
                           kReplayed = {0, 0, 1};
 
-  // A pass of two kernels, which brings a number through `by` to a last slot:
-  // what the device was asked.
+  // Runs a pass of two kernels, which brings a number through `by` to a last
+  // slot: what the device was asked.
   Counts Pass(LaunchGraphs& graphs, int by) {
     device_.launches = device_.captures = device_.replays = 0;
     const std::vector<float> in(kColumns, ++number_);

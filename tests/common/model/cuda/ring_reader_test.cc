@@ -24,7 +24,7 @@ constexpr int kHidden = 64;
 constexpr int64_t kRowBytes = kHidden * 2;  // of one tap
 const std::vector<int32_t> kPoints = {1, 4, 7};
 
-// What a state is made of tells whose it is.
+// Returns a number from which a test sees whose state it is.
 uint16_t NumberAt(int64_t position, int32_t tap, int column) {
   return static_cast<uint16_t>(position * 1009 + tap * 131 + column);
 }
@@ -51,7 +51,8 @@ class Writer {
     ring = *std::move(made);
   }
 
-  // As if a pass had computed `count` positions, among rows that nobody keeps.
+  // Puts rows as if a pass had computed `count` positions, among rows that
+  // nobody keeps.
   absl::StatusOr<Segments> TryPut(const std::vector<int32_t>& taps,
                                   int64_t position, int64_t count) {
     const int rows = static_cast<int>(2 * count + 1);
@@ -92,8 +93,8 @@ class Writer {
 
 // A reader with a device of its own, as another process has one.
 struct Reader {
-  // The position from which on the rows are those of the taps; -1: an error, or
-  // others.
+  // Returns the position from which on the rows are those of the taps; -1: an
+  // error, or others.
   int64_t Read(const Segments& segments, const std::vector<int32_t>& taps) {
     const int64_t begin = segments.front().first_position;
     const int64_t end = segments.back().end_position();
@@ -116,7 +117,7 @@ struct Reader {
 
 class FeatureRingTest : public ::testing::TestWithParam<bool> {
  protected:
-  // With the ring of this process, or by its handle.
+  // Opens the ring of this process, or by its handle.
   void Open(Reader& reader, const Writer& writer) {
     if (GetParam()) reader.reader.UseOwn(writer.ring);
     const absl::Status opened = reader.reader.Open(writer.ring->info());
@@ -141,7 +142,7 @@ TEST_P(FeatureRingTest, HoldsEachContractsColumns) {
   EXPECT_EQ(reader.Read(SegmentsFrom(71, 2 * kRowBytes, both), {1, 7}), 71);
 }
 
-// Of a prompt whose K/V was cached.
+// The host has such rows of a prompt whose K/V was cached.
 TEST_P(FeatureRingTest, TakesRowsOfTheHost) {
   Writer writer(1 << 20);
   Reader reader;

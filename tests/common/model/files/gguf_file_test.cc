@@ -68,7 +68,8 @@ class GgufFileTest : public ::testing::Test {
   std::string path_;
 };
 
-// One value of each type, arrays, and tensors of plain values and of blocks.
+// Returns one value of each type, arrays, and tensors of plain values and of
+// blocks.
 GgufBytes Sample() {
   return {.pairs = {Pair("u8", kUint8, Raw<uint8_t>(200)),
                     Pair("i8", kInt8, Raw<int8_t>(-3)),
@@ -149,7 +150,7 @@ TEST_F(GgufFileTest, KnowsTheBlocksOfEveryTensorType) {
     const char* name;
     uint64_t values, bytes;
   };
-  // As gguf-py's GGML_QUANT_SIZES says.
+  // The sizes are those that gguf-py's GGML_QUANT_SIZES says.
   for (const Case& c : std::vector<Case>{{0, "F32", 1, 4},
                                          {1, "F16", 1, 2},
                                          {2, "Q4_0", 32, 18},
@@ -378,7 +379,7 @@ TEST_F(GgufFileTest, MutatedFilesNeverCrash) {
   EXPECT_GT(opened, 100);
 }
 
-// Where the default model is cached as GGUF too.
+// This runs only if the default model is cached as GGUF too.
 TEST(DefaultModelTest, OpensIfItIsCached) {
   const char* home = std::getenv("HOME");
   const auto folder = std::filesystem::path(home == nullptr ? "" : home) /

@@ -117,7 +117,8 @@ TEST_F(GgufTokenizerTest, GivesTheIdsOfTokenizerJson) {
     ASSERT_TRUE(json.ok()) << json.status();
     auto parsed = ParseTokenizerFile(*json);
     ASSERT_TRUE(parsed.ok()) << parsed.status();
-    // What ends a text is a control token by its name, whatever the file says.
+    // A token that ends a text is a control token by its name, whatever the
+    // file says.
     for (AddedToken& added : parsed->added_tokens) {
       if (!IsGgufEndToken(added.content)) continue;
       added.special = true;
@@ -156,7 +157,7 @@ TEST_F(GgufTokenizerTest, TokensOfKnownNamesEndAText) {
   EXPECT_TRUE((*tokenizer)->IsSpecial(1));
   EXPECT_TRUE((*tokenizer)->IsSpecial(3));
   EXPECT_FALSE((*tokenizer)->IsSpecial(2));
-  // Where <|end|> ends a part of a turn, it is no end.
+  // If <|end|> ends a part of a turn, it is no end.
   file.vocabulary["<|return|>"] = 5;
   file.vocabulary["<|call|>"] = 6;
   SetTokenizer(file, "gpt-2");

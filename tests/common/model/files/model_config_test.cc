@@ -31,7 +31,7 @@ Json Llama() {
           {"eos_token_id", 2}};
 }
 
-// As published for the small ones, scaled down.
+// Returns the configuration published for the small ones, scaled down.
 Json Qwen3() {
   Json json = Llama();
   json.update({{"architectures", {"Qwen3ForCausalLM"}},
@@ -242,7 +242,7 @@ TEST(ModelConfig, AWindowIsRefusedUnlessEveryTextFitsIntoIt) {
   json["sliding_window"] = 1023;
   ExpectError(json, absl::StatusCode::kUnimplemented,
               "sliding_window 1023 below max_position_embeddings 1024");
-  // As transformers has it, the default is 4096.
+  // In transformers, the default is 4096.
   json.erase("sliding_window");
   EXPECT_TRUE(Parse(json).ok());
   json["max_position_embeddings"] = 8192;

@@ -34,7 +34,7 @@ class SafetensorsTest : public ::testing::Test {
     std::ofstream(Path(name), std::ios::binary) << bytes;
   }
 
-  // A file of this header and so many data bytes.
+  // Returns a file of this header and so many data bytes.
   static std::string File(const std::string& header, size_t data_bytes) {
     const uint64_t size = header.size();
     std::string bytes(8, '\0');

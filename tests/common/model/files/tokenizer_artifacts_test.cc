@@ -28,7 +28,7 @@ std::map<std::string, std::string> Artifacts(const std::string& path) {
   return files;
 }
 
-// The tokenizer that others make of the files.
+// Returns the tokenizer that others make of the files.
 std::unique_ptr<Tokenizer> Load(const std::string& path) {
   const fs::path folder = fs::path(::testing::TempDir()) / "artifacts";
   fs::remove_all(folder);

@@ -23,7 +23,7 @@ std::vector<float> NormalRow(size_t size, float deviation, uint64_t seed) {
   return row;
 }
 
-// The definition, without any pruning.
+// Computes the definition, without any pruning.
 SampledToken PlainDraw(const std::vector<float>& row,
                        const DrawRequest& request, int64_t position,
                        const std::set<TokenId>& without = {}) {

@@ -91,7 +91,7 @@ class RowReductionsTest : public nn::KernelTest {
     return supports;
   }
 
-  // Rows that reductions might get wrong.
+  // Returns rows that reductions might get wrong.
   std::map<std::string, Rows> NastyRows() {
     std::map<std::string, Rows> all;
     for (int64_t vocab : {1, 3, 32, 33, 256, 257, 1000, 4096}) {

@@ -12,7 +12,7 @@ constexpr KvPageShape kShape = {
 
 class PagedKvCacheTest : public ::testing::Test {
  protected:
-  // The value that element `i` of a token has in a layer and head.
+  // Returns the value that element `i` of a token has in a layer and head.
   static float Value(int64_t token, int64_t layer, int64_t head, int64_t i) {
     return static_cast<float>(((token * 2 + layer) * 3 + head) * 5 + i);
   }

@@ -78,7 +78,7 @@ TEST_F(WantedLogits, HaveTheBitsOfTheWholeProduct) {
       for (TokenId token : some) {
         EXPECT_EQ((*part)->Row(row)[token], (*whole)->Row(row)[token]);
       }
-      // Of a chunk that has none of them: not computed.
+      // A chunk without wanted tokens is not computed.
       EXPECT_EQ((*part)->Row(row)[2100], 0);
       EXPECT_NE((*whole)->Row(row)[2100], 0);
     }
