@@ -174,6 +174,21 @@ bool Ordered(Interpreter& interpreter, std::string_view op, const Value& a,
 
 }  // namespace
 
+std::optional<Int> LengthOf(const Value& value) {
+  if (value.IsText()) return static_cast<Int>(value.characters().size());
+  if (value.IsSequence()) return static_cast<Int>(value.items().size());
+  if (value.IsDict()) return static_cast<Int>(value.dict().items().size());
+  if (value.IsUndefined()) return 0;
+  return value.IsObject() ? value.object()->Length() : std::nullopt;
+}
+
+Int Length(const Value& value) {
+  const std::optional<Int> length = LengthOf(value);
+  if (length.has_value()) return *length;
+  throw Error(
+      absl::StrCat("object of type '", TypeName(value), "' has no len()"));
+}
+
 void RequireDefined(const Value& value) {
   if (value.IsUndefined()) throw Error(value.undefined());
 }

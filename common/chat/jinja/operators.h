@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_CHAT_JINJA_OPERATORS_H_
 #define ESPALIER_COMMON_CHAT_JINJA_OPERATORS_H_
 
+#include <optional>
 #include <string_view>
 
 #include "common/chat/jinja/interpreter.h"
@@ -28,6 +29,11 @@ size_t Find(Interpreter& interpreter, CharactersView text, CharactersView part,
 // Returns the last place that ends at or before `end`.
 size_t FindLast(Interpreter& interpreter, CharactersView text,
                 CharactersView part, size_t end);
+
+// Returns len(value); nullopt: it has none.
+std::optional<Int> LengthOf(const Value& value);
+// Returns the same; throws Error if it has none.
+Int Length(const Value& value);
 
 // Throws Error if it is undefined: in the words of the one that looks it up.
 void RequireDefined(const Value& value);

@@ -129,22 +129,9 @@ Value Join(Interpreter& in, const Value& subject, CallArguments given) {
   return in.Text(std::move(text));
 }
 
-Value Length(Interpreter&, const Value& subject, CallArguments given) {
+Value LengthFilter(Interpreter&, const Value& subject, CallArguments given) {
   const Arguments arguments("length", "", std::move(given));
-  size_t size = 0;
-  if (subject.IsText()) {
-    size = subject.characters().size();
-  } else if (subject.IsSequence()) {
-    size = subject.items().size();
-  } else if (subject.IsDict()) {
-    size = subject.dict().items().size();
-  } else if (subject.IsObject() && subject.object()->Length().has_value()) {
-    return Value::Integer(*subject.object()->Length());
-  } else if (!subject.IsUndefined()) {
-    throw Error(
-        absl::StrCat("object of type '", TypeName(subject), "' has no len()"));
-  }
-  return Value::Integer(static_cast<Int>(size));
+  return Value::Integer(Length(subject));
 }
 
 Value First(Interpreter& in, const Value& subject, CallArguments given) {
@@ -164,13 +151,15 @@ bool IsReversible(const Value& value) {
 
 Value Last(Interpreter& in, const Value& subject, CallArguments given) {
   const Arguments arguments("last", "", std::move(given));
-  if (subject.IsUndefined()) RequireDefined(subject);
-  if (!IsReversible(subject)) {
+  if (!IsReversible(subject) && !subject.IsUndefined()) {
     throw Error(
         absl::StrCat("'", TypeName(subject), "' object is not reversible"));
   }
   if (subject.IsText() && !subject.characters().empty()) {
     return in.Text(Characters(1, subject.characters().back()));
+  }
+  if (subject.IsUndefined()) {
+    return Value::Undefined("No last item, sequence was empty.");
   }
   std::vector<Value> items = in.Items(subject);
   if (items.empty()) {
@@ -287,11 +276,11 @@ Value AttrFilter(Interpreter& in, const Value& subject, CallArguments given) {
 }
 
 constexpr std::pair<std::string_view, FilterFunction> kSequenceFilters[] = {
-    {"attr", AttrFilter},    {"count", Length},
+    {"attr", AttrFilter},    {"count", LengthFilter},
     {"d", Default},          {"default", Default},
     {"dictsort", DictSort},  {"first", First},
     {"groupby", GroupBy},    {"join", Join},
-    {"last", Last},          {"length", Length},
+    {"last", Last},          {"length", LengthFilter},
     {"list", ListFilter},    {"max", Extreme<true>},
     {"min", Extreme<false>}, {"reverse", Reverse},
     {"sort", SortFilter},    {"sum", Sum},

@@ -69,14 +69,6 @@ void WriteText(Interpreter& interpreter, const Value& value) {
   interpreter.Write(value.characters());
 }
 
-std::optional<Int> LengthOf(const Value& value) {
-  if (value.IsText()) return static_cast<Int>(value.characters().size());
-  if (value.IsSequence()) return static_cast<Int>(value.items().size());
-  if (value.IsDict()) return static_cast<Int>(value.dict().items().size());
-  if (value.IsUndefined()) return 0;
-  return value.IsObject() ? value.object()->Length() : std::nullopt;
-}
-
 }  // namespace
 
 Flow Statement::Execute(Interpreter& interpreter) const {
@@ -157,13 +149,15 @@ Flow For::Loop(Interpreter& interpreter, const Value& iterable,
                                                  std::move(recurse));
   const auto clear = absl::MakeCleanup([&] { loop->Clear(); });
   const Value loop_value = Value::Of(loop);
+  // As Jinja2 has it, an iteration that ends early does not count.
   bool any = false;
   for (auto item = loop->Advance(); item.has_value(); item = loop->Advance()) {
-    any = true;
     const ScopeGuard guard(interpreter, scope);
     interpreter.SetVariable("loop", loop_value);
     Assign(parts_.target, interpreter, *std::move(item));
-    if (ExecuteBody(parts_.body, interpreter) == Flow::kBreak) break;
+    const Flow flow = ExecuteBody(parts_.body, interpreter);
+    if (flow == Flow::kBreak) break;
+    any |= flow == Flow::kNext;
   }
   if (any) return Flow::kNext;
   const ScopeGuard guard(interpreter, scope);

@@ -28,10 +28,13 @@ bool IsOdd(Interpreter& in, const Value& v) { return Remainder(in, v, 2, 1); }
 bool IsEven(Interpreter& in, const Value& v) { return Remainder(in, v, 2, 0); }
 bool IsDefined(Interpreter&, const Value& v) { return !v.IsUndefined(); }
 bool IsNotDefined(Interpreter&, const Value& v) { return v.IsUndefined(); }
+// Looked up as a key, so what no key can be is an error.
 bool IsFilter(Interpreter& in, const Value& v) {
+  HashOf(in.budget(), v);
   return v.IsText() && FindFilter(ToUtf8(Str(in, v))) != nullptr;
 }
 bool IsTest(Interpreter& in, const Value& v) {
+  HashOf(in.budget(), v);
   return v.IsText() && FindTest(ToUtf8(Str(in, v))) != nullptr;
 }
 bool IsNoneValue(Interpreter&, const Value& v) { return v.IsNone(); }

@@ -127,13 +127,11 @@ Value Truncate(Interpreter& in, const Value& subject, CallArguments given) {
   if (leeway < 0) {
     throw Error(absl::StrCat("expected leeway >= 0, got ", ToString(leeway)));
   }
-  RequireDefined(subject);
+  if (Length(subject) <= Add(length, leeway)) return subject;
   if (!subject.IsText()) {
-    throw Error(
-        absl::StrCat("object of type '", TypeName(subject), "' has no len()"));
+    throw Error(absl::StrCat("truncate cuts no ", TypeName(subject)));
   }
   const Characters& text = subject.characters();
-  if (static_cast<Int>(text.size()) <= Add(length, leeway)) return subject;
   Characters out = text.substr(0, static_cast<size_t>(length - end_size));
   if (!arguments.TruthOr(1, false)) {
     const size_t space = FindLast(in, out, U" ", out.size());
@@ -238,11 +236,19 @@ Value UrlEncode(Interpreter& in, const Value& subject, CallArguments given) {
   return in.Text(std::move(out));
 }
 
+std::optional<double> RealOf(Interpreter& in, const Value& value) {
+  RequireDefined(value);
+  if (value.IsNumber()) return ToDouble(value);
+  if (!value.IsText()) return std::nullopt;
+  return ParseFloat(ToUtf8(Strip(Str(in, value), std::nullopt, {})));
+}
+
 Value FileSize(Interpreter& in, const Value& subject, CallArguments given) {
   const Arguments arguments("filesizeformat", "binary?", std::move(given));
   const bool binary = arguments.TruthOr(0, false);
-  if (!subject.IsNumber()) throw Error("filesizeformat wants a number");
-  const double bytes = ToDouble(subject);
+  const std::optional<double> number = RealOf(in, subject);
+  if (!number.has_value()) throw Error("filesizeformat wants a number");
+  const double bytes = *number;
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return in.Text("1 Byte");
   if (bytes < base) {
@@ -297,13 +303,6 @@ std::optional<Int> IntegerOf(Interpreter& in, const Value& value, Int base) {
   }
   if (!value.IsFloat() || !std::isfinite(value.real())) return std::nullopt;
   return ToInt(value.real());
-}
-
-std::optional<double> RealOf(Interpreter& in, const Value& value) {
-  RequireDefined(value);
-  if (value.IsNumber()) return ToDouble(value);
-  if (!value.IsText()) return std::nullopt;
-  return ParseFloat(ToUtf8(Strip(Str(in, value), std::nullopt, {})));
 }
 
 Value IntFilter(Interpreter& in, const Value& subject, CallArguments given) {
