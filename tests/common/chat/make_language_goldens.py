@@ -39,6 +39,8 @@ FEATURES = {
         "{{ {1: 2, none: 3, true: 4, 1.5: 5} | tojson }} {{ undefined_thing | tojson }}",
     ],
     "texts": [
+        "{{ missing | truncate(9) }}|{{ d | truncate(9, true) }}|{{ '1700' | filesizeformat }}",
+        "{{ missing | last }}|{{ missing | first }}", "{{ l is filter }}", "{{ d is test }}",
         "{{ t | length }} {{ t[0:5] }} {{ t[::-1] }} {{ t | upper }} {{ t | lower }}",
         "{{ 'ŉ ǆ ß İ' | upper }} {{ 'ΑΣ ΑΣΑ' | lower }} {{ 'ǆx ß' | title }} {{ 'ǆx'.title() }}",
         "{{ t | capitalize }} {{ t.swapcase() }} {{ 'STRASSE ß'.casefold() }}",
@@ -66,6 +68,9 @@ FEATURES = {
         "{% set t.x = 1 %}", "{% set a, b = [1] %}",
     ],
     "loops": [
+        "{% for i in l %}{{ i }}{% break %}{% else %}none{% endfor %}",
+        "{% for i in l %}{% if i == 2 %}{% break %}{% endif %}{{ i }}{% else %}none{% endfor %}",
+        "{% for i in l %}{% continue %}{% else %}none{% endfor %}",
         "{% for x in l %}{{ loop.index }}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }};{% endfor %}",
         "{% for x in l if x > 1 %}{{ x }}{{ loop.length }}{{ loop.last }}{% else %}none{% endfor %}",
         "{% for x in [] %}{% else %}empty{% endfor %}{% for k, v in d.items() %}{{ k }}={{ v }};{% endfor %}",
