@@ -14,6 +14,7 @@ namespace {
 
 constexpr FileFormat kFormat = {
     .name = "saved answers", .magic = "ESPANSWR", .version = 1};
+constexpr size_t kTenantHeaderBytes = sizeof(uint32_t) + sizeof(uint64_t);
 constexpr size_t kMaxSaltBytes = kMaxCacheSaltBytes + kMaxSaltPrefixBytes;
 
 absl::Status FileError(absl::string_view what) {
@@ -70,7 +71,7 @@ absl::StatusOr<SavedAnswers> ParseAnswers(absl::string_view bytes) {
   saved.tokenizer_fingerprint = reader.Get<uint64_t>();
   const uint32_t tenants = reader.Get<uint32_t>();
   for (uint32_t i = 0; i < tenants; ++i) {
-    if (reader.remaining() == 0) return FileError("truncated");
+    if (reader.remaining() < kTenantHeaderBytes) return FileError("truncated");
     ASSIGN_OR_RETURN(saved.tenants.emplace_back(),
                      ReadTenant(saved.vocab_size, reader));
   }

@@ -85,6 +85,7 @@ std::vector<std::string> Seeds() {
   auto* call = tools.mutable_chat()->add_messages();
   call->set_role("assistant");
   call->set_tool_calls(R"([{"name": "f", "arguments": "{}"}])");
+  call->set_content("Wait");
   call->set_reasoning_content("So");
   std::vector<std::string> seeds = {text.SerializeAsString(),
                                     ids.SerializeAsString(),
