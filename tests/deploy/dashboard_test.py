@@ -76,7 +76,7 @@ class DashboardTest(unittest.TestCase):
         cls.prometheus = live_cluster.Prometheus(cls.cluster, live_cluster.free_port())
         # A rate needs two scrapes that differ.
         cls.ask_for_text()
-        cls.await_samples("count(espalier_spec_decode_num_drafts_total) == 3")
+        cls.await_samples("count(espalier_spec_decode_num_drafts_total) == 4")
         cls.ask_for_text()
         cls.await_samples("model:espalier_tau:rate5m > 1")
         cls.exported = Exported(cls.cluster)
@@ -84,7 +84,7 @@ class DashboardTest(unittest.TestCase):
     @classmethod
     def ask_for_text(cls):
         for i, prompt in enumerate(PROMPTS):
-            for flags in (["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"],
+            for flags in ([], ["--no-speculation"], ["--strategy", "union"], ["--strategy", "route"],
                           ["--strategy", "union", "--rule", "tv-gr"]):  # falls back
                 cls.cluster.generate(prompt, "--max-tokens", "150", "--seed", str(i),
                                      "--temperature", "0.8", *flags)
