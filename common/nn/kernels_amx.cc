@@ -102,6 +102,7 @@ const Kernels& AmxKernels() {
     kernels.copy_kv = CopyKvOfAnyHead;
     kernels.attend = AttendWithAnyHead;
     kernels.attend_queries = kAmxRows;
+    kernels.attend_calls = 1;
     return kernels;
   }();
   return kKernels;

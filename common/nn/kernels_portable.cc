@@ -180,6 +180,7 @@ const Kernels& PortableKernels() {
       .copy_kv = CopyAnyKv,
       .attend = AttendAnyKv<Portable>,
       .attend_queries = 12,
+      .attend_calls = 2,
       .peaks = Peaks<Portable>,
       .sum_exp = SumExp<Portable>,
       .noise_ceilings = NoiseCeilings<Portable>};

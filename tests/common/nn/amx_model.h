@@ -247,7 +247,8 @@ inline const Kernels& AmxModelKernels() {
       .write_kv = WriteModelKv,
       .copy_kv = CopyModelKv,
       .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,
-      .attend_queries = kAmxRows};
+      .attend_queries = kAmxRows,
+      .attend_calls = 1};
   return kKernels;
 }
 
