@@ -94,6 +94,7 @@ struct PortableInts {
   static constexpr int kLanes = 4;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 2;
+  static constexpr int kHeldRows = 0;
   static constexpr bool kSignsCodes = false;
 
   template <bool kSigned>

@@ -149,6 +149,7 @@ struct OneLaneInts {
   static constexpr int kLanes = 1;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 2;
+  static constexpr int kHeldRows = 0;
   static constexpr bool kSignsCodes = false;
 
   template <bool kSigned>
