@@ -176,8 +176,7 @@ class AmxFewRows {
       const std::byte* row_block = x;
       ESPALIER_UNROLL
       for (int r = 0; r < R; ++r, row_block += a_.x_stride) {
-        const RowBlock& row =
-            HighOf(*reinterpret_cast<const Row*>(row_block));
+        const RowBlock& row = HighOf(*reinterpret_cast<const Row*>(row_block));
         const Int product = Product(products + r * kPanelOutputs, row);
         Reg& sum = sums[r][n];
         sum = I::MulAdd(I::ToFloat(product), V::Mul(scale, V::Set(row.scale)),
@@ -199,8 +198,8 @@ class AmxFewRows {
                        I::Load(reinterpret_cast<const std::byte*>(low)));
     }
     if constexpr (!minimums) {
-      product = I::Add(
-          product, I::template ShiftLeft<bits - 1>(I::Set(row.minus_sum)));
+      product = I::Add(product,
+                       I::template ShiftLeft<bits - 1>(I::Set(row.minus_sum)));
     }
     return product;
   }
