@@ -110,6 +110,7 @@ struct Avx2Ints {
   static constexpr int kLanes = 8;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 4;
+  static constexpr int kHeldRows = 0;
   static constexpr bool kSignsCodes = true;
 
   template <bool kSigned>

@@ -109,6 +109,7 @@ struct Avx512Ints {
   static constexpr int kLanes = 16;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 8;
+  static constexpr int kHeldRows = 6;
   static constexpr bool kSignsCodes = false;
 
   template <bool kSigned>

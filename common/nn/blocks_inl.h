@@ -5,15 +5,17 @@
 // with V, the vector of as many floats. Codes<true> are those of 8 bits without
 // minimums; if kSignsCodes, 128 is taken off them.
 //
-// A tile of rows is multiplied with some blocks of a panel at a time, and its
-// sums wait in memory: so the blocks are read from the first-level cache by all
-// tiles. Each tile unpacks codes of 4 bits in registers, which costs next to no
-// time beside the products. Unpacked in memory, they took stores of twice the
-// bytes.
+// A tile of rows is multiplied with some blocks of a panel at a time, between
+// which its sums wait in memory: so the blocks are read from the first-level
+// cache by all tiles. Where there are registers for them, the sums of up to
+// I::kHeldRows rows stay there meanwhile. Each tile unpacks codes of 4 bits in
+// registers, which costs next to no time beside the products. Unpacked in
+// memory, they took stores of twice the bytes.
 #ifndef ESPALIER_COMMON_NN_BLOCKS_INL_H_
 #define ESPALIER_COMMON_NN_BLOCKS_INL_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "common/nn/kernels.h"
 #include "common/nn/linear_inl.h"
@@ -51,6 +53,7 @@ struct BlockTile {
   static constexpr int kVectors = I::kVectors;
   static constexpr int kColumns = kVectors * I::kLanes;
   static constexpr int kParts = kPanelOutputs / kColumns;
+  static_assert(I::kHeldRows == 0 || kParts == 1);
   // Codes are unsigned: what they are too large by, 2^kOffsetBits, is taken off
   // the sums.
   static constexpr bool kSigned = bits == 8 && !minimums;
@@ -67,15 +70,16 @@ struct BlockTile {
                  .next = t.next,
                  .next_scales = t.next + CodeBytes(t.format),
                  .row = t.rows,
-                 .row_stride = t.row_stride,
-                 .sums = t.sums};
+                 .row_stride = t.row_stride};
+    std::conditional_t<(R <= I::kHeldRows), HeldSums<R>, WaitingSums> sums(
+        t.sums);
     for (int64_t block = 0; block < t.blocks; ++block) {
       for (int part = 0; part < kParts; ++part) {
         if (t.format.group == kBlockInputs) {
-          AddGroup<R, kBlockInputs>(step, 0, part);
+          AddGroup<R, kBlockInputs>(step, 0, part, sums);
         } else {
-          AddGroup<R, kHalfInputs>(step, 0, part);
-          AddGroup<R, kHalfInputs>(step, 1, part);
+          AddGroup<R, kHalfInputs>(step, 0, part, sums);
+          AddGroup<R, kHalfInputs>(step, 1, part, sums);
         }
       }
       step.codes += bytes;
@@ -84,9 +88,49 @@ struct BlockTile {
       step.next_scales += bytes;
       step.row += sizeof(Row);
     }
+    sums.StoreAll(t.sums);
   }
 
  private:
+  // Sums of some rows and a panel, in memory or in registers.
+  struct WaitingSums {
+    float* sums = nullptr;
+
+    explicit WaitingSums(float* all) : sums(all) {}
+    typename V::Reg Get(int r, int, int64_t lane) const {
+      return V::Load(sums + r * kPanelOutputs + lane);
+    }
+    void Put(int r, int, int64_t lane, typename V::Reg sum) {
+      V::Store(sums + r * kPanelOutputs + lane, sum);
+    }
+    void StoreAll(float*) const {}
+  };
+  template <int R>
+  struct HeldSums {
+    typename V::Reg sums[R][kVectors];
+
+    explicit HeldSums(const float* all) {
+      ESPALIER_UNROLL
+      for (int r = 0; r < R; ++r) {
+        ESPALIER_UNROLL
+        for (int n = 0; n < kVectors; ++n) {
+          sums[r][n] = V::Load(all + r * kPanelOutputs + n * I::kLanes);
+        }
+      }
+    }
+    typename V::Reg Get(int r, int n, int64_t) const { return sums[r][n]; }
+    void Put(int r, int n, int64_t, typename V::Reg sum) { sums[r][n] = sum; }
+    void StoreAll(float* all) const {
+      ESPALIER_UNROLL
+      for (int r = 0; r < R; ++r) {
+        ESPALIER_UNROLL
+        for (int n = 0; n < kVectors; ++n) {
+          V::Store(all + r * kPanelOutputs + n * I::kLanes, sums[r][n]);
+        }
+      }
+    }
+  };
+
   // One block of a panel, and the same inputs of the rows.
   struct Step {
     const std::byte* codes = nullptr;
@@ -97,7 +141,6 @@ struct BlockTile {
     const std::byte* next_scales = nullptr;
     const std::byte* row = nullptr;  // first row's block
     int64_t row_stride = 0;          // bytes
-    float* sums = nullptr;
 
     const Row& RowAt(int64_t r) const {
       return *reinterpret_cast<const Row*>(row + r * row_stride);
@@ -119,8 +162,8 @@ struct BlockTile {
   };
 
   // Sums of `group` inputs as integers, then scaled.
-  template <int R, int group>
-  static void AddGroup(const Step& step, int64_t index, int part) {
+  template <int R, int group, typename Sums>
+  static void AddGroup(const Step& step, int64_t index, int part, Sums& sums) {
     Int products[R][kVectors];
     ESPALIER_UNROLL
     for (int r = 0; r < R; ++r) {
@@ -143,7 +186,7 @@ struct BlockTile {
       Multiply<R, group>(step, index, part, products,
                          [&](int r) { return step.RowAt(r).low; });
     }
-    Scale<R, group>(step, index, part, products);
+    Scale<R, group>(step, index, part, products, sums);
   }
   static_assert(kFineSteps == 1 << 7);
 
@@ -223,9 +266,9 @@ struct BlockTile {
     }
   }
 
-  template <int R, int group>
+  template <int R, int group, typename Sums>
   static void Scale(const Step& step, int64_t index, int part,
-                    const Int (&products)[R][kVectors]) {
+                    const Int (&products)[R][kVectors], Sums& sums) {
     step.wide ? FetchScales<float>(step, index, part)
               : FetchScales<uint16_t>(step, index, part);
     ESPALIER_UNROLL
@@ -240,17 +283,16 @@ struct BlockTile {
       ESPALIER_UNROLL
       for (int r = 0; r < R; ++r) {
         const RowBlock& row = HighOf(step.RowAt(r));
-        float* const out = step.sums + r * kPanelOutputs + lane;
         typename V::Reg sum =
             I::MulAdd(I::ToFloat(products[r][n]),
-                      V::Mul(scale, V::Set(row.scale)), V::Load(out));
+                      V::Mul(scale, V::Set(row.scale)), sums.Get(r, n, lane));
         if constexpr (minimums) {
           const float scaled_sum = group == kBlockInputs
                                        ? row.scaled_sum
                                        : row.half_scaled_sums[index];
           sum = I::MulAdd(minimum, V::Set(scaled_sum), sum);
         }
-        V::Store(out, sum);
+        sums.Put(r, n, lane, sum);
       }
     }
   }

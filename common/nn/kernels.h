@@ -289,6 +289,9 @@ struct Kernels {
                   int64_t to_slot);
   void (*attend)(const AttendArgs&);
   int64_t attend_queries;  // that one call should have, if there are so many
+  // Calls for each thread, if there are enough queries: two share the work more
+  // evenly, one reads less twice where its time hardly depends on its queries.
+  int64_t attend_calls;
   // Whether all of x is finite; else the peaks mean nothing.
   bool (*peaks)(const PeakArgs&);
   // Sum of e^(x - shift), for shift >= x.

@@ -2,6 +2,7 @@
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/avx512_inl.h"
 #include "common/nn/blocks_amx_inl.h"
+#include "common/nn/few_rows_amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 
@@ -40,11 +41,29 @@ struct CpuTiles {
     asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
                  "i"(B));
   }
+  template <int Sum, int A, int B>
+  static void MultiplyAddUnsigned() {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(Sum), "i"(A),
+                 "i"(B));
+  }
 };
 
-// Products of integers with fewer rows are faster on vectors. The bits are the
-// same.
-constexpr int64_t kFewestAmxRows = 10;
+// Products of integers with fewer rows are faster on vectors, which have less
+// to do where codes are unpacked. The bits are the same.
+int64_t FewestAmxRows(const LinearArgs& a) {
+  if (a.weights.format.bits == 8) return 4;
+  return a.operand == OperandType::kFineBlocks ? 6 : 7;
+}
+
+void LinearOfIntegers(const LinearArgs& a) {
+  if (a.rows < FewestAmxRows(a) || !FitsAmxBlocks(a.weights.format)) {
+    Avx512Bf16Kernels().linear(a);
+  } else if (AreFewAmxRows(a.rows)) {
+    AmxLinearOfFewRows<Avx512Ints, CpuTiles>(a);
+  } else {
+    AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a);
+  }
+}
 
 void LinearAnyOperand(const LinearArgs& a) {
   switch (a.operand) {
@@ -52,9 +71,7 @@ void LinearAnyOperand(const LinearArgs& a) {
       return Avx512Bf16Kernels().linear(a);
     case OperandType::kBlocks:
     case OperandType::kFineBlocks:
-      return a.rows >= kFewestAmxRows && FitsAmxBlocks(a.weights.format)
-                 ? AmxLinearOfBlocks<Avx512Ints, CpuTiles>(a)
-                 : Avx512Bf16Kernels().linear(a);
+      return LinearOfIntegers(a);
     default:
       return AmxLinear<Avx512, CpuTiles>(a);
   }
@@ -102,6 +119,7 @@ const Kernels& AmxKernels() {
     kernels.copy_kv = CopyKvOfAnyHead;
     kernels.attend = AttendWithAnyHead;
     kernels.attend_queries = kAmxRows;
+    kernels.attend_calls = 1;
     return kernels;
   }();
   return kKernels;

@@ -29,6 +29,7 @@ const Kernels& Avx2Kernels() {
                                        .copy_kv = CopyAnyKv,
                                        .attend = AttendAnyKv<Avx2>,
                                        .attend_queries = 12,
+                                       .attend_calls = 2,
                                        .peaks = Peaks<Avx2>,
                                        .sum_exp = SumExp<Avx2>,
                                        .noise_ceilings = NoiseCeilings<Avx2>};

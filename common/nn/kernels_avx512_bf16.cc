@@ -41,6 +41,7 @@ const Kernels& Avx512Bf16Kernels() {
                                        .copy_kv = CopyAnyKv,
                                        .attend = AttendAnyHead,
                                        .attend_queries = 12,
+                                       .attend_calls = 2,
                                        .peaks = Peaks<Avx512>,
                                        .sum_exp = SumExp<Avx512>,
                                        .noise_ceilings = NoiseCeilings<Avx512>};

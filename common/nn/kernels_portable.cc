@@ -94,6 +94,7 @@ struct PortableInts {
   static constexpr int kLanes = 4;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 2;
+  static constexpr int kHeldRows = 0;
   static constexpr bool kSignsCodes = false;
 
   template <bool kSigned>
@@ -180,6 +181,7 @@ const Kernels& PortableKernels() {
       .copy_kv = CopyAnyKv,
       .attend = AttendAnyKv<Portable>,
       .attend_queries = 12,
+      .attend_calls = 2,
       .peaks = Peaks<Portable>,
       .sum_exp = SumExp<Portable>,
       .noise_ceilings = NoiseCeilings<Portable>};

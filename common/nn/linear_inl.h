@@ -33,7 +33,7 @@ struct TileArgs {
 
 // How far ahead of the multiplication weights are fetched. Panels follow each
 // other, so the end of one fetches the beginning of the next.
-inline constexpr int64_t kFetchAhead = 4096;
+inline constexpr int64_t kFetchAhead = 8192;
 
 // Into the second-level cache: the first has too few buffers for what is under
 // way from memory.

@@ -66,6 +66,7 @@ ThreadPool::ThreadPool(const Options& options) {
   const int64_t num_cpus = static_cast<int64_t>(cpus.size());
   const int64_t threads = options.threads > 0 ? options.threads : num_cpus;
   const bool pin = options.pin_workers && threads <= num_cpus;
+  ranges_ = std::vector<Range>(threads);
   if (pin && threads > 1) caller_cpu_ = cpus[0];
   for (int64_t thread = 1; thread < threads; ++thread) {
     const int cpu = pin ? cpus[thread] : -1;
@@ -100,15 +101,21 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
     body({.begin = 0, .end = size, .thread = 0});
     return;
   }
-  const int64_t chunks = (size + grain - 1) / grain;
+  const int64_t turns =
+      ((size + grain - 1) / grain + threads() - 1) / threads();
+  const int64_t chunks = std::min(size, turns * threads());
   ESPALIER_CHECK(chunks <= UINT16_MAX);
   body_.store(&body, std::memory_order_relaxed);
   size_.store(size, std::memory_order_relaxed);
-  grain_.store(grain, std::memory_order_relaxed);
+  chunks_.store(chunks, std::memory_order_relaxed);
   unfinished_.store(static_cast<uint32_t>(chunks), std::memory_order_relaxed);
-  const uint64_t loop = (unclaimed_.load(std::memory_order_relaxed) >> 32) + 1;
-  unclaimed_.store(loop << 32 | static_cast<uint64_t>(chunks) << 16,
-                   std::memory_order_release);
+  ++loop_;
+  for (int64_t thread = 0; thread < threads(); ++thread) {
+    const uint64_t begin = chunks * thread / threads();
+    const uint64_t end = chunks * (thread + 1) / threads();
+    ranges_[thread].unclaimed.store(loop_ << 32 | end << 16 | begin,
+                                    std::memory_order_release);
+  }
   wake_ups_.fetch_add(1, std::memory_order_release);
   wake_ups_.notify_all();
 
@@ -121,29 +128,39 @@ void ThreadPool::ParallelFor(int64_t size, int64_t grain, Body body) {
 }
 
 void ThreadPool::RunChunks(int64_t thread) {
-  const bool from_end = thread % 2 != 0;
-  uint64_t state = unclaimed_.load(std::memory_order_acquire);
+  uint32_t done = 0;
+  for (int64_t i = 0; i < threads(); ++i) {
+    Range& range = ranges_[(thread + i) % threads()];
+    done += RunRange(range, /*from_end=*/i > 0, thread);
+  }
+  // Until they are reported, no other loop can begin: all are of this one.
+  if (done > 0 &&
+      unfinished_.fetch_sub(done, std::memory_order_acq_rel) == done) {
+    unfinished_.notify_one();
+  }
+}
+
+uint32_t ThreadPool::RunRange(Range& range, bool from_end, int64_t thread) {
+  uint32_t done = 0;
+  uint64_t state = range.unclaimed.load(std::memory_order_acquire);
   for (;;) {
     const int64_t first = state & 0xFFFF, end = state >> 16 & 0xFFFF;
-    if (first == end) return;
+    if (first == end) return done;
     const Body* body = body_.load(std::memory_order_relaxed);
     const int64_t size = size_.load(std::memory_order_relaxed);
-    const int64_t grain = grain_.load(std::memory_order_relaxed);
+    const int64_t chunks = chunks_.load(std::memory_order_relaxed);
     const int64_t chunk = from_end ? end - 1 : first;
     const uint64_t rest = from_end ? state - (1 << 16) : state + 1;
-    if (!unclaimed_.compare_exchange_weak(state, rest,
-                                          std::memory_order_acq_rel,
-                                          std::memory_order_acquire)) {
+    if (!range.unclaimed.compare_exchange_weak(state, rest,
+                                               std::memory_order_acq_rel,
+                                               std::memory_order_acquire)) {
       continue;
     }
-    const int64_t begin = chunk * grain;
-    (*body)({.begin = begin,
-             .end = std::min(size, begin + grain),
+    (*body)({.begin = size * chunk / chunks,
+             .end = size * (chunk + 1) / chunks,
              .thread = thread});
-    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-      unfinished_.notify_one();
-    }
-    state = unclaimed_.load(std::memory_order_acquire);
+    ++done;
+    state = range.unclaimed.load(std::memory_order_acquire);
   }
 }
 

@@ -17,9 +17,11 @@ std::vector<int> UsableCpus();
 
 // The threads of one engine. A decoder runs some hundred short loops per pass,
 // so a worker that has nothing to do spins for some microseconds before it
-// sleeps. Chunks are claimed, not dealt out, and the caller waits for claimed
-// chunks only: where cores are shared, a worker that the kernel keeps waiting
-// costs nothing but its help.
+// sleeps. Every thread is dealt a range, which it runs in ascending order: what
+// it fetches ahead is its own. One that has ended steals from the far ends of
+// the others' ranges, and the caller waits for claimed chunks only: where cores
+// are shared, a worker that the kernel keeps waiting costs nothing but its
+// help.
 //
 // One thread, the owner's, calls ParallelFor; it takes part in the work.
 class ThreadPool {
@@ -59,31 +61,40 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  int64_t threads() const { return static_cast<int64_t>(workers_.size()) + 1; }
+  int64_t threads() const { return static_cast<int64_t>(ranges_.size()); }
 
-  // Cuts 0 .. size - 1 into chunks of `grain` (without workers: one chunk) and
-  // runs them all, in any order and on any thread. Every other thread claims
-  // from the far end, so that neighbours, which may read the same, mostly share
-  // a cache. What happened before the
-  // call is visible to the body, what the body did is visible after it.
+  // Cuts 0 .. size - 1 into chunks of one size, up to rounding and at most
+  // `grain` (without workers: one chunk), and runs them all, on any thread.
+  // Their number is a multiple of that of the threads if `size` allows it. What
+  // happened before the call is visible to the body, what the body did is
+  // visible after it.
   // REQUIRES: grain >= 1; at most 65535 chunks; not called from a body; the
   // body does not throw.
   void ParallelFor(int64_t size, int64_t grain, Body body);
 
  private:
+  // Chunks of the loop in progress that nobody has claimed: number of the loop
+  // << 32 | end << 16 | begin.
+  struct alignas(64) Range {
+    std::atomic<uint64_t> unclaimed{0};
+  };
+
   void Work(int64_t thread);
+  // Claims what it can and returns when nothing is left.
   void RunChunks(int64_t thread);
+  // Runs chunks of one range until it is empty and returns their number.
+  // `from_end`: as a thief.
+  uint32_t RunRange(Range& range, bool from_end, int64_t thread);
 
   // The loop in progress. A worker that comes late may read these while the
   // next loop is being set up, hence the atomics; it uses them only if its
   // claim succeeds, and then they belong to the loop it claimed from.
   std::atomic<const Body*> body_{nullptr};
   std::atomic<int64_t> size_{0};
-  std::atomic<int64_t> grain_{1};
+  std::atomic<int64_t> chunks_{0};
 
-  // Number of the loop << 32 | end << 16 | begin of the chunks that nobody has
-  // claimed.
-  alignas(64) std::atomic<uint64_t> unclaimed_{0};
+  uint64_t loop_ = 0;                                // the caller's
+  std::vector<Range> ranges_;                        // by thread
   alignas(64) std::atomic<uint32_t> unfinished_{0};  // chunks of the loop
   alignas(64) std::atomic<uint32_t> wake_ups_{0};    // workers wait for change
   std::atomic<bool> stop_{false};

@@ -30,7 +30,9 @@ that of the process, up to the end of loading. The floor is the time that the
 machine, or the GPU, takes to read as much memory as the weights and the cached
 keys and values take.
 Passes and reads alternate. ms: the fastest pass. x floor, x first: median ratio
-to the floor and to the first pass of the same turn.)";
+to the floor and to the first pass of the same turn.
+With --as-served, passes alone follow each other as in a server, one number of
+rows after another, with a round's gap between them. ms: median.)";
 
 constexpr uint64_t kRandomWeightsSeed = 1;  // times depend on none
 
@@ -45,6 +47,7 @@ struct ForwardFlags {
   std::string cpu_kernels = "auto";
   std::string compute_type = "auto";
   std::string kv_cache_type = "auto";
+  bool as_served = false;
   bool json = false;
 
   void AddTo(cli::FlagSet& flags);
@@ -74,6 +77,8 @@ void ForwardFlags::AddTo(cli::FlagSet& flags) {
             &compute_type);
   flags.Add({"--kv-cache-type", "NAME", "float32, bfloat16, int8 or auto"},
             &kv_cache_type);
+  flags.AddSwitch({"--as-served", "", "time passes as a server runs them"},
+                  &as_served);
   flags.AddSwitch({"--json", "", "one JSON object per line"}, &json);
 }
 
@@ -117,10 +122,16 @@ void PrintHead(const ModelInfo& info, const LoadCost& load, uint32_t context,
              "which %.1f MB before loading\n",
              static_cast<double>(load.weight_bytes) / 1e6, load.seconds,
              static_cast<double>(load.peak_bytes) / 1e6,
-             static_cast<double>(load.base_bytes) / 1e6)
-      << absl::StrFormat("%6s %8s %10s %10s %12s %10s %10s\n", "rows",
-                         "threads", "ms", "GB/s", "GFLOP/s", "x floor",
-                         "x first");
+             static_cast<double>(load.base_bytes) / 1e6);
+}
+
+void PrintColumns(bool as_served, std::ostream& out) {
+  out << absl::StrFormat("%6s %8s %10s", "rows", "threads", "ms");
+  if (!as_served) {
+    out << absl::StrFormat(" %10s %12s %10s %10s", "GB/s", "GFLOP/s", "x floor",
+                           "x first");
+  }
+  out << std::endl;
 }
 
 void Print(const ForwardCost& cost, int64_t threads, bool json,
@@ -173,6 +184,29 @@ void Print(const DecodingSpeed& speed, int64_t threads, bool json,
   }
 }
 
+void PrintServed(int64_t rows, double ms, int64_t threads, bool json,
+                 std::ostream& out) {
+  if (json) {
+    out << nlohmann::ordered_json{{"rows", rows},
+                                  {"threads", threads},
+                                  {"served_ms", ms}}
+        << std::endl;
+  } else {
+    out << absl::StrFormat("%6d %8d %10.2f", rows, threads, ms) << std::endl;
+  }
+}
+
+absl::Status RunAsServed(const ForwardFlags& flags,
+                         absl::Span<const int64_t> rows, LanguageModel& model,
+                         std::ostream& out) {
+  ASSIGN_OR_RETURN(const std::vector<double> medians,
+                   MeasureAsServed(model, rows, flags.context));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    PrintServed(rows[i], medians[i], model.info().threads, flags.json, out);
+  }
+  return absl::OkStatus();
+}
+
 // Runs all measurements with one number of threads.
 absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
                         cli::Context& context) {
@@ -200,11 +234,11 @@ absl::Status MeasureAll(const ForwardFlags& flags, uint32_t threads,
     }
   }
   PrintHead(info, load, flags.context, flags.json, context.out);
-  ASSIGN_OR_RETURN(
-      const ForwardCosts costs,
-      MeasureForward(*model,
-                     std::vector<int64_t>(flags.rows.begin(), flags.rows.end()),
-                     flags.context));
+  if (!flags.json) PrintColumns(flags.as_served, context.out);
+  const std::vector<int64_t> rows(flags.rows.begin(), flags.rows.end());
+  if (flags.as_served) return RunAsServed(flags, rows, *model, context.out);
+  ASSIGN_OR_RETURN(const ForwardCosts costs,
+                   MeasureForward(*model, rows, flags.context));
   for (const ForwardCost& cost : costs.passes) {
     Print(cost, info.threads, flags.json, context.out);
   }

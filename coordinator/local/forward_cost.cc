@@ -19,6 +19,9 @@ constexpr absl::Duration kMeasureFor = absl::Seconds(1);
 constexpr int kMinTurns = 5;
 constexpr int64_t kCpuPrefillChunk = 128;
 constexpr int64_t kDecodedTokens = 32;
+// Between two passes of a server: bookkeeping, and what drafting a tree reads.
+constexpr absl::Duration kGap = absl::Microseconds(150);
+constexpr int64_t kDraftBytes = 12'000'000;
 
 // Arbitrary tokens: the work does not depend on them.
 std::vector<TokenId> SomeTokens(int64_t count, int64_t vocab_size) {
@@ -65,12 +68,16 @@ double Fastest(const std::vector<double>& seconds) {
   return *std::min_element(seconds.begin(), seconds.end());
 }
 
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
 double MedianRatio(absl::Span<const double> one, absl::Span<const double> by) {
   std::vector<double> ratios;
   for (size_t i = 0; i < one.size(); ++i) ratios.push_back(one[i] / by[i]);
-  const auto middle = ratios.begin() + std::ssize(ratios) / 2;
-  std::nth_element(ratios.begin(), middle, ratios.end());
-  return *middle;
+  return Median(std::move(ratios));
 }
 
 // Commits `next` and replaces it with the token after it.
@@ -92,15 +99,17 @@ absl::Status DecodeOne(LanguageModel& model, CacheId cache,
 }
 
 // A pass over some rows after the sequence, which stays unchanged.
-Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows) {
+Action ForwardAction(LanguageModel& model, CacheId cache, int64_t rows,
+                     const LogitUse& use) {
   std::vector<int32_t> parents(rows, 0);  // children of the first row
   parents[0] = kPrefixParent;
-  return [&model, cache, rows, parents,
+  return [&model, cache, rows, parents, use,
           tokens = SomeTokens(rows, model.info().config.vocab_size)] {
     const SequenceRows batch[] = {{.cache = cache,
                                    .tokens = tokens,
                                    .parents = parents,
-                                   .num_logit_rows = rows}};
+                                   .num_logit_rows = rows,
+                                   .use = use}};
     return model.Forward(batch).status();
   };
 }
@@ -131,7 +140,7 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
   ASSIGN_OR_RETURN(const auto reader, MakeMemoryReader(info, bytes_read));
   std::vector<Action> actions = {[&reader] { return reader->Read(); }};
   for (int64_t some : rows) {
-    actions.push_back(ForwardAction(model, cache, some));
+    actions.push_back(ForwardAction(model, cache, some, AnyUse()));
   }
   ASSIGN_OR_RETURN(const Turns turns, TakeTurns(actions));
   const double bytes = static_cast<double>(bytes_read);
@@ -150,6 +159,27 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
                             .times_first = MedianRatio(mine, turns[1])});
   }
   return costs;
+}
+
+absl::StatusOr<std::vector<double>> MeasureAsServed(
+    LanguageModel& model, absl::Span<const int64_t> rows, int64_t context) {
+  const CacheId cache = model.NewSequence();
+  const absl::Cleanup release = [&] { model.Release(cache); };
+  RETURN_IF_ERROR(PrefillSome(model, cache, context));
+  ASSIGN_OR_RETURN(const auto drafter,
+                   MakeMemoryReader(model.info(), kDraftBytes));
+  std::vector<double> medians;
+  for (int64_t some : rows) {
+    const Action gap = [&, some]() -> absl::Status {
+      absl::SleepFor(kGap);
+      return some == 1 ? absl::OkStatus() : drafter->Read();
+    };
+    ASSIGN_OR_RETURN(
+        const Turns turns,
+        TakeTurns({gap, ForwardAction(model, cache, some, DrawRequest())}));
+    medians.push_back(Median(turns[1]) * 1e3);
+  }
+  return medians;
 }
 
 absl::StatusOr<DecodingSpeed> MeasureDecoding(LanguageModel& model,

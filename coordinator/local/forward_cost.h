@@ -37,6 +37,13 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
                                             absl::Span<const int64_t> rows,
                                             int64_t context);
 
+// Median milliseconds of passes as a server runs them, by entry of `rows`: the
+// rows are a tree, of which each row draws a token, and nothing comes between
+// passes but a round's gap. Where there is a tree, that is as long as drafting
+// it: as many bytes are read as a draft head has. Errors are the model's.
+absl::StatusOr<std::vector<double>> MeasureAsServed(
+    LanguageModel& model, absl::Span<const int64_t> rows, int64_t context);
+
 struct DecodingSpeed {
   double plain_tokens_per_s = 0;    // one row per pass, after `context` tokens
   double prefill_tokens_per_s = 0;  // of a prompt of `context` tokens

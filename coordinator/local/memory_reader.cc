@@ -4,15 +4,14 @@
 #include <atomic>
 #include <iterator>
 #include <numeric>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/types/span.h"
 #include "common/base/status_macros.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/open_device.h"
 #include "common/nn/huge_page_arena.h"
+#include "common/nn/thread_pool.h"
 
 namespace espalier::local {
 namespace {
@@ -35,26 +34,26 @@ class CpuReader final : public MemoryReader {
       : block_(nn::AllocateHugePages(bytes)),
         memory_(reinterpret_cast<uint64_t*>(block_.get()),
                 bytes / static_cast<int64_t>(sizeof(uint64_t))),
-        threads_(threads) {
+        pool_({.threads = threads}) {
     std::fill(memory_.begin(), memory_.end(), 1);
   }
 
   absl::Status Read() override {
-    std::vector<std::thread> readers;
-    const size_t share = memory_.size() / threads_;
-    for (int64_t i = 0; i < threads_; ++i) {
-      readers.emplace_back([&, part = memory_.subspan(i * share, share)] {
-        total_ += ReadAll(part);
-      });
-    }
-    for (std::thread& reader : readers) reader.join();
+    const nn::ThreadPool::CallerPin pin(pool_);
+    const int64_t share = std::ssize(memory_) / pool_.threads();
+    pool_.ParallelFor(pool_.threads(), /*grain=*/1,
+                      [&](const nn::ThreadPool::Chunk& chunk) {
+                        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
+                          total_ += ReadAll(memory_.subspan(i * share, share));
+                        }
+                      });
     return absl::OkStatus();
   }
 
  private:
   const nn::HugePageBlock block_;
   const absl::Span<uint64_t> memory_;
-  const int64_t threads_;
+  nn::ThreadPool pool_;
   std::atomic<uint64_t> total_ = 0;  // keeps the reads from being dropped
 };
 

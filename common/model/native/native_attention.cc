@@ -6,8 +6,6 @@
 namespace espalier {
 namespace {
 
-// Few and large, for tiles that are full.
-constexpr int64_t kTasksPerThread = 2;
 constexpr int64_t kRowsWorthSharing = 8;  // fewer are not worth a wake-up
 
 }  // namespace
@@ -31,7 +29,7 @@ NativeAttention::NativeAttention(const ModelConfig& config,
 void NativeAttention::Begin(const NativePass& pass, float* out) {
   pass_ = &pass;
   const int64_t queries = pass.rows() * heads_;
-  const int64_t share = queries / (kTasksPerThread * pool_.threads());
+  const int64_t share = queries / (kernels_.attend_calls * pool_.threads());
   queries_per_task_ =
       std::max(std::min(share, kernels_.attend_queries), heads_ / kv_heads_);
   queries_.resize(queries * head_dim_);

@@ -5,8 +5,8 @@
 namespace espalier {
 namespace {
 
-// Enough for the threads to share the work evenly, few enough that claiming
-// them costs nothing.
+// Enough for a thread that has ended to help another one, few enough that
+// claiming them costs nothing.
 constexpr int64_t kChunksPerThread = 4;
 constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
 

@@ -12,6 +12,7 @@
 #include "common/nn/attention_amx_inl.h"
 #include "common/nn/attention_bf16_inl.h"
 #include "common/nn/blocks_amx_inl.h"
+#include "common/nn/few_rows_amx_inl.h"
 #include "common/nn/kernels.h"
 #include "common/nn/linear_amx_inl.h"
 #include "common/nn/linear_inl.h"
@@ -73,6 +74,16 @@ class ModelTiles {
   }
   template <int Sum, int A, int B>
   static void MultiplyAddBytes() {
+    AddProductsOfBytes<Sum, A, B, int8_t>();
+  }
+  template <int Sum, int A, int B>
+  static void MultiplyAddUnsigned() {
+    AddProductsOfBytes<Sum, A, B, uint8_t>();
+  }
+
+ private:
+  template <int Sum, int A, int B, typename Column>
+  static void AddProductsOfBytes() {
     const int quads = config_.row_bytes[A] / 4;
     for (int row = 0; row < config_.rows[Sum]; ++row) {
       for (int column = 0; column < config_.row_bytes[Sum] / 4; ++column) {
@@ -81,7 +92,8 @@ class ModelTiles {
         std::memcpy(&sum, place, 4);
         for (int k = 0; k < quads; ++k) {
           for (int i = 0; i < 4; ++i) {
-            sum += Byte(A, row, k * 4 + i) * Byte(B, k, column * 4 + i);
+            sum += Byte<int8_t>(A, row, k * 4 + i) *
+                   Byte<Column>(B, k, column * 4 + i);
           }
         }
         std::memcpy(place, &sum, 4);
@@ -89,9 +101,9 @@ class ModelTiles {
     }
   }
 
- private:
+  template <typename T>
   static int Byte(int tile, int row, int index) {
-    return static_cast<int8_t>(tiles_[tile][row][index]);
+    return static_cast<T>(tiles_[tile][row][index]);
   }
   static float Flush(float x) {
     return std::fabs(x) < 0x1p-126f ? 0.0f * x : x;
@@ -149,6 +161,7 @@ struct OneLaneInts {
   static constexpr int kLanes = 1;
   static constexpr int kVectors = 2;
   static constexpr int kTileRows = 2;
+  static constexpr int kHeldRows = 0;
   static constexpr bool kSignsCodes = false;
 
   template <bool kSigned>
@@ -214,9 +227,10 @@ inline void OneLane::StoreSplit(const Reg (&x)[kAmxInputs], void* out) {
 
 inline void LinearOnModel(const LinearArgs& a) {
   if (IsBlocks(a.operand)) {
-    return FitsAmxBlocks(a.weights.format)
-               ? AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a)
-               : LinearOfBlocks<OneLaneInts>(a);
+    return !FitsAmxBlocks(a.weights.format) ? LinearOfBlocks<OneLaneInts>(a)
+           : AreFewAmxRows(a.rows)
+               ? AmxLinearOfFewRows<OneLaneInts, ModelTiles>(a)
+               : AmxLinearOfBlocks<OneLaneInts, ModelTiles>(a);
   }
   (a.operand == OperandType::kFloat32 ? Linear<OneLane>
                                       : AmxLinear<OneLane, ModelTiles>)(a);
@@ -247,7 +261,8 @@ inline const Kernels& AmxModelKernels() {
       .write_kv = WriteModelKv,
       .copy_kv = CopyModelKv,
       .attend = AmxAttend<OneLane, ModelTiles, PrepareModel>,
-      .attend_queries = kAmxRows};
+      .attend_queries = kAmxRows,
+      .attend_calls = 1};
   return kKernels;
 }
 

@@ -115,7 +115,8 @@ TEST_P(BlockProductTest, EqualsTheModelInEveryFormatOfAFile) {
             RandomBlocks(format, outputs * inputs / UnitInputs(format));
         const PackedMatrix matrix = Pack(format, blocks, inputs);
         const auto weights = Unpack(format, blocks, inputs);
-        for (int64_t rows : {1, 2, 3, 4, 5, 8, 9, 10, 16, 17, 35, 70}) {
+        for (int64_t rows :
+             {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 17, 35, 70}) {
           ExpectModel(matrix, weights, Random(rows * inputs, 3));
         }
       }
@@ -217,7 +218,7 @@ TEST_P(BlockProductTest, NothingSaturates) {
       }
       const PackedMatrix matrix = Pack(format, blocks, kInputs);
       const auto weights = Unpack(format, blocks, kInputs);
-      std::vector<float> x(3 * kInputs, 1);
+      std::vector<float> x(7 * kInputs, 1);
       for (int64_t i = 0; i < kInputs; ++i) {
         x[kInputs + i] = -1;
         x[2 * kInputs + i] = i % 3 == 0 ? 1 : -1;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <numeric>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -77,6 +78,44 @@ TEST(ThreadPoolTest, WorkersHelp) {
     while (begun.load() < 2) std::this_thread::yield();
   });
   EXPECT_EQ(begun.load(), 2);
+}
+
+// Each thread has its share in ascending order, and nothing is left to steal:
+// a chunk ends when the other thread has begun as many.
+TEST(ThreadPoolTest, SharesAreContiguousAndEqual) {
+  ThreadPool pool({.threads = 2});
+  std::atomic<int> begun{0};
+  std::vector<std::pair<int64_t, int64_t>> chunks[2];
+  pool.ParallelFor(30, 4, [&](const ThreadPool::Chunk& chunk) {
+    auto& own = chunks[chunk.thread];
+    own.emplace_back(chunk.begin, chunk.end);
+    begun.fetch_add(1);
+    while (begun.load() < 2 * std::ssize(own)) std::this_thread::yield();
+  });
+  using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(chunks[0], (Pairs{{0, 3}, {3, 7}, {7, 11}, {11, 15}}));
+  EXPECT_EQ(chunks[1], (Pairs{{15, 18}, {18, 22}, {22, 26}, {26, 30}}));
+}
+
+// The far end of a share is stolen while its owner is at work on the first
+// chunk.
+TEST(ThreadPoolTest, WhoHasEndedHelps) {
+  ThreadPool pool({.threads = 2});
+  std::atomic<bool> first_begun{false};
+  std::atomic<int> ended{0};
+  std::vector<int64_t> by_thread[2];
+  pool.ParallelFor(8, 1, [&](const ThreadPool::Chunk& chunk) {
+    by_thread[chunk.thread].push_back(chunk.begin);
+    if (chunk.begin == 0) {
+      first_begun.store(true);
+      while (ended.load() < 7) std::this_thread::yield();
+    } else {
+      while (!first_begun.load()) std::this_thread::yield();
+    }
+    ended.fetch_add(1);
+  });
+  EXPECT_EQ(by_thread[0], std::vector<int64_t>{0});
+  EXPECT_EQ(by_thread[1], (std::vector<int64_t>{4, 5, 6, 7, 3, 2, 1}));
 }
 
 TEST(ThreadPoolTest, DefaultIsOneThreadPerUsableCpu) {
