@@ -17,6 +17,7 @@ ARROWS = {
     "common/spec": ["common/base"],
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
+    "common/http": ["common/base", "common/obs"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
     "common/chat": ["common/base", "common/chat/jinja", "common/json",
                     "common/spec", "common/tokenizer"],
@@ -112,6 +113,7 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
+    r"boost/": [r"common/http/(connection\.(h|cc)|server\.cc)$"],
     r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
