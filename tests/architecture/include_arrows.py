@@ -74,6 +74,7 @@ ARROWS = {
                     "common/rpc", "common/config", "common/tokenizer",
                     "common/model",
                     "coordinator/api", "coordinator/control",
+                    "coordinator/http",
                     "coordinator/merge", "coordinator/peers",
                     "coordinator/session", "coordinator/vllm"],
     # What its program puts together: also drafters in its process.
@@ -91,6 +92,10 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
+    # The API over HTTP, in terms of the API of our own.
+    "coordinator/http": ["common/base", "common/chat", "common/http",
+                         "common/obs", "common/rpc", "common/spec",
+                         "common/tokenizer", "coordinator", "coordinator/api"],
     "coordinator/vllm": ["common/base", "common/chat", "common/spec",
                          "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
