@@ -113,6 +113,18 @@ absl::Status TemplateArguments(absl::string_view name, const Json& value,
   return absl::OkStatus();
 }
 
+absl::Status Tools(absl::string_view name, const Json& value, ApiRequest& out) {
+  ASSIGN_OR_RETURN(out.tools.tools, ReadTools(name, value));
+  if (!value.empty()) out.generate.mutable_chat()->set_tools(Dump(value));
+  return absl::OkStatus();
+}
+
+absl::Status ParallelCalls(absl::string_view name, const Json& value,
+                           ApiRequest& out) {
+  ASSIGN_OR_RETURN(out.tools.parallel, ReadBool(name, value));
+  return absl::OkStatus();
+}
+
 absl::Status WantsLogprobs(absl::string_view name, const Json& value,
                            ApiRequest& out) {
   ASSIGN_OR_RETURN(out.logprobs, ReadBool(name, value));
@@ -151,6 +163,10 @@ constexpr Field kChatFields[] = {
     {"top_logprobs", TopLogprobs, "0 .. 20; needs logprobs"},
     {"chat_template_kwargs", TemplateArguments,
      "arguments of the model's template"},
+    {"tools", Tools, "functions; at most 128"},
+    // Read when the tools are known.
+    {"tool_choice", Accept, "none, auto, required, a function, allowed_tools"},
+    {"parallel_tool_calls", ParallelCalls, "false: at most one call"},
     {"modalities", Modalities, "[\"text\"]"},
     {"reasoning_effort", ReasoningEffort, "refused; see chat_template_kwargs"},
     {"chat_template", nullptr, "the model's own template is used"},
@@ -184,13 +200,21 @@ absl::StatusOr<ApiRequest> ReadChatRequest(const Json& body) {
   RETURN_IF_ERROR(ReadFields(
       body, {GenerationFields(), ConstraintFields(), ChatFields()}, out));
   v1::GenerateRequest& generate = out.generate;
-  if (!generate.has_chat()) return FieldError("messages", "is missing");
+  if (generate.chat().messages().empty())
+    return FieldError("messages", "is missing");
   if (out.logprobs && !generate.has_logprobs()) generate.set_logprobs(0);
   if (!out.logprobs && generate.has_logprobs()) {
     if (generate.logprobs() > 0) {
       return FieldError("top_logprobs", "needs \"logprobs\": true");
     }
     generate.clear_logprobs();
+  }
+  if (const Json* choice = Find(body, "tool_choice")) {
+    RETURN_IF_ERROR(ReadToolChoice("tool_choice", *choice, out.tools));
+  }
+  if (out.tools.tools.empty() &&
+      out.tools.choice == ToolUse::Choice::kRequired) {
+    return FieldError("tool_choice", "there are no tools");
   }
   if (!generate.has_max_tokens()) generate.set_max_tokens(kAllThatFit);
   SetTemperature(out);

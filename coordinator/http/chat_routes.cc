@@ -3,6 +3,7 @@
 
 #include "absl/time/clock.h"
 #include "coordinator/http/called_answer.h"
+#include "coordinator/http/chat_plan.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/chat_writer.h"
 #include "coordinator/http/route.h"
@@ -17,6 +18,8 @@ std::unique_ptr<http::Answer> Chat(const ApiContext& context,
   if (!body.ok()) return Failed(body.status());
   absl::StatusOr<ApiRequest> api = ReadChatRequest(*body);
   if (!api.ok()) return Failed(api.status());
+  const absl::Status planned = PlanChat(*context.model, *api);
+  if (!planned.ok()) return Failed(planned);
   const std::string id = NewId("chatcmpl-");
   api->generate.set_request_id(id);
   CalledAnswer::Options options = {

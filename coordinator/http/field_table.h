@@ -5,6 +5,9 @@
 #define ESPALIER_COORDINATOR_HTTP_FIELD_TABLE_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +15,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "coordinator/http/json_read.h"
+#include "coordinator/http/output_parser.h"
+#include "coordinator/http/reasoning.h"
+#include "coordinator/http/tools.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::coordinator {
@@ -26,6 +32,11 @@ struct ApiRequest {
   bool logprobs = false;
   bool prompt_logprobs = false;
   bool return_token_ids = false;
+  // Of chats.
+  ToolUse tools = {};
+  std::optional<bool> thinking = {};  // unset: as the model's template has it
+  // Reads the text of an output (PlanChat).
+  std::function<std::unique_ptr<OutputParser>()> new_parser = NewPlainParser;
   // For people: parts of the request that are followed in another way.
   std::vector<std::string> warnings = {};
 };

@@ -51,6 +51,7 @@ HttpApi::HttpApi(const ApiContext& context, Access access)
     : access_(std::move(access)) {
   AddChatRoutes(context, routes_);
   AddCompletionRoutes(context, routes_);
+  AddMessagesRoutes(context, routes_);
   AddTextRoutes(context, routes_);
   AddServerRoutes(context, routes_);
 }
