@@ -147,13 +147,6 @@ absl::Status Modalities(absl::string_view name, const Json& value,
   return FieldError(name, "only [\"text\"] is supported");
 }
 
-// Templates of models that reason read it; others refuse it by its name.
-absl::Status ReasoningEffort(absl::string_view name, const Json&, ApiRequest&) {
-  return FieldError(name,
-                    "is not supported; chat_template_kwargs has the arguments "
-                    "of the model's template");
-}
-
 constexpr Field kChatFields[] = {
     {"messages", Messages,
      "roles system, developer, user, assistant, tool; content is a text or "
@@ -168,7 +161,9 @@ constexpr Field kChatFields[] = {
     {"tool_choice", Accept, "none, auto, required, a function, allowed_tools"},
     {"parallel_tool_calls", ParallelCalls, "false: at most one call"},
     {"modalities", Modalities, "[\"text\"]"},
-    {"reasoning_effort", ReasoningEffort, "refused; see chat_template_kwargs"},
+    {"reasoning_effort", nullptr,
+     "is not supported; chat_template_kwargs has the arguments of the model's "
+     "template"},
     {"chat_template", nullptr, "the model's own template is used"},
     {"audio", nullptr, "is not supported"},
     {"functions", nullptr, "is not supported; see tools"},
