@@ -89,16 +89,6 @@ absl::Status ReadMember(const std::string& path, const std::string& name,
   return FieldError(field, "this server does not know the field");
 }
 
-absl::Status ReadMessage(const std::string& path, const Json& message,
-                         v1::ChatMessage& out) {
-  if (!message.is_object()) return FieldError(path, "must be an object");
-  for (const auto& [name, value] : message.items()) {
-    if (!value.is_null()) RETURN_IF_ERROR(ReadMember(path, name, value, out));
-  }
-  if (out.has_content() || !out.tool_calls().empty()) return absl::OkStatus();
-  return FieldError(In(path, "content"), "is missing");
-}
-
 absl::Status Messages(absl::string_view name, const Json& value,
                       ApiRequest& out) {
   return ReadMessages(name, value, *out.generate.mutable_chat());
@@ -178,6 +168,16 @@ constexpr Field kChatFields[] = {
 
 FieldTable ChatFields() { return kChatFields; }
 
+absl::Status ReadChatMessage(const std::string& path, const Json& message,
+                             v1::ChatMessage& out) {
+  if (!message.is_object()) return FieldError(path, "must be an object");
+  for (const auto& [name, value] : message.items()) {
+    if (!value.is_null()) RETURN_IF_ERROR(ReadMember(path, name, value, out));
+  }
+  if (out.has_content() || !out.tool_calls().empty()) return absl::OkStatus();
+  return FieldError(In(path, "content"), "is missing");
+}
+
 absl::Status ReadMessages(absl::string_view name, const Json& messages,
                           v1::Chat& out) {
   if (!messages.is_array() || messages.empty()) {
@@ -185,7 +185,7 @@ absl::Status ReadMessages(absl::string_view name, const Json& messages,
   }
   for (size_t i = 0; i < messages.size(); ++i) {
     RETURN_IF_ERROR(
-        ReadMessage(Item(name, i), messages[i], *out.add_messages()));
+        ReadChatMessage(Item(name, i), messages[i], *out.add_messages()));
   }
   return absl::OkStatus();
 }

@@ -52,6 +52,7 @@ HttpApi::HttpApi(const ApiContext& context, Access access)
   AddChatRoutes(context, routes_);
   AddCompletionRoutes(context, routes_);
   AddMessagesRoutes(context, routes_);
+  AddResponsesRoutes(context, routes_);
   AddTextRoutes(context, routes_);
   AddServerRoutes(context, routes_);
 }

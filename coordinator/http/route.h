@@ -44,6 +44,7 @@ using Routes = std::vector<Route>;
 void AddChatRoutes(const ApiContext& context, Routes& routes);
 void AddCompletionRoutes(const ApiContext& context, Routes& routes);
 void AddMessagesRoutes(const ApiContext& context, Routes& routes);
+void AddResponsesRoutes(const ApiContext& context, Routes& routes);
 void AddTextRoutes(const ApiContext& context, Routes& routes);
 void AddServerRoutes(const ApiContext& context, Routes& routes);
 

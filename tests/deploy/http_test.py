@@ -158,6 +158,28 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(seen["unknown"]["status"], 400)
         self.assertIn("no_such_field", seen["unknown"]["message"])
 
+    def test_responses(self):
+        seen = self.served.seen_by_client("responses")
+        own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24")
+        self.assertEqual((seen["text"], seen["streamed"]), (own["text"], own["text"]))
+        self.assertEqual(seen["status"], "incomplete")
+        self.assertEqual(seen["usage"]["output_tokens"], own["usage"]["completion_tokens"])
+        self.assertEqual(seen["types"][:4], ["response.created", "response.in_progress",
+                                             "response.output_item.added",
+                                             "response.content_part.added"])
+        self.assertEqual(seen["types"][-4:], ["response.output_text.done",
+                                              "response.content_part.done",
+                                              "response.output_item.done",
+                                              "response.incomplete"])
+        [[kind, name, arguments]] = seen["called"]
+        self.assertEqual((kind, name), ("function_call", "weather"))
+        self.assertIn(json.loads(arguments)["city"], ("Rome", "Oslo"))
+        self.assertEqual(seen["call_in_pieces"], arguments)
+        self.assertTrue(seen["again"])
+        self.assertIn(json.loads(seen["form"])["color"], ("red", "green"))
+        self.assertEqual((seen["stored"]["status"], seen["stored"]["param"]),
+                         (400, "previous_response_id"))
+
     def test_errors_have_their_status_and_name_the_field(self):
         seen = self.served.seen_by_client("errors")
         self.assertEqual((seen["no_key"]["status"], seen["no_key"]["kind"]),

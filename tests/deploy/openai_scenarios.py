@@ -153,6 +153,46 @@ def tools():
     }
 
 
+def responses():
+    """The API of responses: texts, forms, calls and their results."""
+    def ask(**options):
+        return CLIENT.responses.create(model=MODEL, **{
+            "input": ASK[0]["content"], "max_output_tokens": 24, "temperature": 0} | options)
+    types, streamed = [], None
+    with CLIENT.responses.stream(model=MODEL, input=ASK[0]["content"], max_output_tokens=24,
+                                 temperature=0) as stream:
+        for event in stream:
+            types.append(event.type)
+        # The client knows the final response only of those that are not cut.
+        streamed = event.response
+    weather = {"type": "function", "strict": True, **function(
+        "weather", city={"enum": ["Rome", "Oslo"]})["function"]}
+    forced = {"tools": [weather], "tool_choice": {"type": "function", "name": "weather"},
+              "max_output_tokens": 120}
+    called = ask(**forced)
+    with CLIENT.responses.stream(model=MODEL, input=ASK[0]["content"], temperature=0,
+                                 **forced) as stream:
+        call_in_pieces = "".join(event.delta for event in stream
+                                 if event.type == "response.function_call_arguments.delta")
+    again = ask(input=[*ASK, *(item.to_dict() for item in called.output),
+                       {"type": "function_call_output", "call_id": called.output[0].call_id,
+                        "output": "rain"}], instructions="Be brief.")
+    form = ask(max_output_tokens=60, text={"format": {
+        "type": "json_schema", "name": "s", "schema": SCHEMA, "strict": True}})
+    return {
+        "text": ask().output_text,
+        "status": ask().status,
+        "usage": ask().usage.to_dict(),
+        "streamed": streamed.output_text,
+        "types": types,
+        "called": [[item.type, item.name, item.arguments] for item in called.output],
+        "call_in_pieces": call_in_pieces,
+        "again": again.output_text,
+        "form": form.output_text,
+        "stored": error_of(lambda: ask(previous_response_id="resp_1")),
+    }
+
+
 def errors():
     wrong = openai.OpenAI(base_url=f"{URL}/v1", api_key="wrong", max_retries=0)
     return {
@@ -177,4 +217,5 @@ def leave():
     return {}
 
 
-print(json.dumps({"text": text, "forms": forms, "tools": tools, "errors": errors, "leave": leave}[SCENARIO]()))
+print(json.dumps({"text": text, "forms": forms, "tools": tools, "responses": responses,
+                  "errors": errors, "leave": leave}[SCENARIO]()))

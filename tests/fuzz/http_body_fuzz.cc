@@ -6,6 +6,7 @@
 #include "coordinator/http/completion_request.h"
 #include "coordinator/http/generic_tools.h"
 #include "coordinator/http/messages_request.h"
+#include "coordinator/http/responses_request.h"
 #include "coordinator/http/tool_format.h"
 #include "tests/fuzz/fuzz_targets.h"
 
@@ -30,6 +31,12 @@ std::vector<std::string> Seeds() {
           {}}}})",
       R"({"prompt": "a", "guided_regex": "a", "return_token_ids": true})",
       R"({"prompt": "a", "structured_outputs": {"choice": ["a"]}})",
+      R"({"instructions": "s", "input": [{"role": "user", "content": [{"type":
+          "input_text", "text": "a"}]}, {"type": "function_call", "call_id":
+          "c", "name": "f", "arguments": "{}"}, {"type": "reasoning"},
+          {"type": "function_call_output", "call_id": "c", "output": "r"}],
+          "tools": [{"type": "function", "name": "f"}], "text": {"format":
+          {"type": "json_schema", "name": "n", "schema": {}}}})",
       R"({"max_tokens": 3, "system": "s", "messages": [{"role": "user",
           "content": [{"type": "tool_result", "tool_use_id": "t", "content":
           [{"type": "text", "text": "r"}], "is_error": true}]}, {"role":
@@ -64,7 +71,8 @@ bool Try(std::string_view bytes) {
   const bool completion = Check(coordinator::ReadCompletionRequest(*body));
   const bool message =
       Check(coordinator::ReadMessagesRequest(*body, /*generates=*/true));
-  return chat || completion || message;
+  const bool response = Check(coordinator::ReadResponsesRequest(*body));
+  return chat || completion || message || response;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "coordinator/http/completion_request.h"
 #include "coordinator/http/generation_fields.h"
 #include "coordinator/http/messages_request.h"
+#include "coordinator/http/responses_request.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -29,8 +30,8 @@ TEST(FieldDocumentTest, HasEveryFieldAsItIsFollowed) {
   std::stringstream document;
   document << file.rdbuf();
   for (const FieldTable& fields :
-       {ChatFields(), CompletionFields(), MessagesFields(), GenerationFields(),
-        ConstraintFields()}) {
+       {ChatFields(), CompletionFields(), MessagesFields(), ResponsesFields(),
+        GenerationFields(), ConstraintFields()}) {
     EXPECT_THAT(document.str(), ::testing::HasSubstr(Table(fields)));
   }
 }
