@@ -153,17 +153,11 @@ void Connection::OnHeader(Error error) {
   }
   busy_ = true;
   shared_->table.SetBusy(this);
-  const auto length = parser_->content_length();
-  const size_t expected =
-      length ? static_cast<size_t>(*length)
-             : (parser_->chunked() ? shared_->limits.body_bytes : 0);
-  if (!shared_->table.ReserveBody(expected)) {
-    return Reject(503, "too many bodies are being received; retry later");
-  }
-  reserved_body_ = expected;
+  parser_->eager(true);
   if (beast::iequals(parser_->get()[bhttp::field::expect], "100-continue")) {
     SendContinue();
   } else {
+    AllowBodyTime();
     ReadBody();
   }
 }
@@ -174,20 +168,33 @@ void Connection::SendContinue() {
   asio::async_write(stream_, asio::buffer(out_),
                     [self = shared_from_this()](Error error, size_t) {
                       if (error) return self->Shut();
+                      self->AllowBodyTime();
                       self->ReadBody();
                     });
 }
 
-void Connection::ReadBody() {
+void Connection::AllowBodyTime() {
   stream_.expires_after(ToChrono(shared_->limits.body_time));
-  bhttp::async_read(stream_, buffer_, *parser_,
-                    [self = shared_from_this()](Error error, size_t) {
-                      self->OnBody(error);
-                    });
+}
+
+// In pieces, so that a body counts as far as it has come.
+void Connection::ReadBody() {
+  if (parser_->is_done()) return Dispatch();
+  bhttp::async_read_some(stream_, buffer_, *parser_,
+                         [self = shared_from_this()](Error error, size_t) {
+                           self->OnBody(error);
+                         });
 }
 
 void Connection::OnBody(Error error) {
-  if (!error) return Dispatch();
+  if (!error) {
+    const size_t size = parser_->get().body().size();
+    if (!shared_->table.ReserveBody(size - reserved_body_)) {
+      return Reject(503, "too many bodies are being received; retry later");
+    }
+    reserved_body_ = size;
+    return ReadBody();
+  }
   const int status = StatusOf(error);
   if (status == 0) return Shut();
   Reject(status,

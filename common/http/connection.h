@@ -75,6 +75,7 @@ class Connection final : public Closable,
   void ReadHeader();
   void OnHeader(Error error);
   void SendContinue();
+  void AllowBodyTime();
   void ReadBody();
   void OnBody(Error error);
   void Dispatch();

@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import unittest
@@ -198,6 +199,28 @@ class HttpTest(unittest.TestCase):
         live_cluster.await_true(
             lambda: re.search(r'espalier_requests_total\{[^}]*code="CANCELLED"[^}]*\} [1-9]',
                               self.served.scrape("coordinator")), "the request is cancelled")
+
+
+    def connection(self, text):
+        """A connection that sends `text`."""
+        host, port = self.served.url.removeprefix("http://").split(":")
+        client = socket.create_connection((host, int(port)), timeout=live_cluster.PATIENCE_S)
+        self.addCleanup(client.close)
+        client.sendall(text.encode())
+        return client
+
+    def test_idle_connections_slow_readers_and_half_requests_delay_nobody(self):
+        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
+        head = f"POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\n"
+        self.connection(f"{head}Content-Length: {len(body)}\r\n\r\n{body}")  # reads nothing
+        for _ in range(500):
+            self.connection("")
+            self.connection(f"{head}Content-Length: 100\r\n\r\n{{")
+        self.assertEqual(self.served.status_of("/ready"), 200)
+
+    def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self):
+        large = self.connection(f"POST /v1/completions HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n")
+        self.assertIn(b"HTTP/1.1 413 ", large.recv(100))
 
 
 class LossTest(unittest.TestCase):
