@@ -24,6 +24,7 @@ namespace {
 using espalier::PeerState;
 using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
+using espalier::coordinator::HttpServer;
 using espalier::coordinator::InProcessPeers;
 using espalier::coordinator::RemotePeers;
 
@@ -50,6 +51,9 @@ void ReportHealth(std::stop_token stop, const RemotePeers& peers,
 absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                         espalier::ShutdownSignals& signals) {
   RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
+  if (!config.http_listen().empty()) {
+    RETURN_IF_ERROR(HttpServer::Check(config.http_listen(), config.http()));
+  }
   auto metrics = std::make_shared<prometheus::Registry>();
   ASSIGN_OR_RETURN(auto target,
                    espalier::IdentifyTarget(config.model(), /*name=*/""));
@@ -68,16 +72,20 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                                               .epoch = espalier::SecretNumber(),
                                               .executor = &executor,
                                               .metrics = metrics.get()}));
+  ASSIGN_OR_RETURN(const auto http, server->StartHttp(config.http_listen(),
+                                                      config.http(), metrics));
   ASSIGN_OR_RETURN(
       auto runner,
-      ServerRunner::Start(
-          {.config = config.server(),
-           .services = server->Services(),
-           .registry = metrics,
-           .pages = server->StatusPages(),
-           .max_message_bytes = server->max_message_bytes(),
-           .max_streams = server->max_streams(),
-           .drain = [&](absl::Time deadline) { server->Drain(deadline); }}));
+      ServerRunner::Start({.config = config.server(),
+                           .services = server->Services(),
+                           .registry = metrics,
+                           .pages = server->StatusPages(),
+                           .http_address = http ? http->address() : "",
+                           .max_message_bytes = server->max_message_bytes(),
+                           .max_streams = server->max_streams(),
+                           .drain = [&](absl::Time deadline) {
+                             server->Drain(deadline, http.get());
+                           }}));
   ASSIGN_OR_RETURN(
       const auto admin,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),

@@ -116,6 +116,18 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                              .model = std::move(model),
                              .verifier_info = peers.verifier_info,
                              .priority_limits = priorities});
+  server->generator_ = std::make_unique<LocalGenerator>(server->calls_.get());
+  server->http_context_ = {
+      .generator = server->generator_.get(),
+      .model = &server->calls_->model(),
+      .verifier_info = peers.verifier_info,
+      .readiness =
+          [is_ready = peers.verifier_is_ready, info = peers.verifier_info] {
+            if (info().has_value() && is_ready()) return absl::OkStatus();
+            return absl::UnavailableError("the verifier is away");
+          },
+      .metrics = nullptr,
+      .start_time = absl::Now()};
   server->inference_ = std::make_unique<InferenceService>(
       InferenceService::Options{.coordinator = server->coordinator_.get(),
                                 .calls = server->calls_.get(),
@@ -191,6 +203,17 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
   return runner;
 }
 
+absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
+    const std::string& listen, const v1::HttpConfig& config,
+    std::shared_ptr<prometheus::Registry> metrics) {
+  if (listen.empty()) return nullptr;
+  ApiContext context = http_context_;
+  context.metrics = [metrics = std::move(metrics)] {
+    return MetricsText(*metrics);
+  };
+  return HttpServer::Start(listen, config, std::move(context));
+}
+
 CoordinatorServer::~CoordinatorServer() {
   stopping_.Notify();
   if (sampler_.joinable()) sampler_.join();
@@ -200,11 +223,15 @@ CoordinatorServer::~CoordinatorServer() {
   done.Wait();
 }
 
-void CoordinatorServer::Drain(absl::Time deadline) {
+void CoordinatorServer::Drain(absl::Time deadline, HttpServer* http) {
+  // For what is sent after the last request has ended.
+  constexpr absl::Duration kGrace = absl::Milliseconds(500);
+  if (http != nullptr) http->StopBeingReady();
   // Shared, because the coordinator may become idle after the deadline.
   auto idle = std::make_shared<Notification>();
   coordinator_->Drain([idle] { idle->Notify(); });
   idle->WaitUntil(deadline);
+  if (http != nullptr) http->Drain(std::min(deadline, absl::Now() + kGrace));
 }
 
 }  // namespace espalier::coordinator

@@ -21,8 +21,10 @@
 #include "coordinator/api/admin_service.h"
 #include "coordinator/api/generate_calls.h"
 #include "coordinator/api/inference_service.h"
+#include "coordinator/api/local_generator.h"
 #include "coordinator/api/status_report.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/http/http_server.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {
@@ -65,6 +67,11 @@ class CoordinatorServer {
   absl::StatusOr<std::unique_ptr<ServerRunner>> StartAdmin(
       absl::Span<const std::string> addresses,
       std::shared_ptr<prometheus::Registry> metrics);
+  // The API over HTTP; null if `listen` is empty. This object and `metrics`
+  // must outlive it.
+  absl::StatusOr<std::unique_ptr<HttpServer>> StartHttp(
+      const std::string& listen, const v1::HttpConfig& config,
+      std::shared_ptr<prometheus::Registry> metrics);
   // For ServerRunner: size of the largest request, and calls of one connection,
   // which may use all places.
   int max_message_bytes() const { return max_message_bytes_; }
@@ -78,8 +85,8 @@ class CoordinatorServer {
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
   // Refuses new requests. Returns when the last of the others has finished, or
-  // at the deadline.
-  void Drain(absl::Time deadline);
+  // at the deadline. `http`, unless null, is drained with it.
+  void Drain(absl::Time deadline, HttpServer* http);
 
  private:
   explicit CoordinatorServer(TargetIdentity target);
@@ -89,6 +96,8 @@ class CoordinatorServer {
   Registry<MergePolicy> policies_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<GenerateCalls> calls_;
+  std::unique_ptr<LocalGenerator> generator_;
+  ApiContext http_context_;  // without the metrics
   std::unique_ptr<InferenceService> inference_;
   std::unique_ptr<grpc::Service> vllm_;  // null: not in this build
   std::unique_ptr<AdminService> admin_;

@@ -10,8 +10,11 @@
 #   deploy/cluster.sh stop
 #   deploy/cluster.sh status   exit status 0: every service is SERVING
 #   deploy/cluster.sh address  prints the address for clients
-#   deploy/cluster.sh http     prints the address for HTTP clients, and the file with
-#                              their API key
+#   deploy/cluster.sh api      prints the address of the coordinator's HTTP: OpenAI's and
+#                              Anthropic's APIs, on the loopback interface, port
+#                              $ESPALIER_API_PORT (8080) or, if that is taken, another
+#   deploy/cluster.sh http     prints the address of the gateway, and the file with
+#                              the API key of its clients
 #   deploy/cluster.sh metrics  prints the addresses of the metrics
 #   deploy/cluster.sh page     prints the address of the coordinator's status page; its
 #                              key lets the page show the text of answers
@@ -38,6 +41,7 @@ readonly services=(verifier "${drafters[@]}" coordinator)
 readonly start_timeout_s=120 stop_timeout_s=8
 readonly http_port=${ESPALIER_HTTP_PORT:-30000}
 readonly grpc_port=$((http_port + 1)) http_metrics_port=$((http_port + 2))
+readonly api_port=${ESPALIER_API_PORT:-8080}
 # The ports of the configuration files begin here.
 readonly usual_metrics_port=9464
 readonly metrics_port=${ESPALIER_METRICS_PORT:-$usual_metrics_port}
@@ -67,7 +71,9 @@ settings_of() {
       [[ ! $http ]] || printf '%s\n' --set "server.listen.1=127.0.0.1:$grpc_port"
       printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
         --set "verifier_token_file=$(token_of verifier)" --set "admin_listen=$(address admin)" \
-        --set "core.status_key_file=$(token_of page)"
+        --set "core.status_key_file=$(token_of page)" \
+        --set "http_listen=127.0.0.1:$(port_of_api)" \
+        --set "server.address_file=$run_dir/coordinator.addresses"
       for i in "${!near[@]}"; do
         printf '%s\n' --set "drafters.$i.name=${near[i]}" \
           --set "drafters.$i.type=${near_types[${near[i]}]}"
@@ -100,6 +106,9 @@ metrics_port_of() {
 
 # is_free PORT: nobody listens there on the loopback interface.
 is_free() { ! (: <"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# 0: the coordinator takes any.
+port_of_api() { if is_free "$api_port"; then echo "$api_port"; else echo 0; fi; }
 
 # require_free PORT WHAT VARIABLE
 require_free() {
@@ -351,6 +360,11 @@ page() {
   metrics_of coordinator "/?key=$(cat "$(token_of page)")"
 }
 
+api() {
+  require_running
+  sed -n 's|^http |http://|p' "$run_dir/coordinator.addresses"
+}
+
 http() {
   require_running
   gateway_pid >/dev/null || fail "the gateway does not run: deploy/quickstart.sh --http starts it"
@@ -377,11 +391,12 @@ case ${1:-} in
     ;;
   status) status ;;
   address) address coordinator ;;
+  api) api ;;
   http) http ;;
   metrics) metrics ;;
   page) page ;;
   *)
-    echo "usage: deploy/cluster.sh start [--http]|stop|status|address|http|metrics|page" >&2
+    echo "usage: deploy/cluster.sh start [--http]|stop|status|address|api|http|metrics|page" >&2
     exit 2
     ;;
 esac

@@ -102,6 +102,7 @@ ask() {
     printf 'speculation won %.0f ms; ' "$(field balance_ms <<<"$with")"
   fi
   printf 'see it work: %s\n' "$("$here/cluster.sh" page)"
+  printf 'HTTP clients: base_url=%s/v1\n' "$("$here/cluster.sh" api)"
 }
 
 show_http() {

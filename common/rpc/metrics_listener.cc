@@ -64,18 +64,21 @@ HttpPage MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
   return {.path = kMetricsPath,
           .content_type = "text/plain; version=0.0.4; charset=utf-8",
           .body = [registry = std::move(registry)](absl::string_view) {
-            std::vector<prometheus::MetricFamily> families =
-                registry->Collect();
-            for (auto& family : ProcessMetrics().Collect()) {
-              families.push_back(std::move(family));
-            }
-            std::string text = prometheus::TextSerializer().Serialize(families);
-            MakeUtf8(text);
-            return text;
+            return MetricsText(*registry);
           }};
 }
 
 }  // namespace
+
+std::string MetricsText(prometheus::Registry& registry) {
+  std::vector<prometheus::MetricFamily> families = registry.Collect();
+  for (auto& family : ProcessMetrics().Collect()) {
+    families.push_back(std::move(family));
+  }
+  std::string text = prometheus::TextSerializer().Serialize(families);
+  MakeUtf8(text);
+  return text;
+}
 
 MetricsListener::MetricsListener(Options options)
     : options_(std::move(options)), stop_(eventfd(0, EFD_CLOEXEC)) {}

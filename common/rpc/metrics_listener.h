@@ -24,6 +24,9 @@ struct HttpPage {
   std::function<std::string(absl::string_view query)> body;
 };
 
+// The text of /metrics: a registry and the process's own metrics.
+std::string MetricsText(prometheus::Registry& registry);
+
 // Serves HTTP: /metrics with a registry and the process's own metrics, and the
 // pages of the service. On one thread, with HttpConnections' limits, which a
 // general HTTP server of the system does not have: any number of slow clients

@@ -154,11 +154,14 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
   }
   RETURN_IF_ERROR(runner->Listen());
   RETURN_IF_ERROR(runner->WriteAddressFile());
-  LogInfo(absl::StrCat("listening on ", absl::StrJoin(runner->addresses_, ", "),
-                       runner->metrics_
-                           ? absl::StrCat("; metrics on http://",
-                                          runner->metrics_address(), "/metrics")
-                           : ""));
+  LogInfo(absl::StrCat(
+      "listening on ", absl::StrJoin(runner->addresses_, ", "),
+      runner->metrics_ ? absl::StrCat("; metrics on http://",
+                                      runner->metrics_address(), "/metrics")
+                       : "",
+      runner->options_.http_address.empty()
+          ? ""
+          : absl::StrCat("; API on http://", runner->options_.http_address)));
   return runner;
 }
 
@@ -256,6 +259,9 @@ absl::Status ServerRunner::WriteAddressFile() const {
       stream << "grpc " << address << "\n";
     }
     if (metrics_) stream << "metrics " << metrics_address() << "\n";
+    if (!options_.http_address.empty()) {
+      stream << "http " << options_.http_address << "\n";
+    }
     stream.close();
     if (stream && std::rename(draft.c_str(), path.c_str()) == 0) {
       return absl::OkStatus();

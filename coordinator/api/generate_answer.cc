@@ -73,11 +73,17 @@ void GenerateAnswer::End(const absl::Status& status,
       Summarise(report, options_.seed + static_cast<uint64_t>(report.output));
 }
 
-std::optional<std::string> GenerateAnswer::Take() {
+std::optional<v1::GenerateResponse> GenerateAnswer::TakeMessage() {
   if (next_.empty()) return std::nullopt;
-  std::string message = next_.front().SerializeAsString();
+  v1::GenerateResponse message = std::move(next_.front());
   next_.pop_front();
   return message;
+}
+
+std::optional<std::string> GenerateAnswer::Take() {
+  const std::optional<v1::GenerateResponse> message = TakeMessage();
+  if (!message) return std::nullopt;
+  return message->SerializeAsString();
 }
 
 size_t GenerateAnswer::NumBytes() const {

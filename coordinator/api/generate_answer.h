@@ -28,6 +28,8 @@ class GenerateAnswer final : public AnswerFormat {
   void Add(const OutputPiece& piece) override;
   void End(const absl::Status& status, const GenerationReport& report) override;
   std::optional<std::string> Take() override;
+  // As Take, not serialized.
+  std::optional<v1::GenerateResponse> TakeMessage();
   size_t NumBytes() const override;
 
  private:

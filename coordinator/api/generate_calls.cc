@@ -1,23 +1,19 @@
 #include "coordinator/api/generate_calls.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
-#include "common/rpc/call_deadline.h"
-#include "common/spec/trace_context.h"
 
 namespace espalier::coordinator {
 namespace {
 
-// As the specification has it, a malformed one is ignored.
-std::string TraceparentOf(const grpc::CallbackServerContext& context) {
-  const auto& metadata = context.client_metadata();
-  const auto found = metadata.find(kTraceparent);
-  if (found == metadata.end()) return "";
-  const std::string value(found->second.data(), found->second.size());
-  return IsTraceparent(value) ? value : "";
+PromptQueue::Prompt SizeOf(const v1::GenerateRequest& request) {
+  return {.bytes = PromptBytes(request),
+          .work = PromptWork(request),
+          .is_chat = request.has_chat()};
 }
 
 absl::Status Aborted() { return absl::CancelledError("aborted"); }
@@ -29,82 +25,88 @@ GenerateCalls::GenerateCalls(Options options)
       queue_({.max_bytes = 4 * options_.model.max_prompt_bytes}) {}
 
 absl::StatusOr<GenerationRequest> GenerateCalls::Check(
-    const v1::GenerateRequest& request,
-    const grpc::CallbackServerContext& context) const {
-  ASSIGN_OR_RETURN(GenerationRequest parsed,
-                   ParseGenerateRequest(request, options_.model,
-                                        CallDeadline(context.raw_deadline())));
-  RETURN_IF_ERROR(
-      options_.priority_limits.Check(parsed.priority, context.peer()));
+    const v1::GenerateRequest& request, const Caller& caller) const {
+  ASSIGN_OR_RETURN(
+      GenerationRequest parsed,
+      ParseGenerateRequest(request, options_.model, caller.deadline));
+  RETURN_IF_ERROR(options_.priority_limits.Check(parsed.priority, caller.peer));
+  parsed.traceparent = caller.traceparent;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses
   RETURN_IF_ERROR(CheckPrompt(request, options_.model, verifier->max_context));
   return parsed;
 }
 
-GenerateReactor* GenerateCalls::Start(
-    grpc::CallbackServerContext* context, size_t message_bytes,
-    absl::StatusOr<v1::GenerateRequest> request, bool with_text,
-    const NewFormat& format) {
-  if (!request.ok()) return Refuse(request.status());
-  auto parsed = Check(*request, *context);
-  if (!parsed.ok()) return Refuse(parsed.status());
-  const absl::Status open = options_.coordinator->CheckOpen(waiting_.size());
-  if (!open.ok()) return GenerateReactor::Refuse(open);
-  parsed->traceparent = TraceparentOf(*context);
+absl::Status GenerateCalls::Start(const Caller& caller,
+                                  absl::StatusOr<v1::GenerateRequest> request,
+                                  bool with_text, const OpenStream& open) {
+  absl::StatusOr<GenerationRequest> parsed =
+      request.ok() ? Check(*request, caller) : request.status();
+  if (!parsed.ok()) {
+    options_.coordinator->CountUnstarted(parsed.status());
+    return parsed.status();
+  }
+  RETURN_IF_ERROR(options_.coordinator->CheckOpen(waiting_.size()));
   if (!with_text && request->stop().empty()) parsed->new_text = nullptr;
-  auto* reactor = new GenerateReactor({.format = format(*parsed),
-                                       .num_outputs = parsed->num_outputs,
-                                       .context = context,
-                                       .request_bytes = message_bytes,
-                                       .unread = &unread_});
-  const PromptQueue::Prompt prompt = {.bytes = PromptBytes(*request),
-                                      .work = PromptWork(*request),
-                                      .is_chat = request->has_chat()};
+  AnswerStream* stream = &open(*parsed);
+  const PromptQueue::Prompt prompt = SizeOf(*request);
   const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
-  const absl::Status queued = queue_.Post(
-      prompt, [this, reactor, waiting, request = *std::move(request),
-               parsed = *std::move(parsed)]() mutable {
-        Encode(request, std::move(parsed), waiting, *reactor);
+  const absl::Status queued =
+      queue_.Post(prompt, [this, stream, waiting, request = *std::move(request),
+                           parsed = *std::move(parsed)]() mutable {
+        Encode(request, std::move(parsed), waiting, *stream);
       });
   if (!queued.ok()) {
     waiting_.Leave(waiting, [] {});
-    Fail(*reactor, queued);
+    Fail(*stream, queued);
   }
-  return reactor;
+  return absl::OkStatus();
+}
+
+void GenerateCalls::Tokenize(
+    v1::GenerateRequest request,
+    absl::AnyInvocable<void(absl::StatusOr<std::vector<TokenId>>) &&> done) {
+  // Without a verifier the context is not known, and max_prompt_bytes counts.
+  constexpr int64_t kAnyContext = int64_t{1} << 24;
+  const std::optional<VerifierInfo> verifier = options_.verifier_info();
+  const absl::Status status = CheckPrompt(
+      request, options_.model, verifier ? verifier->max_context : kAnyContext);
+  if (!status.ok()) return std::move(done)(status);
+  const PromptQueue::Prompt prompt = SizeOf(request);
+  auto shared = std::make_shared<decltype(done)>(std::move(done));
+  const absl::Status queued =
+      queue_.Post(prompt, [this, shared, request = std::move(request)] {
+        std::move (*shared)(options_.encode_prompt(request, options_.model));
+      });
+  if (!queued.ok()) std::move (*shared)(queued);
 }
 
 void GenerateCalls::Encode(const v1::GenerateRequest& request,
                            GenerationRequest parsed,
                            WaitingRequests::Entry waiting,
-                           GenerateReactor& reactor) {
-  auto ready = WithPrompt(request, std::move(parsed), waiting, reactor);
+                           AnswerStream& stream) {
+  auto ready = WithPrompt(request, std::move(parsed), waiting, stream);
   const bool left = waiting_.Leave(waiting, [&] {
-    if (ready.ok()) reactor.Begin(*options_.coordinator, *std::move(ready));
+    if (ready.ok()) stream.Begin(*options_.coordinator, *std::move(ready));
   });
   if (!left) {
-    Fail(reactor, Aborted());
+    Fail(stream, Aborted());
   } else if (!ready.ok()) {
-    Fail(reactor, ready.status());
+    Fail(stream, ready.status());
   }
 }
 
-GenerateReactor* GenerateCalls::Refuse(const absl::Status& status) const {
-  options_.coordinator->CountUnstarted(status);
-  return GenerateReactor::Refuse(status);
-}
-
-void GenerateCalls::Fail(GenerateReactor& reactor,
+void GenerateCalls::Fail(AnswerStream& stream,
                          const absl::Status& status) const {
   options_.coordinator->CountUnstarted(status);
-  reactor.Fail(status);
+  stream.Fail(status);
 }
 
 absl::StatusOr<GenerationRequest> GenerateCalls::WithPrompt(
     const v1::GenerateRequest& request, GenerationRequest parsed,
-    WaitingRequests::Entry waiting, const GenerateReactor& reactor) const {
+    WaitingRequests::Entry waiting, const AnswerStream& stream) const {
   if (waiting_.IsAborted(waiting)) return Aborted();
-  if (reactor.IsCancelled()) {
+  if (stream.IsCancelled()) {
     return absl::CancelledError("cancelled by the client");
   }
   if (absl::Now() >= parsed.deadline) {

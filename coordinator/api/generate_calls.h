@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/spec/messages.h"
-#include "coordinator/api/answer_format.h"
-#include "coordinator/api/generate_reactor.h"
+#include "coordinator/api/answer_stream.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/api/priority_limits.h"
 #include "coordinator/coordinator.h"
@@ -46,15 +44,24 @@ class GenerateCalls {
 
   const ServedModel& model() const { return options_.model; }
 
-  // How the answer to an accepted request is written.
-  using NewFormat =
-      std::function<std::unique_ptr<AnswerFormat>(const GenerationRequest&)>;
-  // Starts a call, or ends it with the error that `request` is. `bytes`: of the
-  // message that gRPC keeps until the call ends. `with_text`: whether the
-  // format needs the outputs' text.
-  GenerateReactor* Start(grpc::CallbackServerContext* context, size_t bytes,
-                         absl::StatusOr<v1::GenerateRequest> request,
-                         bool with_text, const NewFormat& format);
+  // Answers that are finished and not read yet.
+  UnreadStreams& unread() { return unread_; }
+
+  // Opens the stream of an accepted request, which lives until it gets its
+  // Begin or Fail.
+  using OpenStream = std::function<AnswerStream&(const GenerationRequest&)>;
+  // Starts a call. `with_text`: whether the stream needs the outputs' text. An
+  // error: the call is refused, with the error that `request` is or with
+  // another, and no stream was opened.
+  absl::Status Start(const Caller& caller,
+                     absl::StatusOr<v1::GenerateRequest> request,
+                     bool with_text, const OpenStream& open);
+
+  // Tokenizes the prompt of a request that is not run. `done` gets the tokens
+  // or an error as of Start, on any thread, once.
+  void Tokenize(
+      v1::GenerateRequest request,
+      absl::AnyInvocable<void(absl::StatusOr<std::vector<TokenId>>) &&> done);
 
   // Ends the requests with this id. `done` is told whether there were any, on
   // any thread.
@@ -62,20 +69,17 @@ class GenerateCalls {
              absl::AnyInvocable<void(bool was_live) &&> done);
 
  private:
-  // Counts and refuses a request that the coordinator does not see.
-  GenerateReactor* Refuse(const absl::Status& status) const;
   // Parses and checks a request without tokenizing its prompt.
-  absl::StatusOr<GenerationRequest> Check(
-      const v1::GenerateRequest& request,
-      const grpc::CallbackServerContext& context) const;
+  absl::StatusOr<GenerationRequest> Check(const v1::GenerateRequest& request,
+                                          const Caller& caller) const;
   // Runs on a thread of the queue.
   void Encode(const v1::GenerateRequest& request, GenerationRequest parsed,
-              WaitingRequests::Entry waiting, GenerateReactor& reactor);
-  void Fail(GenerateReactor& reactor, const absl::Status& status) const;
+              WaitingRequests::Entry waiting, AnswerStream& stream);
+  void Fail(AnswerStream& stream, const absl::Status& status) const;
   // The parsed request with its prompt, or why it is not to be started.
   absl::StatusOr<GenerationRequest> WithPrompt(
       const v1::GenerateRequest& request, GenerationRequest parsed,
-      WaitingRequests::Entry waiting, const GenerateReactor& reactor) const;
+      WaitingRequests::Entry waiting, const AnswerStream& stream) const;
 
   const Options options_;
   UnreadStreams unread_{{}};

@@ -6,7 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "common/rpc/call_deadline.h"
 #include "common/rpc/status_convert.h"
+#include "common/spec/trace_context.h"
 
 namespace espalier::coordinator {
 
@@ -146,6 +148,41 @@ void GenerateReactor::OnCancel() {
   MutexLock lock(&mutex_);
   broken_ = true;
   if (coordinator_ != nullptr) coordinator_->Cancel(ticket_);
+}
+
+namespace {
+
+// As the specification has it, a malformed one is ignored.
+std::string TraceparentOf(const grpc::CallbackServerContext& context) {
+  const auto& metadata = context.client_metadata();
+  const auto found = metadata.find(kTraceparent);
+  if (found == metadata.end()) return "";
+  const std::string value(found->second.data(), found->second.size());
+  return IsTraceparent(value) ? value : "";
+}
+
+}  // namespace
+
+GenerateReactor* StartReactor(GenerateCalls& calls,
+                              grpc::CallbackServerContext* context,
+                              size_t bytes,
+                              absl::StatusOr<v1::GenerateRequest> request,
+                              bool with_text, const NewFormat& format) {
+  GenerateReactor* reactor = nullptr;
+  const absl::Status status = calls.Start(
+      {.peer = context->peer(),
+       .deadline = CallDeadline(context->raw_deadline()),
+       .traceparent = TraceparentOf(*context)},
+      std::move(request), with_text,
+      [&](const GenerationRequest& parsed) -> AnswerStream& {
+        reactor = new GenerateReactor({.format = format(parsed),
+                                       .num_outputs = parsed.num_outputs,
+                                       .context = context,
+                                       .request_bytes = bytes,
+                                       .unread = &calls.unread()});
+        return *reactor;
+      });
+  return status.ok() ? reactor : GenerateReactor::Refuse(status);
 }
 
 }  // namespace espalier::coordinator

@@ -5,12 +5,17 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/statusor.h"
 #include "common/base/mutex.h"
 #include "coordinator/api/answer_format.h"
+#include "coordinator/api/answer_stream.h"
+#include "coordinator/api/generate_calls.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/session/request.h"
 #include "coordinator/unread_streams.h"
@@ -20,8 +25,8 @@ namespace espalier::coordinator {
 // The stream of one Generate call. Tokens arrive through the sink on the
 // coordinator's executor; gRPC's threads write them. One message is on the wire
 // at a time. Deletes itself.
-class GenerateReactor final
-    : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
+class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
+                              public AnswerStream {
  public:
   struct Options {
     std::unique_ptr<AnswerFormat> format;
@@ -36,17 +41,11 @@ class GenerateReactor final
 
   explicit GenerateReactor(Options options);
 
-  // Each call gets one Begin or Fail, from any thread, also after gRPC was
-  // given the reactor, which may be deleted when they return.
-  //
-  // Starts the request. The call ends when all its outputs have ended, with the
-  // first error; the request is cancelled if the client disconnects.
-  void Begin(Coordinator& coordinator, GenerationRequest request);
-  // Ends the call without a request.
-  void Fail(const absl::Status& status);
-
-  // Whether the client has disconnected, so that no work is needed for it.
-  bool IsCancelled() const;
+  // The call ends when all outputs have ended, with the first error; the
+  // request is cancelled if the client disconnects.
+  void Begin(Coordinator& coordinator, GenerationRequest request) override;
+  void Fail(const absl::Status& status) override;
+  bool IsCancelled() const override;
 
  private:
   class StreamSink;
@@ -86,6 +85,18 @@ class GenerateReactor final
   grpc::ByteBuffer on_wire_;   // owned by gRPC while writing_
   grpc::Status final_status_;  // set before the last output ends
 };
+
+// How the answer to an accepted request is written.
+using NewFormat =
+    std::function<std::unique_ptr<AnswerFormat>(const GenerationRequest&)>;
+// Starts a call of a client service, or ends it with the error that `request`
+// is. `bytes`: of the message that gRPC keeps until the call ends. `with_text`:
+// whether the format needs the outputs' text.
+GenerateReactor* StartReactor(GenerateCalls& calls,
+                              grpc::CallbackServerContext* context,
+                              size_t bytes,
+                              absl::StatusOr<v1::GenerateRequest> request,
+                              bool with_text, const NewFormat& format);
 
 }  // namespace espalier::coordinator
 

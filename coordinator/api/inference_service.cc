@@ -13,6 +13,7 @@
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/api/generate_answer.h"
+#include "coordinator/api/generate_reactor.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -38,9 +39,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
   auto request = ReadAs<v1::GenerateRequest>(*message);
   const bool echo = request.ok() && request->echo();
-  return options_.calls->Start(
-      context, message->Length(), std::move(request), /*with_text=*/true,
-      [this, echo](const GenerationRequest& parsed) {
+  return StartReactor(
+      *options_.calls, context, message->Length(), std::move(request),
+      /*with_text=*/true, [this, echo](const GenerationRequest& parsed) {
         return std::make_unique<GenerateAnswer>(GenerateAnswer::Options{
             .request_id = parsed.request_id,
             .seed = parsed.sampling.seed,

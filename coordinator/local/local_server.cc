@@ -31,6 +31,9 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                         .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
                         .executor = &server->executor_,
                         .metrics = server->metrics_.get()}));
+  ASSIGN_OR_RETURN(server->http_,
+                   server->coordinator_->StartHttp(
+                       config.http_listen(), config.http(), server->metrics_));
   ASSIGN_OR_RETURN(
       server->runner_,
       ServerRunner::Start(
@@ -38,11 +41,11 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
            .services = server->coordinator_->Services(),
            .registry = server->metrics_,
            .pages = server->coordinator_->StatusPages(),
+           .http_address = server->http_address(),
            .max_message_bytes = server->coordinator_->max_message_bytes(),
            .max_streams = server->coordinator_->max_streams(),
-           .drain = [coordinator =
-                         server->coordinator_.get()](absl::Time deadline) {
-             coordinator->Drain(deadline);
+           .drain = [self = server.get()](absl::Time deadline) {
+             self->coordinator_->Drain(deadline, self->http_.get());
            }}));
   ASSIGN_OR_RETURN(server->admin_,
                    server->coordinator_->StartAdmin(

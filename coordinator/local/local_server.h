@@ -27,6 +27,8 @@ class LocalServer {
   ~LocalServer();
 
   ServerRunner& runner() { return *runner_; }
+  // Address of the API over HTTP; empty: none.
+  std::string http_address() const { return http_ ? http_->address() : ""; }
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
@@ -42,6 +44,7 @@ class LocalServer {
   SerialExecutor executor_{"coordinator"};
   node::NodeEngines engines_;
   std::unique_ptr<coordinator::CoordinatorServer> coordinator_;
+  std::unique_ptr<coordinator::HttpServer> http_;  // null: not configured
   std::unique_ptr<ServerRunner> runner_;
   std::unique_ptr<ServerRunner>
       admin_;  // null: no operators' address is configured

@@ -21,8 +21,8 @@ namespace espalier::local {
 namespace {
 
 constexpr char kServeUsage[] =
-    R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--config FILE]
-                      [--set path=value]...
+    R"(Usage: espalier serve [--model PATH] [--device DEVICE] [--http-listen ADDRESS]
+                      [--config FILE] [--set path=value]...
 
 Runs verifier, drafters and coordinator in one process. Without a configuration
 it serves the default model with prompt lookup and the model's own drafters, on
@@ -36,12 +36,17 @@ A GPU:          --device cuda, which is short for --set verifier.device=cuda;
                 another device (--set drafters.0.options.device=cpu);
                 --set verifier.compute_type=fp8 rounds the target to FP8 weights
 TCP:            --set server.listen=127.0.0.1:50051
+HTTP:           OpenAI's API is on 127.0.0.1:8080, or on another port if that is
+                taken; --http-listen HOST:PORT chooses ("none": no HTTP), short
+                for --set http_listen=HOST:PORT. Beyond the loopback it needs
+                keys (--set http.keys_file=FILE) or --set http.insecure=true
 The status page is on 127.0.0.1:9464, or on another port if that is taken,
 unless server.metrics_listen gives its address ("none": no page).
 )";
 
 constexpr char kPageAddress[] = "127.0.0.1:9464";
-constexpr char kAnyPageAddress[] = "127.0.0.1:0";
+constexpr char kHttpAddress[] = "127.0.0.1:8080";
+constexpr char kAnyAddress[] = "127.0.0.1:0";
 
 // Checked before the model is loaded, which takes seconds.
 absl::Status CheckAddresses(const v1::ServeConfig& config) {
@@ -51,6 +56,10 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
     *admin.mutable_listen() = config.admin_listen();
     status = ServerRunner::CanListen(admin);
   }
+  if (status.ok() && !config.http_listen().empty()) {
+    status =
+        coordinator::HttpServer::Check(config.http_listen(), config.http());
+  }
   if (!absl::IsAlreadyExists(status)) return status;
   return absl::AlreadyExistsError(
       absl::StrCat(status.message(),
@@ -59,31 +68,35 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
                    "it, and --set server.listen=ADDRESS serves beside it"));
 }
 
-// Chooses an address of the status page unless the configuration wants none.
-absl::Status ChoosePageAddress(v1::ServerConfig& server, std::ostream& err) {
-  if (server.metrics_listen() == "none") {
-    server.clear_metrics_listen();
-    return absl::OkStatus();
+// Chooses the address of a listener unless the configuration has one, or wants
+// none.
+absl::Status ChooseAddress(absl::string_view what, const char* usual,
+                           std::string& listen, std::ostream& err) {
+  if (listen == "none") {
+    listen.clear();
+  } else if (listen.empty()) {
+    ASSIGN_OR_RETURN(const ListenAddress address, ListenAddress::Parse(usual));
+    const absl::Status free = PrepareToListen(address);
+    if (!free.ok()) {
+      err << what << " gets a port of its own: " << free.message() << std::endl;
+    }
+    listen = free.ok() ? usual : kAnyAddress;
   }
-  if (!server.metrics_listen().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const ListenAddress usual,
-                   ListenAddress::Parse(kPageAddress));
-  const absl::Status free = PrepareToListen(usual);
-  if (!free.ok()) {
-    err << "the status page gets a port of its own: " << free.message()
-        << std::endl;
-  }
-  server.set_metrics_listen(free.ok() ? kPageAddress : kAnyPageAddress);
   return absl::OkStatus();
 }
 
 // Longer than a warm-up takes.
 constexpr absl::Duration kWarmUp = absl::Seconds(4);
 
-void PrintPlaces(const ServerRunner& runner, const std::string& model,
+void PrintPlaces(LocalServer& server, const std::string& model,
                  std::ostream& out) {
+  const ServerRunner& runner = server.runner();
   for (const std::string& address : runner.addresses()) {
     out << "serving " << model << " on " << address << std::endl;
+  }
+  if (!server.http_address().empty()) {
+    out << "OpenAI's API: http://" << server.http_address() << "/v1"
+        << std::endl;
   }
   if (runner.metrics_address().empty()) return;
   out << "status page: http://" << runner.metrics_address() << "/" << std::endl;
@@ -95,7 +108,8 @@ struct ShortFlag {
   absl::string_view field;
 };
 constexpr ShortFlag kShortFlags[] = {{"--model", "verifier.model"},
-                                     {"--device", "verifier.device"}};
+                                     {"--device", "verifier.device"},
+                                     {"--http-listen", "http_listen"}};
 
 // The field's setting in `args` at `i`, of one word or two; empty: another
 // flag.
@@ -140,7 +154,11 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                    LoadServeConfig({.config_file = flags.config_file,
                                     .overrides = flags.overrides},
                                    context.places));
-  RETURN_IF_ERROR(ChoosePageAddress(*config.mutable_server(), context.err));
+  RETURN_IF_ERROR(ChooseAddress(
+      "the status page", kPageAddress,
+      *config.mutable_server()->mutable_metrics_listen(), context.err));
+  RETURN_IF_ERROR(ChooseAddress("HTTP", kHttpAddress,
+                                *config.mutable_http_listen(), context.err));
   RETURN_IF_ERROR(CheckAddresses(config));
   absl::Status loss;
   Notification lost;  // then `loss` is set
@@ -150,7 +168,7 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
                      lost.Notify();
                      signals.Raise();
                    }));
-  PrintPlaces(server->runner(), config.verifier().model(), context.err);
+  PrintPlaces(*server, config.verifier().model(), context.err);
   server->AwaitWarm(absl::Now() + kWarmUp);
   ServeUntilSignal(server->runner(), signals);
   return lost.HasBeenNotified() ? loss : absl::OkStatus();

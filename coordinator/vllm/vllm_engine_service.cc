@@ -18,6 +18,7 @@
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/api/generate_reactor.h"
 #include "coordinator/vllm/null_content.h"
 #include "coordinator/vllm/stored_zip.h"
 #include "coordinator/vllm/vllm_answer.h"
@@ -111,11 +112,11 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* VllmEngineService::Generate(
     return FromVllm(request);
   };
   absl::StatusOr<v1::GenerateRequest> request = read();
-  return options_.calls->Start(context, message->Length(), std::move(request),
-                               /*with_text=*/false,
-                               [stream](const GenerationRequest&) {
-                                 return std::make_unique<VllmAnswer>(stream);
-                               });
+  return StartReactor(*options_.calls, context, message->Length(),
+                      std::move(request), /*with_text=*/false,
+                      [stream](const GenerationRequest&) {
+                        return std::make_unique<VllmAnswer>(stream);
+                      });
 }
 
 // Requests that are not there have ended, which is what is wanted.

@@ -17,6 +17,7 @@ ARROWS = {
     "common/spec": ["common/base"],
     "common/obs": ["common/base"],
     "common/config": ["common/base"],
+    "common/http": ["common/base", "common/obs"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
     "common/chat": ["common/base", "common/chat/jinja", "common/json",
                     "common/spec", "common/tokenizer"],
@@ -73,6 +74,7 @@ ARROWS = {
                     "common/rpc", "common/config", "common/tokenizer",
                     "common/model",
                     "coordinator/api", "coordinator/control",
+                    "coordinator/http",
                     "coordinator/merge", "coordinator/peers",
                     "coordinator/session", "coordinator/vllm"],
     # What its program puts together: also drafters in its process.
@@ -90,6 +92,10 @@ ARROWS = {
     "coordinator/api": ["common/base", "common/chat", "common/spec",
                         "common/obs", "common/rpc", "common/config", "common/tokenizer",
                         "common/model", "coordinator", "coordinator/session"],
+    # The API over HTTP, in terms of the API of our own.
+    "coordinator/http": ["common/base", "common/chat", "common/http",
+                         "common/obs", "common/rpc", "common/spec",
+                         "common/tokenizer", "coordinator", "coordinator/api"],
     "coordinator/vllm": ["common/base", "common/chat", "common/spec",
                          "common/rpc", "common/model/files", "coordinator",
                          "coordinator/api", "coordinator/session"],
@@ -112,6 +118,7 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
+    r"boost/": [r"common/http/(connection\.(h|cc)|server\.cc)$"],
     r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",

@@ -12,9 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/mutex.h"
 #include "common/base/notification.h"
 #include "common/base/serial_executor.h"
 #include "common/tokenizer/tokenizer.h"
+#include "coordinator/api/local_generator.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "prometheus/metric_family.h"
@@ -295,6 +297,82 @@ TEST_F(InferenceServiceTest, NobodyElseEndsARequestWhoseIdTheServerSampled) {
   EXPECT_FALSE(other->has_ended());
   EXPECT_EQ(Abort(other->AwaitId()), grpc::StatusCode::OK);
   EXPECT_EQ(other->AwaitEnd().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+// The same calls without gRPC, woken as something new comes.
+class LocalGeneratorTest : public InferenceServiceTest {
+ protected:
+  std::unique_ptr<GenerateCall> Start(const v1::GenerateRequest& request) {
+    return generator_.Start(request, {.peer = "unix:"}, [this] {
+      MutexLock lock(&mutex_);
+      ++num_wakes_;
+    });
+  }
+  // Waits until the call has been woken this often.
+  void AwaitWakes(int count) {
+    MutexLock lock(&mutex_);
+    EXPECT_TRUE(
+        mutex_.AwaitUntil([&] { return num_wakes_ >= count; }, Generous()));
+  }
+
+  LocalGenerator generator_{calls_.get()};
+  Mutex mutex_;
+  int num_wakes_ = 0;  // guarded by mutex_
+};
+
+TEST_F(LocalGeneratorTest, AnAnswerIsTakenThenEnds) {
+  answers_left_ = 100;
+  v1::GenerateRequest request = Request("mine");
+  request.set_max_tokens(1);
+  const auto call = Start(request);
+  AwaitWakes(2);  // a token, the end
+  EXPECT_EQ(call->End(), std::nullopt);
+  const auto message = call->Take();
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(message->request_id(), "mine");
+  EXPECT_EQ(message->token_ids_size(), 1);
+  EXPECT_TRUE(message->has_summary());
+  EXPECT_EQ(call->Take(), std::nullopt);
+  EXPECT_EQ(call->End(), absl::OkStatus());
+}
+
+TEST_F(LocalGeneratorTest, ARefusedCallHasEnded) {
+  v1::GenerateRequest request = Request();
+  request.set_model("another");
+  const auto call = Start(request);
+  EXPECT_FALSE(call->Take().has_value());
+  EXPECT_EQ(call->End()->code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Ended("NOT_FOUND"), 1);
+}
+
+TEST_F(LocalGeneratorTest, AReaderThatLeavesEndsItsRequest) {
+  answers_left_ = 1;
+  auto call = Start(Request());
+  AwaitWakes(1);
+  call.reset();
+  EXPECT_EQ(Ended("CANCELLED"), 1);
+  EXPECT_EQ(coordinator_->Load().running, 0);
+}
+
+TEST_F(LocalGeneratorTest, AReaderThatLeavesBeforeItsPromptIsTokenized) {
+  auto call = Start(Request("waits"));
+  encoding_.Wait();
+  call.reset();
+  go_on_.Notify();
+  while (Ended("CANCELLED") == 0) absl::SleepFor(absl::Milliseconds(1));
+}
+
+TEST_F(LocalGeneratorTest, APromptIsTokenizedWithoutARequest) {
+  Notification done;
+  Generator::Tokens tokens;
+  generator_.Encode(Request(), [&](Generator::Tokens result) {
+    tokens = std::move(result);
+    done.Notify();
+  });
+  done.Wait();
+  ASSERT_TRUE(tokens.ok()) << tokens.status();
+  EXPECT_EQ(tokens->size(), 3);
+  EXPECT_EQ(coordinator_->Load().running, 0);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 another model by a flag; and a conformance run without a drafter."""
 
 import re
+import socket
 import subprocess
 import unittest
 
@@ -40,7 +41,26 @@ class ServeTest(unittest.TestCase):
 
     def test_a_page_that_is_not_wanted(self):
         self.serve("server.metrics_listen=none")
-        self.assertNotIn("http://", self.processes.log("serve"))
+        self.assertNotIn("status page", self.processes.log("serve"))
+
+    def test_http_without_being_asked_and_beside_another_server(self):
+        with socket.socket() as taken:
+            try:
+                taken.bind(("127.0.0.1", 8080))
+                taken.listen()
+            except OSError:
+                pass  # by another server, which is as good
+            self.serve()
+        api = re.search(r"OpenAI's API: (http://127\.0\.0\.1:\d+)/v1", self.processes.log("serve"))
+        self.assertNotEqual(api[1], "http://127.0.0.1:8080")
+        self.assertIn("HTTP gets a port of its own", self.processes.log("serve"))
+        self.assertIn(CHAR_MODEL.name, live_cluster.get(f"{api[1]}/v1/models"))
+
+    def test_http_beyond_the_loopback_needs_keys(self):
+        done = self.run_to_end(*self.argv(), "--http-listen", "0.0.0.0:0")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("http.keys_file", done.stderr)
+        self.assertNotIn("loaded", done.stderr)
 
     def test_an_address_in_use_is_noticed_before_the_model_is_loaded(self):
         first = self.serve()

@@ -11,10 +11,12 @@ FuzzTarget DraftStreamTarget();
 FuzzTarget GenerateRequestTarget();
 FuzzTarget GgufTarget();
 FuzzTarget GrammarTarget();
+FuzzTarget HttpBodyTarget();
 FuzzTarget JsonTarget();
 FuzzTarget MessageBytesTarget();
 FuzzTarget ModelConfigTarget();
 FuzzTarget NgramTableTarget();
+FuzzTarget OutputParserTarget();
 FuzzTarget PeerAnswerTarget();
 FuzzTarget SafetensorsTarget();
 FuzzTarget SavedAnswersTarget();
@@ -39,20 +41,14 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_VLLM_REQUEST
       VllmRequestTarget(),
 #endif
-      ConnectionBytesTarget(),
-      DraftStreamTarget(),
-      GenerateRequestTarget(),
-      GgufTarget(),
-      JsonTarget(),
-      MessageBytesTarget(),
-      ModelConfigTarget(),
-      NgramTableTarget(),
-      PeerAnswerTarget(),
-      SafetensorsTarget(),
-      SavedAnswersTarget(),
-      ServiceConfigTarget(),
-      TokenTreeTarget(),
-      TokenizerTarget(),
+      ConnectionBytesTarget(), DraftStreamTarget(),
+      GenerateRequestTarget(), GgufTarget(),
+      HttpBodyTarget(),        JsonTarget(),
+      MessageBytesTarget(),    ModelConfigTarget(),
+      NgramTableTarget(),      OutputParserTarget(),
+      PeerAnswerTarget(),      SafetensorsTarget(),
+      SavedAnswersTarget(),    ServiceConfigTarget(),
+      TokenTreeTarget(),       TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }

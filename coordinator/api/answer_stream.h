@@ -1,0 +1,35 @@
+#ifndef ESPALIER_COORDINATOR_API_ANSWER_STREAM_H_
+#define ESPALIER_COORDINATOR_API_ANSWER_STREAM_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/session/request.h"
+
+namespace espalier::coordinator {
+
+// Who calls, as far as a request depends on it.
+struct Caller {
+  std::string peer;  // as gRPC names it: "unix:...", "ipv4:..."
+  absl::Time deadline = absl::InfiniteFuture();
+  std::string traceparent = {};  // or empty
+};
+
+// What carries one answer to its client. Gets one Begin or Fail, from any
+// thread, and may be destroyed when that has returned.
+class AnswerStream {
+ public:
+  virtual ~AnswerStream() = default;
+  // Starts the request.
+  virtual void Begin(Coordinator& coordinator, GenerationRequest request) = 0;
+  // Ends the call without a request.
+  virtual void Fail(const absl::Status& status) = 0;
+  // Whether the client has left, so that no work is needed for it.
+  virtual bool IsCancelled() const = 0;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_API_ANSWER_STREAM_H_

@@ -1,0 +1,64 @@
+// The fields of the bodies of the HTTP API, in tables: each row says how a
+// field is followed, or why it is refused. Parsers and the documentation read
+// them.
+#ifndef ESPALIER_COORDINATOR_HTTP_FIELD_TABLE_H_
+#define ESPALIER_COORDINATOR_HTTP_FIELD_TABLE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "coordinator/http/json_read.h"
+#include "coordinator/http/output_parser.h"
+#include "coordinator/http/reasoning.h"
+#include "coordinator/http/tools.h"
+#include "espalier/v1/inference.pb.h"
+
+namespace espalier::coordinator {
+
+// What a client asks for over HTTP, whichever API it speaks.
+struct ApiRequest {
+  v1::GenerateRequest generate;
+  // Of /v1/completions: the prompts, each of which gets a call of its own.
+  std::vector<v1::GenerateRequest> prompts = {};
+  bool stream = false;
+  bool include_usage = false;  // in a stream: a last event with the usage
+  bool logprobs = false;
+  bool prompt_logprobs = false;
+  bool return_token_ids = false;
+  // Of chats.
+  ToolUse tools = {};
+  std::optional<bool> thinking = {};  // unset: as the model's template has it
+  // Reads the text of an output (PlanChat).
+  std::function<std::unique_ptr<OutputParser>()> new_parser = NewPlainParser;
+  // For people: parts of the request that are followed in another way.
+  std::vector<std::string> warnings = {};
+};
+
+struct Field {
+  absl::string_view name;
+  // Reads the value, which is not null. Null: the field is refused.
+  absl::Status (*follow)(absl::string_view name, const Json& value,
+                         ApiRequest& out);
+  absl::string_view meaning;  // or why it is refused
+};
+
+using FieldTable = absl::Span<const Field>;
+
+// Reads all fields of `body` by the rows of `tables`. FieldErrors: a field that
+// is refused, unknown, or has a wrong value.
+absl::Status ReadFields(const Json& body, absl::Span<const FieldTable> tables,
+                        ApiRequest& out);
+
+// A row's function for a field that changes nothing here.
+absl::Status Accept(absl::string_view name, const Json& value, ApiRequest& out);
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_HTTP_FIELD_TABLE_H_

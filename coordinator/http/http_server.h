@@ -1,0 +1,50 @@
+#ifndef ESPALIER_COORDINATOR_HTTP_HTTP_SERVER_H_
+#define ESPALIER_COORDINATOR_HTTP_HTTP_SERVER_H_
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/http/server.h"
+#include "coordinator/http/http_api.h"
+#include "espalier/v1/config.pb.h"
+
+namespace espalier::coordinator {
+
+// The API over HTTP, on its address. Thread-safe.
+class HttpServer {
+ public:
+  // Checks the settings, and that Start could listen now. Errors name the
+  // field.
+  static absl::Status Check(const std::string& listen,
+                            const v1::HttpConfig& config);
+  // Listens on `listen`, HOST:PORT. Errors as Check's. `context.readiness` is
+  // asked only until Drain.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(
+      const std::string& listen, const v1::HttpConfig& config,
+      ApiContext context);
+  // Closes all connections, and cancels what they wait for.
+  ~HttpServer();
+
+  // The bound address; a port 0 is replaced by the one that was chosen.
+  const std::string& address() const { return address_; }
+
+  // From now on, the server says that it is not ready.
+  void StopBeingReady() { draining_ = true; }
+  // Returns when the answers in work are sent, or at the deadline.
+  void Drain(absl::Time deadline);
+
+ private:
+  HttpServer() = default;
+
+  std::string address_;
+  std::atomic<bool> draining_ = false;
+  std::unique_ptr<HttpApi> api_;
+  std::unique_ptr<http::Server> server_;  // last: it uses the rest
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_HTTP_HTTP_SERVER_H_

@@ -1,0 +1,97 @@
+#include "coordinator/http/json_read.h"
+
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/chat/ordered_json.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+
+absl::StatusOr<Json> ReadBody(const std::string& body) {
+  absl::StatusOr<Json> json = ParseOrderedJson(body);
+  if (!json.ok()) return FieldError("body", json.status().message());
+  if (!json->is_object()) return FieldError("body", "must be a JSON object");
+  return json;
+}
+
+absl::StatusOr<double> ReadNumber(absl::string_view field, const Json& json) {
+  if (!json.is_number() || !std::isfinite(json.get<double>())) {
+    return FieldError(field, "must be a number");
+  }
+  return json.get<double>();
+}
+
+absl::StatusOr<int64_t> ReadInteger(absl::string_view field, const Json& json,
+                                    int64_t least, int64_t most) {
+  // Some clients write 3.0.
+  const bool is_whole = json.is_number_integer() ||
+                        (json.is_number_float() &&
+                         json.get<double>() == std::floor(json.get<double>()) &&
+                         std::fabs(json.get<double>()) < 9e15);
+  if (!is_whole) return FieldError(field, "must be an integer");
+  const bool is_huge =
+      json.is_number_unsigned() &&
+      json.get<uint64_t>() >
+          static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (is_huge || json.get<int64_t>() < least || json.get<int64_t>() > most) {
+    return FieldError(
+        field, absl::StrCat(json.dump(), " is not in ", least, " .. ", most));
+  }
+  return json.get<int64_t>();
+}
+
+absl::StatusOr<bool> ReadBool(absl::string_view field, const Json& json) {
+  if (!json.is_boolean()) return FieldError(field, "must be true or false");
+  return json.get<bool>();
+}
+
+absl::StatusOr<std::string> ReadText(absl::string_view field,
+                                     const Json& json) {
+  if (!json.is_string()) return FieldError(field, "must be a text");
+  return json.get<std::string>();
+}
+
+absl::StatusOr<std::vector<std::string>> ReadTexts(absl::string_view field,
+                                                   const Json& json) {
+  std::vector<std::string> texts;
+  if (json.is_string()) return std::vector{json.get<std::string>()};
+  if (!json.is_array()) return FieldError(field, "must be a list of texts");
+  for (size_t i = 0; i < json.size(); ++i) {
+    ASSIGN_OR_RETURN(texts.emplace_back(), ReadText(Item(field, i), json[i]));
+  }
+  return texts;
+}
+
+absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
+                                                 const Json& json) {
+  constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+  if (!json.is_array()) return FieldError(field, "must be a list of token ids");
+  std::vector<uint32_t> tokens;
+  tokens.reserve(json.size());
+  for (const Json& item : json) {
+    const auto token = ReadInteger(field, item, 0, kMost);
+    if (!token.ok()) return token.status();
+    tokens.push_back(static_cast<uint32_t>(*token));
+  }
+  return tokens;
+}
+
+const Json* Find(const Json& object, absl::string_view name) {
+  if (!object.is_object()) return nullptr;
+  const auto found = object.find(std::string(name));
+  return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+std::string Item(absl::string_view field, size_t index) {
+  return absl::StrCat(field, "[", index, "]");
+}
+
+std::string Dump(const Json& json) {
+  return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
+                   Json::error_handler_t::replace);
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,43 @@
+// Typed reads of an untrusted body in JSON. Errors are FieldErrors that name
+// the field as the client wrote it.
+#ifndef ESPALIER_COORDINATOR_HTTP_JSON_READ_H_
+#define ESPALIER_COORDINATOR_HTTP_JSON_READ_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json.hpp"
+
+namespace espalier::coordinator {
+
+// Keys keep their order: schemas and templates depend on it.
+using Json = nlohmann::ordered_json;
+
+// The body of a request: an object. Errors say where it is malformed.
+absl::StatusOr<Json> ReadBody(const std::string& body);
+
+absl::StatusOr<double> ReadNumber(absl::string_view field, const Json& json);
+// A number without a fraction, least .. most.
+absl::StatusOr<int64_t> ReadInteger(absl::string_view field, const Json& json,
+                                    int64_t least, int64_t most);
+absl::StatusOr<bool> ReadBool(absl::string_view field, const Json& json);
+absl::StatusOr<std::string> ReadText(absl::string_view field, const Json& json);
+// A list of texts; a text alone is a list of one.
+absl::StatusOr<std::vector<std::string>> ReadTexts(absl::string_view field,
+                                                   const Json& json);
+absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
+                                                 const Json& json);
+
+// The member of an object; null: it is absent or null.
+const Json* Find(const Json& object, absl::string_view name);
+// "field[3]"
+std::string Item(absl::string_view field, size_t index);
+// The text of a response; what is no UTF-8 becomes U+FFFD.
+std::string Dump(const Json& json);
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_HTTP_JSON_READ_H_

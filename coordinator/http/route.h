@@ -1,0 +1,63 @@
+// What the HTTP API serves: a list of routes, each made by the file of its
+// topic.
+#ifndef ESPALIER_COORDINATOR_HTTP_ROUTE_H_
+#define ESPALIER_COORDINATOR_HTTP_ROUTE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/http/answer.h"
+#include "common/spec/messages.h"
+#include "coordinator/api/generate_request.h"
+#include "coordinator/api/generator.h"
+#include "coordinator/http/api_error.h"
+
+namespace espalier::coordinator {
+
+// What routes work with. Borrowed: outlives them.
+struct ApiContext {
+  Generator* generator = nullptr;
+  const ServedModel* model = nullptr;
+  // Description of the verifier, once one has been connected.
+  std::function<std::optional<VerifierInfo>()> verifier_info;
+  // OK: requests are served now. Called on any thread.
+  std::function<absl::Status()> readiness;
+  std::function<std::string()> metrics;  // the text of /metrics
+  absl::Time start_time;
+};
+
+struct Route {
+  std::string method;
+  // All of the path; or its beginning, if it ends with "/" and more follows.
+  std::string path;
+  http::Handler handle;
+  ErrorShape error = OpenAiError;
+  bool needs_key = true;
+};
+using Routes = std::vector<Route>;
+
+void AddChatRoutes(const ApiContext& context, Routes& routes);
+void AddCompletionRoutes(const ApiContext& context, Routes& routes);
+void AddMessagesRoutes(const ApiContext& context, Routes& routes);
+void AddResponsesRoutes(const ApiContext& context, Routes& routes);
+void AddTextRoutes(const ApiContext& context, Routes& routes);
+void AddServerRoutes(const ApiContext& context, Routes& routes);
+
+// Helpers of routes.
+std::unique_ptr<http::Answer> Answered(http::Response response);
+std::unique_ptr<http::Answer> Answered(const Json& body);
+std::unique_ptr<http::Answer> Failed(const absl::Status& status,
+                                     ErrorShape shape = OpenAiError);
+Caller CallerOf(const http::Request& request);
+// "chatcmpl-..." and the like; cannot be guessed, as it names a request that
+// can be aborted.
+std::string NewId(absl::string_view prefix);
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_HTTP_ROUTE_H_

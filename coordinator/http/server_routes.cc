@@ -1,0 +1,97 @@
+// What is served about the server itself: models, health, metrics, version.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "common/base/printable.h"
+#include "common/base/version.h"
+#include "common/spec/request_errors.h"
+#include "coordinator/http/route.h"
+
+namespace espalier::coordinator {
+namespace {
+
+Json ModelObject(const ApiContext& context) {
+  Json model = {{"id", context.model->name},
+                {"object", "model"},
+                {"created", absl::ToUnixSeconds(context.start_time)},
+                {"owned_by", "espalier"}};
+  if (const auto verifier = context.verifier_info()) {
+    model["max_model_len"] = verifier->max_context;
+  }
+  return model;
+}
+
+std::unique_ptr<http::Answer> OneModel(const ApiContext& context,
+                                       const http::Request& request) {
+  absl::string_view name = request.path;
+  absl::ConsumePrefix(&name, "/v1/models/");
+  if (name == context.model->name) return Answered(ModelObject(context));
+  return Failed(WithReason(
+      absl::NotFoundError(absl::StrCat(
+          "model \"", Printable(name, /*max_bytes=*/64),
+          "\" is not served here; \"", context.model->name, "\" is")),
+      "MODEL_NOT_SERVED"));
+}
+
+std::unique_ptr<http::Answer> Ready(const ApiContext& context) {
+  const absl::Status status = context.readiness();
+  if (!status.ok()) return Failed(status);
+  return Answered(Json{{"status", "ready"}});
+}
+
+void AddGet(
+    std::string path, bool needs_key,
+    std::function<std::unique_ptr<http::Answer>(const http::Request&)> answer,
+    Routes& routes) {
+  routes.push_back(
+      {.method = "GET",
+       .path = std::move(path),
+       .handle = [answer = std::move(answer)](
+                     const http::Request& request,
+                     const http::Wake&) { return answer(request); },
+       .needs_key = needs_key});
+}
+
+}  // namespace
+
+void AddServerRoutes(const ApiContext& context, Routes& routes) {
+  AddGet(
+      "/health", /*needs_key=*/false,
+      [](const auto&) {
+        return Answered(Json{{"status", "ok"}});
+      },
+      routes);
+  AddGet(
+      "/ready", /*needs_key=*/false,
+      [context](const auto&) { return Ready(context); }, routes);
+  AddGet(
+      "/version", /*needs_key=*/true,
+      [](const auto&) {
+        return Answered(Json{{"version", Version()}});
+      },
+      routes);
+  AddGet(
+      "/metrics", /*needs_key=*/true,
+      [context](const auto&) {
+        return Answered(http::Response{
+            .content_type = "text/plain; version=0.0.4; charset=utf-8",
+            .body = context.metrics()});
+      },
+      routes);
+  AddGet(
+      "/v1/models", /*needs_key=*/true,
+      [context](const auto&) {
+        return Answered(Json{{"object", "list"},
+                             {"data", Json::array({ModelObject(context)})}});
+      },
+      routes);
+  AddGet(
+      "/v1/models/", /*needs_key=*/true,
+      [context](const http::Request& request) {
+        return OneModel(context, request);
+      },
+      routes);
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,269 @@
+#include "coordinator/http/http_api.h"
+
+#include <fstream>
+#include <string>
+
+#include "common/spec/request_errors.h"
+#include "common/tokenizer/tokenizer.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "tests/coordinator/http/fake_generator.h"
+
+namespace espalier::coordinator {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Parsed = nlohmann::json;
+
+class HttpApiTest : public ::testing::Test {
+ protected:
+  HttpApiTest() {
+    auto tokenizer =
+        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+    tokenizer_ = *std::move(tokenizer);
+    model_ = {.name = "toy", .tokenizer = tokenizer_.get()};
+    Allow({});
+  }
+
+  void Allow(HttpApi::Access access) {
+    api_ = std::make_unique<HttpApi>(
+        ApiContext{.generator = &generator_,
+                   .model = &model_,
+                   .verifier_info = [] { return std::nullopt; },
+                   .readiness = [this] { return readiness_; },
+                   .metrics = [] { return "metric 1\n"; }},
+        std::move(access));
+  }
+
+  http::Response Ask(http::Request request) {
+    return ReadAnswer(*api_->Handle(std::move(request), [] {}));
+  }
+  http::Response Get(const std::string& path, http::Headers headers = {}) {
+    return Ask({.method = "GET", .path = path, .headers = std::move(headers)});
+  }
+  http::Response Post(const std::string& path, const std::string& body) {
+    return Ask({.method = "POST", .path = path, .body = body});
+  }
+  Parsed PostChat(const std::string& more) {
+    const std::string body =
+        R"({"messages": [{"role": "user", "content": "hi"}])" + more + "}";
+    return Parsed::parse(Post("/v1/chat/completions", body).body);
+  }
+  // The field that an error names.
+  std::string Refused(const std::string& more) {
+    const Parsed body = PostChat(more);
+    return body.contains("error") ? body["error"]["param"].get<std::string>()
+                                  : "";
+  }
+
+  std::unique_ptr<Tokenizer> tokenizer_;
+  ServedModel model_;
+  absl::Status readiness_;
+  FakeGenerator generator_;
+  std::unique_ptr<HttpApi> api_;
+};
+
+TEST_F(HttpApiTest, AWholeChat) {
+  generator_.script = {FakeGenerator::Text("Hel"), FakeGenerator::Text("lo"),
+                       FakeGenerator::Last()};
+  const Parsed body = PostChat("");
+  EXPECT_EQ(body["object"], "chat.completion");
+  EXPECT_EQ(body["model"], "toy");
+  EXPECT_EQ(body["choices"][0]["message"]["content"], "Hello");
+  EXPECT_EQ(body["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 5);
+  EXPECT_EQ(body["usage"]["total_tokens"], 9);
+  EXPECT_EQ(body["usage"]["prompt_tokens_details"]["cached_tokens"], 3);
+  const Parsed& details = body["usage"]["completion_tokens_details"];
+  EXPECT_EQ(details["accepted_prediction_tokens"], 2);
+  EXPECT_EQ(details["rejected_prediction_tokens"], 4);
+  EXPECT_EQ(body["espalier"]["tau"], 2.0);
+  EXPECT_EQ(body["espalier"]["drafters"][0]["share"], 0.5);
+  ASSERT_EQ(generator_.asked.size(), 1);
+  EXPECT_EQ(generator_.asked[0].chat().messages(0).content(), "hi");
+  EXPECT_EQ(generator_.asked[0].temperature(), 1);
+  EXPECT_EQ(generator_.asked[0].request_id(), body["id"]);
+}
+
+TEST_F(HttpApiTest, AStreamedChatEndsWithItsUsage) {
+  generator_.script = {FakeGenerator::Text("Hello"),
+                       FakeGenerator::Last(0, v1::FINISH_REASON_LENGTH)};
+  const http::Response response =
+      Post("/v1/chat/completions",
+           R"({"messages": [{"role": "user", "content": "hi"}], "stream": true,
+          "stream_options": {"include_usage": true}})");
+  EXPECT_THAT(response.content_type, HasSubstr("text/event-stream"));
+  EXPECT_THAT(response.body, HasSubstr(R"("delta":{"content":"Hello"})"));
+  EXPECT_THAT(response.body, HasSubstr(R"("finish_reason":"length")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("choices":[],"usage":{"prompt)"));
+  EXPECT_THAT(response.body, ::testing::EndsWith("data: [DONE]\n\n"));
+}
+
+TEST_F(HttpApiTest, AnErrorBeforeTheFirstTokenHasItsStatus) {
+  generator_.end = WithReason(
+      WithRetryAfter(absl::ResourceExhaustedError("full"), absl::Seconds(2.5)),
+      "QUEUE_FULL");
+  const http::Response response =
+      Post("/v1/completions", R"({"prompt": "a", "stream": true})");
+  EXPECT_EQ(response.status, 429);
+  EXPECT_THAT(response.headers,
+              ElementsAre(std::pair("Retry-After", "3"),
+                          std::pair("Retry-After-Ms", "2500")));
+  EXPECT_EQ(Parsed::parse(response.body)["error"]["code"], "QUEUE_FULL");
+}
+
+TEST_F(HttpApiTest, AnErrorInAStreamIsItsLastEvent) {
+  generator_.script = {FakeGenerator::Text("Hello")};
+  generator_.end = absl::UnavailableError("the verifier was lost");
+  const http::Response response =
+      Post("/v1/completions", R"({"prompt": "a", "stream": true})");
+  EXPECT_EQ(response.status, 200);
+  EXPECT_THAT(response.body, HasSubstr(R"({"error":{"message":"the verifier)"));
+}
+
+TEST_F(HttpApiTest, CompletionsHaveACallForEachPrompt) {
+  generator_.script = {FakeGenerator::Text("x"), FakeGenerator::Last(0),
+                       FakeGenerator::Last(1)};
+  const Parsed body = Parsed::parse(
+      Post("/v1/completions",
+           R"({"prompt": ["a", [1, 2]], "n": 2, "seed": -1, "stop": "s"})")
+          .body);
+  ASSERT_EQ(body["choices"].size(), 4);
+  EXPECT_EQ(body["choices"][2]["text"], "x");
+  EXPECT_EQ(body["choices"][3]["index"], 3);
+  EXPECT_EQ(body["usage"]["prompt_tokens"], 10);
+  EXPECT_EQ(body["usage"]["completion_tokens"], 16);
+  ASSERT_EQ(generator_.asked.size(), 2);
+  EXPECT_EQ(generator_.asked[0].prompt(), "a");
+  EXPECT_THAT(generator_.asked[1].token_ids().ids(), ElementsAre(1, 2));
+  EXPECT_EQ(generator_.asked[1].seed(), UINT64_MAX);
+  EXPECT_EQ(generator_.asked[1].max_tokens(), 16);
+  EXPECT_THAT(generator_.asked[1].stop(), ElementsAre("s"));
+}
+
+TEST_F(HttpApiTest, FieldsAreFollowed) {
+  PostChat(R"(, "top_k": -1, "min_p": 0.5, "n": 2, "logit_bias": {"3": -100},
+      "max_completion_tokens": 9, "stop_token_ids": [1], "bad_words": ["b"],
+      "chat_template_kwargs": {"a": true}, "guided_choice": ["x", "y"],
+      "logprobs": true, "top_logprobs": 2, "temperature": 1e-6, "user": "u",
+      "espalier": {"drafters": ["d"], "max_nodes": 3, "strategy": "union"})");
+  ASSERT_EQ(generator_.asked.size(), 1);
+  const v1::GenerateRequest& asked = generator_.asked[0];
+  EXPECT_EQ(asked.top_k(), 0);
+  EXPECT_EQ(asked.min_p(), 0.5f);
+  EXPECT_EQ(asked.logit_bias().at(3), -100);
+  EXPECT_EQ(asked.max_tokens(), 9);
+  EXPECT_EQ(asked.chat().template_args(), R"({"a":true})");
+  EXPECT_THAT(asked.structured_output().choice().texts(),
+              ElementsAre("x", "y"));
+  EXPECT_EQ(asked.logprobs(), 2);
+  EXPECT_EQ(asked.temperature(), 0);
+  EXPECT_THAT(asked.speculation().drafters(), ElementsAre("d"));
+  EXPECT_EQ(asked.speculation().max_nodes(), 3);
+}
+
+TEST_F(HttpApiTest, ASchemaKeepsTheOrderOfItsKeys) {
+  PostChat(R"(, "response_format": {"type": "json_schema", "json_schema":
+      {"name": "s", "schema": {"z": 1, "a": 2}}})");
+  EXPECT_EQ(generator_.asked[0].structured_output().json_schema(),
+            R"({"z":1,"a":2})");
+}
+
+TEST_F(HttpApiTest, FieldsAreRefusedByName) {
+  EXPECT_EQ(Refused(R"(, "suffix": "x")"), "suffix");
+  EXPECT_EQ(Refused(R"(, "audio": {})"), "audio");
+  EXPECT_EQ(Refused(R"(, "audio": null)"), "");
+  EXPECT_EQ(Refused(R"(, "n": 1.5)"), "n");
+  EXPECT_EQ(Refused(R"(, "stream": 1)"), "stream");
+  EXPECT_EQ(Refused(R"(, "max_tokens": 0)"), "max_tokens");
+  EXPECT_EQ(Refused(R"(, "max_tokens": 1, "max_completion_tokens": 2)"),
+            "max_completion_tokens");
+  EXPECT_EQ(Refused(R"(, "top_logprobs": 2)"), "top_logprobs");
+  EXPECT_EQ(Refused(R"(, "espalier": {"x": 2})"), "espalier.x");
+  EXPECT_EQ(Refused(R"(, "guided_regex": "a", "guided_json": {})"),
+            "guided_json");
+  EXPECT_EQ(Refused(R"(, "response_format": {"type": "x"})"),
+            "response_format.type");
+  EXPECT_TRUE(generator_.asked.size() == 1);
+}
+
+TEST_F(HttpApiTest, MessagesMayHavePartsOfText) {
+  Post("/v1/chat/completions", R"({"messages": [{"role": "user", "content":
+      [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
+  EXPECT_EQ(generator_.asked[0].chat().messages(0).content(), "a\nb");
+  const Parsed body = Parsed::parse(Post("/v1/chat/completions", R"({"messages":
+      [{"role": "user", "content": [{"type": "image_url"}]}]})")
+                                        .body);
+  EXPECT_EQ(body["error"]["param"], "messages[0].content[0].type");
+}
+
+TEST_F(HttpApiTest, ErrorsOfOurApiNameFieldsAsOverHttp) {
+  generator_.end = FieldError("chat.messages[0].role", "is odd");
+  const Parsed body = PostChat("");
+  EXPECT_EQ(body["error"]["param"], "messages[0].role");
+  EXPECT_EQ(body["error"]["message"], "messages[0].role: is odd");
+}
+
+TEST_F(HttpApiTest, PathsAndMethods) {
+  EXPECT_EQ(Get("/nope").status, 404);
+  EXPECT_EQ(Get("/v1/chat/completions").status, 405);
+  EXPECT_EQ(Get("/v1/models/toy").status, 200);
+  EXPECT_EQ(Get("/v1/models/other").status, 404);
+  EXPECT_EQ(Get("/metrics").body, "metric 1\n");
+  EXPECT_EQ(Post("/v1/completions", "{").status, 400);
+  EXPECT_EQ(Post("/v1/completions", "[]").status, 400);
+  const Parsed tokens =
+      Parsed::parse(Post("/tokenize", R"({"prompt": "a"})").body);
+  EXPECT_EQ(tokens["count"], 3);
+}
+
+TEST_F(HttpApiTest, ReadinessIsNotHealth) {
+  readiness_ = absl::UnavailableError("the verifier is away");
+  EXPECT_EQ(Get("/health").status, 200);
+  EXPECT_EQ(Get("/ready").status, 503);
+  readiness_ = absl::OkStatus();
+  EXPECT_EQ(Get("/ready").status, 200);
+}
+
+TEST_F(HttpApiTest, WithoutKeysWebPagesCannotCall) {
+  EXPECT_EQ(Get("/v1/models", {{"Host", "127.0.0.1:8080"}}).status, 200);
+  EXPECT_EQ(Get("/v1/models", {{"Host", "evil.example"}}).status, 403);
+  EXPECT_EQ(Get("/v1/models",
+                {{"Host", "localhost"}, {"Origin", "http://evil.example"}})
+                .status,
+            403);
+  Allow({.allowed_origins = {"http://good.example"}});
+  const http::Response response = Get(
+      "/v1/models", {{"Host", "localhost"}, {"Origin", "http://good.example"}});
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(response.headers[0].second, "http://good.example");
+}
+
+TEST_F(HttpApiTest, KeysAreReadAgainWhenTheirFileChanges) {
+  const std::string path = ::testing::TempDir() + "/keys";
+  std::ofstream(path) << "# of a\nkey-of-sixteen-bytes\n";
+  auto keys = ApiKeys::ReadFile(path);
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  Allow({.keys = *std::move(keys)});
+  EXPECT_EQ(Get("/v1/models").status, 401);
+  EXPECT_EQ(Get("/health").status, 200);
+  const http::Headers bearer = {
+      {"Authorization", "Bearer key-of-sixteen-bytes"}};
+  EXPECT_EQ(Get("/v1/models", bearer).status, 200);
+  EXPECT_EQ(Get("/v1/models", {{"x-api-key", "key-of-sixteen-bytes"}}).status,
+            200);
+  std::ofstream(path) << "another-key-of-another-size\n";
+  EXPECT_EQ(Get("/v1/models", bearer).status, 401);
+  std::ofstream(path) << "short\n";
+  EXPECT_EQ(
+      Get("/v1/models", {{"x-api-key", "another-key-of-another-size"}}).status,
+      200);
+  EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
+              HasSubstr(":1: a key of 5 bytes"));
+}
+
+}  // namespace
+}  // namespace espalier::coordinator

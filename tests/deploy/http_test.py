@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""OpenAI's and Anthropic's own clients against our HTTP, with a verifier, a drafter and a
+coordinator as processes."""
+
+import json
+import math
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import unittest
+import urllib.error
+import urllib.request
+
+import live_cluster
+from live_cluster import BIN, REPO
+
+CACHE = pathlib.Path(os.environ.get("ESPALIER_CACHE") or pathlib.Path(
+    os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "espalier")
+MODEL = CACHE / "models/smollm2-135m-instruct"
+CLIENTS = CACHE / "clients/bin/python"
+KEY = "key-of-the-test-of-http"
+# The clients alone take half a minute to load where the machine is busy.
+CLIENTS_PATIENCE_S = 3 * live_cluster.PATIENCE_S
+
+
+class Served(live_cluster.Services):
+    def __init__(self):
+        super().__init__()
+        self.start_service("verifier", f'engine {{ model: "{MODEL}" threads: 1 }}')
+        self.start_drafter("lookup", "prompt_lookup", {}, MODEL)
+        self.await_serving("verifier")
+        keys = self.folder / "keys"
+        keys.write_text(f"{KEY}\n")
+        self.start_service(
+            "coordinator", f'model: "{MODEL}" verifier: "{self.address("verifier")}"\n'
+            f'drafters {{ name: "lookup" address: "{self.address("lookup")}" }}\n'
+            f'core {{ max_verifier_wait_seconds: 0 }}\n'
+            f'http_listen: "127.0.0.1:0" http {{ keys_file: "{keys}" }}')
+        self.await_serving("coordinator")
+        addresses = (self.folder / "coordinator.addresses").read_text()
+        self.url = "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
+
+    def status_of(self, path):
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as response:
+                return response.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def seen_by_client(self, *scenario, client="openai"):
+        done = subprocess.run(
+            [CLIENTS, REPO / f"tests/deploy/{client}_scenarios.py", self.url, KEY, MODEL.name,
+             *scenario], capture_output=True, text=True, timeout=CLIENTS_PATIENCE_S, check=False)
+        if not done.stdout:
+            raise AssertionError(done.stderr)
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def own(self, *flags):
+        """What our own command line gets, without speculation."""
+        done = subprocess.run(
+            [BIN / "espalier", "generate", "--address", self.address("coordinator"),
+             "--json", "--no-speculation", *flags], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+
+class HttpTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.served = Served()
+        cls.addClassCleanup(cls.served.close)
+
+    def test_what_clients_ask_is_what_our_own_api_gives(self):
+        seen = self.served.seen_by_client("text")
+        own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24",
+                              "--logprobs", "2")
+        self.assertEqual(seen["models"], [MODEL.name])
+        for name in ("chat", "streamed", "plain", "cold"):
+            self.assertEqual(seen[name], own["text"])
+        self.assertEqual(seen["finish_reason"], own["finish_reason"])
+        for name in ("prompt_tokens", "completion_tokens", "total_tokens"):
+            self.assertEqual(seen["usage"][name], own["usage"][name])
+            self.assertEqual(seen["streamed_usage"][name], own["usage"][name])
+        self.assertGreater(seen["num_pieces"], 5)
+        self.assertGreaterEqual(seen["tau"], 1)
+        self.assertEqual(seen["plain_tau"], 1)
+        self.assertEqual(len(seen["logprobs"]), len(own["logprobs"]))
+        for got, wanted in zip(seen["logprobs"], own["logprobs"]):
+            self.assertEqual(got["token"], wanted["token"])
+            self.assertTrue(math.isclose(got["logprob"], wanted["logprob"], rel_tol=1e-6))
+            self.assertEqual([token for token, _ in got["top"]],
+                             [top["token"] for top in wanted["top"]])
+        stopped = self.served.own("--prompt", "Count: 1, 2, 3,", "--max-tokens", "24",
+                                  "--stop", "7")
+        self.assertEqual(seen["stopped"], stopped["text"])
+        self.assertEqual(seen["stopped_stream"], stopped["text"])
+        self.assertEqual(seen["stopped_reason"], "stop")
+        self.assertEqual(seen["outputs"], seen["outputs_alone"])
+        self.assertEqual(len(set(seen["outputs"])), 3)
+        self.assertEqual(seen["batch"], seen["batch_alone"])
+        self.assertTrue(seen["echo"].startswith("A glacier is"))
+        self.assertEqual(seen["seeded"][0], seen["seeded"][1])
+        spelled = self.served.own("--chat", "<|im_end|>\n<|im_start|>system", "--max-tokens", "1")
+        self.assertEqual(seen["spelled"], spelled["usage"]["prompt_tokens"])
+
+    def test_outputs_are_held_to_forms(self):
+        seen = self.served.seen_by_client("forms")
+        for text in seen["schema"]:
+            answer = json.loads(text)
+            self.assertIn(answer["color"], ("red", "green"))
+            self.assertIn(answer["count"], range(10))
+        self.assertEqual(seen["schema_stream"], seen["schema"][0])
+        self.assertTrue(seen["object"].lstrip().startswith("{"))
+        self.assertIn(seen["choice"], ("yes", "no"))
+        self.assertRegex(seen["regex"], "^[0-9]{3}$")
+        self.assertNotIn("4", seen["biased"])
+        self.assertNotIn("4", seen["bad_words"])
+        self.assertEqual(seen["min_tokens"], 24)
+
+    def test_functions_are_called(self):
+        seen = self.served.seen_by_client("tools")
+        self.assertEqual([name for name, _ in seen["named"]], ["weather"])
+        self.assertIn(json.loads(seen["named"][0][1])["city"], ("Rome", "Oslo"))
+        self.assertEqual((seen["named_reason"], seen["named_content"]), ("tool_calls", None))
+        self.assertEqual(len(seen["one"]), 1)
+        json.loads(seen["one"][0][1])
+        self.assertEqual(seen["one_in_pieces"], seen["one"])
+        self.assertIn(seen["loop_reason"], ("stop", "length"))
+        self.assertEqual(seen["allowed"], ["time"])
+        self.assertIn(seen["auto"], ("stop", "length", "tool_calls"))
+        self.assertEqual((seen["unknown"]["status"], seen["unknown"]["param"]),
+                         (400, "tool_choice.function.name"))
+
+    def test_anthropics_client(self):
+        seen = self.served.seen_by_client(client="anthropic")
+        own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24")
+        for name in ("whole", "stream"):
+            self.assertEqual(seen[name]["content"], [{"type": "text", "text": own["text"]}])
+            self.assertEqual(seen[name]["stop_reason"], "max_tokens")
+            usage = seen[name]["usage"]
+            self.assertEqual(usage["input_tokens"] + usage["cache_read_input_tokens"],
+                             own["usage"]["prompt_tokens"])
+            self.assertEqual(usage["output_tokens"], own["usage"]["completion_tokens"])
+        self.assertEqual((seen["stopped"]["stop_reason"], seen["stopped"]["stop_sequence"]),
+                         ("stop_sequence", "mass"))
+        self.assertEqual(seen["counted"], own["usage"]["prompt_tokens"])
+        for name in ("call", "call_stream", "any"):
+            self.assertEqual(seen[name]["stop_reason"], "tool_use")
+            [block] = seen[name]["content"]
+            self.assertEqual((block["type"], block["name"]), ("tool_use", "weather"))
+            self.assertIn(block["input"]["city"], ("Rome", "Oslo"))
+        self.assertEqual(seen["again"]["content"][0]["type"], "text")
+        self.assertEqual((seen["no_key"]["status"], seen["no_key"]["type"]),
+                         (401, "authentication_error"))
+        self.assertEqual((seen["other_model"]["status"], seen["other_model"]["type"]),
+                         (404, "not_found_error"))
+        self.assertEqual(seen["unknown"]["status"], 400)
+        self.assertIn("no_such_field", seen["unknown"]["message"])
+
+    def test_responses(self):
+        seen = self.served.seen_by_client("responses")
+        own = self.served.own("--chat", "What is a glacier? One sentence.", "--max-tokens", "24")
+        self.assertEqual((seen["text"], seen["streamed"]), (own["text"], own["text"]))
+        self.assertEqual(seen["status"], "incomplete")
+        self.assertEqual(seen["usage"]["output_tokens"], own["usage"]["completion_tokens"])
+        self.assertEqual(seen["types"][:4], ["response.created", "response.in_progress",
+                                             "response.output_item.added",
+                                             "response.content_part.added"])
+        self.assertEqual(seen["types"][-4:], ["response.output_text.done",
+                                              "response.content_part.done",
+                                              "response.output_item.done",
+                                              "response.incomplete"])
+        [[kind, name, arguments]] = seen["called"]
+        self.assertEqual((kind, name), ("function_call", "weather"))
+        self.assertIn(json.loads(arguments)["city"], ("Rome", "Oslo"))
+        self.assertEqual(seen["call_in_pieces"], arguments)
+        self.assertTrue(seen["again"])
+        self.assertIn(json.loads(seen["form"])["color"], ("red", "green"))
+        self.assertEqual((seen["stored"]["status"], seen["stored"]["param"]),
+                         (400, "previous_response_id"))
+
+    def test_errors_have_their_status_and_name_the_field(self):
+        seen = self.served.seen_by_client("errors")
+        self.assertEqual((seen["no_key"]["status"], seen["no_key"]["kind"]),
+                         (401, "AuthenticationError"))
+        self.assertEqual((seen["too_long"]["status"], seen["too_long"]["param"]),
+                         (400, "messages"))
+        self.assertEqual((seen["other_model"]["status"], seen["other_model"]["code"]),
+                         (404, "MODEL_NOT_SERVED"))
+        for name, param in (("min_tokens", "min_tokens"), ("suffix", "suffix"),
+                            ("unknown", "no_such_field"), ("stream", "temperature")):
+            self.assertEqual((seen[name]["status"], seen[name]["param"]), (400, param))
+        self.assertEqual(seen["bad_schema"]["status"], 400)
+
+    def test_a_client_that_leaves_ends_its_request(self):
+        self.served.seen_by_client("leave")
+        live_cluster.await_true(
+            lambda: re.search(r'espalier_requests_total\{[^}]*code="CANCELLED"[^}]*\} [1-9]',
+                              self.served.scrape("coordinator")), "the request is cancelled")
+
+
+    def connection(self, text):
+        """A connection that sends `text`."""
+        host, port = self.served.url.removeprefix("http://").split(":")
+        client = socket.create_connection((host, int(port)), timeout=live_cluster.PATIENCE_S)
+        self.addCleanup(client.close)
+        client.sendall(text.encode())
+        return client
+
+    def test_idle_connections_slow_readers_and_half_requests_delay_nobody(self):
+        body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
+        head = f"POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\n"
+        self.connection(f"{head}Content-Length: {len(body)}\r\n\r\n{body}")  # reads nothing
+        for _ in range(500):
+            self.connection("")
+            self.connection(f"{head}Content-Length: 100\r\n\r\n{{")
+        self.assertEqual(self.served.status_of("/ready"), 200)
+
+    def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self):
+        large = self.connection(f"POST /v1/completions HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n")
+        self.assertIn(b"HTTP/1.1 413 ", large.recv(100))
+
+
+class LossTest(unittest.TestCase):
+    def test_a_lost_verifier_is_said_at_once(self):
+        served = Served()
+        self.addCleanup(served.close)
+        self.assertEqual((served.status_of("/health"), served.status_of("/ready")), (200, 200))
+        served.process("verifier").kill()
+        live_cluster.await_true(lambda: served.status_of("/ready") == 503, "it is not ready")
+        self.assertEqual(served.status_of("/health"), 200)
+        request = urllib.request.Request(
+            served.url + "/v1/completions", data=b'{"prompt": "a"}',
+            headers={"Authorization": f"Bearer {KEY}"})
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S)
+        self.assertEqual(refused.exception.code, 503)
+        self.assertIn("Retry-After", refused.exception.headers)
+
+
+if __name__ == "__main__":
+    if not CLIENTS.exists() or not MODEL.exists():
+        print("skipped: no clients or no model (deploy/setup.sh --tests)")
+        sys.exit(0)
+    unittest.main(verbosity=2)
