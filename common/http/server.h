@@ -19,7 +19,7 @@ struct Limits {
   size_t max_connections = 4096;
   uint32_t header_bytes = 32 << 10;     // more: 431
   size_t body_bytes = size_t{8} << 20;  // of one request; more: 413
-  // Of the bodies that are being received, together; more: 503.
+  // All bodies that are being received have so many; more: 503.
   size_t all_body_bytes = size_t{64} << 20;
   absl::Duration header_time = absl::Seconds(10);  // from its first byte
   absl::Duration body_time = absl::Seconds(60);

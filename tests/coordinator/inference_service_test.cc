@@ -299,7 +299,7 @@ TEST_F(InferenceServiceTest, NobodyElseEndsARequestWhoseIdTheServerSampled) {
   EXPECT_EQ(other->AwaitEnd().error_code(), grpc::StatusCode::CANCELLED);
 }
 
-// The same calls without gRPC, woken as something new comes.
+// Makes the calls without gRPC; something new wakes their reader.
 class LocalGeneratorTest : public InferenceServiceTest {
  protected:
   std::unique_ptr<GenerateCall> Start(const v1::GenerateRequest& request) {
