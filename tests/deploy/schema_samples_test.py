@@ -118,7 +118,9 @@ def tree(pick, depth):
             schema[pick.choice(["dependentRequired", "dependencies"])] = {pick.choice(NAMES): [pick.choice(NAMES)]}
         if pick.random() < 0.1:
             schema[pick.choice(["dependentSchemas", "dependencies"])] = {pick.choice(NAMES): part()}
-        if pick.random() < 0.1:
+        # jsonschema as Debian 12 has it (4.10) takes what additionalProperties allows for
+        # unevaluated.
+        if pick.random() < 0.1 and "additionalProperties" not in schema:
             schema["unevaluatedProperties"] = False
         return schema
     if kind == "array":
