@@ -37,7 +37,7 @@ class FaultsTest(RecordedTest):
                     self.assert_unharmed(client.generate())
                     return any(counter(cluster, "espalier_drafter_requests_total",
                                        drafter="liar", outcome=outcome)
-                               for outcome in ("malformed", "error", "timeout"))
+                               for outcome in ("malformed", "error", "timeout", "late"))
                 live_cluster.await_true(is_counted, f"{fault} is counted")
 
     def test_a_drafter_of_another_vocabulary_is_refused_and_changes_nothing(self):
