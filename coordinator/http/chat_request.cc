@@ -180,9 +180,7 @@ absl::Status ReadChatMessage(const std::string& path, const Json& message,
 
 absl::Status ReadMessages(absl::string_view name, const Json& messages,
                           v1::Chat& out) {
-  if (!messages.is_array() || messages.empty()) {
-    return FieldError(name, "must be a list of messages");
-  }
+  RETURN_IF_ERROR(CheckMessageList(name, messages));
   for (size_t i = 0; i < messages.size(); ++i) {
     RETURN_IF_ERROR(
         ReadChatMessage(Item(name, i), messages[i], *out.add_messages()));

@@ -12,7 +12,7 @@
 namespace espalier::coordinator {
 namespace {
 
-constexpr uint32_t kDefaultBodyKib = 16384;
+constexpr uint32_t kDefaultBodyKib = 8192;
 constexpr uint32_t kDefaultConnections = 4096;
 
 absl::Status CheckLimit(absl::string_view field, uint32_t value,

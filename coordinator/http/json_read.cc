@@ -9,8 +9,30 @@
 #include "common/spec/request_errors.h"
 
 namespace espalier::coordinator {
+namespace {
+
+// How many values `text` has at most, whether it is JSON or not. Known before
+// the parser runs, as a value takes more memory than its bytes.
+int64_t NumValues(const std::string& text) {
+  int64_t count = 1;
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\') ++i;
+    if (c == '"') in_string = !in_string;
+    if (!in_string && (c == ',' || c == '[' || c == '{')) ++count;
+  }
+  return count;
+}
+
+}  // namespace
 
 absl::StatusOr<Json> ReadBody(const std::string& body) {
+  const int64_t values = NumValues(body);
+  if (values > kMaxValues) {
+    return FieldError("body",
+                      absl::StrCat(values, " values, limit ", kMaxValues));
+  }
   absl::StatusOr<Json> json = ParseOrderedJson(body);
   if (!json.ok()) return FieldError("body", json.status().message());
   if (!json->is_object()) return FieldError("body", "must be a JSON object");
@@ -77,6 +99,15 @@ absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
     tokens.push_back(static_cast<uint32_t>(*token));
   }
   return tokens;
+}
+
+absl::Status CheckMessageList(absl::string_view field, const Json& json) {
+  if (!json.is_array() || json.empty()) {
+    return FieldError(field, "must be a list with entries");
+  }
+  if (json.size() <= kMaxMessages) return absl::OkStatus();
+  return FieldError(
+      field, absl::StrCat(json.size(), " entries, limit ", kMaxMessages));
 }
 
 const Json* Find(const Json& object, absl::string_view name) {

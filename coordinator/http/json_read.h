@@ -16,7 +16,9 @@ namespace espalier::coordinator {
 // Keys keep their order: schemas and templates depend on it.
 using Json = nlohmann::ordered_json;
 
-// The body of a request: an object. Errors say where it is malformed.
+// The body of a request: an object of at most kMaxValues values. Errors say
+// where it is malformed.
+inline constexpr int64_t kMaxValues = int64_t{1} << 20;
 absl::StatusOr<Json> ReadBody(const std::string& body);
 
 absl::StatusOr<double> ReadNumber(absl::string_view field, const Json& json);
@@ -30,6 +32,11 @@ absl::StatusOr<std::vector<std::string>> ReadTexts(absl::string_view field,
                                                    const Json& json);
 absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
                                                  const Json& json);
+
+// FieldError unless it is a list of 1 .. kMaxMessages entries: each costs time
+// and memory beyond its bytes.
+inline constexpr size_t kMaxMessages = 4096;
+absl::Status CheckMessageList(absl::string_view field, const Json& json);
 
 // The member of an object; null: it is absent or null.
 const Json* Find(const Json& object, absl::string_view name);

@@ -119,10 +119,8 @@ absl::Status AddMessage(const std::string& path, const Json& message,
   Blocks blocks;
   if (content->is_string()) {
     blocks.texts.push_back(content->get<std::string>());
-  } else if (!content->is_array()) {
-    return FieldError(Below(path, "content"),
-                      "must be a text or a list of blocks");
   } else {
+    RETURN_IF_ERROR(CheckMessageList(Below(path, "content"), *content));
     for (size_t i = 0; i < content->size(); ++i) {
       RETURN_IF_ERROR(AddBlock(Item(Below(path, "content"), i), (*content)[i],
                                role, blocks));
@@ -143,9 +141,7 @@ absl::Status AddMessage(const std::string& path, const Json& message,
 
 absl::Status MessageList(absl::string_view name, const Json& value,
                          ApiRequest& out) {
-  if (!value.is_array() || value.empty()) {
-    return FieldError(name, "must be a list of messages");
-  }
+  RETURN_IF_ERROR(CheckMessageList(name, value));
   for (size_t i = 0; i < value.size(); ++i) {
     RETURN_IF_ERROR(
         AddMessage(Item(name, i), value[i], *out.generate.mutable_chat()));

@@ -85,9 +85,7 @@ absl::Status Input(absl::string_view name, const Json& value, ApiRequest& out) {
     message.set_content(value.get<std::string>());
     return absl::OkStatus();
   }
-  if (!value.is_array() || value.empty()) {
-    return FieldError(name, "must be a text or a list of items");
-  }
+  RETURN_IF_ERROR(CheckMessageList(name, value));
   for (size_t i = 0; i < value.size(); ++i) {
     RETURN_IF_ERROR(AddItem(Item(name, i), value[i], chat));
   }

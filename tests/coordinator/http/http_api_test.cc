@@ -190,6 +190,18 @@ TEST_F(HttpApiTest, FieldsAreRefusedByName) {
   EXPECT_TRUE(generator_.asked.size() == 1);
 }
 
+// Each costs more than its bytes.
+TEST_F(HttpApiTest, ValuesAndMessagesAreBounded) {
+  std::string many = R"({"messages": [)";
+  for (int i = 0; i < 5000; ++i) many += R"({"role":"user","content":""},)";
+  many.back() = ']';
+  EXPECT_THAT(Post("/v1/chat/completions", many + "}").body,
+              HasSubstr("messages: 5000 entries, limit 4096"));
+  std::string lists = R"({"a": [)";
+  for (int i = 0; i < (1 << 20); ++i) lists += "[],";
+  EXPECT_THAT(Post("/v1/completions", lists).body, HasSubstr("limit 1048576"));
+}
+
 TEST_F(HttpApiTest, MessagesMayHavePartsOfText) {
   Post("/v1/chat/completions", R"({"messages": [{"role": "user", "content":
       [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]})");
