@@ -46,16 +46,23 @@ bool DrafterPolicy::Lags(int drafter) const {
   return pauses_[drafter] >= kLongPause && !IsCheap(drafter);
 }
 
-// Tokens that all sessions would emit in its time.
+// Tokens that all sessions would emit while it drafts for `seconds`.
+double DrafterPolicy::Price(int drafter, double seconds) const {
+  return price_.tokens_per_second *
+         (seconds + price_.others * values_[drafter].shared_seconds.mean());
+}
+
+// The price of its time, and of what its rounds take beside that.
 double DrafterPolicy::Cost(int drafter, double errors) const {
   const DrafterValue& value = values_[drafter];
   double seconds = std::max(0.0, value.seconds.Bound(errors));
-  if (pauses_[drafter] >= kLongPause) {
-    seconds += value.catch_up_seconds.mean() / kPaysBack;
+  if (!IsCheap(drafter)) {
+    seconds += std::max(0.0, value.other_seconds.mean());
+    if (pauses_[drafter] >= kLongPause) {
+      seconds += value.catch_up_seconds.mean() / kPaysBack;
+    }
   }
-  return price_.tokens_per_second *
-         (seconds + std::max(0.0, value.other_seconds.mean()) +
-          price_.others * value.shared_seconds.mean());
+  return Price(drafter, seconds);
 }
 
 // The same beside another one: on the same cores they wait for each other.
@@ -69,7 +76,8 @@ double DrafterPolicy::CostBeside(int drafter, int first, double errors) const {
 }
 
 bool DrafterPolicy::IsCheap(int drafter) const {
-  return values_[drafter].seconds.is_known() && Cost(drafter, 0) <= kCheap;
+  const Estimate& seconds = values_[drafter].seconds;
+  return seconds.is_known() && Price(drafter, seconds.mean()) <= kCheap;
 }
 
 // A cheap drafter that does not pay is asked so seldom that this costs next to
@@ -321,7 +329,8 @@ void DrafterPolicy::LearnOtherSeconds(absl::Span<const DrafterReturn> returns,
                                       double other_seconds) {
   std::vector<int> networks;
   for (int i = 0; i < num_drafters(); ++i) {
-    if (!returns.empty() && returns[i].was_asked() && !IsCheap(i)) {
+    if (!returns.empty() && returns[i].was_asked() &&
+        values_[i].seconds.is_known() && !IsCheap(i)) {
       networks.push_back(i);
     }
   }

@@ -82,6 +82,7 @@ class DrafterPolicy {
   bool IsCheap(int drafter) const;
   bool IsDue(int drafter) const;
   bool Lags(int drafter) const;
+  double Price(int drafter, double seconds) const;
   double Cost(int drafter, double errors) const;
   double CostBeside(int drafter, int first, double errors) const;
   double Worth(int drafter, double nothing, double errors) const;
