@@ -63,12 +63,6 @@ bool AnyAsked(absl::Span<const DrafterReturn> returns) {
                      [](const DrafterReturn& r) { return r.was_asked(); });
 }
 
-Throughput Recall(Throughput throughput) {
-  throughput.tokens = throughput.tokens.Recalled(kMemory, kPriorRounds);
-  throughput.seconds = throughput.seconds.Recalled(kMemory, kPriorRounds);
-  return throughput;
-}
-
 }  // namespace
 
 SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
@@ -80,7 +74,7 @@ SpeculationControl::SpeculationControl(SpeculationRecord* record, bool greedy,
       costs_(*costs),
       explores_(explores),
       policy_(Recall(kind_, peers_), &record->trials),
-      throughput_(Recall(kind_.throughput)),
+      throughput_(kMemory),
       plain_(kind_.plain.Recalled()),
       nodes_(kind_.nodes.Recalled(kMemory, kPriorRounds)) {
   ++record_.num_running;
@@ -195,10 +189,8 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
   const double plain = absl::ToDoubleSeconds(PlainRound());
   double seconds = absl::ToDoubleSeconds(round.duration);
   if (plain > 0) seconds = std::min(seconds, kMostRounds * plain);
-  for (Throughput* throughput : {&throughput_, &kind_.throughput}) {
-    throughput->tokens.Observe(tokens);
-    throughput->seconds.Observe(seconds);
-  }
+  throughput_.tokens.Observe(tokens);
+  throughput_.seconds.Observe(seconds);
   ledger_.Emitted(tokens);
   double won = 0, other = 0;
   if (AnyAsked(round.returns)) {

@@ -72,12 +72,11 @@ class SpeculationRecord {
   static constexpr double kFirstNodes = 16;
 
   struct Kind {
-    explicit Kind(int num_peers) : values(num_peers), throughput(kMemory) {}
+    explicit Kind(int num_peers) : values(num_peers) {}
 
     Calibration calibration;
     // By peer: the value in the session that updated it last.
     std::vector<DrafterValue> values;
-    Throughput throughput;
     PlainPace plain;
     RunningMean nodes{kMemory, kFirstNodes, 1};  // of a round's tree that paid
   };
