@@ -5,8 +5,7 @@ namespace espalier::coordinator {
 
 // What speculation has won or lost of an answer, compared with plain decoding,
 // round by round. An answer that has lost more than 2 tokens and 1 % of its
-// tokens decodes plainly until that share has grown over its loss. Lives on the
-// executor.
+// tokens asks no network until it has caught up. Lives on the executor.
 class AnswerLedger {
  public:
   // The answer is `tokens` longer.

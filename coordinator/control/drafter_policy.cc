@@ -168,8 +168,8 @@ void DrafterPolicy::ConsiderTrial() {
   }
 }
 
-bool DrafterPolicy::Rests() const {
-  if (trial_ || Best(1).drafter >= 0) return false;
+bool DrafterPolicy::Rests(bool cheap_only) const {
+  if (!cheap_only && (trial_ || Best(1).drafter >= 0)) return false;
   for (int i = 0; i < num_drafters(); ++i) {
     if (IsDue(i)) return false;
   }

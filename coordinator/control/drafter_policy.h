@@ -48,7 +48,8 @@ class DrafterPolicy {
   void ConsiderTrial();
   bool is_trying() const { return trial_.has_value(); }
   // Whether no drafter is asked in it, whatever the cheap ones would predict.
-  bool Rests() const;
+  // cheap_only: no other ones are.
+  bool Rests(bool cheap_only = false) const;
   // Asks nobody, or everybody.
   std::vector<DraftCall> NoCalls() const;
   std::vector<DraftCall> AllCalls() const;

@@ -104,7 +104,8 @@ bool SpeculationControl::Rests() {
   rests_ = plain_.IsStale(PassSeconds());
   if (!explores_) {
     policy_.ConsiderTrial();
-    rests_ |= (ledger_.is_behind() && !policy_.is_trying()) || policy_.Rests();
+    saves_ = ledger_.is_behind() && !policy_.is_trying();
+    rests_ |= policy_.Rests(/*cheap_only=*/saves_);
   }
   if (rests_) ObserveNodes(0);
   return rests_;
@@ -119,6 +120,7 @@ std::vector<DraftCall> SpeculationControl::FurtherCalls(
     const TokenTree& at_hand) {
   if (first_round_ || rests_) return policy_.NoCalls();
   if (explores_) return policy_.AllCalls();
+  if (saves_) return policy_.NoCalls();
   return policy_.FurtherCalls(ChanceOfNothing(at_hand));
 }
 

@@ -111,7 +111,10 @@ class SpeculationControl {
   AnswerLedger ledger_;
   RunningMean nodes_;  // of a tree
   bool first_round_ = true;
-  bool rests_ = false;  // the round in progress
+  // Of the round in progress: whether nobody is asked, and whether only cheap
+  // drafters are, as the ledger is behind.
+  bool rests_ = false;
+  bool saves_ = false;
 };
 
 }  // namespace espalier::coordinator
