@@ -12,7 +12,7 @@
 namespace espalier::testing {
 namespace {
 
-constexpr int64_t kContext = 64;
+constexpr int64_t kContext = 256;
 // ChatML with whatever a chat may have.
 constexpr const char* kTemplate =
     "{{ tools }}{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + "
