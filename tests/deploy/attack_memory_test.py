@@ -153,7 +153,8 @@ class AttackMemoryTest(unittest.TestCase):
                     calls += begin + http2_attacker.frame(
                         http2_attacker.RST_STREAM, 0, stream, b"\0\0\0\x08")
                 self.assertFalse(attacker.send(calls) and not attacker.wait_closed(30))
-                self.assertEqual(self.closed(name, "resets"), before + 1)
+                live_cluster.await_true(lambda: self.closed(name, "resets") == before + 1,
+                                        "its connection is counted as closed for resets")
 
     def test_half_messages(self):
         for name in METHODS:
