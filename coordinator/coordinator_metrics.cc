@@ -180,6 +180,7 @@ CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
       model_(std::move(model)) {
   for (const std::string& name : drafters) {
     drafters_.push_back(MakeDrafter(name));
+    Balance(name);  // so that it is there before the first round
   }
   for (const char* reason : kDegradedNames) {
     Labels labels = {{"model", model_}};

@@ -32,7 +32,11 @@ def most_nodes(suite):
 
 
 def patience(suite):
-    return "core { draft_timeout_ms: 10000 }" if suite.emulated else ""
+    return "draft_timeout_ms: 10000" if suite.emulated else ""
+
+
+# Shows requests and their rounds on the status page.
+STATUS_KEY = "key-of-the-device-suites"
 
 
 def get(address, path):
@@ -114,7 +118,7 @@ class Server(Client):
             server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
             verifier {{ model: "{target}" device: "{suite.device}"
                         max_tree_nodes: {nodes} {verifier} }}
-            {patience(suite)}
+            core {{ {patience(suite)} }}
             {drafters}""")
         self.log = open(suite.work / "serve.log", "w", encoding="utf-8")
         self.process = subprocess.Popen(["espalier", "serve", "--config", str(config)],
@@ -153,13 +157,15 @@ class Services(Client):
             services = {"node": "".join(
                 f"{name if name == 'verifier' else 'drafters'} {{ {service} }}\n"
                 for name, service in services.items())}
+        self.key_file = suite.work / "page.token"
+        self.key_file.write_text(STATUS_KEY)
         self.configs = services | {
             "coordinator": f"""
                 server {{ listen: "{self.address}" metrics_listen: "{self.metrics}" }}
                 model: "{target}"
                 verifier: "{self.listen['verifier']}"
                 drafters {{ name: "replay" address: "{self.listen['drafter']}" }}
-                {patience(suite)}"""}
+                core {{ status_key_file: "{self.key_file}" {patience(suite)} }}"""}
 
     def server(self, listen):
         page = f"127.0.0.1:{free_port()}"
@@ -179,6 +185,9 @@ class Services(Client):
             stop(process)
             self.logs[name].close()
             self.suite.log(name, (self.suite.work / f"{name}.log").read_text())
+
+    def report(self):
+        return json.loads(get(self.metrics, f"status.json?key={STATUS_KEY}"))
 
     def are_running(self):
         return all(process.poll() is None for process in self.processes.values())
