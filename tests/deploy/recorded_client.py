@@ -51,10 +51,10 @@ class Client:
             ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)])
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
 
-    def request(self, seed=5, tokens=160, speculate=True):
+    def request(self, seed=5, tokens=160, speculate=True, strategy=""):
         return self._pb.GenerateRequest(
             prompt=PROMPT, temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True,
-            speculation=self._pb.SpeculationOptions(enabled=speculate))
+            speculation=self._pb.SpeculationOptions(enabled=speculate, strategy=strategy))
 
     def open(self, **options):
         return self._stub.Generate(self.request(**options), timeout=live_cluster.PATIENCE_S,
