@@ -51,7 +51,7 @@ class Client:
             ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)])
         self._stub = inference_pb2_grpc.InferenceStub(self._channel)
 
-    def request(self, seed=5, tokens=160, speculate=True, strategy=""):
+    def request(self, seed=5, tokens=160, speculate=True, strategy=None):
         return self._pb.GenerateRequest(
             prompt=PROMPT, temperature=1.0, seed=seed, max_tokens=tokens, ignore_eos=True,
             speculation=self._pb.SpeculationOptions(enabled=speculate, strategy=strategy))
