@@ -10,8 +10,8 @@ namespace espalier::grammar {
 
 // Returns a structural tag of xgrammar in which every JSON schema and every
 // regular expression is a grammar that we made, so that they mean the same
-// everywhere. INVALID_ARGUMENT with the path: it is no JSON, or some part of it
-// cannot be followed. What the rest means is for xgrammar to say.
+// everywhere. INVALID_ARGUMENT with the path: it is no JSON, or the grammars
+// cannot express some part of it. xgrammar checks all other parts of the tag.
 absl::StatusOr<std::string> WithOwnGrammars(absl::string_view tag,
                                             bool compact);
 

@@ -188,8 +188,8 @@ class AmxFewRows {
     }
   }
 
-  // Of the weights as they are: codes without minimums are too large by
-  // 2^(bits - 1).
+  // Returns the product with the weights' true values. Stored codes without
+  // minimums are too large by 2^(bits - 1).
   static ESPALIER_INLINE Int Product(const int32_t* p, const RowBlock& row) {
     Int product = I::Load(reinterpret_cast<const std::byte*>(p));
     if constexpr (kFine) {

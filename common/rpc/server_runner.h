@@ -35,7 +35,8 @@ class ServerRunner {
     std::vector<Service> services;
     std::shared_ptr<prometheus::Registry> registry;
     std::vector<HttpPage> pages = {};  // in addition to /metrics
-    // Of another listener of the process, for the log and the address file.
+    // The address of the process's HTTP listener. It goes to the log and the
+    // address file; empty: there is none.
     std::string http_address = {};
     // Largest message in both directions. A larger one is RESOURCE_EXHAUSTED
     // before it is read; a compressed one is UNIMPLEMENTED, as its size is not

@@ -58,7 +58,7 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
   double seconds = std::max(0.0, value.seconds.Bound(errors));
   if (!IsCheap(drafter)) {
     seconds += std::max(0.0, value.other_seconds.mean());
-    if (pauses_[drafter] >= kLongPause) {
+    if (Lags(drafter)) {
       seconds += value.catch_up_seconds.mean() / kPaysBack;
     }
   }
@@ -280,7 +280,8 @@ void DrafterPolicy::LearnGain(int drafter, const DrafterReturn& r) {
 }
 
 // Drafters that share cores wait for each other, so each costs the part of
-// their wait that it computed. Catching up is not counted.
+// their wait that it computed. What a call takes
+// longer after a pause is learned apart, as the price of catching up.
 void DrafterPolicy::LearnSeconds(absl::Span<const DrafterReturn> returns) {
   struct CpuGroup {
     absl::Duration waited;

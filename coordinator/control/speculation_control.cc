@@ -140,7 +140,7 @@ int64_t SpeculationControl::other_rows() const {
   return 1 + static_cast<int64_t>(others() * (1 + record_.nodes.mean()));
 }
 
-// Of a row beyond those of the usual tree, in tokens.
+// Returns the cost of a row beyond those of the usual tree, in tokens.
 double SpeculationControl::CostOfNextRow() const {
   const RowCost cost = row_cost();
   const int64_t usual = std::llround(nodes_.mean());

@@ -111,10 +111,8 @@ class SpeculationControl {
   AnswerLedger ledger_;
   RunningMean nodes_;  // of a tree
   bool first_round_ = true;
-  // Of the round in progress: whether nobody is asked, and whether only cheap
-  // drafters are, as the ledger is behind.
-  bool rests_ = false;
-  bool saves_ = false;
+  bool rests_ = false;  // nobody is asked in the round in progress
+  bool saves_ = false;  // only cheap drafters are: the ledger is behind
 };
 
 }  // namespace espalier::coordinator

@@ -25,14 +25,14 @@ namespace espalier::coordinator {
 // What a client asks for over HTTP, whichever API it speaks.
 struct ApiRequest {
   v1::GenerateRequest generate;
-  // Of /v1/completions: the prompts, each of which gets a call of its own.
+  // The prompts of /v1/completions. Each gets a call of its own.
   std::vector<v1::GenerateRequest> prompts = {};
   bool stream = false;
   bool include_usage = false;  // in a stream: a last event with the usage
   bool logprobs = false;
   bool prompt_logprobs = false;
   bool return_token_ids = false;
-  // Of chats.
+  // Only chats have the fields from here on.
   ToolUse tools = {};
   std::optional<bool> thinking = {};  // unset: as the model's template has it
   // Reads the text of an output (PlanChat).

@@ -45,7 +45,7 @@ class JsonCall {
   Progress Step(char byte, ParsedText& out);
   Progress StepBetween(char byte, ParsedText& out);
   Progress BeginValue(char byte, ParsedText& out);
-  // Of a text, a list or an object; of a number or a literal.
+  // Steps within a text, a list or an object; within a number or a literal.
   Progress StepNested(char byte, ParsedText& out);
   Progress StepScalar(char byte, ParsedText& out);
   Progress EndValue(ParsedText& out);

@@ -35,6 +35,18 @@ constexpr ToolFormat kHermes = {.name = "hermes",
                                 .parser = Tagged,
                                 .forced_parser = Tagged};
 
+// Templates of Llama 3.1 differ in the mark by which they are known.
+constexpr ToolFormat Llama(absl::string_view mark) {
+  return {.name = "llama",
+          .mark = mark,
+          .begin = "{\"name\": \"",
+          .middle = "\", \"parameters\": ",
+          .end = "}",
+          .separator = "; ",
+          .parser = Bare,
+          .forced_parser = Bare};
+}
+
 constexpr ToolFormat kFormats[] = {
     kHermes,
     {.name = "mistral",
@@ -55,22 +67,8 @@ constexpr ToolFormat kFormats[] = {
      .separator = "; ",
      .parser = NewPythonicCalls,
      .forced_parser = Bare},
-    {.name = "llama",
-     .mark = "<|python_tag|>",
-     .begin = "{\"name\": \"",
-     .middle = "\", \"parameters\": ",
-     .end = "}",
-     .separator = "; ",
-     .parser = Bare,
-     .forced_parser = Bare},
-    {.name = "llama",
-     .mark = "\"parameters\": dictionary",
-     .begin = "{\"name\": \"",
-     .middle = "\", \"parameters\": ",
-     .end = "}",
-     .separator = "; ",
-     .parser = Bare,
-     .forced_parser = Bare},
+    Llama("<|python_tag|>"),
+    Llama("\"parameters\": dictionary"),
 };
 
 Json TagOf(const ToolFormat& format, const Tool& tool) {
