@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/api/priority_limits.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {

@@ -23,8 +23,8 @@
 #include "coordinator/api/inference_service.h"
 #include "coordinator/api/local_generator.h"
 #include "coordinator/api/status_report.h"
-#include "coordinator/coordinator.h"
 #include "coordinator/http/http_server.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/config.pb.h"
 
 namespace espalier::coordinator {

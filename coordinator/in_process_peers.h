@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"

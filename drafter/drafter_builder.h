@@ -6,8 +6,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/spec/messages.h"
-#include "drafter/draft_engine.h"
 #include "drafter/drafters.h"
+#include "drafter/engine/draft_engine.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"
 

@@ -1,7 +1,7 @@
 #ifndef ESPALIER_DRAFTER_QUICK_DRAFTERS_H_
 #define ESPALIER_DRAFTER_QUICK_DRAFTERS_H_
 
-#include "drafter/drafters.h"
+#include "drafter/engine/drafter_factories.h"
 
 namespace espalier::drafter {
 

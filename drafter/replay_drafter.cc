@@ -18,8 +18,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "drafter/drafters.h"
-#include "drafter/option_reader.h"
+#include "drafter/engine/drafter_factories.h"
+#include "drafter/engine/option_reader.h"
 
 namespace espalier::drafter {
 namespace {

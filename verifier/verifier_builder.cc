@@ -21,9 +21,9 @@
 #include "common/model/cuda/feature_ring.h"
 #include "common/model/files/model_identity.h"
 #include "common/obs/log.h"
-#include "verifier/grammar_masks.h"
-#include "verifier/measure_pass_costs.h"
-#include "verifier/verification_rules.h"
+#include "verifier/costs/measure_pass_costs.h"
+#include "verifier/engine/grammar_masks.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"
-#include "verifier/verify_engine.h"
+#include "verifier/engine/verify_engine.h"
 
 namespace espalier::verifier {
 

@@ -1,7 +1,7 @@
 #ifndef ESPALIER_COORDINATOR_API_ADMIN_SERVICE_H_
 #define ESPALIER_COORDINATOR_API_ADMIN_SERVICE_H_
 
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/admin.grpc.pb.h"
 
 namespace espalier::coordinator {

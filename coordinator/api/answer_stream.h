@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "coordinator/session/request.h"
 
 namespace espalier::coordinator {

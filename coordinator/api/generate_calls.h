@@ -14,10 +14,10 @@
 #include "coordinator/api/answer_stream.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/api/priority_limits.h"
-#include "coordinator/coordinator.h"
-#include "coordinator/prompt_queue.h"
-#include "coordinator/unread_streams.h"
-#include "coordinator/waiting_requests.h"
+#include "coordinator/api/prompt_queue.h"
+#include "coordinator/api/unread_streams.h"
+#include "coordinator/api/waiting_requests.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::coordinator {

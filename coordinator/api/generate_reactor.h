@@ -16,9 +16,9 @@
 #include "coordinator/api/answer_format.h"
 #include "coordinator/api/answer_stream.h"
 #include "coordinator/api/generate_calls.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/api/unread_streams.h"
+#include "coordinator/rounds/coordinator.h"
 #include "coordinator/session/request.h"
-#include "coordinator/unread_streams.h"
 
 namespace espalier::coordinator {
 

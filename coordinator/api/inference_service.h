@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "common/spec/messages.h"
 #include "coordinator/api/generate_calls.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/inference.grpc.pb.h"
 
 namespace espalier::coordinator {

@@ -9,7 +9,7 @@
 #include "common/rpc/access_token.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/api/status_history.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/inference.pb.h"
 #include "prometheus/registry.h"
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "coordinator/coordinator_metrics.h"
+#include "coordinator/metrics/coordinator_metrics.h"
 
 namespace espalier::coordinator {
 

@@ -9,7 +9,7 @@
 #include "absl/time/time.h"
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
-#include "coordinator/coordinator_metrics.h"
+#include "coordinator/metrics/coordinator_metrics.h"
 #include "coordinator/peers/rank_log.h"
 #include "coordinator/session/session.h"
 

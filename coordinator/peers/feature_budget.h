@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "coordinator/coordinator_metrics.h"
+#include "coordinator/metrics/coordinator_metrics.h"
 
 namespace espalier::coordinator {
 

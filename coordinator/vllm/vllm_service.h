@@ -8,7 +8,7 @@
 
 #include "common/spec/messages.h"
 #include "coordinator/api/generate_calls.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 #include "grpcpp/impl/service_type.h"
 
 namespace espalier::coordinator {

@@ -8,7 +8,7 @@
 #include "common/spec/messages.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
-#include "drafter/gumbel_coupling.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {
 

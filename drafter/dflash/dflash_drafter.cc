@@ -14,11 +14,11 @@
 #include "drafter/dflash/cuda_dflash_model.h"
 #include "drafter/dflash/ddtree.h"
 #include "drafter/dflash/dflash_model.h"
-#include "drafter/drafters.h"
+#include "drafter/engine/drafter_factories.h"
+#include "drafter/engine/option_reader.h"
 #include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
-#include "drafter/noise_calibration.h"
-#include "drafter/option_reader.h"
+#include "drafter/trees/noise_calibration.h"
 
 namespace espalier::drafter {
 namespace {

@@ -14,10 +14,10 @@
 #include "drafter/dflash/dflash_config.h"
 #include "drafter/dflash/dflash_weights.h"
 #include "drafter/dflash/paged_block_model.h"
-#include "drafter/gumbel_coupling.h"
+#include "drafter/engine/host_feature_store.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/head_runtime.h"
-#include "drafter/host_feature_store.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {
 

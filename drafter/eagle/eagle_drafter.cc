@@ -9,15 +9,15 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
-#include "drafter/drafters.h"
 #include "drafter/eagle/cuda_eagle_model.h"
 #include "drafter/eagle/cuda_eagle_weights.h"
 #include "drafter/eagle/eagle_model.h"
 #include "drafter/eagle/eagle_weights.h"
+#include "drafter/engine/drafter_factories.h"
+#include "drafter/engine/option_reader.h"
 #include "drafter/heads/head_runtime.h"
 #include "drafter/heads/head_target.h"
 #include "drafter/heads/tree_grower.h"
-#include "drafter/option_reader.h"
 
 namespace espalier::drafter {
 namespace {

@@ -12,8 +12,8 @@
 #include "common/model/native/native_layers.h"
 #include "common/model/native/native_weights.h"
 #include "common/spec/sampling_params.h"
-#include "drafter/gumbel_coupling.h"
 #include "drafter/heads/draft_vocabulary.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {
 

@@ -11,9 +11,9 @@
 #include "absl/types/span.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/mailbox.h"
-#include "drafter/gumbel_coupling.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/draft_vocabulary.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {
 

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/cuda/device_array.h"
 #include "common/model/cuda/ring_reader.h"
-#include "drafter/feature_store.h"
+#include "drafter/engine/feature_store.h"
 
 namespace espalier::drafter {
 

@@ -7,9 +7,9 @@
 #include "absl/types/span.h"
 #include "common/spec/token_tree.h"
 #include "common/spec/types.h"
-#include "drafter/drafter.h"
-#include "drafter/gumbel_coupling.h"
-#include "drafter/level_tree.h"
+#include "drafter/engine/drafter.h"
+#include "drafter/trees/gumbel_coupling.h"
+#include "drafter/trees/level_tree.h"
 
 namespace espalier::drafter {
 

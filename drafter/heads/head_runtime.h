@@ -16,7 +16,7 @@
 #include "common/model/native/paged_kv_cache.h"
 #include "common/nn/kernels.h"
 #include "common/nn/thread_pool.h"
-#include "drafter/option_reader.h"
+#include "drafter/engine/option_reader.h"
 
 namespace espalier::drafter {
 

@@ -10,7 +10,7 @@
 #include "common/json/json_fields.h"
 #include "common/model/files/model_config.h"
 #include "common/model/files/weight_files.h"
-#include "drafter/drafters.h"
+#include "drafter/engine/drafter_factories.h"
 
 namespace espalier::drafter {
 

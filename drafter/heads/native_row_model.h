@@ -11,9 +11,9 @@
 #include "absl/types/span.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/paged_kv_cache.h"
+#include "drafter/engine/host_feature_store.h"
 #include "drafter/heads/candidate_head.h"
 #include "drafter/heads/row_model.h"
-#include "drafter/host_feature_store.h"
 
 namespace espalier::drafter {
 

@@ -11,8 +11,8 @@
 #include "absl/types/span.h"
 #include "common/spec/sampling_params.h"
 #include "common/spec/types.h"
-#include "drafter/feature_store.h"
-#include "drafter/gumbel_coupling.h"
+#include "drafter/engine/feature_store.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 namespace espalier::drafter {
 

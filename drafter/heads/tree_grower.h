@@ -9,13 +9,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "drafter/drafter.h"
-#include "drafter/gumbel_coupling.h"
+#include "drafter/engine/drafter.h"
+#include "drafter/engine/option_reader.h"
 #include "drafter/heads/dynamic_tree.h"
 #include "drafter/heads/row_model.h"
-#include "drafter/noise_calibration.h"
-#include "drafter/option_reader.h"
-#include "drafter/sampled_tree.h"
+#include "drafter/trees/gumbel_coupling.h"
+#include "drafter/trees/noise_calibration.h"
+#include "drafter/trees/sampled_tree.h"
 
 namespace espalier::drafter {
 

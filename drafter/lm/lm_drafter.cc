@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/model/files/model_identity.h"
-#include "drafter/drafters.h"
+#include "drafter/engine/drafter_factories.h"
+#include "drafter/engine/option_reader.h"
 #include "drafter/heads/head_runtime.h"
 #include "drafter/heads/tree_grower.h"
 #include "drafter/lm/cuda_lm_model.h"
 #include "drafter/lm/lm_model.h"
-#include "drafter/option_reader.h"
 
 namespace espalier::drafter {
 namespace {

@@ -13,16 +13,31 @@ import include_arrows
 
 BEGIN = "<!-- arrows: tests/architecture/arrows_graph.py --write -->\n```\n"
 END = "```\n<!-- end of arrows -->"
-WIDTH = 98
-COLUMN = 48
+WIDTH = 100
+COLUMN = 28
+
+
+# Parts that are drawn as the whole that they belong to.
+WHOLES = {"coordinator/coordinator_main": "coordinator",
+          "coordinator/in_process_peers": "coordinator",
+          **{row: "coordinator/cli" for row in include_arrows.ARROWS
+             if row.startswith("coordinator/cli/")}}
+
+
+def drawn(row):
+    return WHOLES.get(row, row)
 
 
 def arrows():
     """Row -> the rows that it lists; a folder without a row stands for its parts."""
     rows = include_arrows.ARROWS
-    return {row: {other for name in names for other in rows if other != row
-                  and (other == name or name not in rows and other.startswith(name + "/"))}
-            for row, names in rows.items()}
+    graph = {}
+    for row, names in rows.items():
+        graph.setdefault(drawn(row), set()).update(
+            drawn(other) for name in names for other in rows
+            if drawn(other) != drawn(row)
+            and (other == name or name not in rows and other.startswith(name + "/")))
+    return graph
 
 
 def reachable(graph, start):
@@ -35,33 +50,15 @@ def reachable(graph, start):
     return found
 
 
-def groups_of(graph):
-    """Rows, those that reach each other together."""
-    below = {row: reachable(graph, row) for row in graph}
-    return {row: frozenset({row} | {other for other in below[row] if row in below[other]})
-            for row in graph}
-
-
-def reduced(graph, group):
-    """The arrows between groups that do not follow from others."""
-    merged = {}
-    for row, others in graph.items():
-        merged.setdefault(group[row], set()).update(
-            group[other] for other in others if group[other] != group[row])
+def reduced(graph):
+    """The arrows that do not follow from others."""
     return {upper: {lower for lower in lowers
-                    if not any(lower in reachable(merged, other) for other in lowers)}
-            for upper, lowers in merged.items()}
+                    if not any(lower in reachable(graph, other) for other in lowers)}
+            for upper, lowers in graph.items()}
 
 
 def layer(graph, node):
     return 1 + max((layer(graph, lower) for lower in graph[node]), default=-1)
-
-
-def label(rows):
-    """One row's name, or those of a circle: "folder {its rows}"."""
-    first, *others = sorted(rows)
-    parts = [other.removeprefix(first + "/") for other in others]
-    return f"{first} {{{', '.join(parts)}}}" if parts else first
 
 
 def wrapped(name, others):
@@ -76,19 +73,16 @@ def wrapped(name, others):
 
 
 def text():
-    full = arrows()
-    group = groups_of(full)
-    graph = reduced(full, group)
-    names = {node: label(node) for node in graph}
+    graph = reduced(arrows())
     layers = {}
-    for node in graph:
-        layers.setdefault(layer(graph, node), []).append(node)
+    for row, others in graph.items():  # rows with the same arrows share a line
+        layers.setdefault(layer(graph, row), {}).setdefault(tuple(sorted(others)), []).append(row)
     lines = []
-    for number in sorted(layers, reverse=True):
-        for node in sorted(layers[number], key=names.get):
-            first = node == min(layers[number], key=names.get)
-            lines += wrapped(f"{number if first else '':>2} {names[node]}",
-                             sorted(min(lower) for lower in graph[node]))
+    for number in sorted(filter(lambda layer: layer > 1, layers), reverse=True):
+        drawn = sorted((", ".join(sorted(rows)), others)
+                       for others, rows in layers[number].items())
+        for index, (rows, others) in enumerate(drawn):
+            lines += wrapped(f"{'' if index else number:>2} {rows} ", others)
     return "\n".join(lines) + "\n"
 
 

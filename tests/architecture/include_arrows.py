@@ -15,99 +15,133 @@ ARROWS = {
     "common/base": [],
     "common/json": ["common/base"],
     "common/spec": ["common/base"],
-    "common/obs": ["common/base"],
+    "common/obs": [],
     "common/config": ["common/base"],
     "common/http": ["common/base", "common/obs"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
-    "common/chat": ["common/base", "common/chat/jinja", "common/json",
-                    "common/spec", "common/tokenizer"],
+    "common/chat": ["common/base", "common/chat/jinja", "common/json", "common/spec",
+                    "common/tokenizer"],
     "common/chat/jinja": ["common/base"],
-    "common/grammar": ["common/base", "common/json", "common/spec",
-                       "common/tokenizer"],
+    "common/grammar": ["common/base", "common/json", "common/spec", "common/tokenizer"],
     "common/nn": ["common/base"],
     "common/cuda": ["common/base"],
     "common/model/cuda": ["common/base", "common/cuda", "common/model",
-                          "common/model/files", "common/model/logits",
-                          "common/model/native", "common/nn", "common/spec"],
-    # The interface of a model, and LoadModel, which knows every kind.
-    "common/model": ["common/base", "common/cuda", "common/nn", "common/spec",
-                     "common/tokenizer", "common/model/aten",
-                     "common/model/cuda",
-                     "common/model/files", "common/model/logits",
-                     "common/model/native"],
+                          "common/model/files", "common/model/native", "common/nn",
+                          "common/spec"],
+    # The interface of a model, and how one is loaded.
+    "common/model": ["common/base", "common/model/files", "common/model/logits",
+                     "common/nn", "common/spec"],
+    # The factory, which knows every kind.
+    "common/model/load": ["common/base", "common/model", "common/model/aten",
+                          "common/model/cuda", "common/model/native", "common/nn"],
     # What ends a turn follows from the chat template.
     "common/model/files": ["common/base", "common/chat", "common/json", "common/nn",
                            "common/spec", "common/tokenizer"],
-    "common/model/logits": ["common/base", "common/nn", "common/spec",
-                            "common/model"],
-    "common/model/native": ["common/base", "common/nn", "common/spec",
-                            "common/model", "common/model/files",
-                            "common/model/logits"],
-    "common/model/aten": ["common/base", "common/nn", "common/spec", "common/model",
-                          "common/model/files", "common/model/logits",
-                          "common/model/native"],
-    "common/rpc": ["common/base", "common/spec", "common/obs",
-                   "common/config"],
+    "common/model/logits": ["common/base", "common/nn", "common/spec"],
+    "common/model/native": ["common/base", "common/model", "common/model/files",
+                            "common/model/logits", "common/nn", "common/spec"],
+    "common/model/aten": ["common/base", "common/model", "common/model/files",
+                          "common/model/native", "common/nn", "common/spec"],
+    "common/rpc": ["common/base", "common/obs", "common/spec"],
+    # What a drafter is, and what all of them share.
+    "drafter/engine": ["common/base", "common/obs", "common/spec"],
+    "drafter/trees": ["common/base", "common/spec", "drafter/engine"],
+    "drafter/ngram": ["common/base", "common/obs", "common/spec", "drafter/engine",
+                      "drafter/trees"],
+    "drafter/grammar": ["common/base", "common/grammar", "common/model/files",
+                        "common/spec", "drafter/engine"],
     # Draft heads run on the kernels directly.
-    "drafter": ["common/base", "common/cuda", "common/spec", "common/obs", "common/rpc",
-                "common/config", "common/json", "common/tokenizer",
-                "common/model", "common/nn", "common/grammar"],
+    "drafter/heads": ["common/base", "common/cuda", "common/json", "common/model",
+                      "common/model/cuda", "common/model/files",
+                      "common/model/logits", "common/model/native", "common/nn",
+                      "common/spec", "drafter/engine", "drafter/trees"],
+    "drafter/eagle": ["common/base", "common/cuda", "common/model/cuda",
+                      "common/model/files", "common/model/native", "common/nn",
+                      "drafter/engine", "drafter/heads"],
+    "drafter/dflash": ["common/base", "common/cuda", "common/json", "common/model",
+                       "common/model/cuda", "common/model/files",
+                       "common/model/native", "common/nn", "common/spec",
+                       "drafter/engine", "drafter/heads", "drafter/trees"],
+    "drafter/lm": ["common/base", "common/model/files", "common/model/native",
+                   "drafter/engine", "drafter/heads"],
+    # The registered types, and the service.
+    "drafter": ["common/base", "common/config", "common/model/files", "common/obs",
+                "common/rpc", "common/spec", "drafter/engine"],
     # What a rule is, and where its chance comes from: below all rules.
-    "verifier/verification_rule": ["common/base", "common/spec"],
-    "verifier/token_samplers": ["common/base", "common/spec",
-                          "verifier/verification_rule"],
-    "verifier/flow": ["common/base", "common/spec", "common/model",
-                      "verifier/verification_rule", "verifier/token_samplers"],
-    "verifier/lab": ["common/base", "common/spec", "verifier",
-                     "verifier/verification_rule", "verifier/token_samplers",
-                     "verifier/flow"],
-    "verifier": ["common/base", "common/spec", "common/obs", "common/rpc",
-                 "common/config", "common/tokenizer", "common/model",
-                 "common/grammar", "verifier/verification_rule", "verifier/token_samplers",
-                 "verifier/flow"],
+    "verifier/rules/verification_rule": ["common/spec"],
+    "verifier/rules/token_samplers": ["common/spec",
+                                      "verifier/rules/verification_rule"],
+    "verifier/flow": ["common/base", "common/model/logits", "common/spec",
+                      "verifier/rules/token_samplers",
+                      "verifier/rules/verification_rule"],
+    "verifier/rules": ["common/base", "verifier/flow",
+                       "verifier/rules/verification_rule"],
+    "verifier/distributions": ["common/base", "common/grammar", "common/model",
+                               "common/model/logits", "common/spec", "verifier/flow",
+                               "verifier/rules/verification_rule"],
+    "verifier/costs": ["common/base", "common/model", "common/spec"],
+    "verifier/lab": ["common/base", "common/spec", "verifier/distributions",
+                     "verifier/flow", "verifier/rules",
+                     "verifier/rules/verification_rule"],
+    "verifier/engine": ["common/base", "common/grammar", "common/model", "common/obs",
+                        "common/spec", "verifier/costs", "verifier/distributions",
+                        "verifier/flow", "verifier/rules",
+                        "verifier/rules/token_samplers",
+                        "verifier/rules/verification_rule"],
+    "verifier": ["common/base", "common/config", "common/grammar",
+                 "common/model/cuda", "common/model/files", "common/model/load",
+                 "common/obs", "common/rpc", "common/spec", "verifier/costs",
+                 "verifier/engine", "verifier/rules"],
     # A verifier and drafters in one process.
-    "verifier/node": ["common/base", "common/obs", "common/rpc",
-                      "common/config", "common/model", "common/model/cuda",
-                      "drafter", "verifier"],
-    # It knows a model's identity only: the coordinator links no libtorch.
-    "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
-                    "common/rpc", "common/config", "common/tokenizer",
-                    "common/model",
-                    "coordinator/api", "coordinator/control",
-                    "coordinator/http",
-                    "coordinator/merge", "coordinator/peers",
-                    "coordinator/session", "coordinator/vllm"],
-    # What its program puts together: also drafters in its process.
-    "coordinator/in_process_peers": ["common/base", "coordinator", "drafter"],
-    "coordinator/coordinator_main": ["common/base", "common/config", "common/model",
-                                     "common/obs", "common/rpc", "common/spec",
-                                     "coordinator", "coordinator/in_process_peers"],
+    "verifier/node": ["common/base", "common/config", "common/model",
+                      "common/model/cuda", "common/obs", "common/rpc", "drafter",
+                      "verifier", "verifier/engine"],
     "coordinator/merge": ["common/base", "common/spec"],
-    "coordinator/control": ["common/base", "common/spec", "coordinator/merge"],
-    "coordinator/session": ["common/base", "common/spec", "common/obs",
-                            "coordinator/merge"],
-    "coordinator/peers": ["common/base", "common/spec", "common/obs",
-                          "coordinator", "coordinator/control",
-                          "coordinator/merge", "coordinator/session"],
-    "coordinator/api": ["common/base", "common/chat", "common/spec",
-                        "common/obs", "common/rpc", "common/config", "common/tokenizer",
-                        "common/model", "coordinator", "coordinator/session"],
+    "coordinator/control": ["common/spec", "coordinator/merge"],
+    "coordinator/session": ["common/base", "common/spec", "coordinator/merge"],
+    "coordinator/metrics": ["common/obs", "coordinator/session"],
+    "coordinator/peers": ["common/base", "common/spec", "coordinator/control",
+                          "coordinator/merge", "coordinator/metrics",
+                          "coordinator/session"],
+    "coordinator/rounds": ["common/base", "common/obs", "common/spec",
+                           "coordinator/control", "coordinator/merge",
+                           "coordinator/metrics", "coordinator/peers",
+                           "coordinator/session"],
+    "coordinator/api": ["common/base", "common/chat", "common/rpc", "common/spec",
+                        "common/tokenizer", "coordinator/rounds",
+                        "coordinator/session"],
     # The API over HTTP, in terms of the API of our own.
-    "coordinator/http": ["common/base", "common/chat", "common/http",
-                         "common/obs", "common/rpc", "common/spec",
-                         "common/tokenizer", "coordinator", "coordinator/api"],
-    "coordinator/vllm": ["common/base", "common/chat", "common/spec",
-                         "common/rpc", "common/model/files", "coordinator",
-                         "coordinator/api", "coordinator/session"],
-    # The command line is a client; it builds n-gram tables as well. It reads the identity of a
-    # model.
-    "coordinator/cli": ["common/base", "common/json", "common/spec",
-                        "common/obs", "common/rpc", "common/config", "common/tokenizer",
-                        "common/model", "coordinator", "drafter"],
+    "coordinator/http": ["common/base", "common/chat", "common/http", "common/obs",
+                         "common/rpc", "common/spec", "coordinator/api"],
+    "coordinator/vllm": ["common/base", "common/chat", "common/model/files",
+                         "common/rpc", "common/spec", "coordinator/api",
+                         "coordinator/rounds"],
+    # It knows a model's identity only: the coordinator links no libtorch.
+    "coordinator": ["common/base", "common/chat", "common/model/files", "common/rpc",
+                    "coordinator/api", "coordinator/http", "coordinator/merge",
+                    "coordinator/rounds", "coordinator/vllm"],
+    # What its program puts together: also drafters in its process.
+    "coordinator/in_process_peers": ["common/base", "coordinator/rounds", "drafter"],
+    "coordinator/coordinator_main": ["common/base", "common/config",
+                                     "common/model/files", "common/obs", "common/rpc",
+                                     "coordinator", "coordinator/in_process_peers"],
+    # The command line is a client; it builds n-gram tables as well. It reads the
+    # identity of a model.
+    "coordinator/cli": ["common/base"],
+    "coordinator/cli/flags": ["common/base", "coordinator/cli"],
+    "coordinator/cli/bench": ["common/base", "common/json", "coordinator/cli",
+                              "coordinator/cli/flags"],
+    "coordinator/cli/cluster": ["common/base", "common/model/files", "common/rpc",
+                                "common/spec", "coordinator/cli",
+                                "coordinator/cli/flags"],
+    "coordinator/cli/text": ["common/base", "common/model/files", "common/tokenizer",
+                             "coordinator/cli", "coordinator/cli/flags",
+                             "drafter/ngram"],
     # The one place that sees all three services.
-    "coordinator/local": ["common", "coordinator", "coordinator/cli", "drafter",
-                          "verifier", "verifier/flow", "verifier/lab",
-                          "verifier/node"],
+    "coordinator/local": ["common", "coordinator", "coordinator/api",
+                          "coordinator/cli", "coordinator/cli/flags",
+                          "coordinator/merge", "drafter/dflash", "verifier",
+                          "verifier/lab", "verifier/node", "verifier/rules"],
 }
 
 # Outside include -> the only files that may have it, as path patterns.
@@ -141,7 +175,7 @@ def row_of(path):
 
 
 # Rows that may be reached by naming the folder above them.
-WHOLE = {"common", "common/model", "coordinator"}
+WHOLE = {"common"}
 
 
 def allowed(row, included):
@@ -170,8 +204,39 @@ def violations(root):
                     yield f"{name} includes {included}: only for {places}"
 
 
+def unused(root):
+    """Arrows of the table that no include follows."""
+    used = {row: set() for row in ARROWS}
+    for path in root.rglob("*"):
+        row = row_of(path.relative_to(root).as_posix())
+        if row is not None and path.suffix in {".h", ".cc", ".cu"}:
+            used[row].update(filter(None, map(
+                row_of, INCLUDE.findall(path.read_text(encoding="utf-8")))))
+    for row, names in ARROWS.items():
+        for name in names:
+            if not any(other == name or other.startswith(name + "/") for other in used[row]):
+                yield f"{row} does not include {name}: remove the arrow"
+
+
+def circles():
+    """Rows that reach themselves."""
+    below = {row: {other for other in ARROWS if other != row and (
+        other in names or any(other.startswith(name + "/") for name in WHOLE & set(names)))}
+             for row, names in ARROWS.items()}
+    for row in ARROWS:
+        found, waiting = set(), list(below[row])
+        while waiting:
+            other = waiting.pop()
+            if other not in found:
+                found.add(other)
+                waiting += below[other]
+        if row in found:
+            yield f"{row} reaches itself"
+
+
 def main():
-    found = list(violations(pathlib.Path(sys.argv[1])))
+    root = pathlib.Path(sys.argv[1])
+    found = [*violations(root), *unused(root), *circles()]
     print("\n".join(found) or "all includes follow the arrows")
     return 1 if found else 0
 

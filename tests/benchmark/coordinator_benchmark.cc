@@ -28,8 +28,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/executor.h"
-#include "coordinator/coordinator.h"
 #include "coordinator/merge/merge_policies.h"
+#include "coordinator/rounds/coordinator.h"
 #include "prometheus/registry.h"
 
 namespace espalier::coordinator {

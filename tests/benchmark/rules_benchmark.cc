@@ -11,7 +11,7 @@
 #include "verifier/flow/tree_verifiers.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/toy.h"
-#include "verifier/token_samplers.h"
+#include "verifier/rules/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {

@@ -1,4 +1,4 @@
-#include "coordinator/cli/bench_row.h"
+#include "coordinator/cli/bench/bench_row.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/flags/flag_set.h"
 
 #include <sstream>
 

@@ -1,11 +1,11 @@
-#include "coordinator/cli/load_row.h"
+#include "coordinator/cli/bench/load_row.h"
 
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "coordinator/cli/load_table.h"
+#include "coordinator/cli/bench/load_table.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/cli/prompt_suite.h"
+#include "coordinator/cli/bench/prompt_suite.h"
 
 #include <fstream>
 #include <set>

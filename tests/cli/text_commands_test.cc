@@ -1,7 +1,7 @@
 // tokenize and ngram, with a tokenizer of a few tokens.
 #include <string>
 
-#include "drafter/ngram_table_file.h"
+#include "drafter/ngram/ngram_table_file.h"
 #include "gmock/gmock.h"
 #include "nlohmann/json.hpp"
 #include "tests/cli/cli_fixture.h"

@@ -1,4 +1,4 @@
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 
 #include <algorithm>
 #include <string>

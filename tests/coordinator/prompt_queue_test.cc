@@ -1,4 +1,4 @@
-#include "coordinator/prompt_queue.h"
+#include "coordinator/api/prompt_queue.h"
 
 #include <atomic>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "coordinator/retry_advice.h"
+#include "coordinator/rounds/retry_advice.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/round_credit.h"
+#include "coordinator/rounds/round_credit.h"
 
 #include <cstdint>
 #include <memory>

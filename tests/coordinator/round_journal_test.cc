@@ -1,4 +1,4 @@
-#include "coordinator/round_journal.h"
+#include "coordinator/rounds/round_journal.h"
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/coordinator.h"
 #include "coordinator/merge/merge_policies.h"
+#include "coordinator/rounds/coordinator.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_endpoints.h"

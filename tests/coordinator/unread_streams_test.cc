@@ -1,4 +1,4 @@
-#include "coordinator/unread_streams.h"
+#include "coordinator/api/unread_streams.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "coordinator/waiting_requests.h"
+#include "coordinator/api/waiting_requests.h"
 
 #include "gtest/gtest.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/warm_up.h"
+#include "coordinator/rounds/warm_up.h"
 
 #include <set>
 

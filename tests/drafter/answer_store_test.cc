@@ -1,10 +1,10 @@
-#include "drafter/answer_store.h"
+#include "drafter/ngram/answer_store.h"
 
 #include <algorithm>
 #include <map>
 #include <random>
 
-#include "drafter/answer_store_file.h"
+#include "drafter/ngram/answer_store_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"

@@ -1,4 +1,4 @@
-#include "drafter/backoff_distribution.h"
+#include "drafter/ngram/backoff_distribution.h"
 
 #include <cmath>
 #include <map>

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "drafter/ngram_table_builder.h"
-#include "drafter/ngram_table_file.h"
-#include "drafter/tree_builder.h"
+#include "drafter/ngram/ngram_table_builder.h"
+#include "drafter/ngram/ngram_table_file.h"
+#include "drafter/trees/tree_builder.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"
 

@@ -1,4 +1,4 @@
-#include "drafter/draft_engine.h"
+#include "drafter/engine/draft_engine.h"
 
 #include <atomic>
 #include <limits>
@@ -13,7 +13,7 @@
 #include "common/base/serial_executor.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
-#include "drafter/host_feature_store.h"
+#include "drafter/engine/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"

@@ -13,9 +13,9 @@
 
 #include "common/base/check.h"
 #include "common/spec/gumbel_noise.h"
-#include "drafter/drafter.h"
 #include "drafter/drafters.h"
-#include "drafter/gumbel_coupling.h"
+#include "drafter/engine/drafter.h"
+#include "drafter/trees/gumbel_coupling.h"
 #include "gtest/gtest.h"
 
 namespace espalier::drafter {

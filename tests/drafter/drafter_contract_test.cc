@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "common/base/bf16.h"
-#include "drafter/ngram_table_builder.h"
-#include "drafter/ngram_table_file.h"
+#include "drafter/ngram/ngram_table_builder.h"
+#include "drafter/ngram/ngram_table_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/dflash/tiny_dflash.h"

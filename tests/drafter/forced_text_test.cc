@@ -1,4 +1,4 @@
-#include "drafter/forced_text.h"
+#include "drafter/grammar/forced_text.h"
 
 #include "gtest/gtest.h"
 #include "tests/common/grammar/test_vocabulary.h"

@@ -1,4 +1,4 @@
-#include "drafter/gumbel_coupling.h"
+#include "drafter/trees/gumbel_coupling.h"
 
 #include <cmath>
 #include <random>

@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "drafter/ngram_table_builder.h"
-#include "drafter/ngram_table_file.h"
+#include "drafter/ngram/ngram_table_builder.h"
+#include "drafter/ngram/ngram_table_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/drafter/draft_testing.h"

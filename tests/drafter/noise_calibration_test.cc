@@ -1,4 +1,4 @@
-#include "drafter/noise_calibration.h"
+#include "drafter/trees/noise_calibration.h"
 
 #include <algorithm>
 #include <cmath>

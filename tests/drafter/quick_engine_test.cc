@@ -12,7 +12,7 @@
 #include "common/base/serial_executor.h"
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
-#include "drafter/draft_engine.h"
+#include "drafter/engine/draft_engine.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"

@@ -1,4 +1,4 @@
-#include "drafter/rank_table.h"
+#include "drafter/ngram/rank_table.h"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-#include "drafter/sampled_tree.h"
+#include "drafter/trees/sampled_tree.h"
 
 #include <cmath>
 #include <map>

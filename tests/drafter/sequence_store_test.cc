@@ -1,11 +1,11 @@
-#include "drafter/sequence_store.h"
+#include "drafter/engine/sequence_store.h"
 
 #include <limits>
 #include <vector>
 
 #include "common/spec/prefix_hash.h"
 #include "common/spec/stale_base.h"
-#include "drafter/host_feature_store.h"
+#include "drafter/engine/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/spec/prefix_hash.h"
-#include "drafter/draft_engine.h"
-#include "drafter/host_feature_store.h"
+#include "drafter/engine/draft_engine.h"
+#include "drafter/engine/host_feature_store.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/fake_executor.h"

@@ -1,4 +1,4 @@
-#include "drafter/suffix_index.h"
+#include "drafter/ngram/suffix_index.h"
 
 #include <algorithm>
 #include <random>

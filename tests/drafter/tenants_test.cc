@@ -1,4 +1,4 @@
-#include "drafter/tenants.h"
+#include "drafter/ngram/tenants.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,4 +1,4 @@
-#include "drafter/tree_builder.h"
+#include "drafter/trees/tree_builder.h"
 
 #include <algorithm>
 #include <cmath>

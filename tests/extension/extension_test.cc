@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/coordinator.h"
 #include "coordinator/merge/merge_policies.h"
-#include "drafter/draft_engine.h"
+#include "coordinator/rounds/coordinator.h"
+#include "drafter/engine/draft_engine.h"
 #include "gtest/gtest.h"
 #include "tests/extension/plugins/plugins.h"
 #include "tests/testing/fake_executor.h"

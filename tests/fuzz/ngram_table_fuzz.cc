@@ -1,6 +1,6 @@
 #include "common/base/check.h"
-#include "drafter/ngram_table_builder.h"
-#include "drafter/ngram_table_file.h"
+#include "drafter/ngram/ngram_table_builder.h"
+#include "drafter/ngram/ngram_table_file.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {

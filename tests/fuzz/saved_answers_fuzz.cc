@@ -1,6 +1,6 @@
 #include "common/base/check.h"
-#include "drafter/answer_store.h"
-#include "drafter/answer_store_file.h"
+#include "drafter/ngram/answer_store.h"
+#include "drafter/ngram/answer_store_file.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {

@@ -18,18 +18,18 @@
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "common/rpc/server_runner.h"
-#include "coordinator/coordinator.h"
 #include "coordinator/merge/merge_policies.h"
-#include "drafter/draft_engine.h"
+#include "coordinator/rounds/coordinator.h"
 #include "drafter/drafter_service.h"
-#include "drafter/host_feature_store.h"
+#include "drafter/engine/draft_engine.h"
+#include "drafter/engine/host_feature_store.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/finished_generation.h"
 #include "tests/testing/tiny_model.h"
-#include "verifier/verification_rules.h"
+#include "verifier/engine/verify_engine.h"
+#include "verifier/rules/verification_rules.h"
 #include "verifier/verifier_service.h"
-#include "verifier/verify_engine.h"
 
 namespace espalier {
 namespace {

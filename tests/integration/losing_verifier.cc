@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "common/rpc/shutdown_signals.h"
 #include "tests/testing/language_model_decorator.h"
 #include "verifier/verifier_server.h"

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/notification.h"
-#include "coordinator/coordinator.h"
+#include "coordinator/rounds/coordinator.h"
 
 namespace espalier::testing {
 

@@ -1,4 +1,4 @@
-#include "verifier/cost_table.h"
+#include "verifier/costs/cost_table.h"
 
 #include <cmath>
 #include <random>

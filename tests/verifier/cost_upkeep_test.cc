@@ -1,7 +1,7 @@
 // The table of costs on a simulated machine: it must come close to the true
 // costs within some hundred rounds, whatever its initial values and the
 // machine's behaviour.
-#include "verifier/cost_upkeep.h"
+#include "verifier/costs/cost_upkeep.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "verifier/distribution_transform.h"
+#include "verifier/distributions/distribution_transform.h"
 
 #include <algorithm>
 #include <cmath>

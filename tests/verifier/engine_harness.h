@@ -13,10 +13,10 @@
 #include "prometheus/registry.h"
 #include "tests/testing/fake_executor.h"
 #include "tests/testing/scripted_language_model.h"
-#include "verifier/distribution_transform.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rules.h"
-#include "verifier/verify_engine.h"
+#include "verifier/distributions/distribution_transform.h"
+#include "verifier/engine/verify_engine.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 

@@ -1,4 +1,4 @@
-#include "verifier/feature_cache.h"
+#include "verifier/engine/feature_cache.h"
 
 #include <vector>
 

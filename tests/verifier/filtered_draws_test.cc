@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"
-#include "verifier/pass_distributions.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rules.h"
+#include "verifier/distributions/pass_distributions.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

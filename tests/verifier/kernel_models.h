@@ -11,7 +11,7 @@
 
 #include "common/base/check.h"
 #include "common/model/cuda/cuda_model.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/testing/cuda_test_device.h"
 #include "tests/testing/tiny_model.h"

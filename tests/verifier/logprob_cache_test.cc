@@ -1,4 +1,4 @@
-#include "verifier/logprob_cache.h"
+#include "verifier/engine/logprob_cache.h"
 
 #include "gtest/gtest.h"
 

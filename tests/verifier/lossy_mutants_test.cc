@@ -8,7 +8,7 @@
 #include "tests/verifier/shared_noise.h"
 #include "tests/verifier/small_trees.h"
 #include "verifier/lab/exact_distribution.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

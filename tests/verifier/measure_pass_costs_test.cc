@@ -1,4 +1,4 @@
-#include "verifier/measure_pass_costs.h"
+#include "verifier/costs/measure_pass_costs.h"
 
 #include <functional>
 #include <random>

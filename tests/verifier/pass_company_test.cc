@@ -1,4 +1,4 @@
-#include "verifier/pass_company.h"
+#include "verifier/engine/pass_company.h"
 
 #include "gtest/gtest.h"
 

@@ -1,12 +1,12 @@
-#include "verifier/pass_distributions.h"
+#include "verifier/distributions/pass_distributions.h"
 
 #include <limits>
 #include <random>
 
 #include "gmock/gmock.h"
 #include "tests/verifier/tree_pass.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

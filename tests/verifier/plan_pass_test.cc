@@ -1,4 +1,4 @@
-#include "verifier/plan_pass.h"
+#include "verifier/engine/plan_pass.h"
 
 #include <deque>
 #include <random>

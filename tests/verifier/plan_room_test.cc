@@ -1,4 +1,4 @@
-#include "verifier/plan_room.h"
+#include "verifier/engine/plan_room.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

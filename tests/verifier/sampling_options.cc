@@ -10,7 +10,7 @@
 #include "absl/strings/match.h"
 #include "common/grammar/grammar.h"
 #include "gtest/gtest.h"
-#include "verifier/pass_distributions.h"
+#include "verifier/distributions/pass_distributions.h"
 
 namespace espalier::verifier {
 namespace {

@@ -14,9 +14,9 @@
 #include "common/spec/sampling_params.h"
 #include "common/spec/token_tree.h"
 #include "tests/testing/scripted_language_model.h"
-#include "verifier/distribution_transform.h"
+#include "verifier/distributions/distribution_transform.h"
 #include "verifier/lab/sequence_model.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

@@ -1,4 +1,4 @@
-#include "verifier/token_samplers.h"
+#include "verifier/rules/token_samplers.h"
 
 #include <cmath>
 #include <limits>
@@ -11,8 +11,8 @@
 #include "common/spec/near_tie.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/chi_square.h"
-#include "verifier/distribution_transform.h"
-#include "verifier/verification_rules.h"
+#include "verifier/distributions/distribution_transform.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/spec/token_tree.h"
 #include "gtest/gtest.h"
 #include "tests/testing/scripted_language_model.h"
-#include "verifier/pass_distributions.h"
+#include "verifier/distributions/pass_distributions.h"
 
 namespace espalier::verifier {
 

@@ -11,7 +11,7 @@
 #include "tests/verifier/engine_harness.h"
 #include "tests/verifier/kernel_models.h"
 #include "tests/verifier/small_trees.h"
-#include "verifier/grammar_masks.h"
+#include "verifier/engine/grammar_masks.h"
 
 namespace espalier::verifier {
 namespace {

@@ -5,7 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/verifier/engine_harness.h"
-#include "verifier/verify_engine.h"
+#include "verifier/engine/verify_engine.h"
 
 namespace espalier::verifier {
 namespace {

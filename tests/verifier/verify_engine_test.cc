@@ -1,6 +1,6 @@
 // The engine emits the same text as plain decoding.
 
-#include "verifier/verify_engine.h"
+#include "verifier/engine/verify_engine.h"
 
 #include <functional>
 #include <ostream>

@@ -11,7 +11,7 @@
 #include "tests/verifier/random_model.h"
 #include "tests/verifier/small_trees.h"
 #include "verifier/lab/exact_distribution.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "verifier/flow/tree_verifier.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "common/spec/token_tree.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

@@ -11,8 +11,8 @@
 #include "common/spec/token_tree.h"
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/tree_verifier.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

@@ -7,7 +7,7 @@
 
 #include "verifier/flow/flow_tree.h"
 #include "verifier/flow/single_step.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "verifier/distribution_weights.h"
-#include "verifier/verification_rules.h"
+#include "verifier/distributions/distribution_weights.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 

@@ -10,7 +10,7 @@
 #include "common/spec/token_tree.h"
 #include "verifier/lab/choice_tree.h"
 #include "verifier/lab/sequence_model.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

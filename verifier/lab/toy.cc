@@ -13,7 +13,7 @@
 #include "verifier/flow/merge_duplicates.h"
 #include "verifier/flow/tree_verifiers.h"
 #include "verifier/lab/exact_distribution.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

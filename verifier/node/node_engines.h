@@ -10,7 +10,7 @@
 #include "drafter/drafter_builder.h"
 #include "espalier/v1/config.pb.h"
 #include "prometheus/registry.h"
-#include "verifier/verify_engine.h"
+#include "verifier/engine/verify_engine.h"
 
 namespace espalier::node {
 

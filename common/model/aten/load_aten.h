@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "common/model/load_model.h"
+#include "common/model/language_model.h"
+#include "common/model/model_options.h"
 
 namespace espalier {
 

@@ -19,7 +19,7 @@
 #include "common/model/cuda/mailbox.h"
 #include "common/model/cuda/reused_array.h"
 #include "common/model/language_model.h"
-#include "common/model/load_model.h"
+#include "common/model/model_options.h"
 
 namespace espalier {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/model/language_model.h"
-#include "common/model/load_model.h"
+#include "common/model/model_options.h"
 #include "common/model/native/native_decoder.h"
 #include "common/model/native/paged_kv_cache.h"
 #include "common/model/native/tapped_rows.h"

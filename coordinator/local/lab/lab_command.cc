@@ -11,7 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/json/parse_json.h"
 #include "coordinator/cli/app.h"
-#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/input_file.h"
 #include "coordinator/local/lab/experiments.h"
 

@@ -15,7 +15,7 @@
 #include "coordinator/local/lab/experiments.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/exact_distribution.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::local {
 namespace {

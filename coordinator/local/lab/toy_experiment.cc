@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "coordinator/cli/flag_set.h"
+#include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/local/lab/experiments.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/toy.h"

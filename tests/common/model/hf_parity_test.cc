@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/common/model/same_rows.h"

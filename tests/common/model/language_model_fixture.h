@@ -16,7 +16,7 @@
 #include "absl/types/span.h"
 #include "common/base/bf16.h"
 #include "common/model/language_model.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/common/model/same_rows.h"
 #include "tests/testing/cuda_test_device.h"

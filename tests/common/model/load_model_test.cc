@@ -1,4 +1,4 @@
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 
 #include <filesystem>
 #include <fstream>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

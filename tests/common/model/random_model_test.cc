@@ -10,7 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "common/model/files/tensor_values.h"
 #include "common/model/files/weight_files.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_model.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gtest/gtest.h"
 #include "tests/testing/tiny_model.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/coordinator_metrics.h"
+#include "coordinator/metrics/coordinator_metrics.h"
 #include "gtest/gtest.h"
 #include "prometheus/registry.h"
 #include "tests/testing/fake_endpoints.h"

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "drafter/drafter.h"
 #include "drafter/drafters.h"
+#include "drafter/engine/drafter.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/model/files/model_identity.h"
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"

@@ -6,7 +6,7 @@
 #include "common/base/registry.h"
 #include "coordinator/merge/merge_policy.h"
 #include "drafter/drafters.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::extension {
 

@@ -10,7 +10,7 @@
 #include "verifier/flow/tree_verifier.h"
 #include "verifier/flow/tree_verifiers.h"
 #include "verifier/lab/toy.h"
-#include "verifier/token_samplers.h"
+#include "verifier/rules/token_samplers.h"
 
 namespace {
 

@@ -6,8 +6,8 @@
 
 #include "common/base/check.h"
 #include "tests/verifier/random_model.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

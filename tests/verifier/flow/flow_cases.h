@@ -13,7 +13,7 @@
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/exact_distribution.h"
 #include "verifier/lab/sequence_model.h"
-#include "verifier/verification_rule.h"
+#include "verifier/rules/verification_rule.h"
 
 namespace espalier::verifier {
 

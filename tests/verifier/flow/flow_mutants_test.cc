@@ -14,7 +14,7 @@
 #include "verifier/flow/flow_rule.h"
 #include "verifier/lab/draft_scheme.h"
 #include "verifier/lab/exact_distribution.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -9,8 +9,8 @@
 #include "tests/verifier/chi_square.h"
 #include "tests/verifier/flow/flow_cases.h"
 #include "tests/verifier/random_model.h"
-#include "verifier/token_samplers.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/token_samplers.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/verifier/flow/flow_cases.h"
-#include "verifier/token_samplers.h"
+#include "verifier/rules/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {

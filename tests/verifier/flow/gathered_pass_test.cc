@@ -8,7 +8,7 @@
 #include "tests/verifier/tree_pass.h"
 #include "verifier/flow/rule_comparison.h"
 #include "verifier/flow/tree_supports.h"
-#include "verifier/token_samplers.h"
+#include "verifier/rules/token_samplers.h"
 
 namespace espalier::verifier {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/verifier/flow/flow_cases.h"
-#include "verifier/verification_rules.h"
+#include "verifier/rules/verification_rules.h"
 
 namespace espalier::verifier {
 namespace {

@@ -6,7 +6,7 @@
 #include <ostream>
 #include <random>
 
-#include "common/model/load_model.h"
+#include "common/model/load/load_model.h"
 #include "common/nn/cpu_backend.h"
 #include "gtest/gtest.h"
 #include "tests/testing/cuda_test_device.h"

@@ -1,0 +1,44 @@
+#ifndef ESPALIER_COORDINATOR_API_WAITING_REQUESTS_H_
+#define ESPALIER_COORDINATOR_API_WAITING_REQUESTS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
+#include "common/base/mutex.h"
+
+namespace espalier::coordinator {
+
+// The requests whose prompts wait to be tokenized or are being tokenized, so
+// that Abort finds those that the coordinator does not know yet. Thread-safe.
+class WaitingRequests {
+ public:
+  // By request_id; several may have the same one until the coordinator refuses
+  // all but the first. The value: whether it was aborted.
+  using Entries = std::multimap<std::string, bool>;
+  using Entry = Entries::iterator;
+
+  Entry Add(const std::string& request_id);
+
+  // Marks the requests with this id. Whether there are any.
+  bool Abort(const std::string& request_id);
+
+  bool IsAborted(Entry entry) const;
+
+  int64_t size() const;
+
+  // Removes `entry`, after it has called `hand_over` unless the request was
+  // aborted: an Abort finds the request here or where it was handed to. Whether
+  // it was called. `hand_over` must not call this object.
+  bool Leave(Entry entry, absl::FunctionRef<void()> hand_over);
+
+ private:
+  mutable Mutex mutex_;
+  Entries entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_API_WAITING_REQUESTS_H_

@@ -1,0 +1,44 @@
+#ifndef ESPALIER_COORDINATOR_CLI_BENCH_LOAD_RUN_H_
+#define ESPALIER_COORDINATOR_CLI_BENCH_LOAD_RUN_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/bench/bench_mode.h"
+#include "coordinator/cli/bench/load_row.h"
+#include "coordinator/cli/bench/prompt_suite.h"
+#include "coordinator/cli/context.h"
+#include "coordinator/cli/inference_client.h"
+
+namespace espalier::cli {
+
+struct LoadPlan {
+  std::vector<BenchMode> modes = {};
+  std::vector<SuitePrompt> prompts = {};  // asked in turn; at least one
+  double rate = 1;                        // arrivals per second, on average
+  // If above 0, a closed loop instead: this number of requests is always in
+  // flight.
+  int64_t concurrency = 0;
+  int64_t requests = 100;  // per mode
+  int64_t turns = 2;  // the modes alternate, so that drift affects all alike
+  uint32_t max_tokens = 128;
+  float temperature = 0;
+  uint64_t seed = 1;  // of the arrivals and of the first request
+  LoadTarget target;
+  absl::Duration timeout;  // of one request
+};
+
+// Sends requests at random times (a Poisson process), whether or not earlier
+// ones have been answered, as in production; or, as a closed loop, each when an
+// earlier one is answered. Every mode gets the same prompts, seeds and times. A
+// mode's requests end before the next mode begins; this is reported on standard
+// error. One row per mode. Cancelled by Context::interrupt.
+absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
+                                             InferenceClient& client,
+                                             Context& context);
+
+}  // namespace espalier::cli
+
+#endif  // ESPALIER_COORDINATOR_CLI_BENCH_LOAD_RUN_H_

@@ -1,0 +1,375 @@
+#include "coordinator/metrics/coordinator_metrics.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace espalier::coordinator {
+namespace {
+
+// Positions of accepted tokens with a counter of their own.
+constexpr int kNumPositions = 16;
+
+// In the order of their enums.
+constexpr const char* kOutcomeNames[kNumDraftOutcomes] = {
+    "used",    "empty",   "late",  "stale",  "malformed",
+    "timeout", "partial", "error", "skipped"};
+constexpr const char* kLookaheadOutcomeNames[kNumLookaheadOutcomes] = {
+    "hit", "miss", "wasted"};
+constexpr const char* kDegradedNames[kNumDegradedReasons] = {
+    "no_drafter", "all_late", "malformed"};
+constexpr const char* kRejectNames[kNumRejectReasons] = {
+    "invalid",  "duplicate",     "queue_full", "kv_full",
+    "draining", "verifier_down", "deadline"};
+
+const char* NameOf(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kUnspecified:
+      return "unspecified";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
+    case FinishReason::kDeadline:
+      return "deadline";
+    case FinishReason::kError:
+      return "error";
+  }
+  return "unspecified";
+}
+
+prometheus::Histogram::BucketBoundaries FirstTokenSecondsBuckets() {
+  return {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,
+          .75,  1,    2.5, 5,   7.5, 10,  20,  40, 80};
+}
+
+prometheus::Histogram::BucketBoundaries TokenSecondsBuckets() {
+  return {.001, .002, .004, .006, .008, .01, .015, .02, .03, .04,
+          .06,  .08,  .1,   .2,   .4,   .8,  1,    2,   5};
+}
+
+prometheus::Histogram::BucketBoundaries TokensBuckets() {
+  return {1,   2,    5,    10,   20,    50,    100,   200,
+          500, 1000, 2000, 5000, 10000, 20000, 50000, 100000};
+}
+
+prometheus::Histogram& AddStage(prometheus::Registry& registry,
+                                const char* stage) {
+  return AddHistogram(registry,
+                      {.name = "espalier_step_stage_seconds",
+                       .help = "Time of a decoding step by stage",
+                       .labels = {{"stage", stage}}},
+                      StageSecondsBuckets());
+}
+
+StageMetrics MakeStages(prometheus::Registry& registry) {
+  return {.draft_wait = AddStage(registry, "draft_wait"),
+          .merge = AddStage(registry, "merge"),
+          .verify = AddStage(registry, "verify"),
+          .wire = AddStage(registry, "wire"),
+          .commit = AddStage(registry, "commit"),
+          .emit = AddStage(registry, "emit")};
+}
+
+FeatureMetrics MakeFeatures(prometheus::Registry& registry) {
+  return {.held_bytes = AddGauge(
+              registry,
+              {.name = "espalier_coordinator_feature_bytes",
+               .help = "Hidden states of the target that sessions hold for "
+                       "their drafters"}),
+          .lost_positions = AddCounter(
+              registry, {.name = "espalier_features_lost_positions_total",
+                         .help = "Positions whose hidden states were dropped "
+                                 "before every drafter had them"})};
+}
+
+RequestMetrics MakeRequests(prometheus::Registry& registry,
+                            const std::string& model) {
+  const std::map<std::string, std::string> labels = {{"model", model}};
+  auto counter = [&](const char* name, const char* help) -> auto& {
+    return AddCounter(registry, {.name = name, .help = help, .labels = labels});
+  };
+  auto gauge = [&](const char* name, const char* help) -> auto& {
+    return AddGauge(registry, {.name = name, .help = help, .labels = labels});
+  };
+  using Buckets = prometheus::Histogram::BucketBoundaries;
+  auto seconds = [&](const char* what, const char* help,
+                     const Buckets& buckets) -> auto& {
+    return AddHistogram(registry,
+                        {.name = absl::StrCat("espalier_", what, "_seconds"),
+                         .help = help,
+                         .labels = labels},
+                        buckets);
+  };
+  auto length = [&](const char* what, const char* help) -> auto& {
+    return AddHistogram(
+        registry,
+        {.name = absl::StrCat("espalier_request_", what, "_tokens"),
+         .help = help,
+         .labels = labels},
+        TokensBuckets());
+  };
+  return {
+      .in_flight = gauge("espalier_requests_in_flight",
+                         "Requests that are being decoded"),
+      .queued = gauge("espalier_requests_queued", "Requests that wait"),
+      .sessions_open =
+          AddGauge(registry, {.name = "espalier_sessions_open",
+                              .help = "Decoding sessions open",
+                              .labels = {{"role", "coordinator"}}}),
+      .prompt_tokens = counter("espalier_prompt_tokens_total",
+                               "Tokens of the prompts of started requests"),
+      .cached_tokens = counter("espalier_prompt_tokens_cached_total",
+                               "Of them, those that the verifier had cached"),
+      .generation_tokens = counter("espalier_generation_tokens_total",
+                                   "Tokens emitted to clients"),
+      .near_ties = counter("espalier_near_ties_total",
+                           "Emitted positions with a tiny top-2 margin"),
+      .time_to_first_token =
+          seconds("time_to_first_token", "From arrival to the first token",
+                  FirstTokenSecondsBuckets()),
+      .inter_chunk_latency = seconds("inter_chunk_latency",
+                                     "Between the tokens of successive steps",
+                                     TokenSecondsBuckets()),
+      .time_per_output_token =
+          seconds("time_per_output_token",
+                  "Mean over the tokens of a request after its first step",
+                  TokenSecondsBuckets()),
+      .duration =
+          seconds("request_duration", "From arrival to the end of the answer",
+                  RequestSecondsBuckets()),
+      .queue_time = seconds("queue_time", "From arrival to the first step",
+                            RequestSecondsBuckets()),
+      .prompt_length = length("prompt", "Tokens of a started prompt"),
+      .generation_length =
+          length("generation", "Tokens emitted for a request")};
+}
+
+prometheus::Histogram::BucketBoundaries AcceptedBuckets() {
+  prometheus::Histogram::BucketBoundaries buckets;
+  for (int i = 0; i <= 16; ++i) buckets.push_back(i);
+  return buckets;
+}
+
+}  // namespace
+
+void SpecMetrics::Count(const Step& step) const {
+  num_drafts.Increment();
+  num_max_nodes.Increment(static_cast<double>(step.max_nodes));
+  num_draft_tokens.Increment(static_cast<double>(step.num_nodes));
+  num_accepted_tokens.Increment(static_cast<double>(step.num_accepted));
+  num_emitted_tokens.Increment(static_cast<double>(step.num_emitted));
+  const int64_t num_positions =
+      static_cast<int64_t>(accepted_per_position.size());
+  for (int64_t i = 0; i < std::min(step.num_accepted, num_positions); ++i) {
+    accepted_per_position[i]->Increment();
+  }
+  accepted_tokens_per_step.Observe(static_cast<double>(step.num_accepted));
+  tree_nodes.Observe(static_cast<double>(step.num_nodes));
+}
+
+CoordinatorMetrics::CoordinatorMetrics(prometheus::Registry& registry,
+                                       std::string model,
+                                       const std::vector<std::string>& drafters)
+    : stages(MakeStages(registry)),
+      requests(MakeRequests(registry, model)),
+      features(MakeFeatures(registry)),
+      registry_(registry),
+      model_(std::move(model)) {
+  for (const std::string& name : drafters) {
+    drafters_.push_back(MakeDrafter(name));
+    Balance(name);  // so that it is there before the first round
+  }
+  for (const char* reason : kDegradedNames) {
+    Labels labels = {{"model", model_}};
+    labels["reason"] = reason;
+    degraded_steps_.push_back(&AddCounter(
+        registry, {.name = "espalier_degraded_steps_total",
+                   .help = "Steps that lacked a tree although one was wanted",
+                   .labels = labels}));
+  }
+  for (const char* reason : kRejectNames) {
+    rejected_.push_back(
+        &AddCounter(registry, {.name = "espalier_requests_rejected_total",
+                               .help = "Requests refused before their first "
+                                       "token",
+                               .labels = {{"reason", reason}}}));
+  }
+}
+
+std::unique_ptr<DrafterMetrics> CoordinatorMetrics::MakeDrafter(
+    const std::string& name) {
+  const Labels labels = {{"drafter", name}};
+  Labels with_model = {{"model", model_}};
+  with_model["drafter"] = name;
+  auto tokens = [&](const char* what) -> prometheus::Counter& {
+    return AddCounter(
+        registry_,
+        {.name = absl::StrCat("espalier_drafter_", what, "_tokens_total"),
+         .help = "Tree nodes by drafter; a merged node counts for each of its "
+                 "drafters, so these do not sum to the total",
+         .labels = with_model});
+  };
+  std::vector<prometheus::Counter*> outcomes;
+  for (const char* outcome : kOutcomeNames) {
+    outcomes.push_back(&AddCounter(
+        registry_, {.name = "espalier_drafter_requests_total",
+                    .help = "Requests to drafters; one that timed out counts "
+                            "again as late if its answer comes",
+                    .labels = {{"drafter", name}, {"outcome", outcome}}}));
+  }
+  std::vector<prometheus::Counter*> ahead;
+  for (const char* result : kLookaheadOutcomeNames) {
+    ahead.push_back(&AddCounter(
+        registry_, {.name = "espalier_lookahead_total",
+                    .help = "Trees drafted for a round before it began",
+                    .labels = {{"drafter", name}, {"result", result}}}));
+  }
+  return std::make_unique<DrafterMetrics>(DrafterMetrics{
+      .proposed_tokens = tokens("proposed"),
+      .accepted_tokens = tokens("accepted"),
+      .uniquely_accepted_tokens = tokens("uniquely_accepted"),
+      .asked_rounds = AddCounter(
+          registry_, {.name = "espalier_drafter_asked_rounds_total",
+                      .help = "Rounds that asked the drafter, or had its tree "
+                              "from before they began",
+                      .labels = labels}),
+      .feature_bytes = AddCounter(
+          registry_, {.name = "espalier_drafter_feature_bytes_total",
+                      .help = "Hidden states of the target sent to drafters",
+                      .labels = labels}),
+      .untrusted_distributions = AddCounter(
+          registry_,
+          {.name = "espalier_drafter_distributions_ignored_total",
+           .help = "Trees whose distributions were dropped, so that no rule "
+                   "could read them",
+           .labels = {{"drafter", name}, {"reason", "untrusted"}}}),
+      .rtt_seconds = AddHistogram(registry_,
+                                  {.name = "espalier_drafter_rtt_seconds",
+                                   .help = "From request to answer",
+                                   .labels = labels},
+                                  StageSecondsBuckets()),
+      .wire_seconds = AddHistogram(
+          registry_,
+          {.name = "espalier_drafter_wire_seconds",
+           .help = "From request to answer, without what the drafter says it "
+                   "computed",
+           .labels = labels},
+          StageSecondsBuckets()),
+      .up = AddGauge(registry_, {.name = "espalier_drafter_up",
+                                 .help = "1: its last request was answered",
+                                 .labels = labels}),
+      .circuit_state = AddGauge(
+          registry_, {.name = "espalier_drafter_circuit_state",
+                      .help = "0: closed; 2: open, nobody waits for it",
+                      .labels = labels}),
+      .accepted_length = AddHistogram(
+          registry_,
+          {.name = "espalier_drafter_accepted_length",
+           .help = "Tokens in a row that a tree of the drafter predicted, "
+                   "whether it was verified or not; shadows too",
+           .labels = labels},
+          AcceptedBuckets()),
+      .role = AddGauge(registry_, {.name = "espalier_drafter_role",
+                                   .help = "0: off; 1: shadow; 2: active",
+                                   .labels = labels}),
+      .weight = AddGauge(registry_, {.name = "espalier_drafter_weight",
+                                     .help = "Of its tokens, as the operator "
+                                             "has set it",
+                                     .labels = labels}),
+      .requests = std::move(outcomes),
+      .ahead = std::move(ahead)});
+}
+
+std::unique_ptr<SpecMetrics> CoordinatorMetrics::MakeSpec(
+    const std::string& strategy, const std::string& rule) {
+  Labels by_strategy = {{"model", model_}};
+  by_strategy["strategy"] = strategy;
+  Labels by_rule = by_strategy;
+  by_rule["rule"] = rule;
+  auto counter = [&](const char* stem,
+                     const char* help) -> prometheus::Counter& {
+    return AddCounter(registry_, {.name = absl::StrCat("espalier_spec_decode_",
+                                                       stem, "_total"),
+                                  .help = help,
+                                  .labels = by_rule});
+  };
+  std::vector<prometheus::Counter*> positions;
+  for (int i = 0; i < kNumPositions; ++i) {
+    Labels labels = by_strategy;
+    labels["position"] = absl::StrCat(i);
+    positions.push_back(&AddCounter(
+        registry_,
+        {.name = "espalier_spec_decode_num_accepted_tokens_per_pos_total",
+         .help = "Accepted draft tokens by depth in the tree",
+         .labels = labels}));
+  }
+  return std::make_unique<SpecMetrics>(SpecMetrics{
+      .num_drafts = counter("num_drafts", "Verifications"),
+      .num_max_nodes = counter(
+          "num_max_nodes", "Tree nodes allowed, root excluded, used or not"),
+      .num_draft_tokens =
+          counter("num_draft_tokens", "Verified tree nodes, root excluded"),
+      .num_accepted_tokens = counter("num_accepted_tokens",
+                                     "Accepted draft tokens, bonus excluded"),
+      .num_emitted_tokens =
+          counter("num_emitted_tokens", "Emitted tokens, bonus included"),
+      .accepted_per_position = std::move(positions),
+      .accepted_tokens_per_step =
+          AddHistogram(registry_,
+                       {.name = "espalier_spec_decode_accepted_tokens_per_step",
+                        .help = "Accepted draft tokens of a verification",
+                        .labels = by_strategy},
+                       AcceptedBuckets()),
+      .tree_nodes =
+          AddHistogram(registry_,
+                       {.name = "espalier_spec_decode_tree_nodes",
+                        .help = "Nodes of a verified tree, root excluded",
+                        .labels = by_strategy},
+                       {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256})});
+}
+
+const SpecMetrics& CoordinatorMetrics::Spec(const std::string& strategy,
+                                            const std::string& rule) {
+  std::unique_ptr<SpecMetrics>& spec = spec_[{strategy, rule}];
+  if (spec == nullptr) spec = MakeSpec(strategy, rule);
+  return *spec;
+}
+
+prometheus::Gauge& CoordinatorMetrics::Balance(const std::string& drafters) {
+  const bool is_new =
+      !balances_.contains(drafters) && balances_.size() < kMostSets;
+  const std::string set =
+      is_new || balances_.contains(drafters) ? drafters : "others";
+  prometheus::Gauge*& gauge = balances_[set];
+  if (gauge == nullptr) {
+    Labels labels = {{"model", model_}};
+    labels["drafters"] = set;
+    gauge = &AddGauge(
+        registry_,
+        {.name = "espalier_speculation_balance_seconds",
+         .help = "Time that speculation won since the start, compared with "
+                 "plain decoding, in rounds that asked these drafters; it "
+                 "falls where time is lost",
+         .labels = labels});
+  }
+  return *gauge;
+}
+
+void CoordinatorMetrics::CountRequest(absl::StatusCode code,
+                                      FinishReason reason) {
+  prometheus::Counter*& counter = requests_by_end_[{code, reason}];
+  if (counter == nullptr) {
+    Labels labels = {{"model", model_}};
+    labels["code"] = absl::StatusCodeToString(code);
+    labels["finish_reason"] = NameOf(reason);
+    counter = &AddCounter(registry_, {.name = "espalier_requests_total",
+                                      .help = "Requests by how they ended",
+                                      .labels = labels});
+  }
+  counter->Increment();
+}
+
+}  // namespace espalier::coordinator

@@ -1,0 +1,218 @@
+#include "coordinator/rounds/generation.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/obs/log.h"
+#include "common/spec/request_errors.h"
+
+namespace espalier::coordinator {
+namespace {
+
+// A verifier that has not answered for so long is named as the cause.
+constexpr absl::Duration kLongSilence = absl::Seconds(2);
+
+// Why the verifier may apply the walk instead of the rule that was asked for.
+std::string RuleObstacle(const Generation::Options& options) {
+  if (options.plan.session.sampling.greedy()) {
+    return "at temperature 0 nothing is sampled";
+  }
+  const bool any_trusted =
+      std::any_of(options.drafters.begin(), options.drafters.end(),
+                  [](const DrafterPeer* drafter) { return drafter->trusted; });
+  if (!any_trusted) {
+    return "no drafter that was asked is in core.trusted_drafters, and others' "
+           "distributions are not used";
+  }
+  if (options.plan.policy != nullptr &&
+      !options.plan.policy->keeps_distributions()) {
+    return absl::StrCat("the strategy \"", options.plan.strategy,
+                        "\" does not keep the drafters' distributions");
+  }
+  return "the drafters' trees were not sampled as the rule needs them";
+}
+
+}  // namespace
+
+Generation::Generation(Options options)
+    : options_(std::move(options)),
+      scope_(options_.executor),
+      session_(options_.sequence, options_.plan.session),
+      round_(
+          {.scope = &scope_,
+           .drafters = options_.drafters,
+           .verifier = {.scope = &scope_,
+                        .peer = options_.verifier,
+                        .model = options_.plan.model,
+                        .rule = options_.plan.rule,
+                        .deadline = options_.deadline,
+                        .retry = options_.verifier_retry,
+                        .priority = options_.plan.priority},
+           .policy = options_.plan.policy,
+           .budget = options_.plan.budget,
+           .adaptive = options_.plan.adaptive,
+           .record = options_.record,
+           .greedy = options_.plan.session.sampling.greedy(),
+           .reads_draft_distributions = options_.plan.reads_draft_distributions,
+           .draft_timeout = options_.draft_timeout,
+           .draft_ahead = options_.draft_ahead,
+           .explores = options_.explores,
+           .target = options_.plan.target,
+           .feature_budget = options_.feature_budget}),
+      recorder_({.metrics = options_.metrics,
+                 .arrival = options_.arrival,
+                 .num_prompt_tokens = session_.prompt_length(),
+                 .strategy = options_.plan.strategy,
+                 .rule = options_.plan.rule,
+                 .rule_obstacle = RuleObstacle(options_),
+                 .warnings = options_.plan.warnings}) {
+  scope_.PostAt(options_.deadline - kForTheCause, [this] { OnDeadlineNear(); });
+  scope_.PostAt(options_.deadline, [this] { OnDeadline(); });
+}
+
+void Generation::Run() {
+  running_ = true;
+  recorder_.Start(scope_.Now(), round_.drafters());
+  JournalRequest request = {.id = absl::StrCat(session_.id().number),
+                            .strategy = options_.plan.strategy};
+  for (const DrafterPeer* drafter : options_.drafters) {
+    request.drafters.push_back(drafter->name);
+  }
+  options_.journal->Begin(session_.id().number, std::move(request));
+  NextRound();
+}
+
+void Generation::NextRound() {
+  round_.Run(session_, [this](absl::StatusOr<DecodeRound::Result> result) {
+    OnRound(std::move(result));
+  });
+}
+
+void Generation::OnRound(absl::StatusOr<DecodeRound::Result> result) {
+  if (!result.ok()) {
+    OnError(result.status());
+    return;
+  }
+  GenerationRecorder::StepTimes times = {.verified = scope_.Now()};
+  const Session::Committed committed =
+      session_.Commit(result->verify_result.tokens);
+  const StepInfo info = recorder_.Commit(*result, committed, round_.drafters());
+  times.committed = scope_.Now();
+  options_.journal->Add(
+      session_.id().number,
+      {.step = info.step,
+       .tree = *result->tree,
+       .path = result->verify_result.path,
+       .tokens = {result->verify_result.tokens.begin(),
+                  result->verify_result.tokens.begin() + committed.num_kept},
+       .max_nodes = result->max_nodes,
+       .draft_wait = result->draft_wait,
+       .round_trip = result->round_trip});
+  if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
+  options_.sink->OnTokens(
+      PieceOf(std::move(result->verify_result), committed, info));
+  times.emitted = scope_.Now();
+  recorder_.Emit(times, committed.num_kept);
+  if (committed.finish_reason == FinishReason::kUnspecified) {
+    NextRound();
+  } else {
+    Finish(absl::OkStatus(), committed.finish_reason);
+  }
+}
+
+OutputPiece Generation::PieceOf(VerifyResult verify_result,
+                                const Session::Committed& committed,
+                                const StepInfo& info) const {
+  OutputPiece piece = {
+      .output = options_.output,
+      .tokens = session_.tokens().last(static_cast<size_t>(committed.num_kept)),
+      .text = committed.text,
+      .step = info,
+      .logprobs = std::move(verify_result.logprobs),
+      .cached_tokens = recorder_.cached_tokens()};
+  if (options_.plan.session.logprobs.emitted) {
+    piece.logprobs.Cut(committed.num_kept);
+  }
+  if (options_.output == 0 && session_.num_emitted() == committed.num_kept) {
+    piece.prompt = session_.prompt();
+    piece.prompt_logprobs = std::move(verify_result.prompt_logprobs);
+  }
+  return piece;
+}
+
+void Generation::OnError(const absl::Status& status) {
+  if (absl::IsOutOfRange(status)) {
+    OnNoLongerFits(status);
+    return;
+  }
+  if (absl::IsResourceExhausted(status)) {
+    options_.metrics->Count(RejectReason::kKvFull);
+  }
+  Finish(status, FinishReason::kError);
+}
+
+// The verifier was restarted with less K/V room than the plan assumes.
+void Generation::OnNoLongerFits(const absl::Status& status) {
+  if (session_.num_emitted() > 0) {
+    Finish(absl::OkStatus(), FinishReason::kLength);
+  } else {
+    Finish(FieldError("prompt", status.message()), FinishReason::kError);
+  }
+}
+
+void Generation::OnDeadlineNear() {
+  const absl::Duration silence = round_.verifier_silence();
+  if (!round_.verifier_trouble().ok()) {
+    Finish(round_.verifier_trouble(), FinishReason::kError);
+  } else if (silence >= kLongSilence) {
+    Finish(absl::DeadlineExceededError(absl::StrCat(
+               "deadline of the request; the verifier has not answered for ",
+               absl::ToInt64Seconds(silence), " s")),
+           FinishReason::kDeadline);
+  }
+}
+
+void Generation::OnDeadline() {
+  if (!running_) options_.metrics->Count(RejectReason::kDeadline);
+  Finish(absl::DeadlineExceededError("deadline of the request"),
+         FinishReason::kDeadline);
+}
+
+void Generation::Finish(absl::Status status, FinishReason reason) {
+  if (absl::IsResourceExhausted(status)) {
+    status = WithRetryAfter(WithReason(std::move(status), "VERIFIER_FULL"),
+                            options_.retry_advice->Next());
+  } else if (absl::IsUnavailable(status)) {
+    status = WithRetryAfter(std::move(status), options_.retry_after);
+  }
+  scope_.Close();
+  if (running_) options_.journal->End(session_.id().number);
+  round_.End(session_);
+  GenerationReport report =
+      recorder_.Finish(scope_.Now(), status, reason, round_);
+  report.output = options_.output;
+  report.last_text = session_.FlushText();
+  LogTrace(status, report);
+  options_.sink->OnFinish(status, report);
+  std::move(options_.on_finished)(status);
+}
+
+// For clients that trace their requests.
+void Generation::LogTrace(const absl::Status& status,
+                          const GenerationReport& report) const {
+  const std::string& traceparent = options_.plan.session.traceparent;
+  if (traceparent.empty()) return;
+  LogInfo(absl::StrCat(
+      "traceparent ", traceparent, " request \"", options_.plan.request_id,
+      "\" output ", report.output, ": ",
+      absl::StatusCodeToString(status.code()), ", ", report.usage.prompt_tokens,
+      " + ", report.usage.completion_tokens, " tokens, ",
+      report.spec.num_spec_steps, " verifications, queue ",
+      absl::FormatDuration(report.timing.queue), ", first token ",
+      absl::FormatDuration(report.timing.time_to_first_token), ", total ",
+      absl::FormatDuration(report.timing.total)));
+}
+
+}  // namespace espalier::coordinator

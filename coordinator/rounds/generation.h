@@ -1,0 +1,91 @@
+#ifndef ESPALIER_COORDINATOR_ROUNDS_GENERATION_H_
+#define ESPALIER_COORDINATOR_ROUNDS_GENERATION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "coordinator/metrics/coordinator_metrics.h"
+#include "coordinator/peers/executor_scope.h"
+#include "coordinator/peers/feature_budget.h"
+#include "coordinator/rounds/decode_round.h"
+#include "coordinator/rounds/generation_recorder.h"
+#include "coordinator/rounds/retry_advice.h"
+#include "coordinator/rounds/round_journal.h"
+#include "coordinator/session/request.h"
+#include "coordinator/session/request_plan.h"
+#include "coordinator/session/session.h"
+
+namespace espalier::coordinator {
+
+// One output of an admitted request. Runs round after round until it is
+// finished by a stop token, its length, its deadline, a cancel or an error,
+// whichever comes first. Owned by the Coordinator; lives on the executor.
+class Generation {
+ public:
+  struct Options {
+    Executor* executor;
+    SequenceId sequence;
+    int64_t output;  // its number in the request
+    absl::Time arrival;
+    absl::Time deadline;
+    RequestPlan plan;
+    std::vector<DrafterPeer*> drafters;  // of the plan, in its order
+    const VerifierPeer* verifier;
+    VerifierRetry verifier_retry;
+    absl::Duration draft_timeout;
+    bool draft_ahead;
+    bool explores = false;  // see DecodeRound
+    FeatureBudget* feature_budget;
+    absl::Duration retry_after;  // advice while the verifier is away
+    RetryAdvice* retry_advice;   // if it has no room
+    SpeculationRecord* record;
+    CoordinatorMetrics* metrics;
+    RoundJournal* journal;
+    std::shared_ptr<TokenSink> sink;
+    // Runs once, before the first tokens are delivered: the prompt's K/V is
+    // computed.
+    absl::AnyInvocable<void()&&> on_prefilled = nullptr;
+    // Runs once, last; must not destroy the Generation before it returns.
+    absl::AnyInvocable<void(const absl::Status&) &&> on_finished;
+  };
+  // Waits in the queue for Run; the deadline applies while it waits.
+  explicit Generation(Options options);
+
+  // Leaves the queue. REQUIRES: called once at most, not finished.
+  void Run();
+
+  // Ends the request at once, also while peers work on it: the sink is told,
+  // every peer forgets the sequence, and late answers are ignored. REQUIRES:
+  // not finished.
+  void Finish(absl::Status status, FinishReason reason);
+
+  bool running() const { return running_; }
+
+ private:
+  void NextRound();
+  void OnRound(absl::StatusOr<DecodeRound::Result> result);
+  OutputPiece PieceOf(VerifyResult verify_result,
+                      const Session::Committed& committed,
+                      const StepInfo& info) const;
+  void OnError(const absl::Status& status);
+  void OnNoLongerFits(const absl::Status& status);
+  void OnDeadlineNear();
+  void OnDeadline();
+  void LogTrace(const absl::Status& status,
+                const GenerationReport& report) const;
+
+  Options options_;
+  ExecutorScope scope_;
+  Session session_;
+  DecodeRound round_;
+  GenerationRecorder recorder_;
+  bool running_ = false;
+};
+
+}  // namespace espalier::coordinator
+
+#endif  // ESPALIER_COORDINATOR_ROUNDS_GENERATION_H_
