@@ -30,13 +30,16 @@ class ConnectionGuard::Watched final : public SocketObserver {
   bool OnReceived(absl::string_view bytes) override {
     received_bytes_ += static_cast<int64_t>(bytes.size());
     guard_->received_bytes_ += static_cast<int64_t>(bytes.size());
-    return Look([&] { return watch_.Received(bytes, absl::Now()); });
+    return Look([&](ConnectionWatch& watch) {
+      return watch.Received(bytes, absl::Now());
+    });
   }
   bool OnSent(absl::string_view bytes) override {
-    return Look([&] { return watch_.Sent(bytes, absl::Now()); });
+    return Look(
+        [&](ConnectionWatch& watch) { return watch.Sent(bytes, absl::Now()); });
   }
   bool CheckTime(absl::Time now) {
-    return Look([&] { return watch_.CheckTime(now); });
+    return Look([&](ConnectionWatch& watch) { return watch.CheckTime(now); });
   }
 
   int64_t unfinished_bytes() const { return unfinished_bytes_; }
@@ -58,7 +61,7 @@ class ConnectionGuard::Watched final : public SocketObserver {
     {
       MutexLock lock(&mutex_);
       if (is_doomed_) return false;
-      blame = watching();
+      blame = watching(watch_);
       const int64_t bytes = watch_.unfinished_bytes();
       guard_->unfinished_bytes_ += bytes - unfinished_bytes_.exchange(bytes);
     }

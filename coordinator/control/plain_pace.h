@@ -6,10 +6,14 @@
 
 namespace espalier::coordinator {
 
-// What a round of plain decoding takes: the pass, hops, wake-ups and whatever
-// else the machine does. Measured by rounds of plain decoding; between these,
-// it follows the verifier's estimate of the pass, and is measured again if that
-// or the rest of other rounds changes much. Lives on the executor.
+// What a round of plain decoding takes, less the rows of other sessions: the
+// pass, hops, wake-ups and whatever else the machine does. Measured by rounds
+// of plain decoding; between these, it follows the verifier's estimate of the
+// pass downwards, and is measured again if that or the rest of other rounds
+// changes much. It does not follow upwards: passes after a network's work find
+// cold caches, which passes of plain decoding do not. A pace that is too short
+// is found out, because drafting then seems not to pay, and plain rounds
+// follow. Lives on the executor.
 class PlainPace {
  public:
   // A round of plain decoding took `seconds`; the verifier expects
@@ -39,8 +43,8 @@ class PlainPace {
   // Seconds of a round; 0: not known. pass_seconds: as expected now.
   double Seconds(double pass_seconds) const {
     if (seconds_ == 0) return pass_seconds;
-    return std::clamp(seconds_ + pass_seconds - pass_seconds_, seconds_ / kMost,
-                      seconds_ * kMost);
+    const double less = std::min(0.0, pass_seconds - pass_seconds_);
+    return std::max(seconds_ + less, seconds_ / kMost);
   }
   // Whether it should be measured again.
   bool IsStale(double pass_seconds) const {

@@ -86,8 +86,16 @@ double SpeculationControl::PassSeconds() const {
   return absl::ToDoubleSeconds(PassTime(costs_, other_rows()));
 }
 
+double SpeculationControl::LonePassSeconds() const {
+  return absl::ToDoubleSeconds(PassTime(costs_, 1));
+}
+
+double SpeculationControl::OthersSeconds() const {
+  return PassSeconds() - LonePassSeconds();
+}
+
 absl::Duration SpeculationControl::PlainRound() const {
-  return absl::Seconds(plain_.Seconds(PassSeconds()));
+  return absl::Seconds(plain_.Seconds(LonePassSeconds()) + OthersSeconds());
 }
 
 double SpeculationControl::tokens_per_second() const {
@@ -101,7 +109,7 @@ bool SpeculationControl::Rests() {
   policy_.SetPrice({.tokens_per_second = tokens_per_second(),
                     .others = others(),
                     .row = CostOfNextRow()});
-  rests_ = plain_.IsStale(PassSeconds());
+  rests_ = plain_.IsStale(LonePassSeconds());
   if (!explores_) {
     policy_.ConsiderTrial();
     saves_ = ledger_.is_behind() && !policy_.is_trying();
@@ -206,7 +214,7 @@ absl::Duration SpeculationControl::Learn(const Round& round) {
       won = ledger_.Enter(tokens, seconds, plain);
     }
   } else {
-    plain_.Observe(seconds, PassSeconds());
+    plain_.Observe(seconds - OthersSeconds(), LonePassSeconds());
     kind_.plain = plain_;
   }
   LearnDrafters(round.returns, tokens, other);

@@ -95,7 +95,11 @@ class SpeculationControl {
   double tokens_per_second() const;
   double others() const;       // other sessions
   int64_t other_rows() const;  // of a pass: the other sessions' and the root
-  double PassSeconds() const;  // of plain decoding
+  // Of a pass of plain decoding: expected; the same without other sessions;
+  // and what their rows add.
+  double PassSeconds() const;
+  double LonePassSeconds() const;
+  double OthersSeconds() const;
   double CostOfNextRow() const;
 
   int num_drafters() const { return static_cast<int>(peers_.size()); }

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/model/language_model.h"
 #include "common/model/model_options.h"
 #include "common/nn/kv_type.h"
 

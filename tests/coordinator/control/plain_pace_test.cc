@@ -26,10 +26,18 @@ TEST(PlainPaceTest, HopsAndWakeUpsAreInIt) {
   EXPECT_FALSE(pace.IsStale(0.005));
 }
 
-TEST(PlainPaceTest, FollowsThePassBetweenMeasurements) {
+TEST(PlainPaceTest, FollowsThePassDownwardsBetweenMeasurements) {
   const PlainPace pace = Measured(0.009, 0.005);
-  EXPECT_NEAR(pace.Seconds(0.006), 0.010, 1e-9);
+  EXPECT_NEAR(pace.Seconds(0.004), 0.008, 1e-9);
+  EXPECT_FALSE(pace.IsStale(0.004));
+}
+
+// Rounds with drafts have slower passes, which plain decoding would not have.
+TEST(PlainPaceTest, DoesNotFollowThePassUpwards) {
+  const PlainPace pace = Measured(0.009, 0.005);
+  EXPECT_NEAR(pace.Seconds(0.006), 0.009, 1e-9);
   EXPECT_FALSE(pace.IsStale(0.006));
+  EXPECT_TRUE(pace.IsStale(0.009)) << "the machine may have become slower";
 }
 
 // A table that was measured on a busy machine, and its correction.
