@@ -178,7 +178,10 @@ class AttackMemoryTest(unittest.TestCase):
         attackers = [self.attacker("coordinator") for _ in range(8)]
         for attacker in attackers:
             attacker.send(b"".join(attacker.call()[1] for _ in range(80)))
-            attacker.send_half_messages(MIB, 12, time.monotonic() + ATTACK_S)
+            attacker.send_half_messages(MIB, 12, time.monotonic() + live_cluster.PATIENCE_S)
+            self.assertTrue(attacker.open)
+        self.assertGreater(resident_mib(self.cluster.process("coordinator")),
+                           self.before["coordinator"] + 64)
         for attacker in attackers:
             attacker.close()
         live_cluster.await_true(
