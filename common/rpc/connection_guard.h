@@ -21,8 +21,8 @@ namespace espalier {
 
 // Watches the connections of a server and closes those that abuse it: each by
 // ConnectionWatch's limits, and, while the unfinished messages of all together
-// are above a budget, the one that has most of them. Gives memory that was freed
-// back to the system. Thread-safe.
+// are above a budget, the one that has most of them. Gives memory that was
+// freed back to the system. Thread-safe.
 class ConnectionGuard : public std::enable_shared_from_this<ConnectionGuard> {
  public:
   struct Limits {

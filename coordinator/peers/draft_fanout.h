@@ -106,7 +106,7 @@ class DraftFanout {
     absl::Time sent = {};
     absl::Time deadline = {};
     uint64_t cpu_group = 0;
-    uint64_t asked_ring = 0;    // the verifier's at its latest request
+    uint64_t asked_ring = 0;  // the verifier's at its latest request
     // The ring that lacked some: they are sent, until the verifier has another.
     uint64_t lacking_ring = 0;
     // Since the last Collect: features that are sent, and those of the ring.

@@ -128,8 +128,8 @@ TEST(RingFeaturesTest, AreSentOnceADrafterLacksThem) {
   ExpectStored(drafter, before);
 }
 
-// The drafter finds the ring gone before the coordinator knows that the verifier
-// has started again, or a late answer says so about the ring before.
+// The drafter finds the ring gone before the coordinator knows that the
+// verifier has started again, or a late answer says so about the ring before.
 TEST(RingFeaturesTest, ARingThatWentWithItsVerifierSaysNothingAboutTheNext) {
   for (const bool is_unreadable : {false, true}) {
     RingCluster cluster(1, 1);
