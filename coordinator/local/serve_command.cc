@@ -142,9 +142,11 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
   const std::vector<std::string> words = Expanded(args);
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
+  std::vector<std::string> others;
+  for (const ShortFlag& flag : kShortFlags) others.emplace_back(flag.name);
   ASSIGN_OR_RETURN(
       const ServiceFlags flags,
-      ParseServiceFlags(static_cast<int>(argv.size()), argv.data()));
+      ParseServiceFlags(static_cast<int>(argv.size()), argv.data(), others));
   if (flags.help) {
     context.out << kServeUsage;
     return absl::OkStatus();

@@ -17,7 +17,12 @@ def frame(kind, flags, stream, payload=b""):
 
 def message(size, sent):
     """The first `sent` bytes of a gRPC message of `size` bytes."""
-    return b"\0" + struct.pack(">I", size) + b"x" * sent
+    return prefix(size) + b"x" * sent
+
+
+def prefix(size):
+    """What precedes a gRPC message of `size` bytes."""
+    return b"\0" + struct.pack(">I", size)
 
 
 def _parts(frames, most=1 << 14):
@@ -37,9 +42,10 @@ def _literal(name, value):
 
 
 class Attacker:
-    """One connection. Sends what it is told to, until the server closes it."""
+    """One connection. Sends what it is told to, until the server closes it. `headers`: more
+    of its first call. `ended`: the trailers of calls that the server has ended."""
 
-    def __init__(self, address, method, acknowledges=True):
+    def __init__(self, address, method, acknowledges=True, headers=()):
         if address.startswith("unix:"):
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(address[len("unix:"):])
@@ -52,8 +58,10 @@ class Attacker:
         self._answers = b""  # frames to send, once the frame that is being sent is complete
         self._next_stream = 1
         self._headers = (b"\x83\x86" + _literal(4, method.encode()) + _literal(1, b"x") +
-                         _literal(31, b"application/grpc") + _literal(b"te", b"trailers"))
+                         _literal(31, b"application/grpc") + _literal(b"te", b"trailers") +
+                         b"".join(_literal(*header) for header in headers))
         self.open = True
+        self.ended = {}
         self._windows = {0: 65535}
         self._initial_window = 65535
         self._write(PREFACE + frame(SETTINGS, 0, 0))
@@ -96,15 +104,19 @@ class Attacker:
 
     def wait_closed(self, seconds):
         """Whether the server closes the connection within that time."""
+        self.wait_for(lambda: False, seconds)
+        return not self.open
+
+    def wait_for(self, condition, seconds):
+        """Reads until the condition holds or the connection is closed."""
         end = time.monotonic() + seconds
-        while self.open and time.monotonic() < end:
+        while self.open and time.monotonic() < end and not condition():
             if select.select([self._socket], [], [], 0.1)[0]:
                 try:
                     self._read()
                 except (ConnectionError, BrokenPipeError):
                     self.open = False
             self._write(self._take_answers(), end)
-        return not self.open
 
     def send_half_messages(self, size, streams, until):
         """Begins calls and sends all but the last byte of a message in each, as far as
@@ -152,5 +164,7 @@ class Attacker:
                 self._answers += frame(SETTINGS, ACK, 0)
         elif kind == PING and not flags & ACK and self._acknowledges:
             self._answers += frame(PING, ACK, 0, payload)
+        elif kind == HEADERS and flags & END_STREAM:
+            self.ended[stream] = payload
         elif kind == WINDOW_UPDATE:
             self._windows[stream] = self._windows.get(stream, 0) + int.from_bytes(payload, "big")
