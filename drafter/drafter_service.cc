@@ -81,7 +81,7 @@ DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
                  endpoint.EndSequence(sequence);
                }}) {}
 
-grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>*
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 DrafterService::Draft(grpc::CallbackServerContext* context) {
   return streams_.Open(*context);
 }

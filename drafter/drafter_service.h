@@ -7,6 +7,7 @@
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
 #include "common/spec/messages.h"
+#include "espalier/v1/drafter.grpc.pb.h"
 
 namespace espalier::drafter {
 
@@ -20,12 +21,13 @@ absl::StatusOr<ProposeRequest> ReadPropose(
 // Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
 // before the endpoint sees it; serves only clients that present `token`.
 // Thread-safe. Outlives the grpc::Server; the endpoint outlives the service.
-class DrafterService final : public v1::Drafter::CallbackService {
+class DrafterService final
+    : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
  public:
   DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
                  AccessToken token = {});
 
-  grpc::ServerBidiReactor<v1::DraftRequest, v1::DraftResponse>* Draft(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
       grpc::CallbackServerContext* context) override;
 
   // Drains for ServerRunner: see ServerStreams::Drain.

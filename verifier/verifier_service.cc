@@ -66,7 +66,7 @@ VerifierService::VerifierService(VerifyEndpoint& endpoint,
                       endpoint.EndSequence(sequence);
                     }}) {}
 
-grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>*
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>*
 VerifierService::Verify(grpc::CallbackServerContext* context) {
   return streams_.Open(*context);
 }

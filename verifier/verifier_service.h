@@ -7,6 +7,7 @@
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
 #include "common/spec/messages.h"
+#include "espalier/v1/verifier.grpc.pb.h"
 
 namespace espalier::verifier {
 
@@ -18,12 +19,13 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 // Serves a VerifyEndpoint over gRPC. Checks each message against `info` before
 // the endpoint sees it. Serves clients that present `token`. Thread-safe.
 // Outlives the grpc::Server; the endpoint outlives the service.
-class VerifierService final : public v1::Verifier::CallbackService {
+class VerifierService final
+    : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
  public:
   VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info,
                   AccessToken token = {});
 
-  grpc::ServerBidiReactor<v1::VerifyRequest, v1::VerifyResponse>* Verify(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
       grpc::CallbackServerContext* context) override;
 
   // Drains for ServerRunner: see ServerStreams::Drain.

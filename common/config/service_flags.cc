@@ -1,19 +1,43 @@
 #include "common/config/service_flags.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
 #include "common/base/version.h"
+#include "common/config/closest_word.h"
 #include "common/config/load_config.h"
 #include "common/config/set_field.h"
 #include "google/protobuf/message.h"
 
 namespace espalier {
 
-absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
-                                               const char* const* argv) {
+namespace {
+
+absl::Status Unknown(absl::string_view argument,
+                     const std::vector<std::string>& others) {
+  std::vector<std::string> known = {"--config", "--set"};
+  known.insert(known.begin(), others.begin(), others.end());
+  const bool lacks_value =
+      std::find(known.begin(), known.end(), argument) != known.end();
+  if (lacks_value) {
+    return absl::InvalidArgumentError(absl::StrCat(argument, " needs a value"));
+  }
+  known.insert(known.end(), {"--help", "--version"});
+  const std::string name(argument.substr(0, argument.find('=')));
+  const std::string hint = DidYouMean(name, known);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "unknown argument \"", argument, "\"", hint,
+      hint.empty() ? "; known: " : " Known: ", absl::StrJoin(known, ", ")));
+}
+
+}  // namespace
+
+absl::StatusOr<ServiceFlags> ParseServiceFlags(
+    int argc, const char* const* argv, const std::vector<std::string>& others) {
   ServiceFlags flags;
   for (int i = 1; i < argc; ++i) {
     absl::string_view argument = argv[i];
@@ -21,11 +45,8 @@ absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
       flags.help = true;
     } else if (argument == "--version") {
       flags.version = true;
-    } else if (argument == "--config" || argument == "--set") {
-      if (i + 1 == argc) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(argument, " needs a value"));
-      }
+    } else if ((argument == "--config" || argument == "--set") &&
+               i + 1 < argc) {
       ++i;
       if (argument == "--config") {
         flags.config_file = argv[i];
@@ -37,9 +58,7 @@ absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
     } else if (absl::ConsumePrefix(&argument, "--set=")) {
       flags.overrides.push_back(std::string(argument));
     } else {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "unknown argument \"", argument,
-          "\"; known: --config FILE, --set path=value, --help, --version"));
+      return Unknown(argument, others);
     }
   }
   return flags;

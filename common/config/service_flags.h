@@ -25,9 +25,12 @@ struct ServiceFlags {
   bool version = false;
 };
 
-// `argv[0]` is skipped. INVALID_ARGUMENT names the argument.
-absl::StatusOr<ServiceFlags> ParseServiceFlags(int argc,
-                                               const char* const* argv);
+// `argv[0]` is skipped. INVALID_ARGUMENT names the argument, what it may have
+// been meant to be, and the known ones; `others` are known and take a value,
+// but are the caller's to parse.
+absl::StatusOr<ServiceFlags> ParseServiceFlags(
+    int argc, const char* const* argv,
+    const std::vector<std::string>& others = {});
 
 struct ServiceUsage {
   absl::string_view program;  // "espalier-verifier"

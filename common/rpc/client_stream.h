@@ -7,18 +7,22 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/rpc/read_message.h"
 #include "grpcpp/client_context.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/client_callback.h"
 #include "grpcpp/support/status.h"
 
 namespace espalier {
 
 // The client's side of one bidirectional stream: one read and one write are
-// outstanding, further requests are queued, nothing blocks. Thread-safe. Not
-// reusable: a broken stream is replaced. REQUIRES: if started, on_closed has
-// run before destruction.
+// outstanding, further requests are queued, nothing blocks. To gRPC messages
+// are bytes, and responses are checked before they are parsed
+// (read_message.h). Thread-safe. Not reusable: a broken stream is replaced.
+// REQUIRES: if started, on_closed has run before destruction.
 template <typename Request, typename Response>
-class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
+class ClientStream final
+    : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // A peer that leaves this many requests unread hangs.
   static constexpr size_t kMaxQueued = 4096;
@@ -37,19 +41,20 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   grpc::ClientContext& context() { return context_; }
 
-  // REQUIRES: bound to a call of the stub, with context().
-  void Start(Request first) {
+  // REQUIRES: bound to a call of a generic stub, with context().
+  void Start(const Request& first) {
     // Writes start outside of reactions: the hold delays OnDone until the last
     // read reports the end of the stream.
     this->AddHold();
     this->StartRead(&response_);
-    Send(std::move(first));
+    Send(first);
     this->StartCall();
   }
 
   // Drops the request if the stream has ended, which on_closed reports.
-  void Send(Request request) {
-    const Request* first;
+  void Send(const Request& request) {
+    grpc::ByteBuffer bytes = WriteMessage(request);
+    const grpc::ByteBuffer* first;
     {
       MutexLock lock(&mutex_);
       if (over_) return;
@@ -58,7 +63,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
         context_.TryCancel();
         return;
       }
-      queue_.push_back(std::move(request));
+      queue_.push_back(std::move(bytes));
       if (queue_.size() > 1) return;
       first = &queue_.front();
       this->AddHold();
@@ -72,9 +77,7 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
  private:
   void OnReadDone(bool ok) override {
-    if (ok) {
-      events_.on_response(std::move(response_));
-      response_.Clear();
+    if (ok && Read()) {
       this->StartRead(&response_);
       return;
     }
@@ -84,6 +87,15 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
     }
     events_.on_read_end();
     this->RemoveHold();
+  }
+
+  // False: what has arrived is no message that the peer may send.
+  bool Read() {
+    auto response = ReadAs<Response>(response_, kPeerLimits);
+    response_.Clear();
+    if (!response.ok()) return false;
+    events_.on_response(*std::move(response));
+    return true;
   }
 
   void OnWriteDone(bool ok) override {
@@ -105,10 +117,10 @@ class ClientStream final : public grpc::ClientBidiReactor<Request, Response> {
 
   Events events_;
   grpc::ClientContext context_;
-  Response response_;  // owned by gRPC while a read is outstanding
+  grpc::ByteBuffer response_;  // owned by gRPC while a read is outstanding
   Mutex mutex_;
   // The front is being written.
-  std::deque<Request> queue_ ABSL_GUARDED_BY(mutex_);
+  std::deque<grpc::ByteBuffer> queue_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;  // no more writes
 };
 

@@ -14,9 +14,8 @@
 namespace espalier {
 namespace {
 
-// Memory is given back at most this often, and only after this much traffic.
+// Memory is given back at most this often.
 constexpr absl::Duration kGiveBackPause = absl::Seconds(2);
-constexpr int64_t kGiveBackBytes = int64_t{1} << 20;
 
 }  // namespace
 
@@ -28,8 +27,6 @@ class ConnectionGuard::Watched final : public SocketObserver {
   ~Watched() override { guard_->unfinished_bytes_ -= unfinished_bytes_; }
 
   bool OnReceived(absl::string_view bytes) override {
-    received_bytes_ += static_cast<int64_t>(bytes.size());
-    guard_->received_bytes_ += static_cast<int64_t>(bytes.size());
     return Look([&](ConnectionWatch& watch) {
       return watch.Received(bytes, absl::Now());
     });
@@ -43,7 +40,6 @@ class ConnectionGuard::Watched final : public SocketObserver {
   }
 
   int64_t unfinished_bytes() const { return unfinished_bytes_; }
-  int64_t received_bytes() const { return received_bytes_; }
 
   // Its connection is about to be closed; its bytes no longer count.
   void Doom() {
@@ -76,7 +72,6 @@ class ConnectionGuard::Watched final : public SocketObserver {
   }
 
   const std::shared_ptr<ConnectionGuard> guard_;
-  std::atomic<int64_t> received_bytes_ = 0;
   std::atomic<int64_t> unfinished_bytes_ = 0;  // written under mutex_
   Mutex mutex_;
   ConnectionWatch watch_ ABSL_GUARDED_BY(mutex_);
@@ -109,8 +104,6 @@ bool ConnectionGuard::Watch(int descriptor) {
 
 void ConnectionGuard::Report(absl::string_view reason) {
   closed_.Add({{"reason", std::string(reason)}}).Increment();
-  // At least once more, when what the connection caused has ended.
-  received_bytes_ += kGiveBackBytes;
   MutexLock lock(&mutex_);
   if (!log_.Take(absl::Now())) return;
   LogWarning(absl::StrCat("closed a connection: ", reason));
@@ -144,8 +137,6 @@ void ConnectionGuard::Sweep(absl::Time now) {
   }
   for (const auto& [descriptor, watched] : all) {
     if (ForgetClosed(descriptor, *watched)) {
-      // What it caused is free only now.
-      received_bytes_ += watched->received_bytes();
       MutexLock lock(&mutex_);
       const auto found = watched_.find(descriptor);
       if (found != watched_.end() && found->second == watched) {
@@ -158,13 +149,14 @@ void ConnectionGuard::Sweep(absl::Time now) {
   GiveMemoryBack(now);
 }
 
-// glibc keeps what was freed in its heaps. The call takes some milliseconds and
-// stops other threads' allocations for parts of that.
+// The call of malloc_trim takes some milliseconds and stops other threads'
+// allocations for parts of that.
 void ConnectionGuard::GiveMemoryBack(absl::Time now) {
-  if (now < next_give_back_ || received_bytes_ < kGiveBackBytes) return;
-  received_bytes_ = 0;
+  if (now < next_give_back_) return;
   next_give_back_ = now + kGiveBackPause;
+  if (!freed_.IsWorthGivingBack(HeapUse::Now())) return;
   malloc_trim(0);
+  freed_.GaveBack(HeapUse::Now());
 }
 
 void ConnectionGuard::Stop() {

@@ -9,6 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/freed_memory.h"
 #include "common/base/mutex.h"
 #include "common/base/token_bucket.h"
 #include "common/rpc/connection_watch.h"
@@ -20,8 +21,8 @@ namespace espalier {
 
 // Watches the connections of a server and closes those that abuse it: each by
 // ConnectionWatch's limits, and, while the unfinished messages of all together
-// are above a budget, the one that has most of them. Gives memory back to the
-// system after much traffic. Thread-safe.
+// are above a budget, the one that has most of them. Gives memory that was
+// freed back to the system. Thread-safe.
 class ConnectionGuard : public std::enable_shared_from_this<ConnectionGuard> {
  public:
   struct Limits {
@@ -59,8 +60,8 @@ class ConnectionGuard : public std::enable_shared_from_this<ConnectionGuard> {
   const std::shared_ptr<prometheus::Registry> registry_;  // has closed_
   prometheus::Family<prometheus::Counter>& closed_;
   std::atomic<int64_t> unfinished_bytes_ = 0;  // of connections not doomed
-  std::atomic<int64_t> received_bytes_ = 0;    // since memory was given back
   absl::Time next_give_back_ = absl::InfinitePast();  // used by Sweep only
+  FreedMemory freed_;                                 // used by Sweep only
 
   Mutex mutex_;
   std::map<int, std::shared_ptr<Watched>> watched_ ABSL_GUARDED_BY(mutex_);

@@ -32,6 +32,7 @@
 #include "common/rpc/peer_status.h"
 #include "common/rpc/status_convert.h"
 #include "common/rpc/wire.h"
+#include "grpcpp/generic/generic_stub.h"
 
 namespace espalier {
 
@@ -105,10 +106,10 @@ class PeerLink {
         pending_.emplace(id, std::move(expected));
         for (Request& part : parts) {
           part.set_request_id(id);
-          stream_->Send(std::move(part));
+          stream_->Send(part);
         }
         request.set_request_id(id);
-        stream_->Send(std::move(request));
+        stream_->Send(request);
         return;
       }
     }
@@ -132,7 +133,7 @@ class PeerLink {
         Request request;
         *request.mutable_end_sequence() = ToProto(
             SequenceId{.coordinator_epoch = epoch_, .number = sequence.number});
-        stream_->Send(std::move(request));
+        stream_->Send(request);
       }
     }
     for (Reply& reply : unanswered) {
@@ -192,7 +193,6 @@ class PeerLink {
     MutexLock lock(&mutex_);
     if (closing_) return;
     auto channel = NewPeerChannel(options_.address, options_.keepalive);
-    typename Wire::Service::Stub stub(channel);
     stream_ = std::make_unique<Stream>(typename Stream::Events{
         .on_response = [this](Response r) { OnResponse(std::move(r)); },
         .on_read_end = [this] { OnReadEnd(); },
@@ -202,8 +202,9 @@ class PeerLink {
     hello.set_request_id(next_id_++);
     *hello.mutable_hello() = MakeCoordinatorHello(options_.model, epoch_);
     options_.token.ShowOn(stream_->context());
-    Wire::Open(stub, stream_->context(), *stream_);
-    stream_->Start(std::move(hello));
+    grpc::GenericStub(channel).PrepareBidiStreamingCall(
+        &stream_->context(), Wire::kMethod, {}, stream_.get());
+    stream_->Start(hello);
     executor_.PostAt(executor_.Now() + options_.hello_timeout,
                      [this, dial = ++dials_] { CancelUnlessReady(dial); });
   }

@@ -33,9 +33,10 @@ struct Problem {
 
 // Fields of a message and of all messages in it.
 struct Totals {
+  const MessageLimits limits;
   int64_t fields = 0;
   int64_t unknown = 0;
-  std::map<const FieldDescriptor*, int64_t> repeated;
+  std::map<const FieldDescriptor*, int64_t> repeated = {};
 };
 
 // Walks over the fields of one message.
@@ -89,15 +90,18 @@ class MessageWalk {
 
   // Refuses too many fields. `field`: null for one that the type does not have.
   std::optional<Problem> Count(const FieldDescriptor* field) {
-    if (++totals_.fields > kMaxFields) return TooMany("", kMaxFields, "fields");
+    const MessageLimits& most = totals_.limits;
+    if (++totals_.fields > most.fields) {
+      return TooMany("", most.fields, "fields");
+    }
     if (field == nullptr) {
-      if (++totals_.unknown <= kMaxUnknownFields) return std::nullopt;
-      return TooMany("", kMaxUnknownFields, "unknown fields");
+      if (++totals_.unknown <= most.unknown) return std::nullopt;
+      return TooMany("", most.unknown, "unknown fields");
     }
     // Numbers may be there one by one, and occupy little more than on the wire.
     if (!field->is_repeated() || field->is_packable()) return std::nullopt;
-    if (++totals_.repeated[field] <= kMaxRepeated) return std::nullopt;
-    return TooMany(std::string(field->name()), kMaxRepeated, "entries");
+    if (++totals_.repeated[field] <= most.repeated) return std::nullopt;
+    return TooMany(std::string(field->name()), most.repeated, "entries");
   }
 
   static Problem TooMany(std::string field, int64_t limit,
@@ -147,9 +151,9 @@ class MessageWalk {
 
 }  // namespace
 
-absl::Status CheckMessageBytes(const Descriptor& type,
-                               absl::string_view bytes) {
-  Totals totals;
+absl::Status CheckMessageBytes(const Descriptor& type, absl::string_view bytes,
+                               const MessageLimits& limits) {
+  Totals totals = {.limits = limits};
   const auto problem = MessageWalk(type, bytes, 0, totals).Run();
   if (!problem) return absl::OkStatus();
   return FieldError(problem->field.empty() ? "request" : problem->field,
@@ -157,14 +161,15 @@ absl::Status CheckMessageBytes(const Descriptor& type,
 }
 
 absl::Status ReadMessage(const grpc::ByteBuffer& buffer,
-                         google::protobuf::Message& message) {
+                         google::protobuf::Message& message,
+                         const MessageLimits& limits) {
   grpc::Slice bytes;
   if (!buffer.DumpToSingleSlice(&bytes).ok()) {
     return FieldError("request", "cannot be read");
   }
   const absl::string_view view(reinterpret_cast<const char*>(bytes.begin()),
                                bytes.size());
-  RETURN_IF_ERROR(CheckMessageBytes(*message.GetDescriptor(), view));
+  RETURN_IF_ERROR(CheckMessageBytes(*message.GetDescriptor(), view, limits));
   if (message.ParseFromArray(view.data(), static_cast<int>(view.size()))) {
     return absl::OkStatus();
   }
@@ -172,7 +177,8 @@ absl::Status ReadMessage(const grpc::ByteBuffer& buffer,
 }
 
 grpc::ByteBuffer WriteMessage(const google::protobuf::Message& message) {
-  const grpc::Slice bytes(message.SerializeAsString());
+  grpc::Slice bytes(message.ByteSizeLong());
+  message.SerializeWithCachedSizesToArray(const_cast<uint8_t*>(bytes.begin()));
   return grpc::ByteBuffer(&bytes, 1);
 }
 

@@ -1,4 +1,5 @@
-// Parses clients' requests from bytes. gRPC's own parsing answers a malformed
+// Parses messages from bytes, after a walk over them that bounds what the
+// parsed message may occupy. gRPC's own parsing answers a malformed
 // message with UNIMPLEMENTED and no text, lets protobuf write to the log, and
 // silently takes the last member if a oneof has several.
 #ifndef ESPALIER_COMMON_RPC_READ_MESSAGE_H_
@@ -18,9 +19,16 @@ namespace espalier {
 // What a message may have, with all messages in it. A field occupies up to some
 // dozens of bytes when it is parsed, even if it is empty; packed numbers, which
 // are one field, occupy what they are.
-inline constexpr int64_t kMaxFields = 1 << 17;
-inline constexpr int64_t kMaxRepeated = 4096;       // of one repeated field
-inline constexpr int64_t kMaxUnknownFields = 1024;  // not in the message's type
+struct MessageLimits {
+  int64_t fields = 0;
+  int64_t repeated = 0;  // of one repeated field
+  int64_t unknown = 0;   // not in the message's type
+};
+inline constexpr MessageLimits kClientLimits = {
+    .fields = 1 << 17, .repeated = 4096, .unknown = 1024};
+// Of messages between services: segments of a ring are many.
+inline constexpr MessageLimits kPeerLimits = {
+    .fields = 1 << 18, .repeated = 1 << 15, .unknown = 1024};
 
 // Checks that `bytes` are a message of this type: fields that end in it, every
 // string valid UTF-8, at most one member of each oneof, and no more of
@@ -28,16 +36,19 @@ inline constexpr int64_t kMaxUnknownFields = 1024;  // not in the message's type
 // the parser. A FieldError (request_errors.h) names the field, e.g.
 // "chat.messages[1].content", and the byte in it.
 absl::Status CheckMessageBytes(const google::protobuf::Descriptor& type,
-                               absl::string_view bytes);
+                               absl::string_view bytes,
+                               const MessageLimits& limits = kClientLimits);
 
 // Parses `buffer` into `message`. Errors as above.
 absl::Status ReadMessage(const grpc::ByteBuffer& buffer,
-                         google::protobuf::Message& message);
+                         google::protobuf::Message& message,
+                         const MessageLimits& limits = kClientLimits);
 
 template <typename Message>
-absl::StatusOr<Message> ReadAs(const grpc::ByteBuffer& buffer) {
+absl::StatusOr<Message> ReadAs(const grpc::ByteBuffer& buffer,
+                               const MessageLimits& limits = kClientLimits) {
   Message message;
-  RETURN_IF_ERROR(ReadMessage(buffer, message));
+  RETURN_IF_ERROR(ReadMessage(buffer, message, limits));
   return message;
 }
 

@@ -12,36 +12,43 @@
 
 #include "absl/base/thread_annotations.h"
 #include "common/base/mutex.h"
+#include "common/rpc/read_message.h"
+#include "common/rpc/status_convert.h"
+#include "grpcpp/support/byte_buffer.h"
 #include "grpcpp/support/server_callback.h"
 #include "grpcpp/support/status.h"
 
 namespace espalier {
 
 // The server's side of one bidirectional stream: one read and one write are
-// outstanding, answers are queued, nothing blocks. Reading pauses while
+// outstanding, answers are queued, nothing blocks. To gRPC messages are bytes,
+// and requests are checked before they are parsed (read_message.h): one that a
+// peer may not send ends its stream with INVALID_ARGUMENT. Reading pauses while
 // kMaxUnanswered requests are unanswered, so that a peer cannot pile up work;
 // HTTP/2 flow control then stops the peer. Answers may be sent from any thread.
 // After the end of the stream they are dropped; ownership is therefore shared:
 // the stream owns itself until OnDone, and every pending reply owns it too.
 template <typename Request, typename Response>
-class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
+class ServerStream
+    : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   static constexpr int64_t kMaxUnanswered = 1024;
 
   // Answers one request; `parts` precede the answer. Thread-safe.
-  void Answer(Response response, std::vector<Response> parts = {}) {
+  void Answer(const Response& response,
+              const std::vector<Response>& parts = {}) {
     std::vector<Outgoing> all;
-    for (Response& part : parts) {
-      all.push_back(Outgoing(std::move(part), /*part=*/true));
+    for (const Response& part : parts) {
+      all.push_back(Outgoing(part, /*part=*/true));
     }
-    all.push_back(Outgoing(std::move(response), /*part=*/false));
+    all.push_back(Outgoing(response, /*part=*/false));
     Send(std::move(all));
   }
 
   // Sends a part of an answer that will follow. Thread-safe.
-  void SendPart(Response part) {
+  void SendPart(const Response& part) {
     std::vector<Outgoing> all;
-    all.push_back(Outgoing(std::move(part), /*part=*/true));
+    all.push_back(Outgoing(part, /*part=*/true));
     Send(std::move(all));
   }
 
@@ -84,17 +91,17 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
 
  private:
   struct Outgoing {
-    Outgoing(Response message, bool part)
-        : response(std::move(message)),
-          bytes(static_cast<int64_t>(response.ByteSizeLong())),
+    Outgoing(const Response& message, bool part)
+        : response(WriteMessage(message)),
+          bytes(static_cast<int64_t>(response.Length())),
           is_part(part) {}
-    Response response;
+    grpc::ByteBuffer response;
     int64_t bytes;
     bool is_part;  // a part of an answer that follows
   };
 
   void Send(std::vector<Outgoing> all) {
-    const Response* first;
+    const grpc::ByteBuffer* first;
     {
       MutexLock lock(&mutex_);
       if (closing_) return;
@@ -114,13 +121,19 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
       End();
       return;
     }
+    auto request = ReadAs<Request>(request_, kPeerLimits);
+    request_.Clear();
+    if (!request.ok()) {
+      Close(ToGrpcStatus(request.status()));
+      End();
+      return;
+    }
     {
       MutexLock lock(&mutex_);
       if (closing_) return;
       ++unanswered_;
     }
-    const bool answer_follows = OnRequest(std::move(request_));
-    request_.Clear();
+    const bool answer_follows = OnRequest(*std::move(request));
     {
       MutexLock lock(&mutex_);
       if (!answer_follows) --unanswered_;
@@ -175,7 +188,7 @@ class ServerStream : public grpc::ServerBidiReactor<Request, Response> {
   }
 
   mutable Mutex mutex_;
-  Request request_;  // owned by gRPC while a read is outstanding
+  grpc::ByteBuffer request_;  // owned by gRPC while a read is outstanding
   // The front is being written.
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   int64_t unread_bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // in queue_

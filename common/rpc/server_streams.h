@@ -63,7 +63,7 @@ class ServerStreams {
   explicit ServerStreams(Handler handler) : handler_(std::move(handler)) {}
 
   // The reactor that the service's method returns to gRPC.
-  grpc::ServerBidiReactor<Request, Response>* Open(
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Open(
       const grpc::ServerContextBase& context) {
     auto stream = std::make_shared<Stream>(*this);
     {
@@ -133,7 +133,7 @@ class ServerStreams<Wire>::Reply {
   void SendPart(Response part) const {
     if (stream_->unread_bytes() > kMaxUnreadBytes) return;
     part.set_request_id(request_id_);
-    stream_->SendPart(std::move(part));
+    stream_->SendPart(part);
   }
 
   void operator()(absl::StatusOr<Response> response,
@@ -155,8 +155,7 @@ class ServerStreams<Wire>::Reply {
     }
     response->set_request_id(request_id_);
     for (Response& part : parts) part.set_request_id(request_id_);
-    std::exchange(stream_, nullptr)
-        ->Answer(*std::move(response), std::move(parts));
+    std::exchange(stream_, nullptr)->Answer(*response, parts);
   }
 
  private:
@@ -270,7 +269,7 @@ class ServerStreams<Wire>::Stream final
     Response response;
     response.set_request_id(request.request_id());
     *response.mutable_hello() = host_.handler_.hello;
-    this->Answer(std::move(response));
+    this->Answer(response);
     return true;
   }
 

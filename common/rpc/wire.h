@@ -5,13 +5,13 @@
 
 #include "absl/status/statusor.h"
 #include "common/rpc/convert.h"
-#include "espalier/v1/drafter.grpc.pb.h"
-#include "espalier/v1/verifier.grpc.pb.h"
+#include "espalier/v1/drafter.pb.h"
+#include "espalier/v1/verifier.pb.h"
 
 namespace espalier {
 
 struct DraftWire {
-  using Service = v1::Drafter;
+  static constexpr char kMethod[] = "/espalier.v1.Drafter/Draft";
   using Request = v1::DraftRequest;
   using Response = v1::DraftResponse;
   using Info = DrafterInfo;
@@ -31,14 +31,10 @@ struct DraftWire {
   static bool IsPart(const Response& response) {
     return response.has_proposal() && response.proposal().partial();
   }
-  static void Open(Service::Stub& stub, grpc::ClientContext& context,
-                   grpc::ClientBidiReactor<Request, Response>& reactor) {
-    stub.async()->Draft(&context, &reactor);
-  }
 };
 
 struct VerifyWire {
-  using Service = v1::Verifier;
+  static constexpr char kMethod[] = "/espalier.v1.Verifier/Verify";
   using Request = v1::VerifyRequest;
   using Response = v1::VerifyResponse;
   using Info = VerifierInfo;
@@ -53,10 +49,6 @@ struct VerifyWire {
   static bool IsPart(const Request& /*request*/) { return false; }
   static bool IsPart(const Response& response) {
     return response.has_features();
-  }
-  static void Open(Service::Stub& stub, grpc::ClientContext& context,
-                   grpc::ClientBidiReactor<Request, Response>& reactor) {
-    stub.async()->Verify(&context, &reactor);
   }
 };
 

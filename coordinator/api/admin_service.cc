@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
 
@@ -44,20 +45,32 @@ void Fill(const std::string& name, const DrafterSettings& settings,
 }  // namespace
 
 grpc::ServerUnaryReactor* AdminService::ListDrafters(
-    grpc::CallbackServerContext* context, const v1::ListDraftersRequest*,
-    v1::ListDraftersResponse* response) {
-  for (const Coordinator::DrafterStatus& drafter : coordinator_.Drafters()) {
-    Fill(drafter.name, drafter.settings, *response->add_drafters());
-  }
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto request = ReadAs<v1::ListDraftersRequest>(*message);
+  if (!request.ok()) {
+    reactor->Finish(ToGrpcStatus(request.status()));
+    return reactor;
+  }
+  v1::ListDraftersResponse all;
+  for (const Coordinator::DrafterStatus& drafter : coordinator_.Drafters()) {
+    Fill(drafter.name, drafter.settings, *all.add_drafters());
+  }
+  *response = WriteMessage(all);
   reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 
 grpc::ServerUnaryReactor* AdminService::SetDrafter(
-    grpc::CallbackServerContext* context, const v1::SetDrafterRequest* request,
-    v1::DrafterSettings* response) {
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  const auto request = ReadAs<v1::SetDrafterRequest>(*message);
+  if (!request.ok()) {
+    reactor->Finish(ToGrpcStatus(request.status()));
+    return reactor;
+  }
   Coordinator::SettingsChange change = {.drafter = request->name()};
   if (request->has_role()) {
     const absl::StatusOr<DrafterRole> role = FromProto(request->role());
@@ -71,7 +84,11 @@ grpc::ServerUnaryReactor* AdminService::SetDrafter(
   coordinator_.SetSettings(
       change, [reactor, response, name = request->name()](
                   const absl::StatusOr<DrafterSettings>& settings) {
-        if (settings.ok()) Fill(name, *settings, *response);
+        if (settings.ok()) {
+          v1::DrafterSettings all;
+          Fill(name, *settings, all);
+          *response = WriteMessage(all);
+        }
         reactor->Finish(ToGrpcStatus(settings.status()));
       });
   return reactor;

@@ -6,19 +6,21 @@
 
 namespace espalier::coordinator {
 
-// The operators' API over a Coordinator, which it borrows. Thread-safe.
-class AdminService final : public v1::Admin::CallbackService {
+// The operators' API over a Coordinator, which it borrows. Methods get raw
+// bytes: see read_message.h. Thread-safe.
+class AdminService final
+    : public v1::Admin::WithRawCallbackMethod_ListDrafters<
+          v1::Admin::WithRawCallbackMethod_SetDrafter<v1::Admin::Service>> {
  public:
   explicit AdminService(Coordinator* coordinator)
       : coordinator_(*coordinator) {}
 
-  grpc::ServerUnaryReactor* ListDrafters(
-      grpc::CallbackServerContext* context,
-      const v1::ListDraftersRequest* request,
-      v1::ListDraftersResponse* response) override;
+  grpc::ServerUnaryReactor* ListDrafters(grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* message,
+                                         grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* SetDrafter(grpc::CallbackServerContext* context,
-                                       const v1::SetDrafterRequest* request,
-                                       v1::DrafterSettings* response) override;
+                                       const grpc::ByteBuffer* message,
+                                       grpc::ByteBuffer* response) override;
 
  private:
   Coordinator& coordinator_;

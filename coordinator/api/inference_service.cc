@@ -30,6 +30,20 @@ v1::PeerInfo::Features ToProto(Coordinator::FeaturePath path) {
   return v1::PeerInfo::FEATURES_UNSPECIFIED;
 }
 
+// Answers a request that has no parameters yet with what it asks for.
+template <typename Request, typename Response>
+grpc::ServerUnaryReactor* Tell(grpc::CallbackServerContext& context,
+                               const grpc::ByteBuffer& message,
+                               const absl::StatusOr<Response>& answer,
+                               grpc::ByteBuffer& response) {
+  grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
+  const auto request = ReadAs<Request>(message);
+  if (request.ok() && answer.ok()) response = WriteMessage(*answer);
+  reactor->Finish(
+      ToGrpcStatus(request.ok() ? answer.status() : request.status()));
+  return reactor;
+}
+
 }  // namespace
 
 InferenceService::InferenceService(Options options)
@@ -70,64 +84,75 @@ grpc::ServerUnaryReactor* InferenceService::Abort(
   return reactor;
 }
 
-grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
-    grpc::CallbackServerContext* context, const v1::GetModelInfoRequest*,
-    v1::GetModelInfoResponse* response) {
+absl::StatusOr<v1::GetModelInfoResponse> InferenceService::ModelInfo() const {
   const std::optional<VerifierInfo> info = options_.verifier_info();
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   if (!info) {
-    reactor->Finish(ToGrpcStatus(WithRetryAfter(
+    return WithRetryAfter(
         absl::UnavailableError("no verifier has been connected yet"),
-        absl::Seconds(1))));
-    return reactor;
+        absl::Seconds(1));
   }
-  response->set_model(options_.calls->model().name);
-  response->set_vocab_size(info->model.vocab_size);
-  response->set_tokenizer_fingerprint(info->model.tokenizer_fingerprint);
-  response->set_max_context(info->max_context);
-  response->mutable_eos_token_ids()->Add(info->eos_token_ids.begin(),
-                                         info->eos_token_ids.end());
-  response->add_rules("auto");
-  response->mutable_rules()->Add(info->rules.begin(), info->rules.end());
-  response->add_strategies("auto");
-  response->mutable_strategies()->Add(options_.strategies.begin(),
-                                      options_.strategies.end());
+  v1::GetModelInfoResponse response;
+  response.set_model(options_.calls->model().name);
+  response.set_vocab_size(info->model.vocab_size);
+  response.set_tokenizer_fingerprint(info->model.tokenizer_fingerprint);
+  response.set_max_context(info->max_context);
+  response.mutable_eos_token_ids()->Add(info->eos_token_ids.begin(),
+                                        info->eos_token_ids.end());
+  response.add_rules("auto");
+  response.mutable_rules()->Add(info->rules.begin(), info->rules.end());
+  response.add_strategies("auto");
+  response.mutable_strategies()->Add(options_.strategies.begin(),
+                                     options_.strategies.end());
   for (const Coordinator::DrafterStatus& drafter :
        options_.coordinator->Drafters()) {
-    response->add_drafters(drafter.name);
+    response.add_drafters(drafter.name);
   }
-  response->set_max_tree_nodes(static_cast<uint32_t>(info->max_tree_nodes));
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  response.set_max_tree_nodes(static_cast<uint32_t>(info->max_tree_nodes));
+  return response;
+}
+
+v1::GetServerInfoResponse InferenceService::ServerInfo() const {
+  v1::GetServerInfoResponse response;
+  response.set_version(Version());
+  response.set_protocol_version(kProtocolVersion);
+  response.set_start_time(absl::ToUnixSeconds(start_time_));
+  options_.describe_peers(response);
+  const auto drafters = options_.coordinator->Drafters();
+  for (int i = 0; i < response.drafters_size(); ++i) {
+    response.mutable_drafters(i)->set_features(ToProto(drafters[i].features));
+  }
+  return response;
+}
+
+v1::GetLoadResponse InferenceService::Load() const {
+  const Coordinator::LoadInfo load = options_.coordinator->Load();
+  v1::GetLoadResponse response;
+  response.set_running_requests(static_cast<uint32_t>(load.running));
+  response.set_queued_requests(static_cast<uint32_t>(load.queued));
+  response.set_max_running_requests(static_cast<uint32_t>(load.max_sessions));
+  response.set_max_queued_requests(static_cast<uint32_t>(load.max_queued));
+  return response;
+}
+
+grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
+  return Tell<v1::GetModelInfoRequest, v1::GetModelInfoResponse>(
+      *context, *message, ModelInfo(), *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
-    grpc::CallbackServerContext* context, const v1::GetServerInfoRequest*,
-    v1::GetServerInfoResponse* response) {
-  response->set_version(Version());
-  response->set_protocol_version(kProtocolVersion);
-  response->set_start_time(absl::ToUnixSeconds(start_time_));
-  options_.describe_peers(*response);
-  const auto drafters = options_.coordinator->Drafters();
-  for (int i = 0; i < response->drafters_size(); ++i) {
-    response->mutable_drafters(i)->set_features(ToProto(drafters[i].features));
-  }
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
+  return Tell<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
+      *context, *message, ServerInfo(), *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetLoad(
-    grpc::CallbackServerContext* context, const v1::GetLoadRequest*,
-    v1::GetLoadResponse* response) {
-  const Coordinator::LoadInfo load = options_.coordinator->Load();
-  response->set_running_requests(static_cast<uint32_t>(load.running));
-  response->set_queued_requests(static_cast<uint32_t>(load.queued));
-  response->set_max_running_requests(static_cast<uint32_t>(load.max_sessions));
-  response->set_max_queued_requests(static_cast<uint32_t>(load.max_queued));
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
+    grpc::ByteBuffer* response) {
+  return Tell<v1::GetLoadRequest, v1::GetLoadResponse>(*context, *message,
+                                                       Load(), *response);
 }
 
 }  // namespace espalier::coordinator

@@ -14,12 +14,12 @@
 
 namespace espalier::coordinator {
 
-// Methods whose requests have content get raw bytes: see read_message.h.
+// All methods get raw bytes: see read_message.h.
 using InferenceMethods = v1::Inference::WithRawCallbackMethod_Generate<
     v1::Inference::WithRawCallbackMethod_Abort<
-        v1::Inference::WithCallbackMethod_GetModelInfo<
-            v1::Inference::WithCallbackMethod_GetServerInfo<
-                v1::Inference::WithCallbackMethod_GetLoad<
+        v1::Inference::WithRawCallbackMethod_GetModelInfo<
+            v1::Inference::WithRawCallbackMethod_GetServerInfo<
+                v1::Inference::WithRawCallbackMethod_GetLoad<
                     v1::Inference::Service>>>>>;
 
 // The client API over a Coordinator: converts, forwards, returns. Borrows all
@@ -44,19 +44,21 @@ class InferenceService final : public InferenceMethods {
   grpc::ServerUnaryReactor* Abort(grpc::CallbackServerContext* context,
                                   const grpc::ByteBuffer* message,
                                   grpc::ByteBuffer* response) override;
-  grpc::ServerUnaryReactor* GetModelInfo(
-      grpc::CallbackServerContext* context,
-      const v1::GetModelInfoRequest* request,
-      v1::GetModelInfoResponse* response) override;
-  grpc::ServerUnaryReactor* GetServerInfo(
-      grpc::CallbackServerContext* context,
-      const v1::GetServerInfoRequest* request,
-      v1::GetServerInfoResponse* response) override;
+  grpc::ServerUnaryReactor* GetModelInfo(grpc::CallbackServerContext* context,
+                                         const grpc::ByteBuffer* message,
+                                         grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* GetServerInfo(grpc::CallbackServerContext* context,
+                                          const grpc::ByteBuffer* message,
+                                          grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* GetLoad(grpc::CallbackServerContext* context,
-                                    const v1::GetLoadRequest* request,
-                                    v1::GetLoadResponse* response) override;
+                                    const grpc::ByteBuffer* message,
+                                    grpc::ByteBuffer* response) override;
 
  private:
+  absl::StatusOr<v1::GetModelInfoResponse> ModelInfo() const;
+  v1::GetServerInfoResponse ServerInfo() const;
+  v1::GetLoadResponse Load() const;
+
   const Options options_;
   const absl::Time start_time_;
 };

@@ -48,24 +48,30 @@ constexpr char kPageAddress[] = "127.0.0.1:9464";
 constexpr char kHttpAddress[] = "127.0.0.1:8080";
 constexpr char kAnyAddress[] = "127.0.0.1:0";
 
-// Checked before the model is loaded, which takes seconds.
-absl::Status CheckAddresses(const v1::ServeConfig& config) {
-  absl::Status status = ServerRunner::CanListen(config.server());
-  if (status.ok() && !config.admin_listen().empty()) {
-    v1::ServerConfig admin;
-    *admin.mutable_listen() = config.admin_listen();
-    status = ServerRunner::CanListen(admin);
-  }
-  if (status.ok() && !config.http_listen().empty()) {
-    status =
-        coordinator::HttpServer::Check(config.http_listen(), config.http());
-  }
+// `status`, and what to do if an address is in use.
+absl::Status WithAdvice(const absl::Status& status, absl::string_view advice) {
   if (!absl::IsAlreadyExists(status)) return status;
   return absl::AlreadyExistsError(
-      absl::StrCat(status.message(),
-                   ". If that is the quick start's cluster: "
-                   "deploy/quickstart.sh --stop ends "
-                   "it, and --set server.listen=ADDRESS serves beside it"));
+      absl::StrCat(std::string(status.message()), ". ", advice));
+}
+
+// Checked before the model is loaded, which takes seconds.
+absl::Status CheckAddresses(const v1::ServeConfig& config) {
+  constexpr char kAnotherCluster[] =
+      "If that is the quick start's cluster: deploy/quickstart.sh --stop ends "
+      "it, and --set server.listen=ADDRESS serves beside it";
+  RETURN_IF_ERROR(
+      WithAdvice(ServerRunner::CanListen(config.server()), kAnotherCluster));
+  if (!config.admin_listen().empty()) {
+    v1::ServerConfig admin;
+    *admin.mutable_listen() = config.admin_listen();
+    RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(admin),
+                               "--set admin_listen=ADDRESS chooses another"));
+  }
+  if (config.http_listen().empty()) return absl::OkStatus();
+  return WithAdvice(
+      coordinator::HttpServer::Check(config.http_listen(), config.http()),
+      "--http-listen HOST:PORT chooses another");
 }
 
 // Chooses the address of a listener unless the configuration has one, or wants
@@ -142,9 +148,11 @@ absl::Status Serve(cli::Context& context, cli::Args args) {
   const std::vector<std::string> words = Expanded(args);
   std::vector<const char*> argv;
   for (const std::string& word : words) argv.push_back(word.c_str());
+  std::vector<std::string> others;
+  for (const ShortFlag& flag : kShortFlags) others.emplace_back(flag.name);
   ASSIGN_OR_RETURN(
       const ServiceFlags flags,
-      ParseServiceFlags(static_cast<int>(argv.size()), argv.data()));
+      ParseServiceFlags(static_cast<int>(argv.size()), argv.data(), others));
   if (flags.help) {
     context.out << kServeUsage;
     return absl::OkStatus();

@@ -106,7 +106,9 @@ class DraftFanout {
     absl::Time sent = {};
     absl::Time deadline = {};
     uint64_t cpu_group = 0;
-    bool lacks_stored = false;  // some were not there: they are sent instead
+    uint64_t asked_ring = 0;  // the verifier's at its latest request
+    // The ring that lacked some: they are sent, until the verifier has another.
+    uint64_t lacking_ring = 0;
     // Since the last Collect: features that are sent, and those of the ring.
     FeatureContract sent_features = {};
     FeatureContract stored_features = {};
@@ -138,7 +140,7 @@ class DraftFanout {
   int64_t FeaturesHeldByAll() const;
   int64_t RanksHeldByAll() const;
   FeatureRows NewFeatures(Branch& branch);
-  StoredFeatures NewStored(const Branch& branch) const;
+  StoredFeatures NewStored(Branch& branch) const;
   void NoteLacks(const Proposal& proposal, Branch& branch);
   void OnPartial(int index, uint64_t round, Proposal proposal);
   void OnReply(int index, uint64_t ticket, absl::StatusOr<Proposal> reply);

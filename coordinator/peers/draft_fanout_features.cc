@@ -19,9 +19,10 @@ void DraftFanout::WantFeatures() {
     std::optional<DrafterInfo> info = branch.peer->info();
     branch.wants_ranks = info && info->ranks.any();
     if (!info || info->features.taps.empty()) continue;
-    branch.lacks_stored |= features_.ring().Lacks(info->features);
-    const bool is_stored = !branch.lacks_stored &&
-                           branch.peer->Reads(features_.ring().ring(), *info);
+    const FeatureRingInfo& ring = features_.ring().ring();
+    if (features_.ring().Lacks(info->features)) branch.lacking_ring = ring.id;
+    const bool is_stored =
+        branch.lacking_ring != ring.id && branch.peer->Reads(ring, *info);
     FeatureContract& wanted =
         is_stored ? branch.stored_features : branch.sent_features;
     wanted = std::move(info->features);
@@ -84,15 +85,16 @@ FeatureRows DraftFanout::NewFeatures(Branch& branch) {
   return features;
 }
 
-StoredFeatures DraftFanout::NewStored(const Branch& branch) const {
+StoredFeatures DraftFanout::NewStored(Branch& branch) const {
+  branch.asked_ring = features_.ring().ring().id;
   return features_.ring().From(branch.link.features_end(),
                                branch.stored_features);
 }
 
 void DraftFanout::NoteLacks(const Proposal& proposal, Branch& branch) {
-  branch.lacks_stored |= proposal.lacks_features;
+  if (proposal.lacks_features) branch.lacking_ring = branch.asked_ring;
   if (proposal.ring_unreadable) {
-    branch.peer->unreadable_ring = features_.ring().ring().id;
+    branch.peer->unreadable_ring = branch.asked_ring;
   }
 }
 

@@ -37,6 +37,8 @@ void RingLog::Add(const StoredSegments& stored, int64_t end) {
 bool RingLog::Lacks(const FeatureContract& contract) const {
   const Held* const held = Find(contract);
   if (held == nullptr || held->end == 0) return false;
+  // Another ring gets all features again.
+  if (ring_id_ != 0 && ring_id_ != ring_.id) return false;
   const std::vector<RingSegment>& segments = held->contract.segments;
   return segments.empty() || segments.back().end_position() != held->end;
 }

@@ -128,6 +128,38 @@ TEST(RingFeaturesTest, AreSentOnceADrafterLacksThem) {
   ExpectStored(drafter, before);
 }
 
+// The drafter finds the ring gone before the coordinator knows that the
+// verifier has started again, or a late answer says so about the ring before.
+TEST(RingFeaturesTest, ARingThatWentWithItsVerifierSaysNothingAboutTheNext) {
+  for (const bool is_unreadable : {false, true}) {
+    RingCluster cluster(1, 1);
+    FakeDraftEndpoint& drafter = *cluster.drafters[0];
+    cluster.verifier.Behave([&] {
+      FakeVerifyEndpoint::Behaviour behaviour;
+      behaviour.lose_state = cluster.verifier.requests().size() == 4;
+      if (behaviour.lose_state) cluster.SetRing(kRing + 1);
+      return behaviour;
+    });
+    drafter.Behave([&] {
+      Behaviour behaviour;
+      if (cluster.verifier.requests().size() == 3) {
+        behaviour.corrupt = [is_unreadable](Proposal& p) {
+          p.lacks_features = true;
+          p.ring_unreadable = is_unreadable;
+        };
+      }
+      return behaviour;
+    });
+    const auto request = ToyCluster::Request(120);
+    EXPECT_EQ(cluster.Run(request).tokens, cluster.PlainText(request));
+    for (const ProposeRequest& asked : drafter.requests()) {
+      EXPECT_TRUE(asked.features.empty());
+    }
+    EXPECT_EQ(drafter.requests().back().stored.ring.id, kRing + 1);
+    EXPECT_EQ(drafter.last_stored_end(), RootOf(drafter));
+  }
+}
+
 // Its container has IPC of its own, say: no further session loses the features
 // of its prompt, until another process may be able to read it.
 TEST(RingFeaturesTest, ARingThatCannotBeReadIsNotTriedAgain) {

@@ -34,6 +34,20 @@ def varint(number):
     return bytes(data + bytes([number]))
 
 
+def empty_fields(message, path):
+    """Bytes of a message with 3 million empty entries of the field at `path`."""
+    numbers = []
+    for name in path:
+        field = message.fields_by_name[name]
+        numbers.append(field.number)
+        message = field.message_type
+    content = varint(numbers.pop() << 3 | 2) + b"\0"
+    content *= 3 * MIB
+    for number in reversed(numbers):
+        content = varint(number << 3 | 2) + varint(len(content)) + content
+    return content
+
+
 def peak_mib(process):
     with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read())[1]) / 1024
@@ -178,7 +192,10 @@ class AttackMemoryTest(unittest.TestCase):
         attackers = [self.attacker("coordinator") for _ in range(8)]
         for attacker in attackers:
             attacker.send(b"".join(attacker.call()[1] for _ in range(80)))
-            attacker.send_half_messages(MIB, 12, time.monotonic() + ATTACK_S)
+            attacker.send_half_messages(MIB, 12, time.monotonic() + live_cluster.PATIENCE_S)
+            self.assertTrue(attacker.open)
+        self.assertGreater(resident_mib(self.cluster.process("coordinator")),
+                           self.before["coordinator"] + 64)
         for attacker in attackers:
             attacker.close()
         live_cluster.await_true(
@@ -201,6 +218,29 @@ class AttackMemoryTest(unittest.TestCase):
         self.assertEqual(
             self.codes([lambda: self.raw("/vllm.grpc.engine.VllmEngine/Abort",
                                          empty_messages)] * 3), ["INVALID_ARGUMENT"] * 3)
+
+    def test_questions_of_empty_fields(self):
+        """Methods whose requests have no content."""
+        channel = self.channel("coordinator")
+        for method in ("GetModelInfo", "GetServerInfo", "GetLoad"):
+            call = channel.unary_unary(f"/espalier.v1.Inference/{method}")
+            self.assertEqual(
+                self.codes([lambda c=call: iter([c(b"\xfa\x7f\0" * (2 * MIB), timeout=60)])] * 3),
+                ["INVALID_ARGUMENT"] * 3)
+
+    def test_peers_messages_of_empty_fields(self):
+        """After the hello: empty words that are not to be said, segments of a ring, and
+        unknown fields. Each message would occupy a hundred MiB and more."""
+        from espalier.v1 import drafter_pb2, verifier_pb2
+        for name, request, path in (
+                ("verifier", verifier_pb2.VerifyRequest, ("verify", "adjustments", "bad_words")),
+                ("lookup", drafter_pb2.DraftRequest, ("propose", "stored_features", "segments"))):
+            hello = request(request_id=1, hello=self.hello()).SerializeToString()
+            call = self.channel(name).stream_stream(METHODS[name])
+            for bad in (empty_fields(request.DESCRIPTOR, path), b"\xfa\x7f\0" * (2 * MIB)):
+                self.assertEqual(
+                    self.codes([lambda c=call, h=hello, b=bad: c(iter([h, b]), timeout=60)] * 3),
+                    ["INVALID_ARGUMENT"] * 3)
 
     def test_all_at_once(self):
         """Each attack on each service at the same time, while others are served."""

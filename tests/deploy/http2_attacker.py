@@ -17,7 +17,22 @@ def frame(kind, flags, stream, payload=b""):
 
 def message(size, sent):
     """The first `sent` bytes of a gRPC message of `size` bytes."""
-    return b"\0" + struct.pack(">I", size) + b"x" * sent
+    return prefix(size) + b"x" * sent
+
+
+def prefix(size):
+    """What precedes a gRPC message of `size` bytes."""
+    return b"\0" + struct.pack(">I", size)
+
+
+def _parts(frames, most=1 << 14):
+    """Pieces of some KiB, each of whole frames."""
+    begin = end = 0
+    while end < len(frames):
+        end += 9 + int.from_bytes(frames[end:end + 3], "big")
+        if end - begin >= most or end >= len(frames):
+            yield frames[begin:end]
+            begin = end
 
 
 def _literal(name, value):
@@ -27,9 +42,10 @@ def _literal(name, value):
 
 
 class Attacker:
-    """One connection. Sends what it is told to, until the server closes it."""
+    """One connection. Sends what it is told to, until the server closes it. `headers`: more
+    of its first call. `ended`: the trailers of calls that the server has ended."""
 
-    def __init__(self, address, method, acknowledges=True):
+    def __init__(self, address, method, acknowledges=True, headers=()):
         if address.startswith("unix:"):
             self._socket = socket.socket(socket.AF_UNIX)
             self._socket.connect(address[len("unix:"):])
@@ -39,13 +55,16 @@ class Attacker:
         self._socket.setblocking(False)
         self._acknowledges = acknowledges
         self._received = b""
+        self._answers = b""  # frames to send, once the frame that is being sent is complete
         self._next_stream = 1
         self._headers = (b"\x83\x86" + _literal(4, method.encode()) + _literal(1, b"x") +
-                         _literal(31, b"application/grpc") + _literal(b"te", b"trailers"))
+                         _literal(31, b"application/grpc") + _literal(b"te", b"trailers") +
+                         b"".join(_literal(*header) for header in headers))
         self.open = True
+        self.ended = {}
         self._windows = {0: 65535}
         self._initial_window = 65535
-        self.send(PREFACE + frame(SETTINGS, 0, 0))
+        self._write(PREFACE + frame(SETTINGS, 0, 0))
 
     def close(self):
         self._socket.close()
@@ -58,8 +77,20 @@ class Attacker:
         self._headers = b"\x83\x86\xc1\xc0\xbf\xbe"  # all of it from the table
         return stream, begin
 
-    def send(self, data, until=float("inf")):
-        """Sends all, and reads meanwhile. False: the server has closed the connection."""
+    def send(self, frames, until=float("inf")):
+        """Sends whole frames, and reads meanwhile. False: the server has closed the
+        connection."""
+        for part in _parts(frames):
+            if not self.open or time.monotonic() >= until:
+                break
+            self._write(self._take_answers() + part, until)
+        return self.open
+
+    def _take_answers(self):
+        answers, self._answers = self._answers, b""
+        return answers
+
+    def _write(self, data, until=float("inf")):
         view = memoryview(data)
         while self.open and view and time.monotonic() < until:
             readable, writable, _ = select.select([self._socket], [self._socket], [], 1)
@@ -70,18 +101,22 @@ class Attacker:
                     view = view[self._socket.send(view):]
             except (ConnectionError, BrokenPipeError):
                 self.open = False
-        return self.open
 
     def wait_closed(self, seconds):
         """Whether the server closes the connection within that time."""
+        self.wait_for(lambda: False, seconds)
+        return not self.open
+
+    def wait_for(self, condition, seconds):
+        """Reads until the condition holds or the connection is closed."""
         end = time.monotonic() + seconds
-        while self.open and time.monotonic() < end:
+        while self.open and time.monotonic() < end and not condition():
             if select.select([self._socket], [], [], 0.1)[0]:
                 try:
                     self._read()
                 except (ConnectionError, BrokenPipeError):
                     self.open = False
-        return not self.open
+            self._write(self._take_answers(), end)
 
     def send_half_messages(self, size, streams, until):
         """Begins calls and sends all but the last byte of a message in each, as far as
@@ -126,8 +161,10 @@ class Attacker:
                         self._windows[known] += value - self._initial_window if known else 0
                     self._initial_window = value
             if self._acknowledges:
-                self.send(frame(SETTINGS, ACK, 0))
+                self._answers += frame(SETTINGS, ACK, 0)
         elif kind == PING and not flags & ACK and self._acknowledges:
-            self.send(frame(PING, ACK, 0, payload))
+            self._answers += frame(PING, ACK, 0, payload)
+        elif kind == HEADERS and flags & END_STREAM:
+            self.ended[stream] = payload
         elif kind == WINDOW_UPDATE:
             self._windows[stream] = self._windows.get(stream, 0) + int.from_bytes(payload, "big")

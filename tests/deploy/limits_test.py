@@ -9,6 +9,7 @@ import time
 import unittest
 from concurrent import futures
 
+import http2_attacker
 import live_cluster
 import stubs
 from conformance_test import char_identity
@@ -77,8 +78,24 @@ class ClientsTest(LimitsTest):
         self.assertEqual(self.generate(priority=3)[0], "OK")
 
     def test_a_timeout_of_200_years_is_no_deadline(self):
-        # gRPC 1.51 itself ends calls whose deadline is after the year 2262.
+        # gRPC's clients end calls themselves if the deadline is after the year 2262.
         self.assertEqual(self.generate(timeout=200 * 365 * 86400), ("OK", ""))
+
+    def test_the_largest_timeouts_are_no_deadline(self):
+        from espalier.v1 import inference_pb2 as pb
+        request = pb.GenerateRequest(prompt="To be", max_tokens=4).SerializeToString()
+        for timeout in (b"2562047H", b"99999999H"):
+            with self.subTest(timeout):
+                client = http2_attacker.Attacker(
+                    self.cluster.address("coordinator"), "/espalier.v1.Inference/Generate",
+                    headers=[(b"grpc-timeout", timeout)])
+                self.addCleanup(client.close)
+                stream, begin = client.call()
+                client.send(begin + http2_attacker.frame(
+                    http2_attacker.DATA, http2_attacker.END_STREAM, stream,
+                    http2_attacker.prefix(len(request)) + request))
+                client.wait_for(lambda c=client, s=stream: s in c.ended, live_cluster.PATIENCE_S)
+                self.assertIn(b"grpc-status\x010", client.ended[stream])
 
     def test_requests_are_shown_to_holders_of_the_key_only(self):
         self.assertEqual(self.generate()[0], "OK")

@@ -70,6 +70,24 @@ class ServeTest(unittest.TestCase):
         self.assertIn("quickstart.sh --stop", done.stderr)
         self.assertNotIn("loaded", done.stderr)
 
+    def test_a_port_in_use_is_named_with_what_chooses_another(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+            for flags, advice in ((("--http-listen", address), "--http-listen HOST:PORT"),
+                                  (("--set", f"server.metrics_listen={address}"),
+                                   "--set server.metrics_listen=127.0.0.1:PORT")):
+                done = self.run_to_end(*self.argv(), *flags)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(f"cannot listen on {address}: address already in use", done.stderr)
+                self.assertIn(advice, done.stderr)
+
+    def test_flags_that_do_not_exist(self):
+        done = self.run_to_end(BIN / "espalier", "serve", "--modle", CHAR_MODEL)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("did you mean --model?", done.stderr)
+
     def test_conformance_of_nobody_is_one_error(self):
         done = self.run_to_end(BIN / "espalier", "conformance", self.address, "--model", CHAR_MODEL)
         self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -152,6 +152,28 @@ class StatusPageTest(unittest.TestCase):
         self.assertEqual(caught.exception.code, 404)
         self.assertIn("espalier_drafter_up", live_cluster.get(f"{self.url}/metrics"))
 
+    @unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
+    def test_it_shows_the_gain_where_it_is_measured(self):
+        cluster = live_cluster.Cluster()
+        self.addCleanup(cluster.close)
+        cluster.await_drafters()
+        browser = live_cluster.Browser(cluster.folder)
+
+        def shown():
+            page = browser.document(f"http://{cluster.http_address('coordinator')}")
+            return re.search(r'id="gain"[^>]*>(.*?)<.*?id="gain-note"[^>]*>(.*?)<', page, re.S)
+        self.assertEqual(shown().groups(), ("–", "not measured yet"))
+        cluster.generate(PROMPT, "--max-tokens", "20", "--no-speculation")
+        self.assertEqual(shown()[1], "–")
+        self.assertIn("this is plain decoding", shown()[2])
+
+        def is_measured():
+            cluster.generate(PROMPT, "--max-tokens", "100", "--strategy", "budgeted")
+            return any(cluster.report()["counters"]["speculation_balance_seconds"].values())
+        live_cluster.await_true(is_measured, "rounds are compared with plain ones")
+        self.assertRegex(shown()[1], r"^[0-9]+\.[0-9]{2} ×$")
+        self.assertIn("as measured", shown()[2])
+
     def test_the_page_asks_nobody_else(self):
         page = live_cluster.get(self.url)
         self.assertEqual(re.findall(r"https?://(?!www\.w3\.org/2000/svg)\S+", page), [])
@@ -166,6 +188,9 @@ class StatusPageTest(unittest.TestCase):
         tau = self.answer["spec_stats"]["mean_acceptance_length"]
         self.assertIn(f">{tau:.2f} tokens per pass</b> instead of 1", page)
         self.assertNotRegex(page, r"[0-9]e[+-][0-9]|\b1 (tokens|passes|rounds|rows)\b|NaN|undefined")
+        # The strategy `union` does not compare itself with plain decoding.
+        self.assertRegex(page, r'id="gain"[^>]*>–<')
+        self.assertIn("not measured: no round was compared with plain decoding", page)
         self.assertIn("first token", page)
         self.assertIn("none since the start", page)
         for drafter in live_cluster.CHAR_DRAFTERS:

@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/status_macros.h"
-#include "coordinator/cli/closest_word.h"
+#include "common/config/closest_word.h"
 
 namespace espalier::cli {
 namespace {

@@ -44,6 +44,20 @@ TEST(ParseServiceFlags, RefusesWhatItDoesNotKnow) {
               HasSubstr("needs a value"));
 }
 
+TEST(ParseServiceFlags, SaysWhatMayHaveBeenMeant) {
+  const auto problem = [](const char* argument,
+                          const std::vector<std::string>& others) {
+    const char* argv[] = {"program", argument};
+    return std::string(ParseServiceFlags(2, argv, others).status().message());
+  };
+  EXPECT_EQ(problem("--confg=a", {}),
+            "unknown argument \"--confg=a\"; did you mean --config? Known: "
+            "--config, --set, --help, --version");
+  EXPECT_THAT(problem("--modle", {"--model"}),
+              HasSubstr("did you mean --model? Known: --model, --config"));
+  EXPECT_EQ(problem("--model", {"--model"}), "--model needs a value");
+}
+
 TEST(ConfigFromFlags, FillsTheConfiguration) {
   v1::VerifierConfig config;
   EXPECT_EQ(RunFlags({"--set", "engine.model=/m"}, config), std::nullopt);

@@ -7,7 +7,9 @@
 
 #include "common/base/notification.h"
 #include "common/rpc/peer_channel.h"
+#include "common/rpc/wire.h"
 #include "espalier/v1/drafter.grpc.pb.h"
+#include "grpcpp/generic/generic_stub.h"
 #include "grpcpp/server_builder.h"
 #include "gtest/gtest.h"
 #include "tests/common/rpc/fake_engines.h"
@@ -42,9 +44,9 @@ class ClientStreamTest : public testing::Test {
                              &port_);
     builder.RegisterService(&drafter_);
     server_ = builder.BuildAndStart();
-    stub_ = v1::Drafter::NewStub(
-        NewPeerChannel("127.0.0.1:" + std::to_string(port_)));
-    stub_->async()->Draft(&stream_.context(), &stream_);
+    grpc::GenericStub(NewPeerChannel("127.0.0.1:" + std::to_string(port_)))
+        .PrepareBidiStreamingCall(&stream_.context(), DraftWire::kMethod, {},
+                                  &stream_);
     stream_.Start(Large());
   }
   ~ClientStreamTest() override {
@@ -64,7 +66,6 @@ class ClientStreamTest : public testing::Test {
   int port_ = 0;
   HungDrafter drafter_;
   std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<v1::Drafter::Stub> stub_;
   Notification closed_;
   std::optional<grpc::Status> status_;
   Stream stream_{{.on_response = [](v1::DraftResponse) {},

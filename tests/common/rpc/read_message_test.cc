@@ -1,15 +1,22 @@
 #include "common/rpc/read_message.h"
 
 #include <string>
+#include <vector>
 
+#include "common/spec/feature_ring.h"
 #include "common/spec/request_errors.h"
+#include "espalier/v1/admin.pb.h"
+#include "espalier/v1/drafter.pb.h"
 #include "espalier/v1/inference.pb.h"
+#include "espalier/v1/verifier.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace espalier {
 namespace {
 
+using ::google::protobuf::Descriptor;
+using ::google::protobuf::FieldDescriptor;
 using ::testing::HasSubstr;
 
 std::string Varint(size_t value) {
@@ -86,20 +93,95 @@ TEST(ReadMessageTest, MoreFieldsThanAnybodyNeedsAreRefused) {
     return all;
   };
   const std::string message = Field(1, "");  // of Chat
-  EXPECT_TRUE(Check(Field(5, repeated(message, kMaxRepeated))).ok());
-  ExpectRefused(Field(5, repeated(message, kMaxRepeated + 1)), "chat.messages",
-                "more than 4096 entries");
+  EXPECT_TRUE(Check(Field(5, repeated(message, kClientLimits.repeated))).ok());
+  ExpectRefused(Field(5, repeated(message, kClientLimits.repeated + 1)),
+                "chat.messages", "more than 4096 entries");
   // Spread over occurrences of the field that has them.
-  ExpectRefused(repeated(Field(5, message), kMaxRepeated + 1), "chat.messages",
-                "more than 4096 entries");
-  ExpectRefused(repeated(Field(23, ""), kMaxRepeated + 1), "bad_words",
-                "more than 4096 entries");
-  ExpectRefused(repeated(Field(22, ""), kMaxRepeated + 1), "logit_bias",
-                "more than 4096 entries");
-  ExpectRefused(repeated(Field(1000, ""), kMaxUnknownFields + 1), "request",
+  ExpectRefused(repeated(Field(5, message), kClientLimits.repeated + 1),
+                "chat.messages", "more than 4096 entries");
+  ExpectRefused(repeated(Field(23, ""), kClientLimits.repeated + 1),
+                "bad_words", "more than 4096 entries");
+  ExpectRefused(repeated(Field(22, ""), kClientLimits.repeated + 1),
+                "logit_bias", "more than 4096 entries");
+  ExpectRefused(repeated(Field(1000, ""), kClientLimits.unknown + 1), "request",
                 "more than 1024 unknown fields");
-  ExpectRefused(repeated("\x58\x01", kMaxFields + 1), "request",
+  ExpectRefused(repeated("\x58\x01", kClientLimits.fields + 1), "request",
                 "more than 131072 fields");
+}
+
+// Returns the bytes of a message in which an element of `path` holds the next.
+std::string Nested(const std::vector<const FieldDescriptor*>& path,
+                   std::string content) {
+  for (auto field = path.rbegin(); field != path.rend(); ++field) {
+    content = Field((*field)->number(), content);
+  }
+  return content;
+}
+
+// Expects that too many empty ones of every repeated field of the type, and of
+// the messages in it, are refused.
+void ExpectAllCounted(const Descriptor& root, const MessageLimits& limits,
+                      const Descriptor& type,
+                      std::vector<const FieldDescriptor*> path, int& counted) {
+  if (path.size() > 6) return;  // messages that hold themselves
+  for (int i = 0; i < type.field_count(); ++i) {
+    const FieldDescriptor& field = *type.field(i);
+    if (field.is_repeated() && !field.is_packable()) {
+      std::string all;
+      for (int64_t k = 0; k <= limits.repeated; ++k) {
+        all += Field(field.number(), "");
+      }
+      const absl::Status status =
+          CheckMessageBytes(root, Nested(path, all), limits);
+      EXPECT_TRUE(absl::IsInvalidArgument(status)) << field.full_name();
+      EXPECT_THAT(status.message(), HasSubstr("entries")) << field.full_name();
+      ++counted;
+    }
+    if (field.message_type() == nullptr) continue;
+    auto deeper = path;
+    deeper.push_back(&field);
+    ExpectAllCounted(root, limits, *field.message_type(), deeper, counted);
+  }
+}
+
+// Each message that another program sends to one of ours.
+TEST(ReadMessageTest, RepeatedFieldsOfEveryMessageAreCounted) {
+  const auto count = [](const Descriptor* type, const MessageLimits& limits) {
+    int counted = 0;
+    ExpectAllCounted(*type, limits, *type, {}, counted);
+    std::string unknown;
+    for (int64_t k = 0; k <= limits.unknown; ++k) unknown += Field(2047, "");
+    EXPECT_TRUE(
+        absl::IsInvalidArgument(CheckMessageBytes(*type, unknown, limits)))
+        << type->full_name();
+    return counted;
+  };
+  EXPECT_GT(count(v1::GenerateRequest::descriptor(), kClientLimits), 4);
+  for (const Descriptor* type :
+       {v1::AbortRequest::descriptor(), v1::GetModelInfoRequest::descriptor(),
+        v1::GetServerInfoRequest::descriptor(),
+        v1::GetLoadRequest::descriptor(), v1::ListDraftersRequest::descriptor(),
+        v1::SetDrafterRequest::descriptor()}) {
+    EXPECT_EQ(count(type, kClientLimits), 0) << type->full_name();
+  }
+  EXPECT_GT(count(v1::VerifyRequest::descriptor(), kPeerLimits), 1);
+  EXPECT_GT(count(v1::VerifyResponse::descriptor(), kPeerLimits), 3);
+  EXPECT_GT(count(v1::DraftRequest::descriptor(), kPeerLimits), 1);
+  EXPECT_EQ(count(v1::DraftResponse::descriptor(), kPeerLimits), 0);
+}
+
+// The most segments of a ring that a request may name.
+TEST(ReadMessageTest, PeersMaySendAsManySegmentsAsARingHas) {
+  v1::DraftRequest request;
+  v1::StoredFeatures& stored =
+      *request.mutable_propose()->mutable_stored_features();
+  for (int64_t i = 0; i < kMaxRingSegments; ++i) {
+    v1::FeatureSegment& segment = *stored.add_segments();
+    segment.set_first_position(i);
+    segment.set_num_rows(1);
+  }
+  EXPECT_TRUE(
+      ReadAs<v1::DraftRequest>(WriteMessage(request), kPeerLimits).ok());
 }
 
 TEST(ReadMessageTest, PackedNumbersAreOneField) {

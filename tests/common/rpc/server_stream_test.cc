@@ -39,25 +39,29 @@ class SilentStream final : public ServerStream<Request, Response> {
 };
 
 class PlayedCall final
-    : public grpc::ServerCallbackReaderWriter<Request, Response> {
+    : public grpc::ServerCallbackReaderWriter<grpc::ByteBuffer,
+                                              grpc::ByteBuffer> {
  public:
-  using Reactor = grpc::ServerBidiReactor<Request, Response>;
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   explicit PlayedCall(Reactor& reactor) : reactor_(reactor) {
     this->BindReactor(&reactor);
   }
 
-  bool is_reading() const { return is_reading_; }
+  bool is_reading() const { return read_ != nullptr; }
   bool is_writing() const { return written_ != nullptr; }
-  uint64_t written_id() const { return written_->request_id(); }
+  uint64_t written_id() const {
+    return ReadAs<Response>(*written_)->request_id();
+  }
   const std::optional<grpc::Status>& status() const { return status_; }
 
-  void Arrive() {
-    ASSERT_TRUE(std::exchange(is_reading_, false));
+  void Arrive(const grpc::ByteBuffer& message = WriteMessage(Request())) {
+    ASSERT_NE(read_, nullptr);
+    *std::exchange(read_, nullptr) = message;
     reactor_.OnReadDone(true);
   }
   void EndOfRequests() {
-    ASSERT_TRUE(std::exchange(is_reading_, false));
+    ASSERT_NE(std::exchange(read_, nullptr), nullptr);
     reactor_.OnReadDone(false);
   }
   void Written(bool ok = true) {
@@ -72,23 +76,23 @@ class PlayedCall final
     EXPECT_FALSE(status_) << "finished twice";
     status_ = std::move(status);
   }
-  void Read(Request*) override {
-    EXPECT_FALSE(is_reading_) << "two reads at once";
-    is_reading_ = true;
+  void Read(grpc::ByteBuffer* request) override {
+    EXPECT_FALSE(is_reading()) << "two reads at once";
+    read_ = request;
   }
-  void Write(const Response* response, grpc::WriteOptions) override {
+  void Write(const grpc::ByteBuffer* response, grpc::WriteOptions) override {
     EXPECT_FALSE(is_writing()) << "two writes at once";
     written_ = response;
   }
   void SendInitialMetadata() override {}
-  void WriteAndFinish(const Response*, grpc::WriteOptions,
+  void WriteAndFinish(const grpc::ByteBuffer*, grpc::WriteOptions,
                       grpc::Status) override {}
   grpc::internal::ServerReactor* reactor() override { return &reactor_; }
   void CallOnDone() override {}
 
   Reactor& reactor_;
-  bool is_reading_ = false;
-  const Response* written_ = nullptr;  // in progress
+  grpc::ByteBuffer* read_ = nullptr;           // in progress
+  const grpc::ByteBuffer* written_ = nullptr;  // in progress
   std::optional<grpc::Status> status_;
 };
 
@@ -169,6 +173,23 @@ TEST_F(ServerStreamTest, APausedStreamNoticesItsEnd) {
   call_.Cancel();
   EXPECT_EQ(stream_.num_ended, 1);
   EXPECT_TRUE(call_.status());
+}
+
+TEST_F(ServerStreamTest, EndsAtARequestThatAPeerMayNotSend) {
+  call_.Arrive();
+  std::string bytes;
+  for (int i = 0; i <= kPeerLimits.unknown; ++i) {
+    bytes.append("\xfa\x7f\0", 3);  // field 2047, empty
+  }
+  const grpc::Slice slice(bytes);
+  call_.Arrive(grpc::ByteBuffer(&slice, 1));
+  EXPECT_EQ(stream_.num_requests, 1);
+  EXPECT_EQ(stream_.num_ended, 1);
+  EXPECT_FALSE(call_.is_reading());
+  ASSERT_TRUE(call_.status());
+  EXPECT_EQ(call_.status()->error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_NE(call_.status()->error_message().find("1024 unknown fields"),
+            std::string::npos);
 }
 
 // The answers that wait are for nobody.

@@ -1,10 +1,10 @@
-#ifndef ESPALIER_COORDINATOR_CLI_CLOSEST_WORD_H_
-#define ESPALIER_COORDINATOR_CLI_CLOSEST_WORD_H_
+#ifndef ESPALIER_COMMON_CONFIG_CLOSEST_WORD_H_
+#define ESPALIER_COMMON_CONFIG_CLOSEST_WORD_H_
 
 #include <string>
 #include <vector>
 
-namespace espalier::cli {
+namespace espalier {
 
 // "; did you mean --model?" for a word that is nearly one of `known`; empty if
 // it is near none. One letter in three may be wrong; two letters that changed
@@ -12,6 +12,6 @@ namespace espalier::cli {
 std::string DidYouMean(const std::string& word,
                        const std::vector<std::string>& known);
 
-}  // namespace espalier::cli
+}  // namespace espalier
 
-#endif  // ESPALIER_COORDINATOR_CLI_CLOSEST_WORD_H_
+#endif  // ESPALIER_COMMON_CONFIG_CLOSEST_WORD_H_

@@ -1,4 +1,4 @@
-#include "coordinator/cli/closest_word.h"
+#include "common/config/closest_word.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
-namespace espalier::cli {
+namespace espalier {
 namespace {
 
 // The fewest letters to insert, delete or replace, or pairs to exchange, that
@@ -58,4 +58,4 @@ std::string DidYouMean(const std::string& word,
   return best.empty() ? "" : absl::StrCat("; did you mean ", best, "?");
 }
 
-}  // namespace espalier::cli
+}  // namespace espalier

@@ -1,11 +1,11 @@
-#include "coordinator/cli/closest_word.h"
+#include "common/config/closest_word.h"
 
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 
-namespace espalier::cli {
+namespace espalier {
 namespace {
 
 TEST(DidYouMean, NamesTheWordThatIsNearest) {
@@ -29,4 +29,4 @@ TEST(DidYouMean, ForgivesTwoLettersThatChangedPlaces) {
 }
 
 }  // namespace
-}  // namespace espalier::cli
+}  // namespace espalier
