@@ -50,6 +50,7 @@ const Kind& KindOf(const absl::Status& status) {
 // Names of our own API -> names over HTTP. The first prefix that fits counts.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"chat.template_args", "chat_template_kwargs"},
+    {"chat.end", "continue_final_message"},
     {"chat.", ""},
     {"chat", "messages"},
     {"token_ids", "prompt"},

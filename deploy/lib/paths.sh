@@ -10,8 +10,6 @@ export ESPALIER_CACHE=$cache  # the build reads it
 
 model=$cache/models/smollm2-135m-instruct
 converted_model=$model-bf16
-smg_proto=$cache/smg-grpc-proto
-gateway=$cache/gateway
 clients=$cache/clients
 logs=$cache/logs
 bin=${ESPALIER_BIN:-$repo/build/release/bin}

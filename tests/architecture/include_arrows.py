@@ -46,8 +46,8 @@ ARROWS = {
     "common/model/aten": ["common/base", "common/nn", "common/spec", "common/model",
                           "common/model/files", "common/model/logits",
                           "common/model/native"],
-    "common/rpc": ["common/base", "common/spec", "common/obs",
-                   "common/config"],
+    "common/rpc": ["common/base", "common/spec", "common/http",
+                   "common/obs", "common/config"],
     # Draft heads run on the kernels directly.
     "drafter": ["common/base", "common/cuda", "common/spec", "common/obs", "common/rpc",
                 "common/config", "common/json", "common/tokenizer",
@@ -71,12 +71,12 @@ ARROWS = {
                       "drafter", "verifier"],
     # It knows a model's identity only: the coordinator links no libtorch.
     "coordinator": ["common/base", "common/chat", "common/spec", "common/obs",
-                    "common/rpc", "common/config", "common/tokenizer",
-                    "common/model",
+                    "common/http", "common/rpc", "common/config",
+                    "common/tokenizer", "common/model",
                     "coordinator/api", "coordinator/control",
                     "coordinator/http",
                     "coordinator/merge", "coordinator/peers",
-                    "coordinator/session", "coordinator/vllm"],
+                    "coordinator/session"],
     # What its program puts together: also drafters in its process.
     "coordinator/in_process_peers": ["common/base", "coordinator", "drafter"],
     "coordinator/coordinator_main": ["common/base", "common/config", "common/model",
@@ -96,9 +96,6 @@ ARROWS = {
     "coordinator/http": ["common/base", "common/chat", "common/http",
                          "common/obs", "common/rpc", "common/spec",
                          "common/tokenizer", "coordinator", "coordinator/api"],
-    "coordinator/vllm": ["common/base", "common/chat", "common/spec",
-                         "common/rpc", "common/model/files", "coordinator",
-                         "coordinator/api", "coordinator/session"],
     # The command line is a client; it builds n-gram tables as well. It reads the identity of a
     # model.
     "coordinator/cli": ["common/base", "common/json", "common/spec",

@@ -34,7 +34,7 @@ class HttpApiTest : public ::testing::Test {
                    .model = &model_,
                    .verifier_info = [] { return std::nullopt; },
                    .readiness = [this] { return readiness_; },
-                   .metrics = [] { return "metric 1\n"; }},
+                   .metrics = registry_},
         std::move(access));
   }
 
@@ -62,6 +62,8 @@ class HttpApiTest : public ::testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_;
   ServedModel model_;
   absl::Status readiness_;
+  const std::shared_ptr<prometheus::Registry> registry_ =
+      std::make_shared<prometheus::Registry>();
   FakeGenerator generator_;
   std::unique_ptr<HttpApi> api_;
 };
@@ -224,12 +226,68 @@ TEST_F(HttpApiTest, PathsAndMethods) {
   EXPECT_EQ(Get("/v1/chat/completions").status, 405);
   EXPECT_EQ(Get("/v1/models/toy").status, 200);
   EXPECT_EQ(Get("/v1/models/other").status, 404);
-  EXPECT_EQ(Get("/metrics").body, "metric 1\n");
+  EXPECT_THAT(Get("/metrics").body, HasSubstr("process_cpu_seconds_total"));
   EXPECT_EQ(Post("/v1/completions", "{").status, 400);
   EXPECT_EQ(Post("/v1/completions", "[]").status, 400);
   const Parsed tokens =
       Parsed::parse(Post("/tokenize", R"({"prompt": "a"})").body);
   EXPECT_EQ(tokens["count"], 3);
+}
+
+TEST_F(HttpApiTest, RequestsAreCountedByRouteAndStatus) {
+  Get("/health");
+  Get("/health");
+  Get("/nope");
+  Post("/v1/completions", "{");
+  const std::string metrics = Get("/metrics").body;
+  for (const char* line :
+       {R"(espalier_http_requests_total{route="/health",status="200"} 2)",
+        R"(espalier_http_requests_total{route="none",status="404"} 1)",
+        R"(espalier_http_requests_total{route="/v1/completions",status="400"})",
+        R"(espalier_http_request_duration_seconds_count{route="/health"} 2)"}) {
+    EXPECT_THAT(metrics, HasSubstr(line));
+  }
+}
+
+TEST_F(HttpApiTest, TheDescriptionHasEveryRouteAndWhatItFollows) {
+  const Parsed description = Parsed::parse(Get("/openapi.json").body);
+  const Parsed& paths = description["paths"];
+  for (const char* path :
+       {"/v1/chat/completions", "/v1/completions", "/v1/responses",
+        "/v1/messages", "/v1/messages/count_tokens", "/tokenize",
+        "/detokenize"}) {
+    ASSERT_TRUE(paths.contains(path)) << path;
+    const Parsed& fields =
+        paths[path]["post"]["requestBody"]["content"]["application/json"]
+             ["schema"]["properties"];
+    EXPECT_TRUE(fields.contains("model")) << path;
+    EXPECT_FALSE(fields.contains("truncate_prompt_tokens")) << path;
+  }
+  EXPECT_EQ(paths["/v1/models/{name}"]["get"]["parameters"][0]["name"], "name");
+  EXPECT_EQ(paths["/health"]["get"]["security"], Parsed::array());
+}
+
+TEST_F(HttpApiTest, AnAnswerMayGoOnWithTheLastMessage) {
+  PostChat(R"(, "continue_final_message": true, "add_generation_prompt": false,
+           "skip_special_tokens": false)");
+  EXPECT_EQ(generator_.asked[0].chat().end(), v1::CHAT_END_CONTINUE);
+  EXPECT_TRUE(generator_.asked[0].show_special_tokens());
+  PostChat(R"(, "add_generation_prompt": false)");
+  EXPECT_EQ(generator_.asked[1].chat().end(), v1::CHAT_END_NOTHING);
+}
+
+TEST_F(HttpApiTest, AResponseRepeatsItsTools) {
+  generator_.script = {FakeGenerator::Text("x"), FakeGenerator::Last()};
+  const Parsed tools = {
+      {{"type", "function"}, {"name", "f"}, {"parameters", Parsed::object()}}};
+  const Parsed body = Parsed::parse(
+      Post("/v1/responses", Parsed{{"input", "a"},
+                                   {"tools", tools},
+                                   {"tool_choice", "auto"}}
+                                .dump())
+          .body);
+  EXPECT_EQ(body["tools"], tools);
+  EXPECT_EQ(body["tool_choice"], "auto");
 }
 
 TEST_F(HttpApiTest, ReadinessIsNotHealth) {
