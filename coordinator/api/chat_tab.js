@@ -28,7 +28,7 @@ function showWhereChatIs(report) {
   byId('chat-elsewhere').replaceChildren(...(httpAddress === ''
       ? ['This server has no HTTP API (', make('code', {}, 'http_listen'), ').']
       : ['The chat is where the HTTP API is: ',
-         make('a', {href: `http://${location.hostname}:${port}/${address()}#chat`}, `port ${port}`), '.']));
+         make('a', {href: `${location.protocol}//${location.hostname}:${port}/${address()}#chat`}, `port ${port}`), '.']));
 }
 
 // Yields the objects of a stream of server-sent events.
