@@ -35,8 +35,8 @@ absl::Status CutAfter(absl::string_view content,
     range.end = range.begin + at + stripped.size();
     // White space at the end of the content goes on if the template left it.
     const absl::string_view rest = text.substr(range.end);
-    const absl::string_view blanks = absl::ClippedSubstr(
-        content, content.rfind(stripped) + stripped.size());
+    const absl::string_view blanks =
+        absl::ClippedSubstr(content, content.rfind(stripped) + stripped.size());
     if (absl::StartsWith(rest, blanks)) range.end += blanks.size();
     rendered.text.resize(range.end);
     rendered.from_input.resize(i + 1);
@@ -62,12 +62,12 @@ class JinjaTemplate : public ChatTemplate {
     ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
     RETURN_IF_ERROR(CheckUsed(conversation, input));
     Json trusted = trusted_;
-    trusted["add_generation_prompt"] =
-        conversation.end == ChatEnd::kNewMessage;
+    trusted["add_generation_prompt"] = conversation.end == ChatEnd::kNewMessage;
     auto rendered = program_->Render(trusted, input, absl::Now());
     if (!rendered.ok()) return Refusal(conversation, rendered.status());
     if (conversation.end == ChatEnd::kContinue) {
-      RETURN_IF_ERROR(CutAfter(conversation.messages.back().content, *rendered));
+      RETURN_IF_ERROR(
+          CutAfter(conversation.messages.back().content, *rendered));
     }
     return tokenizer_->EncodeMixed(rendered->text, rendered->from_input);
   }

@@ -48,15 +48,14 @@ absl::StatusOr<std::unique_ptr<PageServer>> PageServer::Start(Options options) {
   std::unique_ptr<PageServer> pages(new PageServer(std::move(options)));
   ASSIGN_OR_RETURN(
       pages->server_,
-      Server::Start({.sockets = std::move(sockets),
-                     .handler =
-                         [self = pages.get()](const Request& request,
-                                              const Wake&) {
-                           return std::make_unique<WholeAnswer>(
-                               self->Respond(request));
-                         },
-                     .limits = kLimits,
-                     .num_threads = 1}));
+      Server::Start(
+          {.sockets = std::move(sockets),
+           .handler =
+               [self = pages.get()](const Request& request, const Wake&) {
+                 return std::make_unique<WholeAnswer>(self->Respond(request));
+               },
+           .limits = kLimits,
+           .num_threads = 1}));
   return pages;
 }
 

@@ -145,10 +145,8 @@ absl::StatusOr<ListenAddress> MetricsAddress(const std::string& text) {
 http::Page MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
   return {.path = "/metrics",
           .content_type = kMetricsContentType,
-          .body =
-              [registry = std::move(registry)](absl::string_view) {
-                return MetricsText(*registry);
-              },
+          .body = [registry = std::move(registry)](
+                      absl::string_view) { return MetricsText(*registry); },
           .any_host = true};
 }
 
@@ -199,11 +197,11 @@ absl::Status ServerRunner::ServeMetrics() {
   pages.push_back(MetricsPage(options_.registry));
   ASSIGN_OR_RETURN(std::vector<int> sockets, OpenListeningSockets(address));
   ASSIGN_OR_RETURN(
-      metrics_, http::PageServer::Start(
-                    {.sockets = std::move(sockets),
-                     .pages = std::move(pages),
-                     .hosts = {config.page_hosts().begin(),
-                               config.page_hosts().end()}}));
+      metrics_,
+      http::PageServer::Start(
+          {.sockets = std::move(sockets),
+           .pages = std::move(pages),
+           .hosts = {config.page_hosts().begin(), config.page_hosts().end()}}));
   metrics_address_ = address.ToString();
   return absl::OkStatus();
 }

@@ -51,10 +51,9 @@ absl::Status HoldAfterThoughts(v1::StructuredOutput& output) {
                          {"end", "</think>"}};
   const Json blank = {{"type", "const_string"}, {"value", "\n\n"}};
   Json elements = Json::array({thoughts, blank, std::move(format)});
-  output.set_structural_tag(
-      Dump({{"type", "structural_tag"},
-            {"format",
-             {{"type", "sequence"}, {"elements", std::move(elements)}}}}));
+  output.set_structural_tag(Dump(
+      {{"type", "structural_tag"},
+       {"format", {{"type", "sequence"}, {"elements", std::move(elements)}}}}));
   return absl::OkStatus();
 }
 

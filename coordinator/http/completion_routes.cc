@@ -48,8 +48,7 @@ void AddCompletionRoutes(const ApiContext& context, Routes& routes) {
              return Complete(context, request, wake);
            },
        .summary = "how a text goes on, as OpenAI's API has it",
-       .fields = {GenerationFields(), ConstraintFields(),
-                  CompletionFields()}});
+       .fields = {GenerationFields(), ConstraintFields(), CompletionFields()}});
 }
 
 }  // namespace espalier::coordinator

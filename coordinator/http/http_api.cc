@@ -42,8 +42,7 @@ absl::string_view ShownKey(const http::Request& request) {
 
 bool IsBelow(absl::string_view path, absl::string_view folder) {
   return folder.size() > 1 && absl::EndsWith(folder, "/") &&
-         path.size() > folder.size() &&
-         absl::StartsWith(path, folder);
+         path.size() > folder.size() && absl::StartsWith(path, folder);
 }
 
 }  // namespace

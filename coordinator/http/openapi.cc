@@ -26,12 +26,12 @@ Json BodySchema(const BodyFields& tables) {
 }
 
 Json Answers(const Route& route) {
-  Json answers = {{"200", {{"description", "the answer"}}},
-                  {"default",
-                   {{"description", "an error"},
-                    {"content",
-                     {{"application/json",
-                       {{"schema", {{"type", "object"}}}}}}}}}};
+  Json answers = {
+      {"200", {{"description", "the answer"}}},
+      {"default",
+       {{"description", "an error"},
+        {"content",
+         {{"application/json", {{"schema", {{"type", "object"}}}}}}}}}};
   if (route.needs_key) {
     answers["401"] = {{"description", "the key is missing or unknown"}};
   }
@@ -77,9 +77,10 @@ Json Operation(const Route& route, const std::string& path) {
 Json Description(const Routes& routes) {
   Json paths = Json::object();
   for (const Route& route : routes) {
-    const std::string path = absl::EndsWith(route.path, "/") && route.path != "/"
-                                 ? absl::StrCat(route.path, "{name}")
-                                 : route.path;
+    const std::string path =
+        absl::EndsWith(route.path, "/") && route.path != "/"
+            ? absl::StrCat(route.path, "{name}")
+            : route.path;
     const char* method = route.method == "GET" ? "get" : "post";
     paths[path][method] = Operation(route, path);
   }

@@ -1,8 +1,8 @@
 // The status page with its chat, and what it asks for.
 #include <utility>
 
-#include "absl/strings/strip.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/http/route.h"
 
@@ -13,15 +13,15 @@ constexpr char kRoundsPath[] = "/espalier/rounds/";
 
 void AddPage(const http::Page& page, bool needs_key, std::string summary,
              Routes& routes) {
-  routes.push_back({.method = "GET",
-                    .path = page.path,
-                    .handle =
-                        [page](const http::Request& request, const http::Wake&) {
-                          return Answered(
-                              http::PageResponse(page, request.query));
-                        },
-                    .needs_key = needs_key,
-                    .summary = std::move(summary)});
+  routes.push_back(
+      {.method = "GET",
+       .path = page.path,
+       .handle =
+           [page](const http::Request& request, const http::Wake&) {
+             return Answered(http::PageResponse(page, request.query));
+           },
+       .needs_key = needs_key,
+       .summary = std::move(summary)});
 }
 
 // Who has a request's id has asked for it, or may abort it.
@@ -31,9 +31,9 @@ std::unique_ptr<http::Answer> Rounds(const ApiContext& context,
   absl::ConsumePrefix(&id, kRoundsPath);
   std::optional<std::string> rounds = context.rounds(std::string(id));
   if (rounds) return Answered(http::Response{.body = *std::move(rounds)});
-  return Failed(WithReason(
-      absl::NotFoundError("the request is not among the latest"),
-      "NO_SUCH_REQUEST"));
+  return Failed(
+      WithReason(absl::NotFoundError("the request is not among the latest"),
+                 "NO_SUCH_REQUEST"));
 }
 
 }  // namespace
@@ -48,10 +48,9 @@ void AddPageRoutes(const ApiContext& context, Routes& routes) {
   routes.push_back(
       {.method = "GET",
        .path = kRoundsPath,
-       .handle =
-           [context](const http::Request& request, const http::Wake&) {
-             return Rounds(context, request);
-           },
+       .handle = [context](
+                     const http::Request& request,
+                     const http::Wake&) { return Rounds(context, request); },
        .summary = "the latest rounds of a request, as trees, by its id"});
 }
 

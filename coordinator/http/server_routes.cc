@@ -76,9 +76,8 @@ void AddServerRoutes(const ApiContext& context, Routes& routes) {
   AddGet(
       "/metrics", /*needs_key=*/true, "metrics for Prometheus",
       [context](const auto&) {
-        return Answered(http::Response{
-            .content_type = kMetricsContentType,
-            .body = MetricsText(*context.metrics)});
+        return Answered(http::Response{.content_type = kMetricsContentType,
+                                       .body = MetricsText(*context.metrics)});
       },
       routes);
   AddGet(

@@ -241,7 +241,7 @@ class HttpTest(unittest.TestCase):
         answer = self.text_of("/v1/chat/completions", {
             "messages": begun, "max_tokens": 8, "temperature": 0,
             "continue_final_message": True})
-        # The same prompt in tokens: without the end of the message and what follows it.
+        # The prompt ends before the end of the message.
         text = self.text_of("/detokenize", {"tokens": tokens})["prompt"]
         kept = text[:text.rindex("1, 2, 3,") + len("1, 2, 3,")]
         self.assertLess(answer["usage"]["prompt_tokens"], len(tokens))

@@ -19,9 +19,7 @@ std::string Frames() {
   return bytes + std::string("\0\0\4\3\0\0\0\0\3\0\0\0\x08", 13);  // RST_STREAM
 }
 
-std::vector<std::string> Seeds() {
-  return {Frames()};
-}
+std::vector<std::string> Seeds() { return {Frames()}; }
 
 // How the bytes are cut into pieces makes no difference.
 bool Try(std::string_view bytes) {

@@ -12,10 +12,10 @@ namespace espalier::http {
 namespace {
 
 using ::testing::AllOf;
+using testing::ClientSocket;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-using testing::ClientSocket;
 
 class PageServerTest : public ::testing::Test {
  protected:
@@ -51,12 +51,12 @@ class PageServerTest : public ::testing::Test {
 };
 
 TEST_F(PageServerTest, APageHasItsTypeAndAllowsNoOthersContent) {
-  EXPECT_THAT(Ask("GET /?a=%20b", "localhost"),
-              AllOf(StartsWith("HTTP/1.1 200 "),
-                    HasSubstr("Content-Type: text/html\r\n"),
-                    HasSubstr("Content-Security-Policy: default-src 'none'; "),
-                    HasSubstr("Cache-Control: no-store\r\n"),
-                    EndsWith("<a=%20b>")));
+  EXPECT_THAT(
+      Ask("GET /?a=%20b", "localhost"),
+      AllOf(StartsWith("HTTP/1.1 200 "),
+            HasSubstr("Content-Type: text/html\r\n"),
+            HasSubstr("Content-Security-Policy: default-src 'none'; "),
+            HasSubstr("Cache-Control: no-store\r\n"), EndsWith("<a=%20b>")));
   EXPECT_THAT(Ask("HEAD /open", "x"),
               AllOf(HasSubstr("Content-Length: 4\r\n"), EndsWith("\r\n\r\n")));
 }
@@ -69,8 +69,8 @@ TEST_F(PageServerTest, OnlyPagesOfAnyHostAnswerToAnyHost) {
 
 TEST_F(PageServerTest, RefusesOtherPathsMethodsAndBodies) {
   EXPECT_THAT(Ask("GET /x", "localhost"), StartsWith("HTTP/1.1 404 "));
-  EXPECT_THAT(Ask("POST /", "localhost"),
-              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD")));
+  EXPECT_THAT(Ask("POST /", "localhost"), AllOf(StartsWith("HTTP/1.1 405 "),
+                                                HasSubstr("Allow: GET, HEAD")));
   EXPECT_THAT(Ask("POST /", "localhost", "Content-Length: 1\r\n"),
               StartsWith("HTTP/1.1 413 "));
   EXPECT_THAT(Ask("GET /" + std::string(9000, 'a'), "localhost"),

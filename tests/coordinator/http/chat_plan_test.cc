@@ -26,11 +26,11 @@ class ChatPlanTest : public ::testing::Test {
     file.vocabulary["\u0120"] = 32;
     file.vocabulary["\u010A"] = 10;
     auto tokenizer = Tokenizer::Create(
-        file, {.chat_template =
-                   "{% for m in messages %}{{ m.content }};{% endfor %}"
-                   "{{ tools }}{# <tool_call> <think> #}"
-                   "{% if add_generation_prompt %}" +
-                   end + "{% endif %}"});
+        file,
+        {.chat_template = "{% for m in messages %}{{ m.content }};{% endfor %}"
+                          "{{ tools }}{# <tool_call> <think> #}"
+                          "{% if add_generation_prompt %}" +
+                          end + "{% endif %}"});
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
     tokenizer_ = *std::move(tokenizer);
     auto chat_template = NewChatTemplate(tokenizer_.get());
@@ -61,8 +61,9 @@ constexpr char kHeld[] = R"(, "tool_choice": "none", "guided_regex": "x")";
 
 TEST_F(ChatPlanTest, WhatIsForcedComesAfterThoughtsThatThePromptHasBegun) {
   Serve("<think>");
-  EXPECT_THAT(Tag(kForced),
-              HasSubstr(R"({"type":"tag","begin":"","content":{"type":"any_text)"));
+  EXPECT_THAT(
+      Tag(kForced),
+      HasSubstr(R"({"type":"tag","begin":"","content":{"type":"any_text)"));
   EXPECT_THAT(Tag(kForced), HasSubstr(R"("end":"</think>")"));
   EXPECT_THAT(Tag(kForced), HasSubstr("tags_with_separator"));
   EXPECT_THAT(Tag(kHeld), HasSubstr(R"({"type":"regex","pattern":"x"})"));

@@ -257,9 +257,8 @@ TEST_F(HttpApiTest, TheDescriptionHasEveryRouteAndWhatItFollows) {
         "/v1/messages", "/v1/messages/count_tokens", "/tokenize",
         "/detokenize"}) {
     ASSERT_TRUE(paths.contains(path)) << path;
-    const Parsed& fields =
-        paths[path]["post"]["requestBody"]["content"]["application/json"]
-             ["schema"]["properties"];
+    const Parsed& fields = paths[path]["post"]["requestBody"]["content"]
+                                ["application/json"]["schema"]["properties"];
     EXPECT_TRUE(fields.contains("model")) << path;
     EXPECT_FALSE(fields.contains("truncate_prompt_tokens")) << path;
   }
@@ -281,10 +280,9 @@ TEST_F(HttpApiTest, AResponseRepeatsItsTools) {
   const Parsed tools = {
       {{"type", "function"}, {"name", "f"}, {"parameters", Parsed::object()}}};
   const Parsed body = Parsed::parse(
-      Post("/v1/responses", Parsed{{"input", "a"},
-                                   {"tools", tools},
-                                   {"tool_choice", "auto"}}
-                                .dump())
+      Post("/v1/responses",
+           Parsed{{"input", "a"}, {"tools", tools}, {"tool_choice", "auto"}}
+               .dump())
           .body);
   EXPECT_EQ(body["tools"], tools);
   EXPECT_EQ(body["tool_choice"], "auto");

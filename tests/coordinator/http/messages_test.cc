@@ -88,11 +88,11 @@ TEST(MessagesTest, FieldsAreRefusedByName) {
 }
 
 TEST(MessagesTest, ALastMessageOfTheAssistantIsContinued) {
-  const auto api = ReadMessagesRequest(
-      Json::parse(R"({"max_tokens": 1, "messages": [
+  const auto api =
+      ReadMessagesRequest(Json::parse(R"({"max_tokens": 1, "messages": [
           {"role": "user", "content": "a"},
           {"role": "assistant", "content": "b"}]})"),
-      /*generates=*/true);
+                          /*generates=*/true);
   ASSERT_TRUE(api.ok()) << api.status();
   EXPECT_EQ(api->generate.chat().end(), v1::CHAT_END_CONTINUE);
 }
