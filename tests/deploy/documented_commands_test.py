@@ -278,8 +278,7 @@ class ClusterTest(unittest.TestCase):
 
     def test_addresses_of_what_does_not_run_are_errors(self):
         for what, hint in (("page", "deploy/quickstart.sh starts it"),
-                           ("api", "deploy/quickstart.sh starts it"),
-                           ("http", "deploy/quickstart.sh starts it")):
+                           ("api", "deploy/quickstart.sh starts it")):
             done = self.cluster(what)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(hint, done.stderr)

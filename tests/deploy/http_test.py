@@ -266,6 +266,8 @@ class HttpTest(unittest.TestCase):
     def test_langchains_standard_suite(self):
         done = subprocess.run(
             [FURTHER_CLIENTS, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
+             "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=session",
+             "-o", "asyncio_default_test_loop_scope=session",
              f"--rootdir={self.served.folder}", REPO / "tests/deploy/langchain_suite.py"],
             env=os.environ | {"ESPALIER_URL": self.served.url, "ESPALIER_KEY": KEY,
                               "ESPALIER_MODEL": MODEL.name},
