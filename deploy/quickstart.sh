@@ -98,7 +98,8 @@ ask() {
     printf 'speculation won %.0f ms; ' "$(field balance_ms <<<"$with")"
   fi
   printf 'see it work: %s\n' "$("$here/cluster.sh" page)"
-  printf 'HTTP clients: base_url=%s/v1\n' "$("$here/cluster.sh" api)"
+  printf 'HTTP clients: base_url=%s/v1; chat in a browser: %s/#chat\n' \
+    "$("$here/cluster.sh" api)" "$("$here/cluster.sh" api)"
 }
 
 with_libtorch=0

@@ -251,6 +251,20 @@ class HttpTest(unittest.TestCase):
         self.assertEqual(prefilled["content"][0]["text"],
                          answer["choices"][0]["message"]["content"])
 
+    def test_a_form_can_follow_thoughts(self):
+        # This is what HoldAfterThoughts makes of a choice.
+        elements = [{"type": "tag", "begin": "", "content": {"type": "any_text"},
+                     "end": "</think>"},
+                    {"type": "const_string", "value": "\n\n"},
+                    {"type": "or", "elements": [{"type": "const_string", "value": "yes"},
+                                                {"type": "const_string", "value": "no"}]}]
+        answer = self.text_of("/v1/completions", {
+            "prompt": "<think>\nOk.\n</think>\n\nno\n<think>\nOk", "max_tokens": 200,
+            "temperature": 0, "structured_outputs": {"structural_tag": {
+                "type": "structural_tag",
+                "format": {"type": "sequence", "elements": elements}}}})
+        self.assertRegex(answer["choices"][0]["text"], r"</think>\n\n(yes|no)$")
+
     def text_of(self, path, body):
         return json.load(self.served.post(path, body))
 
