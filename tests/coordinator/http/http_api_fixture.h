@@ -18,14 +18,7 @@ using Parsed = nlohmann::json;
 
 class HttpApiTest : public ::testing::Test {
  protected:
-  HttpApiTest() {
-    auto tokenizer =
-        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
-    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-    tokenizer_ = *std::move(tokenizer);
-    model_ = {.name = "toy", .tokenizer = tokenizer_.get()};
-    Allow({});
-  }
+  HttpApiTest();
 
   void Allow(HttpApi::Access access) {
     api_ = std::make_unique<HttpApi>(
