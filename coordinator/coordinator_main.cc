@@ -68,7 +68,6 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
   ASSIGN_OR_RETURN(auto server,
                    CoordinatorServer::Create(config.core(), peers->AsPeers(),
                                              {.target = std::move(target),
-                                              .model_path = config.model(),
                                               .epoch = espalier::SecretNumber(),
                                               .executor = &executor,
                                               .metrics = metrics.get()}));

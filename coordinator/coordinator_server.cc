@@ -12,9 +12,9 @@
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/chat/chat_template.h"
+#include "common/rpc/metrics_text.h"
 #include "coordinator/coordinator_config.h"
 #include "coordinator/merge/merge_policies.h"
-#include "coordinator/vllm/vllm_service.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -134,11 +134,6 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
                                 .describe_peers = peers.describe});
-  server->vllm_ = NewVllmService({.coordinator = server->coordinator_.get(),
-                                  .calls = server->calls_.get(),
-                                  .verifier_info = peers.verifier_info,
-                                  .verifier_is_ready = peers.verifier_is_ready,
-                                  .model_path = std::move(options.model_path)});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
   server->status_ = std::make_unique<StatusReport>(
@@ -166,7 +161,7 @@ int CoordinatorServer::max_streams() const {
   return static_cast<int>(std::clamp(places + kOtherCalls, kLeast, kMost));
 }
 
-std::vector<HttpPage> CoordinatorServer::StatusPages() const {
+std::vector<http::Page> CoordinatorServer::StatusPages() const {
   return {{.path = "/",
            .content_type = "text/html; charset=utf-8",
            .body = [](absl::string_view) { return kStatusPageHtml; }},
@@ -178,10 +173,7 @@ std::vector<HttpPage> CoordinatorServer::StatusPages() const {
 }
 
 std::vector<ServerRunner::Service> CoordinatorServer::Services() {
-  std::vector<ServerRunner::Service> services = {
-      {"espalier.v1.Inference", inference_.get()}};
-  if (vllm_ != nullptr) services.push_back({kVllmServiceName, vllm_.get()});
-  return services;
+  return {{"espalier.v1.Inference", inference_.get()}};
 }
 
 absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
@@ -208,10 +200,17 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
     std::shared_ptr<prometheus::Registry> metrics) {
   if (listen.empty()) return nullptr;
   ApiContext context = http_context_;
-  context.metrics = [metrics = std::move(metrics)] {
-    return MetricsText(*metrics);
+  context.metrics = std::move(metrics);
+  std::vector<http::Page> pages = StatusPages();
+  context.pages = {pages[0]};
+  context.page_data = {pages[1]};
+  context.rounds = [status = status_.get()](const std::string& request_id) {
+    return status->OwnRounds(request_id);
   };
-  return HttpServer::Start(listen, config, std::move(context));
+  ASSIGN_OR_RETURN(auto server,
+                   HttpServer::Start(listen, config, std::move(context)));
+  status_->SetHttpAddress(server->address());
+  return server;
 }
 
 CoordinatorServer::~CoordinatorServer() {
@@ -226,11 +225,16 @@ CoordinatorServer::~CoordinatorServer() {
 void CoordinatorServer::Drain(absl::Time deadline, HttpServer* http) {
   // For what is sent after the last request has ended.
   constexpr absl::Duration kGrace = absl::Milliseconds(500);
+  const absl::Duration last = std::min(kGrace, (deadline - absl::Now()) / 2);
   if (http != nullptr) http->StopBeingReady();
   // Shared, because the coordinator may become idle after the deadline.
   auto idle = std::make_shared<Notification>();
   coordinator_->Drain([idle] { idle->Notify(); });
-  idle->WaitUntil(deadline);
+  if (!idle->WaitUntil(deadline - last)) {
+    // Streams get an error of their own, not the end of their connection.
+    coordinator_->Shutdown([] {});
+    idle->WaitUntil(deadline);
+  }
   if (http != nullptr) http->Drain(std::min(deadline, absl::Now() + kGrace));
 }
 

@@ -15,8 +15,8 @@
 #include "common/base/executor.h"
 #include "common/base/notification.h"
 #include "common/base/registry.h"
+#include "common/http/page_server.h"
 #include "common/model/files/model_identity.h"
-#include "common/rpc/metrics_listener.h"
 #include "common/rpc/server_runner.h"
 #include "coordinator/api/admin_service.h"
 #include "coordinator/api/generate_calls.h"
@@ -47,7 +47,6 @@ class CoordinatorServer {
  public:
   struct Options {
     TargetIdentity target;
-    std::string model_path;        // of the target's files
     uint64_t epoch = 0;            // random, sampled by the caller
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
@@ -79,13 +78,14 @@ class CoordinatorServer {
 
   // The status page and its data, for ServerRunner. Valid while this object
   // lives.
-  std::vector<HttpPage> StatusPages() const;
+  std::vector<http::Page> StatusPages() const;
 
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 
   // Refuses new requests. Returns when the last of the others has finished, or
-  // at the deadline. `http`, unless null, is drained with it.
+  // at the deadline; those that last longer end as UNAVAILABLE shortly before.
+  // `http`, unless null, is drained with it.
   void Drain(absl::Time deadline, HttpServer* http);
 
  private:
@@ -99,7 +99,6 @@ class CoordinatorServer {
   std::unique_ptr<LocalGenerator> generator_;
   ApiContext http_context_;  // without the metrics
   std::unique_ptr<InferenceService> inference_;
-  std::unique_ptr<grpc::Service> vllm_;  // null: not in this build
   std::unique_ptr<AdminService> admin_;
   std::unique_ptr<StatusReport> status_;
   Notification stopping_;

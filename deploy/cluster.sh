@@ -1,20 +1,14 @@
 #!/usr/bin/env bash
 # The local cluster: one process per service, connected by Unix sockets.
 #
-#   deploy/cluster.sh start [--http]
-#                              starts the services that do not run; restarts all
-#                              after a new build; returns when all are SERVING;
-#                              --http: also the gateway for HTTP clients, on the
-#                              loopback interface, port $ESPALIER_HTTP_PORT (30000);
-#                              it reaches the coordinator by the next port
+#   deploy/cluster.sh start    starts the services that do not run; restarts all after a
+#                              new build; returns when all are SERVING
 #   deploy/cluster.sh stop
 #   deploy/cluster.sh status   exit status 0: every service is SERVING
 #   deploy/cluster.sh address  prints the address for clients
 #   deploy/cluster.sh api      prints the address of the coordinator's HTTP: OpenAI's and
 #                              Anthropic's APIs, on the loopback interface, port
 #                              $ESPALIER_API_PORT (8080) or, if that is taken, another
-#   deploy/cluster.sh http     prints the address of the gateway, and the file with
-#                              the API key of its clients
 #   deploy/cluster.sh metrics  prints the addresses of the metrics
 #   deploy/cluster.sh page     prints the address of the coordinator's status page; its
 #                              key lets the page show the text of answers
@@ -39,13 +33,10 @@ done
 readonly drafters
 readonly services=(verifier "${drafters[@]}" coordinator)
 readonly start_timeout_s=120 stop_timeout_s=8
-readonly http_port=${ESPALIER_HTTP_PORT:-30000}
-readonly grpc_port=$((http_port + 1)) http_metrics_port=$((http_port + 2))
 readonly api_port=${ESPALIER_API_PORT:-8080}
 # The ports of the configuration files begin here.
 readonly usual_metrics_port=9464
 readonly metrics_port=${ESPALIER_METRICS_PORT:-$usual_metrics_port}
-http=
 
 address() { echo "unix:$run_dir/$1.sock"; }
 
@@ -68,7 +59,6 @@ settings_of() {
     --set "server.metrics_listen=127.0.0.1:$(metrics_port_of "$1")"
   case $1 in
     coordinator)
-      [[ ! $http ]] || printf '%s\n' --set "server.listen.1=127.0.0.1:$grpc_port"
       printf '%s\n' --set "model=$model" --set "verifier=$(address verifier)" \
         --set "verifier_token_file=$(token_of verifier)" --set "admin_listen=$(address admin)" \
         --set "core.status_key_file=$(token_of page)" \
@@ -145,9 +135,6 @@ build_id() {
 launch() {
   local settings
   require_free "$(metrics_port_of "$1")" "for the metrics of the $1" ESPALIER_METRICS_PORT
-  if [[ $1 == coordinator && $http ]]; then
-    require_free "$grpc_port" "between gateway and coordinator" ESPALIER_HTTP_PORT
-  fi
   mapfile -t settings < <(settings_of "$1")
   rm -f "$run_dir/$1.pid" "$run_dir/$1.sock"
   # In its own session, so that Ctrl-C in the terminal does not stop the service.
@@ -197,70 +184,10 @@ prepare_run_dir() {
   flock 8
 }
 
-gateway_pid() {
-  local pid
-  pid=$(cat "$run_dir/gateway.pid" 2>/dev/null) || return 1
-  # It gives itself another name.
-  tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -qE '^smg::router|gateway\.py' || return 1
-  echo "$pid"
-}
-
-# It lists the model before it has the tokenizer, so a token is asked for.
-gateway_is_serving() {
-  curl -fs -o /dev/null -H "Authorization: Bearer $(cat "$(token_of http)")" \
-    -H "Content-Type: application/json" "http://127.0.0.1:$http_port/v1/completions" \
-    -d "{\"model\": \"$(basename "$model")\", \"prompt\": \"A\", \"max_tokens\": 1}" --max-time 10
-}
-
-# It is started when the coordinator serves: it tries only every 30 s.
-start_gateway() {
-  local began=$SECONDS
-  if ! gateway_pid >/dev/null; then
-    [[ -x $gateway/bin/python ]] || fail "the gateway is missing: run deploy/quickstart.sh --http"
-    require_free "$http_port" "for HTTP clients" ESPALIER_HTTP_PORT
-    require_free "$http_metrics_port" "for the gateway's metrics" ESPALIER_HTTP_PORT
-    # shellcheck disable=SC2016  # expanded by the inner shell
-    setsid bash -c 'echo $$ >"$0"; exec "$@"' "$run_dir/gateway.pid" \
-      "$gateway/bin/python" "$here/lib/gateway.py" "$(token_of http)" \
-      --host 127.0.0.1 --port "$http_port" --worker-urls "grpc://127.0.0.1:$grpc_port" \
-      --prometheus-host 127.0.0.1 --prometheus-port "$http_metrics_port" \
-      --history-backend memory --log-level warn --shutdown-grace-period-secs 5 \
-      >"$run_dir/gateway.log" 2>&1 </dev/null 8>&- &
-    wait_until 5 test -s "$run_dir/gateway.pid" || fail "the gateway cannot be started"
-  fi
-  until gateway_is_serving; do
-    if ! gateway_pid >/dev/null || ((SECONDS - began > start_timeout_s)); then
-      show_log gateway
-      fail "the gateway does not serve"
-    fi
-    sleep 0.2 8>&-
-  done
-  echo "the gateway is ready"
-}
-
-stop_gateway() {
-  local pid
-  if pid=$(gateway_pid); then
-    kill -TERM "$pid" 2>/dev/null || true
-    wait_until "$stop_timeout_s" gateway_has_ended || kill -KILL "$pid" 2>/dev/null || true
-    echo "stopped the gateway"
-  fi
-  rm -f "$run_dir/gateway.pid"
-}
-
-gateway_has_ended() { ! gateway_pid >/dev/null; }
-
-# Whether the coordinator that runs was started for the gateway, too.
-has_http() {
-  local pid
-  pid=$(pid_of coordinator) &&
-    tr '\0' '\n' <"/proc/$pid/cmdline" | grep -qxF "server.listen.1=127.0.0.1:$grpc_port"
-}
-
 # New secrets whenever the whole cluster starts, readable by its user only.
 make_tokens() {
   local name
-  for name in verifier "${drafters[@]}" page http; do
+  for name in verifier "${drafters[@]}" page; do
     (umask 077 && od -An -N24 -tx1 /dev/urandom | tr -d ' \n' >"$(token_of "$name")")
   done
 }
@@ -286,12 +213,8 @@ start() {
   for service in "${drafters[@]}"; do
     wait_for "$service"
   done
-  if [[ $http ]] && pid_of coordinator >/dev/null && ! has_http; then
-    stop_together coordinator
-  fi
   pid_of coordinator >/dev/null || launch coordinator
   wait_for coordinator
-  [[ ! $http ]] || start_gateway
 }
 
 # stop_together SERVICE...
@@ -317,7 +240,6 @@ has_ended() { ! pid_of "$1" >/dev/null; }
 # The coordinator stops first: it finishes its requests, and needs its peers for
 # that. Without requests, the peers have nothing to wait for.
 stop_services() {
-  stop_gateway
   stop_together coordinator
   # Those of an older build ran by themselves.
   stop_together "${drafters[@]}" "${near[@]}" verifier
@@ -337,7 +259,6 @@ status() {
       all=1
     fi
   done
-  if pid=$(gateway_pid); then printf '%-12s running      process %s\n' gateway "$pid"; fi
   return "$all"
 }
 
@@ -365,12 +286,6 @@ api() {
   sed -n 's|^http |http://|p' "$run_dir/coordinator.addresses"
 }
 
-http() {
-  require_running
-  gateway_pid >/dev/null || fail "the gateway does not run: deploy/quickstart.sh --http starts it"
-  echo "http://127.0.0.1:$http_port $(token_of http)"
-}
-
 metrics() {
   local service
   for service in "${services[@]}"; do
@@ -379,10 +294,7 @@ metrics() {
 }
 
 case ${1:-} in
-  start)
-    [[ ${2:-} != --http ]] || http=1
-    start
-    ;;
+  start) start ;;
   stop)
     if [[ -d $run_dir ]]; then
       prepare_run_dir
@@ -392,11 +304,10 @@ case ${1:-} in
   status) status ;;
   address) address coordinator ;;
   api) api ;;
-  http) http ;;
   metrics) metrics ;;
   page) page ;;
   *)
-    echo "usage: deploy/cluster.sh start [--http]|stop|status|address|api|http|metrics|page" >&2
+    echo "usage: deploy/cluster.sh start|stop|status|address|api|metrics|page" >&2
     exit 2
     ;;
 esac

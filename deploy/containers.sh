@@ -40,7 +40,6 @@ prometheus_image() {
 
 build() {
   local name names=(coordinator verifier drafter models) flags=()
-  [[ $COMPOSE_PROFILES != *http* ]] || names+=(gateway) flags+=(--http)
   [[ $COMPOSE_PROFILES != *gpu* ]] || names+=(verifier-cuda) flags+=(--cuda)
   for name in "${names[@]}"; do
     [[ -z ${1:-} ]] && have_image "espalier-$name:local" || { ../docker/build.sh "${flags[@]}"; return; }
@@ -74,7 +73,7 @@ case ${1:-} in
     leave_out_missing_grafana
     compose up -d --no-build
     await_coordinator
-    echo "serving: 127.0.0.1:50051; status page http://127.0.0.1:9464/; Prometheus http://127.0.0.1:9090/"
+    echo "serving: 127.0.0.1:50051; HTTP 127.0.0.1:8080; status page http://127.0.0.1:9464/; Prometheus http://127.0.0.1:9090/"
     ;;
   down) compose down --remove-orphans ;;
   compose) compose "${@:2}" ;;

@@ -1,13 +1,11 @@
 #!/usr/bin/env bash
 # From a fresh clone to a streamed answer.
 #
-#   deploy/quickstart.sh [--http] [--with-libtorch] [PROMPT]
+#   deploy/quickstart.sh [--with-libtorch] [PROMPT]
 #       sets up, builds, starts the local cluster, generates
 #   deploy/quickstart.sh --stop
 #       stops the cluster
 #
-# --http starts a gateway for HTTP clients, too (OpenAI's and Anthropic's APIs), and
-# prints how to call it.
 # --with-libtorch fetches libtorch too, and builds the backend `aten`.
 #
 # Can be interrupted and run again. The cluster keeps running; the next call
@@ -31,22 +29,20 @@ build() {
   local tree=$repo/build/release
   cd "$repo"
   local options=()
-  ((!http)) || options+=(-DESPALIER_VLLM=ON)
   ((!with_libtorch)) || options+=(-DESPALIER_TORCH=ON -DESPALIER_LIBTORCH:PATH="$cache/libtorch")
-  [[ -e $tree/build.ninja ]] || options=(-DESPALIER_TESTS=OFF -DESPALIER_VLLM=OFF "${options[@]}")
+  [[ -e $tree/build.ninja ]] || options=(-DESPALIER_TESTS=OFF "${options[@]}")
   ((${#options[@]} == 0)) || cmake --preset release "${options[@]}"
   cmake --build --preset release -j "$(nproc)" --target "${binaries[@]}"
 }
 
 prepare() {
-  local options=() start=(start)
+  local options=()
   ((!with_libtorch)) || options+=(--with-libtorch)
-  ((!http)) || options+=(--http) start+=(--http)
   "$here/setup.sh" "${options[@]}"
   steps_begin start 2 "$logs"
   step "build" "a compiler that was killed lacked memory: close something and run again" build
   step "local cluster" "stop what uses its ports, or start afresh with deploy/quickstart.sh --stop" \
-    "$here/cluster.sh" "${start[@]}"
+    "$here/cluster.sh" start
 }
 
 # generate OPTION...: prints the answer, or with --json an object with its statistics.
@@ -102,28 +98,14 @@ ask() {
     printf 'speculation won %.0f ms; ' "$(field balance_ms <<<"$with")"
   fi
   printf 'see it work: %s\n' "$("$here/cluster.sh" page)"
-  printf 'HTTP clients: base_url=%s/v1\n' "$("$here/cluster.sh" api)"
+  printf 'HTTP clients: base_url=%s/v1; chat in a browser: %s/#chat\n' \
+    "$("$here/cluster.sh" api)" "$("$here/cluster.sh" api)"
 }
 
-show_http() {
-  local url key
-  read -r url key < <("$here/cluster.sh" http)
-  cat <<EOF
-
-HTTP clients (OpenAI's API at $url/v1, Anthropic's at $url):
-
-  curl $url/v1/chat/completions \\
-    -H "Authorization: Bearer \$(cat $key)" -H "Content-Type: application/json" \\
-    -d '{"model": "$(basename "$model")", "max_tokens": 100,
-         "messages": [{"role": "user", "content": "What is a glacier?"}]}'
-EOF
-}
-
-with_libtorch=0 http=0
+with_libtorch=0
 while [[ ${1:-} == -* ]]; do
   case $1 in
     --with-libtorch) with_libtorch=1 ;;
-    --http) http=1 ;;
     --stop) exec "$here/cluster.sh" stop ;;
     *)
       sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}"
@@ -136,4 +118,3 @@ done
 prompt=${*:-$default_prompt}
 prepare
 ask
-((!http)) || show_http

@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--unit-tests] [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]
+#   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang]
 #
 #   --unit-tests     also GoogleTest
 #   --tests          also what the tests need, the default model in bfloat16 among
 #                    it; implies --with-libtorch
-#   --http           also the gateway for HTTP clients, and its protocol
 #   --with-libtorch  also libtorch, for the backend `aten` (-DESPALIER_TORCH=ON)
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
@@ -39,8 +38,8 @@ source "$here/lib/chat_templates.sh"
 source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
-# shellcheck source=deploy/lib/gateway.sh
-source "$here/lib/gateway.sh"
+# shellcheck source=deploy/lib/clients.sh
+source "$here/lib/clients.sh"
 
 # Most that set-up takes at a time, wheels included.
 readonly disk_of_templates_mb=500 disk_of_model_mb=600 disk_of_libtorch_mb=2500
@@ -104,16 +103,15 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' http='' converted=
-  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--http] [--with-libtorch] [--nvcc] [--clang]"
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' converted=
+  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang]"
   while (($# > 0)); do
     case $1 in
       --unit-tests) packages+=("${unit_test_packages[@]}") ;;
       --tests)
         packages+=("${unit_test_packages[@]}" "${test_packages[@]}") optional+=("${optional_test_packages[@]}")
-        libtorch_wanted=1 http=1 converted=1
+        libtorch_wanted=1 converted=1
         ;;
-      --http) http=1 packages+=(curl) ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --nvcc) nvcc=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
@@ -122,7 +120,7 @@ main() {
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + 2 * ${#http} + 3 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -134,10 +132,6 @@ main() {
   fi
   if [[ $nvcc ]]; then
     ensure "nvcc" "$download_hint" nvcc_is_ready make_nvcc
-  fi
-  if [[ $http ]]; then
-    ensure "the gateways' protocol" "$download_hint" smg_proto_is_ready make_smg_proto
-    ensure "gateway" "$download_hint" gateway_is_ready make_gateway
   fi
   ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model

@@ -3,7 +3,6 @@
 #
 #   docker/build.sh          compiles in a container, from nothing but the sources
 #   docker/build.sh --dist   compiles outside, on Debian 12, and copies: the daily loop
-#   docker/build.sh --http   also espalier-gateway
 #   docker/build.sh --cuda   also espalier-verifier-cuda; with --dist after
 #                            deploy/setup.sh --nvcc
 #
@@ -19,7 +18,6 @@ targets=(coordinator verifier drafter models)
 for flag in "$@"; do
   case $flag in
     --dist) artifacts=dist ;;
-    --http) targets+=(gateway) ;;
     --cuda) cuda=yes targets+=(verifier-cuda) ;;
     *)
       sed -n '2,/^set/{s/^# \{0,1\}//;/^set/d;p}' "${BASH_SOURCE[0]}" >&2

@@ -27,14 +27,13 @@ set_up=(--tests)
 left_out=(long nightly)
 nightly=
 torch=ON
-vllm=ON
 nvcc=OFF
 werror=OFF
 quick=
 words=()
 for flag in "$@"; do
   case $flag in
-    --quick) quick=1 torch=OFF vllm=OFF set_up=(--unit-tests) ;;
+    --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
     --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --tsan) preset=tsan torch=OFF left_out+=(exact) ;;
     --nightly) nightly=all ;;
@@ -48,7 +47,7 @@ for flag in "$@"; do
 done
 # An area is built as the tree was configured last; a new tree has unit tests.
 if [[ ${words[*]} ]]; then
-  torch=OFF vllm=OFF set_up=(--unit-tests)
+  torch=OFF set_up=(--unit-tests)
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
@@ -80,7 +79,7 @@ configure() {
     -DESPALIER_FAULTS="${nightly:-none}" -DESPALIER_NVCC="$nvcc"
     -DESPALIER_TORCH="$torch" -DESPALIER_LIBTORCH:PATH="$libtorch")
   # Sanitizers make GCC warn where nothing is wrong.
-  [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror" -DESPALIER_VLLM="$vllm")
+  [[ $preset != release ]] || options+=(-DESPALIER_WERROR="$werror")
   run cmake --preset "$preset" "${options[@]}"
 }
 

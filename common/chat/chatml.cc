@@ -59,7 +59,12 @@ class ChatMl : public ChatTemplate {
     std::vector<TokenId> ids;
     for (const ChatMessage& message : conversation.messages) {
       AppendMessage(message.role, message.content, ids);
+      const bool is_last = &message == &conversation.messages.back();
+      if (is_last && conversation.end == ChatEnd::kContinue) return ids;
+      ids.push_back(end_);
+      Append("\n", ids);
     }
+    if (conversation.end == ChatEnd::kNothing) return ids;
     ids.push_back(start_);
     Append(absl::StrCat(std::string(kAssistant), "\n"), ids);
     return ids;
@@ -78,8 +83,6 @@ class ChatMl : public ChatTemplate {
                      std::vector<TokenId>& ids) const {
     ids.push_back(start_);
     Append(absl::StrCat(std::string(role), "\n", std::string(content)), ids);
-    ids.push_back(end_);
-    Append("\n", ids);
   }
 
   const Tokenizer* tokenizer_;

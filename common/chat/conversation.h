@@ -20,10 +20,18 @@ struct ChatMessage {
   std::string reasoning_content = {};  // of an assistant; empty: none
 };
 
+// How a prompt ends.
+enum class ChatEnd {
+  kNewMessage,  // with the beginning of the assistant's next message
+  kContinue,    // with the content of the last message, the assistant's
+  kNothing,     // with the last message
+};
+
 struct Conversation {
   std::vector<ChatMessage> messages = {};
   std::string tools = {};          // JSON, a list; empty: none
   std::string template_args = {};  // JSON, an object; empty: none
+  ChatEnd end = ChatEnd::kNewMessage;
 };
 
 }  // namespace espalier

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/chat/jinja_program.h"
@@ -17,12 +20,38 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Cuts what was rendered after the last place where the input's own text has
+// `content`. Templates may strip the content.
+absl::Status CutAfter(absl::string_view content,
+                      JinjaProgram::Rendered& rendered) {
+  const absl::string_view stripped = absl::StripAsciiWhitespace(content);
+  const absl::string_view text = rendered.text;
+  for (size_t i = rendered.from_input.size(); i-- > 0;) {
+    ByteRange& range = rendered.from_input[i];
+    const absl::string_view part =
+        text.substr(range.begin, range.end - range.begin);
+    const size_t at = stripped.empty() ? part.npos : part.rfind(stripped);
+    if (at == part.npos) continue;
+    range.end = range.begin + at + stripped.size();
+    // White space at the end of the content goes on if the template left it.
+    const absl::string_view rest = text.substr(range.end);
+    const absl::string_view blanks =
+        absl::ClippedSubstr(content, content.rfind(stripped) + stripped.size());
+    if (absl::StartsWith(rest, blanks)) range.end += blanks.size();
+    rendered.text.resize(range.end);
+    rendered.from_input.resize(i + 1);
+    return absl::OkStatus();
+  }
+  return FieldError("chat.end",
+                    "the model's chat template does not show the last message "
+                    "as it is, so it cannot be continued");
+}
+
 class JinjaTemplate : public ChatTemplate {
  public:
   JinjaTemplate(const Tokenizer* tokenizer,
                 std::unique_ptr<JinjaProgram> program)
       : tokenizer_(tokenizer), program_(std::move(program)) {
-    trusted_["add_generation_prompt"] = true;
     for (const auto& [name, token] : tokenizer->named_tokens()) {
       trusted_[name] = token;
     }
@@ -32,8 +61,14 @@ class JinjaTemplate : public ChatTemplate {
       const Conversation& conversation) const override {
     ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
     RETURN_IF_ERROR(CheckUsed(conversation, input));
-    const auto rendered = program_->Render(trusted_, input, absl::Now());
+    Json trusted = trusted_;
+    trusted["add_generation_prompt"] = conversation.end == ChatEnd::kNewMessage;
+    auto rendered = program_->Render(trusted, input, absl::Now());
     if (!rendered.ok()) return Refusal(conversation, rendered.status());
+    if (conversation.end == ChatEnd::kContinue) {
+      RETURN_IF_ERROR(
+          CutAfter(conversation.messages.back().content, *rendered));
+    }
     return tokenizer_->EncodeMixed(rendered->text, rendered->from_input);
   }
 
@@ -50,7 +85,9 @@ class JinjaTemplate : public ChatTemplate {
     }
     if (!first.has_value()) return FieldError("chat", refused.message());
     ASSIGN_OR_RETURN(const Json input, ToTemplateInput(conversation));
-    if (!program_->Render(trusted_, input, absl::Now()).ok()) {
+    Json trusted = trusted_;
+    trusted["add_generation_prompt"] = true;
+    if (!program_->Render(trusted, input, absl::Now()).ok()) {
       return FieldError("chat", refused.message());
     }
     return FieldError(

@@ -131,6 +131,17 @@ absl::Status CheckMessages(const Conversation& conversation) {
                      "\" is not one of system, user, assistant, tool, "
                      "developer"));
   }
+  if (conversation.end != ChatEnd::kContinue) return absl::OkStatus();
+  const size_t last = conversation.messages.size() - 1;
+  const ChatMessage& message = conversation.messages[last];
+  if (message.role != "assistant") {
+    return FieldError(FieldOfMessage(last, "role"),
+                      "only a message of the assistant can be continued");
+  }
+  if (message.content.empty() || !message.tool_calls.empty()) {
+    return FieldError(FieldOfMessage(last, "content"),
+                      "a message that is continued has a text and no calls");
+  }
   return absl::OkStatus();
 }
 

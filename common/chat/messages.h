@@ -12,7 +12,8 @@ namespace espalier {
 // Returns whether a message may have this role.
 bool IsChatRole(std::string_view role);
 
-// A FieldError unless there are messages and each has a role.
+// A FieldError unless there are messages, each has a role, and the last can be
+// continued if it is to be.
 absl::Status CheckMessages(const Conversation& conversation);
 
 // Returns what a template reads: {"messages": [...], "tools": [...], and the

@@ -21,6 +21,7 @@
 #include "common/obs/metrics.h"
 #include "common/rpc/handled_counter.h"
 #include "common/rpc/listen_address.h"
+#include "common/rpc/metrics_text.h"
 #include "common/rpc/peer_channel.h"
 #include "google/protobuf/stubs/logging.h"
 #include "grpc/support/log.h"
@@ -134,6 +135,21 @@ absl::Status OfMetrics(const absl::Status& status) {
                        : ""));
 }
 
+absl::StatusOr<ListenAddress> MetricsAddress(const std::string& text) {
+  ASSIGN_OR_RETURN(ListenAddress address, ListenAddress::Parse(text));
+  if (address.unix_path.empty()) return address;
+  return absl::InvalidArgumentError(
+      absl::StrCat("metrics need HOST:PORT, not ", text));
+}
+
+http::Page MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
+  return {.path = "/metrics",
+          .content_type = kMetricsContentType,
+          .body = [registry = std::move(registry)](
+                      absl::string_view) { return MetricsText(*registry); },
+          .any_host = true};
+}
+
 }  // namespace
 
 ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
@@ -141,17 +157,7 @@ ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     Options options) {
   std::unique_ptr<ServerRunner> runner(new ServerRunner(std::move(options)));
-  const v1::ServerConfig& config = runner->options_.config;
-  if (!config.metrics_listen().empty()) {
-    auto metrics =
-        MetricsListener::Start({.address = config.metrics_listen(),
-                                .registry = runner->options_.registry,
-                                .pages = runner->options_.pages,
-                                .page_hosts = {config.page_hosts().begin(),
-                                               config.page_hosts().end()}});
-    if (!metrics.ok()) return OfMetrics(metrics.status());
-    runner->metrics_ = *std::move(metrics);
-  }
+  RETURN_IF_ERROR(OfMetrics(runner->ServeMetrics()));
   RETURN_IF_ERROR(runner->Listen());
   RETURN_IF_ERROR(runner->WriteAddressFile());
   LogInfo(absl::StrCat(
@@ -172,7 +178,7 @@ absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
     RETURN_IF_ERROR(PrepareToListen(address));
   }
   if (config.metrics_listen().empty()) return absl::OkStatus();
-  const auto metrics = ListenAddress::Parse(config.metrics_listen());
+  const auto metrics = MetricsAddress(config.metrics_listen());
   return OfMetrics(metrics.ok() ? PrepareToListen(*metrics) : metrics.status());
 }
 
@@ -180,6 +186,24 @@ ServerRunner::~ServerRunner() {
   listener_.reset();
   if (server_) server_->Shutdown(absl::ToChronoTime(absl::Now()));
   if (guard_) guard_->Stop();
+}
+
+absl::Status ServerRunner::ServeMetrics() {
+  const v1::ServerConfig& config = options_.config;
+  if (config.metrics_listen().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(ListenAddress address,
+                   MetricsAddress(config.metrics_listen()));
+  std::vector<http::Page> pages = options_.pages;
+  pages.push_back(MetricsPage(options_.registry));
+  ASSIGN_OR_RETURN(std::vector<int> sockets, OpenListeningSockets(address));
+  ASSIGN_OR_RETURN(
+      metrics_,
+      http::PageServer::Start(
+          {.sockets = std::move(sockets),
+           .pages = std::move(pages),
+           .hosts = {config.page_hosts().begin(), config.page_hosts().end()}}));
+  metrics_address_ = address.ToString();
+  return absl::OkStatus();
 }
 
 absl::Status ServerRunner::Listen() {
@@ -269,10 +293,6 @@ absl::Status ServerRunner::WriteAddressFile() const {
   }
   return absl::ErrnoToStatus(
       errno, absl::StrCat("server.address_file: cannot write ", path));
-}
-
-std::string ServerRunner::metrics_address() const {
-  return metrics_ ? metrics_->address() : "";
 }
 
 void ServerRunner::SetServing(bool serving) {

@@ -9,9 +9,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/http/page_server.h"
 #include "common/rpc/connection_guard.h"
 #include "common/rpc/connection_listener.h"
-#include "common/rpc/metrics_listener.h"
 #include "common/rpc/peer_channel.h"
 #include "common/rpc/shutdown_signals.h"
 #include "espalier/v1/config.pb.h"
@@ -34,7 +34,7 @@ class ServerRunner {
     v1::ServerConfig config;
     std::vector<Service> services;
     std::shared_ptr<prometheus::Registry> registry;
-    std::vector<HttpPage> pages = {};  // in addition to /metrics
+    std::vector<http::Page> pages = {};  // in addition to /metrics
     // The address of the process's HTTP listener. It goes to the log and the
     // address file; empty: there is none.
     std::string http_address = {};
@@ -63,7 +63,7 @@ class ServerRunner {
   // The bound addresses; a port 0 is replaced by the one that was chosen.
   const std::vector<std::string>& addresses() const { return addresses_; }
   // Empty: no metrics.
-  std::string metrics_address() const;
+  const std::string& metrics_address() const { return metrics_address_; }
 
   // Sets the health of the server and of each service.
   void SetServing(bool serving);
@@ -74,6 +74,7 @@ class ServerRunner {
 
  private:
   explicit ServerRunner(Options options);
+  absl::Status ServeMetrics();
   absl::Status Listen();
   absl::Status StartServer();
   absl::Status WriteAddressFile() const;
@@ -81,7 +82,8 @@ class ServerRunner {
 
   const Options options_;
   std::vector<std::string> addresses_;
-  std::unique_ptr<MetricsListener> metrics_;  // null: none
+  std::string metrics_address_;
+  std::unique_ptr<http::PageServer> metrics_;  // null: none
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::shared_ptr<ConnectionGuard> guard_;
   std::unique_ptr<grpc::Server> server_;

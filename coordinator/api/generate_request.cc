@@ -83,9 +83,21 @@ absl::Status CheckChat(const ServedModel& model) {
                    model.why_no_chat.empty() ? "" : ": ", model.why_no_chat));
 }
 
+ChatEnd EndOf(const v1::Chat& chat) {
+  switch (chat.end()) {
+    case v1::CHAT_END_CONTINUE:
+      return ChatEnd::kContinue;
+    case v1::CHAT_END_NOTHING:
+      return ChatEnd::kNothing;
+    default:
+      return ChatEnd::kNewMessage;
+  }
+}
+
 Conversation ToConversation(const v1::Chat& chat) {
   Conversation conversation = {.tools = chat.tools(),
-                               .template_args = chat.template_args()};
+                               .template_args = chat.template_args(),
+                               .end = EndOf(chat)};
   for (const v1::ChatMessage& message : chat.messages()) {
     conversation.messages.push_back(
         {.role = message.role(),
@@ -261,9 +273,9 @@ absl::StatusOr<NewOutputText> Text(const v1::GenerateRequest& request,
   RETURN_IF_ERROR(CheckTexts("stop", request.stop(), kMaxStopStrings));
   const StopText text(
       {.tokenizer = model.tokenizer,
-       .stop_token_ids = parsed.stop_token_ids,
        .stop_strings = {request.stop().begin(), request.stop().end()},
        .include_stop_string = request.include_stop_str_in_output(),
+       .show_special = request.show_special_tokens(),
        .min_tokens = parsed.adjustments.min_tokens});
   return [text] { return std::make_unique<StopText>(text); };
 }

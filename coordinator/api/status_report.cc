@@ -228,6 +228,20 @@ json RoundJson(const JournalRound& round, const Tokenizer& tokenizer) {
           {"verify_ms", absl::ToDoubleMilliseconds(round.round_trip)}};
 }
 
+json RoundsJson(const JournalRequest& request, const Tokenizer& tokenizer) {
+  json out = RequestJson(request);
+  out["drafters"] = request.drafters;
+  out["latest"] = json::array();
+  for (const JournalRound& round : request.rounds) {
+    out["latest"].push_back(RoundJson(round, tokenizer));
+  }
+  return out;
+}
+
+std::string Dumped(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 // The latest requests, and the rounds of the chosen one.
 void AddRequests(const RoundJournal& journal, const std::string& chosen,
                  const Tokenizer& tokenizer, json& report) {
@@ -235,12 +249,7 @@ void AddRequests(const RoundJournal& journal, const std::string& chosen,
     report["requests"].push_back(RequestJson(request));
   }
   if (const auto request = journal.Find(chosen)) {
-    json& out = report["request"] = RequestJson(*request);
-    out["drafters"] = request->drafters;
-    out["latest"] = json::array();
-    for (const JournalRound& round : request->rounds) {
-      out["latest"].push_back(RoundJson(round, tokenizer));
-    }
+    report["request"] = RoundsJson(*request, tokenizer);
   }
 }
 
@@ -315,7 +324,23 @@ std::string StatusReport::Json(absl::string_view query) const {
     AddRequests(options_.coordinator->journal(), QueryValue(query, "request"),
                 *options_.tokenizer, report);
   }
-  return report.dump(-1, ' ', false, json::error_handler_t::replace);
+  {
+    MutexLock lock(&mutex_);
+    report["http_address"] = http_address_;
+  }
+  return Dumped(report);
+}
+
+std::optional<std::string> StatusReport::OwnRounds(
+    const std::string& request_id) const {
+  const auto request = options_.coordinator->journal().FindOwn(request_id);
+  if (!request) return std::nullopt;
+  return Dumped(RoundsJson(*request, *options_.tokenizer));
+}
+
+void StatusReport::SetHttpAddress(std::string address) {
+  MutexLock lock(&mutex_);
+  http_address_ = std::move(address);
 }
 
 }  // namespace espalier::coordinator

@@ -2,10 +2,13 @@
 #define ESPALIER_COORDINATOR_API_STATUS_REPORT_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/mutex.h"
 #include "common/rpc/access_token.h"
 #include "common/tokenizer/tokenizer.h"
 #include "coordinator/api/status_history.h"
@@ -43,10 +46,20 @@ class StatusReport {
   // "key=SECRET". Percent-encoded.
   std::string Json(absl::string_view query) const;
 
+  // JSON of the rounds of a request, as in the report, for the client that
+  // knows its request_id; nullopt: it is not among the latest.
+  std::optional<std::string> OwnRounds(const std::string& request_id) const;
+
+  // Tells the page where the HTTP API is, as HOST:PORT. Empty, the default:
+  // there is none.
+  void SetHttpAddress(std::string address);
+
  private:
   const Options options_;
   const absl::Time start_;
   StatusHistory history_;
+  mutable Mutex mutex_;
+  std::string http_address_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The page that shows the report: one HTML document without external assets.

@@ -8,8 +8,6 @@ namespace espalier::coordinator {
 
 std::string StopText::Push(TokenId token) {
   ++num_tokens_;
-  const std::vector<TokenId>& silent = options_.stop_token_ids;
-  if (std::count(silent.begin(), silent.end(), token) > 0) return "";
   return Scan(detokenizer_.Push(token));
 }
 

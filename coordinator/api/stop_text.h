@@ -22,15 +22,16 @@ class StopText final : public OutputText {
  public:
   struct Options {
     const Tokenizer* tokenizer = nullptr;
-    std::vector<TokenId> stop_token_ids = {};    // have no text
     std::vector<std::string> stop_strings = {};  // valid UTF-8, none empty
     bool include_stop_string = false;            // in the text
+    bool show_special = false;                   // special tokens have a text
     int64_t min_tokens = 0;  // a stop string that they complete does not count
   };
 
   explicit StopText(Options options)
       : options_(std::move(options)),
-        detokenizer_(options_.tokenizer, {.skip_special = true}) {}
+        detokenizer_(options_.tokenizer,
+                     {.skip_special = !options_.show_special}) {}
 
   std::string Push(TokenId token) override;
   std::string Flush() override;

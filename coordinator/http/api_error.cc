@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
@@ -47,13 +48,14 @@ const Kind& KindOf(const absl::Status& status) {
   return kOther;
 }
 
-// Names of our own API -> names over HTTP. The first prefix that fits counts.
+// Names of our own API -> names over HTTP, of a field or of what it begins
+// with. The first one that fits counts.
 constexpr std::pair<const char*, const char*> kNames[] = {
     {"chat.template_args", "chat_template_kwargs"},
+    {"chat.end", "continue_final_message"},
     {"chat.", ""},
     {"chat", "messages"},
     {"token_ids", "prompt"},
-    {"structured_output.", "structured_outputs."},
     {"structured_output", "structured_outputs"},
     {"speculation.", "espalier."},
 };
@@ -61,7 +63,10 @@ constexpr std::pair<const char*, const char*> kNames[] = {
 std::string HttpName(absl::string_view field) {
   for (const auto& [ours, theirs] : kNames) {
     absl::string_view rest = field;
-    if (absl::ConsumePrefix(&rest, ours)) return absl::StrCat(theirs, rest);
+    if (!absl::ConsumePrefix(&rest, ours)) continue;
+    const bool is_whole = absl::EndsWith(ours, ".") || rest.empty() ||
+                          rest[0] == '.' || rest[0] == '[';
+    if (is_whole) return absl::StrCat(theirs, rest);
   }
   return std::string(field);
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "common/base/status_macros.h"
 #include "common/spec/request_errors.h"
+#include "coordinator/http/after_thoughts.h"
 #include "coordinator/http/generic_tools.h"
 #include "coordinator/http/reasoning.h"
 #include "coordinator/http/tool_format.h"
@@ -13,9 +14,17 @@
 namespace espalier::coordinator {
 namespace {
 
-// Whether the prompt of a chat with these arguments ends with <think>.
+// Whether the output of a chat begins within the model's thoughts: the message
+// that goes on has begun them, or the prompt ends with <think>.
 bool OpensThoughts(const ServedModel& model, const v1::Chat& chat) {
   if (model.chat_template == nullptr) return false;
+  if (chat.end() == v1::CHAT_END_NOTHING) return false;
+  if (chat.end() == v1::CHAT_END_CONTINUE) {
+    if (chat.messages().empty()) return false;
+    const std::string& begun = chat.messages().rbegin()->content();
+    const size_t open = begun.rfind("<think>");
+    return open != begun.npos && begun.find("</think>", open) == begun.npos;
+  }
   const auto prompt = model.chat_template->Render(
       {.messages = {{.role = "user", .content = "a"}},
        .template_args = chat.template_args()});
@@ -26,8 +35,7 @@ bool OpensThoughts(const ServedModel& model, const v1::Chat& chat) {
 }
 
 // The constraint that makes the output calls, or lets them be well-formed.
-absl::Status HoldToTools(const ToolFormat& format, bool is_thinking,
-                         ApiRequest& request) {
+absl::Status HoldToTools(const ToolFormat& format, ApiRequest& request) {
   const bool is_forced = request.tools.choice == ToolUse::Choice::kRequired;
   const Json tag = is_forced ? ForcedCalls(format, request.tools)
                              : FreeCalls(format, request.tools);
@@ -38,13 +46,17 @@ absl::Status HoldToTools(const ToolFormat& format, bool is_thinking,
                       "an output that is held to another form has no calls: "
                       "set tool_choice to \"none\"");
   }
-  if (is_forced && is_thinking) {
-    return FieldError("tool_choice",
-                      "a model that thinks first cannot be forced: turn its "
-                      "thoughts off by chat_template_kwargs");
-  }
   output.set_structural_tag(Dump(tag));
   return absl::OkStatus();
+}
+
+// Calls that nobody has forced may begin anywhere, or not at all.
+bool IsHeldFromItsBeginning(const ApiRequest& request) {
+  const bool is_free = !request.tools.tools.empty() &&
+                       request.tools.choice == ToolUse::Choice::kAuto;
+  return !is_free && request.generate.has_structured_output() &&
+         request.generate.structured_output().constraint_case() !=
+             v1::StructuredOutput::CONSTRAINT_NOT_SET;
 }
 
 }  // namespace
@@ -69,7 +81,12 @@ absl::Status PlanChat(const ServedModel& model, ApiRequest& request) {
   const bool is_thinking = may_think && OpensThoughts(model, chat);
   const ToolFormat& format = FormatOf(jinja);
   if (!use.tools.empty()) {
-    RETURN_IF_ERROR(HoldToTools(format, is_thinking, request));
+    if (format.has_special_mark) request.generate.set_show_special_tokens(true);
+    RETURN_IF_ERROR(HoldToTools(format, request));
+  }
+  if (is_thinking && IsHeldFromItsBeginning(request)) {
+    RETURN_IF_ERROR(
+        HoldAfterThoughts(*request.generate.mutable_structured_output()));
   }
   if (!absl::StrContains(jinja, "tools")) RETURN_IF_ERROR(DescribeTools(chat));
   request.new_parser = [may_think, is_thinking, &format, use] {

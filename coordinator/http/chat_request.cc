@@ -115,6 +115,22 @@ absl::Status ParallelCalls(absl::string_view name, const Json& value,
   return absl::OkStatus();
 }
 
+absl::Status GenerationPrompt(absl::string_view name, const Json& value,
+                              ApiRequest& out) {
+  ASSIGN_OR_RETURN(const bool wanted, ReadBool(name, value));
+  if (!wanted && out.generate.chat().end() == v1::CHAT_END_NEW_MESSAGE) {
+    out.generate.mutable_chat()->set_end(v1::CHAT_END_NOTHING);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ContinueFinalMessage(absl::string_view name, const Json& value,
+                                  ApiRequest& out) {
+  ASSIGN_OR_RETURN(const bool wanted, ReadBool(name, value));
+  if (wanted) out.generate.mutable_chat()->set_end(v1::CHAT_END_CONTINUE);
+  return absl::OkStatus();
+}
+
 absl::Status WantsLogprobs(absl::string_view name, const Json& value,
                            ApiRequest& out) {
   ASSIGN_OR_RETURN(out.logprobs, ReadBool(name, value));
@@ -146,6 +162,10 @@ constexpr Field kChatFields[] = {
     {"top_logprobs", TopLogprobs, "0 .. 20; needs logprobs"},
     {"chat_template_kwargs", TemplateArguments,
      "arguments of the model's template"},
+    {"add_generation_prompt", GenerationPrompt,
+     "default true; false: the prompt does not begin the answer's message"},
+    {"continue_final_message", ContinueFinalMessage,
+     "true: the answer goes on with the last message, the assistant's"},
     {"tools", Tools, "functions; at most 128"},
     // Read when the tools are known.
     {"tool_choice", Accept, "none, auto, required, a function, allowed_tools"},

@@ -4,6 +4,7 @@
 #include "coordinator/http/chat_answer.h"
 #include "coordinator/http/chat_request.h"
 #include "coordinator/http/chat_writer.h"
+#include "coordinator/http/generation_fields.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {
@@ -19,9 +20,12 @@ void AddChatRoutes(const ApiContext& context, Routes& routes) {
   routes.push_back(
       {.method = "POST",
        .path = "/v1/chat/completions",
-       .handle = [context](const http::Request& request, http::Wake wake) {
-         return StartChat(context, kChat, request, std::move(wake));
-       }});
+       .handle =
+           [context](const http::Request& request, http::Wake wake) {
+             return StartChat(context, kChat, request, std::move(wake));
+           },
+       .summary = "an answer in a chat, as OpenAI's API has it",
+       .fields = {GenerationFields(), ConstraintFields(), ChatFields()}});
 }
 
 }  // namespace espalier::coordinator

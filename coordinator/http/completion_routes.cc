@@ -6,6 +6,7 @@
 #include "coordinator/http/called_answer.h"
 #include "coordinator/http/completion_request.h"
 #include "coordinator/http/completion_writer.h"
+#include "coordinator/http/generation_fields.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {
@@ -39,12 +40,15 @@ std::unique_ptr<http::Answer> Complete(const ApiContext& context,
 }  // namespace
 
 void AddCompletionRoutes(const ApiContext& context, Routes& routes) {
-  routes.push_back({.method = "POST",
-                    .path = "/v1/completions",
-                    .handle = [context](const http::Request& request,
-                                        const http::Wake& wake) {
-                      return Complete(context, request, wake);
-                    }});
+  routes.push_back(
+      {.method = "POST",
+       .path = "/v1/completions",
+       .handle =
+           [context](const http::Request& request, const http::Wake& wake) {
+             return Complete(context, request, wake);
+           },
+       .summary = "how a text goes on, as OpenAI's API has it",
+       .fields = {GenerationFields(), ConstraintFields(), CompletionFields()}});
 }
 
 }  // namespace espalier::coordinator

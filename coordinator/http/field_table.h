@@ -34,6 +34,9 @@ struct ApiRequest {
   bool return_token_ids = false;
   // Only chats have the fields from here on.
   ToolUse tools = {};
+  // `tools` and `tool_choice` as the client wrote them; null: not there.
+  Json given_tools = {};
+  Json given_choice = {};
   std::optional<bool> thinking = {};  // unset: as the model's template has it
   // Reads the text of an output (PlanChat).
   std::function<std::unique_ptr<OutputParser>()> new_parser = NewPlainParser;

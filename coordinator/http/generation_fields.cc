@@ -193,13 +193,11 @@ absl::Status BadWords(absl::string_view name, const Json& value,
   return SetTexts(name, value, *out.generate.mutable_bad_words());
 }
 
-// Whether special tokens are shown is not a choice here.
 absl::Status SkipSpecialTokens(absl::string_view name, const Json& value,
-                               ApiRequest&) {
+                               ApiRequest& out) {
   ASSIGN_OR_RETURN(const bool skip, ReadBool(name, value));
-  if (skip) return absl::OkStatus();
-  return FieldError(name,
-                    "false is not supported: special tokens have no text");
+  out.generate.set_show_special_tokens(!skip);
+  return absl::OkStatus();
 }
 
 constexpr Field kGenerationFields[] = {
@@ -238,7 +236,8 @@ constexpr Field kGenerationFields[] = {
      "enabled, max_nodes, max_depth, drafters, strategy, rule: see "
      "SpeculationOptions"},
     {"return_token_ids", ReturnTokenIds, "token_ids in each choice"},
-    {"skip_special_tokens", SkipSpecialTokens, "true"},
+    {"skip_special_tokens", SkipSpecialTokens,
+     "default true; the token that ends an output never has a text"},
     {"user", Accept, kNoEffect},
     {"metadata", Accept, kNoEffect},
     {"store", Accept, "accepted; nothing is stored"},

@@ -41,20 +41,22 @@ absl::string_view ShownKey(const http::Request& request) {
 }
 
 bool IsBelow(absl::string_view path, absl::string_view folder) {
-  return absl::EndsWith(folder, "/") && path.size() > folder.size() &&
-         absl::StartsWith(path, folder);
+  return folder.size() > 1 && absl::EndsWith(folder, "/") &&
+         path.size() > folder.size() && absl::StartsWith(path, folder);
 }
 
 }  // namespace
 
 HttpApi::HttpApi(const ApiContext& context, Access access)
-    : access_(std::move(access)) {
+    : access_(std::move(access)), metrics_(context.metrics) {
   AddChatRoutes(context, routes_);
   AddCompletionRoutes(context, routes_);
   AddMessagesRoutes(context, routes_);
   AddResponsesRoutes(context, routes_);
   AddTextRoutes(context, routes_);
   AddServerRoutes(context, routes_);
+  AddPageRoutes(context, routes_);
+  AddOpenApiRoute(routes_);
 }
 
 const Route* HttpApi::Find(const http::Request& request) const {
@@ -154,6 +156,8 @@ std::unique_ptr<http::Answer> HttpApi::Handle(http::Request request,
   } else {
     answer = route->handle(std::move(request), std::move(wake));
   }
+  answer = metrics_.Count(route == nullptr ? "none" : route->path,
+                          std::move(answer));
   if (headers.empty()) return answer;
   return std::make_unique<WithHeaders>(std::move(answer), std::move(headers));
 }

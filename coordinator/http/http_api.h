@@ -7,11 +7,13 @@
 
 #include "common/http/answer.h"
 #include "coordinator/http/api_keys.h"
+#include "coordinator/http/http_metrics.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {
 
-// The API over HTTP: who may call, and which route answers. Thread-safe.
+// The API over HTTP: who may call, and which route answers. Outlives its
+// answers. Thread-safe.
 class HttpApi {
  public:
   struct Access {
@@ -35,6 +37,7 @@ class HttpApi {
   http::Headers CrossOrigin(const http::Request& request) const;
 
   const Access access_;
+  HttpMetrics metrics_;
   Routes routes_;  // constant after construction
 };
 

@@ -148,9 +148,8 @@ absl::Status MessageList(absl::string_view name, const Json& value,
   }
   const Json* role = Find(value.back(), "role");
   if (role == nullptr || *role != "assistant") return absl::OkStatus();
-  return FieldError(Item(name, value.size() - 1),
-                    "the last message must be the user's: answers cannot be "
-                    "begun for the model");
+  out.generate.mutable_chat()->set_end(v1::CHAT_END_CONTINUE);
+  return absl::OkStatus();
 }
 
 absl::Status StopSequences(absl::string_view name, const Json& value,
@@ -253,8 +252,8 @@ absl::Status ReadChoice(const Json& choice, ApiRequest& out) {
 constexpr char kAccepted[] = "accepted; changes nothing here";
 constexpr Field kMessagesFields[] = {
     {"messages", MessageList,
-     "text, tool_use, tool_result; thoughts of earlier turns are left out; the "
-     "last message is the user's"},
+     "text, tool_use, tool_result; thoughts of earlier turns are left out; a "
+     "last message of the assistant is continued"},
     {"system", Accept, "a text or blocks of text"},
     {"stop_sequences", StopSequences, "at most 32"},
     {"tools", ToolList, "with an input_schema"},

@@ -3,6 +3,7 @@
 
 #include "coordinator/http/chat_answer.h"
 #include "coordinator/http/encoded_answer.h"
+#include "coordinator/http/generation_fields.h"
 #include "coordinator/http/messages_request.h"
 #include "coordinator/http/messages_writer.h"
 #include "coordinator/http/route.h"
@@ -45,7 +46,9 @@ void AddMessagesRoutes(const ApiContext& context, Routes& routes) {
            [context](const http::Request& request, http::Wake wake) {
              return StartChat(context, kMessages, request, std::move(wake));
            },
-       .error = AnthropicError});
+       .error = AnthropicError,
+       .summary = "an answer in a chat, as Anthropic's API has it",
+       .fields = {MessagesFields(), GenerationFields()}});
   routes.push_back(
       {.method = "POST",
        .path = "/v1/messages/count_tokens",
@@ -53,7 +56,9 @@ void AddMessagesRoutes(const ApiContext& context, Routes& routes) {
            [context](const http::Request& request, http::Wake wake) {
              return CountTokens(context, request, std::move(wake));
            },
-       .error = AnthropicError});
+       .error = AnthropicError,
+       .summary = "how many tokens a chat has, as Anthropic's API has it",
+       .fields = {MessagesFields(), GenerationFields()}});
 }
 
 }  // namespace espalier::coordinator

@@ -95,6 +95,7 @@ absl::Status Input(absl::string_view name, const Json& value, ApiRequest& out) {
 absl::Status FunctionTools(absl::string_view name, const Json& value,
                            ApiRequest& out) {
   if (!value.is_array()) return FieldError(name, "must be a list of tools");
+  out.given_tools = value;
   Json functions = Json::array();
   for (size_t i = 0; i < value.size(); ++i) {
     Json function = value[i];
@@ -215,6 +216,7 @@ absl::StatusOr<ApiRequest> ReadResponsesRequest(const Json& body) {
       ReadFields(body, {ResponsesFields(), GenerationFields()}, out));
   if (Find(body, "input") == nullptr) return FieldError("input", "is missing");
   if (const Json* choice = Find(body, "tool_choice")) {
+    out.given_choice = *choice;
     RETURN_IF_ERROR(ReadToolChoice("tool_choice", *choice, out.tools));
   }
   if (out.tools.tools.empty() &&

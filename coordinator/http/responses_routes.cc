@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "coordinator/http/chat_answer.h"
+#include "coordinator/http/generation_fields.h"
 #include "coordinator/http/responses_request.h"
 #include "coordinator/http/responses_writer.h"
 #include "coordinator/http/route.h"
@@ -19,9 +20,12 @@ void AddResponsesRoutes(const ApiContext& context, Routes& routes) {
   routes.push_back(
       {.method = "POST",
        .path = "/v1/responses",
-       .handle = [context](const http::Request& request, http::Wake wake) {
-         return StartChat(context, kResponses, request, std::move(wake));
-       }});
+       .handle =
+           [context](const http::Request& request, http::Wake wake) {
+             return StartChat(context, kResponses, request, std::move(wake));
+           },
+       .summary = "an answer as OpenAI's API of responses has it",
+       .fields = {ResponsesFields(), GenerationFields()}});
 }
 
 }  // namespace espalier::coordinator

@@ -59,6 +59,10 @@ class ResponsesWriter final : public AnswerWriter {
   ResponsesWriter(const ApiRequest& request, AnswerName name)
       : stream_(request.stream),
         parallel_(request.tools.parallel),
+        tools_(request.given_tools.is_null() ? Json::array()
+                                             : request.given_tools),
+        tool_choice_(request.given_choice.is_null() ? Json("auto")
+                                                    : request.given_choice),
         temperature_(request.generate.temperature()),
         top_p_(request.generate.has_top_p() ? request.generate.top_p() : 1),
         name_(std::move(name)),
@@ -208,8 +212,8 @@ class ResponsesWriter final : public AnswerWriter {
                   {"parallel_tool_calls", parallel_},
                   {"temperature", temperature_},
                   {"top_p", top_p_},
-                  {"tool_choice", "auto"},
-                  {"tools", Json::array()},
+                  {"tool_choice", tool_choice_},
+                  {"tools", tools_},
                   {"metadata", Json::object()},
                   {"store", false},
                   {"usage", nullptr}};
@@ -227,6 +231,8 @@ class ResponsesWriter final : public AnswerWriter {
 
   const bool stream_;
   const bool parallel_;
+  const Json tools_;
+  const Json tool_choice_;
   const float temperature_;
   const float top_p_;
   const AnswerName name_;

@@ -12,10 +12,13 @@
 
 #include "absl/time/time.h"
 #include "common/http/answer.h"
+#include "common/http/page_server.h"
 #include "common/spec/messages.h"
 #include "coordinator/api/generate_request.h"
 #include "coordinator/api/generator.h"
 #include "coordinator/http/api_error.h"
+#include "coordinator/http/field_table.h"
+#include "prometheus/registry.h"
 
 namespace espalier::coordinator {
 
@@ -27,9 +30,19 @@ struct ApiContext {
   std::function<std::optional<VerifierInfo>()> verifier_info;
   // OK: requests are served now. Called on any thread.
   std::function<absl::Status()> readiness;
-  std::function<std::string()> metrics;  // the text of /metrics
+  // Of /metrics, and of the requests over HTTP. Never null.
+  std::shared_ptr<prometheus::Registry> metrics;
+  // Pages to look at, which need no key, and data for them, which do.
+  std::vector<http::Page> pages = {};
+  std::vector<http::Page> page_data = {};
+  // JSON of the rounds of a request with this request_id; nullopt: not known.
+  std::function<std::optional<std::string>(const std::string& request_id)>
+      rounds = [](const std::string&) { return std::nullopt; };
   absl::Time start_time;
 };
+
+// The fields of a route's body: those that its description has.
+using BodyFields = std::vector<FieldTable>;
 
 struct Route {
   std::string method;
@@ -38,6 +51,8 @@ struct Route {
   http::Handler handle;
   ErrorShape error = OpenAiError;
   bool needs_key = true;
+  std::string summary = {};  // for people
+  BodyFields fields = {};    // empty: no JSON is read
 };
 using Routes = std::vector<Route>;
 
@@ -47,6 +62,9 @@ void AddMessagesRoutes(const ApiContext& context, Routes& routes);
 void AddResponsesRoutes(const ApiContext& context, Routes& routes);
 void AddTextRoutes(const ApiContext& context, Routes& routes);
 void AddServerRoutes(const ApiContext& context, Routes& routes);
+void AddPageRoutes(const ApiContext& context, Routes& routes);
+// The description of all routes, which are there by now.
+void AddOpenApiRoute(Routes& routes);
 
 // Helpers of routes.
 std::unique_ptr<http::Answer> Answered(http::Response response);

@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/printable.h"
 #include "common/base/version.h"
+#include "common/rpc/metrics_text.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/http/route.h"
 
@@ -41,7 +42,7 @@ std::unique_ptr<http::Answer> Ready(const ApiContext& context) {
 }
 
 void AddGet(
-    std::string path, bool needs_key,
+    std::string path, bool needs_key, std::string summary,
     std::function<std::unique_ptr<http::Answer>(const http::Request&)> answer,
     Routes& routes) {
   routes.push_back(
@@ -50,44 +51,44 @@ void AddGet(
        .handle = [answer = std::move(answer)](
                      const http::Request& request,
                      const http::Wake&) { return answer(request); },
-       .needs_key = needs_key});
+       .needs_key = needs_key,
+       .summary = std::move(summary)});
 }
 
 }  // namespace
 
 void AddServerRoutes(const ApiContext& context, Routes& routes) {
   AddGet(
-      "/health", /*needs_key=*/false,
+      "/health", /*needs_key=*/false, "200 while the process lives",
       [](const auto&) {
         return Answered(Json{{"status", "ok"}});
       },
       routes);
   AddGet(
-      "/ready", /*needs_key=*/false,
+      "/ready", /*needs_key=*/false, "200 while requests are served, else 503",
       [context](const auto&) { return Ready(context); }, routes);
   AddGet(
-      "/version", /*needs_key=*/true,
+      "/version", /*needs_key=*/true, "the version of the server",
       [](const auto&) {
         return Answered(Json{{"version", Version()}});
       },
       routes);
   AddGet(
-      "/metrics", /*needs_key=*/true,
+      "/metrics", /*needs_key=*/true, "metrics for Prometheus",
       [context](const auto&) {
-        return Answered(http::Response{
-            .content_type = "text/plain; version=0.0.4; charset=utf-8",
-            .body = context.metrics()});
+        return Answered(http::Response{.content_type = kMetricsContentType,
+                                       .body = MetricsText(*context.metrics)});
       },
       routes);
   AddGet(
-      "/v1/models", /*needs_key=*/true,
+      "/v1/models", /*needs_key=*/true, "the served model, in a list",
       [context](const auto&) {
         return Answered(Json{{"object", "list"},
                              {"data", Json::array({ModelObject(context)})}});
       },
       routes);
   AddGet(
-      "/v1/models/", /*needs_key=*/true,
+      "/v1/models/", /*needs_key=*/true, "the served model",
       [context](const http::Request& request) {
         return OneModel(context, request);
       },

@@ -88,21 +88,39 @@ std::unique_ptr<http::Answer> Detokenize(const ApiContext& context,
   return Answered(Json{{"prompt", *text}});
 }
 
+// For the description of the routes.
+constexpr Field kTokenizeFields[] = {
+    {"model", Accept, "the name of the served model, or absent"},
+    {"prompt", Accept, "a text"},
+    {"messages", Accept, "a chat, in place of a prompt"},
+    {"return_token_strs", Accept, "true: the tokens as texts, too"},
+};
+constexpr Field kDetokenizeFields[] = {
+    {"model", Accept, "the name of the served model, or absent"},
+    {"tokens", Accept, "token ids"},
+};
+
 }  // namespace
 
 void AddTextRoutes(const ApiContext& context, Routes& routes) {
   routes.push_back(
       {.method = "POST",
        .path = "/tokenize",
-       .handle = [context](const http::Request& request, http::Wake wake) {
-         return Tokenize(context, request, std::move(wake));
-       }});
+       .handle =
+           [context](const http::Request& request, http::Wake wake) {
+             return Tokenize(context, request, std::move(wake));
+           },
+       .summary = "the tokens of a text or chat, as vLLM has it",
+       .fields = {kTokenizeFields}});
   routes.push_back(
       {.method = "POST",
        .path = "/detokenize",
-       .handle = [context](const http::Request& request, const http::Wake&) {
-         return Detokenize(context, request);
-       }});
+       .handle =
+           [context](const http::Request& request, const http::Wake&) {
+             return Detokenize(context, request);
+           },
+       .summary = "the text of tokens, as vLLM has it",
+       .fields = {kDetokenizeFields}});
 }
 
 }  // namespace espalier::coordinator

@@ -30,6 +30,9 @@ struct ToolFormat {
   std::unique_ptr<OutputParser> (*parser)(std::vector<std::string> names);
   std::unique_ptr<OutputParser> (*forced_parser)(
       std::vector<std::string> names);
+  // Whether the mark of a call is a special token, which has a text only if the
+  // request wants it.
+  bool has_special_mark = false;
 };
 
 // The format of a model by its chat template; for a template that has none, the

@@ -53,6 +53,7 @@ void UsageSum::AddStats(const v1::SpecStats& stats, int64_t emitted) {
   stats_.set_degraded_steps(stats_.degraded_steps() + stats.degraded_steps());
   stats_.set_plain_steps(stats_.plain_steps() + stats.plain_steps());
   stats_.set_balance_ms(stats_.balance_ms() + stats.balance_ms());
+  stats_.set_plain_round_ms(stats.plain_round_ms());
   stats_.set_strategy(stats.strategy());
   stats_.set_rule(stats.rule());
   for (const v1::DrafterStats& drafter : stats.drafters()) {
@@ -107,6 +108,7 @@ Json UsageSum::Espalier() const {
           {"strategy", stats_.strategy()},
           {"rule", stats_.rule()},
           {"balance_ms", stats_.balance_ms()},
+          {"plain_round_ms", stats_.plain_round_ms()},
           {"drafters", Drafters()},
           {"timing",
            {{"queue_ms", timing_.queue_ms()},

@@ -27,7 +27,6 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                    coordinator::CoordinatorServer::Create(
                        config.core(), server->AsPeers(),
                        {.target = std::move(target),
-                        .model_path = config.verifier().model(),
                         .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
                         .executor = &server->executor_,
                         .metrics = server->metrics_.get()}));

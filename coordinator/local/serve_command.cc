@@ -101,7 +101,8 @@ void PrintPlaces(LocalServer& server, const std::string& model,
     out << "serving " << model << " on " << address << std::endl;
   }
   if (!server.http_address().empty()) {
-    out << "OpenAI's API: http://" << server.http_address() << "/v1"
+    const std::string place = "http://" + server.http_address();
+    out << "OpenAI's API: " << place << "/v1\nchat: " << place << "/#chat"
         << std::endl;
   }
   if (runner.metrics_address().empty()) return;

@@ -76,7 +76,8 @@ void Generation::Run() {
   running_ = true;
   recorder_.Start(scope_.Now(), round_.drafters());
   JournalRequest request = {.id = absl::StrCat(session_.id().number),
-                            .strategy = options_.plan.strategy};
+                            .strategy = options_.plan.strategy,
+                            .request_id = options_.plan.request_id};
   for (const DrafterPeer* drafter : options_.drafters) {
     request.drafters.push_back(drafter->name);
   }

@@ -48,6 +48,15 @@ std::optional<JournalRequest> RoundJournal::Find(const std::string& id) const {
   return std::nullopt;
 }
 
+std::optional<JournalRequest> RoundJournal::FindOwn(
+    const std::string& request_id) const {
+  MutexLock lock(&mutex_);
+  for (auto entry = entries_.rbegin(); entry != entries_.rend(); ++entry) {
+    if (entry->request.request_id == request_id) return entry->request;
+  }
+  return std::nullopt;
+}
+
 JournalRequest* RoundJournal::Get(uint64_t key) {
   for (Entry& entry : entries_) {
     if (entry.key == key) return &entry.request;

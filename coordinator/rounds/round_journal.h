@@ -28,6 +28,7 @@ struct JournalRequest {
   std::string
       id;  // for people; not its request_id, which lets who has it abort
   std::string strategy;
+  std::string request_id = {};             // a secret of its client
   std::vector<std::string> drafters = {};  // as chosen by the request
   bool live = true;
   int64_t num_rounds = 0;
@@ -52,6 +53,8 @@ class RoundJournal {
   std::vector<JournalRequest> Requests() const;
   // The request with its rounds. Empty id: the request that began last.
   std::optional<JournalRequest> Find(const std::string& id) const;
+  // The same by its request_id, of the newest output.
+  std::optional<JournalRequest> FindOwn(const std::string& request_id) const;
 
  private:
   struct Entry {

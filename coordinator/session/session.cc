@@ -37,9 +37,11 @@ Session::Committed Session::Commit(absl::Span<const TokenId> tokens) {
   for (TokenId token : tokens) {
     Append(token);
     ++committed.num_kept;
-    if (text_) committed.text += text_->Push(token);
-    if (std::binary_search(stop_token_ids_.begin(), stop_token_ids_.end(),
-                           token)) {
+    // A token that ends the output has no text.
+    const bool ends = std::binary_search(stop_token_ids_.begin(),
+                                         stop_token_ids_.end(), token);
+    if (text_ && !ends) committed.text += text_->Push(token);
+    if (ends) {
       committed.finish_reason = FinishReason::kStop;
       committed.matched_stop_token = token;
       break;

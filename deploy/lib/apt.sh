@@ -5,7 +5,7 @@ build_packages=(
   g++ cmake ninja-build ccache mold pkg-config unzip ca-certificates
   protobuf-compiler protobuf-compiler-grpc libgrpc++-dev libprotobuf-dev
   libabsl-dev prometheus-cpp-dev nlohmann-json3-dev libspdlog-dev
-  libboost-dev libedit-dev libicu-dev libssl-dev zlib1g-dev
+  libboost-dev libedit-dev libicu-dev libssl-dev
   python3 python3-venv
 )
 unit_test_packages=(libgtest-dev libgmock-dev)

@@ -21,9 +21,8 @@ REPO = pathlib.Path(__file__).resolve().parents[2]
 # What the programs contain of the downloads: the name in versions.env, the package,
 # and its licence.
 COMPILED_IN = [("XGRAMMAR", "xgrammar", "Apache-2.0"),
-               ("LLAMA_CPP_PYTHON", "llama-cpp-python", "MIT"),
-               ("SMG_PROTO", "smg-grpc-proto", "Apache-2.0")]
-HEADER_ONLY = ["nlohmann-json3-dev"]
+               ("LLAMA_CPP_PYTHON", "llama-cpp-python", "MIT")]
+HEADER_ONLY = ["libboost-dev", "nlohmann-json3-dev"]
 
 
 def output(*argv):

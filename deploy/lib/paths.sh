@@ -10,9 +10,8 @@ export ESPALIER_CACHE=$cache  # the build reads it
 
 model=$cache/models/smollm2-135m-instruct
 converted_model=$model-bf16
-smg_proto=$cache/smg-grpc-proto
-gateway=$cache/gateway
 clients=$cache/clients
+further_clients=$cache/clients-langchain
 logs=$cache/logs
 bin=${ESPALIER_BIN:-$repo/build/release/bin}
 

@@ -42,7 +42,7 @@ ARROWS = {
                             "common/model/logits", "common/nn", "common/spec"],
     "common/model/aten": ["common/base", "common/model", "common/model/files",
                           "common/model/native", "common/nn", "common/spec"],
-    "common/rpc": ["common/base", "common/obs", "common/spec"],
+    "common/rpc": ["common/base", "common/http", "common/obs", "common/spec"],
     # What a drafter is, and what all of them share.
     "drafter/engine": ["common/base", "common/obs", "common/spec"],
     "drafter/trees": ["common/base", "common/spec", "drafter/engine"],
@@ -113,13 +113,10 @@ ARROWS = {
     # The API over HTTP, in terms of the API of our own.
     "coordinator/http": ["common/base", "common/chat", "common/http", "common/obs",
                          "common/rpc", "common/spec", "coordinator/api"],
-    "coordinator/vllm": ["common/base", "common/chat", "common/model/files",
-                         "common/rpc", "common/spec", "coordinator/api",
-                         "coordinator/rounds"],
     # It knows a model's identity only: the coordinator links no libtorch.
-    "coordinator": ["common/base", "common/chat", "common/model/files", "common/rpc",
-                    "coordinator/api", "coordinator/http", "coordinator/merge",
-                    "coordinator/rounds", "coordinator/vllm"],
+    "coordinator": ["common/base", "common/chat", "common/http", "common/model/files",
+                    "common/rpc", "coordinator/api", "coordinator/http",
+                    "coordinator/merge", "coordinator/rounds"],
     # What its program puts together: also drafters in its process.
     "coordinator/in_process_peers": ["common/base", "coordinator/rounds", "drafter"],
     "coordinator/coordinator_main": ["common/base", "common/config",
@@ -127,8 +124,8 @@ ARROWS = {
                                      "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
-    "coordinator/cli": ["common/base"],
-    "coordinator/cli/flags": ["common/base", "coordinator/cli"],
+    "coordinator/cli": ["common/base", "common/config"],
+    "coordinator/cli/flags": ["common/base", "common/config", "coordinator/cli"],
     "coordinator/cli/bench": ["common/base", "common/json", "coordinator/cli",
                               "coordinator/cli/flags"],
     "coordinator/cli/cluster": ["common/base", "common/model/files", "common/rpc",

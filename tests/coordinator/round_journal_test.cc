@@ -30,6 +30,14 @@ TEST(RoundJournal, KeepsTheLatestRoundsOfTheLatestRequests) {
   EXPECT_EQ(newest->rounds.front().step, 4);
 }
 
+TEST(RoundJournal, AClientFindsItsOwnRequest) {
+  RoundJournal journal;
+  journal.Begin(1, {.id = "1", .request_id = "a"});
+  journal.Begin(2, {.id = "2", .request_id = "b"});
+  EXPECT_EQ(journal.FindOwn("a")->id, "1");
+  EXPECT_FALSE(journal.FindOwn("1").has_value());
+}
+
 TEST(RoundJournal, HoldsWhatARequestWentThrough) {
   ToyCluster cluster(2);
   const Seen seen = cluster.Run(ToyCluster::Request(18));

@@ -98,11 +98,14 @@ TEST_F(StopTextTest, TextThatWasHeldBackComesAtTheEnd) {
   EXPECT_EQ(Stream(Make({"abc"}), Bytes("xab")).text, "xab");
 }
 
-TEST_F(StopTextTest, StopTokensHaveNoText) {
-  const std::vector<TokenId> tokens = Bytes("ab");
-  StopText text({.tokenizer = tokenizer_.get(), .stop_token_ids = {tokens[1]}});
-  EXPECT_EQ(text.Push(tokens[0]), "a");
-  EXPECT_THAT(text.Push(tokens[1]), IsEmpty());
+TEST_F(StopTextTest, SpecialTokensHaveTheirTextIfItIsWanted) {
+  const auto special = tokenizer_->FindSpecial("<|endoftext|>", 0);
+  ASSERT_TRUE(special.has_value());
+  const TokenId token = *tokenizer_->TokenToId("<|endoftext|>");
+  StopText hidden({.tokenizer = tokenizer_.get()});
+  EXPECT_THAT(hidden.Push(token), IsEmpty());
+  StopText shown({.tokenizer = tokenizer_.get(), .show_special = true});
+  EXPECT_EQ(shown.Push(token), "<|endoftext|>");
 }
 
 // The beginning and the end of the first stop string in `text`, or npos.

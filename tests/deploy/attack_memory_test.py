@@ -215,9 +215,6 @@ class AttackMemoryTest(unittest.TestCase):
             self.assertEqual(
                 self.codes([lambda r=request: self.raw(METHODS["coordinator"], r)] * 3),
                 ["INVALID_ARGUMENT"] * 3)
-        self.assertEqual(
-            self.codes([lambda: self.raw("/vllm.grpc.engine.VllmEngine/Abort",
-                                         empty_messages)] * 3), ["INVALID_ARGUMENT"] * 3)
 
     def test_questions_of_empty_fields(self):
         """Methods whose requests have no content."""

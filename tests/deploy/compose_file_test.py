@@ -9,6 +9,8 @@ import re
 import subprocess
 import sys
 import unittest
+import urllib.error
+import urllib.request
 
 import live_cluster
 from live_cluster import BIN, REPO
@@ -127,7 +129,7 @@ class GpuProfileTest(unittest.TestCase):
         cls.profile = Profile("gpu")
         cls.ports = {}
         folder = cls.processes.folder
-        for token in ("verifier.token", "drafter.token"):
+        for token in ("verifier.token", "drafter.token", "http.token"):
             (folder / token).write_text("0123456789abcdef" + token)
         numbers = layouts.Numbers()
         layouts.write_folder(folder / "model", MODEL, layouts.language_model(MODEL), numbers)
@@ -189,6 +191,15 @@ class GpuProfileTest(unittest.TestCase):
                 answer = self.generate("--drafters", name, "--nodes", "8")
                 self.assertEqual(answer["token_ids"], plain["token_ids"])
                 self.assertGreater(answer["spec_stats"]["num_draft_tokens"], 0)
+
+    def test_http_answers_to_its_key(self):
+        url = f"http://127.0.0.1:{self.port('coordinator', '8080')}/v1/models"
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            live_cluster.get(url)
+        self.assertEqual(refused.exception.code, 401)
+        request = urllib.request.Request(url, headers={"X-Api-Key": "0123456789abcdefhttp.token"})
+        with urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S) as models:
+            self.assertEqual(len(json.load(models)["data"]), 1)
 
     def test_one_page_has_the_metrics_of_verifier_and_drafters(self):
         page = live_cluster.get(f"http://127.0.0.1:{self.port('node', '9464')}/metrics")

@@ -43,11 +43,10 @@ NOT_RUN = {
     "docker/build.sh": "builds images",
     "deploy/containers.sh": "builds images",
     "tests/benchmark/llama_cpp/compare.sh": "builds llama.cpp and measures for minutes",
-    "grpcurl": "not packaged for Debian; load_test and gateway_test are foreign clients",
+    "grpcurl": "not packaged for Debian; load_test and http_test are foreign clients",
     "python3 -m grpc_tools.protoc": "needs a package from pip; foreign clients are tested "
                                     "with python3-grpcio",
     "prometheus --web.user-assets": "dashboard_test starts it",
-    "smg launch": "gateway_test starts the gateway",
     "build/release/bin/espalier serve --model qwen3-8b": "needs a GPU and the model",
     "build/release/bin/espalier-node": "needs a GPU",
     "cmake ": "builds; CI does that",
@@ -56,7 +55,7 @@ NOT_RUN = {
 FILES = {"verifier { model: \"deploy/models/nanogpt-char\" threads: 2 }": "my.textproto"}
 # First words of a command line. A block that begins with another word is no command.
 PROGRAMS = ("docker/", "./deploy/", "deploy/", "./tests/", "tests/", "build/", "cmake ", "cd ", "docker ",
-            "grpcurl ", "python3 ", "espalier ", "prometheus ", "smg ", "M=")
+            "grpcurl ", "python3 ", "espalier ", "prometheus ", "M=")
 
 
 def blocks(text):
@@ -279,8 +278,7 @@ class ClusterTest(unittest.TestCase):
 
     def test_addresses_of_what_does_not_run_are_errors(self):
         for what, hint in (("page", "deploy/quickstart.sh starts it"),
-                           ("api", "deploy/quickstart.sh starts it"),
-                           ("http", "deploy/quickstart.sh starts it")):
+                           ("api", "deploy/quickstart.sh starts it")):
             done = self.cluster(what)
             self.assertEqual((done.returncode, done.stdout), (1, ""))
             self.assertIn(hint, done.stderr)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""OpenAI's and Anthropic's own clients against our HTTP, with a verifier, a drafter and a
-coordinator as processes."""
+"""Unmodified clients against our HTTP, with a verifier, a drafter and coordinators as
+processes."""
 
 import json
 import math
@@ -21,27 +21,51 @@ CACHE = pathlib.Path(os.environ.get("ESPALIER_CACHE") or pathlib.Path(
     os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "espalier")
 MODEL = CACHE / "models/smollm2-135m-instruct"
 CLIENTS = CACHE / "clients/bin/python"
+FURTHER_CLIENTS = CACHE / "clients-langchain/bin/python"
 KEY = "key-of-the-test-of-http"
 # The clients alone take half a minute to load where the machine is busy.
 CLIENTS_PATIENCE_S = 3 * live_cluster.PATIENCE_S
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 class Served(live_cluster.Services):
-    def __init__(self):
+    """A verifier, a drafter, and coordinators that share them."""
+
+    def __init__(self, coordinators=("coordinator",), drain_seconds=10):
         super().__init__()
+        self.drain_seconds = drain_seconds
         self.start_service("verifier", f'engine {{ model: "{MODEL}" threads: 1 }}')
         self.start_drafter("lookup", "prompt_lookup", {}, MODEL)
         self.await_serving("verifier")
-        keys = self.folder / "keys"
-        keys.write_text(f"{KEY}\n")
-        self.start_service(
-            "coordinator", f'model: "{MODEL}" verifier: "{self.address("verifier")}"\n'
+        (self.folder / "keys").write_text(f"{KEY}\n")
+        for name in coordinators:
+            self.start_coordinator(name)
+        for name in coordinators:
+            self.await_serving(name)
+        self.urls = [self.url_of(name) for name in coordinators]
+        self.url = self.urls[0]
+
+    def start_coordinator(self, name):
+        path = self.folder / f"{name}.textproto"
+        path.write_text(
+            f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
+            f'address_file: "{self.folder}/{name}.addresses" '
+            f'drain_seconds: {self.drain_seconds} }}\n'
+            f'model: "{MODEL}" verifier: "{self.address("verifier")}"\n'
             f'drafters {{ name: "lookup" address: "{self.address("lookup")}" }}\n'
             f'core {{ max_verifier_wait_seconds: 0 }}\n'
-            f'http_listen: "127.0.0.1:0" http {{ keys_file: "{keys}" }}')
-        self.await_serving("coordinator")
-        addresses = (self.folder / "coordinator.addresses").read_text()
-        self.url = "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
+            f'http_listen: "127.0.0.1:0" http {{ keys_file: "{self.folder}/keys" }}')
+        self.start(name, BIN / "espalier-coordinator", "--config", path)
+
+    def url_of(self, name):
+        addresses = (self.folder / f"{name}.addresses").read_text()
+        return "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
+
+    def post(self, path, body, **headers):
+        return urllib.request.urlopen(urllib.request.Request(
+            self.url + path, data=json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {KEY}"} | headers),
+            timeout=live_cluster.PATIENCE_S)
 
     def status_of(self, path):
         try:
@@ -199,7 +223,71 @@ class HttpTest(unittest.TestCase):
         live_cluster.await_true(
             lambda: re.search(r'espalier_requests_total\{[^}]*code="CANCELLED"[^}]*\} [1-9]',
                               self.served.scrape("coordinator")), "the request is cancelled")
+        live_cluster.await_true(
+            lambda: re.search(r"espalier_sessions_open\{[^}]*\} 0\b",
+                              self.served.scrape("coordinator")), "nothing runs")
 
+    def test_a_trace_reaches_the_verifier(self):
+        trace = f"00-{TRACE}-00f067aa0ba902b7-01"
+        self.served.post("/v1/completions", {"prompt": "A", "max_tokens": 2}, traceparent=trace)
+        for service in ("coordinator", "verifier"):
+            live_cluster.await_true(lambda name=service: TRACE in self.served.log(name),
+                                    f"the trace is in the log of the {service}")
+
+    def test_a_message_of_the_assistant_is_continued(self):
+        ask = [{"role": "user", "content": "Count to nine."}]
+        begun = [*ask, {"role": "assistant", "content": "1, 2, 3,"}]
+        tokens = self.text_of("/tokenize", {"messages": begun})["tokens"]
+        answer = self.text_of("/v1/chat/completions", {
+            "messages": begun, "max_tokens": 8, "temperature": 0,
+            "continue_final_message": True})
+        # The prompt ends before the end of the message.
+        text = self.text_of("/detokenize", {"tokens": tokens})["prompt"]
+        kept = text[:text.rindex("1, 2, 3,") + len("1, 2, 3,")]
+        self.assertLess(answer["usage"]["prompt_tokens"], len(tokens))
+        self.assertTrue(kept.endswith("<|im_start|>assistant\n1, 2, 3,"))
+        prefilled = self.text_of("/v1/messages", {
+            "messages": begun, "max_tokens": 8, "temperature": 0})
+        self.assertEqual(prefilled["content"][0]["text"],
+                         answer["choices"][0]["message"]["content"])
+
+    def test_a_form_can_follow_thoughts(self):
+        # This is what HoldAfterThoughts makes of a choice.
+        elements = [{"type": "tag", "begin": "", "content": {"type": "any_text"},
+                     "end": "</think>"},
+                    {"type": "const_string", "value": "\n\n"},
+                    {"type": "or", "elements": [{"type": "const_string", "value": "yes"},
+                                                {"type": "const_string", "value": "no"}]}]
+        answer = self.text_of("/v1/completions", {
+            "prompt": "<think>\nOk.\n</think>\n\nno\n<think>\nOk", "max_tokens": 200,
+            "temperature": 0, "structured_outputs": {"structural_tag": {
+                "type": "structural_tag",
+                "format": {"type": "sequence", "elements": elements}}}})
+        self.assertRegex(answer["choices"][0]["text"], r"</think>\n\n(yes|no)$")
+
+    def text_of(self, path, body):
+        return json.load(self.served.post(path, body))
+
+    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
+    def test_the_description_is_valid(self):
+        path = self.served.folder / "openapi.json"
+        path.write_text(live_cluster.get(self.served.url + "/openapi.json"))
+        done = subprocess.run([FURTHER_CLIENTS, "-m", "openapi_spec_validator", path],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
+    def test_langchains_standard_suite(self):
+        done = subprocess.run(
+            [FURTHER_CLIENTS, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short",
+             "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=session",
+             "-o", "asyncio_default_test_loop_scope=session",
+             f"--rootdir={self.served.folder}", REPO / "tests/deploy/langchain_suite.py"],
+            env=os.environ | {"ESPALIER_URL": self.served.url, "ESPALIER_KEY": KEY,
+                              "ESPALIER_MODEL": MODEL.name},
+            cwd=self.served.folder, capture_output=True, text=True,
+            timeout=10 * live_cluster.PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
 
     def connection(self, text):
         """A connection that sends `text`."""
@@ -221,6 +309,42 @@ class HttpTest(unittest.TestCase):
     def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self):
         large = self.connection(f"POST /v1/completions HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n")
         self.assertIn(b"HTTP/1.1 413 ", large.recv(100))
+
+
+@unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
+class TwoCoordinatorsTest(unittest.TestCase):
+    def test_no_request_fails_when_one_of_two_is_killed(self):
+        served = Served(coordinators=("coordinator", "coordinator1"))
+        self.addCleanup(served.close)
+        client = subprocess.Popen(
+            [FURTHER_CLIENTS, REPO / "tests/deploy/litellm_scenarios.py", KEY, MODEL.name,
+             *served.urls], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(client.stdout.readline(), "ten\n")
+        served.process("coordinator1").kill()
+        out, err = client.communicate(timeout=CLIENTS_PATIENCE_S)
+        self.assertEqual(client.returncode, 0, err)
+        seen = json.loads(out.splitlines()[-1])
+        self.assertEqual(seen["whole"], seen["streamed"])
+        by_seed = {}
+        for seed, text in seen["texts"]:
+            by_seed.setdefault(seed, []).append(text)
+        self.assertEqual(sorted(map(len, by_seed.values())), [4] * 10)
+        self.assertEqual({len(set(texts)) for texts in by_seed.values()}, {1})
+        self.assertEqual(by_seed[0][0], seen["whole"])
+
+
+class DrainTest(unittest.TestCase):
+    def test_a_stream_that_outlasts_the_drain_ends_with_an_error(self):
+        served = Served(drain_seconds=2)
+        self.addCleanup(served.close)
+        with served.post("/v1/completions", {
+                "prompt": "a", "max_tokens": 8000, "ignore_eos": True, "stream": True}) as stream:
+            self.assertIn(b'"choices"', stream.readline())
+            served.process("coordinator").terminate()
+            events = [line for line in stream.read().decode().split("\n") if line]
+        error = json.loads(events[-2].removeprefix("data: "))["error"]
+        self.assertEqual(events[-1], "data: [DONE]")
+        self.assertEqual((error["type"], error["message"]), ("server_error", "shutting down"))
 
 
 class LossTest(unittest.TestCase):

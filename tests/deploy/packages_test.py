@@ -221,7 +221,7 @@ class PackagesTest(unittest.TestCase):
             depends = self.debian.inside("dpkg-query", "-W", "-f", "${Depends}", package)
             libraries = {word.split()[0] for word in depends.split(", ")} - {"adduser"}
             self.assertLessEqual(libraries, names)
-        self.assertLessEqual({"xgrammar", "llama-cpp-python", "smg-grpc-proto"}, names)
+        self.assertLessEqual({"xgrammar", "llama-cpp-python"}, names)
         references = [component["bom-ref"] for component in bill["components"]]
         self.assertEqual(len(references), len(set(references)))
 

@@ -25,7 +25,6 @@ FuzzTarget StoredFeaturesTarget();
 FuzzTarget TokenTreeTarget();
 FuzzTarget TokenizerTarget();
 FuzzTarget VerifyStreamTarget();
-FuzzTarget VllmRequestTarget();
 
 std::vector<FuzzTarget> FuzzTargets() {
   return {
@@ -37,9 +36,6 @@ std::vector<FuzzTarget> FuzzTargets() {
 #endif
 #ifdef ESPALIER_FUZZ_STORED_FEATURES
       StoredFeaturesTarget(),
-#endif
-#ifdef ESPALIER_FUZZ_VLLM_REQUEST
-      VllmRequestTarget(),
 #endif
       ConnectionBytesTarget(), DraftStreamTarget(),
       GenerateRequestTarget(), GgufTarget(),

@@ -31,6 +31,9 @@ std::vector<std::string> Seeds() {
           {}}}})",
       R"({"prompt": "a", "guided_regex": "a", "return_token_ids": true})",
       R"({"prompt": "a", "structured_outputs": {"choice": ["a"]}})",
+      R"({"messages": [{"role": "assistant", "content": "a"}],
+          "continue_final_message": true, "add_generation_prompt": false,
+          "skip_special_tokens": false})",
       R"({"instructions": "s", "input": [{"role": "user", "content": [{"type":
           "input_text", "text": "a"}]}, {"type": "function_call", "call_id":
           "c", "name": "f", "arguments": "{}"}, {"type": "reasoning"},

@@ -55,6 +55,32 @@ class JinjaTemplateTest : public testing::Test {
   std::unique_ptr<Tokenizer> tokenizer_ = WithTemplate(kTemplate);
 };
 
+TEST_F(JinjaTemplateTest, APromptEndsAsTheConversationSays) {
+  const ChatMessage begun = {.role = "assistant", .content = "Hi, "};
+  EXPECT_EQ(*Render({.messages = {user_}, .end = ChatEnd::kNothing}),
+            "<s>[user]Hi</s>");
+  EXPECT_EQ(*Render({.messages = {user_, begun}, .end = ChatEnd::kContinue}),
+            "<s>[user]Hi</s>[assistant]Hi, ");
+  // The template's own text does not count.
+  EXPECT_EQ(*Render({.messages = {user_, {.role = "assistant", .content = "s"}},
+                     .end = ChatEnd::kContinue}),
+            "<s>[user]Hi</s>[assistant]s");
+  EXPECT_EQ(
+      FieldOf(
+          Render({.messages = {user_}, .end = ChatEnd::kContinue}).status()),
+      "chat.messages[0].role");
+}
+
+TEST_F(JinjaTemplateTest, AMessageThatIsNotShownAsItIsCannotBeContinued) {
+  tokenizer_ = WithTemplate(
+      "{% for m in messages %}{{ m.content | upper }}{% endfor %}");
+  EXPECT_EQ(
+      FieldOf(Render({.messages = {{.role = "assistant", .content = "hi"}},
+                      .end = ChatEnd::kContinue})
+                  .status()),
+      "chat.end");
+}
+
 TEST_F(JinjaTemplateTest, RendersMessagesToolsAndArguments) {
   EXPECT_EQ(*Render({.messages = {user_}}), "<s>[user]Hi</s>>");
   EXPECT_EQ(*Render({.messages = {user_},

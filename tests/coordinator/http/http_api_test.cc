@@ -1,70 +1,20 @@
 #include "coordinator/http/http_api.h"
 
-#include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/spec/request_errors.h"
-#include "common/tokenizer/tokenizer.h"
+#include "coordinator/http/chat_request.h"
+#include "coordinator/http/generation_fields.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "nlohmann/json.hpp"
-#include "tests/coordinator/http/fake_generator.h"
+#include "tests/coordinator/http/http_api_fixture.h"
 
 namespace espalier::coordinator {
 namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Parsed = nlohmann::json;
-
-class HttpApiTest : public ::testing::Test {
- protected:
-  HttpApiTest() {
-    auto tokenizer =
-        Tokenizer::Load(ESPALIER_SOURCE_DIR "/deploy/models/nanogpt-char");
-    EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
-    tokenizer_ = *std::move(tokenizer);
-    model_ = {.name = "toy", .tokenizer = tokenizer_.get()};
-    Allow({});
-  }
-
-  void Allow(HttpApi::Access access) {
-    api_ = std::make_unique<HttpApi>(
-        ApiContext{.generator = &generator_,
-                   .model = &model_,
-                   .verifier_info = [] { return std::nullopt; },
-                   .readiness = [this] { return readiness_; },
-                   .metrics = [] { return "metric 1\n"; }},
-        std::move(access));
-  }
-
-  http::Response Ask(http::Request request) {
-    return ReadAnswer(*api_->Handle(std::move(request), [] {}));
-  }
-  http::Response Get(const std::string& path, http::Headers headers = {}) {
-    return Ask({.method = "GET", .path = path, .headers = std::move(headers)});
-  }
-  http::Response Post(const std::string& path, const std::string& body) {
-    return Ask({.method = "POST", .path = path, .body = body});
-  }
-  Parsed PostChat(const std::string& more) {
-    const std::string body =
-        R"({"messages": [{"role": "user", "content": "hi"}])" + more + "}";
-    return Parsed::parse(Post("/v1/chat/completions", body).body);
-  }
-  // The field that an error names.
-  std::string Refused(const std::string& more) {
-    const Parsed body = PostChat(more);
-    return body.contains("error") ? body["error"]["param"].get<std::string>()
-                                  : "";
-  }
-
-  std::unique_ptr<Tokenizer> tokenizer_;
-  ServedModel model_;
-  absl::Status readiness_;
-  FakeGenerator generator_;
-  std::unique_ptr<HttpApi> api_;
-};
 
 TEST_F(HttpApiTest, AWholeChat) {
   generator_.script = {FakeGenerator::Text("Hel"), FakeGenerator::Text("lo"),
@@ -219,62 +169,40 @@ TEST_F(HttpApiTest, ErrorsOfOurApiNameFieldsAsOverHttp) {
   EXPECT_EQ(body["error"]["message"], "messages[0].role: is odd");
 }
 
-TEST_F(HttpApiTest, PathsAndMethods) {
-  EXPECT_EQ(Get("/nope").status, 404);
-  EXPECT_EQ(Get("/v1/chat/completions").status, 405);
-  EXPECT_EQ(Get("/v1/models/toy").status, 200);
-  EXPECT_EQ(Get("/v1/models/other").status, 404);
-  EXPECT_EQ(Get("/metrics").body, "metric 1\n");
-  EXPECT_EQ(Post("/v1/completions", "{").status, 400);
-  EXPECT_EQ(Post("/v1/completions", "[]").status, 400);
-  const Parsed tokens =
-      Parsed::parse(Post("/tokenize", R"({"prompt": "a"})").body);
-  EXPECT_EQ(tokens["count"], 3);
+TEST_F(HttpApiTest, AnAnswerMayGoOnWithTheLastMessage) {
+  PostChat(R"(, "continue_final_message": true, "add_generation_prompt": false,
+           "skip_special_tokens": false)");
+  EXPECT_EQ(generator_.asked[0].chat().end(), v1::CHAT_END_CONTINUE);
+  EXPECT_TRUE(generator_.asked[0].show_special_tokens());
+  PostChat(R"(, "add_generation_prompt": false)");
+  EXPECT_EQ(generator_.asked[1].chat().end(), v1::CHAT_END_NOTHING);
 }
 
-TEST_F(HttpApiTest, ReadinessIsNotHealth) {
-  readiness_ = absl::UnavailableError("the verifier is away");
-  EXPECT_EQ(Get("/health").status, 200);
-  EXPECT_EQ(Get("/ready").status, 503);
-  readiness_ = absl::OkStatus();
-  EXPECT_EQ(Get("/ready").status, 200);
+TEST_F(HttpApiTest, AResponseRepeatsItsTools) {
+  generator_.script = {FakeGenerator::Text("x"), FakeGenerator::Last()};
+  const Parsed tools = {
+      {{"type", "function"}, {"name", "f"}, {"parameters", Parsed::object()}}};
+  const Parsed body = Parsed::parse(
+      Post("/v1/responses",
+           Parsed{{"input", "a"}, {"tools", tools}, {"tool_choice", "auto"}}
+               .dump())
+          .body);
+  EXPECT_EQ(body["tools"], tools);
+  EXPECT_EQ(body["tool_choice"], "auto");
 }
 
-TEST_F(HttpApiTest, WithoutKeysWebPagesCannotCall) {
-  EXPECT_EQ(Get("/v1/models", {{"Host", "127.0.0.1:8080"}}).status, 200);
-  EXPECT_EQ(Get("/v1/models", {{"Host", "evil.example"}}).status, 403);
-  EXPECT_EQ(Get("/v1/models",
-                {{"Host", "localhost"}, {"Origin", "http://evil.example"}})
-                .status,
-            403);
-  Allow({.allowed_origins = {"http://good.example"}});
-  const http::Response response = Get(
-      "/v1/models", {{"Host", "localhost"}, {"Origin", "http://good.example"}});
-  EXPECT_EQ(response.status, 200);
-  EXPECT_EQ(response.headers[0].second, "http://good.example");
-}
-
-TEST_F(HttpApiTest, KeysAreReadAgainWhenTheirFileChanges) {
-  const std::string path = ::testing::TempDir() + "/keys";
-  std::ofstream(path) << "# of a\nkey-of-sixteen-bytes\n";
-  auto keys = ApiKeys::ReadFile(path);
-  ASSERT_TRUE(keys.ok()) << keys.status();
-  Allow({.keys = *std::move(keys)});
-  EXPECT_EQ(Get("/v1/models").status, 401);
-  EXPECT_EQ(Get("/health").status, 200);
-  const http::Headers bearer = {
-      {"Authorization", "Bearer key-of-sixteen-bytes"}};
-  EXPECT_EQ(Get("/v1/models", bearer).status, 200);
-  EXPECT_EQ(Get("/v1/models", {{"x-api-key", "key-of-sixteen-bytes"}}).status,
-            200);
-  std::ofstream(path) << "another-key-of-another-size\n";
-  EXPECT_EQ(Get("/v1/models", bearer).status, 401);
-  std::ofstream(path) << "short\n";
-  EXPECT_EQ(
-      Get("/v1/models", {{"x-api-key", "another-key-of-another-size"}}).status,
-      200);
-  EXPECT_THAT(ApiKeys::ReadFile(path).status().message(),
-              HasSubstr(":1: a key of 5 bytes"));
+// Tables say which fields are refused, and documents have the tables.
+TEST_F(HttpApiTest, WhatTheTablesRefuseIsRefusedByName) {
+  int num_refused = 0;
+  for (const FieldTable& fields :
+       {ChatFields(), GenerationFields(), ConstraintFields()}) {
+    for (const Field& field : fields) {
+      if (field.follow != nullptr) continue;
+      ++num_refused;
+      EXPECT_EQ(Refused(absl::StrCat(", \"", field.name, "\": 1")), field.name);
+    }
+  }
+  EXPECT_GT(num_refused, 10);
 }
 
 }  // namespace

@@ -81,13 +81,20 @@ TEST(MessagesTest, FieldsAreRefusedByName) {
   EXPECT_EQ(FieldOfError(R"({"max_tokens": 1, "messages": [{"role": "user",
       "content": [{"type": "image"}]}]})"),
             "messages[0].content[0].type");
-  EXPECT_EQ(FieldOfError(R"({"max_tokens": 1, "messages": [
-      {"role": "assistant", "content": "a"}]})"),
-            "messages[0]");
   EXPECT_EQ(FieldOfError(R"({"max_tokens": 1, "tool_choice": {"type": "tool",
       "name": "f"}, )" + ask +
                          "}"),
             "tool_choice.name");
+}
+
+TEST(MessagesTest, ALastMessageOfTheAssistantIsContinued) {
+  const auto api =
+      ReadMessagesRequest(Json::parse(R"({"max_tokens": 1, "messages": [
+          {"role": "user", "content": "a"},
+          {"role": "assistant", "content": "b"}]})"),
+                          /*generates=*/true);
+  ASSERT_TRUE(api.ok()) << api.status();
+  EXPECT_EQ(api->generate.chat().end(), v1::CHAT_END_CONTINUE);
 }
 
 TEST(MessagesTest, AWholeMessageHasBlocksAndCacheCounts) {

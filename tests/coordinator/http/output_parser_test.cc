@@ -145,6 +145,11 @@ TEST(OutputParserTest, ThoughtsComeBeforeTheAnswer) {
             "|f{}");
 }
 
+TEST(ToolFormatTest, MistralsMarkIsASpecialToken) {
+  EXPECT_TRUE(FormatOf("[TOOL_CALLS]").has_special_mark);
+  EXPECT_FALSE(FormatOf("<tool_call>").has_special_mark);
+}
+
 TEST(ToolFormatTest, ForcedAndFreeCallsAreStructuralTags) {
   const ToolUse use = {.tools = {{.name = "f", .parameters = {{"a", 1}}}},
                        .choice = ToolUse::Choice::kRequired};

@@ -91,6 +91,16 @@ TEST(SessionTest, TokensAfterAStopStringAreDropped) {
   EXPECT_THAT(session.tokens(), ElementsAre(10, 20, 21));
 }
 
+TEST(SessionTest, ATokenThatEndsTheOutputHasNoText) {
+  Session session({}, {.prompt = {10},
+                       .max_tokens = 5,
+                       .stop_token_ids = {7},
+                       .new_text = [] { return std::make_unique<DotText>(); }});
+  // Each pushed token shows the dot of the one before.
+  EXPECT_EQ(session.Commit({20, 20, 7}).text, ".");
+  EXPECT_EQ(session.FlushText(), ".");
+}
+
 TEST(SessionTest, LogprobsOfThePromptAreWantedOnce) {
   Session session({}, {.prompt = {10},
                        .max_tokens = 3,

@@ -1,0 +1,23 @@
+# shellcheck shell=bash disable=SC2154  # set by paths.sh, wheels.sh and versions.env
+# Clients over HTTP, for tests/deploy/http_test.py: $clients has OpenAI's and Anthropic's
+# own, $further_clients has LangChain's and LiteLLM's.
+clients_are_ready() {
+  [[ $(cat "$clients/.stamp" 2>/dev/null) == "$ESPALIER_CLIENT_PACKAGES" ]] &&
+    [[ $(cat "$further_clients/.stamp" 2>/dev/null) == "$ESPALIER_FURTHER_CLIENT_PACKAGES" ]]
+}
+
+make_clients() {
+  make_client_venv "$clients" "$ESPALIER_CLIENT_PACKAGES"
+  make_client_venv "$further_clients" "$ESPALIER_FURTHER_CLIENT_PACKAGES"
+}
+
+# make_client_venv FOLDER PACKAGES
+make_client_venv() {
+  [[ $(cat "$1/.stamp" 2>/dev/null) != "$2" ]] || return 0
+  rm -rf "$1"
+  "$(find_python)" -m venv "$1"
+  # shellcheck disable=SC2086  # one word per package
+  "$1/bin/python" -m pip install --disable-pip-version-check --no-cache-dir \
+    --progress-bar off --no-deps --only-binary=:all: $2
+  echo "$2" >"$1/.stamp"
+}

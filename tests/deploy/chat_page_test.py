@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""The chat of the status page in a real browser, with a key that its user types.
+
+    chat_page_test.py [--screenshot FILE.png]
+"""
+
+import http.server
+import pathlib
+import re
+import sys
+import threading
+import unittest
+import urllib.error
+import urllib.request
+
+import http_test
+import live_cluster
+
+QUESTION = "What is a glacier? One sentence."
+# Opens the page in a frame of "?WIDTH", and does what a person does.
+VISIT = """<!DOCTYPE html><body><div id="seen"></div><script>
+const width = Number(location.search.slice(1)), frame = document.createElement('iframe');
+frame.style = `border: 0; width: ${width}px; height: 900px`;
+frame.src = '/#chat';
+document.body.append(frame);
+const part = id => frame.contentDocument.getElementById(id);
+let asked = false;
+setInterval(() => {
+  const body = frame.contentDocument?.body;
+  if (!asked && part('chat-form')) {
+    part('api-key').value = 'KEY';
+    if (!body.dataset.polls || part('chat-form').hidden) return;
+    asked = true;
+    part('question').value = 'QUESTION';
+    part('max-tokens').value = '24';
+    part('send').click();
+  }
+  if (!body?.dataset.answers || document.body.dataset.content) return;
+  const root = frame.contentDocument.documentElement;
+  document.body.dataset.inner = root.clientWidth;
+  document.body.dataset.content = root.scrollWidth;
+  document.getElementById('seen').innerHTML = part('messages').innerHTML;
+}, 50);
+</script>""".replace("KEY", http_test.KEY).replace("QUESTION", QUESTION)
+
+
+class Visited:
+    """Serves a server's answers, and the page that visits it at "/visit"."""
+
+    def __init__(self, url):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, body=None):
+                if self.path.startswith("/visit"):
+                    return self.send(200, {"Content-Type": "text/html"}, VISIT.encode())
+                kept = {name: value for name, value in self.headers.items()
+                        if name in ("Authorization", "Content-Type")}
+                request = urllib.request.Request(url + self.path, data=body, headers=kept)
+                try:
+                    with urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S) as got:
+                        self.send(got.status, got.headers, got.read())
+                except urllib.error.HTTPError as error:
+                    self.send(error.code, error.headers, error.read())
+
+            def send(self, status, headers, body):
+                self.send_response(status)
+                for name in ("Content-Type", "Content-Security-Policy"):
+                    if headers.get(name):
+                        self.send_header(name, headers[name])
+                self.end_headers()
+                self.wfile.write(body)
+
+            def do_GET(self):
+                self.answer()
+
+            def do_POST(self):
+                self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+            def log_message(self, *_):
+                pass
+
+        # The page tells by the port whether the API is where it is.
+        self._server = http.server.ThreadingHTTPServer(
+            ("127.0.0.2", int(url.rsplit(":", 1)[1])), Handler)
+
+    def __enter__(self):
+        threading.Thread(target=self._server.serve_forever).start()
+        return f"http://127.0.0.2:{self._server.server_port}/visit"
+
+    def __exit__(self, *_):
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@unittest.skipUnless(live_cluster.CHROMIUM, "chromium is not installed")
+class ChatPageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.served = http_test.Served()
+        cls.addClassCleanup(cls.served.close)
+        cls.browser = live_cluster.Browser(cls.served.folder)
+
+    def test_a_person_chats(self):
+        text = self.served.own("--chat", QUESTION, "--max-tokens", "24")["text"]
+        for width in (400, 1400):
+            with self.subTest(width=width), Visited(self.served.url) as page:
+                seen = self.browser.document(f"{page}?{width}")
+                self.assertIn(f'data-inner="{width}" data-content="{width}"', seen)
+                self.assertIn(f'<div class="card question">{QUESTION}</div>', seen)
+                body = re.search(r'<div class="body">(.*?)</div>', seen, re.S)[1]
+                self.assertEqual(re.sub("<[^>]*>", "", body), text)
+                self.assertIn('title="the model"', body)
+                self.assertRegex(seen, r"tau [0-9.]+ · 24 tokens in [0-9]+ passes · [0-9.]+ tokens/s")
+                self.assertIn("<rect", seen, "the tree of the last round")
+        if SCREENSHOT:
+            with Visited(self.served.url) as page:
+                self.browser.screenshot(f"{page}?1000", SCREENSHOT, 1020, 900)
+
+    def test_elsewhere_a_link_leads_to_it(self):
+        page = self.browser.document(f"http://{self.served.http_address('coordinator')}/#chat")
+        self.assertIn(f'{self.served.url}/?#chat">port', page)
+        self.assertRegex(page, '<form id="chat-form" class="card" hidden')
+
+
+SCREENSHOT = None
+
+if __name__ == "__main__":
+    if not http_test.MODEL.exists():
+        print("skipped: no model (deploy/setup.sh --tests)")
+        sys.exit(0)
+    if "--screenshot" in sys.argv:
+        at = sys.argv.index("--screenshot")
+        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
+        del sys.argv[at:at + 2]
+    unittest.main(verbosity=2)
