@@ -19,9 +19,8 @@ class Reference {
 
   // Runs one more token; `position` counts from 0.
   Vec Step(TokenId token, int position) {
-    return config_.architecture == Architecture::kLlama
-               ? LlamaStep(token, position)
-               : Gpt2Step(token, position);
+    return config_.kind == DecoderKind::kLlama ? LlamaStep(token, position)
+                                               : Gpt2Step(token, position);
   }
 
   // Returns the states of the last step.
@@ -99,7 +98,7 @@ class Reference {
     for (size_t head = 0; head < x.size(); head += dim) {
       for (int64_t i = 0; i < half; ++i) {
         const double angle =
-            position * std::pow(config_.rope_theta, -2.0 * i / dim);
+            position * std::pow(config_.rotary[0].theta, -2.0 * i / dim);
         const double a = x[head + i], b = x[head + i + half];
         x[head + i] = a * std::cos(angle) - b * std::sin(angle);
         x[head + i + half] = b * std::cos(angle) + a * std::sin(angle);
