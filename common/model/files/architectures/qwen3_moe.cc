@@ -27,12 +27,15 @@ void CheckExperts(const ExpertsShape& experts, const char* count,
 // Every decoder_sparse_step-th layer has experts, but those that
 // mlp_only_layers names.
 void ReadExpertLayers(JsonFields& fields, ModelConfig& config) {
+  // Newer files have the second name.
+  const char* count =
+      fields.Has("num_experts") ? "num_experts" : "num_local_experts";
   const ExpertsShape experts = {
-      .count = fields.Size("num_experts", 128),
+      .count = fields.Size(count, 128),
       .per_row = fields.Size("num_experts_per_tok", 8),
       .ffn_size = fields.Size("moe_intermediate_size", 768),
       .weights_sum_to_one = fields.Flag("norm_topk_prob", false)};
-  CheckExperts(experts, "num_experts", "num_experts_per_tok", fields);
+  CheckExperts(experts, count, "num_experts_per_tok", fields);
   const int64_t step = fields.Size("decoder_sparse_step", 1);
   const std::vector<int32_t> dense = fields.Indices("mlp_only_layers");
   for (int64_t i = 0; i < config.num_layers; ++i) {
