@@ -346,7 +346,7 @@ TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
   config.update({{"architectures", {"Gemma3ForCausalLM"}},
                  {"model_type", "gemma3_text"},
                  {"hidden_activation", "gelu_pytorch_tanh"},
-                 {"query_pre_attn_scalar", 24},
+                 {"query_pre_attn_scalar", shape.head_dim},
                  {"rope_theta", 1e6},
                  {"rope_local_base_freq", 1e4},
                  {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},

@@ -102,7 +102,7 @@ void ReadLlamaSizes(JsonFields& fields, const LlamaDefaults& defaults,
   }
   config.max_positions =
       fields.Size("max_position_embeddings", defaults.max_positions);
-  config.norm_epsilon = fields.Positive("rms_norm_eps", 1e-6);
+  config.norm_epsilon = fields.Positive("rms_norm_eps", defaults.norm_epsilon);
 }
 
 }  // namespace

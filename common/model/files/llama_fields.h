@@ -22,6 +22,7 @@ struct LlamaDefaults {
   const char* activation = "silu";
   int64_t head_dim = 0;  // 0: hidden_size / num_attention_heads
   int64_t max_positions = 2048;
+  double norm_epsilon = 1e-6;
 };
 
 // Reads what describes a Llama, or a draft head that is made of such layers:

@@ -146,6 +146,11 @@ TEST_P(HuggingFaceParity, RandomQwen3MoeWithPlainWeights) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_P(HuggingFaceParity, RandomOlmo2) {
+  ExpectGoldens(std::string(kFolders) + "tiny-olmo2", GetParam(),
+                "tiny-olmo2.json");
+}
+
 // Its longest prompt has twelve windows.
 TEST_P(HuggingFaceParity, RandomGemma3) {
   ExpectGoldens(std::string(kFolders) + "tiny-gemma3", GetParam(),

@@ -10,6 +10,8 @@
         goldens/tiny-qwen3-moe-plain.json --set norm_topk_prob=false
     python3 make_hf_goldens.py goldens/tiny-gemma3 goldens/tiny-gemma3.json \\
         --random gemma3
+    python3 make_hf_goldens.py goldens/tiny-olmo2 goldens/tiny-olmo2.json \\
+        --random olmo2
 
 Float32, no batching. Per prompt: its token ids, the ids that follow, how far
 the best token led at each step (the difference of the two best logits): where
@@ -23,7 +25,8 @@ import pathlib
 
 import torch
 from transformers import (AutoConfig, AutoModelForCausalLM, Gemma3ForCausalLM,
-                          Gemma3TextConfig, PreTrainedTokenizerFast,
+                          Gemma3TextConfig, Olmo2Config, Olmo2ForCausalLM,
+                          PreTrainedTokenizerFast,
                           Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
                           Qwen3MoeForCausalLM)
 
@@ -112,8 +115,15 @@ def random_gemma3():
         **COMMON | {"tie_word_embeddings": True}))
 
 
+def random_olmo2():
+    sizes = {name: size for name, size in COMMON.items() if name != "head_dim"}
+    return Olmo2ForCausalLM(Olmo2Config(
+        num_hidden_layers=2, rope_parameters=ROPE, bos_token_id=None,
+        eos_token_id=None, pad_token_id=None, **sizes))
+
+
 RANDOM = {"qwen3": random_qwen3, "qwen3-moe": random_qwen3_moe,
-          "gemma3": random_gemma3}
+          "gemma3": random_gemma3, "olmo2": random_olmo2}
 
 
 def make_random(kind, folder):

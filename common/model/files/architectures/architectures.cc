@@ -7,11 +7,18 @@
 namespace espalier {
 
 // The table: a line for each architecture, which its file defines.
-#define ESPALIER_ARCHITECTURES(line)                                      \
-  line(Gemma3Architecture) line(Gpt2Architecture) line(LlamaArchitecture) \
-      line(MistralArchitecture) line(Qwen2Architecture)                   \
-          line(Qwen3Architecture) line(Qwen3MoeArchitecture)              \
-              line(SmolLm3Architecture)
+// clang-format off
+#define ESPALIER_ARCHITECTURES(line) \
+  line(Gemma3Architecture) \
+  line(Gpt2Architecture) \
+  line(LlamaArchitecture) \
+  line(MistralArchitecture) \
+  line(Olmo2Architecture) \
+  line(Qwen2Architecture) \
+  line(Qwen3Architecture) \
+  line(Qwen3MoeArchitecture) \
+  line(SmolLm3Architecture)
+// clang-format on
 
 #define ESPALIER_DECLARE(name) Architecture name();
 ESPALIER_ARCHITECTURES(ESPALIER_DECLARE)

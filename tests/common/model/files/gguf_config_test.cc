@@ -135,8 +135,8 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
     ExpectError(code, text);
   };
   expect("general.architecture", kString, Str("mamba"), kUnknown,
-         "\"mamba\" is not implemented; known: gemma3, llama, qwen2, qwen3, "
-         "qwen3moe, smollm3");
+         "\"mamba\" is not implemented; known: gemma3, llama, olmo2, qwen2, "
+         "qwen3, qwen3moe, smollm3");
   expect("llama.block_count", kUint32, Raw<uint32_t>(0), kInvalid,
          "llama.block_count: must be an integer of 1 .. ");
   expect("llama.embedding_length", kFloat32, Raw(48.0f), kInvalid,

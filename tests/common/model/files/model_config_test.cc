@@ -129,8 +129,8 @@ TEST(ModelConfig, UnknownArchitectureListsTheKnownOnes) {
   ExpectError(json, absl::StatusCode::kUnimplemented, "MambaForCausalLM");
   ExpectError(json, absl::StatusCode::kUnimplemented,
               "known: GPT2LMHeadModel, Gemma3ForCausalLM, LlamaForCausalLM, "
-              "MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, "
-              "Qwen3MoeForCausalLM, SmolLM3ForCausalLM");
+              "MistralForCausalLM, Olmo2ForCausalLM, Qwen2ForCausalLM, "
+              "Qwen3ForCausalLM, Qwen3MoeForCausalLM, SmolLM3ForCausalLM");
   json["architectures"] = 3;
   ExpectError(json, absl::StatusCode::kInvalidArgument, "architectures");
 }
