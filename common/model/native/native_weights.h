@@ -41,10 +41,10 @@ struct NativeExperts {
 };
 
 struct NativeLayer {
-  // Of inputs. Without weights: none is there.
+  // Norms of inputs; those that the layer lacks have no weights.
   NativeNorm attention_norm;
   NativeNorm ffn_norm;
-  // Of outputs. Without weights: none is there.
+  // Norms of outputs, likewise.
   NativeNorm attention_out_norm;
   NativeNorm ffn_out_norm;
   NativeLinear qkv;  // hidden -> (heads + 2 kv_heads) * head_dim

@@ -119,7 +119,7 @@ TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   }
 }
 
-// Of architectures that libtorch does not run.
+// These architectures are not libtorch's.
 class NativeGgufModelTest : public GgufModelTest {};
 
 TEST_P(NativeGgufModelTest, IsTheFoldersModelToTheBit) {

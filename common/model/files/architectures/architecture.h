@@ -28,8 +28,8 @@ struct Architecture {
 
   // general.architecture of a GGUF file; null: such files are not read.
   const char* gguf_name = nullptr;
-  // The same for a GGUF file's metadata. What follows from which tensors there
-  // are (biases, a tied head, the vocabulary) is read elsewhere.
+  // Reads a GGUF file's metadata in the same way. What follows from which
+  // tensors there are (biases, a tied head, the vocabulary) is read elsewhere.
   void (*read_gguf)(GgufFields& fields, ModelConfig& config) = nullptr;
   // llama.cpp rotates neighbours, and so has the rows of queries and keys in
   // another order (TensorView::interleaved_heads).
