@@ -24,8 +24,7 @@ TEST(LeastWeightBytes, FollowFromTheTypeAndTheFilesBlocks) {
 }
 
 TEST(CheckWeightsFit, SaysHowMuchIsNeededAndThere) {
-  EXPECT_TRUE(
-      CheckWeightsFit(Tensors(), ComputeDType::kInt4, 64 << 20).ok());
+  EXPECT_TRUE(CheckWeightsFit(Tensors(), ComputeDType::kInt4, 64 << 20).ok());
   const absl::Status status =
       CheckWeightsFit(Tensors(), ComputeDType::kBFloat16, 255 << 20);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
