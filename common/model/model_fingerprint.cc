@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/bf16.h"
+#include "common/model/files/layer_features.h"
 #include "common/model/files/tensor_values.h"
 
 namespace espalier {
@@ -44,29 +45,73 @@ class ModelHasher {
   uint64_t hash_ = 0xcbf29ce484222325;
 };
 
+void AddTable(const ModelConfig& config, int32_t table, ModelHasher& hasher) {
+  for (double frequency : RotaryFrequencies(config, table)) {
+    hasher.AddNumber(std::bit_cast<uint64_t>(frequency));
+  }
+  if (RotaryScale(config, table) != 1) {
+    hasher.AddNumber(std::bit_cast<uint64_t>(RotaryScale(config, table)));
+  }
+}
+
+// GPT-2 does not rotate, but is known by the table of a Llama that does.
+void AddFirstTable(const ModelConfig& config, ModelHasher& hasher) {
+  ModelConfig plain = config;
+  if (plain.rotary.empty()) plain.rotary = {RotaryTable()};
+  AddTable(plain, 0, hasher);
+}
+
+// All of a layer, for models of which more is told than of the first layer.
+void AddLayer(const LayerShape& layer, ModelHasher& hasher) {
+  const ExpertsShape& experts = layer.experts;
+  for (int64_t number : {layer.window, static_cast<int64_t>(layer.rotary),
+                         static_cast<int64_t>(layer.head_norm),
+                         static_cast<int64_t>(layer.norms_before),
+                         static_cast<int64_t>(layer.norms_after),
+                         static_cast<int64_t>(layer.attention_bias),
+                         static_cast<int64_t>(layer.attention_out_bias),
+                         static_cast<int64_t>(layer.mlp_bias),
+                         static_cast<int64_t>(layer.activation), layer.ffn_size,
+                         experts.count, experts.per_row, experts.ffn_size,
+                         static_cast<int64_t>(experts.weights_sum_to_one)}) {
+    hasher.AddNumber(static_cast<uint64_t>(number));
+  }
+  hasher.AddNumber(std::bit_cast<uint64_t>(layer.query_scalar));
+}
+
+// The first layer and the layers that do not rotate tell all of most models.
+// Others are known by every layer as well.
 void AddConfig(const ModelConfig& config, ModelHasher& hasher) {
+  const LayerShape& first = config.layers.front();
   for (int64_t size :
-       {static_cast<int64_t>(config.architecture), config.num_layers,
+       {static_cast<int64_t>(config.kind), config.num_layers,
         config.hidden_size, config.num_heads, config.num_kv_heads,
-        config.head_dim, config.ffn_size, config.vocab_size,
-        static_cast<int64_t>(config.activation)}) {
+        config.head_dim, first.ffn_size, config.vocab_size,
+        static_cast<int64_t>(first.activation)}) {
     hasher.AddNumber(static_cast<uint64_t>(size));
   }
   for (bool flag :
-       {config.qk_norm, config.attention_bias, config.attention_out_bias,
-        config.mlp_bias, config.tied_head}) {
+       {first.head_norm != HeadNorm::kNone, first.attention_bias,
+        first.attention_out_bias, first.mlp_bias, config.tied_head}) {
     hasher.AddNumber(flag);
   }
   // A GGUF file has float32, and models compute with it.
   hasher.AddNumber(
       std::bit_cast<uint32_t>(static_cast<float>(config.norm_epsilon)));
-  for (double frequency : RotaryFrequencies(config)) {
-    hasher.AddNumber(std::bit_cast<uint64_t>(frequency));
+  AddFirstTable(config, hasher);
+  std::vector<LayerFeature> features = FeaturesOf(config);
+  if (std::erase(features, LayerFeature::kUnrotatedLayers) > 0 &&
+      config.kind == DecoderKind::kLlama) {
+    for (const LayerShape& layer : config.layers) {
+      hasher.AddNumber(!layer.rotates());
+    }
   }
-  if (RotaryScale(config) != 1) {
-    hasher.AddNumber(std::bit_cast<uint64_t>(RotaryScale(config)));
+  if (features.empty()) return;
+  hasher.AddNumber(std::bit_cast<uint64_t>(config.embedding_scale));
+  for (int32_t i = 1; i < std::ssize(config.rotary); ++i) {
+    AddTable(config, i, hasher);
   }
-  for (bool none : config.no_rope) hasher.AddNumber(none);
+  for (const LayerShape& layer : config.layers) AddLayer(layer, hasher);
 }
 
 bool IsInteger(ComputeDType type) {
@@ -120,7 +165,7 @@ void AddTensor(const std::string& name, const TensorView& tensor,
 // Returns the layer of a tensor's name: 7 for "model.layers.7.mlp.weight" and
 // "h.7.mlp.weight"; -1: the tensor is of no layer.
 int64_t LayerOf(const ModelConfig& config, absl::string_view name) {
-  const bool is_gpt2 = config.architecture == Architecture::kGpt2;
+  const bool is_gpt2 = config.kind == DecoderKind::kGpt2;
   if (is_gpt2) absl::ConsumePrefix(&name, "transformer.");
   if (!absl::ConsumePrefix(&name, is_gpt2 ? "h." : "model.layers.")) return -1;
   int64_t layer = -1;
@@ -146,7 +191,7 @@ absl::Status CheckLayerCount(const ModelConfig& config,
                              const WeightFiles& files) {
   for (const auto& [name, tensor] : files.tensors()) {
     if (LayerOf(config, name) < config.num_layers) continue;
-    const bool is_gpt2 = config.architecture == Architecture::kGpt2;
+    const bool is_gpt2 = config.kind == DecoderKind::kGpt2;
     return absl::InvalidArgumentError(absl::StrCat(
         "config.json: ", is_gpt2 ? "n_layer" : "num_hidden_layers", " is ",
         config.num_layers, ", but the weights have more layers: ", name));

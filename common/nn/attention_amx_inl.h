@@ -294,11 +294,12 @@ class AmxAttention {
   // waits in `out`, where the result goes.
   void Weigh(int64_t q) {
     float* const scores = scores_ + q * stride_;
-    const int64_t seen = ByPosition(a_, a_.query[q], scores);
-    a_.query[q].out[0] =
-        Softmax<V>(seen, scores, [&](int64_t begin, const PageOf<V>& weights) {
-          V::StoreSplit(weights, scores + begin);
-        });
+    const AttendQuery& query = a_.query[q];
+    query.out[0] =
+        Softmax<V>(query.first, ByPosition(a_, query, scores), scores,
+                   [&](int64_t begin, const PageOf<V>& weights) {
+                     V::StoreSplit(weights, scores + begin);
+                   });
   }
 
   // The weights of the queries from `first` at a position and the 31 after it,

@@ -190,8 +190,9 @@ class Bf16Attention {
   // the result goes.
   void Weigh(int64_t q) {
     float* const scores = scores_ + q * stride_;
-    a_.query[q].out[0] =
-        Softmax<V>(ByPosition(a_, a_.query[q], scores), scores,
+    const AttendQuery& query = a_.query[q];
+    query.out[0] =
+        Softmax<V>(query.first, ByPosition(a_, query, scores), scores,
                    [&](int64_t begin, const PageOf<V>& weights) {
                      Rows::StoreWeights(weights, scores + begin);
                    });

@@ -114,18 +114,26 @@ template <typename V>
 using PageOf = typename V::Reg[kPageTokens / V::kLanes];
 
 // Scores of one query, by position and padded to whole pages -> weights, not
-// yet divided by the returned sum, and zero after `size`: store(first
-// position of a page, its weights). The order of the sum follows from the
-// positions alone.
+// yet divided by the returned sum, and zero before `first` and after `size`:
+// store(first position of a page, its weights). The order of the sum follows
+// from the positions alone.
 template <typename V, typename Store>
-float Softmax(int64_t size, const float* scores, Store store) {
+float Softmax(int64_t first, int64_t size, float* scores, Store store) {
   using Reg = typename V::Reg;
   constexpr float kLog2E = 1.44269504088896341f;
+  const int64_t start = first / kPageTokens * kPageTokens;
+  for (int64_t begin = 0; begin < start; begin += kPageTokens) {
+    PageOf<V> none;
+    for (Reg& w : none) w = V::Set(0.0f);
+    store(begin, none);
+  }
+  // What is before the window must not be the largest.
+  for (int64_t i = start; i < first; ++i) scores[i] = scores[first];
   const Reg scale = V::Set(kLog2E);
   // What rounding does to it, it does to all weights alike.
-  const Reg shift = V::Set(-kLog2E * Largest<V>(scores, size));
+  const Reg shift = V::Set(-kLog2E * Largest<V>(scores + start, size - start));
   Reg sum = V::Set(0.0f);
-  for (int64_t begin = 0; begin < size; begin += kPageTokens) {
+  for (int64_t begin = start; begin < size; begin += kPageTokens) {
     PageOf<V> weights;
     const float* next = scores + begin;
     for (Reg& w : weights) {
@@ -136,6 +144,13 @@ float Softmax(int64_t size, const float* scores, Store store) {
       int64_t left = size - begin;
       for (Reg& w : weights) {
         w = V::KeepFirst(w, left);
+        left -= V::kLanes;
+      }
+    }
+    if (begin < first) {
+      int64_t left = first - begin;
+      for (Reg& w : weights) {
+        w = V::MulAdd(V::Set(-1.0f), V::KeepFirst(w, left), w);
         left -= V::kLanes;
       }
     }
@@ -182,7 +197,7 @@ void Attend(const AttendArgs& a) {
     // The sum waits in `out`, where the result goes.
     float* const scores = state.scores + q * state.stride;
     query.out[0] =
-        Softmax<V>(ByPosition(a, query, scores), scores,
+        Softmax<V>(query.first, ByPosition(a, query, scores), scores,
                    [&](int64_t begin, const PageOf<V>& weights) {
                      for (int64_t i = 0; i < kPageTokens; i += V::kLanes) {
                        V::Store(scores + begin + i, weights[i / V::kLanes]);

@@ -196,6 +196,9 @@ struct AttendQuery {
   // up to its own along a tree, or all rows of a block.
   const int32_t* ancestors = nullptr;
   int64_t num_ancestors = 0;
+  // The first position that the query sees, of the prefix and then of its
+  // ancestors, where its window begins. REQUIRES: it sees one.
+  int64_t first = 0;
   float* out = nullptr;  // [head_dim]
 };
 

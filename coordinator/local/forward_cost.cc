@@ -37,12 +37,19 @@ double FlopPerRow(const ModelConfig& c, int64_t context) {
   const double q = static_cast<double>(c.num_heads * c.head_dim);
   const double kv = static_cast<double>(c.num_kv_heads * c.head_dim);
   const double hidden = static_cast<double>(c.hidden_size);
-  const double ffn_matrices = c.architecture == Architecture::kGpt2 ? 2 : 3;
-  const double layer = hidden * (q + 2 * kv) + q * hidden +
-                       ffn_matrices * hidden * static_cast<double>(c.ffn_size) +
-                       2 * q * static_cast<double>(context);
-  return 2 * (static_cast<double>(c.num_layers) * layer +
-              hidden * static_cast<double>(c.vocab_size));
+  const double ffn_matrices = c.kind == DecoderKind::kGpt2 ? 2 : 3;
+  double sum = hidden * static_cast<double>(c.vocab_size);
+  for (const LayerShape& layer : c.layers) {
+    const int64_t seen =
+        layer.window > 0 ? std::min(layer.window, context) : context;
+    const ExpertsShape& experts = layer.experts;
+    const double ffn = static_cast<double>(
+        layer.is_dense() ? layer.ffn_size : experts.per_row * experts.ffn_size);
+    sum += hidden * (q + 2 * kv) + q * hidden + ffn_matrices * hidden * ffn +
+           hidden * static_cast<double>(experts.count) +
+           2 * q * static_cast<double>(seen);
+  }
+  return 2 * sum;
 }
 
 // Seconds by action and turn.

@@ -24,7 +24,8 @@ absl::Status LoadLayers(const std::string& prefix, CudaWeightLoader& loader,
   for (int64_t i = 0; i < layers.num_layers; ++i) {
     ASSIGN_OR_RETURN(
         CudaLayer layer,
-        LoadCudaLayer(layers, absl::StrCat(prefix, "layers.", i, "."), loader));
+        LoadCudaLayer(layers, i, absl::StrCat(prefix, "layers.", i, "."),
+                      loader));
     weights.layers.push_back(std::move(layer));
   }
   ASSIGN_OR_RETURN(

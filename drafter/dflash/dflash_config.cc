@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/json/json_fields.h"
 #include "common/model/files/json_file.h"
+#include "common/model/files/llama_fields.h"
 #include "common/nn/kernels.h"
 
 namespace espalier::drafter {
@@ -52,12 +53,13 @@ void RefuseUnknown(JsonFields& fields) {
 
 void ReadLayers(JsonFields& fields, DflashConfig& config) {
   ReadLlamaFields(fields, config.layers);
-  config.layers.qk_norm = true;
-  if (config.layers.attention_bias) {
-    fields.Unimplemented("attention_bias true");
+  for (LayerShape& layer : config.layers.layers) {
+    layer.head_norm = HeadNorm::kEachHead;
   }
-  if (config.layers.mlp_bias) fields.Unimplemented("mlp_bias true");
-  if (config.layers.activation != Activation::kSilu) {
+  const LayerShape& layer = config.layers.layers.front();
+  if (layer.attention_bias) fields.Unimplemented("attention_bias true");
+  if (layer.mlp_bias) fields.Unimplemented("mlp_bias true");
+  if (layer.activation != Activation::kSilu) {
     fields.Unimplemented("hidden_act but silu");
   }
   CheckFullAttention(fields);

@@ -44,7 +44,7 @@ DflashModel::DflashModel(const DflashConfig& config,
           runtime.prefix_cache_bytes > 0),
       weights_(std::move(weights)),
       runtime_(std::move(runtime)),
-      layers_(this->config().layers, weights_->frequencies, runtime_.layers()),
+      layers_(this->config().layers, runtime_.layers()),
       head_(weights_->vocabulary, weights_->output_rows),
       features_(config.features()) {}
 
@@ -101,8 +101,7 @@ void DflashModel::RunLayers(const NativePass& pass) {
   layers_.Begin(pass);
   for (int64_t i = 0; i < config().layers.num_layers; ++i) {
     const NativeLayer& layer = weights_->layers[i];
-    layers_.Run(i, layer, {x_.data(), &layer.attention_norm},
-                nn::Activation::kSilu, x_.data());
+    layers_.Run(i, layer, {x_.data(), &layer.attention_norm}, x_.data());
   }
 }
 

@@ -22,11 +22,10 @@ absl::Status LoadBlockLayers(const DflashConfig& config,
   for (int64_t i = 0; i < config.layers.num_layers; ++i) {
     const std::string layer = absl::StrCat(prefix, "layers.", i, ".");
     ASSIGN_OR_RETURN(weights.layers.emplace_back(),
-                     LoadLlamaLayer(config.layers, layer, loader));
+                     LoadLlamaLayer(config.layers, i, layer, loader));
   }
   ASSIGN_OR_RETURN(weights.final_norm.weight,
                    loader.Vector(prefix + "norm.weight", hidden));
-  weights.frequencies = RotaryFrequencies(config.layers);
   return absl::OkStatus();
 }
 
@@ -69,7 +68,7 @@ absl::StatusOr<WeightFiles> OpenDflash(const std::string& folder,
   for (int64_t i = 0; i < config.layers.num_layers; ++i) {
     const std::string layer = absl::StrCat("layers.", i, ".");
     shapes.push_back({layer + "input_layernorm.weight", {hidden}});
-    for (TensorShape& tensor : LayerShapes(config.layers, layer, hidden)) {
+    for (TensorShape& tensor : LayerShapes(config.layers, i, layer, hidden)) {
       shapes.push_back(std::move(tensor));
     }
   }

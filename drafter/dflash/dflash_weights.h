@@ -28,7 +28,6 @@ struct DflashWeights {
   NativeNorm context_norm;  // of fc's rows
   std::vector<NativeLayer> layers;
   NativeNorm final_norm;
-  std::vector<double> frequencies;  // rotary, [head_dim / 2]
 
   DraftVocabulary vocabulary = DraftVocabulary::Full(0);
   NativeLinear output_rows;     // hidden -> the draft vocabulary

@@ -40,7 +40,7 @@ class CudaEagleLoader {
     CudaWeights& weights = eagle_.network.weights;
     ASSIGN_OR_RETURN(
         CudaLayer layer,
-        LoadCudaLayerBehindNorm(config_.layer, head_.layer,
+        LoadCudaLayerBehindNorm(config_.layer, /*index=*/0, head_.layer,
                                 is_eagle1 ? hidden() : 2 * hidden(), own_));
     weights.layers.push_back(std::move(layer));
     RETURN_IF_ERROR(LoadFc(is_eagle1 ? 2 * hidden() : width()));

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/llama_fields.h"
 
 namespace espalier::drafter {
 namespace {
@@ -78,7 +79,7 @@ absl::StatusOr<EagleConfig> ParseEagleConfig(const nlohmann::json& json,
                                       config.layer.num_layers,
                                       ": a head of more than one layer"));
   }
-  if (config.layer.activation != Activation::kSilu) {
+  if (config.layer.layers.front().activation != Activation::kSilu) {
     fields.Unimplemented("a hidden_act but silu");
   }
   config.target_hidden_size =

@@ -47,7 +47,9 @@ absl::Status FindHeads(const WeightFiles& files, const Naming& naming,
         "tensor ", name, " has no rows for ", layer.num_heads, " heads"));
   }
   layer.head_dim = q.shape[0] / layer.num_heads;
-  layer.qk_norm = files.Has(naming.layer + "self_attn.q_norm.weight");
+  layer.layers.front().head_norm =
+      files.Has(naming.layer + "self_attn.q_norm.weight") ? HeadNorm::kEachHead
+                                                          : HeadNorm::kNone;
   if (layer.head_dim % nn::kHeadDimUnit == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("tensor ", name, " makes heads of ", layer.head_dim,
@@ -77,7 +79,7 @@ std::vector<TensorShape> Eagle3Shapes(const EagleConfig& config,
                                       const Naming& naming) {
   const int64_t hidden = config.layer.hidden_size;
   std::vector<TensorShape> shapes =
-      LayerShapes(config.layer, naming.layer, 2 * hidden);
+      LayerShapes(config.layer, /*index=*/0, naming.layer, 2 * hidden);
   shapes.push_back({naming.layer + "input_layernorm.weight", {hidden}});
   shapes.push_back({naming.layer + "hidden_norm.weight", {hidden}});
   shapes.push_back({"fc.weight", {hidden, config.features().width()}});

@@ -30,8 +30,7 @@ EagleModel::EagleModel(LoadedEagle head, HeadRuntime runtime,
       config_(std::move(head.config)),
       weights_(std::move(head.weights)),
       runtime_(std::move(runtime)),
-      frequencies_(RotaryFrequencies(config_.layer)),
-      layers_(config_.layer, frequencies_, runtime_.layers()),
+      layers_(config_.layer, runtime_.layers()),
       candidates_(std::move(head.vocabulary), weights_->output_rows) {}
 
 void EagleModel::Fuse(absl::Span<const uint16_t> states,
@@ -75,8 +74,7 @@ void EagleModel::RunRows(NativePass& pass, std::vector<float>& features,
   features_.swap(features);
   layers_.Begin(pass);
   Enter(pass.tokens);
-  layers_.Run(0, weights_->layer, {input_.data()}, nn::Activation::kSilu,
-              x_.data());
+  layers_.Run(0, weights_->layer, {input_.data()}, x_.data());
   if (config_.norm_output) {
     normed_.resize(x_.size());
     layers_.Normalize(weights_->output_norm, pass.rows(), x_.data(),

@@ -46,7 +46,6 @@ class EagleModel final : public NativeRowModel {
   const EagleConfig config_;
   const std::unique_ptr<const EagleWeights> weights_;
   const HeadRuntime runtime_;
-  const std::vector<double> frequencies_;
   NativeLayers layers_;
   CandidateHead candidates_;
 

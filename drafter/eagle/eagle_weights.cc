@@ -19,7 +19,7 @@ class EagleLoader {
     const bool eagle1 = config_.mode == EagleMode::kEagle1;
     ASSIGN_OR_RETURN(
         weights.layer,
-        LoadLlamaLayerBehindNorm(config_.layer, head_.layer,
+        LoadLlamaLayerBehindNorm(config_.layer, /*index=*/0, head_.layer,
                                  eagle1 ? hidden() : 2 * hidden(), files_));
     return eagle1 ? LoadEagle1(weights) : LoadEagle3(weights);
   }

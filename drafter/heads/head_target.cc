@@ -10,7 +10,7 @@ namespace espalier::drafter {
 absl::StatusOr<HeadTarget> OpenHeadTarget(
     const DrafterOptions& options, std::optional<uint64_t> random_weights) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.target_folder));
-  if (config.architecture != Architecture::kLlama) {
+  if (config.kind != DecoderKind::kLlama) {
     return absl::UnimplementedError(
         absl::StrCat("a draft head for the architecture of ",
                      options.target_folder, " is not implemented"));

@@ -48,7 +48,7 @@ absl::StatusOr<LmFiles> OpenLm(const LmOptions& options,
         absl::StrCat(options.layers, " layers are asked for: ", options.folder,
                      " has ", config.num_layers));
   }
-  if (options.layers > 0) config.num_layers = options.layers;
+  if (options.layers > 0) KeepLayers(options.layers, config);
   ASSIGN_OR_RETURN(WeightFiles weights,
                    WeightFiles::Open(options.folder, random_weights));
   const int64_t tokens = std::min(config.vocab_size, options.target_vocab);

@@ -14,13 +14,27 @@ namespace {
 
 constexpr uint32_t kF32 = 0, kBf16 = 30;
 
-std::string GgufName(const std::string& name) {
+std::string GgufName(const std::string& architecture, const std::string& name) {
   const std::map<std::string, std::string> tops = {
       {"model.embed_tokens.weight", "token_embd.weight"},
       {"model.norm.weight", "output_norm.weight"},
       {"lm_head.weight", "output.weight"}};
   if (auto top = tops.find(name); top != tops.end()) return top->second;
+  if (architecture == "gemma3") {
+    const std::string norm = absl::StrReplaceAll(
+        name, {{"model.layers.", "blk."},
+               {"post_attention_layernorm", "post_attention_norm"},
+               {"pre_feedforward_layernorm", "ffn_norm"},
+               {"post_feedforward_layernorm", "post_ffw_norm"}});
+    if (absl::StrContains(name, "post_") || absl::StrContains(name, "pre_")) {
+      return norm;
+    }
+  }
   return absl::StrReplaceAll(name, {{"model.layers.", "blk."},
+                                    {"mlp.gate.", "ffn_gate_inp."},
+                                    {"mlp.experts.gate_proj", "ffn_gate_exps"},
+                                    {"mlp.experts.up_proj", "ffn_up_exps"},
+                                    {"mlp.experts.down_proj", "ffn_down_exps"},
                                     {"input_layernorm", "attn_norm"},
                                     {"self_attn.q_proj", "attn_q"},
                                     {"self_attn.k_proj", "attn_k"},
@@ -48,11 +62,55 @@ TinyTensor Interleaved(const TinyTensor& tensor, int64_t heads) {
   return out;
 }
 
-std::string Values(const TinyTensor& tensor) {
+// Joins the experts' tensors: "mlp.experts.0.up_proj" and others become
+// "mlp.experts.up_proj".
+TinyTensors Stacked(const TinyTensors& tensors) {
+  TinyTensors stacked;
+  for (const auto& [name, tensor] : tensors) {
+    const size_t experts = name.find(".experts.");
+    if (experts == std::string::npos) {
+      stacked[name] = tensor;
+      continue;
+    }
+    const size_t number = experts + 9, end = name.find('.', number);
+    TinyTensor& all = stacked[name.substr(0, number) + name.substr(end + 1)];
+    if (all.shape.empty()) all.shape = {0, tensor.shape[0], tensor.shape[1]};
+    ++all.shape[0];
+    all.values.insert(all.values.end(), tensor.values.begin(),
+                      tensor.values.end());
+  }
+  return stacked;
+}
+
+void AddMetadataOf(const std::string& architecture, const TinyTensors& tensors,
+                   std::vector<std::string>& pairs) {
+  const auto number = [&](const char* key, uint32_t value) {
+    pairs.push_back(
+        Pair(absl::StrCat(architecture, ".", key), kUint32, Raw(value)));
+  };
+  if (architecture == "qwen3moe") {
+    const auto& router = tensors.at("model.layers.0.mlp.gate.weight");
+    const auto& up = tensors.at("model.layers.0.mlp.experts.0.up_proj.weight");
+    number("expert_count", static_cast<uint32_t>(router.shape[0]));
+    number("expert_used_count", 2);
+    number("expert_feed_forward_length", static_cast<uint32_t>(up.shape[0]));
+    number("feed_forward_length", 96);
+    return;
+  }
+  const auto& up = tensors.at("model.layers.0.mlp.up_proj.weight");
+  number("feed_forward_length", static_cast<uint32_t>(up.shape[0]));
+  if (architecture != "gemma3") return;
+  number("attention.sliding_window", kTinyWindow);
+  number("attention.sliding_window_pattern", 2);
+  pairs.push_back(Pair("gemma3.rope.scaling.type", kString, Str("linear")));
+  pairs.push_back(Pair("gemma3.rope.scaling.factor", kFloat32, Raw(8.0f)));
+}
+
+std::string Values(const TinyTensor& tensor, float offset) {
   std::string bytes;
   for (float value : tensor.values) {
     if (tensor.shape.size() == 1) {
-      bytes += Raw(value);
+      bytes += Raw(value + offset);
     } else {
       bytes += Raw<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
     }
@@ -113,7 +171,7 @@ GgufBytes TinyGguf(const std::string& architecture,
       Pair("general.architecture", kString, Str(architecture)));
   number("block_count", 2);
   number("embedding_length", size("model.embed_tokens.weight", 1));
-  number("feed_forward_length", size("model.layers.0.mlp.up_proj.weight", 0));
+  AddMetadataOf(architecture, tensors, file.pairs);
   number("attention.head_count", kTinyHeads);
   number("attention.head_count_kv", kTinyKvHeads);
   number("attention.key_length", head_dim);
@@ -122,20 +180,25 @@ GgufBytes TinyGguf(const std::string& architecture,
   number("context_length", kTinyMaxPositions);
   file.pairs.push_back(Pair(architecture + ".attention.layer_norm_rms_epsilon",
                             kFloat32, Raw(1e-5f)));
-  file.pairs.push_back(Pair(architecture + ".rope.freq_base", kFloat32,
-                            Raw(architecture == "qwen3" ? 1e6f : 10000.0f)));
+  file.pairs.push_back(
+      Pair(architecture + ".rope.freq_base", kFloat32,
+           Raw(architecture == "llama" || architecture == "qwen2" ? 10000.0f
+                                                                  : 1e6f)));
   for (const std::string& pair : TinyTokenizerPairs("gpt-2")) {
     file.pairs.push_back(pair);
   }
-  for (const auto& [name, tensor] : tensors) {
+  // llama.cpp adds the one that Gemma's folders leave out.
+  const float offset = architecture == "gemma3" ? 1 : 0;
+  for (const auto& [name, tensor] : Stacked(tensors)) {
     const bool is_q = absl::StrContains(name, "q_proj");
     const bool rotates =
         architecture == "llama" && (is_q || absl::StrContains(name, "k_proj"));
     const TinyTensor stored =
         rotates ? Interleaved(tensor, is_q ? kTinyHeads : kTinyKvHeads)
                 : tensor;
-    file.Add(GgufName(name), {tensor.shape.rbegin(), tensor.shape.rend()},
-             tensor.shape.size() == 1 ? kF32 : kBf16, Values(stored));
+    file.Add(GgufName(architecture, name),
+             {tensor.shape.rbegin(), tensor.shape.rend()},
+             tensor.shape.size() == 1 ? kF32 : kBf16, Values(stored, offset));
   }
   return file;
 }

@@ -1,5 +1,6 @@
 #include "tests/testing/tiny_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <filesystem>
@@ -202,14 +203,8 @@ TinyTensors WriteLlama(const std::string& folder, const Shape& shape,
   return tensors;
 }
 
-TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
-                       uint64_t seed) {
-  WeightSource source(seed);
-  TinyTensors tensors;
-  // The head is the embedding: a small one, or the last token would win.
-  tensors["model.embed_tokens.weight"] =
-      source.Draw({kTinyVocab, shape.hidden}, 0.3f);
-  DrawLlamaLayers(shape, source, tensors);
+void DrawHeadNorms(const Shape& shape, WeightSource& source,
+                   TinyTensors& tensors) {
   for (int64_t i = 0; i < kLayers; ++i) {
     const std::string attention =
         absl::StrCat("model.layers.", i, ".self_attn.");
@@ -218,6 +213,38 @@ TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
     tensors[attention + "k_norm.weight"] =
         source.Draw({shape.head_dim}, 0.3f, 1);
   }
+}
+
+// Replaces the MLP of a layer by experts.
+void DrawExperts(const Shape& shape, int64_t layer, WeightSource& source,
+                 TinyTensors& tensors) {
+  constexpr int64_t kExperts = 6, kFfn = 32;
+  const std::string mlp = absl::StrCat("model.layers.", layer, ".mlp.");
+  for (const char* name : {"gate_proj", "up_proj", "down_proj"}) {
+    tensors.erase(mlp + name + ".weight");
+  }
+  const int64_t hidden = shape.hidden;
+  TinyTensor router = source.Matrix(kExperts, hidden, hidden, 2);
+  std::copy_n(router.values.begin() + hidden, hidden,
+              router.values.begin() + 4 * hidden);
+  tensors[mlp + "gate.weight"] = router;
+  for (int64_t i = 0; i < kExperts; ++i) {
+    const std::string expert = absl::StrCat(mlp, "experts.", i, ".");
+    tensors[expert + "gate_proj.weight"] = source.Matrix(kFfn, hidden, hidden);
+    tensors[expert + "up_proj.weight"] = source.Matrix(kFfn, hidden, hidden, 2);
+    tensors[expert + "down_proj.weight"] = source.Matrix(hidden, kFfn, kFfn, 2);
+  }
+}
+
+TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
+                       uint64_t seed, bool experts = false) {
+  WeightSource source(seed);
+  TinyTensors tensors;
+  // The head is the embedding: a small one, or the last token would win.
+  tensors["model.embed_tokens.weight"] =
+      source.Draw({kTinyVocab, shape.hidden}, 0.3f);
+  DrawLlamaLayers(shape, source, tensors);
+  DrawHeadNorms(shape, source, tensors);
   tensors["model.norm.weight"] = source.Scale(shape.hidden);
   Json config = LlamaConfig(shape);
   config.update({{"architectures", {"Qwen3ForCausalLM"}},
@@ -225,6 +252,19 @@ TinyTensors WriteQwen3(const std::string& folder, const Shape& shape,
                  {"rope_theta", 1e6},
                  {"use_sliding_window", false},
                  {"tie_word_embeddings", true}});
+  if (experts) {
+    for (int64_t i = 0; i < kLayers; ++i) {
+      DrawExperts(shape, i, source, tensors);
+    }
+    config.update({{"architectures", {"Qwen3MoeForCausalLM"}},
+                   {"model_type", "qwen3_moe"},
+                   {"num_experts", 6},
+                   {"num_experts_per_tok", 2},
+                   {"moe_intermediate_size", 32},
+                   {"norm_topk_prob", true},
+                   {"decoder_sparse_step", 1},
+                   {"mlp_only_layers", Json::array()}});
+  }
   WriteFolder(folder, config, tensors);
   return tensors;
 }
@@ -263,6 +303,9 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
   return WriteQwen3(folder, kTinyQwen3, seed);
 }
+TinyTensors WriteTinyQwen3Moe(const std::string& folder, uint64_t seed) {
+  return WriteQwen3(folder, kTinyQwen3, seed, /*experts=*/true);
+}
 TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed) {
   return WriteQwen2(folder, kTiny, seed);
 }
@@ -274,6 +317,44 @@ TinyTensors WriteWideQwen3(const std::string& folder, uint64_t seed) {
 }
 TinyTensors WriteWideQwen2(const std::string& folder, uint64_t seed) {
   return WriteQwen2(folder, kWide, seed);
+}
+
+// Norms are stored less one, and have Gemma's names.
+TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed) {
+  constexpr Shape shape = kTinyQwen3;
+  WeightSource source(seed);
+  TinyTensors tensors;
+  // It is multiplied by 7, and is the head as well.
+  tensors["model.embed_tokens.weight"] =
+      source.Draw({kTinyVocab, shape.hidden}, 0.05f);
+  DrawLlamaLayers(shape, source, tensors);
+  DrawHeadNorms(shape, source, tensors);
+  for (int64_t i = 0; i < kLayers; ++i) {
+    const std::string layer = absl::StrCat("model.layers.", i, ".");
+    for (const char* norm :
+         {"pre_feedforward_layernorm", "post_feedforward_layernorm"}) {
+      tensors[absl::StrCat(layer, norm, ".weight")] =
+          source.Scale(shape.hidden);
+    }
+  }
+  tensors["model.norm.weight"] = source.Scale(shape.hidden);
+  for (auto& [name, tensor] : tensors) {
+    if (tensor.shape.size() != 1) continue;
+    for (float& value : tensor.values) value = RoundToBf16(value - 1);
+  }
+  Json config = LlamaConfig(shape);
+  config.update({{"architectures", {"Gemma3ForCausalLM"}},
+                 {"model_type", "gemma3_text"},
+                 {"hidden_activation", "gelu_pytorch_tanh"},
+                 {"query_pre_attn_scalar", shape.head_dim},
+                 {"rope_theta", 1e6},
+                 {"rope_local_base_freq", 1e4},
+                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}},
+                 {"sliding_window", kTinyWindow},
+                 {"sliding_window_pattern", 2},
+                 {"tie_word_embeddings", true}});
+  WriteFolder(folder, config, tensors);
+  return tensors;
 }
 
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed) {

@@ -33,6 +33,13 @@ TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed = 1);
 // Biases at queries, keys and values.
 TinyTensors WriteTinyQwen2(const std::string& folder, uint64_t seed = 1);
+// Six experts in each layer, two for a row: the second and the fifth always
+// have the same router logit, and other weights.
+TinyTensors WriteTinyQwen3Moe(const std::string& folder, uint64_t seed = 1);
+// The first layer has a window of kTinyWindow positions and a rotary table of
+// its own, the second one sees the whole text.
+inline constexpr int64_t kTinyWindow = 12;
+TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 // Write models of the least shapes that the GPU kernels cover: heads of 64, of
 // Qwen3 128.

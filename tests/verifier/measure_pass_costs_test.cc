@@ -1,7 +1,9 @@
 #include "verifier/costs/measure_pass_costs.h"
 
+#include <algorithm>
 #include <functional>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -67,6 +69,32 @@ TEST_F(MeasurePassCostsTest, GivesWhatEachRowCountTakes) {
   for (const PassCost& cost : *costs) {
     EXPECT_NEAR(Ms(*costs, cost.rows), 1 + 0.1 * cost.rows, 1e-3);
   }
+}
+
+// Rows of a mixture that are alike go through the same experts.
+TEST(TokensToTime, DifferAsFarAsThereAreSoMany) {
+  for (int64_t vocab : {64, 258, 32000, 151936, 262144}) {
+    const std::vector<TokenId> tokens = TokensToTime(64, vocab);
+    EXPECT_EQ(std::set<TokenId>(tokens.begin(), tokens.end()).size(), 64u);
+    EXPECT_LT(*std::max_element(tokens.begin(), tokens.end()), vocab);
+  }
+  EXPECT_THAT(TokensToTime(3, 1), ElementsAre(0, 0, 0));
+}
+
+// What a pass takes that reads so many milliseconds of each distinct token.
+TEST_F(MeasurePassCostsTest, TheRowsThatAreTimedAreNotAlike) {
+  ScriptedLanguageModel model({.max_rows = 64});
+  model.set_pass_hook([&](absl::Span<const SequenceRows> batch) {
+    const std::set<TokenId> distinct(batch[0].tokens.begin(),
+                                     batch[0].tokens.end());
+    clock_.AdvanceBy(Milliseconds(distinct.size()));
+    return absl::OkStatus();
+  });
+  const auto measured = MeasurePassCosts(
+      model, clock_, {.max_rows = 8, .time_budget = Milliseconds(500)});
+  ASSERT_TRUE(measured.ok()) << measured.status();
+  const int64_t vocab = model.info().config.vocab_size;
+  EXPECT_NEAR(Ms(measured->costs, 7), std::min<int64_t>(7, vocab), 1e-3);
 }
 
 TEST_F(MeasurePassCostsTest, FindsTheStepsAtTheEdgesThatAModelNames) {

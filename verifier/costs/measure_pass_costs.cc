@@ -38,7 +38,7 @@ class ScratchSequence {
                  absl::Time end) {
     for (int64_t rows = 1; model_.Length(cache_) + rows <= length; rows *= 2) {
       const absl::Time begin = clock.Now();
-      const std::vector<TokenId> chunk(rows, 0);
+      const std::vector<TokenId> chunk = Tokens(rows);
       if (begin + 2 * time > end) return;
       if (!Prefill(model_, cache_, chunk, rows).ok()) return;
       time = clock.Now() - begin;
@@ -47,7 +47,7 @@ class ScratchSequence {
 
   // Times one pass over a root and its children, nothing kept.
   absl::StatusOr<absl::Duration> TimePass(int64_t rows, const Executor& clock) {
-    const std::vector<TokenId> tokens(rows, 0);
+    const std::vector<TokenId> tokens = Tokens(rows);
     std::vector<int32_t> parents(rows, 0);
     parents[0] = kPrefixParent;
     const SequenceRows tree = {.cache = cache_,
@@ -61,6 +61,10 @@ class ScratchSequence {
   }
 
  private:
+  std::vector<TokenId> Tokens(int64_t rows) const {
+    return TokensToTime(rows, model_.info().config.vocab_size);
+  }
+
   LanguageModel& model_;
   const CacheId cache_;
 };
@@ -177,6 +181,15 @@ class Timings {
 };
 
 }  // namespace
+
+std::vector<TokenId> TokensToTime(int64_t rows, int64_t vocab_size) {
+  constexpr int64_t kStep = 7919;  // a prime that few vocabularies divide by
+  std::vector<TokenId> tokens;
+  for (int64_t i = 0; i < rows; ++i) {
+    tokens.push_back(static_cast<TokenId>(i * kStep % vocab_size));
+  }
+  return tokens;
+}
 
 absl::StatusOr<MeasuredCosts> MeasurePassCosts(LanguageModel& model,
                                                const Executor& clock,

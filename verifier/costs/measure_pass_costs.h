@@ -2,14 +2,23 @@
 #define ESPALIER_VERIFIER_COSTS_MEASURE_PASS_COSTS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/executor.h"
 #include "common/model/language_model.h"
 #include "common/spec/pass_cost.h"
+#include "common/spec/types.h"
 
 namespace espalier::verifier {
+
+// Returns tokens for the rows of a pass that is timed. They differ, as far as
+// the vocabulary has so many: rows of a mixture that are alike go through the
+// same experts, so that a pass over them would read a few of the weights that a
+// tree reads. Rows of a real tree route more alike than these, so a mixture's
+// first estimates are upper bounds, which the passes of sessions correct.
+std::vector<TokenId> TokensToTime(int64_t rows, int64_t vocab_size);
 
 struct MeasureOptions {
   int64_t max_rows = 0;  // of the largest tree, root included

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "absl/types/span.h"
+#include "verifier/costs/measure_pass_costs.h"
 #include "verifier/engine/verify_engine.h"
 #include "verifier/rules/verification_rules.h"
 
@@ -12,9 +14,9 @@ namespace {
 constexpr int kMeasurementPause = 4;
 
 // Returns a root with its children.
-TokenTree StarOf(int64_t rows) {
-  TokenTree tree = TokenTree::RootOnly(0);
-  for (int64_t i = 1; i < rows; ++i) tree.Add(0, 0, 0);
+TokenTree StarOf(absl::Span<const TokenId> tokens) {
+  TokenTree tree = TokenTree::RootOnly(tokens[0]);
+  for (TokenId token : tokens.subspan(1)) tree.Add(0, token, 0);
   return tree;
 }
 
@@ -37,7 +39,8 @@ void VerifyEngine::PublishCosts() {
 // Times a pass on a scratch sequence. Only the number of its rows matters.
 // Unset: the pass failed, for example because the K/V pool is full.
 std::optional<absl::Duration> VerifyEngine::TimePass(int64_t rows) {
-  const TokenTree star = StarOf(rows);
+  const TokenTree star =
+      StarOf(TokensToTime(rows, model_->info().config.vocab_size));
   const SamplingParams greedy;
   const CacheId scratch = model_->NewSequence();
   const auto output =

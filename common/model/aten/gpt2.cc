@@ -72,8 +72,8 @@ class Gpt2Decoder final : public Decoder {
 
   at::Tensor FeedForward(int64_t index, const at::Tensor& x) const {
     const Gpt2Layer& layer = weights_.layers[index];
-    return layer.down(
-        ops::Activate(layer.up(Normed(x, layer.ffn_norm)), config_.activation));
+    return layer.down(ops::Activate(layer.up(Normed(x, layer.ffn_norm)),
+                                    config_.layers.front().activation));
   }
 
   const ModelConfig config_;
@@ -91,7 +91,8 @@ absl::StatusOr<LayerNormWeights> LoadNorm(const std::string& name,
 absl::StatusOr<Gpt2Layer> LoadLayer(const ModelConfig& config,
                                     const std::string& layer,
                                     WeightLoader& weights) {
-  const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
+  const int64_t hidden = config.hidden_size,
+                ffn = config.layers.front().ffn_size;
   auto linear = [&](const char* name, int64_t in, int64_t out) {
     return weights.LoadLinear({{absl::StrCat(layer, name), out}},
                               {.in = in, .has_bias = true, .transposed = true});

@@ -61,10 +61,11 @@ class LlamaDecoder final : public Decoder {
         {x.size(0), heads + 2 * kv_heads, config_.head_dim});
     // q and k are normalized and rotated together.
     at::Tensor qk = qkv.narrow(/*dim=*/1, 0, heads + kv_heads);
-    if (config_.qk_norm) {
+    const LayerShape& shape = config_.layers[index];
+    if (shape.head_norm != HeadNorm::kNone) {
       qk = ops::RmsNorm(qk, layer.qk_norm, config_.norm_epsilon);
     }
-    if (Rotates(config_, index)) qk = ops::Rotate(qk, rotation);
+    if (shape.rotates()) qk = ops::Rotate(qk, rotation);
     return layer.attention_out(
         pass.Attend(index, qk.narrow(/*dim=*/1, 0, heads),
                     qk.narrow(/*dim=*/1, heads, kv_heads),
@@ -75,9 +76,10 @@ class LlamaDecoder final : public Decoder {
     const LlamaLayer& layer = weights_.layers[index];
     const at::Tensor gate_up =
         layer.gate_up(ops::RmsNorm(x, layer.ffn_norm, config_.norm_epsilon));
-    const int64_t ffn = config_.ffn_size;
+    const LayerShape& shape = config_.layers[index];
+    const int64_t ffn = shape.ffn_size;
     const at::Tensor gate = gate_up.narrow(/*dim=*/1, 0, ffn).contiguous();
-    return layer.down(ops::Activate(gate, config_.activation) *
+    return layer.down(ops::Activate(gate, shape.activation) *
                       gate_up.narrow(/*dim=*/1, ffn, ffn));
   }
 
@@ -87,9 +89,10 @@ class LlamaDecoder final : public Decoder {
 
 // Loads one row per head; all heads of q share a weight, and all of k.
 absl::StatusOr<at::Tensor> LoadQkNorm(const ModelConfig& config,
+                                      const LayerShape& shape,
                                       const std::string& attention,
                                       WeightLoader& weights) {
-  if (!config.qk_norm) return at::Tensor();
+  if (shape.head_norm == HeadNorm::kNone) return at::Tensor();
   const int64_t head_dim = config.head_dim;
   ASSIGN_OR_RETURN(const at::Tensor q,
                    weights.Vector(attention + "q_norm.weight", head_dim));
@@ -103,7 +106,8 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
                                      WeightLoader& weights) {
   const std::string layer = absl::StrCat("model.layers.", index, ".");
   const std::string attention = layer + "self_attn.";
-  const int64_t hidden = config.hidden_size, ffn = config.ffn_size;
+  const LayerShape& shape = config.layers[index];
+  const int64_t hidden = config.hidden_size, ffn = shape.ffn_size;
   const int64_t q_size = config.num_heads * config.head_dim;
   const int64_t kv_size = config.num_kv_heads * config.head_dim;
 
@@ -114,12 +118,13 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
       weights.LoadLinear({{attention + "q_proj", q_size},
                           {attention + "k_proj", kv_size},
                           {attention + "v_proj", kv_size}},
-                         {.in = hidden, .has_bias = config.attention_bias}));
-  ASSIGN_OR_RETURN(at::Tensor qk_norm, LoadQkNorm(config, attention, weights));
-  ASSIGN_OR_RETURN(Linear attention_out,
-                   weights.LoadLinear(
-                       {{attention + "o_proj", hidden}},
-                       {.in = q_size, .has_bias = config.attention_out_bias}));
+                         {.in = hidden, .has_bias = shape.attention_bias}));
+  ASSIGN_OR_RETURN(at::Tensor qk_norm,
+                   LoadQkNorm(config, shape, attention, weights));
+  ASSIGN_OR_RETURN(
+      Linear attention_out,
+      weights.LoadLinear({{attention + "o_proj", hidden}},
+                         {.in = q_size, .has_bias = shape.attention_out_bias}));
   ASSIGN_OR_RETURN(
       at::Tensor ffn_norm,
       weights.Vector(layer + "post_attention_layernorm.weight", hidden));
@@ -127,10 +132,10 @@ absl::StatusOr<LlamaLayer> LoadLayer(const ModelConfig& config, int64_t index,
       Linear gate_up,
       weights.LoadLinear(
           {{layer + "mlp.gate_proj", ffn}, {layer + "mlp.up_proj", ffn}},
-          {.in = hidden, .has_bias = config.mlp_bias}));
-  ASSIGN_OR_RETURN(Linear down, weights.LoadLinear(
-                                    {{layer + "mlp.down_proj", hidden}},
-                                    {.in = ffn, .has_bias = config.mlp_bias}));
+          {.in = hidden, .has_bias = shape.mlp_bias}));
+  ASSIGN_OR_RETURN(Linear down,
+                   weights.LoadLinear({{layer + "mlp.down_proj", hidden}},
+                                      {.in = ffn, .has_bias = shape.mlp_bias}));
   return LlamaLayer{.attention_norm = std::move(attention_norm),
                     .qkv = std::move(qkv),
                     .qk_norm = std::move(qk_norm),

@@ -12,6 +12,7 @@
 #include "common/model/aten/aten_model.h"
 #include "common/model/aten/catch_torch.h"
 #include "common/model/aten/weight_loader.h"
+#include "common/model/files/layer_features.h"
 #include "common/model/model_fingerprint.h"
 #include "common/model/native/model_limits.h"
 #include "common/nn/thread_pool.h"
@@ -35,10 +36,10 @@ void SetThreads(int64_t threads) {
 
 absl::StatusOr<std::unique_ptr<Decoder>> LoadDecoder(const ModelConfig& config,
                                                      WeightLoader& weights) {
-  switch (config.architecture) {
-    case Architecture::kLlama:
+  switch (config.kind) {
+    case DecoderKind::kLlama:
       return LoadLlama(config, weights);
-    case Architecture::kGpt2:
+    case DecoderKind::kGpt2:
       return LoadGpt2(config, weights);
   }
   return absl::InternalError("architecture without a decoder");
@@ -48,6 +49,9 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     const ModelOptions& options) {
   ASSIGN_OR_RETURN(ModelConfig config, ReadModelConfig(options.folder));
   RETURN_IF_ERROR(CheckDevice(options.device));
+  RETURN_IF_ERROR(CheckFeatures(
+      config, {LayerFeature::kUnrotatedLayers, LayerFeature::kUnlikeLayers},
+      "the aten backend"));
   const ComputeDType compute_dtype =
       options.compute_dtype.value_or(ComputeDType::kFloat32);
   if (compute_dtype != ComputeDType::kFloat32 &&

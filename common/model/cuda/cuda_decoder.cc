@@ -38,7 +38,8 @@ absl::Status CudaDecoder::Reserve(int rows, int logit_rows) {
   RETURN_IF_ERROR(
       GrowArray(device_, activations(rows, attended), scratch_.attended));
   RETURN_IF_ERROR(GrowArray(
-      device_, activations(rows, static_cast<uint32_t>(config_.ffn_size)),
+      device_,
+      activations(rows, static_cast<uint32_t>(config_.layers.front().ffn_size)),
       scratch_.gated));
   RETURN_IF_ERROR(
       GrowArray(device_, activations(logit_rows, hidden), scratch_.logit_rows));
@@ -151,9 +152,10 @@ cuda::KvPages CudaDecoder::PagesOf(int64_t layer, const Target& target) const {
 
 cuda::PrepareArgs CudaDecoder::Preparation(const CudaLayer& layer, int rows,
                                            const cuda::KvPages& kv) const {
+  const bool has_norms = config_.layers.front().head_norm != HeadNorm::kNone;
   return {.parts = PartsOf(layer.qkv, rows),
-          .query_norm = config_.qk_norm ? layer.q_norm.data() : nullptr,
-          .key_norm = config_.qk_norm ? layer.k_norm.data() : nullptr,
+          .query_norm = has_norms ? layer.q_norm.data() : nullptr,
+          .key_norm = has_norms ? layer.k_norm.data() : nullptr,
           .epsilon = static_cast<float>(config_.norm_epsilon),
           .angles = angles_.data(),
           .rows = on_device_.rotated_rows,

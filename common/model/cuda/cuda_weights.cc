@@ -9,6 +9,7 @@
 #include "common/cuda/layout.h"
 #include "common/model/cuda/cuda_weight_loader.h"
 #include "common/model/cuda/device_vectors.h"
+#include "common/model/files/layer_features.h"
 
 namespace espalier {
 
@@ -16,22 +17,24 @@ using cuda::ComputeDevice;
 using cuda::DeviceArray;
 
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
-                                        const std::string& layer,
+                                        int64_t index, const std::string& layer,
                                         CudaWeightLoader& loader) {
   ASSIGN_OR_RETURN(
       DeviceArray<float> norm,
       loader.Vectors({{layer + "input_layernorm.weight", config.hidden_size}}));
-  ASSIGN_OR_RETURN(
-      CudaLayer loaded,
-      LoadCudaLayerBehindNorm(config, layer, config.hidden_size, loader));
+  ASSIGN_OR_RETURN(CudaLayer loaded,
+                   LoadCudaLayerBehindNorm(config, index, layer,
+                                           config.hidden_size, loader));
   loaded.attention_norm = std::move(norm);
   return loaded;
 }
 
 absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
+                                                  int64_t index,
                                                   const std::string& layer,
                                                   int64_t inputs,
                                                   CudaWeightLoader& loader) {
+  const LayerShape& shape = config.layers[index];
   const int64_t hidden = config.hidden_size;
   const int64_t q_size = config.num_heads * config.head_dim;
   const int64_t kv_size = config.num_kv_heads * config.head_dim;
@@ -40,7 +43,7 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
   ASSIGN_OR_RETURN(
       loaded.ffn_norm,
       loader.Vectors({{layer + "post_attention_layernorm.weight", hidden}}));
-  if (config.qk_norm) {
+  if (shape.head_norm != HeadNorm::kNone) {
     ASSIGN_OR_RETURN(
         loaded.q_norm,
         loader.Vectors({{attention + "q_norm.weight", config.head_dim}}));
@@ -51,15 +54,14 @@ absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
   ASSIGN_OR_RETURN(loaded.qkv, loader.Linear({{attention + "q_proj", q_size},
                                               {attention + "k_proj", kv_size},
                                               {attention + "v_proj", kv_size}},
-                                             inputs, config.attention_bias));
-  ASSIGN_OR_RETURN(loaded.out,
-                   loader.Linear({{attention + "o_proj", hidden}}, q_size,
-                                 config.attention_out_bias));
+                                             inputs, shape.attention_bias));
+  ASSIGN_OR_RETURN(loaded.out, loader.Linear({{attention + "o_proj", hidden}},
+                                             q_size, shape.attention_out_bias));
   ASSIGN_OR_RETURN(loaded.gate_up,
-                   loader.Gated({mlp + "gate_proj", config.ffn_size},
-                                {mlp + "up_proj", config.ffn_size}, hidden));
+                   loader.Gated({mlp + "gate_proj", shape.ffn_size},
+                                {mlp + "up_proj", shape.ffn_size}, hidden));
   ASSIGN_OR_RETURN(loaded.down,
-                   loader.Linear({{mlp + "down_proj", hidden}}, config.ffn_size,
+                   loader.Linear({{mlp + "down_proj", hidden}}, shape.ffn_size,
                                  /*has_bias=*/false));
   return loaded;
 }
@@ -70,10 +72,11 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
                  : absl::UnimplementedError(
                        absl::StrCat("the CUDA backend needs ", what));
   };
-  RETURN_IF_ERROR(need(config.architecture == Architecture::kLlama,
-                       "a Llama or Qwen3 model"));
-  RETURN_IF_ERROR(need(config.activation == Activation::kSilu, "SiLU"));
-  RETURN_IF_ERROR(need(config.no_rope.empty(), "layers that all rotate"));
+  RETURN_IF_ERROR(
+      need(config.kind == DecoderKind::kLlama, "a Llama or Qwen3 model"));
+  RETURN_IF_ERROR(CheckFeatures(config, /*has=*/{}, "the CUDA backend"));
+  const LayerShape& layer = config.layers.front();  // all are alike
+  RETURN_IF_ERROR(need(layer.activation == Activation::kSilu, "SiLU"));
   RETURN_IF_ERROR(need(config.head_dim == 64 || config.head_dim == 128,
                        "heads of 64 or 128"));
   RETURN_IF_ERROR(need(config.num_heads <= 8 * config.num_kv_heads,
@@ -82,10 +85,10 @@ absl::Status CheckCudaCovers(const ModelConfig& config) {
   RETURN_IF_ERROR(need(config.hidden_size <= cuda::kMostNormColumns,
                        "hidden_size of at most 32768"));
   RETURN_IF_ERROR(
-      need(config.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
+      need(layer.ffn_size % 64 == 0, "intermediate_size % 64 == 0"));
   RETURN_IF_ERROR(need(config.vocab_size <= cuda::kMostTokens,
                        "a vocabulary of at most 262144"));
-  return need(!config.mlp_bias, "products of the MLP without bias");
+  return need(!layer.mlp_bias, "products of the MLP without bias");
 }
 
 absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
@@ -101,7 +104,8 @@ absl::StatusOr<CudaWeights> LoadCudaWeights(const ModelConfig& config,
   for (int64_t i = 0; i < config.num_layers; ++i) {
     ASSIGN_OR_RETURN(
         CudaLayer layer,
-        LoadCudaLayer(config, absl::StrCat("model.layers.", i, "."), loader));
+        LoadCudaLayer(config, i, absl::StrCat("model.layers.", i, "."),
+                      loader));
     weights.layers.push_back(std::move(layer));
   }
   ASSIGN_OR_RETURN(weights.final_norm,

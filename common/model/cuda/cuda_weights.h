@@ -64,11 +64,12 @@ class CudaWeightLoader;
 // the prefix of its tensors' names, such as "model.layers.0.". Errors: as
 // LoadCudaWeights.
 absl::StatusOr<CudaLayer> LoadCudaLayer(const ModelConfig& config,
-                                        const std::string& layer,
+                                        int64_t index, const std::string& layer,
                                         CudaWeightLoader& loader);
 // Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<CudaLayer> LoadCudaLayerBehindNorm(const ModelConfig& config,
+                                                  int64_t index,
                                                   const std::string& layer,
                                                   int64_t inputs,
                                                   CudaWeightLoader& loader);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/model/files/architectures/architecture.h"
 #include "common/model/files/gguf_file.h"
 #include "common/model/files/model_config.h"
 #include "common/spec/types.h"
@@ -17,7 +18,7 @@ inline constexpr std::string_view kOutputTensor = "output.weight";
 inline constexpr std::string_view kRopeFactorsTensor = "rope_freqs.weight";
 
 // Reads the configuration in a GGUF file: its metadata, and what follows from
-// which tensors there are. Architectures: llama, qwen2, qwen3, smollm3.
+// which tensors there are.
 // INVALID_ARGUMENT names file, field and limit. UNIMPLEMENTED: another
 // architecture (the message lists the known ones), or an option that this
 // engine does not have.
@@ -28,9 +29,9 @@ absl::StatusOr<ModelConfig> ReadGgufConfig(const GgufFile& file);
 absl::StatusOr<std::vector<TokenId>> ReadGgufEosIds(const GgufFile& file,
                                                     int64_t num_tokens);
 
-// Returns whether queries and keys have llama.cpp's order (TensorView).
-// REQUIRES: ReadGgufConfig succeeds.
-absl::StatusOr<bool> HasInterleavedHeads(const GgufFile& file);
+// Returns the file's row of the table. UNIMPLEMENTED: no architecture has its
+// name; the message lists the known ones.
+absl::StatusOr<const Architecture*> GgufArchitecture(const GgufFile& file);
 
 }  // namespace espalier
 

@@ -18,13 +18,13 @@ struct TensorShape {
   std::vector<int64_t> shape;
 };
 
-// Returns the tensors of a Llama or Qwen. UNIMPLEMENTED: another architecture.
+// Returns the tensors of a decoder. UNIMPLEMENTED: it is not of kind kLlama.
 absl::StatusOr<std::vector<TensorShape>> ModelShapes(const ModelConfig& config);
 
-// Returns the shapes of a layer's tensors but its input norm. `layer`: the
-// prefix of their names; inputs: of its attention.
-std::vector<TensorShape> LayerShapes(const ModelConfig& config,
-                                     const std::string& layer, int64_t inputs);
+// Returns the shapes of a layer's tensors but its input norm. `prefix` of their
+// names; inputs: of its attention.
+std::vector<TensorShape> LayerShapes(const ModelConfig& config, int64_t index,
+                                     const std::string& prefix, int64_t inputs);
 
 // Tensors of these shapes: matrices and biases of random weights, each from
 // `seed` and its own name, and other vectors of ones. The values take no

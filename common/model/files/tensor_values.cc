@@ -66,6 +66,7 @@ TensorValues::TensorValues(const TensorView& view, Format format)
     : format_(format),
       seed_(view.seed),
       heads_(view.interleaved_heads),
+      offset_(view.offset),
       data_(view.data) {
   for (int64_t size : view.shape) {
     rows_ *= columns_;
@@ -81,7 +82,7 @@ int64_t TensorValues::PlaceOf(int64_t index, int64_t count) const {
 
 absl::Span<const std::byte> TensorValues::Bytes(int64_t row) const {
   ESPALIER_CHECK(0 <= row && row < rows_ && (rows_ > 1 || heads_ == 0));
-  ESPALIER_CHECK(format_ != Format::kRandom);
+  ESPALIER_CHECK(format_ != Format::kRandom && offset_ == 0);
   const size_t row_bytes = data_.size() / rows_;
   return data_.subspan(PlaceOf(row, rows_) * row_bytes, row_bytes);
 }
@@ -107,6 +108,9 @@ void TensorValues::Row(int64_t row, float* out) const {
     nn::ReadWeights(source, place, columns_, begin / nn::kBlockInputs, block);
     std::copy_n(block, std::min(nn::kBlockInputs, columns_ - begin),
                 out + begin);
+  }
+  if (offset_ != 0) {
+    for (int64_t i = 0; i < columns_; ++i) out[i] += offset_;
   }
   if (!is_vector || heads_ == 0) return;
   const std::vector<float> stored(out, out + columns_);

@@ -14,7 +14,8 @@
 namespace espalier {
 
 // The weights of a tensor, by the rows of the model, wherever the file has them
-// (TensorView::interleaved_heads), or of none. A vector is one row. Borrows the
+// (TensorView::interleaved_heads) and whatever it adds to them
+// (TensorView::offset), or of none. A vector is one row. Borrows the
 // file.
 class TensorValues {
  public:
@@ -35,7 +36,7 @@ class TensorValues {
   void Row(int64_t row, float* out) const;
 
   // Returns a row in `format`. REQUIRES: not an interleaved vector, not
-  // kRandom.
+  // kRandom, no offset.
   absl::Span<const std::byte> Bytes(int64_t row) const;
 
   // These rows in `format`, copied one after another. REQUIRES: as above.
@@ -53,6 +54,7 @@ class TensorValues {
   int64_t rows_ = 1;
   int64_t columns_ = 1;
   int64_t heads_ = 0;
+  float offset_ = 0;
   absl::Span<const std::byte> data_;
 };
 

@@ -47,6 +47,8 @@ struct TensorView {
   // in the order 0, d/2, 1, d/2 + 1, ... of the d of a head: GGUF's order of
   // Llama's queries and keys.
   int64_t interleaved_heads = 0;
+  // Added to every value: 1 for norms that a file stores less one.
+  float offset = 0;
 };
 
 }  // namespace espalier

@@ -6,7 +6,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
+#include "common/model/files/architectures/architecture.h"
 #include "common/model/files/gguf_config.h"
 #include "common/model/files/gguf_path.h"
 #include "common/model/files/gguf_weights.h"
@@ -69,6 +71,34 @@ absl::Status NoSafetensors(const fs::path& folder) {
       path, "/model.safetensors')\""));
 }
 
+// Returns the row of the table that config.json names; null: none, as of a
+// draft head.
+const Architecture* ArchitectureOfFolder(const std::string& folder) {
+  const absl::StatusOr<Json> json = ReadJsonObject(folder + "/config.json");
+  if (!json.ok()) return nullptr;
+  const auto found = json->find("architectures");
+  if (found == json->end() || !found->is_array() || found->size() != 1 ||
+      !(*found)[0].is_string()) {
+    return nullptr;
+  }
+  return FindFolderArchitecture((*found)[0].get_ref<const std::string&>());
+}
+
+// Returns "model.layers.3.<canonical>" for "model.layers.3.<of the folder>".
+std::string NameInModel(const std::string& name,
+                        absl::Span<const TensorName> tensors) {
+  constexpr absl::string_view kLayers = "model.layers.";
+  if (!absl::StartsWith(name, kLayers)) return name;
+  const size_t dot = name.find('.', kLayers.size());
+  if (dot == std::string::npos) return name;
+  for (const TensorName& tensor : tensors) {
+    if (name.compare(dot + 1, std::string::npos, tensor.file) == 0) {
+      return absl::StrCat(name.substr(0, dot + 1), tensor.name);
+    }
+  }
+  return name;
+}
+
 }  // namespace
 
 absl::StatusOr<WeightFiles> WeightFiles::Open(
@@ -95,7 +125,28 @@ absl::StatusOr<WeightFiles> WeightFiles::Open(
     ASSIGN_OR_RETURN(SafetensorsFile file, SafetensorsFile::Open(whole));
     RETURN_IF_ERROR(weights.Add(std::move(file)));
   }
+  if (!gguf.has_value()) RETURN_IF_ERROR(weights.AdoptFolderNames());
   return weights;
+}
+
+absl::Status WeightFiles::AdoptFolderNames() {
+  const Architecture* const architecture = ArchitectureOfFolder(path_);
+  if (architecture == nullptr) return absl::OkStatus();
+  std::map<std::string, TensorView> renamed;
+  for (auto& [name, view] : tensors_) {
+    if (architecture->folder_norms_less_one && view.shape.size() == 1 &&
+        absl::EndsWith(name, "norm.weight")) {
+      view.offset = 1;
+    }
+    renamed.emplace(NameInModel(name, architecture->folder_tensors),
+                    std::move(view));
+  }
+  if (renamed.size() < tensors_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path_, ": two tensors have one meaning"));
+  }
+  tensors_ = std::move(renamed);
+  return absl::OkStatus();
 }
 
 WeightFiles WeightFiles::MakeUp(absl::Span<const TensorShape> shapes,

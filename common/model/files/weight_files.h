@@ -18,10 +18,10 @@
 
 namespace espalier {
 
-// The weights of a model or of a draft head, by the names that a Hugging Face
-// folder gives them: model.safetensors, the shards that
-// model.safetensors.index.json lists, or a GGUF file (see GgufPathOf). Constant
-// after Open.
+// The weights of a model or of a draft head, by the names in tensor_names.h or,
+// of GPT-2 and of heads, those that a Hugging Face folder gives them:
+// model.safetensors, the shards that model.safetensors.index.json lists, or a
+// GGUF file (see GgufPathOf). Constant after Open.
 class WeightFiles {
  public:
   // random_seed: instead of reading weights, make them up for the configuration
@@ -58,6 +58,8 @@ class WeightFiles {
   absl::Status AddGguf(const std::string& path);
   absl::Status AddShards(const std::string& index_path);
   absl::Status Add(SafetensorsFile file);
+  // Calls the tensors of a model's folder as tensor_names.h does.
+  absl::Status AdoptFolderNames();
 
   std::string path_;
   std::optional<GgufFile> gguf_;

@@ -5,12 +5,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/available_memory.h"
 #include "common/base/status_macros.h"
 #include "common/model/model_fingerprint.h"
 #include "common/model/native/auto_compute_type.h"
 #include "common/model/native/model_limits.h"
 #include "common/model/native/native_model.h"
 #include "common/model/native/native_weights.h"
+#include "common/model/native/weight_memory.h"
 #include "common/nn/cpu_backend.h"
 
 namespace espalier {
@@ -52,6 +54,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
     return absl::UnimplementedError(
         "compute type fp8 needs a GPU (device \"cuda\")");
   }
+  RETURN_IF_ERROR(CheckWeightsFit(files.tensors(), dtype, AvailableMemory()));
   const bool exact = dtype == ComputeDType::kFloat32;
   const nn::KvType kv_type =
       options.kv_cache_type.value_or(DefaultKvType(dtype));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace espalier {
 namespace {
@@ -10,21 +11,33 @@ constexpr int64_t kRowsWorthSharing = 8;  // fewer are not worth a wake-up
 
 }  // namespace
 
-NativeAttention::NativeAttention(const ModelConfig& config,
-                                 const std::vector<double>& frequencies,
-                                 nn::KvType kv_type, const nn::Kernels& kernels,
+NativeAttention::NativeAttention(const ModelConfig& config, nn::KvType kv_type,
+                                 const nn::Kernels& kernels,
                                  nn::ThreadPool& pool)
-    : heads_(config.num_heads),
+    : layers_(config.layers),
+      heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(config.head_dim),
       norm_epsilon_(static_cast<float>(config.norm_epsilon)),
       page_shape_(KvPageShape::Of(config, kv_type)),
-      frequencies_(frequencies),
-      rotary_scale_(RotaryScale(config)),
-      no_rope_(config.no_rope),
       kernels_(kernels),
       pool_(pool),
-      scratch_(pool.threads()) {}
+      scratch_(pool.threads()) {
+  for (int32_t i = 0; i < std::ssize(config.rotary); ++i) {
+    tables_.push_back({.frequencies = RotaryFrequencies(config, i),
+                       .scale = RotaryScale(config, i)});
+  }
+  for (int64_t i = 0; i < std::ssize(layers_); ++i) {
+    const int64_t window = layers_[i].window;
+    const auto found =
+        std::find_if(views_.begin(), views_.end(),
+                     [&](const View& view) { return view.window == window; });
+    view_of_layer_.push_back(found - views_.begin());
+    if (found == views_.end()) {
+      views_.push_back({.window = window, .layer = i});
+    }
+  }
+}
 
 void NativeAttention::Begin(const NativePass& pass, float* out) {
   pass_ = &pass;
@@ -34,37 +47,52 @@ void NativeAttention::Begin(const NativePass& pass, float* out) {
       std::max(std::min(share, kernels_.attend_queries), heads_ / kv_heads_);
   queries_.resize(queries * head_dim_);
   keys_.resize(pass.rows() * kv_heads_ * head_dim_);
-  attend_queries_.clear();
+  for (View& view : views_) view.queries.clear();
   tasks_.clear();
   for (const NativePass::Sequence& sequence : pass.sequences) {
     AddSequence(sequence, out);
   }
+  for (View& view : views_) CutPages(view);
   size_t scratch = 0;
-  for (const Task& task : tasks_) {
-    const nn::AttendArgs args = ArgsOf(/*layer=*/0, task);
-    scratch = std::max(scratch, static_cast<size_t>(AttendScratch(args)));
+  for (const View& view : views_) {
+    for (int64_t task = 0; task < std::ssize(tasks_); ++task) {
+      const nn::AttendArgs args = ArgsOf(view.layer, task);
+      scratch = std::max(scratch, static_cast<size_t>(AttendScratch(args)));
+    }
   }
   for (std::vector<float>& memory : scratch_) memory.resize(scratch);
   MakeAngles(pass);
 }
 
-void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
-                                  float* out) {
+void NativeAttention::AddQueries(const NativePass::Sequence& sequence,
+                                 int64_t kv_head, float* out,
+                                 View& view) const {
   const RowTree& tree = sequence.tree;
   const int64_t group = heads_ / kv_heads_;
+  for (int64_t i = 0; i < sequence.rows() * group; ++i) {
+    const int64_t row = i / group, head = kv_head * group + i % group;
+    const int64_t in_tree = sequence.cached_rows + row;
+    const absl::Span<const int32_t> ancestors = tree.AncestorsOf(in_tree);
+    const int64_t before =
+        view.window == 0
+            ? 0
+            : std::max<int64_t>(0, tree.positions[in_tree] - view.window + 1);
+    view.queries.push_back(
+        {.ancestors = ancestors.data(),
+         .num_ancestors = static_cast<int64_t>(ancestors.size()),
+         .first = before,
+         .out =
+             out + ((sequence.first_row + row) * heads_ + head) * head_dim_});
+  }
+}
+
+void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
+                                  float* out) {
+  const int64_t group = heads_ / kv_heads_;
   for (int64_t kv_head = 0; kv_head < kv_heads_; ++kv_head) {
-    const int64_t first = static_cast<int64_t>(attend_queries_.size());
-    for (int64_t i = 0; i < sequence.rows() * group; ++i) {
-      const int64_t row = i / group, head = kv_head * group + i % group;
-      const absl::Span<const int32_t> ancestors =
-          tree.AncestorsOf(sequence.cached_rows + row);
-      attend_queries_.push_back(
-          {.ancestors = ancestors.data(),
-           .num_ancestors = static_cast<int64_t>(ancestors.size()),
-           .out =
-               out + ((sequence.first_row + row) * heads_ + head) * head_dim_});
-    }
-    const int64_t end = static_cast<int64_t>(attend_queries_.size());
+    const int64_t first = std::ssize(views_.front().queries);
+    for (View& view : views_) AddQueries(sequence, kv_head, out, view);
+    const int64_t end = std::ssize(views_.front().queries);
     const int64_t size = TaskSize(end - first, group);
     for (int64_t i = first; i < end; i += size) {
       tasks_.push_back({.sequence = &sequence,
@@ -72,6 +100,26 @@ void NativeAttention::AddSequence(const NativePass::Sequence& sequence,
                         .first_query = i,
                         .num_queries = std::min(size, end - i),
                         .first_of_head = first});
+    }
+  }
+}
+
+// Whole pages of the prefix that no query of a task sees. To leave them out
+// changes no bit: their weights would be zeros.
+void NativeAttention::CutPages(View& view) const {
+  view.first_page.assign(tasks_.size(), 0);
+  if (view.window == 0) return;
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    const Task& task = tasks_[i];
+    const auto queries = absl::MakeSpan(view.queries)
+                             .subspan(task.first_query, task.num_queries);
+    int64_t first = task.sequence->tree.prefix;
+    for (const nn::AttendQuery& query : queries) {
+      first = std::min(first, query.first);
+    }
+    view.first_page[i] = first / nn::kPageTokens;
+    for (nn::AttendQuery& query : queries) {
+      query.first -= view.first_page[i] * nn::kPageTokens;
     }
   }
 }
@@ -86,14 +134,16 @@ int64_t NativeAttention::TaskSize(int64_t queries, int64_t group) const {
 }
 
 void NativeAttention::MakeAngles(const NativePass& pass) {
-  cos_.clear();
-  sin_.clear();
-  for (int64_t position : pass.positions) {
-    for (double frequency : frequencies_) {
-      // float64: the angle of position 8000 needs more than 24 bits.
-      const double angle = static_cast<double>(position) * frequency;
-      cos_.push_back(static_cast<float>(std::cos(angle) * rotary_scale_));
-      sin_.push_back(static_cast<float>(std::sin(angle) * rotary_scale_));
+  for (Table& table : tables_) {
+    table.cos.clear();
+    table.sin.clear();
+    for (int64_t position : pass.positions) {
+      for (double frequency : table.frequencies) {
+        // float64: the angle of position 8000 needs more than 24 bits.
+        const double angle = static_cast<double>(position) * frequency;
+        table.cos.push_back(static_cast<float>(std::cos(angle) * table.scale));
+        table.sin.push_back(static_cast<float>(std::sin(angle) * table.scale));
+      }
     }
   }
 }
@@ -105,7 +155,7 @@ void NativeAttention::Run(int64_t index, const NativeLayer& layer,
                     [&](const nn::ThreadPool::Chunk& chunk) {
                       for (int64_t i = chunk.begin; i < chunk.end; ++i) {
                         PrepareQueries(index, layer, tasks_[i], qkv);
-                        nn::AttendArgs args = ArgsOf(index, tasks_[i]);
+                        nn::AttendArgs args = ArgsOf(index, i);
                         args.scratch = scratch_[chunk.thread].data();
                         kernels_.attend(args);
                       }
@@ -140,21 +190,20 @@ void NativeAttention::FillCaches(int64_t index, const NativeLayer& layer,
 }
 
 nn::RotateArgs NativeAttention::Rotation(int64_t layer, int64_t row) const {
-  if (frequencies_.empty() || (!no_rope_.empty() && no_rope_[layer])) {
-    return {.head_dim = head_dim_};
-  }
+  const int32_t rotary = layers_[layer].rotary;
+  if (rotary == LayerShape::kNoRotation) return {.head_dim = head_dim_};
   const int64_t half = head_dim_ / 2;
   return {.head_dim = head_dim_,
-          .cos = cos_.data() + row * half,
-          .sin = sin_.data() + row * half};
+          .cos = tables_[rotary].cos.data() + row * half,
+          .sin = tables_[rotary].sin.data() + row * half};
 }
 
-void NativeAttention::PrepareHead(const std::vector<float>& norm,
+void NativeAttention::PrepareHead(int64_t layer, const NativeNorm& norm,
                                   nn::RotateArgs args) const {
-  if (!norm.empty()) {
+  if (layers_[layer].head_norm == HeadNorm::kEachHead) {
     kernels_.normalize({.x = args.x,
                         .size = head_dim_,
-                        .weight = norm.data(),
+                        .weight = norm.weight.data(),
                         .epsilon = norm_epsilon_,
                         .out = args.out});
     args.x = args.out;
@@ -172,7 +221,7 @@ void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
   nn::RotateArgs rotation = Rotation(index, pass_row);
   rotation.x = k;
   rotation.out = &keys_[(pass_row * kv_heads_ + kv_head) * head_dim_];
-  PrepareHead(layer.k_norm, rotation);
+  PrepareHead(index, layer.k_norm, rotation);
   sequence.cache->WriteRow(
       index, kv_head, sequence.cached_rows + row,
       {.key = rotation.out, .value = k + kv_heads_ * head_dim_});
@@ -181,29 +230,35 @@ void NativeAttention::CacheRow(int64_t index, const NativeLayer& layer,
 void NativeAttention::PrepareQueries(int64_t index, const NativeLayer& layer,
                                      const Task& task, const float* qkv) {
   const int64_t group = heads_ / kv_heads_;
+  const double scalar = layers_[index].query_scalar > 0
+                            ? layers_[index].query_scalar
+                            : static_cast<double>(head_dim_);
   for (int64_t i = task.first_query; i < task.first_query + task.num_queries;
        ++i) {
     const int64_t of_head = i - task.first_of_head;
     const int64_t row = task.sequence->first_row + of_head / group;
     const int64_t head = task.kv_head * group + of_head % group;
     nn::RotateArgs rotation = Rotation(index, row);
-    rotation.scale = 1.0f / std::sqrt(static_cast<float>(head_dim_));
+    rotation.scale = 1.0f / std::sqrt(static_cast<float>(scalar));
     rotation.x = qkv + (row * (heads_ + 2 * kv_heads_) + head) * head_dim_;
     rotation.out = &queries_[i * head_dim_];
-    PrepareHead(layer.q_norm, rotation);
+    PrepareHead(index, layer.q_norm, rotation);
   }
 }
 
-nn::AttendArgs NativeAttention::ArgsOf(int64_t layer, const Task& task) const {
+nn::AttendArgs NativeAttention::ArgsOf(int64_t layer, int64_t index) const {
+  const Task& task = tasks_[index];
   const RowTree& tree = task.sequence->tree;
+  const View& view = ViewOf(layer);
+  const int64_t first_page = view.first_page[index];
   return {.type = page_shape_.type,
           .queries = &queries_[task.first_query * head_dim_],
-          .query = &attend_queries_[task.first_query],
+          .query = &view.queries[task.first_query],
           .num_queries = task.num_queries,
           .head_dim = head_dim_,
-          .prefix = tree.prefix,
+          .prefix = tree.prefix - first_page * nn::kPageTokens,
           .rows = tree.rows(),
-          .pages = task.sequence->cache->pages(),
+          .pages = task.sequence->cache->pages() + first_page,
           .key_offset = page_shape_.key_offset(layer, task.kv_head),
           .value_offset = page_shape_.value_offset(layer, task.kv_head)};
 }

@@ -1,6 +1,7 @@
 #ifndef ESPALIER_COMMON_MODEL_NATIVE_NATIVE_ATTENTION_H_
 #define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_ATTENTION_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -13,22 +14,21 @@
 namespace espalier {
 
 // Attention of all sequences of a pass, layer by layer: normalizes and rotates
-// queries and keys, fills the caches, attends. Rotary angles and the split into
-// tasks are the same in every layer and computed once per pass. One thread, the
+// queries and keys, fills the caches, attends. Rotary angles, the split into
+// tasks and what rows see are computed once per pass. One thread, the
 // engine's.
 class NativeAttention {
  public:
-  // `frequencies`: rotary, empty where positions are learned. The references
-  // must outlive this object.
-  NativeAttention(const ModelConfig& config,
-                  const std::vector<double>& frequencies, nn::KvType kv_type,
+  // The references must outlive this object.
+  NativeAttention(const ModelConfig& config, nn::KvType kv_type,
                   const nn::Kernels& kernels, nn::ThreadPool& pool);
 
   // Starts a pass, which must not change until its last layer. Results go to
   // `out`: [rows, heads * head_dim].
   void Begin(const NativePass& pass, float* out);
 
-  // qkv: [rows, (heads + 2 kv_heads) * head_dim], as layer.qkv gives them.
+  // qkv: [rows, (heads + 2 kv_heads) * head_dim], as layer.qkv gives them;
+  // norms over all heads are done.
   void Run(int64_t index, const NativeLayer& layer, const float* qkv);
 
   // Only fills the caches; does not read the queries in `qkv`.
@@ -39,12 +39,35 @@ class NativeAttention {
   struct Task {
     const NativePass::Sequence* sequence = nullptr;
     int64_t kv_head = 0;
-    int64_t first_query = 0;  // of queries_ and attend_queries_
+    int64_t first_query = 0;  // of queries_ and a view's queries
     int64_t num_queries = 0;
     int64_t first_of_head = 0;  // query of the sequence and K/V head
   };
 
+  // What the layers with one window see. Positions before a task's first page
+  // are none of its business: its prefix begins there.
+  struct View {
+    int64_t window = 0;  // 0: everything
+    int64_t layer = 0;   // one of the layers
+    std::vector<nn::AttendQuery> queries = {};
+    std::vector<int64_t> first_page = {};  // by task
+  };
+
+  // The angles of one rotary table.
+  struct Table {
+    std::vector<double> frequencies;  // [head_dim / 2]
+    double scale = 1;
+    std::vector<float> cos = {};  // [rows of the pass, head_dim / 2]
+    std::vector<float> sin = {};
+  };
+
+  const View& ViewOf(int64_t layer) const {
+    return views_[view_of_layer_[layer]];
+  }
   void AddSequence(const NativePass::Sequence& sequence, float* out);
+  void AddQueries(const NativePass::Sequence& sequence, int64_t kv_head,
+                  float* out, View& view) const;
+  void CutPages(View& view) const;
   int64_t TaskSize(int64_t queries, int64_t group) const;
   void MakeAngles(const NativePass& pass);
   void CacheRow(int64_t index, const NativeLayer& layer,
@@ -52,29 +75,28 @@ class NativeAttention {
                 int64_t kv_head, const float* qkv);
   void PrepareQueries(int64_t index, const NativeLayer& layer, const Task& task,
                       const float* qkv);
-  void PrepareHead(const std::vector<float>& norm, nn::RotateArgs args) const;
-  nn::AttendArgs ArgsOf(int64_t layer, const Task& task) const;
+  void PrepareHead(int64_t layer, const NativeNorm& norm,
+                   nn::RotateArgs args) const;
+  nn::AttendArgs ArgsOf(int64_t layer, int64_t index) const;  // of a task
   nn::RotateArgs Rotation(int64_t layer, int64_t row) const;
 
+  const std::vector<LayerShape>& layers_;
   const int64_t heads_;
   const int64_t kv_heads_;
   const int64_t head_dim_;
   const float norm_epsilon_;
   const KvPageShape page_shape_;
-  const std::vector<double>& frequencies_;
-  const double rotary_scale_;
-  const std::vector<bool> no_rope_;  // [layers], or empty
   const nn::Kernels& kernels_;
   nn::ThreadPool& pool_;
 
   // State of the pass in progress.
   const NativePass* pass_ = nullptr;
   int64_t queries_per_task_ = 1;
-  std::vector<float> cos_;  // [rows, head_dim / 2]
-  std::vector<float> sin_;
+  std::vector<Table> tables_;
+  std::vector<View> views_;
+  std::vector<size_t> view_of_layer_;
   // By sequence, K/V head, row and then head of the K/V head's group.
   std::vector<float> queries_;  // [rows * heads, head_dim]
-  std::vector<nn::AttendQuery> attend_queries_;
   std::vector<Task> tasks_;
   std::vector<std::vector<float>> scratch_;  // by thread
   std::vector<float> keys_;  // [rows, kv_heads * head_dim], rotated

@@ -11,11 +11,10 @@ NativeDecoder::NativeDecoder(Parts parts)
     : config_(std::move(parts.config)),
       weights_(std::move(parts.weights)),
       pool_(std::move(parts.pool)),
-      layers_(config_, weights_->frequencies,
-              {.kernels = *parts.kernels,
-               .operand = parts.operand,
-               .pool = *pool_,
-               .kv_type = parts.kv_type}) {}
+      layers_(config_, {.kernels = *parts.kernels,
+                        .operand = parts.operand,
+                        .pool = *pool_,
+                        .kv_type = parts.kv_type}) {}
 
 void NativeDecoder::Run(const NativePass& pass) {
   const nn::ThreadPool::CallerPin pin(*pool_);
@@ -28,8 +27,7 @@ void NativeDecoder::Run(const NativePass& pass) {
   Tap(pass, 0, x_.data());
   for (int32_t i = 0; i < config_.num_layers; ++i) {
     const NativeLayer& layer = weights_->layers[i];
-    layers_.Run(i, layer, {x_.data(), &layer.attention_norm},
-                weights_->activation, x_.data());
+    layers_.Run(i, layer, {x_.data(), &layer.attention_norm}, x_.data());
     Tap(pass, i + 1, x_.data());
   }
   TapNormed(pass);
@@ -38,9 +36,13 @@ void NativeDecoder::Run(const NativePass& pass) {
 
 void NativeDecoder::Embed(const NativePass& pass) {
   const int64_t hidden = config_.hidden_size;
+  const float scale = static_cast<float>(config_.embedding_scale);
   for (int64_t row = 0; row < rows_; ++row) {
     float* const x = &x_[row * hidden];
     weights_->tokens.Row(pass.tokens[row], x);
+    if (scale != 1) {
+      for (int64_t i = 0; i < hidden; ++i) x[i] *= scale;
+    }
     if (!weights_->positions.has_value()) continue;
     float* const position =
         &normed_[row * hidden];  // free until the first norm

@@ -8,18 +8,26 @@ namespace {
 // Enough for a thread that has ended to help another one, few enough that
 // claiming them costs nothing.
 constexpr int64_t kChunksPerThread = 4;
-constexpr int64_t kRowsPerChunk = 8;  // few rows are not worth a wake-up
+constexpr int64_t kRowsToAdd = 8;  // fewer are not worth a wake-up
+
+int64_t WidestDense(const ModelConfig& config) {
+  int64_t widest = 0;
+  for (const LayerShape& layer : config.layers) {
+    if (layer.is_dense()) widest = std::max(widest, layer.ffn_size);
+  }
+  return widest;
+}
 
 }  // namespace
 
-NativeLayers::NativeLayers(const ModelConfig& config,
-                           const std::vector<double>& frequencies,
-                           const Runtime& runtime)
+NativeLayers::NativeLayers(const ModelConfig& config, const Runtime& runtime)
     : config_(config),
       runtime_(runtime),
-      attention_(config, frequencies, runtime.kv_type, runtime.kernels,
-                 runtime.pool),
-      chunks_(runtime.kernels, runtime.pool) {}
+      attention_(config, runtime.kv_type, runtime.kernels, runtime.pool),
+      operands_(runtime, static_cast<float>(config.norm_epsilon)),
+      mixture_(runtime, operands_),
+      chunks_(runtime.kernels, runtime.pool),
+      widest_(WidestDense(config)) {}
 
 void NativeLayers::Begin(const NativePass& pass) {
   rows_ = pass.rows();
@@ -27,34 +35,87 @@ void NativeLayers::Begin(const NativePass& pass) {
   const int64_t kv_size = config_.num_kv_heads * config_.head_dim;
   qkv_.resize(rows_ * (q_size + 2 * kv_size));
   attended_.resize(rows_ * q_size);
-  ffn_.resize(rows_ * config_.ffn_size);
+  ffn_.resize(rows_ * widest_);
   attention_.Begin(pass, attended_.data());
 }
 
 void NativeLayers::Run(int64_t index, const NativeLayer& layer,
-                       const Input& input, nn::Activation activation,
-                       float* x) {
+                       const Input& input, float* x) {
+  Attend(index, layer, input, x);
+  FeedForward(index, layer, x);
+}
+
+void NativeLayers::Attend(int64_t index, const NativeLayer& layer,
+                          const Input& input, float* x) {
   Multiply({.linear = layer.qkv,
             .input = input,
             .rows = rows_,
             .out = qkv_.data(),
             .sensitive = true});
+  if (config_.layers[index].head_norm == HeadNorm::kAllHeads) {
+    NormalizeAllHeads(layer);
+  }
   attention_.Run(index, layer, qkv_.data());
-  Multiply({.linear = layer.attention_out,
-            .input = {attended_.data()},
+  AddProduct(layer.attention_out, attended_.data(), layer.attention_out_norm,
+             x);
+}
+
+void NativeLayers::FeedForward(int64_t index, const NativeLayer& layer,
+                               float* x) {
+  const LayerShape& shape = config_.layers[index];
+  if (shape.is_dense()) {
+    Multiply({.linear = layer.mlp.up,
+              .input = {x, &layer.ffn_norm},
+              .rows = rows_,
+              .out = ffn_.data(),
+              .activation = layer.activation});
+    AddProduct(layer.mlp.down, ffn_.data(), layer.ffn_out_norm, x);
+    return;
+  }
+  added_.resize(rows_ * config_.hidden_size);
+  mixture_.Run(shape.experts, layer, x, rows_, added_.data());
+  AddNormed(layer.ffn_out_norm, added_.data(), x);
+}
+
+void NativeLayers::AddProduct(const NativeLinear& linear, const float* input,
+                              const NativeNorm& norm, float* x) {
+  if (!norm.is_there()) {
+    Multiply({.linear = linear,
+              .input = {input},
+              .rows = rows_,
+              .out = x,
+              .accumulate = true});
+    return;
+  }
+  added_.resize(rows_ * config_.hidden_size);
+  Multiply({.linear = linear,
+            .input = {input},
             .rows = rows_,
-            .out = x,
-            .accumulate = true});
-  Multiply({.linear = layer.up,
-            .input = {x, &layer.ffn_norm},
-            .rows = rows_,
-            .out = ffn_.data(),
-            .activation = activation});
-  Multiply({.linear = layer.down,
-            .input = {ffn_.data()},
-            .rows = rows_,
-            .out = x,
-            .accumulate = true});
+            .out = added_.data()});
+  AddNormed(norm, added_.data(), x);
+}
+
+void NativeLayers::AddNormed(const NativeNorm& norm, float* y, float* x) {
+  const int64_t hidden = config_.hidden_size;
+  runtime_.pool.ParallelFor(
+      rows_, kRowsToAdd, [&](const nn::ThreadPool::Chunk& chunk) {
+        for (int64_t row = chunk.begin; row < chunk.end; ++row) {
+          float* const from = y + row * hidden;
+          float* const to = x + row * hidden;
+          if (norm.is_there()) operands_.NormalizeRow(norm, from, from);
+          for (int64_t i = 0; i < hidden; ++i) to[i] += from[i];
+        }
+      });
+}
+
+void NativeLayers::NormalizeAllHeads(const NativeLayer& layer) {
+  const int64_t q_size = config_.num_heads * config_.head_dim;
+  const int64_t row_size = q_size + 2 * config_.num_kv_heads * config_.head_dim;
+  for (int64_t row = 0; row < rows_; ++row) {
+    float* const queries = &qkv_[row * row_size];
+    operands_.NormalizeRow(layer.q_norm, queries, queries);
+    operands_.NormalizeRow(layer.k_norm, queries + q_size, queries + q_size);
+  }
 }
 
 void NativeLayers::FillCaches(int64_t index, const NativeLayer& layer,
@@ -72,83 +133,15 @@ void NativeLayers::FillCaches(int64_t index, const NativeLayer& layer,
 
 void NativeLayers::Normalize(const NativeNorm& norm, int64_t rows,
                              const float* x, float* out) {
-  const int64_t size = static_cast<int64_t>(norm.weight.size());
-  runtime_.pool.ParallelFor(
-      rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
-        for (int64_t row = chunk.begin; row < chunk.end; ++row) {
-          NormalizeRow(norm, x + row * size, out + row * size);
-        }
-      });
-}
-
-void NativeLayers::NormalizeRow(const NativeNorm& norm, const float* x,
-                                float* out) const {
-  runtime_.kernels.normalize(
-      {.x = x,
-       .size = static_cast<int64_t>(norm.weight.size()),
-       .weight = norm.weight.data(),
-       .bias = norm.bias.empty() ? nullptr : norm.bias.data(),
-       .epsilon = static_cast<float>(config_.norm_epsilon),
-       .out = out});
-}
-
-nn::OperandType NativeLayers::OperandOf(const Product& product) const {
-  switch (product.linear.matrix.view().type) {
-    case nn::WeightType::kFloat32:
-      return nn::OperandType::kFloat32;
-    case nn::WeightType::kBf16:
-      return runtime_.operand;
-    case nn::WeightType::kBlocks:
-      break;
-  }
-  return product.sensitive || product.linear.matrix.rounded()
-             ? nn::OperandType::kFineBlocks
-             : nn::OperandType::kBlocks;
-}
-
-NativeLayers::Operands NativeLayers::Prepare(const Product& product) {
-  const nn::PanelView& weights = product.linear.matrix.view();
-  const int64_t inputs = weights.inputs;
-  const NativeNorm* const norm = product.input.norm;
-  const nn::OperandType type = OperandOf(product);
-  const bool as_it_is = type == nn::OperandType::kFloat32;
-  if (as_it_is && norm == nullptr) {
-    return {.rows = product.input.x, .stride = inputs * 4};
-  }
-  // One line more than a row needs: a stride of whole pages would crowd the
-  // rows of a tile into few sets of the cache.
-  constexpr int64_t kLine = sizeof(CacheLine);
-  const int64_t lines = nn::OperandBytes(type, inputs) / kLine + 1;
-  if (!as_it_is && std::ssize(operands_) < lines * product.rows) {
-    operands_.resize(lines * product.rows);
-  }
-  if (norm != nullptr && std::ssize(normed_) < inputs * product.rows) {
-    normed_.resize(inputs * product.rows);
-  }
-  runtime_.pool.ParallelFor(
-      product.rows, kRowsPerChunk, [&](const nn::ThreadPool::Chunk& chunk) {
-        for (int64_t i = chunk.begin; i < chunk.end; ++i) {
-          const float* x = product.input.x + i * inputs;
-          if (norm != nullptr) {
-            float* const normed = &normed_[i * inputs];
-            NormalizeRow(*norm, x, normed);
-            x = normed;
-          }
-          if (as_it_is) continue;
-          runtime_.kernels.prepare({.type = type,
-                                    .x = x,
-                                    .inputs = inputs,
-                                    .out = &operands_[i * lines]});
-        }
-      });
-  if (as_it_is) return {.rows = normed_.data(), .stride = inputs * 4};
-  return {.type = type, .rows = operands_.data(), .stride = lines * kLine};
+  operands_.Normalize(norm, rows, x, out);
 }
 
 nn::LinearArgs NativeLayers::ArgsOf(const Product& product) {
   const nn::PackedMatrix& matrix = product.linear.matrix;
   const std::vector<float>& bias = product.linear.bias;
-  const Operands operands = Prepare(product);
+  const RowOperands::Rows operands =
+      operands_.Prepare(operands_.TypeFor(matrix, product.sensitive),
+                        product.input, product.rows, matrix.inputs());
   return {.weights = matrix.view(),
           .bias = bias.empty() ? nullptr : bias.data(),
           .rows = product.rows,

@@ -1,14 +1,15 @@
 #ifndef ESPALIER_COMMON_MODEL_NATIVE_NATIVE_LAYERS_H_
 #define ESPALIER_COMMON_MODEL_NATIVE_NATIVE_LAYERS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "common/model/files/model_config.h"
 #include "common/model/native/native_attention.h"
+#include "common/model/native/native_mixture.h"
 #include "common/model/native/native_pass.h"
 #include "common/model/native/native_weights.h"
+#include "common/model/native/row_operands.h"
 #include "common/nn/kernels.h"
 #include "common/nn/product_chunks.h"
 #include "common/nn/thread_pool.h"
@@ -20,31 +21,20 @@ namespace espalier {
 // memory of a pass, so one thread, the engine's, calls it.
 class NativeLayers {
  public:
-  struct Runtime {
-    const nn::Kernels& kernels;
-    nn::OperandType operand;  // of bf16 weights
-    nn::ThreadPool& pool;
-    nn::KvType kv_type = nn::KvType::kFloat32;
-  };
+  using Runtime = LayerRuntime;
+  using Input = RowOperands::Input;
 
-  // `config`: the sizes of a layer and the number of layers. `frequencies`:
-  // rotary, empty where positions are learned. The references must outlive this
-  // object.
-  NativeLayers(const ModelConfig& config,
-               const std::vector<double>& frequencies, const Runtime& runtime);
+  // `config` describes the layers. The references must outlive this object.
+  NativeLayers(const ModelConfig& config, const Runtime& runtime);
 
   // Starts a pass, which must not change until its last layer.
   void Begin(const NativePass& pass);
 
-  struct Input {
-    const float* x = nullptr;          // [rows, inputs]
-    const NativeNorm* norm = nullptr;  // applied first, if not null
-  };
-
-  // One layer: x += attention(input), then x += ffn(norm(x)).
+  // One layer: x += attention(input), then x += ffn(norm(x)); both normalized
+  // before they are added, if the layer has such norms.
   // input: of layer.qkv; x: [rows, hidden], the residual stream.
   void Run(int64_t index, const NativeLayer& layer, const Input& input,
-           nn::Activation activation, float* x);
+           float* x);
 
   // Only caches the keys and values of `input`, for rows that others attend to
   // but that attend to nothing themselves.
@@ -78,31 +68,31 @@ class NativeLayers {
   int64_t threads() const { return runtime_.pool.threads(); }
 
  private:
-  // Rows as a product reads them.
-  struct Operands {
-    nn::OperandType type = nn::OperandType::kFloat32;
-    const void* rows = nullptr;
-    int64_t stride = 0;  // bytes
-  };
-  nn::OperandType OperandOf(const Product& product) const;
-  Operands Prepare(const Product& product);
-  void NormalizeRow(const NativeNorm& norm, const float* x, float* out) const;
+  void Attend(int64_t index, const NativeLayer& layer, const Input& input,
+              float* x);
+  void FeedForward(int64_t index, const NativeLayer& layer, float* x);
+  // Normalizes queries and keys in qkv_ over all heads of a row.
+  void NormalizeAllHeads(const NativeLayer& layer);
+  // x += product, normalized if there is such a norm.
+  void AddProduct(const NativeLinear& linear, const float* input,
+                  const NativeNorm& norm, float* x);
+  // x += norm(y), y: [rows, hidden], which is overwritten.
+  void AddNormed(const NativeNorm& norm, float* y, float* x);
   nn::LinearArgs ArgsOf(const Product& product);  // of no panels yet
 
   const ModelConfig& config_;
   const Runtime runtime_;
   NativeAttention attention_;
+  RowOperands operands_;
+  NativeMixture mixture_;
   nn::ProductChunks chunks_;
+  const int64_t widest_;  // ffn_size of the dense layers
 
   int64_t rows_ = 0;             // of the pass in progress
-  std::vector<float> normed_;    // [rows, inputs] of a product
   std::vector<float> qkv_;       // [rows, (heads + 2 kv_heads) * head_dim]
   std::vector<float> attended_;  // [rows, heads * head_dim]
   std::vector<float> ffn_;       // [rows, ffn]
-  struct alignas(64) CacheLine {
-    std::byte bytes[64];
-  };
-  std::vector<CacheLine> operands_;
+  std::vector<float> added_;     // [rows, hidden] what is added to x
 };
 
 }  // namespace espalier

@@ -165,7 +165,8 @@ nn::PackedMatrix NativeWeightLoader::Pack(
   const nn::PackedMatrix packed = nn::PackedMatrix::Pack(
       parts,
       {.inputs = shape.inputs,
-       .type = TypeOf(target_.dtype, bf16),
+       .type =
+           shape.exact ? nn::WeightType::kFloat32 : TypeOf(target_.dtype, bf16),
        .format = BlockFormatOf(target_.dtype, shape.vocabulary, parts),
        .gated = shape.gated},
       target_.arena, target_.pool);

@@ -54,6 +54,7 @@ class NativeWeightLoader {
     bool transposed = false;  // GPT-2's Conv1D
     bool gated = false;       // parts: gates and what they multiply
     bool vocabulary = false;  // a row for each token
+    bool exact = false;       // float32 in every compute type
   };
   absl::StatusOr<NativeLinear> Linear(const std::vector<Part>& parts,
                                       const LinearShape& shape);
@@ -91,16 +92,17 @@ class NativeWeightLoader {
   int64_t bytes_ = 0;
 };
 
-// Loads a layer of a Llama, or of a draft head that has such layers. `layer`:
-// the prefix of its tensors' names, such as "model.layers.0.".
+// Loads layer `index` of a decoder of kind kLlama, or of a draft head that has
+// such layers. `prefix` of its tensors' names, such as "model.layers.0.".
 absl::StatusOr<NativeLayer> LoadLlamaLayer(const ModelConfig& config,
-                                           const std::string& layer,
+                                           int64_t index,
+                                           const std::string& prefix,
                                            NativeWeightLoader& loader);
 // Loads a layer without the input norm, for heads that compute the input of
 // attention (`inputs` numbers) in their own way.
 absl::StatusOr<NativeLayer> LoadLlamaLayerBehindNorm(
-    const ModelConfig& config, const std::string& layer, int64_t inputs,
-    NativeWeightLoader& loader);
+    const ModelConfig& config, int64_t index, const std::string& prefix,
+    int64_t inputs, NativeWeightLoader& loader);
 
 }  // namespace espalier
 

@@ -18,8 +18,10 @@
 namespace espalier {
 
 struct NativeNorm {
-  std::vector<float> weight;  // [hidden]
-  std::vector<float> bias;    // [hidden]; empty: root mean square, no bias
+  std::vector<float> weight = {};  // [hidden]
+  std::vector<float> bias = {};    // [hidden]; empty: root mean square, no bias
+
+  bool is_there() const { return !weight.empty(); }
 };
 
 struct NativeLinear {
@@ -27,15 +29,32 @@ struct NativeLinear {
   std::vector<float> bias = {};  // as packed; empty: none
 };
 
-struct NativeLayer {
-  NativeNorm attention_norm;
-  NativeLinear qkv;           // hidden -> (heads + 2 kv_heads) * head_dim
-  std::vector<float> q_norm;  // [head_dim] of every head; empty: none
-  std::vector<float> k_norm;
-  NativeLinear attention_out;  // heads * head_dim -> hidden
-  NativeNorm ffn_norm;
+struct NativeMlp {
   NativeLinear up;    // hidden -> ffn; gated (SwiGLU) for Llama
   NativeLinear down;  // ffn -> hidden
+};
+
+// The experts of a layer that is not dense. All are packed alike.
+struct NativeExperts {
+  NativeLinear router;  // hidden -> experts, float32 in every compute type
+  std::vector<NativeMlp> mlps;  // [experts]
+};
+
+struct NativeLayer {
+  // Norms of inputs; those that the layer lacks have no weights.
+  NativeNorm attention_norm;
+  NativeNorm ffn_norm;
+  // Norms of outputs, likewise.
+  NativeNorm attention_out_norm;
+  NativeNorm ffn_out_norm;
+  NativeLinear qkv;  // hidden -> (heads + 2 kv_heads) * head_dim
+  // As HeadNorm says: of [head_dim], or [heads * head_dim]; or none.
+  NativeNorm q_norm;
+  NativeNorm k_norm;
+  NativeLinear attention_out;  // heads * head_dim -> hidden
+  nn::Activation activation = nn::Activation::kNone;
+  NativeMlp mlp;          // of a dense layer
+  NativeExperts experts;  // of another
 };
 
 // The weights of a decoder of any known architecture, packed. Differences
@@ -45,8 +64,6 @@ struct NativeWeights {
   nn::HugePageArena arena;                    // owns what the matrices point to
   nn::PackedMatrix tokens;                    // [vocab, hidden]
   std::optional<nn::PackedMatrix> positions;  // [max_positions, hidden]
-  std::vector<double> frequencies;  // rotary, [head_dim / 2]; or empty
-  nn::Activation activation = nn::Activation::kNone;
   std::vector<NativeLayer> layers;
   NativeNorm final_norm;
   NativeLinear head;  // hidden -> vocab; a tied one is `tokens`

@@ -70,6 +70,16 @@ class GgufModelTest : public ::testing::TestWithParam<Subject> {
     return *std::move(model);
   }
 
+  void ExpectTheFoldersModel(const std::string& backend, ComputeDType dtype) {
+    SCOPED_TRACE(backend + " " + NameOf(dtype));
+    const auto folder = Load(folder_, backend, dtype);
+    const auto file = Load(path_, backend, dtype);
+    EXPECT_EQ(LogitsOf(*file), LogitsOf(*folder));
+    EXPECT_EQ(file->info().fingerprint, folder->info().fingerprint);
+    EXPECT_EQ(file->info().max_context, folder->info().max_context);
+    EXPECT_EQ(file->info().config.eos_ids, folder->info().config.eos_ids);
+  }
+
   std::string folder_, path_;
   testing::TinyTensors tensors_;
   GgufBytes file_;
@@ -104,16 +114,25 @@ TEST_P(GgufModelTest, IsTheFoldersModelToTheBit) {
   for (const std::string& backend : ModelBackends()) {
     for (ComputeDType dtype : kNativeComputeDTypes) {
       if (backend == "aten" && dtype > ComputeDType::kBFloat16) continue;
-      SCOPED_TRACE(backend + " " + NameOf(dtype));
-      const auto folder = Load(folder_, backend, dtype);
-      const auto file = Load(path_, backend, dtype);
-      EXPECT_EQ(LogitsOf(*file), LogitsOf(*folder));
-      EXPECT_EQ(file->info().fingerprint, folder->info().fingerprint);
-      EXPECT_EQ(file->info().max_context, folder->info().max_context);
-      EXPECT_EQ(file->info().config.eos_ids, folder->info().config.eos_ids);
+      ExpectTheFoldersModel(backend, dtype);
     }
   }
 }
+
+// These architectures are not libtorch's.
+class NativeGgufModelTest : public GgufModelTest {};
+
+TEST_P(NativeGgufModelTest, IsTheFoldersModelToTheBit) {
+  for (ComputeDType dtype : kNativeComputeDTypes) {
+    ExpectTheFoldersModel("native", dtype);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Architectures, NativeGgufModelTest,
+    ::testing::Values(Subject{"qwen3moe", testing::WriteTinyQwen3Moe},
+                      Subject{"gemma3", testing::WriteTinyGemma3}),
+    [](const auto& test) { return test.param.architecture; });
 
 // Returns blocks of random bytes. Their scales are small, so their weights are
 // small too.

@@ -3,21 +3,32 @@
 
     python3 make_hf_goldens.py MODEL_FOLDER goldens/NAME.json
     python3 make_hf_goldens.py goldens/tiny-qwen3 goldens/tiny-qwen3.json \\
-        --random-qwen3
+        --random qwen3
+    python3 make_hf_goldens.py goldens/tiny-qwen3-moe \\
+        goldens/tiny-qwen3-moe.json --random qwen3-moe
+    python3 make_hf_goldens.py goldens/tiny-qwen3-moe \\
+        goldens/tiny-qwen3-moe-plain.json --set norm_topk_prob=false
+    python3 make_hf_goldens.py goldens/tiny-gemma3 goldens/tiny-gemma3.json \\
+        --random gemma3
+    python3 make_hf_goldens.py goldens/tiny-olmo2 goldens/tiny-olmo2.json \\
+        --random olmo2
 
 Float32, no batching. Per prompt: its token ids, the ids that follow, how far
 the best token led at each step (the difference of the two best logits): where
 that is tiny, another order of summation may decide otherwise; of a random model
-the logits after the prompt as well. The second form makes MODEL_FOLDER first.
-Needs torch and transformers.
+the logits after the prompt as well. --random makes MODEL_FOLDER first; --set
+changes a field of its config.json. Needs torch and transformers 5.
 """
 import argparse
 import json
 import pathlib
 
 import torch
-from transformers import (AutoModelForCausalLM, PreTrainedTokenizerFast,
-                          Qwen3Config, Qwen3ForCausalLM)
+from transformers import (AutoConfig, AutoModelForCausalLM, Gemma3ForCausalLM,
+                          Gemma3TextConfig, Olmo2Config, Olmo2ForCausalLM,
+                          PreTrainedTokenizerFast,
+                          Qwen3Config, Qwen3ForCausalLM, Qwen3MoeConfig,
+                          Qwen3MoeForCausalLM)
 
 QUESTIONS = [
     "What is the capital of France?",
@@ -69,21 +80,67 @@ def prompts(folder, config):
     return [tokenizer(text)["input_ids"] for text in texts_for(folder, config)]
 
 
-def make_random_qwen3(folder):
-    """Few weights, but none that could be left out or mixed up unseen: heads
-    wider than hidden / heads, and norms that are not 1."""
-    model = Qwen3ForCausalLM(Qwen3Config(
-        vocab_size=64, hidden_size=32, intermediate_size=48,
-        num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        head_dim=16, max_position_embeddings=256, tie_word_embeddings=False,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6}))
+# Few weights, but none that could be left out or mixed up unseen: heads wider
+# than hidden / heads, and norms that are not 1.
+COMMON = dict(vocab_size=64, hidden_size=32, intermediate_size=48,
+              num_attention_heads=4, num_key_value_heads=2, head_dim=16,
+              max_position_embeddings=256, tie_word_embeddings=False)
+ROPE = {"rope_type": "default", "rope_theta": 1e6}
+
+
+def random_qwen3():
+    return Qwen3ForCausalLM(Qwen3Config(
+        num_hidden_layers=2, rope_parameters=ROPE, **COMMON))
+
+
+def random_qwen3_moe():
+    """The second layer is dense; a prompt of one token leaves experts unused."""
+    return Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        num_hidden_layers=3, rope_parameters=ROPE, num_experts=6,
+        num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True,
+        mlp_only_layers=[1], decoder_sparse_step=1, **COMMON))
+
+
+def random_gemma3():
+    """The longest prompt has twelve windows; global positions are stretched."""
+    return Gemma3ForCausalLM(Gemma3TextConfig(
+        num_hidden_layers=4, sliding_window=8, query_pre_attn_scalar=24,
+        bos_token_id=None, eos_token_id=None, pad_token_id=None,
+        layer_types=["sliding_attention", "sliding_attention",
+                     "full_attention", "sliding_attention"],
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 8.0,
+                               "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}},
+        **COMMON | {"tie_word_embeddings": True}))
+
+
+def random_olmo2():
+    sizes = {name: size for name, size in COMMON.items() if name != "head_dim"}
+    return Olmo2ForCausalLM(Olmo2Config(
+        num_hidden_layers=2, rope_parameters=ROPE, bos_token_id=None,
+        eos_token_id=None, pad_token_id=None, **sizes))
+
+
+RANDOM = {"qwen3": random_qwen3, "qwen3-moe": random_qwen3_moe,
+          "gemma3": random_gemma3, "olmo2": random_olmo2}
+
+
+def make_random(kind, folder):
+    model = RANDOM[kind]()
     draw = torch.Generator().manual_seed(1)
-    for weight in model.parameters():
+    tied = model.config.tie_word_embeddings
+    for name, weight in model.named_parameters():
         if weight.dim() == 1:
+            # Gemma's are stored less one.
             weight.data.uniform_(0.5, 2, generator=draw)
+            weight.data -= 1 if kind == "gemma3" else 0
         else:
-            weight.data.normal_(0, 2 * weight.size(1) ** -0.5, generator=draw)
-    model.to(torch.bfloat16).save_pretrained(folder)
+            gain = 0.5 if tied and "embed" in name else 2
+            weight.data.normal_(0, gain * weight.size(-1) ** -0.5,
+                                generator=draw)
+    shard = {"max_shard_size": "40KB"} if kind == "qwen3-moe" else {}
+    model.to(torch.bfloat16).save_pretrained(folder, **shard)
     (folder / "generation_config.json").unlink()
 
 
@@ -112,18 +169,24 @@ def main():
     parser.add_argument("model", type=pathlib.Path)
     parser.add_argument("golden", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--random-qwen3", action="store_true")
+    parser.add_argument("--random", choices=sorted(RANDOM))
+    parser.add_argument("--set", metavar="FIELD=JSON", default=None)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    if arguments.random_qwen3:
-        make_random_qwen3(arguments.model)
+    if arguments.random:
+        make_random(arguments.random, arguments.model)
     config = json.loads((arguments.model / "config.json").read_text())
+    as_read = AutoConfig.from_pretrained(arguments.model)
+    if arguments.set is not None:
+        field, value = arguments.set.split("=")
+        setattr(as_read, field, json.loads(value))
     model = AutoModelForCausalLM.from_pretrained(
-        arguments.model, dtype=torch.float32).eval()
+        arguments.model, config=as_read, dtype=torch.float32,
+        attn_implementation="eager").eval()
     max_tokens = 100 if config["model_type"] == "gpt2" else 64
     texts = []
     for prompt in prompts(arguments.model, config):
-        texts.append(greedy(model, prompt, max_tokens, config["eos_token_id"]))
+        texts.append(greedy(model, prompt, max_tokens, config.get("eos_token_id")))
         print(f"{len(texts)}: {texts[-1]['tokens']}", flush=True)
     lines = ",\n".join(json.dumps(text) for text in texts)
     arguments.golden.write_text(f"[\n{lines}\n]\n")

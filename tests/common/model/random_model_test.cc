@@ -79,7 +79,7 @@ class RandomModelTest : public ::testing::Test {
 
 TEST_F(RandomModelTest, HasTheTensorsOfAModelOfThisShape) {
   for (Write* write : {testing::WriteTinyLlama, testing::WriteTinyQwen2,
-                       testing::WriteTinyQwen3}) {
+                       testing::WriteTinyQwen3, testing::WriteTinyQwen3Moe}) {
     WriteShape(*write);
     const WeightFiles weights = Weights(1);
     EXPECT_EQ(weights.tensors().size(), tensors_.size());
@@ -117,7 +117,7 @@ TEST_F(RandomModelTest, ValuesHaveTheSpreadOfTrainedWeights) {
 
 TEST_F(RandomModelTest, LogitsAreFiniteAndDependOnTheSeedAlone) {
   for (Write* write : {testing::WriteTinyLlama, testing::WriteTinyQwen2,
-                       testing::WriteTinyQwen3}) {
+                       testing::WriteTinyQwen3, testing::WriteTinyQwen3Moe}) {
     WriteShape(*write);
     for (ComputeDType dtype : kNativeComputeDTypes) {
       SCOPED_TRACE(NameOf(dtype));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -19,15 +20,16 @@ class Reference {
 
   // Runs one more token; `position` counts from 0.
   Vec Step(TokenId token, int position) {
-    return config_.architecture == Architecture::kLlama
-               ? LlamaStep(token, position)
-               : Gpt2Step(token, position);
+    return config_.kind == DecoderKind::kLlama ? LlamaStep(token, position)
+                                               : Gpt2Step(token, position);
   }
 
   // Returns the states of the last step.
   const std::vector<Vec>& states() const { return states_; }
 
  private:
+  bool IsGemma() const { return config_.layers[0].norms_after; }
+
   const std::vector<float>& W(const std::string& name) const {
     return tensors_.at(name).values;
   }
@@ -64,8 +66,10 @@ class Reference {
     const double scale =
         1 / std::sqrt(squares / x.size() + config_.norm_epsilon);
     Vec y;
+    // Gemma's are stored less one.
+    const double one = IsGemma() ? 1 : 0;
     for (size_t i = 0; i < x.size(); ++i)
-      y.push_back(x[i] * scale * W(name)[i]);
+      y.push_back(x[i] * scale * (one + W(name)[i]));
     return y;
   }
 
@@ -94,12 +98,14 @@ class Reference {
   }
 
   // Rotates each head's pairs (i, i + head_dim / 2).
-  void Rotate(Vec& x, int position) const {
+  void Rotate(const LayerShape& layer, Vec& x, int position) const {
+    const RotaryTable& table = config_.rotary[layer.rotary];
+    const double factor = table.scaling ? table.scaling->factor : 1;  // linear
     const int64_t dim = config_.head_dim, half = dim / 2;
     for (size_t head = 0; head < x.size(); head += dim) {
       for (int64_t i = 0; i < half; ++i) {
         const double angle =
-            position * std::pow(config_.rope_theta, -2.0 * i / dim);
+            position / factor * std::pow(table.theta, -2.0 * i / dim);
         const double a = x[head + i], b = x[head + i + half];
         x[head + i] = a * std::cos(angle) - b * std::sin(angle);
         x[head + i + half] = b * std::cos(angle) + a * std::sin(angle);
@@ -115,22 +121,28 @@ class Reference {
     values_[layer].push_back(v);
     const int64_t dim = config_.head_dim;
     const int64_t group = config_.num_heads / config_.num_kv_heads;
+    const LayerShape& shape = config_.layers[layer];
+    const double scalar = shape.query_scalar > 0 ? shape.query_scalar : dim;
+    const size_t tokens = keys_[layer].size(), window = shape.window;
+    const size_t first = window > 0 && tokens > window ? tokens - window : 0;
     Vec out(q.size());
     for (int64_t head = 0; head < config_.num_heads; ++head) {
       Vec weights;
       double sum = 0;
-      for (const Vec& key : keys_[layer]) {
+      for (size_t t = first; t < tokens; ++t) {
+        const Vec& key = keys_[layer][t];
         double dot = 0;
         for (int64_t i = 0; i < dim; ++i) {
           dot += q[head * dim + i] * key[head / group * dim + i];
         }
-        weights.push_back(std::exp(dot / std::sqrt(dim)));
+        weights.push_back(std::exp(dot / std::sqrt(scalar)));
         sum += weights.back();
       }
       for (size_t t = 0; t < weights.size(); ++t) {
         for (int64_t i = 0; i < dim; ++i) {
           out[head * dim + i] +=
-              weights[t] / sum * values_[layer][t][head / group * dim + i];
+              weights[t] / sum *
+              values_[layer][first + t][head / group * dim + i];
         }
       }
     }
@@ -141,11 +153,52 @@ class Reference {
     for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
   }
 
+  static double Activate(Activation activation, double x) {
+    if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
+    return 0.5 * x *
+           (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
+                          (x + 0.044715 * x * x * x)));
+  }
+
+  Vec Mlp(const std::string& mlp, const LayerShape& shape, const Vec& x) const {
+    Vec gate = Product(mlp + "gate_proj.weight", x);
+    const Vec up = Product(mlp + "up_proj.weight", x);
+    for (size_t j = 0; j < gate.size(); ++j) {
+      gate[j] = Activate(shape.activation, gate[j]) * up[j];
+    }
+    return Product(mlp + "down_proj.weight", gate);
+  }
+
+  // The likeliest experts by a softmax over all, weighted by it.
+  Vec Mixture(const std::string& mlp, const LayerShape& shape,
+              const Vec& x) const {
+    const Vec logits = Product(mlp + "gate.weight", x);
+    double all = 0, chosen = 0;
+    for (double logit : logits) all += std::exp(logit);
+    std::vector<int> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int a, int b) { return logits[a] > logits[b]; });
+    order.resize(shape.experts.per_row);
+    for (int expert : order) chosen += std::exp(logits[expert]);
+    Vec sum(x.size());
+    for (int expert : order) {
+      const double weight = std::exp(logits[expert]) /
+                            (shape.experts.weights_sum_to_one ? chosen : all);
+      Vec y = Mlp(absl::StrCat(mlp, "experts.", expert, "."), shape, x);
+      for (double& value : y) value *= weight;
+      Add(sum, y);
+    }
+    return sum;
+  }
+
   Vec LlamaStep(TokenId token, int position) {
     Vec x = TableRow("model.embed_tokens.weight", token);
+    for (double& value : x) value *= config_.embedding_scale;
     states_.clear();
     for (int64_t i = 0; i < config_.num_layers; ++i) {
       states_.push_back(x);
+      const LayerShape& shape = config_.layers[i];
       const std::string layer = absl::StrCat("model.layers.", i, ".");
       const Vec a = RmsNorm(layer + "input_layernorm.weight", x);
       Vec q = Product(layer + "self_attn.q_proj.weight", a);
@@ -153,16 +206,20 @@ class Reference {
       const Vec v = Product(layer + "self_attn.v_proj.weight", a);
       NormalizeHeads(layer + "self_attn.q_norm.weight", q);
       NormalizeHeads(layer + "self_attn.k_norm.weight", k);
-      Rotate(q, position);
-      Rotate(k, position);
-      Add(x, Product(layer + "self_attn.o_proj.weight", Attend(i, q, k, v)));
-      const Vec b = RmsNorm(layer + "post_attention_layernorm.weight", x);
-      Vec gate = Product(layer + "mlp.gate_proj.weight", b);
-      const Vec up = Product(layer + "mlp.up_proj.weight", b);
-      for (size_t j = 0; j < gate.size(); ++j) {
-        gate[j] = gate[j] / (1 + std::exp(-gate[j])) * up[j];
+      Rotate(shape, q, position);
+      Rotate(shape, k, position);
+      Vec y = Product(layer + "self_attn.o_proj.weight", Attend(i, q, k, v));
+      if (IsGemma()) y = RmsNorm(layer + "post_attention_layernorm.weight", y);
+      Add(x, y);
+      const char* norm = IsGemma() ? "pre_feedforward_layernorm.weight"
+                                   : "post_attention_layernorm.weight";
+      const Vec b = RmsNorm(layer + norm, x);
+      y = shape.is_dense() ? Mlp(layer + "mlp.", shape, b)
+                           : Mixture(layer + "mlp.", shape, b);
+      if (IsGemma()) {
+        y = RmsNorm(layer + "post_feedforward_layernorm.weight", y);
       }
-      Add(x, Product(layer + "mlp.down_proj.weight", gate));
+      Add(x, y);
     }
     states_.push_back(x);
     states_.push_back(RmsNorm("model.norm.weight", x));

@@ -59,8 +59,14 @@ struct AttentionProblem {
   std::vector<float> queries;                   // [rows, head_dim]
   std::vector<float> keys;                      // [prefix + rows, head_dim]
   std::vector<float> values;
+  int64_t window = 0;  // positions that a row sees, its own among them; 0: all
 
   int64_t rows() const { return static_cast<int64_t>(ancestors.size()); }
+  // Returns the first position that a row sees.
+  int64_t First(int64_t row) const {
+    const int64_t seen = prefix + static_cast<int64_t>(ancestors[row].size());
+    return window > 0 && seen > window ? seen - window : 0;
+  }
 };
 
 struct ProblemShape {
@@ -93,17 +99,19 @@ inline AttentionProblem RandomProblem(const ProblemShape& shape,
 }
 
 // Queries begin .. end - 1 of `p` in one call, its K/V in `slots`:
-// [end - begin, head_dim].
+// [end - begin, head_dim]. The prefix begins at page `first_page`, before which
+// no query sees anything.
 inline std::vector<float> Attend(const Kernels& kernels,
                                  const AttentionProblem& p,
                                  const KvSlots& slots, int64_t begin,
-                                 int64_t end) {
+                                 int64_t end, int64_t first_page = 0) {
   std::vector<float> out((end - begin) * p.head_dim);
   std::vector<AttendQuery> queries;
   for (int64_t row = begin; row < end; ++row) {
     const auto& seen = p.ancestors[row];
     queries.push_back({.ancestors = seen.data(),
                        .num_ancestors = static_cast<int64_t>(seen.size()),
+                       .first = p.First(row) - first_page * kPageTokens,
                        .out = &out[(row - begin) * p.head_dim]});
   }
   AttendArgs args = {.type = p.type,
@@ -111,9 +119,9 @@ inline std::vector<float> Attend(const Kernels& kernels,
                      .query = queries.data(),
                      .num_queries = end - begin,
                      .head_dim = p.head_dim,
-                     .prefix = p.prefix,
+                     .prefix = p.prefix - first_page * kPageTokens,
                      .rows = p.rows(),
-                     .pages = slots.pages(),
+                     .pages = slots.pages() + first_page,
                      .key_offset = 0,
                      .value_offset = slots.value_offset()};
   std::vector<float> scratch(AttendScratch(args));

@@ -116,6 +116,7 @@ class AttentionTest : public KernelValues,
     };
     for (int64_t slot = 0; slot < tree.prefix; ++slot) take_slot(slot);
     for (int32_t seen : path) take_slot(tree.prefix + seen);
+    alone.window = tree.window;
     return alone;
   }
 
@@ -123,6 +124,7 @@ class AttentionTest : public KernelValues,
     std::vector<int64_t> slots;
     for (int64_t slot = 0; slot < p.prefix; ++slot) slots.push_back(slot);
     for (int32_t seen : p.ancestors[row]) slots.push_back(p.prefix + seen);
+    slots.erase(slots.begin(), slots.begin() + p.First(row));
     std::vector<double> weights;
     for (int64_t slot : slots) {
       double score = 0;
@@ -231,6 +233,43 @@ TEST_P(AttentionTest, TreePathEqualsSequentialDecoding) {
       }
     }
   }
+}
+
+// Windows that end within a page, within a tree, and before the tree.
+TEST_P(AttentionTest, RowsSeeTheirWindow) {
+  const int64_t dims = HeadDims({24, 32}).back();
+  for (int64_t window : {1, 3, 31, 32, 33, 70}) {
+    for (int64_t prefix : {0, 5, 64, 150}) {
+      Problem p = RandomProblem(
+          {.head_dim = dims, .prefix = prefix, .rows = 30}, random_);
+      p.window = window;
+      const std::vector<float> out = Run(p, 0, 30);
+      for (int64_t row = 0; row < 30; ++row) {
+        const std::vector<double> expected = Expected(p, row);
+        for (int64_t i = 0; i < dims; ++i) {
+          ASSERT_NEAR(out[row * dims + i], expected[i], Error())
+              << "row " << row << ", prefix " << prefix << ", window "
+              << window;
+        }
+        const std::vector<float> one = Run(PathAlone(p, row), 0, 1);
+        ASSERT_TRUE(
+            std::equal(one.begin(), one.end(), out.begin() + row * dims))
+            << "row " << row << ", prefix " << prefix << ", window " << window;
+      }
+    }
+  }
+}
+
+// Pages before every window may be left out.
+TEST_P(AttentionTest, PagesThatNobodySeesChangeNoBit) {
+  Problem p =
+      RandomProblem({.head_dim = 32, .prefix = 150, .rows = 9}, random_);
+  p.window = 40;
+  KvSlots slots(kernels(), p.type, 159, 32);
+  for (int64_t slot = 96; slot < 159; ++slot) {
+    slots.Write(slot, &p.keys[slot * 32], &p.values[slot * 32]);
+  }
+  EXPECT_EQ(Attend(kernels(), p, slots, 0, 9, /*first_page=*/3), Run(p, 0, 9));
 }
 
 // What keeping a path does to its rows.

@@ -87,7 +87,7 @@ TEST(DflashLoadingTest, TheFieldsAreRead) {
   const DflashConfig config = ConfigFor(2, 2, nlohmann::json::object());
   EXPECT_EQ(config.block_size, testing::kTinyBlock);
   EXPECT_EQ(config.mask_token, testing::kTinyImStart);
-  EXPECT_EQ(config.layers.rope_theta, 1e6);
+  EXPECT_EQ(config.layers.rotary[0].theta, 1e6);
   EXPECT_FALSE(config.causal);
   EXPECT_TRUE(ConfigFor(2, 2, {{"is_causal", true}}).causal);
   EXPECT_TRUE(

@@ -101,9 +101,10 @@ TEST_P(CudaModelTest, IsAModelOfItsComputeType) {
   const int64_t kv = c.num_kv_heads * c.head_dim;
   const int64_t weights =
       c.num_layers * (c.hidden_size * (2 * attention + 2 * kv) +
-                      3 * c.hidden_size * c.ffn_size);
+                      3 * c.hidden_size * c.layers[0].ffn_size);
   const int64_t outputs =
-      c.num_layers * (attention + 2 * kv + 2 * c.ffn_size + 2 * c.hidden_size);
+      c.num_layers *
+      (attention + 2 * kv + 2 * c.layers[0].ffn_size + 2 * c.hidden_size);
   const int64_t saved = other->info().weight_bytes - info.weight_bytes;
   EXPECT_EQ(std::abs(saved), weights - 4 * outputs);
   EXPECT_EQ(saved > 0, is_fp8);
@@ -230,8 +231,9 @@ TEST(CheckCudaCoversTest, NamesWhatIsMissing) {
                         .num_heads = 4,
                         .num_kv_heads = 2,
                         .head_dim = 64,
-                        .ffn_size = 192,
-                        .vocab_size = 300};
+                        .vocab_size = 300,
+                        .rotary = {RotaryTable()},
+                        .layers = {{.ffn_size = 192}}};
   EXPECT_TRUE(CheckCudaCovers(config).ok());
   ModelConfig other = config;
   other.head_dim = 80;
@@ -239,8 +241,16 @@ TEST(CheckCudaCoversTest, NamesWhatIsMissing) {
   EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
               HasSubstr("heads of 64 or 128"));
   other = config;
-  other.architecture = Architecture::kGpt2;
+  other.kind = DecoderKind::kGpt2;
   EXPECT_FALSE(CheckCudaCovers(other).ok());
+  other = config;
+  other.layers[0].experts = {.count = 4, .per_row = 2, .ffn_size = 64};
+  EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
+              HasSubstr("the CUDA backend has no mixtures of experts"));
+  other = config;
+  other.layers[0].window = 512;
+  EXPECT_THAT(std::string(CheckCudaCovers(other).message()),
+              HasSubstr("the CUDA backend has no sliding windows"));
 }
 
 }  // namespace

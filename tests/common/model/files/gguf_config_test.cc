@@ -69,7 +69,7 @@ TEST_F(GgufConfigTest, SaysWhatTheFolderSays) {
   EXPECT_EQ(file->num_heads, folder->num_heads);
   EXPECT_EQ(file->num_kv_heads, folder->num_kv_heads);
   EXPECT_EQ(file->head_dim, folder->head_dim);
-  EXPECT_EQ(file->ffn_size, folder->ffn_size);
+  EXPECT_EQ(file->layers, folder->layers);
   EXPECT_EQ(file->vocab_size, folder->vocab_size);
   EXPECT_EQ(file->max_positions, folder->max_positions);
   EXPECT_EQ(static_cast<float>(file->norm_epsilon),
@@ -114,7 +114,7 @@ TEST_F(GgufConfigTest, ReadsRotaryScalings) {
             ScaledFrequencies({.kind = RopeScaling::Kind::kYarn,
                                .factor = 4,
                                .original_max_positions = 128},
-                              yarn->rope_theta, yarn->head_dim));
+                              yarn->rotary[0].theta, yarn->head_dim));
 }
 
 TEST_F(GgufConfigTest, AWindowThatEveryTextFitsIntoIsNone) {
@@ -135,7 +135,8 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
     ExpectError(code, text);
   };
   expect("general.architecture", kString, Str("mamba"), kUnknown,
-         "\"mamba\" is not implemented; known: llama, qwen2, qwen3, smollm3");
+         "\"mamba\" is not implemented; known: gemma3, llama, olmo2, qwen2, "
+         "qwen3, qwen3moe, smollm3");
   expect("llama.block_count", kUint32, Raw<uint32_t>(0), kInvalid,
          "llama.block_count: must be an integer of 1 .. ");
   expect("llama.embedding_length", kFloat32, Raw(48.0f), kInvalid,
@@ -148,7 +149,7 @@ TEST_F(GgufConfigTest, ErrorsNameTheFieldAndItsLimit) {
          "must be the heads' size, 8");
   expect("llama.attention.layer_norm_rms_epsilon", kFloat32, Raw(0.0f),
          kInvalid, "must be a number above 0");
-  for (const char* other : {"gemma2", "phi3", "qwen3moe"}) {
+  for (const char* other : {"gemma2", "phi3", "qwen2moe"}) {
     expect("general.architecture", kString, Str(other), kUnknown, other);
   }
   expect("llama.rope.scaling.type", kString, Str("longrope"), kUnknown,

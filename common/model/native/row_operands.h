@@ -1,0 +1,69 @@
+#ifndef ESPALIER_COMMON_MODEL_NATIVE_ROW_OPERANDS_H_
+#define ESPALIER_COMMON_MODEL_NATIVE_ROW_OPERANDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "common/model/native/native_weights.h"
+#include "common/nn/kernels.h"
+#include "common/nn/kv_type.h"
+#include "common/nn/thread_pool.h"
+
+namespace espalier {
+
+// What the layers of a network run on.
+struct LayerRuntime {
+  const nn::Kernels& kernels;
+  nn::OperandType operand;  // of bf16 weights
+  nn::ThreadPool& pool;
+  nn::KvType kv_type = nn::KvType::kFloat32;
+};
+
+// Rows of float32, as the products of a layer read them: normalized, and in the
+// type that the weights ask for. Owns the scratch memory; one thread calls it.
+class RowOperands {
+ public:
+  // epsilon: of norms. The runtime's references must outlive this object.
+  RowOperands(const LayerRuntime& runtime, float epsilon)
+      : runtime_(runtime), epsilon_(epsilon) {}
+
+  struct Input {
+    const float* x = nullptr;          // [rows, inputs]
+    const NativeNorm* norm = nullptr;  // applied first, if it is there
+  };
+
+  // Returns the operand of a product with `matrix`. sensitive: see
+  // NativeLayers::Product.
+  nn::OperandType TypeFor(const nn::PackedMatrix& matrix, bool sensitive) const;
+
+  struct Rows {
+    nn::OperandType type = nn::OperandType::kFloat32;
+    const void* rows = nullptr;
+    int64_t stride = 0;  // bytes
+  };
+  // [rows, inputs] as operands, valid until the next call. Input rows of
+  // float32 without a norm are returned where they are.
+  Rows Prepare(nn::OperandType type, const Input& input, int64_t rows,
+               int64_t inputs);
+
+  // x, out: [rows, norm's size].
+  void Normalize(const NativeNorm& norm, int64_t rows, const float* x,
+                 float* out);
+  // x, out: [size] one row, or part of one.
+  void NormalizeRow(const NativeNorm& norm, const float* x, float* out) const;
+
+ private:
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+
+  const LayerRuntime runtime_;
+  const float epsilon_;
+  std::vector<float> normed_;  // [rows, inputs]
+  std::vector<CacheLine> operands_;
+};
+
+}  // namespace espalier
+
+#endif  // ESPALIER_COMMON_MODEL_NATIVE_ROW_OPERANDS_H_
