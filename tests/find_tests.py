@@ -77,7 +77,10 @@ def main():
     names = sorted({name for name, _ in found})
     print(" ".join(names))
     print(f"--tests-regex ^({'|'.join(names)})(\\.[0-9]+)?$")
-    print(":".join(filter_of(source) for _, source in found if source))
+    # A filter holds for all programs that run, so a whole one names its cases beside files.
+    files = any(source for _, source in found)
+    print(":".join(filter_of(source) for name, file in found
+                   for source in ([file] if file else programs[name][1])) if files else "")
 
 
 if __name__ == "__main__":
