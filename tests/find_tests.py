@@ -4,7 +4,7 @@
     find_tests.py BUILD WORD...
 
 A word is a label, such as the folder `control`, or the name of a test file, such
-as `drafter_policy_test`. Prints three lines: targets to build, a regular
+as `drafter_policy_test`, or a program of tests. Prints three lines: targets to build, a regular
 expression of ctest's names or labels with its flag, and the filter of cases,
 which is empty for labels. Fails with a list of the words if one is unknown.
 """
@@ -52,12 +52,14 @@ def selected_cases(program, source, tests):
 
 
 def find_file(programs, word):
-    """Returns the program and the source of a test file or program."""
+    """Returns the program and, if the word names no whole program, the source of a test file."""
+    if word in programs:
+        return word, None
     for name, (_, sources) in programs.items():
         for source in sources:
             if source.stem == word:
                 return name, source
-    return (word, None) if word in programs else None
+    return None
 
 
 def main():

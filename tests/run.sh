@@ -47,7 +47,7 @@ for flag in "$@"; do
 done
 # An area is built as the tree was configured last; a new tree has unit tests.
 if [[ ${words[*]} ]]; then
-  torch=OFF set_up=(--unit-tests)
+  torch=OFF set_up=(--unit-tests "${set_up[@]:1}")
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
