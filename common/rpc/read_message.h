@@ -26,7 +26,8 @@ struct MessageLimits {
 };
 inline constexpr MessageLimits kClientLimits = {
     .fields = 1 << 17, .repeated = 4096, .unknown = 1024};
-// Of messages between services: segments of a ring are many.
+// Messages between services get more, because a message may list many segments
+// of a feature ring.
 inline constexpr MessageLimits kPeerLimits = {
     .fields = 1 << 18, .repeated = 1 << 15, .unknown = 1024};
 

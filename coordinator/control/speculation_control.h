@@ -95,8 +95,8 @@ class SpeculationControl {
   double tokens_per_second() const;
   double others() const;       // other sessions
   int64_t other_rows() const;  // of a pass: the other sessions' and the root
-  // Of a pass of plain decoding: expected; the same without other sessions;
-  // and what their rows add.
+  // Return what the verifier expects a pass of plain decoding to take: with the
+  // rows of all sessions, with this session alone, and the difference.
   double PassSeconds() const;
   double LonePassSeconds() const;
   double OthersSeconds() const;

@@ -30,7 +30,7 @@ struct ApiContext {
   std::function<std::optional<VerifierInfo>()> verifier_info;
   // OK: requests are served now. Called on any thread.
   std::function<absl::Status()> readiness;
-  // Of /metrics, and of the requests over HTTP. Never null.
+  // Has what /metrics shows and counts requests over HTTP. Never null.
   std::shared_ptr<prometheus::Registry> metrics;
   // Pages to look at, which need no key, and data for them, which do.
   std::vector<http::Page> pages = {};
