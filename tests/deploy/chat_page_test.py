@@ -5,7 +5,6 @@
 """
 
 import http.server
-import pathlib
 import re
 import sys
 import threading
@@ -127,8 +126,5 @@ if __name__ == "__main__":
     if not http_test.MODEL.exists():
         print("skipped: no model (deploy/setup.sh --tests)")
         sys.exit(0)
-    if "--screenshot" in sys.argv:
-        at = sys.argv.index("--screenshot")
-        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
-        del sys.argv[at:at + 2]
+    SCREENSHOT = live_cluster.take_screenshot_path()
     unittest.main(verbosity=2)

@@ -6,7 +6,6 @@ they name is exported, every panel's query answers, the viewer draws them.
 """
 
 import json
-import pathlib
 import re
 import shutil
 import subprocess
@@ -197,8 +196,5 @@ if __name__ == "__main__":
     if not shutil.which("prometheus") or not shutil.which("promtool"):
         print("skipped: prometheus is not installed")
         sys.exit(0)
-    if "--screenshot" in sys.argv:
-        at = sys.argv.index("--screenshot")
-        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
-        del sys.argv[at:at + 2]
+    SCREENSHOT = live_cluster.take_screenshot_path()
     unittest.main(verbosity=2)

@@ -7,6 +7,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -241,6 +242,16 @@ class Browser:
     def screenshot(self, url, path, width=1500, height=1000):
         self._run("--virtual-time-budget=6000", f"--window-size={width},{height}",
                   f"--screenshot={path}", url)
+
+
+def take_screenshot_path():
+    """Takes `--screenshot PATH` out of the program's arguments. Returns the path, or None."""
+    if "--screenshot" not in sys.argv:
+        return None
+    at = sys.argv.index("--screenshot")
+    path = pathlib.Path(sys.argv[at + 1]).absolute()
+    del sys.argv[at:at + 2]
+    return path
 
 
 FRAME = """<!DOCTYPE html><body><script>

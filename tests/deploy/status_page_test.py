@@ -4,10 +4,8 @@
     status_page_test.py [--screenshot FILE.png]
 """
 
-import pathlib
 import re
 import subprocess
-import sys
 import unittest
 import urllib.error
 
@@ -209,8 +207,5 @@ class StatusPageTest(unittest.TestCase):
 SCREENSHOT = None
 
 if __name__ == "__main__":
-    if "--screenshot" in sys.argv:
-        at = sys.argv.index("--screenshot")
-        SCREENSHOT = pathlib.Path(sys.argv[at + 1]).absolute()
-        del sys.argv[at:at + 2]
+    SCREENSHOT = live_cluster.take_screenshot_path()
     unittest.main(verbosity=2)
