@@ -1,6 +1,5 @@
 #include "common/tokenizer/special_tokens.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -8,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -35,12 +35,19 @@ constexpr std::array<const char*, 7> kNames = {
 // then depends on whether the token turns out to be special.
 struct StatedToken {
   AddedToken token;
+  bool bare = false;  // only its text is stated
+  // An object of tokenizer_config.json, whose text added_tokens.json does not
+  // see.
+  bool unseen = false;
   std::optional<bool> normalized;
 
   AddedToken Resolved() const {
     AddedToken resolved = token;
     resolved.normalized = normalized.value_or(!token.special);
     return resolved;
+  }
+  bool operator==(const StatedToken& other) const {
+    return bare == other.bare && Resolved() == other.Resolved();
   }
 };
 
@@ -51,6 +58,7 @@ absl::StatusOr<StatedToken> ReadToken(const JsonValue& value,
   StatedToken read;
   if (!value.json().is_object()) {
     read.token.special = true;
+    read.bare = true;
     ASSIGN_OR_RETURN(read.token.content, value.Text());
     return read;
   }
@@ -58,6 +66,7 @@ absl::StatusOr<StatedToken> ReadToken(const JsonValue& value,
   ASSIGN_OR_RETURN(read.token.content, content.Text());
   ASSIGN_OR_RETURN(read.token.special, value.BoolOr("special", false));
   read.token.special |= always_special;
+  read.unseen = !always_special;
   ASSIGN_OR_RETURN(read.token.single_word, value.BoolOr("single_word", false));
   ASSIGN_OR_RETURN(read.token.left_blanks, value.BoolOr("lstrip", false));
   ASSIGN_OR_RETURN(read.token.right_blanks, value.BoolOr("rstrip", false));
@@ -81,7 +90,8 @@ class TokenFiles {
     }
     RETURN_IF_ERROR(ReadNames(config, /*always_special=*/false));
     for (const char* list : {kExtra, kAdditional}) {
-      if (extra_.empty()) RETURN_IF_ERROR(ReadList(config, list, false));
+      if (extra_.empty())
+        RETURN_IF_ERROR(ReadList(config, list, false, extra_));
     }
     return absl::OkStatus();
   }
@@ -91,26 +101,30 @@ class TokenFiles {
 
   absl::Status ReadMap(const JsonValue& map) {
     RETURN_IF_ERROR(ReadNames(map, /*always_special=*/true));
-    RETURN_IF_ERROR(ReadList(map, kExtra, true));
-    return extra_.empty() ? ReadList(map, kAdditional, true) : absl::OkStatus();
+    RETURN_IF_ERROR(ReadList(map, kExtra, true, extra_));
+    return extra_.empty() ? ReadList(map, kAdditional, true, additional_)
+                          : absl::OkStatus();
   }
 
   // {"<extra>": 32000, ...}
   absl::Status ReadAddedTokens(const JsonValue& added) {
     std::set<std::string> special;
+    const auto see = [&](const StatedToken& token) {
+      if (!token.unseen) special.insert(token.token.content);
+    };
     for (const char* name : kNames) {
       if (const auto at = named_.find(name); at != named_.end()) {
-        special.insert(at->second.token.content);
+        see(at->second);
       }
     }
-    for (const StatedToken& token : extra_) special.insert(token.token.content);
+    for (const StatedToken& token : extra_) see(token);
     ASSIGN_OR_RETURN(const std::vector<std::string> texts, added.MemberNames());
     for (const std::string& text : texts) {
       ASSIGN_OR_RETURN(const JsonValue field, added.Member(text));
       ASSIGN_OR_RETURN(const int64_t id, field.Integer(0, kMaxTokenId));
       const bool is_special = special.contains(text);
-      by_id_[id] = {.token = {.content = text, .special = is_special},
-                    .normalized = !is_special};
+      State(id, {.token = {.content = text, .special = is_special},
+                 .normalized = !is_special});
     }
     return absl::OkStatus();
   }
@@ -118,37 +132,59 @@ class TokenFiles {
   SpecialTokens Finish() && {
     if (!has_decoder_) {
       for (const AddedToken& token : own_) {
-        by_id_[token.id] = {.token = token, .normalized = token.normalized};
+        State(token.id, {.token = token, .normalized = token.normalized});
       }
     }
-    SpecialTokens result;
-    std::set<std::string> known;  // need not be added
+    // Not added again: what tokenizer.json or an id of a file has, and what
+    // was stated in the same way before.
+    std::set<std::string> known;
     for (const AddedToken& token : own_) known.insert(token.content);
+    std::vector<StatedToken> adding;
+    for (const auto& [id, token] : by_id_) {
+      adding.push_back(token);
+      known.insert(token.token.content);
+    }
+    const auto add = [&](const StatedToken& token) {
+      if (known.contains(token.token.content)) return;
+      if (absl::c_linear_search(adding, token)) return;
+      adding.push_back(token);
+    };
+    for (const char* name : kNames) {
+      const auto at = named_.find(name);
+      if (at == named_.end()) continue;
+      const auto stated = by_content_.find(at->second.token.content);
+      add(stated != by_content_.end() ? stated->second : at->second);
+    }
+    for (const auto& [name, token] : named_) {
+      if (!absl::c_linear_search(kNames, name)) add(token);
+    }
+    for (const StatedToken& token : extra_) add(token);
+    for (const StatedToken& token : additional_) add(token);
+    return Named(adding);
+  }
+
+ private:
+  void State(int64_t id, const StatedToken& token) {
+    by_id_[id] = token;
+    by_content_[token.token.content] = token;
+  }
+
+  // Returns `adding` with the names of named_. A token that has a name is
+  // special.
+  SpecialTokens Named(const std::vector<StatedToken>& adding) const {
+    SpecialTokens result;
     std::set<std::string> named;
     for (const auto& [name, token] : named_) {
       result.named[name] = token.token.content;
       named.insert(token.token.content);
     }
-    for (auto& [id, stated] : by_id_) {
-      stated.token.special |= named.contains(stated.token.content);
-      result.added.push_back(stated.Resolved());
-      known.insert(stated.token.content);
+    for (StatedToken token : adding) {
+      token.token.special |= named.contains(token.token.content);
+      result.added.push_back(token.Resolved());
     }
-    const auto add = [&](StatedToken stated) {
-      if (!known.insert(stated.token.content).second) return;
-      stated.token.special |= named.contains(stated.token.content);
-      result.added.push_back(stated.Resolved());
-    };
-    for (const char* name : kNames) {
-      if (const auto at = named_.find(name); at != named_.end())
-        add(at->second);
-    }
-    for (const auto& [name, token] : named_) add(token);
-    for (const StatedToken& token : extra_) add(token);
     return result;
   }
 
- private:
   // {"0": {"content": "<s>", ...}, ...}
   absl::Status ReadDecoder(const JsonValue& decoder) {
     ASSIGN_OR_RETURN(const std::vector<std::string> ids, decoder.MemberNames());
@@ -160,7 +196,9 @@ class TokenFiles {
             absl::StrCat("its name must be an id in 0 .. ", kMaxTokenId));
       }
       if (!entry.json().is_object()) return entry.Error("must be an object");
-      ASSIGN_OR_RETURN(by_id_[id], ReadToken(entry, /*always_special=*/false));
+      ASSIGN_OR_RETURN(const StatedToken token,
+                       ReadToken(entry, /*always_special=*/false));
+      State(id, token);
     }
     return absl::OkStatus();
   }
@@ -172,19 +210,20 @@ class TokenFiles {
     for (const std::string& name : names) {
       if (!fields.Has(name) || !absl::EndsWith(name, "_token")) continue;
       ASSIGN_OR_RETURN(const JsonValue field, fields.Member(name));
-      const bool standard =
-          std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+      const bool standard = absl::c_linear_search(kNames, name);
       // Such as "add_bos_token": true.
       const json& value = field.json();
       if (!standard && !value.is_string() && !value.is_object()) continue;
+      if (lasting_.contains(name)) continue;
       ASSIGN_OR_RETURN(named_[name], ReadToken(field, always_special));
+      if (!standard && named_[name].bare) lasting_.insert(name);
     }
     return absl::OkStatus();
   }
 
-  // More special tokens: a list, or an object with the names of each.
+  // Reads more special tokens: a list, or an object with the names of each.
   absl::Status ReadList(const JsonValue& fields, const char* name,
-                        bool always_special) {
+                        bool always_special, std::vector<StatedToken>& read) {
     if (!fields.Has(name)) return absl::OkStatus();
     ASSIGN_OR_RETURN(const JsonValue list, fields.Member(name));
     if (list.json().is_object()) {
@@ -193,12 +232,13 @@ class TokenFiles {
       for (const std::string& key : names) {
         ASSIGN_OR_RETURN(const JsonValue field, list.Member(key));
         ASSIGN_OR_RETURN(named_[key], ReadToken(field, always_special));
+        lasting_.insert(key);
       }
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const std::vector<JsonValue> items, list.Items());
     for (const JsonValue& item : items) {
-      ASSIGN_OR_RETURN(extra_.emplace_back(), ReadToken(item, always_special));
+      ASSIGN_OR_RETURN(read.emplace_back(), ReadToken(item, always_special));
     }
     return absl::OkStatus();
   }
@@ -206,8 +246,17 @@ class TokenFiles {
   const absl::Span<const AddedToken> own_;
   bool has_decoder_ = false;
   std::map<int64_t, StatedToken> by_id_;
+  // The same, with those whose id another one took. A token with one of kNames
+  // is what this says of it.
+  std::map<std::string, StatedToken> by_content_;
   std::map<std::string, StatedToken> named_;
+  // The names of named_ that are a model's own and that no later file's
+  // "..._token" replaces.
+  std::set<std::string> lasting_;
   std::vector<StatedToken> extra_;
+  // Those of special_tokens_map.json under the older name, which
+  // added_tokens.json does not see.
+  std::vector<StatedToken> additional_;
 };
 
 // Calls `read` with the file, if it is there.

@@ -6,7 +6,6 @@ tokens, often against each other, and what AutoTokenizer makes of them.
   python3 make_folder_goldens.py
 
 Every folder has the tokenizer.json of testdata/small, with other added tokens.
-Folders that AutoTokenizer refuses are left out.
 """
 import json
 import pathlib
@@ -25,6 +24,17 @@ TEXTS = ["pear<a>ab<b> <|end|>x<é> y", "<s> ab pear", "<|endoftext|><a> <b>",
          " <s>\tpear <|end|> x"]
 NAMES = ["bos_token", "eos_token", "unk_token", "pad_token", "mask_token",
          "image_token"]
+# Contradictions that random folders hardly ever have.
+CHOSEN = [
+    {"tokenizer_config.json": {"image_token": "<é>", "mask_token": "<a>"},
+     "special_tokens_map.json": {"image_token": "<s>"}},
+    {"tokenizer_config.json": {"image_token": {
+        "__type": "AddedToken", "content": "<é>", "lstrip": True}},
+     "special_tokens_map.json": {"image_token": "<s>"}},
+    {"tokenizer_config.json": {"bos_token": "<|end|>", "eos_token": {
+        "__type": "AddedToken", "content": "<|end|>x", "normalized": False}},
+     "added_tokens.json": {"<|end|>x": 420, "ab": 421}},
+]
 
 
 def properties(pick, content):
@@ -105,10 +115,11 @@ def main():
     assert have == PINNED, have
     pick = random.Random(20261126)
     base = json.loads((TESTDATA / "small/tokenizer.json").read_text())
-    folders, refused = [], 0
-    while len(folders) < NUM_FOLDERS:
-        added = base["added_tokens"][:3] + own_tokens(pick)
-        files = make_folder(pick)
+    first = base["added_tokens"][:3]
+    folders = []
+    for chosen in CHOSEN + [None] * NUM_FOLDERS:
+        added = first if chosen else first + own_tokens(pick)
+        files = chosen or make_folder(pick)
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder)
             for name, value in {**files, "tokenizer.json": {
@@ -116,16 +127,11 @@ def main():
                 (path / name).write_text(json.dumps(value))
             # A model of no known kind: the class is that of the file.
             (path / "config.json").write_text('{"model_type": "none"}')
-            try:
-                answers = answers_of(folder)
-            except Exception:  # whatever it refuses, by any error
-                refused += 1
-                continue
-        folders.append({"added_tokens": added, "files": files, **answers})
+            folders.append({"added_tokens": added, "files": files,
+                            **answers_of(folder)})
     document = {"texts": TEXTS, "folders": folders}
     (TESTDATA / "folders.json").write_text(
         json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
-    print(f"{len(folders)} folders; {refused} were refused")
 
 
 if __name__ == "__main__":
