@@ -35,7 +35,7 @@ for flag in "$@"; do
   case $flag in
     --quick) quick=1 torch=OFF set_up=(--unit-tests) ;;
     --asan) preset=asan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
-    --tsan) preset=tsan torch=OFF left_out+=(exact) ;;
+    --tsan) preset=tsan torch=OFF set_up+=(--clang) left_out+=(exact) ;;
     --nightly) nightly=all ;;
     --nightly=[0-9]) nightly=${flag#*=} ;;
     --nvcc) nvcc=ON set_up+=(--nvcc) ;;
@@ -51,8 +51,8 @@ if [[ ${words[*]} ]]; then
 fi
 readonly build=$repo/build/$preset log=$repo/build/$preset/tests.log
 
-# ThreadSanitizer of GCC 12 and 13 does not start on kernels that place
-# mappings more randomly than it knows.
+# ThreadSanitizer of clang 14 does not start on kernels that place mappings more
+# randomly than it knows.
 run() {
   if [[ $preset == tsan ]] && setarch "$(uname -m)" -R true 2>/dev/null; then
     setarch "$(uname -m)" -R "$@"

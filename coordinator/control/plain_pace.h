@@ -21,7 +21,7 @@ class PlainPace {
   void Observe(double seconds, double pass_seconds) {
     if (Differs(pass_seconds) || has_changed_) *this = PlainPace();
     // The round may have been held up.
-    if (weight_ >= kFew) seconds = std::min(seconds, kMost * seconds_);
+    if (weight_ >= kFew) seconds = std::min(seconds, kHeldUp * seconds_);
     weight_ = std::min(weight_ + 1, kMemory);
     is_known_ |= weight_ >= kFew;
     seconds_ += (seconds - seconds_) / weight_;
@@ -63,7 +63,8 @@ class PlainPace {
   static constexpr double kFew = 4;
   static constexpr double kLeast = 2;
   static constexpr double kMemory = 16;
-  static constexpr double kKept = 0.998;  // of the weight, each round
+  static constexpr double kKept = 0.995;  // of the weight, each round
+  static constexpr double kHeldUp = 1.5;  // rounds
   static constexpr double kMost = 4;
   static constexpr double kDifferent = 0.4;  // in the logarithm
   static constexpr double kChange = 0.3;     // of a round

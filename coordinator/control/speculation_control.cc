@@ -109,13 +109,15 @@ bool SpeculationControl::Rests() {
   policy_.SetPrice({.tokens_per_second = tokens_per_second(),
                     .others = others(),
                     .row = CostOfNextRow()});
-  rests_ = plain_.IsStale(LonePassSeconds());
-  if (!explores_) {
+  if (explores_) {
+    rests_ = peers_.empty();
+  } else {
+    rests_ = plain_.IsStale(LonePassSeconds());
     policy_.ConsiderTrial();
     saves_ = ledger_.is_behind() && !policy_.is_trying();
     rests_ |= policy_.Rests(/*cheap_only=*/saves_);
   }
-  if (rests_) ObserveNodes(0);
+  if (rests_ && !explores_) ObserveNodes(0);
   return rests_;
 }
 

@@ -76,8 +76,10 @@ void WarmUp::Await(int attempt) {
                 [this, next = connected ? attempt + 1 : 0] { Await(next); });
 }
 
-// Greedy text first, as it is the default; each drafter alone, then all. What
-// drafts by grammars alone has nothing to draft here.
+// Greedy text first, as it is the default. Plain decoding, whose pace is
+// measured by rounds that follow each other; each drafter alone, then all,
+// whose costs are beyond that pace; plain decoding again, when all are warm.
+// What drafts by grammars alone has nothing to draft here.
 void WarmUp::PlanSessions() {
   std::vector<int> all;
   for (size_t i = 0; i < drafters_.size(); ++i) {
@@ -88,10 +90,12 @@ void WarmUp::PlanSessions() {
   }
   if (all.empty()) return;
   for (bool greedy : {false, true}) {
+    sessions_.push_back({greedy, {}});
     if (all.size() > 1) sessions_.push_back({greedy, all});
     for (auto i = all.rbegin(); i != all.rend(); ++i) {
       sessions_.push_back({greedy, {*i}});
     }
+    sessions_.push_back({greedy, {}});
   }
 }
 

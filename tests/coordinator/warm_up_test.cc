@@ -50,7 +50,7 @@ TEST_F(WarmUpTest, TheFirstRequestFindsWhatPays) {
   EXPECT_LE(warm.report.spec.plain_steps, 1);
 }
 
-TEST_F(WarmUpTest, AsksEachDrafterAloneAndThenAll) {
+TEST_F(WarmUpTest, AsksEachDrafterAloneAndThenAllBetweenPlainDecoding) {
   cluster_.executor.AdvanceBy(absl::Seconds(5));
   std::set<uint64_t> first, second;
   for (const auto& r : cluster_.drafters[0]->requests()) {

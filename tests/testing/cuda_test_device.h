@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "absl/base/config.h"
+
 namespace espalier::testing {
 
 // $ESPALIER_TEST_DEVICE, "cuda" on a machine with a GPU; default "emulated".
@@ -16,7 +18,7 @@ inline std::string CudaTestDevice() {
 // ThreadSanitizer does not know of the emulation's fibers, which are for
 // x86-64.
 inline bool HasCudaTestDevice() {
-#if defined(__SANITIZE_THREAD__) || !defined(__x86_64__)
+#if defined(ABSL_HAVE_THREAD_SANITIZER) || !defined(__x86_64__)
   return CudaTestDevice() != "emulated";
 #else
   return true;
@@ -25,7 +27,7 @@ inline bool HasCudaTestDevice() {
 
 // AddressSanitizer makes emulated kernels ten times slower. Then suites take
 // one model of those that run the same code.
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER)
 inline constexpr bool kCudaTestsAreSlow = true;
 #else
 inline constexpr bool kCudaTestsAreSlow = false;

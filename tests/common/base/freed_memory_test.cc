@@ -5,17 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/config.h"
 #include "gtest/gtest.h"
 
 namespace espalier {
 namespace {
 
-// clang has no macro for a sanitizer.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ESPALIER_FOREIGN_HEAP
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 #define ESPALIER_FOREIGN_HEAP
 #endif
 

@@ -131,15 +131,23 @@ TEST(SpeculationControlTest, ExploringAsksAll) {
   EXPECT_EQ(control.FurtherCalls(root)[0].attention,
             DraftCall::Attention::kNone);
   control.Learn({});
-  int rested = 0;
-  while (control.Rests()) {
-    control.Learn({.num_tokens = 1, .duration = absl::Milliseconds(10)});
-    ++rested;
-  }
-  EXPECT_EQ(rested, 4);
+  EXPECT_FALSE(control.Rests());
   for (const DraftCall& call : control.FurtherCalls(root)) {
     EXPECT_EQ(call.attention, DraftCall::Attention::kAwaited);
   }
+}
+
+TEST(SpeculationControlTest, ExploringWithoutDraftersMeasuresPlainDecoding) {
+  SpeculationRecord record(/*num_peers=*/2);
+  SpeculationControl control(&record, /*greedy=*/true, {}, &kUnknown,
+                             /*explores=*/true);
+  control.Learn({});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_TRUE(control.Rests());
+    control.Learn({.num_tokens = 1, .duration = absl::Milliseconds(10)});
+  }
+  EXPECT_EQ(record.kind(/*greedy=*/true).plain.Seconds(0), 0.010);
+  EXPECT_FALSE(record.kind(/*greedy=*/true).plain.IsStale(0));
 }
 
 // One round with few paying nodes does not shrink the next one.
