@@ -212,7 +212,7 @@ class AmxOwnPages {
   Slot* held_;     // by position; -1: none
 };
 
-// Of up to kAmxRows queries.
+// Attends up to kAmxRows queries at a time.
 template <typename V, typename Tiles, void (*Prepare)(const PrepareArgs&),
           KvType type>
 class AmxAttention {

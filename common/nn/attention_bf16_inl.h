@@ -108,8 +108,8 @@ class Bf16Pages {
   const AttendArgs& a_;
 };
 
-// Of some queries. Rows: how the products take queries and weights. Pages:
-// where keys and values are, see Bf16Pages.
+// Attends some queries at a time. Rows: how the products take queries and
+// weights. Pages: where keys and values are, see Bf16Pages.
 template <typename V, typename Rows, typename Pages>
 class Bf16Attention {
  public:

@@ -40,7 +40,7 @@ inline AmxConfig AmxBlockConfigFor(int64_t rows) {
   return config;
 }
 
-// Of a panel, as tiles read them.
+// Sizes of a panel's codes as tiles read them.
 inline constexpr int64_t kCodeRowBytes = kPanelOutputs * 4;
 inline constexpr int64_t kSignedBlockBytes = kBlockInputs * kPanelOutputs;
 
@@ -96,7 +96,7 @@ struct AmxSegment {
   bool resume = false;          // the sums go on from what is there
   float* sums = nullptr;        // [rows][kPanelOutputs]
   int32_t* products = nullptr;  // [kProductCount] of AmxBlockProduct
-  // Of a panel's last segment: where its rows go.
+  // A panel's last segment also says where its rows go.
   bool last = false;
   int64_t panel = 0;
   int64_t first_row = 0;

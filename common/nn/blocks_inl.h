@@ -254,7 +254,7 @@ struct BlockTile {
     }
   }
 
-  // Those of the same lanes.
+  // Fetches the scales of the lanes that the codes belong to.
   template <typename Scale>
   static void FetchScales(const Step& step, int64_t index, int part) {
     const int64_t at = (index * kPanelOutputs + part * kColumns) *

@@ -23,7 +23,7 @@ namespace espalier::nn {
 
 // Outputs of a packed weight that lie together.
 inline constexpr int64_t kPanelOutputs = 32;
-// Of a gated product (SwiGLU), a panel holds so many gates and then as many of
+// A panel of a gated product (SwiGLU) holds so many gates and then as many of
 // the values that they multiply.
 inline constexpr int64_t kGatedOutputs = kPanelOutputs / 2;
 
@@ -60,7 +60,7 @@ static inline int64_t ScaleBytes(const BlockFormat& format) {
   return kBlockInputs / format.group * kPanelOutputs *
          (format.wide_scales ? 4 : 2);
 }
-// Of a panel's block.
+// Returns the bytes of a block of a panel.
 static inline int64_t BlockBytes(const BlockFormat& format) {
   return CodeBytes(format) + ScaleBytes(format) * (format.minimums ? 2 : 1);
 }
@@ -105,7 +105,8 @@ struct RowBlock {
 };
 static_assert(sizeof(RowBlock) == 64);
 
-// The same with kFineSteps times the steps: an input is (codes[i] * kFineSteps
+// A RowBlock with kFineSteps times the steps: an input is (codes[i] *
+// kFineSteps
 // + low[i]) * scale, and all sums are of these codes. `high.codes` are those of
 // a RowBlock.
 inline constexpr int32_t kFineSteps = 128;
@@ -202,7 +203,7 @@ struct AttendQuery {
   float* out = nullptr;  // [head_dim]
 };
 
-// Of kPageTokens * head_dim keys or values.
+// Returns the floats that kPageTokens * head_dim keys or values take.
 static inline int64_t KvPanelFloats(KvType type, int64_t head_dim) {
   switch (type) {
     case KvType::kFloat32:
@@ -246,7 +247,7 @@ struct AttendArgs {
 static inline int64_t AttendPages(const AttendArgs& args) {
   return (args.prefix + args.rows + kPageTokens - 1) / kPageTokens;
 }
-// Of a query's scores, in floats.
+// Returns the distance of two queries' scores, in floats.
 static inline int64_t AttendScoreStride(const AttendArgs& args) {
   return AttendPages(args) * kPageTokens;
 }

@@ -27,8 +27,8 @@ void LinearAnyOperand(const LinearArgs& a) {
 
 }  // namespace
 
-// Of exact operands there would be two products: multiply-adds of float32 are
-// as fast as these.
+// Exact operands would take two products, and multiply-adds of float32 are as
+// fast as these.
 const Kernels& Avx512Bf16Kernels() {
   static constexpr Kernels kKernels = {.name = "avx512-bf16",
                                        .exact_operand = OperandType::kFloat32,

@@ -115,7 +115,7 @@ struct PortableInts {
     std::memcpy(&x, p, sizeof(x));
     return x;
   }
-  // Of sums, or of four codes at once: these carry nothing, but reach the sign.
+  // Adds sums, or four codes at once: these carry nothing, but reach the sign.
   static Int Add(Int a, Int b) {
     return reinterpret_cast<Int>(reinterpret_cast<Portable::Bits>(a) +
                                  reinterpret_cast<Portable::Bits>(b));
@@ -152,7 +152,7 @@ struct PortableInts {
   }
 
  private:
-  // Of the even bytes, unsigned, times 16 bits: below 2^15.
+  // Multiplies the even bytes, unsigned, by 16 bits: results are below 2^15.
   static Int PairSums(Int codes, Int x) {
     using Shorts = int16_t __attribute__((vector_size(16)));
     const Int products =

@@ -139,10 +139,10 @@ inline void FetchDuring(int64_t index, int64_t blocks, int64_t panel_bytes,
       block.panel + (blocks == 1 ? kFetchAhead : panel_bytes + index * share);
 }
 
-// Of bf16 operands, split or not.
+// Multiplies bf16 operands, split or not.
 template <typename V, typename Tiles>
 void AmxLinear(const LinearArgs& a) {
-  // Of the block at work, and of the one before it.
+  // The sums of the block at work and those of the one before it.
   alignas(64) float sums[2][kAmxRows * kPanelOutputs];
   alignas(64) float loss_sums[2][kAmxRows * kPanelOutputs];
   const bool split = a.operand == OperandType::kSplitBf16;

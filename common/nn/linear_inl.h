@@ -257,7 +257,7 @@ void LinearByTiles(const LinearArgs& a, TileChoice (*choose)(int64_t rows)) {
   }
 }
 
-// Of float32 operands.
+// Multiplies float32 operands.
 template <typename V>
 void Linear(const LinearArgs& a) {
   LinearByTiles<V>(a, a.weights.type == WeightType::kFloat32

@@ -192,8 +192,8 @@ void CopyPanel(const PanelJob& job, int64_t index, std::byte* panel) {
   }
 }
 
-// Of each part, what these panels have been packed from. Of a transposed one
-// they have read a little of every row.
+// Releases the rows of each part that these panels have been packed from, but
+// not those of a transposed part: a panel reads a little of every row there.
 void ReleaseRows(const PanelJob& job, int64_t begin, int64_t end) {
   for (int64_t part = 0; part < std::ssize(job.parts); ++part) {
     const WeightSource& source = job.parts[part];

@@ -22,9 +22,9 @@ class PackedMatrix {
     int64_t inputs = 0;
     WeightType type = WeightType::kBf16;
     BlockFormat format;  // of kBlocks
-    // Of two parts, gates and values of the same size: rows are mixed in
-    // groups of kGatedOutputs, so that both sides of a product meet in one
-    // register tile.
+    // There are two parts, gates and values of the same size. Their rows are
+    // mixed in groups of kGatedOutputs, so that both sides of a product meet in
+    // one register tile.
     bool gated = false;
   };
 
@@ -42,7 +42,7 @@ class PackedMatrix {
   // Columns of the product's result: half of the rows if gated.
   int64_t out_columns() const { return out_columns_; }
   bool gated() const { return gated_; }
-  // Of kBlocks: the parts had other weights than the blocks stand for.
+  // Whether the parts had other weights than the blocks (kBlocks) stand for.
   bool rounded() const { return rounded_; }
   const PanelView& view() const { return view_; }
 

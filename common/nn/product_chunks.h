@@ -58,7 +58,7 @@ class ProductChunks {
   // `product`: without its panels and `out`, which are chosen here.
   // REQUIRES: product is not gated and does not accumulate.
   void Run(const LinearArgs& product, Consumer consume);
-  // The same for some of the chunks, whose values have the same bits.
+  // Runs some of the chunks, whose values have the same bits.
   void Run(const LinearArgs& product, absl::Span<const int64_t> chunks,
            Consumer consume);
 

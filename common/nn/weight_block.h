@@ -24,9 +24,9 @@ inline bool SameFormat(const BlockFormat& a, const BlockFormat& b) {
 // The narrowest format that has room for blocks of both.
 BlockFormat CommonFormat(const BlockFormat& a, const BlockFormat& b);
 
-// The same weights in a wider format: CommonFormat of `from` and others. A
-// block without minimums gets them where `to` has them. Codes of more than 7
-// bits have no room there: these weights, Q8_0's, are rounded once more.
+// Returns the same weights in a wider format: CommonFormat of `from` and
+// others. A block without minimums gets them where `to` has them. Codes of more
+// than 7 bits have no room there: these weights, Q8_0's, are rounded once more.
 WeightBlock Widen(const WeightBlock& block, const BlockFormat& from,
                   const BlockFormat& to);
 

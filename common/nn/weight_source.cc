@@ -102,7 +102,8 @@ WeightBlock ReadQ5(const std::byte* p, bool minimums) {
   return block;
 }
 
-// Of a Q4_K or Q5_K super-block: six bits each, of `p`, its 12 bytes.
+// Scale and minimum in a Q4_K or Q5_K super-block: six bits each, of its 12
+// bytes `p`.
 struct SuperScale {
   int scale = 0;
   int minimum = 0;

@@ -27,7 +27,7 @@ class ConnectionGuard : public std::enable_shared_from_this<ConnectionGuard> {
  public:
   struct Limits {
     ConnectionWatch::Limits connection;
-    // Of messages that are not complete, of all connections together.
+    // Limits the messages that are not complete, of all connections together.
     int64_t max_unfinished_bytes = int64_t{128} << 20;
   };
 

@@ -22,7 +22,7 @@ class ConnectionWatch {
  public:
   struct Limits {
     size_t max_streams = 100;  // open at a time; a few more are tolerated
-    // Of HEADERS and its CONTINUATIONs, compressed.
+    // Limits HEADERS and its CONTINUATIONs, compressed.
     size_t max_header_bytes = 64 << 10;
     // From the first byte of a message to its last one, and from the start of
     // a call to the end of its first message.

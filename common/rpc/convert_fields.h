@@ -23,7 +23,7 @@ namespace espalier {
 inline constexpr uint64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 inline constexpr uint64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
-// Of a name that a peer states.
+// Limits a name that a peer states.
 inline constexpr size_t kMaxNameBytes = 128;
 
 // INVALID_ARGUMENT names the field, the value and the limit.

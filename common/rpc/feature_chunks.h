@@ -23,7 +23,7 @@ std::vector<v1::FeatureChunk> ToChunks(const FeatureRows& rows);
 // width differs, or its size does not match its rows.
 absl::Status AddChunk(const v1::FeatureChunk& chunk, FeatureRows& rows);
 
-// The same for messages that carry one chunk each in `features`.
+// Returns messages that carry one chunk each in `features`.
 template <typename Message>
 std::vector<Message> ToParts(const FeatureRows& rows) {
   std::vector<Message> parts;

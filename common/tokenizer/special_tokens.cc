@@ -254,7 +254,7 @@ class TokenFiles {
   // "..._token" replaces.
   std::set<std::string> lasting_;
   std::vector<StatedToken> extra_;
-  // Those of special_tokens_map.json under the older name, which
+  // Tokens of special_tokens_map.json under the older name, which
   // added_tokens.json does not see.
   std::vector<StatedToken> additional_;
 };

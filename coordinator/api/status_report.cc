@@ -71,7 +71,7 @@ json LatenciesJson(const MetricFamilies& families) {
   return latencies;
 }
 
-// Of "OK" as well.
+// Counts requests by code, "OK" included.
 std::map<std::string, double> RequestsByCode(const MetricFamilies& families) {
   return SumBy(families, "espalier_requests_total", "code");
 }

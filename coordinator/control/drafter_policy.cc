@@ -65,7 +65,8 @@ double DrafterPolicy::Cost(int drafter, double errors) const {
   return Price(drafter, seconds);
 }
 
-// The same beside another one: on the same cores they wait for each other.
+// Returns the cost beside another drafter: on the same cores they wait for each
+// other.
 double DrafterPolicy::CostBeside(int drafter, int first, double errors) const {
   const uint64_t cpu_group = values_[drafter].cpu_group;
   const bool same_cores =

@@ -78,8 +78,8 @@ class PlainPace {
   double pass_seconds_ = 0;  // as the verifier expected it in those rounds
   double weight_ = 0;
   bool is_known_ = false;  // by a few rounds
-  // Of the other rounds since it was measured: how many, and means of the first
-  // and the last of them.
+  // Other rounds since it was measured: how many, and means of the first and
+  // the last of them.
   double rests_ = 0;
   double first_rest_ = 0;
   double last_rest_ = 0;

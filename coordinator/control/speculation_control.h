@@ -46,10 +46,10 @@ class SpeculationControl {
   // decoding has to be measured.
   bool Rests();
 
-  // Calls of the round, by drafter: first those of cheap drafters,
+  // Returns the round's calls of cheap drafters, which come first, by drafter.
   std::vector<DraftCall> FirstCalls() const;
-  // then those of the others, given the tree of the first. at_hand: merged by a
-  // policy that ranks_by_acceptance.
+  // Returns the calls of the other drafters, given the tree of the first.
+  // at_hand: merged by a policy that ranks_by_acceptance.
   std::vector<DraftCall> FurtherCalls(const TokenTree& at_hand);
   // Nodes to ask of a cheap drafter, at most `limit`: as many as paid in the
   // last rounds, with room to grow.

@@ -36,7 +36,7 @@ struct DrafterValue {
   Estimate alone{kMemory, 0.5, 0.5};   // tokens, as the only drafter asked
   Estimate beside{kMemory, 0.1, 0.2};  // tokens, beside the best drafter
   Estimate seconds{32, 0, 0};          // its share of the round's wait
-  // The same if it computes on the verifier's cores, else 0: the passes that
+  // `seconds` if it computes on the verifier's cores, else 0: the passes that
   // all other sessions share wait for it too.
   RunningMean shared_seconds{32};
   RunningMean level_seconds{32};  // of a level of its tree below the first

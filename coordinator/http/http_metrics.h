@@ -21,7 +21,7 @@ class HttpMetrics {
   explicit HttpMetrics(std::shared_ptr<prometheus::Registry> registry)
       : registry_(std::move(registry)) {}
 
-  // The same answer, counted when it ends. `route`: one of few names.
+  // Returns `answer`, which is counted when it ends. `route`: one of few names.
   std::unique_ptr<http::Answer> Count(absl::string_view route,
                                       std::unique_ptr<http::Answer> answer);
 

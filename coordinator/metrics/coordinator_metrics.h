@@ -109,7 +109,7 @@ struct StageMetrics {
   prometheus::Histogram& emit;
 };
 
-// Of the target's features that sessions hold for their drafters.
+// Counts the target's features that sessions hold for their drafters.
 struct FeatureMetrics {
   prometheus::Gauge& held_bytes;
   prometheus::Counter& lost_positions;

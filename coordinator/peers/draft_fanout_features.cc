@@ -10,8 +10,8 @@
 
 namespace espalier::coordinator {
 
-// Also for drafters that are not asked yet: a head that lacks the prompt's
-// features could not draft well later.
+// Asks for features also for drafters that are not called yet: a head that
+// lacks the prompt's features could not draft well later.
 void DraftFanout::WantFeatures() {
   bool are_sent = false;
   for (Branch& branch : branches_) {

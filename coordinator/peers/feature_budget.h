@@ -16,7 +16,7 @@ class FeatureBudget {
     // A session may always hold so much, and keeps so much of what all its
     // drafters have, for one that restarts.
     int64_t session_bytes = int64_t{64} << 20;
-    // Of all sessions, before what a drafter still lacks is dropped.
+    // Held for all sessions before what a drafter still lacks is dropped.
     int64_t all_bytes = int64_t{1} << 30;
     // Most that one request to a drafter carries.
     int64_t request_bytes = int64_t{64} << 20;

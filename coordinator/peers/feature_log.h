@@ -32,7 +32,8 @@ class FeatureLog {
   // No drafter wants features that are sent.
   void WantNone();
 
-  // Those that the verifier leaves in its ring, for drafters that read them.
+  // Returns the features that the verifier leaves in its ring, for drafters
+  // that read them.
   RingLog& ring() { return ring_; }
   const RingLog& ring() const { return ring_; }
 

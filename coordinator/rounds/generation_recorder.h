@@ -46,7 +46,7 @@ class GenerationRecorder {
   };
   void Emit(const StepTimes& times, int64_t num_tokens);
 
-  // Of the prompt; known after the first Commit.
+  // Returns the prompt's cached tokens, known after the first Commit.
   int64_t cached_tokens() const { return report_.usage.cached_tokens; }
 
   // `round` has ended. REQUIRES: called once.

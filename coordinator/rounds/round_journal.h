@@ -53,7 +53,7 @@ class RoundJournal {
   std::vector<JournalRequest> Requests() const;
   // The request with its rounds. Empty id: the request that began last.
   std::optional<JournalRequest> Find(const std::string& id) const;
-  // The same by its request_id, of the newest output.
+  // Finds a request by its request_id, and of its outputs the newest.
   std::optional<JournalRequest> FindOwn(const std::string& request_id) const;
 
  private:

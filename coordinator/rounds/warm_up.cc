@@ -15,7 +15,7 @@ constexpr int kMostPolls = 50;  // after the verifier was there
 // Some dozen rounds: fewer where trees are good.
 constexpr int64_t kTokens = 24;
 constexpr float kTemperature = 1;
-// Of its own: a coordinator's tickets count from 1.
+// The warm-up's own numbers: a coordinator's tickets count from 1.
 constexpr uint64_t kFirstSequence = uint64_t{1} << 63;
 
 std::vector<std::string> NamesOf(const std::vector<DrafterPeer*>& drafters) {

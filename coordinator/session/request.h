@@ -133,7 +133,7 @@ struct Timing {
   absl::Duration total;
 };
 
-// Of one output.
+// What became of one output.
 struct GenerationReport {
   int64_t output = 0;  // 0 .. num_outputs - 1
   FinishReason finish_reason = FinishReason::kUnspecified;

@@ -26,9 +26,8 @@ PHRASES = re.compile(r"\btimes less\b|\bno choice about\b|\bthat cannot be follo
 # declaration.
 BEGINS_LATE = re.compile(r"(Of|And|But|Those|The same|Also|and|or|then) ")
 GOES_ON = re.compile(r",$")
-# The folders whose comments were rewritten. Others are to follow: coordinator,
-# common/nn, common/rpc.
-REWRITTEN = re.compile(r"(common/(?!nn/|rpc/)|drafter/|tests/|verifier/).*\.(h|cc|cu|py|sh)$")
+# Where comments are read.
+COMMENTED = re.compile(r"(common/|drafter/|tests/|verifier/|coordinator/).*\.(h|cc|cu|py|sh)$")
 
 
 def comments(name, text):
@@ -49,7 +48,7 @@ def problems(name, text):
     for number, line in enumerate(text.split("\n"), 1):
         if WORDS.search(ALLOWED.sub("", line)) or PHRASES.search(line):
             yield number, line.strip()
-    if REWRITTEN.match(name):
+    if COMMENTED.match(name):
         for number, comment in comments(name, text):
             if BEGINS_LATE.match(comment) or GOES_ON.search(comment):
                 yield number, f"a comment needs a subject and a verb: {comment[:60]}"

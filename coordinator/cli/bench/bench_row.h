@@ -64,7 +64,8 @@ class BenchTally {
   void Fill(BenchRow& row, const BenchTally* plain) const;
 
  private:
-  // Of the ratio of the two speeds, by leaving out one prompt at a time.
+  // Returns the error of the ratio of the two speeds, by leaving out one prompt
+  // at a time.
   std::optional<double> SpeedupError(const BenchTally& plain) const;
 
   int64_t prompts_ = 0;

@@ -41,7 +41,7 @@ class BenchRun {
   // context.err where a mode's text differs from plain's.
   absl::StatusOr<std::vector<BenchRow>> Run(const PromptSuite& suite);
 
-  // The same rows over all suites that were run.
+  // Returns rows over all suites that were run.
   std::vector<BenchRow> RowsOfAll() const { return Rows("all", totals_); }
 
  private:
