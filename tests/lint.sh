@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# clang-tidy over the product's files that differ from a commit (default: the one
-# before), with the commands of the preset dev.
+# clang-tidy over the product's files that differ from a commit (default: the last
+# one that is four hours older than HEAD), with the commands of the preset dev.
 #
 #   tests/lint.sh [COMMIT]
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+before=$(($(git log -1 --format=%ct) - 4 * 3600))
 # A clone may have one commit.
-commit=${1:-HEAD~1}
+commit=${1:-$(git rev-list -1 --before="$before" HEAD)}
 git rev-parse --quiet --verify "$commit^{commit}" >/dev/null || commit=HEAD
 mapfile -t files < <(git diff --name-only --diff-filter=d "$commit" -- \
   'common/*.cc' 'drafter/*.cc' 'verifier/*.cc' 'coordinator/*.cc')
