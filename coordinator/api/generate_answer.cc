@@ -73,17 +73,11 @@ void GenerateAnswer::End(const absl::Status& status,
       Summarise(report, options_.seed + static_cast<uint64_t>(report.output));
 }
 
-std::optional<v1::GenerateResponse> GenerateAnswer::TakeMessage() {
+std::optional<v1::GenerateResponse> GenerateAnswer::Take() {
   if (next_.empty()) return std::nullopt;
   v1::GenerateResponse message = std::move(next_.front());
   next_.pop_front();
   return message;
-}
-
-std::optional<std::string> GenerateAnswer::Take() {
-  const std::optional<v1::GenerateResponse> message = TakeMessage();
-  if (!message) return std::nullopt;
-  return message->SerializeAsString();
 }
 
 size_t GenerateAnswer::NumBytes() const {

@@ -7,15 +7,18 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "common/tokenizer/tokenizer.h"
-#include "coordinator/api/answer_format.h"
+#include "coordinator/session/request.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::coordinator {
 
 // An answer in messages of espalier.v1.Inference: one per output that has
-// something new, the output that waits longest first.
-class GenerateAnswer final : public AnswerFormat {
+// something new, the output that waits longest first. Collects what the outputs
+// emit until it is taken, so that a slow reader costs no more memory than its
+// own answer. Not thread-safe.
+class GenerateAnswer {
  public:
   struct Options {
     std::string request_id;
@@ -25,12 +28,13 @@ class GenerateAnswer final : public AnswerFormat {
   };
   explicit GenerateAnswer(Options options) : options_(std::move(options)) {}
 
-  void Add(const OutputPiece& piece) override;
-  void End(const absl::Status& status, const GenerationReport& report) override;
-  std::optional<std::string> Take() override;
-  // As Take, not serialized.
-  std::optional<v1::GenerateResponse> TakeMessage();
-  size_t NumBytes() const override;
+  void Add(const OutputPiece& piece);
+  // An output ends; no piece of it follows.
+  void End(const absl::Status& status, const GenerationReport& report);
+  // The next message; nullopt: nothing is to be sent now.
+  std::optional<v1::GenerateResponse> Take();
+  // Size of what Take has still to return.
+  size_t NumBytes() const;
 
  private:
   v1::GenerateResponse& Of(int64_t output);

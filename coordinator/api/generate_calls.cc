@@ -39,7 +39,7 @@ absl::StatusOr<GenerationRequest> GenerateCalls::Check(
 
 absl::Status GenerateCalls::Start(const Caller& caller,
                                   absl::StatusOr<v1::GenerateRequest> request,
-                                  bool with_text, const OpenStream& open) {
+                                  const OpenStream& open) {
   absl::StatusOr<GenerationRequest> parsed =
       request.ok() ? Check(*request, caller) : request.status();
   if (!parsed.ok()) {
@@ -47,7 +47,6 @@ absl::Status GenerateCalls::Start(const Caller& caller,
     return parsed.status();
   }
   RETURN_IF_ERROR(options_.coordinator->CheckOpen(waiting_.size()));
-  if (!with_text && request->stop().empty()) parsed->new_text = nullptr;
   AnswerStream* stream = &open(*parsed);
   const PromptQueue::Prompt prompt = SizeOf(*request);
   const WaitingRequests::Entry waiting = waiting_.Add(parsed->request_id);
@@ -69,8 +68,14 @@ void GenerateCalls::Tokenize(
   // Without a verifier the context is not known, and max_prompt_bytes counts.
   constexpr int64_t kAnyContext = int64_t{1} << 24;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
-  const absl::Status status = CheckPrompt(
-      request, options_.model, verifier ? verifier->max_context : kAnyContext);
+  absl::Status status;
+  if (request.has_model()) {
+    status = CheckModelName(request.model(), options_.model);
+  }
+  if (status.ok()) {
+    status = CheckPrompt(request, options_.model,
+                         verifier ? verifier->max_context : kAnyContext);
+  }
   if (!status.ok()) return std::move(done)(status);
   const PromptQueue::Prompt prompt = SizeOf(request);
   auto shared = std::make_shared<decltype(done)>(std::move(done));

@@ -50,15 +50,14 @@ class GenerateCalls {
   // Opens the stream of an accepted request, which lives until it gets its
   // Begin or Fail.
   using OpenStream = std::function<AnswerStream&(const GenerationRequest&)>;
-  // Starts a call. `with_text`: whether the stream needs the outputs' text. An
-  // error: the call is refused, with the error that `request` is or with
-  // another, and no stream was opened.
+  // Starts a call. An error: the call is refused, with the error that `request`
+  // is or with another, and no stream was opened.
   absl::Status Start(const Caller& caller,
                      absl::StatusOr<v1::GenerateRequest> request,
-                     bool with_text, const OpenStream& open);
+                     const OpenStream& open);
 
-  // Tokenizes the prompt of a request that is not run. `done` gets the tokens
-  // or an error as of Start, on any thread, once.
+  // Tokenizes the prompt of a request that is not run, for the model that it
+  // names. `done` gets the tokens or an error as of Start, on any thread, once.
   void Tokenize(
       v1::GenerateRequest request,
       absl::AnyInvocable<void(absl::StatusOr<std::vector<TokenId>>) &&> done);

@@ -1,12 +1,10 @@
 #include "coordinator/api/generate_reactor.h"
 
-#include <grpcpp/support/slice.h>
-
 #include <optional>
-#include <string>
 #include <utility>
 
 #include "common/rpc/call_deadline.h"
+#include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/trace_context.h"
 
@@ -31,7 +29,7 @@ GenerateReactor::GenerateReactor(Options options)
     : context_(options.context),
       request_bytes_(options.request_bytes),
       unread_(options.unread),
-      format_(std::move(options.format)),
+      answer_(std::move(options.answer)),
       outputs_left_(options.num_outputs) {}
 
 void GenerateReactor::Begin(Coordinator& coordinator,
@@ -81,7 +79,7 @@ void GenerateReactor::Add(const OutputPiece& piece) {
   Action action;
   {
     MutexLock lock(&mutex_);
-    format_->Add(piece);
+    answer_.Add(piece);
     action = Next();
   }
   Do(action);
@@ -92,7 +90,7 @@ void GenerateReactor::End(const absl::Status& status,
   Action action;
   {
     MutexLock lock(&mutex_);
-    format_->End(status, report);
+    answer_.End(status, report);
     if (first_error_.ok()) first_error_ = status;
     if (outputs_left_ == 1) final_status_ = ToGrpcStatus(first_error_);
     --outputs_left_;
@@ -100,7 +98,7 @@ void GenerateReactor::End(const absl::Status& status,
     // Under the lock: the call may end as soon as another thread takes the
     // lock.
     if (ended() && action != Action::kFinish) {
-      unread_->Add(this, format_->NumBytes() + wire_bytes_ + request_bytes_,
+      unread_->Add(this, answer_.NumBytes() + wire_bytes_ + request_bytes_,
                    [context = context_] { context->TryCancel(); });
     }
   }
@@ -111,10 +109,9 @@ void GenerateReactor::End(const absl::Status& status,
 
 GenerateReactor::Action GenerateReactor::Next() {
   if (writing_) return Action::kWait;
-  if (format_ != nullptr && !broken_) {
-    if (const std::optional<std::string> message = format_->Take()) {
-      const grpc::Slice bytes(*message);
-      on_wire_ = grpc::ByteBuffer(&bytes, 1);
+  if (!broken_) {
+    if (const std::optional<v1::GenerateResponse> message = answer_.Take()) {
+      on_wire_ = WriteMessage(*message);
       wire_bytes_ = on_wire_.Length();
       writing_ = true;
       return Action::kWrite;
@@ -166,22 +163,26 @@ std::string TraceparentOf(const grpc::CallbackServerContext& context) {
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
                               size_t bytes,
-                              absl::StatusOr<v1::GenerateRequest> request,
-                              bool with_text, const NewFormat& format) {
+                              absl::StatusOr<v1::GenerateRequest> request) {
   GenerateReactor* reactor = nullptr;
-  const absl::Status status = calls.Start(
-      {.peer = context->peer(),
-       .deadline = CallDeadline(context->raw_deadline()),
-       .traceparent = TraceparentOf(*context)},
-      std::move(request), with_text,
-      [&](const GenerationRequest& parsed) -> AnswerStream& {
-        reactor = new GenerateReactor({.format = format(parsed),
-                                       .num_outputs = parsed.num_outputs,
-                                       .context = context,
-                                       .request_bytes = bytes,
-                                       .unread = &calls.unread()});
-        return *reactor;
-      });
+  const bool echo = request.ok() && request->echo();
+  const absl::Status status =
+      calls.Start({.peer = context->peer(),
+                   .deadline = CallDeadline(context->raw_deadline()),
+                   .traceparent = TraceparentOf(*context)},
+                  std::move(request),
+                  [&](const GenerationRequest& parsed) -> AnswerStream& {
+                    reactor = new GenerateReactor(
+                        {.answer = {.request_id = parsed.request_id,
+                                    .seed = parsed.sampling.seed,
+                                    .echo = echo,
+                                    .tokenizer = calls.model().tokenizer},
+                         .num_outputs = parsed.num_outputs,
+                         .context = context,
+                         .request_bytes = bytes,
+                         .unread = &calls.unread()});
+                    return *reactor;
+                  });
   return status.ok() ? reactor : GenerateReactor::Refuse(status);
 }
 

@@ -7,14 +7,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
-#include "coordinator/api/answer_format.h"
 #include "coordinator/api/answer_stream.h"
+#include "coordinator/api/generate_answer.h"
 #include "coordinator/api/generate_calls.h"
 #include "coordinator/api/unread_streams.h"
 #include "coordinator/rounds/coordinator.h"
@@ -29,7 +28,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
                               public AnswerStream {
  public:
   struct Options {
-    std::unique_ptr<AnswerFormat> format;
+    GenerateAnswer::Options answer;
     int64_t num_outputs = 1;
     grpc::CallbackServerContext* context = nullptr;  // of the call
     size_t request_bytes = 0;         // kept by gRPC until the call ends
@@ -71,7 +70,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   UnreadStreams* const unread_;  // null: a refused call
 
   mutable Mutex mutex_;
-  const std::unique_ptr<AnswerFormat> format_ ABSL_PT_GUARDED_BY(mutex_);
+  GenerateAnswer answer_ ABSL_GUARDED_BY(mutex_);
   Coordinator* coordinator_ ABSL_GUARDED_BY(mutex_) = nullptr;
   Coordinator::Ticket ticket_ ABSL_GUARDED_BY(mutex_) = 0;
   // Begin or Fail no longer uses this object; the call does not end before
@@ -86,17 +85,12 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::Status final_status_;  // set before the last output ends
 };
 
-// How the answer to an accepted request is written.
-using NewFormat =
-    std::function<std::unique_ptr<AnswerFormat>(const GenerationRequest&)>;
-// Starts a call of a client service, or ends it with the error that `request`
-// is. `bytes`: of the message that gRPC keeps until the call ends. `with_text`:
-// whether the format needs the outputs' text.
+// Starts a call of Generate, or ends it with the error that `request` is.
+// `bytes`: of the message that gRPC keeps until the call ends.
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
                               size_t bytes,
-                              absl::StatusOr<v1::GenerateRequest> request,
-                              bool with_text, const NewFormat& format);
+                              absl::StatusOr<v1::GenerateRequest> request);
 
 }  // namespace espalier::coordinator
 

@@ -302,14 +302,19 @@ LogprobRequest Logprobs(const v1::GenerateRequest& request) {
 
 }  // namespace
 
+absl::Status CheckModelName(absl::string_view name, const ServedModel& model) {
+  if (name == model.name) return absl::OkStatus();
+  return WithReason(absl::NotFoundError(absl::StrCat(
+                        "model \"", Printable(name, kShownBytes),
+                        "\" is not served here; \"", model.name, "\" is")),
+                    "MODEL_NOT_SERVED");
+}
+
 absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline) {
-  if (request.has_model() && request.model() != model.name) {
-    return WithReason(absl::NotFoundError(absl::StrCat(
-                          "model \"", Printable(request.model(), kShownBytes),
-                          "\" is not served here; \"", model.name, "\" is")),
-                      "MODEL_NOT_SERVED");
+  if (request.has_model()) {
+    RETURN_IF_ERROR(CheckModelName(request.model(), model));
   }
   GenerationRequest out;
   ASSIGN_OR_RETURN(out.request_id, RequestId(request));

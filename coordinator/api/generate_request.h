@@ -27,6 +27,9 @@ struct ServedModel {
   int64_t max_prompt_bytes = int64_t{4} << 20;
 };
 
+// NOT_FOUND (MODEL_NOT_SERVED) unless the name is that of the served model.
+absl::Status CheckModelName(absl::string_view name, const ServedModel& model);
+
 // Parses a request without tokenizing its prompt, and fills in the API's
 // defaults. Cheap. Texts that the result keeps are bounded and printable.
 //   FieldError (request_errors.h): a field is missing or invalid by itself; the

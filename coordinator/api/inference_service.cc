@@ -12,7 +12,6 @@
 #include "common/rpc/read_message.h"
 #include "common/rpc/status_convert.h"
 #include "common/spec/request_errors.h"
-#include "coordinator/api/generate_answer.h"
 #include "coordinator/api/generate_reactor.h"
 
 namespace espalier::coordinator {
@@ -52,16 +51,8 @@ InferenceService::InferenceService(Options options)
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
   auto request = ReadAs<v1::GenerateRequest>(*message);
-  const bool echo = request.ok() && request->echo();
-  return StartReactor(
-      *options_.calls, context, message->Length(), std::move(request),
-      /*with_text=*/true, [this, echo](const GenerationRequest& parsed) {
-        return std::make_unique<GenerateAnswer>(GenerateAnswer::Options{
-            .request_id = parsed.request_id,
-            .seed = parsed.sampling.seed,
-            .echo = echo,
-            .tokenizer = options_.calls->model().tokenizer});
-      });
+  return StartReactor(*options_.calls, context, message->Length(),
+                      std::move(request));
 }
 
 grpc::ServerUnaryReactor* InferenceService::Abort(

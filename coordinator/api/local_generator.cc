@@ -122,7 +122,7 @@ void LocalStream::OnFinish(const absl::Status& status,
 std::optional<v1::GenerateResponse> LocalStream::Take() {
   MutexLock lock(&mutex_);
   if (stale_) return std::nullopt;
-  return answer_.TakeMessage();
+  return answer_.Take();
 }
 
 std::optional<absl::Status> LocalStream::End() {
@@ -176,7 +176,7 @@ std::unique_ptr<GenerateCall> LocalGenerator::Start(
   const bool echo = request.echo();
   const size_t bytes = request.ByteSizeLong();
   const absl::Status status = calls_->Start(
-      caller, std::move(request), /*with_text=*/true,
+      caller, std::move(request),
       [&](const GenerationRequest& parsed) -> AnswerStream& {
         stream = std::make_shared<LocalStream>(LocalStream::Options{
             .answer = {.request_id = parsed.request_id,

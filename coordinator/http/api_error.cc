@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -60,8 +61,10 @@ constexpr std::pair<const char*, const char*> kNames[] = {
     {"speculation.", "espalier."},
 };
 
-std::string HttpName(absl::string_view field) {
-  for (const auto& [ours, theirs] : kNames) {
+// `field` by the first name of `names` that fits.
+template <typename Names>
+std::string Renamed(absl::string_view field, const Names& names) {
+  for (const auto& [ours, theirs] : names) {
     absl::string_view rest = field;
     if (!absl::ConsumePrefix(&rest, ours)) continue;
     const bool is_whole = absl::EndsWith(ours, ".") || rest.empty() ||
@@ -70,6 +73,8 @@ std::string HttpName(absl::string_view field) {
   }
   return std::string(field);
 }
+
+std::string HttpName(absl::string_view field) { return Renamed(field, kNames); }
 
 // The message, with the name of its field over HTTP.
 std::string MessageOf(const absl::Status& status) {
@@ -84,6 +89,16 @@ std::string MessageOf(const absl::Status& status) {
 }  // namespace
 
 int HttpStatus(const absl::Status& status) { return KindOf(status).http; }
+
+absl::Status WithClientNames(absl::Status status, const FieldNames& names) {
+  const std::optional<std::string> field = FieldOf(status);
+  absl::string_view what = status.message();
+  if (!field || !absl::ConsumePrefix(&what, *field)) return status;
+  const std::string name = Renamed(*field, names);
+  if (name == *field) return status;
+  absl::Status renamed(status.code(), absl::StrCat(name, what));
+  return WithReason(WithField(std::move(renamed), name), ReasonOf(status));
+}
 
 Json OpenAiError(const absl::Status& status) {
   Json error = {{"message", MessageOf(status)},

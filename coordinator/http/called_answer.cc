@@ -19,7 +19,7 @@ std::optional<absl::Status> CalledAnswer::Ended() const {
   bool all = true;
   for (const auto& call : options_.calls) {
     const std::optional<absl::Status> end = call->End();
-    if (end && !end->ok()) return end;
+    if (end && !end->ok()) return WithClientNames(*end, options_.names);
     all &= end.has_value();
   }
   if (!all) return std::nullopt;

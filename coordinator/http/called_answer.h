@@ -21,6 +21,7 @@ class CalledAnswer final : public http::Answer {
     std::unique_ptr<AnswerWriter> writer;
     bool stream = false;
     ErrorShape error = OpenAiError;
+    FieldNames names = {};
     http::Headers headers = {};
   };
   explicit CalledAnswer(Options options) : options_(std::move(options)) {}

@@ -34,7 +34,8 @@ std::unique_ptr<http::Answer> StartChat(const ApiContext& context,
                                  .model = context.model->name,
                                  .created = absl::ToUnixSeconds(absl::Now())}),
       .stream = chat->stream,
-      .error = api.error};
+      .error = api.error,
+      .names = chat->names};
   options.calls.push_back(context.generator->Start(
       std::move(chat->generate), CallerOf(request), std::move(wake)));
   return std::make_unique<CalledAnswer>(std::move(options));

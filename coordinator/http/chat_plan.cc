@@ -47,6 +47,7 @@ absl::Status HoldToTools(const ToolFormat& format, ApiRequest& request) {
                       "set tool_choice to \"none\"");
   }
   output.set_structural_tag(Dump(tag));
+  request.names.emplace_back("structured_output.structural_tag", "tools");
   return absl::OkStatus();
 }
 

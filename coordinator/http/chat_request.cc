@@ -142,6 +142,7 @@ absl::Status TopLogprobs(absl::string_view name, const Json& value,
   ASSIGN_OR_RETURN(const int64_t count,
                    ReadInteger(name, value, 0, kAllThatFit));
   out.generate.set_logprobs(static_cast<uint32_t>(count));
+  out.names.emplace_back("logprobs", name);
   return absl::OkStatus();
 }
 
@@ -153,13 +154,10 @@ absl::Status Modalities(absl::string_view name, const Json& value,
   return FieldError(name, "only [\"text\"] is supported");
 }
 
-constexpr Field kChatFields[] = {
+constexpr Field kPromptFields[] = {
     {"messages", Messages,
      "roles system, developer, user, assistant, tool; content is a text or "
      "parts of text"},
-    {"max_completion_tokens", ReadMaxTokens, "as max_tokens"},
-    {"logprobs", WantsLogprobs, "true: of each token"},
-    {"top_logprobs", TopLogprobs, "0 .. 20; needs logprobs"},
     {"chat_template_kwargs", TemplateArguments,
      "arguments of the model's template"},
     {"add_generation_prompt", GenerationPrompt,
@@ -167,6 +165,13 @@ constexpr Field kChatFields[] = {
     {"continue_final_message", ContinueFinalMessage,
      "true: the answer goes on with the last message, the assistant's"},
     {"tools", Tools, "functions; at most 128"},
+    {"chat_template", nullptr, "the model's own template is used"},
+};
+
+constexpr Field kChatFields[] = {
+    {"max_completion_tokens", ReadMaxTokens, "as max_tokens"},
+    {"logprobs", WantsLogprobs, "true: of each token"},
+    {"top_logprobs", TopLogprobs, "0 .. 20; needs logprobs"},
     // Read when the tools are known.
     {"tool_choice", Accept, "none, auto, required, a function, allowed_tools"},
     {"parallel_tool_calls", ParallelCalls, "false: at most one call"},
@@ -174,7 +179,6 @@ constexpr Field kChatFields[] = {
     {"reasoning_effort", nullptr,
      "is not supported; chat_template_kwargs has the arguments of the model's "
      "template"},
-    {"chat_template", nullptr, "the model's own template is used"},
     {"audio", nullptr, "is not supported"},
     {"functions", nullptr, "is not supported; see tools"},
     {"function_call", nullptr, "is not supported; see tool_choice"},
@@ -186,6 +190,7 @@ constexpr Field kChatFields[] = {
 
 }  // namespace
 
+FieldTable ChatPromptFields() { return kPromptFields; }
 FieldTable ChatFields() { return kChatFields; }
 
 absl::Status ReadChatMessage(const std::string& path, const Json& message,
@@ -210,8 +215,10 @@ absl::Status ReadMessages(absl::string_view name, const Json& messages,
 
 absl::StatusOr<ApiRequest> ReadChatRequest(const Json& body) {
   ApiRequest out;
-  RETURN_IF_ERROR(ReadFields(
-      body, {GenerationFields(), ConstraintFields(), ChatFields()}, out));
+  RETURN_IF_ERROR(ReadFields(body,
+                             {GenerationFields(), ConstraintFields(),
+                              ChatPromptFields(), ChatFields()},
+                             out));
   v1::GenerateRequest& generate = out.generate;
   if (generate.chat().messages().empty())
     return FieldError("messages", "is missing");

@@ -14,7 +14,8 @@ inline constexpr uint32_t kAllThatFit = 0xffffffff;
 
 // Reads the body of /v1/chat/completions. FieldErrors.
 absl::StatusOr<ApiRequest> ReadChatRequest(const Json& body);
-// The tables that it reads, for the documentation.
+// Its fields, those that the prompt depends on and the others.
+FieldTable ChatPromptFields();
 FieldTable ChatFields();
 
 // Reads one message of OpenAI's form. `path`: its field.

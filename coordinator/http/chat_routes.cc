@@ -25,7 +25,8 @@ void AddChatRoutes(const ApiContext& context, Routes& routes) {
              return StartChat(context, kChat, request, std::move(wake));
            },
        .summary = "an answer in a chat, as OpenAI's API has it",
-       .fields = {GenerationFields(), ConstraintFields(), ChatFields()}});
+       .fields = {GenerationFields(), ConstraintFields(), ChatPromptFields(),
+                  ChatFields()}});
 }
 
 }  // namespace espalier::coordinator

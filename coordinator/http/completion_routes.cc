@@ -26,7 +26,8 @@ std::unique_ptr<http::Answer> Complete(const ApiContext& context,
           *api, {.id = id,
                  .model = context.model->name,
                  .created = absl::ToUnixSeconds(absl::Now())}),
-      .stream = api->stream};
+      .stream = api->stream,
+      .names = api->names};
   const Caller caller = CallerOf(request);
   for (size_t i = 0; i < api->prompts.size(); ++i) {
     v1::GenerateRequest& prompt = api->prompts[i];

@@ -8,12 +8,15 @@
 namespace espalier::coordinator {
 namespace {
 
-// The constraint that `field` sets. FieldError: another field has set one.
+// The constraint that `field` sets, as `own` of our own API. FieldError:
+// another field has set one.
 absl::StatusOr<v1::StructuredOutput*> NewConstraint(absl::string_view field,
+                                                    absl::string_view own,
                                                     ApiRequest& out) {
   v1::StructuredOutput& constraint = *out.generate.mutable_structured_output();
   if (constraint.constraint_case() ==
       v1::StructuredOutput::CONSTRAINT_NOT_SET) {
+    out.names.emplace_back(absl::StrCat("structured_output.", own), field);
     return &constraint;
   }
   return FieldError(field, "the output is already held to another form");
@@ -26,13 +29,13 @@ std::string AsText(const Json& json) {
 
 absl::Status SetSchema(absl::string_view field, const Json& schema,
                        ApiRequest& out) {
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, "json_schema", out));
   constraint->set_json_schema(AsText(schema));
   return absl::OkStatus();
 }
 
 absl::Status SetAnyObject(absl::string_view field, ApiRequest& out) {
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, "json_object", out));
   constraint->set_json_object(true);
   return absl::OkStatus();
 }
@@ -40,7 +43,7 @@ absl::Status SetAnyObject(absl::string_view field, ApiRequest& out) {
 absl::Status SetRegex(absl::string_view field, const Json& value,
                       ApiRequest& out) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(field, value));
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, "regex", out));
   constraint->set_regex(text);
   return absl::OkStatus();
 }
@@ -48,7 +51,7 @@ absl::Status SetRegex(absl::string_view field, const Json& value,
 absl::Status SetGrammar(absl::string_view field, const Json& value,
                         ApiRequest& out) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(field, value));
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, "grammar", out));
   constraint->set_grammar(text);
   return absl::OkStatus();
 }
@@ -57,7 +60,7 @@ absl::Status SetChoice(absl::string_view field, const Json& value,
                        ApiRequest& out) {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    ReadTexts(field, value));
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, "choice", out));
   constraint->mutable_choice()->mutable_texts()->Assign(texts.begin(),
                                                         texts.end());
   return absl::OkStatus();
@@ -65,7 +68,8 @@ absl::Status SetChoice(absl::string_view field, const Json& value,
 
 absl::Status SetStructuralTag(absl::string_view field, const Json& value,
                               ApiRequest& out) {
-  ASSIGN_OR_RETURN(auto* constraint, NewConstraint(field, out));
+  ASSIGN_OR_RETURN(auto* constraint,
+                   NewConstraint(field, "structural_tag", out));
   constraint->set_structural_tag(AsText(value));
   return absl::OkStatus();
 }

@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "coordinator/http/api_error.h"
 #include "coordinator/http/json_read.h"
 #include "coordinator/http/output_parser.h"
 #include "coordinator/http/reasoning.h"
@@ -32,6 +33,8 @@ struct ApiRequest {
   bool logprobs = false;
   bool prompt_logprobs = false;
   bool return_token_ids = false;
+  bool return_token_texts = false;  // of /tokenize
+  FieldNames names = {};            // for errors of our own API
   // Only chats have the fields from here on.
   ToolUse tools = {};
   // `tools` and `tool_choice` as the client wrote them; null: not there.

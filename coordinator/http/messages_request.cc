@@ -157,6 +157,7 @@ absl::Status StopSequences(absl::string_view name, const Json& value,
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    ReadTexts(name, value));
   out.generate.mutable_stop()->Assign(texts.begin(), texts.end());
+  out.names.emplace_back("stop", name);
   return absl::OkStatus();
 }
 
@@ -267,6 +268,11 @@ constexpr Field kMessagesFields[] = {
     {"stream_options", nullptr, "is not a field of this API"},
     {"stop", nullptr, "is not a field of this API; see stop_sequences"},
     {"prompt_logprobs", nullptr, "is not a field of this API"},
+    {"return_token_ids", nullptr, "is not a field of this API"},
+    {"diagnostics", nullptr, "is not supported"},
+    {"speed", nullptr, "is not supported"},
+    {"user_profile_id", nullptr, "is not supported"},
+    {"workspace_id", nullptr, "is not supported"},
     {"container", nullptr, "is not supported"},
     {"mcp_servers", nullptr, "is not supported"},
     {"context_management", nullptr, "is not supported"},

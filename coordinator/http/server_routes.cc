@@ -1,12 +1,9 @@
 // What is served about the server itself: models, health, metrics, version.
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "common/base/printable.h"
 #include "common/base/version.h"
 #include "common/rpc/metrics_text.h"
-#include "common/spec/request_errors.h"
 #include "coordinator/http/route.h"
 
 namespace espalier::coordinator {
@@ -27,12 +24,9 @@ std::unique_ptr<http::Answer> OneModel(const ApiContext& context,
                                        const http::Request& request) {
   absl::string_view name = request.path;
   absl::ConsumePrefix(&name, "/v1/models/");
-  if (name == context.model->name) return Answered(ModelObject(context));
-  return Failed(WithReason(
-      absl::NotFoundError(absl::StrCat(
-          "model \"", Printable(name, /*max_bytes=*/64),
-          "\" is not served here; \"", context.model->name, "\" is")),
-      "MODEL_NOT_SERVED"));
+  const absl::Status known = CheckModelName(name, *context.model);
+  if (!known.ok()) return Failed(known);
+  return Answered(ModelObject(context));
 }
 
 std::unique_ptr<http::Answer> Ready(const ApiContext& context) {

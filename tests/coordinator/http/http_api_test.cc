@@ -169,6 +169,29 @@ TEST_F(HttpApiTest, ErrorsOfOurApiNameFieldsAsOverHttp) {
   EXPECT_EQ(body["error"]["message"], "messages[0].role: is odd");
 }
 
+TEST_F(HttpApiTest, ErrorsOfOurApiNameTheFieldThatTheClientHasSet) {
+  const auto param = [this](const char* own, const char* more) {
+    generator_.end = FieldError(own, "is odd");
+    const Parsed error = PostChat(more)["error"];
+    EXPECT_EQ(error["message"],
+              absl::StrCat(error["param"].get<std::string>(), ": is odd"));
+    EXPECT_EQ(error["code"], "INVALID_FIELD");
+    return error["param"].get<std::string>();
+  };
+  EXPECT_EQ(param("logprobs", R"(, "logprobs": true, "top_logprobs": 21)"),
+            "top_logprobs");
+  EXPECT_EQ(param("structured_output.regex", R"(, "guided_regex": "[")"),
+            "guided_regex");
+  EXPECT_EQ(param("structured_output.regex",
+                  R"(, "structured_outputs": {"regex": "["})"),
+            "structured_outputs.regex");
+  EXPECT_EQ(param("structured_output.json_schema",
+                  R"(, "response_format": {"type": "json_schema",
+                     "json_schema": {"schema": {}}})"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(param("stop[1]", R"(, "stop": ["a", ""])"), "stop[1]");
+}
+
 TEST_F(HttpApiTest, AnAnswerMayGoOnWithTheLastMessage) {
   PostChat(R"(, "continue_final_message": true, "add_generation_prompt": false,
            "skip_special_tokens": false)");
@@ -194,8 +217,8 @@ TEST_F(HttpApiTest, AResponseRepeatsItsTools) {
 // Tables say which fields are refused, and documents have the tables.
 TEST_F(HttpApiTest, WhatTheTablesRefuseIsRefusedByName) {
   int num_refused = 0;
-  for (const FieldTable& fields :
-       {ChatFields(), GenerationFields(), ConstraintFields()}) {
+  for (const FieldTable& fields : {ChatPromptFields(), ChatFields(),
+                                   GenerationFields(), ConstraintFields()}) {
     for (const Field& field : fields) {
       if (field.follow != nullptr) continue;
       ++num_refused;

@@ -23,6 +23,27 @@ TEST_F(HttpApiTest, PathsAndMethods) {
   EXPECT_EQ(tokens["count"], 3);
 }
 
+TEST_F(HttpApiTest, TokensAreThoseOfAPromptOrAChat) {
+  Post("/tokenize", R"({"messages": [{"role": "user", "content": "a"}],
+      "add_generation_prompt": false})");
+  ASSERT_EQ(generator_.asked.size(), 1);
+  EXPECT_EQ(generator_.asked[0].chat().end(), v1::CHAT_END_NOTHING);
+  const auto refused = [this](const std::string& path, const char* body) {
+    const Parsed answer = Parsed::parse(Post(path, body).body);
+    return answer["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(refused("/tokenize", "{}"), HasSubstr("prompt or messages"));
+  EXPECT_THAT(refused("/tokenize",
+                      R"({"prompt": "a", "chat_template_kwargs": {"b": 1}})"),
+              HasSubstr("fields of a chat"));
+  EXPECT_THAT(refused("/tokenize", R"({"prompt": "a", "x": 1})"),
+              HasSubstr("does not know"));
+  EXPECT_THAT(refused("/detokenize", R"({"tokens": [1], "x": 1})"),
+              HasSubstr("does not know"));
+  EXPECT_THAT(refused("/detokenize", R"({"tokens": [1], "model": "other"})"),
+              HasSubstr("is not served"));
+}
+
 TEST_F(HttpApiTest, RequestsAreCountedByRouteAndStatus) {
   Get("/health");
   Get("/health");
