@@ -81,7 +81,7 @@ absl::StatusOr<uint32_t> TreeNodes(const v1::VerifierEngineConfig& config) {
 // `wanted`: max_context as configured; 0: the model's own.
 void LogRoom(const LanguageModel& model, int64_t wanted) {
   const ModelInfo& info = model.info();
-  const int64_t tokens = model.kv_usage().total_tokens;
+  const int64_t tokens = info.kv_groups.TokensIn(model.kv_usage().total_tokens);
   LogInfo(absl::StrFormat(
       "K/V pool (%s): up to %d MiB, %d tokens; a request may have %d",
       info.kv_cache_type, tokens * info.kv_bytes_per_token >> 20, tokens,
@@ -215,8 +215,10 @@ absl::StatusOr<std::unique_ptr<VerifyEngine>> BuildVerifier(
     LogInfo("pass times varied, so they are measured again");
   }
 
+  const ModelInfo& info = model->info();
   const int64_t pool_bytes =
-      model->kv_usage().total_tokens * model->info().kv_bytes_per_token;
+      info.kv_groups.TokensIn(model->kv_usage().total_tokens) *
+      info.kv_bytes_per_token;
   const int64_t prefix_bytes =
       model_options.prefix_cache_bytes.value_or(pool_bytes / 4);
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
+#include "common/model/kv_groups.h"
 #include "common/model/logits/logit_row.h"
 #include "common/spec/feature_ring.h"
 #include "common/spec/types.h"
@@ -106,29 +107,24 @@ struct ModelInfo {
   std::string kv_cache_type;  // of keys and values: "float32", "bfloat16"
   int64_t threads = 0;        // of the CPU
   int64_t weight_bytes = 0;   // as loaded
-  int64_t kv_bytes_per_token = 0;
+  int64_t kv_bytes_per_token = 0;  // of all layers
   // Tokens per sequence, tree rows included. Never more than the K/V pool
   // holds: a sequence that has the pool to itself has room for them.
   int64_t max_context = 0;
-  int64_t max_rows = 0;         // per sequence and pass
-  std::string backend;          // implementation: "native avx2", "aten"
-  uint64_t fingerprint = 0;     // see model_fingerprint.h
-  int64_t kv_block_tokens = 1;  // sequences hold room in blocks of this size
-  bool shares_kv = false;       // Share is of use
+  int64_t max_rows = 0;               // per sequence and pass
+  std::string backend;                // implementation: "native avx2", "aten"
+  uint64_t fingerprint = 0;           // see model_fingerprint.h
+  KvGroups kv_groups = {};            // how sequences hold room
+  bool shares_kv = false;             // Share is of use
   FeatureRingInfo feature_ring = {};  // where Store leaves features; id 0: none
   // Ascending row counts of a pass after which the next row costs as much as
   // many; between them rows cost next to nothing. Empty: not known.
   std::vector<int64_t> row_edges = {};
-
-  // Returns the least room that `positions` positions take.
-  int64_t RoomFor(int64_t positions) const {
-    return (positions + kv_block_tokens - 1) / kv_block_tokens *
-           kv_block_tokens;
-  }
 };
 
 // The pool of all sequences, in tokens. Sequences hold whole blocks, so
-// used_tokens can exceed the sum of their lengths.
+// used_tokens can exceed the sum of their lengths. A position of a model with
+// windows takes a token in each group of layers (ModelInfo::kv_groups).
 struct KvUsage {
   int64_t used_tokens = 0;
   int64_t total_tokens = 0;
@@ -168,17 +164,18 @@ class LanguageModel {
   virtual int64_t Length(CacheId cache) const = 0;
 
   // Returns the room of the pool, in tokens, that Release would return. A pass
-  // finds room if the sum over its sequences of max(0, RoomFor(prefix + rows) -
-  // HeldRoom - SharedRoom) is at most the free room.
+  // finds room if the sum over its sequences of max(0,
+  // kv_groups.RoomFor(prefix + rows, rows) - HeldRoom - SharedRoom) is at most
+  // the free room.
   virtual int64_t HeldRoom(CacheId cache) const = 0;
 
   // Returns the room that the sequence holds together with others, which
   // Release would not return.
   virtual int64_t SharedRoom(CacheId /*cache*/) const { return 0; }
 
-  // Returns how much of the pool's room, in tokens, other sequences hold of the
-  // beginning of `text`. After Share, an empty sequence of this text and salt
-  // needs so much less of its own.
+  // Returns the positions that an empty sequence of this text and salt would
+  // have after Share, of those that other sequences hold. It needs so much less
+  // room of its own (KvGroups::RoomOfPrefix).
   virtual int64_t HeldPrefix(absl::Span<const TokenId> /*text*/,
                              absl::string_view /*salt*/) const {
     return 0;
@@ -235,7 +232,8 @@ class LanguageModel {
   virtual absl::Status Keep(CacheId cache, absl::Span<const int32_t> path,
                             absl::Span<uint16_t> features) = 0;
 
-  // Drops the positions from `length` on and the rows of the last pass.
+  // Drops the positions from `length` on and the rows of the last pass; all
+  // positions where a window would begin before what is left of it.
   // REQUIRES: 0 <= length <= Length(cache).
   virtual void Truncate(CacheId cache, int64_t length) = 0;
 };

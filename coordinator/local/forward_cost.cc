@@ -133,6 +133,15 @@ absl::Status PrefillSome(LanguageModel& model, CacheId cache, int64_t tokens) {
       .status();
 }
 
+// Returns the bytes of the K/V that a row after `context` positions reads.
+int64_t BytesOfContext(const ModelInfo& info, int64_t context) {
+  int64_t positions = 0;  // of all layers
+  for (const LayerShape& layer : info.config.layers) {
+    positions += layer.window > 0 ? std::min(layer.window, context) : context;
+  }
+  return positions * info.kv_bytes_per_token / std::ssize(info.config.layers);
+}
+
 }  // namespace
 
 absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
@@ -142,8 +151,7 @@ absl::StatusOr<ForwardCosts> MeasureForward(LanguageModel& model,
   const CacheId cache = model.NewSequence();
   const absl::Cleanup release = [&] { model.Release(cache); };
   RETURN_IF_ERROR(PrefillSome(model, cache, context));
-  const int64_t bytes_read =
-      info.weight_bytes + context * info.kv_bytes_per_token;
+  const int64_t bytes_read = info.weight_bytes + BytesOfContext(info, context);
   ASSIGN_OR_RETURN(const auto reader, MakeMemoryReader(info, bytes_read));
   std::vector<Action> actions = {[&reader] { return reader->Read(); }};
   for (int64_t some : rows) {

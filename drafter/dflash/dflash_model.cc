@@ -13,9 +13,8 @@ namespace {
 constexpr int64_t kContextBytes = int64_t{1} << 30;  // of all sequences
 
 int64_t PoolTokens(const KvPageShape& shape) {
-  const int64_t page_bytes =
-      shape.page_floats() * static_cast<int64_t>(sizeof(float));
-  return kContextBytes / page_bytes * nn::kPageTokens;
+  const int64_t block_bytes = shape.page_bytes() * shape.groups.count();
+  return kContextBytes / block_bytes * nn::kPageTokens;
 }
 
 // Appends a sequence's rows, at consecutive positions.

@@ -45,11 +45,9 @@ NativeLayers::Runtime HeadRuntime::layers() const {
 
 KvPageStore::Room HeadRuntime::Room(const KvPageShape& shape,
                                     int64_t total_tokens) const {
-  const int64_t page_bytes =
-      shape.page_floats() * static_cast<int64_t>(sizeof(float));
-  return {
-      .total_tokens = total_tokens,
-      .max_cached_tokens = prefix_cache_bytes / page_bytes * nn::kPageTokens};
+  return {.total_tokens = total_tokens * shape.groups.count(),
+          .max_cached_tokens =
+              prefix_cache_bytes / shape.page_bytes() * nn::kPageTokens};
 }
 
 absl::StatusOr<std::shared_ptr<cuda::ComputeDevice>> HeadRuntime::OpenDevice(

@@ -30,6 +30,7 @@ struct HeadRuntime {
   std::optional<uint64_t> random_weights = {};
 
   NativeLayers::Runtime layers() const;
+  // Returns the room for so many positions.
   KvPageStore::Room Room(const KvPageShape& shape, int64_t total_tokens) const;
 
   bool is_cpu() const { return device == "cpu"; }

@@ -50,7 +50,7 @@ class ScriptedLanguageModel final : public LanguageModel {
     info_.compute_dtype = "float32";
     info_.threads = 1;
     info_.backend = "scripted";
-    info_.kv_block_tokens = options.block_tokens;
+    info_.kv_groups.block_tokens = options.block_tokens;
     info_.max_context = std::min(options.max_context, options.pool_tokens);
     info_.max_rows = options.max_rows;
     info_.row_edges = options.row_edges;
@@ -111,9 +111,7 @@ class ScriptedLanguageModel final : public LanguageModel {
   }
   // The rows of the last pass count until Keep.
   int64_t HeldRoom(CacheId cache) const override {
-    return info_.RoomFor(
-        Length(cache) +
-        static_cast<int64_t>(sequences_.at(cache).tokens.size()));
+    return RoomFor(Length(cache) + std::ssize(sequences_.at(cache).tokens));
   }
 
   // Keeps what was offered for ever, and copies it, so sequences hold all their
@@ -160,7 +158,7 @@ class ScriptedLanguageModel final : public LanguageModel {
         return absl::OutOfRangeError("max_context");
       }
       if (kv_usage().used_tokens - HeldRoom(rows.cache) +
-              info_.RoomFor(Length(rows.cache) + size) >
+              RoomFor(Length(rows.cache) + size) >
           options_.pool_tokens) {
         return absl::ResourceExhaustedError("the K/V pool is full");
       }
@@ -203,6 +201,9 @@ class ScriptedLanguageModel final : public LanguageModel {
   }
 
  private:
+  int64_t RoomFor(int64_t positions) const {
+    return info_.kv_groups.RoomFor(positions, /*rows=*/0);
+  }
   // Logits that are not wanted would win, if someone read them.
   static void LeaveOut(absl::Span<const uint32_t> wanted,
                        std::vector<float>& row) {

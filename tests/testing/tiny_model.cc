@@ -190,8 +190,9 @@ Json LlamaConfig(const Shape& shape) {
           {"eos_token_id", kTinyImEnd}};
 }
 
+// `more`: fields of config.json beside a Llama's.
 TinyTensors WriteLlama(const std::string& folder, const Shape& shape,
-                       uint64_t seed) {
+                       uint64_t seed, const Json& more = Json::object()) {
   const int64_t hidden = shape.hidden;
   WeightSource source(seed);
   TinyTensors tensors;
@@ -199,7 +200,9 @@ TinyTensors WriteLlama(const std::string& folder, const Shape& shape,
   DrawLlamaLayers(shape, source, tensors);
   tensors["model.norm.weight"] = source.Scale(hidden);
   tensors["lm_head.weight"] = source.Matrix(kTinyVocab, hidden, hidden, 4);
-  WriteFolder(folder, LlamaConfig(shape), tensors);
+  Json config = LlamaConfig(shape);
+  config.update(more);
+  WriteFolder(folder, config, tensors);
   return tensors;
 }
 
@@ -299,6 +302,12 @@ TinyTensors WriteQwen2(const std::string& folder, const Shape& shape,
 
 TinyTensors WriteTinyLlama(const std::string& folder, uint64_t seed) {
   return WriteLlama(folder, kTiny, seed);
+}
+TinyTensors WriteTinyMistral(const std::string& folder, uint64_t seed) {
+  return WriteLlama(folder, kTiny, seed + 1,
+                    {{"architectures", {"MistralForCausalLM"}},
+                     {"model_type", "mistral"},
+                     {"sliding_window", kTinyWindow}});
 }
 TinyTensors WriteTinyQwen3(const std::string& folder, uint64_t seed) {
   return WriteQwen3(folder, kTinyQwen3, seed);

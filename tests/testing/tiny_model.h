@@ -40,6 +40,8 @@ TinyTensors WriteTinyQwen3Moe(const std::string& folder, uint64_t seed = 1);
 // its own, the second one sees the whole text.
 inline constexpr int64_t kTinyWindow = 12;
 TinyTensors WriteTinyGemma3(const std::string& folder, uint64_t seed = 1);
+// A Llama, all of whose layers have that window.
+TinyTensors WriteTinyMistral(const std::string& folder, uint64_t seed = 1);
 TinyTensors WriteTinyGpt2(const std::string& folder, uint64_t seed = 1);
 // Write models of the least shapes that the GPU kernels cover: heads of 64, of
 // Qwen3 128.

@@ -29,7 +29,10 @@ struct KernelModel {
 
 inline std::vector<KernelModel> KernelModels() {
   std::vector<KernelModel> models = {
-      {"native", testing::WriteTinyLlama, {.backend = "native"}}};
+      {"native", testing::WriteTinyLlama, {.backend = "native"}},
+      {"windows", testing::WriteTinyGemma3, {.backend = "native"}},
+      {"only_windows", testing::WriteTinyMistral, {.backend = "native"}},
+      {"experts", testing::WriteTinyQwen3Moe, {.backend = "native"}}};
   if (!testing::HasCudaTestDevice()) return models;
   const ModelOptions cuda = {.device = testing::CudaTestDevice(),
                              .compute_dtype = ComputeDType::kBFloat16,

@@ -333,9 +333,12 @@ TEST_P(SharedPages, GiveEverySessionTheTextAndTheBitsThatItHasAlone) {
 // With its whole prompt, the second request would have to wait.
 TEST_P(SharedPages, APromptThatAnotherHoldsIsCountedOnce) {
   const ModelInfo info = Load(options_)->info();
-  const int64_t pool = 2 * info.RoomFor(GetParam().length) - 32;
+  constexpr int64_t kRows = 256;
+  const int64_t pool =
+      2 * info.kv_groups.RoomFor(GetParam().length, kRows) - 32;
   const auto engine =
-      Start(/*threads=*/1, /*batch_rows=*/256, pool * info.kv_bytes_per_token);
+      Start(/*threads=*/1, kRows,
+            pool * info.kv_bytes_per_token / info.kv_groups.count());
   const auto ask = [&](Client& client) {
     VerifyRequest request = client.Request();
     request.max_length = GetParam().length;

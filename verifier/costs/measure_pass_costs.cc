@@ -97,7 +97,8 @@ int64_t PrefixLength(const LanguageModel& model, int64_t max_rows) {
   constexpr int64_t kPoolParts = 4;
   return std::min({kPrefix, model.info().max_rows,
                    model.info().max_context - max_rows,
-                   model.kv_usage().total_tokens / kPoolParts});
+                   model.info().kv_groups.TokensIn(
+                       model.kv_usage().total_tokens / kPoolParts)});
 }
 
 // Times of row counts, each the best of as many passes as there is time for.

@@ -73,7 +73,7 @@ VerifyEngine::VerifyEngine(const Options& options,
       rules_(std::move(rules)),
       metrics_(metrics, options.identity.name, options.pass_costs),
       target_pass_(*model_, *executor),
-      feature_cache_({.block_tokens = model_->info().kv_block_tokens,
+      feature_cache_({.block_tokens = model_->info().kv_groups.block_tokens,
                       .max_bytes = options_.max_feature_bytes}),
       logprob_cache_(shares_prefixes_ ? kMaxLogprobBytes : 0),
       costs_(options.pass_costs,
@@ -413,29 +413,33 @@ void VerifyEngine::CompareRules(const TargetPass::Output& output, size_t part) {
 
 MemoryUse VerifyEngine::Memory() const {
   const KvUsage kv = model_->kv_usage();
-  return {.kv_tokens = kv.total_tokens,
-          .kv_tokens_used = kv.used_tokens,
-          .kv_tokens_cached = kv.cached_tokens,
+  const KvGroups& groups = model_->info().kv_groups;
+  return {.kv_tokens = groups.TokensIn(kv.total_tokens),
+          .kv_tokens_used = groups.TokensIn(kv.used_tokens),
+          .kv_tokens_cached = groups.TokensIn(kv.cached_tokens),
           .device_bytes = device_memory_.total_bytes,
           .device_bytes_used = device_memory_.used_bytes};
 }
 
 void VerifyEngine::UpdateGauges() {
   const KvUsage kv = model_->kv_usage();
+  const MemoryUse memory = Memory();
   {
     MutexLock lock(&published_mutex_);
-    published_memory_ = Memory();
+    published_memory_ = memory;
   }
   const auto waiting = WithRequests();
   metrics_.sessions_without_room.Set(static_cast<double>(
       std::count_if(waiting.begin(), waiting.end(),
                     [](const Session* s) { return !s->admitted; })));
   metrics_.sessions_open.Set(static_cast<double>(sessions_.size()));
-  metrics_.kv_tokens_used.Set(static_cast<double>(kv.used_tokens));
-  metrics_.kv_tokens_cached.Set(static_cast<double>(kv.cached_tokens));
-  metrics_.prefix_evictions.Increment(static_cast<double>(kv.evicted_tokens) -
-                                      metrics_.prefix_evictions.Value());
-  metrics_.kv_tokens_capacity.Set(static_cast<double>(kv.total_tokens));
+  metrics_.kv_tokens_used.Set(static_cast<double>(memory.kv_tokens_used));
+  metrics_.kv_tokens_cached.Set(static_cast<double>(memory.kv_tokens_cached));
+  metrics_.prefix_evictions.Increment(
+      static_cast<double>(
+          model_->info().kv_groups.TokensIn(kv.evicted_tokens)) -
+      metrics_.prefix_evictions.Value());
+  metrics_.kv_tokens_capacity.Set(static_cast<double>(memory.kv_tokens));
   metrics_.kv_usage_ratio.Set(kv.total_tokens > 0
                                   ? static_cast<double>(kv.used_tokens) /
                                         static_cast<double>(kv.total_tokens)

@@ -73,8 +73,7 @@ int64_t VerifyEngine::RoomOfOthers(const Session& session) const {
         end, feature_cache_.EndAfterExtend({text, session.salt, session.taps},
                                            session.features.end_position()));
   }
-  const int64_t block = model_->info().kv_block_tokens;
-  return end / block * block;
+  return model_->info().kv_groups.RoomOfPrefix(end);
 }
 
 // Keeps features of committed positions for other sessions. They follow those

@@ -68,6 +68,8 @@ std::vector<RoomClaim> VerifyEngine::ClaimsOf(
 
 RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
   const ModelInfo& model = model_->info();
+  const KvGroups& groups = model.kv_groups;
+  int64_t pass_rows = std::min(pass_limits_.batch_rows, model.max_rows);
   RoomClaim claim = {.held = model_->HeldRoom(session.cache),
                      .shared = model_->SharedRoom(session.cache),
                      .waits = session.job != nullptr,
@@ -78,16 +80,16 @@ RoomClaim VerifyEngine::ClaimOf(const Session& session) const {
     const PassWork work = RemainingWork(session);
     const int64_t rows = work.prompt_rows + work.tree_rows;
     const int64_t cached = model_->Length(session.cache);
-    claim.next =
-        model.RoomFor(cached + std::min(rows, std::max(pass_limits_.batch_rows,
-                                                       work.tree_rows))) -
-        claim.shared;
+    pass_rows = std::max(pass_rows, work.tree_rows);
+    const int64_t next = std::min(rows, pass_rows);
+    claim.next = groups.RoomFor(cached + next, next) - claim.shared;
     expected = std::max(expected, cached + rows);
   } else {
     claim.dormant = executor_->Now() - session.last_used >= kDormantAfter;
   }
   claim.expected =
-      model.RoomFor(std::min(expected, model.max_context)) - claim.shared;
+      groups.RoomFor(std::min(expected, model.max_context), pass_rows) -
+      claim.shared;
   if (claim.waits && !claim.admitted) {
     const int64_t others = RoomOfOthers(session);
     claim.next -= others;
@@ -114,7 +116,7 @@ void VerifyEngine::Preempt(Session& session) {
   if (now - room_was_short_ >= kLogRoomEvery) {
     room_was_short_ = now;
     LogWarning(
-        absl::StrCat("the K/V pool of ", model_->kv_usage().total_tokens,
+        absl::StrCat("the K/V pool of ", Memory().kv_tokens,
                      " tokens is short: a sequence of ", session.tokens.size(),
                      " gives way to an older one and is computed again later; ",
                      sessions_.size(), " are open"));

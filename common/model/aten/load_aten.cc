@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       SetLimits(options,
                 {.head_bytes = 2 * config.head_dim *
                                static_cast<int64_t>(elementSize(dtype)),
-                 .block_tokens = KvCache::kBlockTokens},
+                 .groups = {.block_tokens = KvCache::kBlockTokens}},
                 info));
   AtenModel::Parts parts = {.info = std::move(info),
                             .decoder = std::move(decoder),

@@ -81,6 +81,11 @@ class CudaKvCache {
   int64_t Share(absl::Span<const TokenId> text, absl::string_view salt) {
     return table_.Share(text, salt);
   }
+  // See PageTable.
+  int64_t HeldPrefix(absl::Span<const TokenId> text,
+                     absl::string_view salt) const {
+    return table_.HeldPrefix(text, salt);
+  }
 
  private:
   CudaKvStore& store_;

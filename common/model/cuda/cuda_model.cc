@@ -88,7 +88,7 @@ int64_t CudaModel::SharedRoom(CacheId cache) const {
 
 int64_t CudaModel::HeldPrefix(absl::Span<const TokenId> text,
                               absl::string_view salt) const {
-  return pages_->pages().HeldTokens(text, salt);
+  return CudaKvCache(pages_.get()).HeldPrefix(text, salt);
 }
 
 int64_t CudaModel::Share(CacheId cache, absl::Span<const TokenId> text,
@@ -367,7 +367,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> LoadCudaModel(
       const int64_t pool_tokens,
       SetLimits(options,
                 {.head_bytes = 2 * config.head_dim * 2,
-                 .block_tokens = kPagePositions,
+                 .groups = {.block_tokens = kPagePositions},
                  // Nothing else grows with sessions and texts; the rest is for
                  // what passes need.
                  .default_pool_bytes = device->info().free_bytes / 10 * 9},

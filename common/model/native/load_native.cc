@@ -75,7 +75,7 @@ absl::StatusOr<std::unique_ptr<LanguageModel>> Load(
       const int64_t pool_tokens,
       SetLimits(options,
                 {.head_bytes = BytesOfHead(kv_type, config.head_dim),
-                 .block_tokens = nn::kPageTokens},
+                 .groups = KvPageShape::Of(config, kv_type).groups},
                 info));
   info.shares_kv = true;
   const int64_t cached_tokens = CachedTokens(options, info, pool_tokens);

@@ -71,29 +71,33 @@ absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
   const ModelConfig& config = info.config;
   info.kv_bytes_per_token =
       config.num_layers * config.num_kv_heads * elements.head_bytes;
-  info.kv_block_tokens = elements.block_tokens;
+  info.kv_groups = elements.groups;
   const int64_t bytes = PoolBytes(options, elements, info);
-  const int64_t tokens = bytes /
-                         (info.kv_bytes_per_token * elements.block_tokens) *
-                         elements.block_tokens;
+  const int64_t block_bytes = info.kv_bytes_per_token *
+                              elements.groups.block_tokens /
+                              elements.groups.count();
+  const int64_t room = bytes / block_bytes * elements.groups.block_tokens;
+  const int64_t tokens = elements.groups.TokensIn(room);
   if (tokens < kMinPoolTokens) {
     return absl::InvalidArgumentError(
         absl::StrCat("kv_pool_bytes ", bytes, " hold ", tokens,
                      " tokens; at least ", kMinPoolTokens, " are needed, of ",
                      info.kv_bytes_per_token, " bytes each"));
   }
-  info.max_context = std::min(config.max_positions, tokens);
+  info.max_context = std::min(
+      config.max_positions, elements.groups.LongestIn(room, options.max_rows));
   if (options.max_context > 0) {
     info.max_context = std::min(info.max_context, options.max_context);
   }
   info.max_rows = std::min(options.max_rows, info.max_context);
-  return tokens;
+  return room;
 }
 
 int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
                      int64_t pool_tokens) {
   if (!options.prefix_cache_bytes) return pool_tokens / 4;
-  return std::min(*options.prefix_cache_bytes / info.kv_bytes_per_token,
+  return std::min(*options.prefix_cache_bytes /
+                      (info.kv_bytes_per_token / info.kv_groups.count()),
                   pool_tokens);
 }
 

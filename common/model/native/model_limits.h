@@ -33,20 +33,20 @@ struct DeviceName {
 absl::StatusOr<DeviceName> ParseDevice(const std::string& name);
 
 struct KvElements {
-  int64_t head_bytes = 0;    // of a key and a value of one K/V head
-  int64_t block_tokens = 1;  // see ModelInfo
+  int64_t head_bytes = 0;  // of a key and a value of one K/V head
+  KvGroups groups = {};
   // The bytes of the pool, unless the options say; 0: half of the memory that
   // the machine has left.
   int64_t default_pool_bytes = 0;
 };
 // Fills in what follows from the options and info.config: the bytes per token
 // of the K/V cache, and the limits of a sequence and of a pass. Returns the
-// tokens of the K/V pool, whole blocks. Call after the weights are loaded.
-// INVALID_ARGUMENT: too few tokens to be of use.
+// room of the K/V pool in tokens, whole blocks. Call after the weights are
+// loaded. INVALID_ARGUMENT: too few tokens to be of use.
 absl::StatusOr<int64_t> SetLimits(const ModelOptions& options,
                                   const KvElements& elements, ModelInfo& info);
 
-// What `options` allow to cache of a pool of `pool_tokens`, in tokens.
+// What `options` allow to cache of a pool of `pool_tokens`, in tokens of room.
 int64_t CachedTokens(const ModelOptions& options, const ModelInfo& info,
                      int64_t pool_tokens);
 

@@ -258,7 +258,7 @@ nn::AttendArgs NativeAttention::ArgsOf(int64_t layer, int64_t index) const {
           .head_dim = head_dim_,
           .prefix = tree.prefix - first_page * nn::kPageTokens,
           .rows = tree.rows(),
-          .pages = task.sequence->cache->pages() + first_page,
+          .pages = task.sequence->cache->pages(layer) + first_page,
           .key_offset = page_shape_.key_offset(layer, task.kv_head),
           .value_offset = page_shape_.value_offset(layer, task.kv_head)};
 }

@@ -221,7 +221,7 @@ int64_t NativeModel::SharedRoom(CacheId cache) const {
 
 int64_t NativeModel::HeldPrefix(absl::Span<const TokenId> text,
                                 absl::string_view salt) const {
-  return pages_.pages().HeldTokens(text, salt);
+  return empty_.HeldPrefix(text, salt);
 }
 
 int64_t NativeModel::Share(CacheId cache, absl::Span<const TokenId> text,

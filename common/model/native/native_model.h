@@ -62,6 +62,7 @@ class NativeModel final : public LanguageModel {
   const ModelInfo info_;
   const std::unique_ptr<NativeDecoder> decoder_;
   KvPageStore pages_;
+  const PagedKvCache empty_{&pages_};
   std::unordered_map<CacheId, Sequence> sequences_;  // hold pages of pages_
   CacheId next_id_ = 1;
 };

@@ -37,6 +37,7 @@ class PagePool {
       : options_(std::move(options)), room_(options_.total_tokens) {}
 
   int64_t page_tokens() const { return options_.page_tokens; }
+  bool caches() const { return options_.max_cached_tokens > 0; }
   const KvPool& room() const { return room_; }
   int64_t cached_tokens() const { return index_.num_idle() * page_tokens(); }
   int64_t evicted_tokens() const { return evicted_tokens_; }  // so far
@@ -59,32 +60,19 @@ class PagePool {
   // Makes a sequence's own page a shared one that the sequence holds. If the
   // same text has a page already, the sequence holds that and `page` is free.
   Shared* Offer(const Name& name, Page page) {
-    if (index_.Find(name) == nullptr) return index_.Insert(name, page);
+    Shared* const known = index_.Find(name);
+    if (known == nullptr) return index_.Insert(name, page);
     Return({page});
-    return Find(name);
+    Hold(known);
+    return known;
   }
-  // Holds the shared page of this text; null: there is none.
-  Shared* Find(const Name& name) {
-    Shared* const shared = index_.Find(name);
-    if (shared == nullptr) return nullptr;
+  // Returns the shared page of this name; null: there is none.
+  Shared* Find(const Name& name) const { return index_.Find(name); }
+  void Hold(Shared* shared) {
     if (shared->holders() == 0) {
       ESPALIER_CHECK(room_.Take(page_tokens()).ok());
     }
     index_.Hold(shared);
-    return shared;
-  }
-  // Positions from the beginning of `text` on whose pages some sequence holds.
-  int64_t HeldTokens(absl::Span<const TokenId> text,
-                     absl::string_view salt) const {
-    const Shared* last = nullptr;
-    int64_t end = 0;
-    for (; end + page_tokens() <= std::ssize(text); end += page_tokens()) {
-      last = index_.Find({.before = last,
-                          .salt = salt,
-                          .tokens = text.subspan(end, page_tokens())});
-      if (last == nullptr || last->holders() == 0) break;
-    }
-    return end;
   }
   void Release(Shared* shared) {
     if (!index_.Release(shared)) return;

@@ -1,8 +1,32 @@
 #include "common/model/native/paged_kv_cache.h"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
 namespace espalier {
+
+KvPageShape KvPageShape::Of(const ModelConfig& config, nn::KvType type) {
+  KvPageShape shape = {.num_kv_heads = config.num_kv_heads,
+                       .head_dim = config.head_dim,
+                       .type = type};
+  int64_t windowed = 0;
+  for (const LayerShape& layer : config.layers) {
+    windowed += layer.window > 0 ? 1 : 0;
+    shape.groups.window = std::max(shape.groups.window, layer.window);
+  }
+  const int64_t whole = std::ssize(config.layers) - windowed;
+  shape.num_layers = std::gcd(whole, windowed);
+  shape.groups.whole = whole / shape.num_layers;
+  shape.groups.windowed = windowed / shape.num_layers;
+  int64_t next_whole = 0, next_windowed = whole;
+  for (const LayerShape& layer : config.layers) {
+    const int64_t index = layer.window > 0 ? next_windowed++ : next_whole++;
+    shape.places.push_back(
+        {index / shape.num_layers, index % shape.num_layers});
+  }
+  return shape;
+}
 
 KvPageStore::KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
                          const Room& room)
@@ -11,9 +35,15 @@ KvPageStore::KvPageStore(const KvPageShape& shape, const nn::Kernels& kernels,
       pages_({.page_tokens = nn::kPageTokens,
               .total_tokens = room.total_tokens,
               .max_cached_tokens = room.max_cached_tokens,
-              .make = [this] {
-                return reinterpret_cast<float*>(arena_.Allocate(page_bytes()));
-              }}) {}
+              .make =
+                  [this] {
+                    return reinterpret_cast<float*>(
+                        arena_.Allocate(shape_.page_bytes()));
+                  }}),
+      texts_({.page_tokens = nn::kPageTokens,
+              .total_tokens = std::numeric_limits<int64_t>::max() / 2,
+              .max_cached_tokens = room.max_cached_tokens,
+              .make = [] { return nullptr; }}) {}
 
 absl::Status PagedKvCache::Reserve(int64_t tokens) {
   return table_.Reserve(tokens, [this](const float* from, float* to) {
@@ -24,20 +54,19 @@ absl::Status PagedKvCache::Reserve(int64_t tokens) {
 void PagedKvCache::WriteRow(int64_t layer, int64_t kv_head, int64_t row,
                             const Entry& entry) {
   const int64_t slot = length() + row;
-  float* const page = table_.pages()[slot / nn::kPageTokens];
-  store_->kernels().write_kv(store_->shape().Panels(page, layer, kv_head),
-                             slot % nn::kPageTokens, entry.key, entry.value);
+  store_->kernels().write_kv(
+      store_->shape().Panels(PageOf(layer, slot), layer, kv_head),
+      slot % nn::kPageTokens, entry.key, entry.value);
 }
 
 void PagedKvCache::CopySlot(int64_t from, int64_t to) {
   const KvPageShape& shape = store_->shape();
-  float* const source = table_.pages()[from / nn::kPageTokens];
-  float* const target = table_.pages()[to / nn::kPageTokens];
-  for (int64_t layer = 0; layer < shape.num_layers; ++layer) {
+  for (int64_t layer = 0; layer < std::ssize(shape.places); ++layer) {
     for (int64_t head = 0; head < shape.num_kv_heads; ++head) {
-      store_->kernels().copy_kv(
-          shape.Panels(source, layer, head), from % nn::kPageTokens,
-          shape.Panels(target, layer, head), to % nn::kPageTokens);
+      store_->kernels().copy_kv(shape.Panels(PageOf(layer, from), layer, head),
+                                from % nn::kPageTokens,
+                                shape.Panels(PageOf(layer, to), layer, head),
+                                to % nn::kPageTokens);
     }
   }
 }

@@ -2,11 +2,13 @@
 #define ESPALIER_COMMON_MODEL_NATIVE_PAGED_KV_CACHE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/model/files/model_config.h"
+#include "common/model/kv_groups.h"
 #include "common/model/native/kv_pool.h"
 #include "common/model/native/page_pool.h"
 #include "common/model/native/page_table.h"
@@ -16,32 +18,38 @@
 
 namespace espalier {
 
-// The layout of a page of nn::kPageTokens positions: for every layer and K/V
-// head a panel of keys, then one of values (nn::KvPanels).
+// Where the K/V of a model's layers are: in pages of nn::kPageTokens positions
+// and one group of layers, of which a page has for every layer and K/V head a
+// panel of keys, then one of values (nn::KvPanels).
 struct KvPageShape {
-  int64_t num_layers = 0;
+  struct Place {
+    int64_t group = 0;
+    int64_t layer = 0;  // of the group
+  };
+  int64_t num_layers = 0;  // of a group
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   nn::KvType type = nn::KvType::kFloat32;
+  KvGroups groups = {.block_tokens = nn::kPageTokens};
+  std::vector<Place> places = {};  // by layer of the model
 
   static KvPageShape Of(const ModelConfig& config,
-                        nn::KvType type = nn::KvType::kFloat32) {
-    return {.num_layers = config.num_layers,
-            .num_kv_heads = config.num_kv_heads,
-            .head_dim = config.head_dim,
-            .type = type};
-  }
+                        nn::KvType type = nn::KvType::kFloat32);
 
   int64_t panel_floats() const { return nn::KvPanelFloats(type, head_dim); }
   int64_t page_floats() const {
     return num_layers * num_kv_heads * 2 * panel_floats();
   }
+  int64_t page_bytes() const {
+    return page_floats() * static_cast<int64_t>(sizeof(float));
+  }
   int64_t key_offset(int64_t layer, int64_t kv_head) const {
-    return (layer * num_kv_heads + kv_head) * 2 * panel_floats();
+    return (places[layer].layer * num_kv_heads + kv_head) * 2 * panel_floats();
   }
   int64_t value_offset(int64_t layer, int64_t kv_head) const {
     return key_offset(layer, kv_head) + panel_floats();
   }
+  // `page`: of the layer's group.
   nn::KvPanels Panels(float* page, int64_t layer, int64_t kv_head) const {
     return {.type = type,
             .keys = page + key_offset(layer, kv_head),
@@ -66,18 +74,17 @@ class KvPageStore {
   const KvPageShape& shape() const { return shape_; }
   const nn::Kernels& kernels() const { return kernels_; }
   const KvPool& pool() const { return pages_.room(); }
-  PagePool<float*>& pages() { return pages_; }
   const PagePool<float*>& pages() const { return pages_; }
-
- private:
-  int64_t page_bytes() const {
-    return shape_.page_floats() * static_cast<int64_t>(sizeof(float));
+  PagePools<float*> pools() {
+    return {.pages = &pages_, .groups = shape_.groups, .texts = &texts_};
   }
 
+ private:
   const KvPageShape shape_;
   const nn::Kernels& kernels_;
   nn::HugePageArena arena_;
   PagePool<float*> pages_;
+  PagePool<float*> texts_;  // null pointers
 };
 
 // The K/V of one sequence: `length` committed positions, then the rows of the
@@ -85,14 +92,18 @@ class KvPageStore {
 class PagedKvCache {
  public:
   explicit PagedKvCache(KvPageStore* store)
-      : store_(store), table_(&store->pages()) {}
+      : store_(store), table_(store->pools()) {}
 
   int64_t length() const { return table_.length(); }
   // Room, in whole pages, of this sequence alone and of others as well; see
   // PageTable.
   int64_t own_tokens() const { return table_.own_tokens(); }
   int64_t shared_tokens() const { return table_.shared_tokens(); }
-  const float* const* pages() const { return table_.pages().data(); }
+  // Returns the pages of a layer's group, by block of positions; null where
+  // they were given back.
+  const float* const* pages(int64_t layer) const {
+    return table_.pages(store_->shape().places[layer].group).data();
+  }
 
   // Makes room for `tokens` positions. RESOURCE_EXHAUSTED: the pool is full.
   absl::Status Reserve(int64_t tokens);
@@ -113,15 +124,24 @@ class PagedKvCache {
   // Commits the first `rows` rows of the last pass, where they are.
   void Advance(int64_t rows) { table_.Advance(rows); }
 
-  // Returns the pages after `length`. REQUIRES: 0 <= length <= length().
+  // See PageTable.
   void Truncate(int64_t length) { table_.Truncate(length); }
 
   // See LanguageModel::Share.
   int64_t Share(absl::Span<const TokenId> text, absl::string_view salt) {
     return table_.Share(text, salt);
   }
+  // See PageTable.
+  int64_t HeldPrefix(absl::Span<const TokenId> text,
+                     absl::string_view salt) const {
+    return table_.HeldPrefix(text, salt);
+  }
 
  private:
+  float* PageOf(int64_t layer, int64_t slot) const {
+    return table_.pages(
+        store_->shape().places[layer].group)[slot / nn::kPageTokens];
+  }
   void CopySlot(int64_t from, int64_t to);
 
   KvPageStore* const store_;

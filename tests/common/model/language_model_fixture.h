@@ -110,6 +110,8 @@ inline std::vector<Subject> SubjectsIn(absl::Span<const ComputeDType> dtypes) {
       subjects.push_back(
           {"Qwen3Moe", testing::WriteTinyQwen3Moe, backend, dtype});
       subjects.push_back({"Gemma3", testing::WriteTinyGemma3, backend, dtype});
+      subjects.push_back(
+          {"Mistral", testing::WriteTinyMistral, backend, dtype});
     }
   }
   return subjects;
@@ -227,6 +229,16 @@ class LanguageModelTest : public ::testing::TestWithParam<Subject> {
     Rows features = KeepFeatures(rows.cache, path, std::ssize(taps));
     model_->Truncate(rows.cache, length);
     return features;
+  }
+
+  // Cuts the sequence of this text back, or continues it, and computes what it
+  // lacks.
+  void GoTo(CacheId cache, absl::Span<const TokenId> text, int64_t length) {
+    model_->Truncate(cache, std::min(length, model_->Length(cache)));
+    const int64_t left = model_->Length(cache);
+    if (left == length) return;
+    const auto missing = text.subspan(left, length - left);
+    EXPECT_TRUE(Prefill(*model_, cache, missing, 7).ok());
   }
 
   // Decodes `tokens` one by one; the features of the last.

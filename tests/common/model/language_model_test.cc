@@ -281,7 +281,8 @@ TEST_P(LanguageModelTest, SharedKvIsThatOfItsOwnPasses) {
   const int64_t gained = model_->Share(second, text, "");
   EXPECT_EQ(gained, GetParam().backend == "aten" ? 0 : 64);
   EXPECT_EQ(model_->Length(second), gained);
-  EXPECT_EQ(model_->SharedRoom(second), gained);
+  EXPECT_EQ(model_->SharedRoom(second),
+            model_->info().kv_groups.RoomOfPrefix(gained));
   const auto rest = absl::MakeConstSpan(text).subspan(gained);
   ASSERT_TRUE(Prefill(*model_, second, rest, 3).ok());
 
@@ -304,12 +305,12 @@ TEST_P(LanguageModelTest, ASharedPageStaysWhenASequenceIsCutBackIntoIt) {
   model_->Share(second, text, "");
   const std::vector<float> expected = Decode(first, {65});
 
-  model_->Truncate(second, 40);
+  GoTo(second, text, 40);
   const CacheId fresh =
       Started(std::vector<TokenId>(text.begin(), text.begin() + 40));
   const std::vector<TokenId> other(26, 9);
   EXPECT_TRUE(Same(Decode(second, other), Decode(fresh, other)));
-  model_->Truncate(first, 66);
+  GoTo(first, text, 66);
   EXPECT_TRUE(Same(Decode(first, {65}), expected));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <random>
 #include <set>
 #include <string>
@@ -17,34 +18,49 @@ namespace {
 constexpr int64_t kPageTokens = 4;
 using Text = std::vector<TokenId>;
 
-// Pages are numbers. What a page holds of a position is the hash of the text up
-// to there, so a page of another text is noticed.
+// Pages are numbers from 1 on. What a page holds of a position is the hash of
+// the text up to there and of the group, so a page of another text or group is
+// noticed.
 class PageTableTest : public ::testing::Test {
  protected:
   struct Sequence {
-    explicit Sequence(PagePool<int>* pool, std::string salted = "")
-        : table(pool), salt(std::move(salted)) {}
+    explicit Sequence(const PagePools<int>& pools, std::string salted = "")
+        : table(pools), salt(std::move(salted)) {}
     PageTable<int> table;
     std::string salt;
     Text text;  // committed
   };
 
   void MakePool(int64_t pages, int64_t cached_pages) {
-    pool_ = std::make_unique<PagePool<int>>(
-        PagePool<int>::Options{.page_tokens = kPageTokens,
-                               .total_tokens = pages * kPageTokens + 1,
-                               .max_cached_tokens = cached_pages * kPageTokens,
-                               .make = [this] { return num_made_++; }});
+    PagePool<int>::Options options = {
+        .page_tokens = kPageTokens,
+        .total_tokens = pages * kPageTokens + 1,
+        .max_cached_tokens = cached_pages * kPageTokens,
+        .make = [this] { return ++num_made_; }};
+    pool_ = std::make_unique<PagePool<int>>(options);
+    options.total_tokens = 1 << 30;
+    options.make = [] { return 0; };
+    texts_ = std::make_unique<PagePool<int>>(options);
   }
 
   std::unique_ptr<Sequence> New(const std::string& salt = "") {
-    return std::make_unique<Sequence>(pool_.get(), salt);
+    return std::make_unique<Sequence>(
+        PagePools<int>{
+            .pages = pool_.get(), .groups = groups_, .texts = texts_.get()},
+        salt);
   }
 
   static uint64_t Mark(const Sequence& sequence, const Text& text,
-                       int64_t position) {
+                       int64_t position, int64_t group) {
     uint64_t hash = PrefixHash(absl::MakeConstSpan(text).first(position + 1));
-    return hash ^ std::hash<std::string>()(sequence.salt);
+    return (hash ^ std::hash<std::string>()(sequence.salt)) + group;
+  }
+
+  bool IsWindowed(int64_t group) const { return group >= groups_.whole; }
+  // The first position that rows after a sequence see.
+  int64_t FirstSeen(const Sequence& sequence, int64_t group) const {
+    if (!IsWindowed(group)) return 0;
+    return std::max<int64_t>(0, sequence.table.length() - groups_.window + 1);
   }
 
   // Computes and commits `tokens`. False: there was no room.
@@ -55,9 +71,12 @@ class PageTableTest : public ::testing::Test {
         std::ssize(text),
         [this](int from, int to) { contents_[to] = contents_[from]; });
     if (!room.ok()) return false;
-    for (int64_t i = std::ssize(sequence.text); i < std::ssize(text); ++i) {
-      contents_[sequence.table.pages()[i / kPageTokens]][i % kPageTokens] =
-          Mark(sequence, text, i);
+    for (int64_t group = 0; group < groups_.count(); ++group) {
+      const std::vector<int>& pages = sequence.table.pages(group);
+      for (int64_t i = std::ssize(sequence.text); i < std::ssize(text); ++i) {
+        contents_[pages[i / kPageTokens]][i % kPageTokens] =
+            Mark(sequence, text, i, group);
+      }
     }
     sequence.table.Advance(std::ssize(tokens));
     sequence.text = std::move(text);
@@ -70,13 +89,16 @@ class PageTableTest : public ::testing::Test {
     return gained;
   }
 
-  void ExpectIntact(const Sequence& sequence) {
+  void ExpectIntact(const Sequence& sequence) const {
     ASSERT_EQ(sequence.table.length(), std::ssize(sequence.text));
-    for (int64_t i = 0; i < sequence.table.length(); ++i) {
-      ASSERT_EQ(
-          contents_[sequence.table.pages()[i / kPageTokens]][i % kPageTokens],
-          Mark(sequence, sequence.text, i))
-          << "position " << i;
+    for (int64_t group = 0; group < groups_.count(); ++group) {
+      const std::vector<int>& pages = sequence.table.pages(group);
+      for (int64_t i = FirstSeen(sequence, group); i < sequence.table.length();
+           ++i) {
+        ASSERT_EQ(contents_.at(pages[i / kPageTokens]).at(i % kPageTokens),
+                  Mark(sequence, sequence.text, i, group))
+            << "position " << i << ", group " << group;
+      }
     }
   }
 
@@ -86,9 +108,10 @@ class PageTableTest : public ::testing::Test {
     return text;
   }
 
+  KvGroups groups_ = {.block_tokens = kPageTokens};
   int num_made_ = 0;
   std::map<int, std::map<int64_t, uint64_t>> contents_;  // by page and slot
-  std::unique_ptr<PagePool<int>> pool_;
+  std::unique_ptr<PagePool<int>> pool_, texts_;
 };
 
 TEST_F(PageTableTest, TheSameTextTakesTheWholePagesThatWereOffered) {
@@ -97,8 +120,8 @@ TEST_F(PageTableTest, TheSameTextTakesTheWholePagesThatWereOffered) {
   const Text text = Range(0, 11);
   ASSERT_TRUE(Append(*first, text));
   EXPECT_EQ(Share(*first, text), 0);
-  EXPECT_EQ(pool_->HeldTokens(text, ""), 8);
-  EXPECT_EQ(pool_->HeldTokens(text, "salt"), 0);
+  EXPECT_EQ(New()->table.HeldPrefix(text, ""), 8);
+  EXPECT_EQ(New()->table.HeldPrefix(text, "salt"), 0);
   EXPECT_EQ(Share(*second, text), 8);
   ExpectIntact(*second);
   EXPECT_EQ(pool_->room().used_tokens(), 12);
@@ -130,7 +153,7 @@ TEST_F(PageTableTest, WhatEndedStaysCachedUntilItsRoomIsNeeded) {
     ASSERT_TRUE(Append(*first, text));
     Share(*first, text);
   }
-  EXPECT_EQ(pool_->HeldTokens(text, ""), 0);  // cached, held by none
+  EXPECT_EQ(New()->table.HeldPrefix(text, ""), 0);  // cached, held by none
   EXPECT_EQ(pool_->room().used_tokens(), 0);
   EXPECT_EQ(pool_->cached_tokens(), 8);
   const auto second = New();
@@ -211,37 +234,157 @@ TEST_F(PageTableTest, ACutPageIsRegainedByItsOwnTextOnly) {
   }
 }
 
+// A layer that sees all, and two groups that see six positions.
+class WindowedPageTableTest : public PageTableTest {
+ protected:
+  WindowedPageTableTest() {
+    groups_.windowed = 2;
+    groups_.window = 6;
+  }
+};
+
+TEST_F(WindowedPageTableTest, PagesThatFellOutOfTheWindowAreGivenBack) {
+  MakePool(100, 0);
+  const auto sequence = New();
+  for (TokenId token = 0; token < 41; ++token) {
+    ASSERT_TRUE(Append(*sequence, {token}));
+    ExpectIntact(*sequence);
+    // A window of six touches at most three pages.
+    EXPECT_LE(pool_->room().used_tokens(),
+              (token / kPageTokens + 1 + 2 * 3) * kPageTokens);
+  }
+  EXPECT_EQ(num_made_, 11 + 2 * 3);
+  EXPECT_EQ(sequence->table.own_tokens(), pool_->room().used_tokens());
+}
+
+TEST_F(WindowedPageTableTest, WhatFellOutOfAWindowStaysCachedForOthers) {
+  MakePool(100, 100);
+  const auto first = New();
+  const Text text = Range(0, 40);
+  for (TokenId token : text) {
+    ASSERT_TRUE(Append(*first, {token}));
+    Share(*first, first->text);
+  }
+  EXPECT_EQ(pool_->room().used_tokens(), 40 + 2 * 2 * kPageTokens);
+  EXPECT_EQ(pool_->cached_tokens(), 2 * 8 * kPageTokens);
+  const auto second = New();
+  EXPECT_EQ(Share(*second, Range(0, 22)), 20);
+  ExpectIntact(*second);
+  EXPECT_EQ(second->table.shared_tokens(), 20);  // the first has other windows
+  ASSERT_TRUE(Append(*second, {7, 7, 7}));
+  ExpectIntact(*second);
+  ExpectIntact(*first);
+}
+
+// A text of which only the last window is left is continued from there, and
+// from nowhere else.
+TEST_F(WindowedPageTableTest, ATextIsContinuedWhereItsWindowIsThere) {
+  MakePool(10 + 2 * 3, 16);
+  const Text text = Range(0, 40);
+  {
+    const auto first = New();
+    for (TokenId token : text) {
+      ASSERT_TRUE(Append(*first, {token}));
+      Share(*first, first->text);
+    }
+  }
+  EXPECT_EQ(Share(*New(), Range(0, 32)), 0);
+  const auto second = New();
+  EXPECT_EQ(second->table.HeldPrefix(text, ""), 0);
+  EXPECT_EQ(Share(*second, text), 40);
+  EXPECT_EQ(New()->table.HeldPrefix(text, ""), 40);
+  ExpectIntact(*second);
+}
+
+TEST_F(WindowedPageTableTest, ACutBeforeTheWindowLeavesNothing) {
+  MakePool(100, 0);
+  const auto first = New();
+  ASSERT_TRUE(Append(*first, Range(0, 20)));
+  first->table.Truncate(18);  // sees page 3, as 20 positions do
+  EXPECT_EQ(first->table.length(), 18);
+  first->table.Truncate(12);
+  EXPECT_EQ(first->table.length(), 0);
+  EXPECT_EQ(pool_->room().used_tokens(), 0);
+}
+
+struct PropertyCase {
+  uint64_t seed = 0;
+  int64_t whole = 1;
+  int64_t windowed = 0;
+  int64_t window = 0;
+};
+
+void PrintTo(const PropertyCase& c, std::ostream* out) {
+  *out << c.whole << " whole, " << c.windowed << " of " << c.window << ", seed "
+       << c.seed;
+}
+
+std::vector<PropertyCase> PropertyCases() {
+  std::vector<PropertyCase> cases;
+  for (uint64_t seed = 0; seed < 12; ++seed) cases.push_back({seed});
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    cases.push_back({seed, 1, 1, 6});
+    cases.push_back({seed, 2, 3, 9});
+    cases.push_back({seed, 0, 1, 5});
+    cases.push_back({seed, 0, 2, 4});
+  }
+  return cases;
+}
+
 // Random operations on sequences of few tokens, so that they share much,
 // compared with what a page must hold and with a count of the pages.
 class PageTableProperty : public PageTableTest,
-                          public ::testing::WithParamInterface<uint64_t> {
+                          public ::testing::WithParamInterface<PropertyCase> {
  protected:
-  static constexpr int64_t kPages = 24;
+  PageTableProperty() : random_(GetParam().seed) {
+    groups_.whole = GetParam().whole;
+    groups_.windowed = GetParam().windowed;
+    groups_.window = GetParam().window;
+    num_pages_ = 24 * groups_.count();
+  }
 
   int64_t HoldersOf(int page) const {
     int64_t holders = 0;
     for (const auto& sequence : sequences_) {
-      const auto& pages = sequence->table.pages();
-      holders += std::count(pages.begin(), pages.end(), page);
+      for (int64_t group = 0; group < groups_.count(); ++group) {
+        const auto& pages = sequence->table.pages(group);
+        holders += std::count(pages.begin(), pages.end(), page);
+      }
     }
     return holders;
+  }
+
+  // Pages that the sequence alone holds: of blocks that rows after it see, or
+  // of the others.
+  int64_t CountOwn(const Sequence& sequence, bool seen) const {
+    int64_t own = 0;
+    for (int64_t group = 0; group < groups_.count(); ++group) {
+      const auto& pages = sequence.table.pages(group);
+      const int64_t first = FirstSeen(sequence, group) / kPageTokens;
+      for (int64_t i = 0; i < std::ssize(pages); ++i) {
+        if (pages[i] == 0 || (i >= first) != seen) continue;
+        own += HoldersOf(pages[i]) == 1 ? 1 : 0;
+      }
+    }
+    return own;
   }
 
   void ExpectCounts() {
     std::set<int> used;
     for (const auto& sequence : sequences_) {
-      const auto& pages = sequence->table.pages();
-      used.insert(pages.begin(), pages.end());
-      const int64_t own =
-          std::count_if(pages.begin(), pages.end(),
-                        [this](int page) { return HoldersOf(page) == 1; });
-      ASSERT_EQ(sequence->table.own_tokens(), own * kPageTokens);
+      for (int64_t group = 0; group < groups_.count(); ++group) {
+        const auto& pages = sequence->table.pages(group);
+        used.insert(pages.begin(), pages.end());
+      }
+      ASSERT_EQ(sequence->table.own_tokens(),
+                CountOwn(*sequence, /*seen=*/true) * kPageTokens);
       ASSERT_NO_FATAL_FAILURE(ExpectIntact(*sequence));
     }
+    used.erase(0);
     ASSERT_EQ(pool_->room().used_tokens(), std::ssize(used) * kPageTokens);
     ASSERT_LE(pool_->room().used_tokens() + pool_->cached_tokens(),
-              kPages * kPageTokens);
-    ASSERT_LE(num_made_, kPages);
+              num_pages_ * kPageTokens);
+    ASSERT_LE(num_made_, num_pages_);
   }
 
   Text RandomText(int64_t length) {
@@ -250,17 +393,33 @@ class PageTableProperty : public PageTableTest,
     return text;
   }
 
-  // Reserve succeeds if and only if what is missing is free.
+  // Reserve succeeds if and only if what is missing is free, and asks for no
+  // more than the bound that sessions plan with.
   void AppendRandom(Sequence& sequence) {
     const Text tokens = RandomText(1 + random_() % 9);
-    const int64_t pages =
-        (std::ssize(sequence.text) + std::ssize(tokens) + kPageTokens - 1) /
-        kPageTokens;
-    const int64_t missing =
-        std::max<int64_t>(0, pages * kPageTokens - sequence.table.own_tokens() -
-                                 sequence.table.shared_tokens());
-    const int64_t free = kPages * kPageTokens - pool_->room().used_tokens();
+    const int64_t positions = std::ssize(sequence.text) + std::ssize(tokens);
+    int64_t needed = 0;
+    for (int64_t group = 0; group < groups_.count(); ++group) {
+      needed += groups_.BlocksFor(positions) -
+                FirstSeen(sequence, group) / kPageTokens;
+    }
+    ASSERT_LE(needed * kPageTokens,
+              groups_.RoomFor(positions, std::ssize(tokens)));
+    const int64_t missing = std::max<int64_t>(
+        0, needed * kPageTokens - sequence.table.own_tokens() -
+               sequence.table.shared_tokens());
+    const int64_t free =
+        (num_pages_ + CountOwn(sequence, /*seen=*/false)) * kPageTokens -
+        pool_->room().used_tokens();
     ASSERT_EQ(Append(sequence, tokens), missing <= free);
+  }
+
+  void Truncate(Sequence& sequence) {
+    const int64_t length = random_() % (sequence.text.size() + 1);
+    sequence.table.Truncate(length);
+    const int64_t left = sequence.table.length();
+    ASSERT_TRUE(left == length || (groups_.windowed > 0 && left == 0));
+    sequence.text.resize(left);
   }
 
   void Step() {
@@ -270,12 +429,9 @@ class PageTableProperty : public PageTableTest,
       case 1:
         AppendRandom(*sequence);
         break;
-      case 2: {
-        const int64_t length = random_() % (sequence->text.size() + 1);
-        sequence->table.Truncate(length);
-        sequence->text.resize(length);
+      case 2:
+        Truncate(*sequence);
         break;
-      }
       case 3: {
         const Text text = sequences_[random_() % sequences_.size()]->text;
         sequence = New(random_() % 4 == 0 ? "salt" : "");
@@ -291,12 +447,13 @@ class PageTableProperty : public PageTableTest,
     }
   }
 
-  std::mt19937_64 random_{GetParam()};
+  int64_t num_pages_ = 0;
+  std::mt19937_64 random_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
 };
 
 TEST_P(PageTableProperty, EverySequenceSeesItsOwnText) {
-  MakePool(kPages, random_() % (kPages + 1));
+  MakePool(num_pages_, random_() % (num_pages_ + 1));
   for (int i = 0; i < 5; ++i) sequences_.push_back(New());
   int64_t shared = 0;
   for (int step = 0; step < 3000; ++step) {
@@ -312,7 +469,7 @@ TEST_P(PageTableProperty, EverySequenceSeesItsOwnText) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, PageTableProperty,
-                         ::testing::Range<uint64_t>(0, 12));
+                         ::testing::ValuesIn(PropertyCases()));
 
 }  // namespace
 }  // namespace espalier

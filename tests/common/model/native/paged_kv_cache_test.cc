@@ -7,8 +7,10 @@
 namespace espalier {
 namespace {
 
-constexpr KvPageShape kShape = {
-    .num_layers = 2, .num_kv_heads = 3, .head_dim = 5};
+const KvPageShape kShape = {.num_layers = 2,
+                            .num_kv_heads = 3,
+                            .head_dim = 5,
+                            .places = {{0, 0}, {0, 1}}};
 
 class PagedKvCacheTest : public ::testing::Test {
  protected:
@@ -33,7 +35,7 @@ class PagedKvCacheTest : public ::testing::Test {
 
   static void ExpectToken(const PagedKvCache& cache, int64_t slot,
                           int64_t token) {
-    const float* page = cache.pages()[slot / nn::kPageTokens];
+    const float* page = cache.pages(0)[slot / nn::kPageTokens];
     const int64_t index = slot % nn::kPageTokens;
     for (int64_t layer = 0; layer < 2; ++layer) {
       for (int64_t head = 0; head < 3; ++head) {
