@@ -31,6 +31,7 @@ GenerateReactor::GenerateReactor(Options options)
     : context_(options.context),
       request_bytes_(options.request_bytes),
       unread_(options.unread),
+      still_admitted_(std::move(options.still_admitted)),
       format_(std::move(options.format)),
       outputs_left_(options.num_outputs) {}
 
@@ -78,12 +79,20 @@ GenerateReactor* GenerateReactor::Refuse(const absl::Status& status) {
 }
 
 void GenerateReactor::Add(const OutputPiece& piece) {
+  const bool admitted = still_admitted_();
   Action action;
+  Coordinator* revoked_at = nullptr;
   {
     MutexLock lock(&mutex_);
-    format_->Add(piece);
+    if (admitted) {
+      format_->Add(piece);
+    } else if (first_error_.ok()) {
+      first_error_ = absl::UnauthenticatedError("the credential was revoked");
+      revoked_at = coordinator_;
+    }
     action = Next();
   }
+  if (revoked_at != nullptr) revoked_at->Cancel(ticket_);
   Do(action);
 }
 
@@ -165,21 +174,24 @@ std::string TraceparentOf(const grpc::CallbackServerContext& context) {
 
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
-                              size_t bytes,
+                              const Admitted& admitted, size_t bytes,
                               absl::StatusOr<v1::GenerateRequest> request,
                               bool with_text, const NewFormat& format) {
   GenerateReactor* reactor = nullptr;
   const absl::Status status = calls.Start(
       {.peer = context->peer(),
        .deadline = CallDeadline(context->raw_deadline()),
-       .traceparent = TraceparentOf(*context)},
+       .traceparent = TraceparentOf(*context),
+       .tenant = admitted.tenant,
+       .is_operator = admitted.is_operator},
       std::move(request), with_text,
       [&](const GenerationRequest& parsed) -> AnswerStream& {
         reactor = new GenerateReactor({.format = format(parsed),
                                        .num_outputs = parsed.num_outputs,
                                        .context = context,
                                        .request_bytes = bytes,
-                                       .unread = &calls.unread()});
+                                       .unread = &calls.unread(),
+                                       .still_admitted = admitted.still});
         return *reactor;
       });
   return status.ok() ? reactor : GenerateReactor::Refuse(status);

@@ -34,6 +34,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     grpc::CallbackServerContext* context = nullptr;  // of the call
     size_t request_bytes = 0;         // kept by gRPC until the call ends
     UnreadStreams* unread = nullptr;  // outlives the call
+    // Whether the caller's credential still holds; asked with every piece.
+    std::function<bool()> still_admitted = [] { return true; };
   };
 
   // Creates a call that fails before it starts.
@@ -69,6 +71,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::CallbackServerContext* const context_;
   const size_t request_bytes_;
   UnreadStreams* const unread_;  // null: a refused call
+  const std::function<bool()> still_admitted_;
 
   mutable Mutex mutex_;
   const std::unique_ptr<AnswerFormat> format_ ABSL_PT_GUARDED_BY(mutex_);
@@ -86,6 +89,12 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::Status final_status_;  // set before the last output ends
 };
 
+// A caller that was admitted.
+struct Admitted {
+  std::string tenant = {};  // see Caller
+  bool is_operator = false;
+  std::function<bool()> still = [] { return true; };
+};
 // How the answer to an accepted request is written.
 using NewFormat =
     std::function<std::unique_ptr<AnswerFormat>(const GenerationRequest&)>;
@@ -94,7 +103,7 @@ using NewFormat =
 // whether the format needs the outputs' text.
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
-                              size_t bytes,
+                              const Admitted& admitted, size_t bytes,
                               absl::StatusOr<v1::GenerateRequest> request,
                               bool with_text, const NewFormat& format);
 

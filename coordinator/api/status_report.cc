@@ -327,6 +327,7 @@ std::string StatusReport::Json(absl::string_view query) const {
   {
     MutexLock lock(&mutex_);
     report["http_address"] = http_address_;
+    report["open_listeners"] = open_listeners_;
   }
   return Dumped(report);
 }
@@ -336,6 +337,11 @@ std::optional<std::string> StatusReport::OwnRounds(
   const auto request = options_.coordinator->journal().FindOwn(request_id);
   if (!request) return std::nullopt;
   return Dumped(RoundsJson(*request, *options_.tokenizer));
+}
+
+void StatusReport::AddOpenListeners(absl::Span<const std::string> lines) {
+  MutexLock lock(&mutex_);
+  open_listeners_.insert(open_listeners_.end(), lines.begin(), lines.end());
 }
 
 void StatusReport::SetHttpAddress(std::string address) {

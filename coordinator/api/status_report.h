@@ -53,6 +53,8 @@ class StatusReport {
   // Tells the page where the HTTP API is, as HOST:PORT. Empty, the default:
   // there is none.
   void SetHttpAddress(std::string address);
+  // Lets the page warn of listeners that everybody may use, one line each.
+  void AddOpenListeners(absl::Span<const std::string> lines);
 
  private:
   const Options options_;
@@ -60,6 +62,7 @@ class StatusReport {
   StatusHistory history_;
   mutable Mutex mutex_;
   std::string http_address_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> open_listeners_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The page that shows the report: one HTML document without external assets.

@@ -13,6 +13,7 @@
 #include "common/rpc/listen_address.h"
 #include "common/rpc/server_runner.h"
 #include "common/rpc/shutdown_signals.h"
+#include "coordinator/coordinator_config.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/local_server.h"
 #include "coordinator/local/serve_config.h"
@@ -60,12 +61,19 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
   constexpr char kAnotherCluster[] =
       "If that is the quick start's cluster: deploy/quickstart.sh --stop ends "
       "it, and --set server.listen=ADDRESS serves beside it";
-  RETURN_IF_ERROR(
-      WithAdvice(ServerRunner::CanListen(config.server()), kAnotherCluster));
+  ASSIGN_OR_RETURN(
+      const auto gate,
+      AccessGate::Open({.roles_file = config.server().roles_file()}));
+  RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(config.server(), *gate),
+                             kAnotherCluster));
   if (!config.admin_listen().empty()) {
-    v1::ServerConfig admin;
-    *admin.mutable_listen() = config.admin_listen();
-    RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(admin),
+    ASSIGN_OR_RETURN(const auto admin_gate, AccessGate::Open(
+                         coordinator::AdminRules(config.admin())));
+    const v1::ServerConfig admin = coordinator::AdminServerConfig(
+        std::vector<std::string>(config.admin_listen().begin(),
+                                 config.admin_listen().end()),
+        config.admin());
+    RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(admin, *admin_gate),
                                "--set admin_listen=ADDRESS chooses another"));
   }
   if (config.http_listen().empty()) return absl::OkStatus();
