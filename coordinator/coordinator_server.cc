@@ -186,10 +186,11 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
     ASSIGN_OR_RETURN(auto audit, AuditLog::Open(config.audit_file()));
     admin_ = std::make_unique<AdminService>(coordinator_.get(), gate,
                                             std::move(audit));
-    return ServerRunner::Start({.config = server,
-                                .services = {{"espalier.v1.Admin", admin_.get()}},
-                                .registry = std::move(metrics),
-                                .gate = gate});
+    return ServerRunner::Start(
+        {.config = server,
+         .services = {{"espalier.v1.Admin", admin_.get()}},
+         .registry = std::move(metrics),
+         .gate = gate});
   };
   auto runner = start();
   if (!runner.ok()) {
@@ -202,8 +203,7 @@ absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
   return runner;
 }
 
-void CoordinatorServer::ShowOpenListeners(
-    absl::Span<const std::string> lines) {
+void CoordinatorServer::ShowOpenListeners(absl::Span<const std::string> lines) {
   status_->AddOpenListeners(lines);
 }
 
@@ -221,7 +221,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
   };
   ASSIGN_OR_RETURN(auto server,
                    HttpServer::Start(listen, config, std::move(context)));
-  status_->SetHttpAddress(server->address());
+  status_->SetHttpAddress(server->address(), server->has_tls());
   status_->AddOpenListeners(server->open_listeners());
   return server;
 }

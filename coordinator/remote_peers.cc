@@ -129,15 +129,14 @@ absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
   ASSIGN_OR_RETURN(
       AccessToken token,
       ReadToken(absl::StrCat(field, ".token_file"), drafter.token_file()));
-  return Drafter{
-      .name = drafter.name(),
-      .address = drafter.address(),
-      .endpoint = std::make_unique<RemoteDraftEndpoint>(
-          PeerOf(drafter.name(), drafter.address(), std::move(token),
-                 certificates_, options),
-          [verifier = verifier_.get()](const DrafterInfo& info) {
-            return CheckFeatures(info.features, verifier->info());
-          })};
+  return Drafter{.name = drafter.name(),
+                 .address = drafter.address(),
+                 .endpoint = std::make_unique<RemoteDraftEndpoint>(
+                     PeerOf(drafter.name(), drafter.address(), std::move(token),
+                            certificates_, options),
+                     [verifier = verifier_.get()](const DrafterInfo& info) {
+                       return CheckFeatures(info.features, verifier->info());
+                     })};
 }
 
 DrafterHandle RemotePeers::Drafter::AsHandle() const {

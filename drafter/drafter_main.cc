@@ -20,9 +20,8 @@ using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
-  ASSIGN_OR_RETURN(const auto gate,
-                   AccessGate::Open(AccessGate::ForPeers(config.server(),
-                                                         config.token_file())));
+  ASSIGN_OR_RETURN(const auto gate, AccessGate::Open(AccessGate::ForPeers(
+                                        config.server(), config.token_file())));
   RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   auto metrics = std::make_shared<prometheus::Registry>();
   espalier::drafter::DrafterRegistry types("drafter type");

@@ -24,9 +24,9 @@ absl::StatusOr<ProposeRequest> ReadPropose(
 class DrafterService final
     : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
  public:
-  DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
-                 std::shared_ptr<const AccessGate> gate =
-                     std::make_shared<AccessGate>());
+  DrafterService(
+      DraftEndpoint& endpoint, const DrafterInfo& info,
+      std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
       grpc::CallbackServerContext* context) override;

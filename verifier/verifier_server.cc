@@ -33,9 +33,8 @@ absl::StatusOr<std::shared_ptr<FeatureRing>> OpenRingForOthers(
 absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                 ShutdownSignals& signals,
                                 const ModelLoader& load) {
-  ASSIGN_OR_RETURN(const auto gate,
-                   AccessGate::Open(AccessGate::ForPeers(config.server(),
-                                                         config.token_file())));
+  ASSIGN_OR_RETURN(const auto gate, AccessGate::Open(AccessGate::ForPeers(
+                                        config.server(), config.token_file())));
   RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   auto metrics = std::make_shared<prometheus::Registry>();
   absl::Status loss;

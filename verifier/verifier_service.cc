@@ -50,7 +50,8 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 }
 
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
-                                 const VerifierInfo& info, std::shared_ptr<const AccessGate> gate)
+                                 const VerifierInfo& info,
+                                 std::shared_ptr<const AccessGate> gate)
     : streams_({.gate = std::move(gate),
                 .model = info.model,
                 .hello = ToProto(info),

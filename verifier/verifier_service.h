@@ -22,9 +22,9 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 class VerifierService final
     : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
  public:
-  VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info,
-                  std::shared_ptr<const AccessGate> gate =
-                     std::make_shared<AccessGate>());
+  VerifierService(
+      VerifyEndpoint& endpoint, const VerifierInfo& info,
+      std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
       grpc::CallbackServerContext* context) override;

@@ -13,7 +13,7 @@ struct FileStamp {
   std::filesystem::file_time_type time;
   uintmax_t size = 0;
 
-  // The same for every path without a file.
+  // Returns one and the same for all paths without a file.
   static FileStamp Of(const std::string& path) {
     std::error_code ignored;
     FileStamp stamp;

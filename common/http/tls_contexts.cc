@@ -18,7 +18,8 @@ int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* length,
   static constexpr unsigned char kOurs[] = "\x08http/1.1";
   unsigned char* selected = nullptr;
   if (SSL_select_next_proto(&selected, length, kOurs, sizeof(kOurs) - 1,
-                            offered, offered_length) != OPENSSL_NPN_NEGOTIATED) {
+                            offered,
+                            offered_length) != OPENSSL_NPN_NEGOTIATED) {
     return SSL_TLSEXT_ERR_NOACK;
   }
   *chosen = selected;

@@ -45,18 +45,18 @@ bool Has(const std::vector<std::string>& names, const std::string& name) {
 }
 
 absl::StatusOr<Principal> WithRole(absl::StatusOr<Principal> caller,
-                                std::initializer_list<Role> roles) {
-  if (!caller.ok() || std::find(roles.begin(), roles.end(), caller->role) !=
-                          roles.end()) {
+                                   std::initializer_list<Role> roles) {
+  if (!caller.ok() ||
+      std::find(roles.begin(), roles.end(), caller->role) != roles.end()) {
     return caller;
   }
-  return absl::PermissionDeniedError(absl::StrCat(
-      "the role ", RoleName(caller->role), " may not do that; ",
-      absl::StrJoin(roles, " or ",
-                    [](std::string* out, Role role) {
-                      absl::StrAppend(out, RoleName(role));
-                    }),
-      " may"));
+  return absl::PermissionDeniedError(
+      absl::StrCat("the role ", RoleName(caller->role), " may not do that; ",
+                   absl::StrJoin(roles, " or ",
+                                 [](std::string* out, Role role) {
+                                   absl::StrAppend(out, RoleName(role));
+                                 }),
+                   " may"));
 }
 
 }  // namespace
@@ -88,7 +88,8 @@ absl::StatusOr<std::shared_ptr<AccessGate>> AccessGate::Open(
 
 absl::StatusOr<Principal> AccessGate::ByToken(absl::string_view shown) const {
   if (!token_.empty() && token_.Matches(shown)) {
-    return Principal{.role = Role::kService, .name = kToken, .credential = kToken};
+    return Principal{
+        .role = Role::kService, .name = kToken, .credential = kToken};
   }
   if (roles_ != nullptr) {
     if (auto caller = roles_->FindToken(shown)) return *std::move(caller);

@@ -38,21 +38,22 @@ class AccessGate {
   // Whether a credential of its own is needed, beside a certificate.
   bool asks() const { return roles_ != nullptr || !token_.empty(); }
 
-  // Returns who calls, if one of `roles` may; the first one of them if everybody
-  // may. UNAUTHENTICATED: the caller shows no credential that is known;
-  // PERMISSION_DENIED: it has another role.
+  // Returns who calls, if one of `roles` may; the first one of them if
+  // everybody may. UNAUTHENTICATED: the caller shows no credential that is
+  // known; PERMISSION_DENIED: it has another role.
   absl::StatusOr<Principal> Admit(const grpc::ServerContextBase& context,
-                               std::initializer_list<Role> roles) const;
+                                  std::initializer_list<Role> roles) const;
   // The same for what a header of HTTP says: "Bearer TOKEN", or "Basic ...",
   // whose password is the token.
-  absl::StatusOr<Principal> AdmitHeader(absl::string_view authorization,
-                                     std::initializer_list<Role> roles) const;
+  absl::StatusOr<Principal> AdmitHeader(
+      absl::string_view authorization, std::initializer_list<Role> roles) const;
   // Whether the credential of a caller that was admitted is still known.
   bool Holds(const Principal& caller) const;
 
  private:
   absl::StatusOr<Principal> ByToken(absl::string_view shown) const;
-  absl::StatusOr<Principal> Identify(const grpc::ServerContextBase& context) const;
+  absl::StatusOr<Principal> Identify(
+      const grpc::ServerContextBase& context) const;
 
   std::unique_ptr<RoleFile> roles_;  // null: none
   AccessToken token_;

@@ -33,8 +33,8 @@ std::shared_ptr<grpc::ChannelCredentials> NewChannelCredentials(
   const std::shared_ptr<const Certificates> files = tls.files->Current();
   std::vector<grpc::experimental::IdentityKeyCertPair> own;
   if (!files->key.empty()) {
-    own.push_back({.private_key = files->key,
-                   .certificate_chain = files->certificate});
+    own.push_back(
+        {.private_key = files->key, .certificate_chain = files->certificate});
   }
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(

@@ -213,14 +213,15 @@ absl::StatusOr<SocketPermissions> SocketPermissions::Parse(
     const std::string& mode, const std::string& group) {
   SocketPermissions permissions;
   if (!mode.empty()) {
-    const bool is_octal = mode.size() <= 4 &&
-                          mode.find_first_not_of("01234567") == mode.npos;
+    const bool is_octal =
+        mode.size() <= 4 && mode.find_first_not_of("01234567") == mode.npos;
     const mode_t bits =
         is_octal ? static_cast<mode_t>(std::stoul(mode, nullptr, 8)) : 0;
     if (!is_octal || bits > 0777 || (bits & 0600) != 0600) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "socket_mode: \"", mode, "\" is not 600 .. 777 in octal digits, "
-          "with the user's own permission"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("socket_mode: \"", mode,
+                       "\" is not 600 .. 777 in octal digits, "
+                       "with the user's own permission"));
     }
     permissions.mode = bits;
   }

@@ -64,9 +64,8 @@ absl::StatusOr<std::vector<std::string>> OpenListeners(
                                 address.ToString(), " can use the service"));
   }
   if (metrics && !metrics->IsLocal() && config.roles_file().empty()) {
-    open.push_back(
-        absl::StrCat("server.metrics_listen: everybody who reaches ",
-                     metrics->ToString(), " can read the metrics"));
+    open.push_back(absl::StrCat("server.metrics_listen: everybody who reaches ",
+                                metrics->ToString(), " can read the metrics"));
   }
   if (open.empty() || config.insecure()) return open;
   return absl::InvalidArgumentError(

@@ -78,7 +78,8 @@ absl::StatusOr<Principal> PrincipalOf(absl::string_view line) {
 
 // All bytes are compared, whichever differ.
 bool SameCredential(absl::string_view a, absl::string_view b) {
-  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+  return a.size() == b.size() &&
+         CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 }  // namespace
@@ -184,9 +185,11 @@ std::optional<Principal> RoleFile::FindCertificate(
 bool RoleFile::Has(const Principal& caller) {
   MutexLock lock(&mutex_);
   ReadAgainIfChanged();
-  return std::any_of(callers_.begin(), callers_.end(), [&](const Principal& known) {
-    return known.role == caller.role && known.credential == caller.credential;
-  });
+  return std::any_of(callers_.begin(), callers_.end(),
+                     [&](const Principal& known) {
+                       return known.role == caller.role &&
+                              known.credential == caller.credential;
+                     });
 }
 
 }  // namespace espalier

@@ -34,10 +34,11 @@ struct Principal {
 };
 
 // Reads a file's text, one credential a line:
-//   ROLE NAME sha256:HASH        the SHA-256 of a token, in 64 hexadecimal digits
-//   ROLE NAME certificate:NAME   a certificate with this name (a subjectAltName)
-// Lines that are empty or begin with '#' are skipped. INVALID_ARGUMENT names the
-// line.
+//   ROLE NAME sha256:HASH        the SHA-256 of a token, in 64 hexadecimal
+//   digits ROLE NAME certificate:NAME   a certificate with this name (a
+//   subjectAltName)
+// Lines that are empty or begin with '#' are skipped. INVALID_ARGUMENT names
+// the line.
 absl::StatusOr<std::vector<Principal>> ParseRoles(absl::string_view text);
 
 // Such a file. Each method looks whether it has changed. It is replaced as a

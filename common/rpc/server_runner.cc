@@ -150,22 +150,23 @@ ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     Options options) {
   std::unique_ptr<ServerRunner> runner(new ServerRunner(std::move(options)));
-  ASSIGN_OR_RETURN(runner->open_listeners_,
-                   OpenListeners(runner->options_.config,
-                                 runner->options_.gate->asks()));
+  ASSIGN_OR_RETURN(
+      runner->open_listeners_,
+      OpenListeners(runner->options_.config, runner->options_.gate->asks()));
   for (const std::string& line : runner->open_listeners_) LogWarning(line);
   RETURN_IF_ERROR(runner->OpenTls());
   RETURN_IF_ERROR(runner->ServeMetrics());
   RETURN_IF_ERROR(runner->Listen());
   RETURN_IF_ERROR(runner->WriteAddressFile());
-  LogInfo(absl::StrCat(
-      "listening on ", absl::StrJoin(runner->addresses_, ", "),
-      runner->metrics_ ? absl::StrCat("; metrics on http://",
-                                      runner->metrics_address(), "/metrics")
-                       : "",
-      runner->options_.http_address.empty()
-          ? ""
-          : absl::StrCat("; API on http://", runner->options_.http_address)));
+  LogInfo(absl::StrCat("listening on ", absl::StrJoin(runner->addresses_, ", "),
+                       runner->metrics_
+                           ? absl::StrCat("; metrics on http://",
+                                          runner->metrics_address(), "/metrics")
+                           : "",
+                       runner->options_.http_address.empty()
+                           ? ""
+                           : absl::StrCat("; API over HTTP on ",
+                                          runner->options_.http_address)));
   return runner;
 }
 
@@ -214,12 +215,11 @@ absl::Status ServerRunner::ServeMetrics() {
   absl::StatusOr<std::vector<int>> sockets = OpenListeningSockets(*address);
   if (!sockets.ok()) return OfMetrics(sockets.status());
   ASSIGN_OR_RETURN(
-      metrics_,
-      http::PageServer::Start(
-          {.sockets = *std::move(sockets),
-           .pages = std::move(pages),
-           .hosts = {config.page_hosts().begin(), config.page_hosts().end()},
-           .may_read = PagePermission()}));
+      metrics_, http::PageServer::Start({.sockets = *std::move(sockets),
+                                         .pages = std::move(pages),
+                                         .hosts = {config.page_hosts().begin(),
+                                                   config.page_hosts().end()},
+                                         .may_read = PagePermission()}));
   metrics_address_ = address->ToString();
   return absl::OkStatus();
 }
@@ -261,11 +261,10 @@ absl::Status ServerRunner::Listen() {
   return absl::OkStatus();
 }
 
-// Runs on the listener's thread, as does Tick. What TLS has encrypted cannot be
-// watched.
+// Runs on the listener's thread, as does Tick.
 void ServerRunner::Take(int descriptor) {
   const bool has_tls = tls_ != nullptr && IsTcp(descriptor);
-  if (!has_tls && !guard_->Watch(descriptor)) {
+  if (!guard_->Watch(descriptor, has_tls)) {
     close(descriptor);
     return;
   }

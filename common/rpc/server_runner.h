@@ -9,8 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/http/page_server.h"
 #include "common/http/message.h"
+#include "common/http/page_server.h"
 #include "common/rpc/access_gate.h"
 #include "common/rpc/connection_guard.h"
 #include "common/rpc/connection_listener.h"
@@ -100,8 +100,8 @@ class ServerRunner {
   std::vector<std::string> addresses_;
   std::string metrics_address_;
   std::vector<std::string> open_listeners_;
-  std::shared_ptr<ServerTls> tls_;           // null: none
-  prometheus::Gauge* tls_expires_ = nullptr;  // null: no TLS
+  std::shared_ptr<ServerTls> tls_;             // null: none
+  prometheus::Gauge* tls_expires_ = nullptr;   // null: no TLS
   std::unique_ptr<http::PageServer> metrics_;  // null: none
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>

@@ -43,7 +43,8 @@ absl::StatusOr<Certificate> FirstOf(const std::string& pem) {
   const Bio bio = Open(pem);
   Certificate first;
   while (true) {
-    Certificate next(PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
+    Certificate next(
+        PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr));
     if (next == nullptr) break;
     if (first == nullptr) first = std::move(next);
   }
@@ -80,8 +81,7 @@ absl::Status CheckKey(const std::string& pem, X509* certificate) {
 
 absl::Status Named(absl::string_view what, const absl::Status& status) {
   if (status.ok()) return status;
-  return absl::Status(status.code(),
-                      absl::StrCat(what, " ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(what, " ", status.message()));
 }
 
 absl::Status CheckOwn(Certificates& content, absl::Time now) {
@@ -140,8 +140,7 @@ absl::StatusOr<std::shared_ptr<CertificateFiles>> CertificateFiles::Open(
   return files;
 }
 
-std::shared_ptr<const Certificates> CertificateFiles::Current(
-    absl::Time now) {
+std::shared_ptr<const Certificates> CertificateFiles::Current(absl::Time now) {
   MutexLock lock(&mutex_);
   if (now >= next_look_) {
     next_look_ = now + kLookEvery;
@@ -161,7 +160,8 @@ void CertificateFiles::ReadAgain() {
     last_error_.clear();
     current_ = *std::move(content);
     LogInfo(absl::StrCat("TLS: read ", paths_.certificate,
-                         paths_.certificate.empty() ? paths_.ca : "", " again"));
+                         paths_.certificate.empty() ? paths_.ca : "",
+                         " again"));
     return;
   }
   const std::string error(content.status().message());
@@ -185,8 +185,10 @@ absl::StatusOr<std::shared_ptr<const Certificates>> CertificateFiles::Read()
                             : CheckCertificates(*content, absl::Now());
   if (status.ok()) return content;
   std::string names;
-  for (const std::string* path : {&paths_.certificate, &paths_.key, &paths_.ca}) {
-    if (!path->empty()) absl::StrAppend(&names, names.empty() ? "" : ", ", *path);
+  for (const std::string* path :
+       {&paths_.certificate, &paths_.key, &paths_.ca}) {
+    if (!path->empty())
+      absl::StrAppend(&names, names.empty() ? "" : ", ", *path);
   }
   return absl::Status(status.code(),
                       absl::StrCat(names, ": ", status.message()));

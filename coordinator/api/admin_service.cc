@@ -39,9 +39,8 @@ absl::StatusOr<DrafterRole> FromProto(v1::DrafterRole role) {
 
 std::string JsonOf(const google::protobuf::Message& message) {
   std::string json;
-  return google::protobuf::util::MessageToJsonString(message, &json).ok()
-             ? json
-             : "";
+  return google::protobuf::util::MessageToJsonString(message, &json).ok() ? json
+                                                                          : "";
 }
 
 absl::StatusOr<Coordinator::SettingsChange> ChangeOf(
@@ -96,8 +95,8 @@ grpc::ServerUnaryReactor* AdminService::ListDrafters(
     grpc::ByteBuffer* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   const auto request = ReadAs<v1::ListDraftersRequest>(*message);
-  const absl::Status admitted = Audit(
-      *context, {.method = "ListDrafters", .decision = request.status()});
+  const absl::Status admitted =
+      Audit(*context, {.method = "ListDrafters", .decision = request.status()});
   if (!admitted.ok()) {
     reactor->Finish(ToGrpcStatus(admitted));
     return reactor;
@@ -130,7 +129,7 @@ grpc::ServerUnaryReactor* AdminService::SetDrafter(
   }
   coordinator_.SetSettings(
       *change, [reactor, response, name = request->name()](
-                  const absl::StatusOr<DrafterSettings>& settings) {
+                   const absl::StatusOr<DrafterSettings>& settings) {
         if (settings.ok()) {
           v1::DrafterSettings all;
           Fill(name, *settings, all);

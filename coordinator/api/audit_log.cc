@@ -65,8 +65,9 @@ absl::Status AuditLog::Append(const std::string& line) const {
     LogInfo(absl::StrCat("audit ", line));
     return absl::OkStatus();
   }
-  const int file = open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
-                        S_IRUSR | S_IWUSR);
+  const int file =
+      open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
+           S_IRUSR | S_IWUSR);
   if (file < 0) {
     return absl::UnavailableError(
         absl::StrCat("cannot write ", path_, ": ", std::strerror(errno)));

@@ -24,14 +24,15 @@ bool IsAddress(const std::string& address) {
          port <= 65535;
 }
 
-using grpc::experimental::Interceptor;
 using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
 
 // Shows the token with each call.
 class TokenInterceptor final : public Interceptor {
  public:
   explicit TokenInterceptor(const AccessToken& token) : token_(token) {}
-  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+  void Intercept(
+      grpc::experimental::InterceptorBatchMethods* methods) override {
     if (methods->QueryInterceptionHookPoint(
             InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
       methods->GetSendInitialMetadata()->insert(token_.AsMetadata());

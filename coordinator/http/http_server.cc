@@ -112,9 +112,10 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   ASSIGN_OR_RETURN(ListenAddress address, AddressOf(listen, config));
   ASSIGN_OR_RETURN(HttpApi::Access access, AccessOf(config));
   ASSIGN_OR_RETURN(auto certificates, CertificatesOf(config));
+  server->has_tls_ = certificates != nullptr;
   if (IsOpen(address, config)) {
-    server->open_listeners_ = {absl::StrCat("http_listen: everybody who reaches ",
-                                            listen, " can use the server")};
+    server->open_listeners_ = {absl::StrCat(
+        "http_listen: everybody who reaches ", listen, " can use the server")};
     LogWarning(server->open_listeners_[0]);
   }
   context.readiness = [self = server.get(),

@@ -32,6 +32,7 @@ class HttpServer {
   // The bound address; a port 0 is replaced by the one that was chosen.
   const std::string& address() const { return address_; }
 
+  bool has_tls() const { return has_tls_; }
   // A line if everybody who reaches the address may use the server; or none.
   const std::vector<std::string>& open_listeners() const {
     return open_listeners_;
@@ -46,6 +47,7 @@ class HttpServer {
   HttpServer() = default;
 
   std::string address_;
+  bool has_tls_ = false;
   std::vector<std::string> open_listeners_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<HttpApi> api_;

@@ -67,8 +67,8 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
   RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(config.server(), *gate),
                              kAnotherCluster));
   if (!config.admin_listen().empty()) {
-    ASSIGN_OR_RETURN(const auto admin_gate, AccessGate::Open(
-                         coordinator::AdminRules(config.admin())));
+    ASSIGN_OR_RETURN(const auto admin_gate,
+                     AccessGate::Open(coordinator::AdminRules(config.admin())));
     const v1::ServerConfig admin = coordinator::AdminServerConfig(
         std::vector<std::string>(config.admin_listen().begin(),
                                  config.admin_listen().end()),
@@ -109,7 +109,8 @@ void PrintPlaces(LocalServer& server, const std::string& model,
     out << "serving " << model << " on " << address << std::endl;
   }
   if (!server.http_address().empty()) {
-    const std::string place = "http://" + server.http_address();
+    const std::string place = absl::StrCat(
+        server.http_has_tls() ? "https://" : "http://", server.http_address());
     out << "OpenAI's API: " << place << "/v1\nchat: " << place << "/#chat"
         << std::endl;
   }

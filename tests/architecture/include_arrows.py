@@ -109,7 +109,8 @@ ARROWS = {
                            "coordinator/control", "coordinator/merge",
                            "coordinator/metrics", "coordinator/peers",
                            "coordinator/session"],
-    "coordinator/api": ["common/base", "common/chat", "common/rpc", "common/spec",
+    "coordinator/api": ["common/base", "common/chat", "common/obs", "common/rpc",
+                        "common/spec",
                         "common/tokenizer", "coordinator/rounds",
                         "coordinator/session"],
     # The API over HTTP, in terms of the API of our own.

@@ -14,8 +14,8 @@
 #include "coordinator/api/inference_service.h"
 #include "coordinator/merge/merge_policies.h"
 #include "drafter/drafter_service.h"
-#include "google/protobuf/descriptor.h"
 #include "gmock/gmock.h"
+#include "google/protobuf/descriptor.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
 #include "tests/common/rpc/fake_engines.h"
@@ -31,21 +31,22 @@ using ::testing::HasSubstr;
 // is not known.
 const std::map<std::string, std::string>& Tokens() {
   static const auto& tokens = *new std::map<std::string, std::string>{
-      {"client", "token-of-a-client"},
-      {"operator", "token-of-an-operator"},
-      {"service", "token-of-a-service"},
-      {"scrape", "token-of-a-scraper"},
-      {"stranger", "token-of-a-stranger"},
-      {"nobody", ""}};
+      {"client", "token-of-a-client"},     {"operator", "token-of-an-operator"},
+      {"service", "token-of-a-service"},   {"scrape", "token-of-a-scraper"},
+      {"stranger", "token-of-a-stranger"}, {"nobody", ""}};
   return tokens;
 }
 
 // By `printf TOKEN | sha256sum`.
 constexpr char kRoles[] =
-    "client c sha256:89c0bae43ce789406f7c3211172f47a4bc6fc5696ddc08155db75f3432c9421f\n"
-    "operator o sha256:973a0627822f48da2f9f43017af32e3beb37518ff54fafe6a9606edabf298400\n"
-    "service s sha256:811d20a618387c4fa24fbc739626508365f92438d979c7e14f726e2a7a5e8ebc\n"
-    "scrape p sha256:d82be7f05ec6b2db6acf5e16ed0764c2c20c9d16c491b4d213122f31f8099d70\n";
+    "client c "
+    "sha256:89c0bae43ce789406f7c3211172f47a4bc6fc5696ddc08155db75f3432c9421f\n"
+    "operator o "
+    "sha256:973a0627822f48da2f9f43017af32e3beb37518ff54fafe6a9606edabf298400\n"
+    "service s "
+    "sha256:811d20a618387c4fa24fbc739626508365f92438d979c7e14f726e2a7a5e8ebc\n"
+    "scrape p "
+    "sha256:d82be7f05ec6b2db6acf5e16ed0764c2c20c9d16c491b4d213122f31f8099d70\n";
 
 using Roles = std::set<std::string>;
 const std::map<std::string, Roles>& Matrix() {
@@ -120,8 +121,8 @@ class RoleMatrixTest : public ::testing::Test {
       context.AddMetadata("authorization", "Bearer " + token);
     }
     grpc::CompletionQueue queue;
-    const auto stream = grpc::GenericStub(channel_).PrepareCall(
-        &context, "/" + method, &queue);
+    const auto stream =
+        grpc::GenericStub(channel_).PrepareCall(&context, "/" + method, &queue);
     const auto wait = [&queue] {
       void* tag = nullptr;
       bool ok = false;
@@ -179,9 +180,8 @@ TEST_F(RoleMatrixTest, EachRoleDoesWhatItMayAndNothingElse) {
 }
 
 TEST_F(RoleMatrixTest, NoMethodIsMissing) {
-  for (const char* service :
-       {"espalier.v1.Inference", "espalier.v1.Admin", "espalier.v1.Drafter",
-        "espalier.v1.Verifier"}) {
+  for (const char* service : {"espalier.v1.Inference", "espalier.v1.Admin",
+                              "espalier.v1.Drafter", "espalier.v1.Verifier"}) {
     const auto* about =
         google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(
             service);

@@ -87,11 +87,12 @@ IssuedCertificate TestAuthority::Issue(const std::vector<std::string>& names,
                  }));
   }
   X509_sign(made, key_, EVP_sha256());
-  IssuedCertificate issued = {
-      .certificate = PemOf(made), .key = Pem([&](BIO* bio) {
-        return PEM_write_bio_PrivateKey(bio, key, nullptr, nullptr, 0, nullptr,
-                                        nullptr);
-      })};
+  IssuedCertificate issued = {.certificate = PemOf(made),
+                              .key = Pem([&](BIO* bio) {
+                                return PEM_write_bio_PrivateKey(
+                                    bio, key, nullptr, nullptr, 0, nullptr,
+                                    nullptr);
+                              })};
   X509_free(made);
   EVP_PKEY_free(key);
   return issued;

@@ -92,8 +92,8 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
 
   const VerifierInfo info = engines.verifier->info();
   Served<verifier::VerifierService> verifier = {
-      .service = std::make_unique<verifier::VerifierService>(
-          *engines.verifier, info, gates[0])};
+      .service = std::make_unique<verifier::VerifierService>(*engines.verifier,
+                                                             info, gates[0])};
   ASSIGN_OR_RETURN(verifier.runner,
                    Listen(config.verifier().server(), "espalier.v1.Verifier",
                           *verifier.service, gates[0], metrics, device));
@@ -104,10 +104,10 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
     auto& served = drafters.emplace_back();
     served.service = std::make_unique<drafter::DrafterService>(
         *drafter.engine, drafter.info, gates[i + 1]);
-    ASSIGN_OR_RETURN(
-        served.runner,
-        Listen(config.drafters(static_cast<int>(i)).server(),
-               "espalier.v1.Drafter", *served.service, gates[i + 1], metrics, device));
+    ASSIGN_OR_RETURN(served.runner,
+                     Listen(config.drafters(static_cast<int>(i)).server(),
+                            "espalier.v1.Drafter", *served.service,
+                            gates[i + 1], metrics, device));
     LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                          drafter.info.type));
   }

@@ -32,7 +32,8 @@ struct CheckOptions {
 };
 
 absl::Status Check(const std::string& address, const CheckOptions& options) {
-  ASSIGN_OR_RETURN(const auto channel, OpenChannel(address, options.credentials));
+  ASSIGN_OR_RETURN(const auto channel,
+                   OpenChannel(address, options.credentials));
   grpc::ClientContext call;
   call.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
   health::HealthCheckRequest request;

@@ -87,8 +87,7 @@ absl::Status RunDrafters(Context& context, Args args) {
   }
 
   ASSIGN_OR_RETURN(const Credentials credentials, connection.Read());
-  ASSIGN_OR_RETURN(const auto channel,
-                   OpenChannel(flags.address, credentials));
+  ASSIGN_OR_RETURN(const auto channel, OpenChannel(flags.address, credentials));
   const auto admin = v1::Admin::NewStub(channel);
   grpc::ClientContext call;
   call.set_deadline(absl::ToChronoTime(absl::Now() + flags.timeout));

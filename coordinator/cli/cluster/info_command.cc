@@ -8,8 +8,8 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/peer_state_name.h"
 #include "coordinator/cli/client_commands.h"
-#include "coordinator/cli/flags/endpoint_flags.h"
 #include "coordinator/cli/flags/connection_flags.h"
+#include "coordinator/cli/flags/endpoint_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/word_wrap.h"
 

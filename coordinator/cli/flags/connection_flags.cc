@@ -8,9 +8,9 @@
 namespace espalier::cli {
 
 void ConnectionFlags::AddTlsTo(FlagSet& flags) {
-  flags.Add({"--ca", "FILE",
-             "TLS: authorities of the server's certificate, PEM"},
-            &ca_);
+  flags.Add(
+      {"--ca", "FILE", "TLS: authorities of the server's certificate, PEM"},
+      &ca_);
   flags.Add({"--cert", "FILE", "with --ca: the certificate to show"},
             &certificate_);
   flags.Add({"--key", "FILE", "with --cert: its key"}, &key_);
@@ -35,10 +35,10 @@ absl::StatusOr<Credentials> ConnectionFlags::Read() const {
     return absl::InvalidArgumentError("--cert and --server-name need --ca");
   }
   if (!ca_.empty()) {
-    ASSIGN_OR_RETURN(credentials.tls.files,
-                     CertificateFiles::Open({.certificate = certificate_,
-                                             .key = key_,
-                                             .ca = ca_}));
+    ASSIGN_OR_RETURN(
+        credentials.tls.files,
+        CertificateFiles::Open(
+            {.certificate = certificate_, .key = key_, .ca = ca_}));
     credentials.tls.server_name = server_name_;
   }
   auto token = AccessToken::ReadFile(token_file_);

@@ -14,13 +14,13 @@
 namespace espalier::http {
 namespace {
 
-using testing::IssuedCertificate;
-using testing::ReplaceFile;
-using testing::TestAuthority;
-using testing::TlsClient;
 using ::testing::EndsWith;
 using ::testing::IsEmpty;
+using testing::IssuedCertificate;
+using testing::ReplaceFile;
 using ::testing::StartsWith;
+using testing::TestAuthority;
+using testing::TlsClient;
 
 constexpr char kRequest[] =
     "GET /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -55,10 +55,10 @@ class TlsServerTest : public ::testing::Test {
   void Serve(bool wants_certificates, Limits limits = {}) {
     ReplaceFile(File("ca"), authority_.pem());
     Install("server", authority_.Issue({"localhost"}));
-    auto files = CertificateFiles::Open(
-        {.certificate = File("server.crt"),
-         .key = File("server.key"),
-         .ca = wants_certificates ? File("ca") : ""});
+    auto files =
+        CertificateFiles::Open({.certificate = File("server.crt"),
+                                .key = File("server.key"),
+                                .ca = wants_certificates ? File("ca") : ""});
     ASSERT_TRUE(files.ok()) << files.status();
     const int socket = testing::ListenOnLoopback(port_);
     auto server = Server::Start(

@@ -37,9 +37,11 @@ TEST(OpenListenersTest, BeyondTheLoopbackOneOfThreeIsNeeded) {
   for (const char* address : {"0.0.0.0:1", "[::]:1", "example.com:1",
                               "127.evil.example:1", "10.0.0.1:1"}) {
     const auto refused = OpenListeners(Listening(address), /*asks=*/false);
-    EXPECT_THAT(std::string(refused.status().message()),
-                testing::AllOf(HasSubstr(absl::StrCat("server.listen: everybody who reaches ", address)),
-                               HasSubstr("server.insecure=true")));
+    EXPECT_THAT(
+        std::string(refused.status().message()),
+        testing::AllOf(HasSubstr(absl::StrCat(
+                           "server.listen: everybody who reaches ", address)),
+                       HasSubstr("server.insecure=true")));
     EXPECT_THAT(*OpenListeners(Listening(address), /*asks=*/true), IsEmpty());
     v1::ServerConfig config = Listening(address);
     config.set_insecure(true);

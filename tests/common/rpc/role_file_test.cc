@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Of "secret-of-alice-1" and "secret-of-bob-123", by sha256sum.
+// The tokens are "secret-of-alice-1" and "secret-of-bob-123".
 constexpr char kAlice[] =
     "client alice "
     "sha256:fa2d923d6c6651649aebc3b70327d91dd822ccea0584240d8dce908e9d206b64\n";
@@ -43,8 +43,8 @@ TEST_F(RoleFileTest, FindsWhoShowsAToken) {
   EXPECT_EQ(alice->name, "alice");
   EXPECT_EQ(alice->role, Role::kClient);
   EXPECT_EQ(file->FindToken("secret-of-bob-123")->role, Role::kOperator);
-  for (const char* wrong : {"", "secret-of-alice-2", "secret-of-alice-1 ",
-                            kAlice}) {
+  for (const char* wrong :
+       {"", "secret-of-alice-2", "secret-of-alice-1 ", kAlice}) {
     EXPECT_FALSE(file->FindToken(wrong).has_value()) << wrong;
   }
 }
@@ -96,9 +96,9 @@ TEST(ParseRolesTest, ErrorsNameTheLine) {
   EXPECT_THAT(error("client alice secret"), HasSubstr("sha256:HASH or"));
   EXPECT_THAT(error("client alice certificate:"), HasSubstr("sha256:HASH or"));
   EXPECT_THAT(error("client a\x01 certificate:x"), HasSubstr("control"));
-  EXPECT_THAT(error(absl::StrCat("client ", std::string(129, 'n'),
-                                 " certificate:x")),
-              HasSubstr("128 bytes"));
+  EXPECT_THAT(
+      error(absl::StrCat("client ", std::string(129, 'n'), " certificate:x")),
+      HasSubstr("128 bytes"));
 }
 
 }  // namespace

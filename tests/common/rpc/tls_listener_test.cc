@@ -5,10 +5,14 @@
 #include "common/rpc/handshake.h"
 #include "common/rpc/peer_channel.h"
 #include "common/rpc/server_runner.h"
+#include "common/rpc/tls_tap.h"
 #include "drafter/drafter_service.h"
 #include "gmock/gmock.h"
 #include "grpc/health/v1/health.grpc.pb.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
 #include "gtest/gtest.h"
+#include "tests/common/http/tls_client.h"
 #include "tests/common/rpc/fake_engines.h"
 #include "tests/testing/test_certificates.h"
 
@@ -97,6 +101,17 @@ class TlsListenerTest : public ::testing::Test {
     return stream->Finish();
   }
 
+  // Connections that were closed for a reason.
+  double closed(const std::string& reason) const {
+    for (const auto& family : registry_->Collect()) {
+      if (family.name != "espalier_connections_closed_total") continue;
+      for (const auto& metric : family.metric) {
+        if (metric.label[0].value == reason) return metric.counter.value;
+      }
+    }
+    return 0;
+  }
+
   const TestAuthority authority_{"ours"};
   FakeDraftEngine engine_;
   std::unique_ptr<drafter::DrafterService> service_;
@@ -132,10 +147,9 @@ TEST_F(TlsListenerTest, StrangersAndExpiredCertificatesGetNoConnection) {
   // One that this side would not load.
   const IssuedCertificate expired =
       authority_.Issue({"coordinator"}, {.ends = -absl::Minutes(1)});
-  grpc::SslCredentialsOptions options = {
-      .pem_root_certs = authority_.pem(),
-      .pem_private_key = expired.key,
-      .pem_cert_chain = expired.certificate};
+  grpc::SslCredentialsOptions options = {.pem_root_certs = authority_.pem(),
+                                         .pem_private_key = expired.key,
+                                         .pem_cert_chain = expired.certificate};
   grpc::ChannelArguments arguments;
   arguments.SetSslTargetNameOverride("math");
   EXPECT_FALSE(
@@ -159,5 +173,58 @@ TEST_F(TlsListenerTest, ARotationOfEverythingKeepsOldConnections) {
   EXPECT_TRUE(Ask(old).ok());
 }
 
+TEST_F(TlsListenerTest, AFloodIsSeenThroughTls) {
+  const IssuedCertificate own = authority_.Issue({"coordinator"});
+  ReplaceFile(File("client.crt"), own.certificate);
+  ReplaceFile(File("client.key"), own.key);
+  testing::TlsClient client(
+      static_cast<uint16_t>(
+          ListenAddress::Parse(runner_->addresses()[0])->port),
+      File("ca"), File("client.crt"), File("client.key"));
+  const unsigned char kProtocol[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(client.ssl(), kProtocol, sizeof(kProtocol));
+  ASSERT_TRUE(client.Shake());
+  std::string bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+  bytes += std::string("\0\0\0\4\0\0\0\0\0", 9);  // SETTINGS
+  for (int i = 0; i < 2000; ++i) {
+    bytes += std::string("\0\0\x08\6\0\0\0\0\0", 9);  // PING
+    bytes += "12345678";
+  }
+  client.Write(bytes);
+  client.ReadAll();  // until the connection is closed
+  EXPECT_EQ(closed("control_frames"), 1);
+  EXPECT_TRUE(Greet(Dial(authority_, own)).ok());
+}
+
+TEST_F(TlsListenerTest, WhatIsNoTlsIsClosedAtOnce) {
+  EXPECT_FALSE(Ask(NewPeerChannel(runner_->addresses()[0])).ok());
+  EXPECT_GE(closed("not_tls"), 1);
+}
+
 }  // namespace
+
+TEST(ClientRandomTest, IsFoundInAnyPieces) {
+  const std::string random(32, 'r');
+  const std::string hello =
+      std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + random + "rest";
+  for (const size_t piece : {size_t{1}, size_t{7}, hello.size()}) {
+    ClientRandom client;
+    auto state = ClientRandom::State::kUnfinished;
+    for (size_t i = 0; i < hello.size(); i += piece) {
+      EXPECT_NE(state, ClientRandom::State::kNotTls);
+      state = client.Feed(hello.substr(i, piece));
+    }
+    EXPECT_EQ(state, ClientRandom::State::kFound);
+    EXPECT_EQ(client.value(), random);
+  }
+}
+
+TEST(ClientRandomTest, OtherBeginningsAreNoHandshake) {
+  for (const std::string& bytes :
+       {std::string("PRI * HTTP/2.0"), std::string("\x16\3\1\2\0\2", 6),
+        std::string("\x16\3\1\0\x10\1", 6)}) {
+    EXPECT_EQ(ClientRandom().Feed(bytes), ClientRandom::State::kNotTls);
+  }
+}
+
 }  // namespace espalier

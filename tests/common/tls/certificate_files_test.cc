@@ -21,9 +21,8 @@ class CertificateFilesTest : public ::testing::Test {
     const std::string base =
         ::testing::TempDir() + "/" +
         ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    paths_ = {.certificate = base + ".crt",
-              .key = base + ".key",
-              .ca = base + ".ca"};
+    paths_ = {
+        .certificate = base + ".crt", .key = base + ".key", .ca = base + ".ca"};
     ReplaceFile(paths_.ca, authority_.pem());
     Put(authority_.Issue({"one"}));
   }
