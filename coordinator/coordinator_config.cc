@@ -40,6 +40,24 @@ absl::StatusOr<int64_t> FeatureCacheBytes(
 
 }  // namespace
 
+v1::ServerConfig AdminServerConfig(absl::Span<const std::string> addresses,
+                                   const v1::AdminConfig& config) {
+  v1::ServerConfig server;
+  server.mutable_listen()->Add(addresses.begin(), addresses.end());
+  *server.mutable_tls() = config.tls();
+  server.set_insecure(config.insecure());
+  server.set_socket_mode(config.socket_mode());
+  server.set_socket_group(config.socket_group());
+  server.set_roles_file(config.roles_file());
+  return server;
+}
+
+AccessGate::Rules AdminRules(const v1::AdminConfig& config) {
+  return {.roles_file = config.roles_file(),
+          .certificate_name =
+              config.tls().client_ca_file().empty() ? "" : "operator"};
+}
+
 absl::StatusOr<int64_t> MaxPromptBytes(
     const v1::CoordinatorCoreConfig& config) {
   if (!config.has_max_prompt_kib()) return int64_t{4} << 20;

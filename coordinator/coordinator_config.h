@@ -2,8 +2,11 @@
 #define ESPALIER_COORDINATOR_COORDINATOR_CONFIG_H_
 
 #include <cstdint>
+#include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/rpc/access_gate.h"
 #include "coordinator/api/priority_limits.h"
 #include "coordinator/rounds/coordinator.h"
 #include "espalier/v1/config.pb.h"
@@ -18,6 +21,12 @@ absl::StatusOr<Coordinator::Options> OptionsFromConfig(
 // INVALID_ARGUMENT names the field.
 absl::StatusOr<PriorityLimits> PriorityLimitsFromConfig(
     const v1::CoordinatorCoreConfig& config);
+
+// The listener of the Admin service on `addresses`, and who may use it: by
+// `roles_file`, or with a certificate that has the name "operator".
+v1::ServerConfig AdminServerConfig(absl::Span<const std::string> addresses,
+                                   const v1::AdminConfig& config);
+AccessGate::Rules AdminRules(const v1::AdminConfig& config);
 
 // The largest prompt that is read, in bytes. INVALID_ARGUMENT names the field.
 absl::StatusOr<int64_t> MaxPromptBytes(const v1::CoordinatorCoreConfig& config);

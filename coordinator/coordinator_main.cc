@@ -21,6 +21,7 @@
 
 namespace {
 
+using espalier::AccessGate;
 using espalier::PeerState;
 using espalier::ServerRunner;
 using espalier::coordinator::CoordinatorServer;
@@ -50,7 +51,10 @@ void ReportHealth(std::stop_token stop, const RemotePeers& peers,
 
 absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                         espalier::ShutdownSignals& signals) {
-  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
+  ASSIGN_OR_RETURN(
+      const auto gate,
+      AccessGate::Open({.roles_file = config.server().roles_file()}));
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   if (!config.http_listen().empty()) {
     RETURN_IF_ERROR(HttpServer::Check(config.http_listen(), config.http()));
   }
@@ -70,7 +74,8 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                                              {.target = std::move(target),
                                               .epoch = espalier::SecretNumber(),
                                               .executor = &executor,
-                                              .metrics = metrics.get()}));
+                                              .metrics = metrics.get(),
+                                              .gate = gate}));
   ASSIGN_OR_RETURN(const auto http, server->StartHttp(config.http_listen(),
                                                       config.http(), metrics));
   ASSIGN_OR_RETURN(
@@ -79,17 +84,19 @@ absl::StatusOr<int> Run(const espalier::v1::CoordinatorConfig& config,
                            .services = server->Services(),
                            .registry = metrics,
                            .pages = server->StatusPages(),
+                           .gate = gate,
                            .http_address = http ? http->address() : "",
                            .max_message_bytes = server->max_message_bytes(),
                            .max_streams = server->max_streams(),
                            .drain = [&](absl::Time deadline) {
                              server->Drain(deadline, http.get());
                            }}));
+  server->ShowOpenListeners(runner->open_listeners());
   ASSIGN_OR_RETURN(
       const auto admin,
       server->StartAdmin(std::vector<std::string>(config.admin_listen().begin(),
                                                   config.admin_listen().end()),
-                         metrics));
+                         config.admin(), metrics));
   std::jthread health([&](std::stop_token stop) {
     ReportHealth(stop, *peers, *server, *runner);
   });

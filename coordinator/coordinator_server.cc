@@ -108,7 +108,6 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
 
   ASSIGN_OR_RETURN(model.max_prompt_bytes, MaxPromptBytes(config));
   server->max_message_bytes_ = MessageBytesFor(model.max_prompt_bytes);
-  server->admin_ = std::make_unique<AdminService>(server->coordinator_.get());
   ASSIGN_OR_RETURN(const PriorityLimits priorities,
                    PriorityLimitsFromConfig(config));
   server->calls_ = std::make_unique<GenerateCalls>(
@@ -133,7 +132,8 @@ absl::StatusOr<std::unique_ptr<CoordinatorServer>> CoordinatorServer::Create(
                                 .calls = server->calls_.get(),
                                 .strategies = server->policies_.Names(),
                                 .verifier_info = peers.verifier_info,
-                                .describe_peers = peers.describe});
+                                .describe_peers = peers.describe,
+                                .gate = std::move(options.gate)});
   ASSIGN_OR_RETURN(AccessToken status_key,
                    AccessToken::ReadFile(config.status_key_file()));
   server->status_ = std::make_unique<StatusReport>(
@@ -177,22 +177,34 @@ std::vector<ServerRunner::Service> CoordinatorServer::Services() {
 }
 
 absl::StatusOr<std::unique_ptr<ServerRunner>> CoordinatorServer::StartAdmin(
-    absl::Span<const std::string> addresses,
+    absl::Span<const std::string> addresses, const v1::AdminConfig& config,
     std::shared_ptr<prometheus::Registry> metrics) {
   if (addresses.empty()) return nullptr;
-  v1::ServerConfig config;
-  config.mutable_listen()->Add(addresses.begin(), addresses.end());
-  auto runner =
-      ServerRunner::Start({.config = std::move(config),
-                           .services = {{"espalier.v1.Admin", admin_.get()}},
-                           .registry = std::move(metrics)});
+  const auto start = [&]() -> absl::StatusOr<std::unique_ptr<ServerRunner>> {
+    const v1::ServerConfig server = AdminServerConfig(addresses, config);
+    ASSIGN_OR_RETURN(auto gate, AccessGate::Open(AdminRules(config)));
+    ASSIGN_OR_RETURN(auto audit, AuditLog::Open(config.audit_file()));
+    admin_ = std::make_unique<AdminService>(coordinator_.get(), gate,
+                                            std::move(audit));
+    return ServerRunner::Start(
+        {.config = server,
+         .services = {{"espalier.v1.Admin", admin_.get()}},
+         .registry = std::move(metrics),
+         .gate = gate});
+  };
+  auto runner = start();
   if (!runner.ok()) {
     return absl::Status(
         runner.status().code(),
         absl::StrCat("admin_listen: ", runner.status().message()));
   }
   (*runner)->SetServing(true);
+  ShowOpenListeners((*runner)->open_listeners());
   return runner;
+}
+
+void CoordinatorServer::ShowOpenListeners(absl::Span<const std::string> lines) {
+  status_->AddOpenListeners(lines);
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
@@ -209,7 +221,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> CoordinatorServer::StartHttp(
   };
   ASSIGN_OR_RETURN(auto server,
                    HttpServer::Start(listen, config, std::move(context)));
-  status_->SetHttpAddress(server->address());
+  status_->SetHttpAddress(server->address(), server->has_tls());
+  status_->AddOpenListeners(server->open_listeners());
   return server;
 }
 

@@ -50,6 +50,7 @@ class CoordinatorServer {
     uint64_t epoch = 0;            // random, sampled by the caller
     Executor* executor = nullptr;  // outlives the peers' last answers
     prometheus::Registry* metrics = nullptr;
+    std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>();
   };
   // INVALID_ARGUMENT names the field.
   static absl::StatusOr<std::unique_ptr<CoordinatorServer>> Create(
@@ -64,7 +65,7 @@ class CoordinatorServer {
   // A separate server for operators; null if no address is given. This object
   // and `metrics` must outlive it.
   absl::StatusOr<std::unique_ptr<ServerRunner>> StartAdmin(
-      absl::Span<const std::string> addresses,
+      absl::Span<const std::string> addresses, const v1::AdminConfig& config,
       std::shared_ptr<prometheus::Registry> metrics);
   // The API over HTTP; null if `listen` is empty. This object and `metrics`
   // must outlive it.
@@ -79,6 +80,9 @@ class CoordinatorServer {
   // The status page and its data, for ServerRunner. Valid while this object
   // lives.
   std::vector<http::Page> StatusPages() const;
+
+  // Lets the status page warn of listeners that everybody may use.
+  void ShowOpenListeners(absl::Span<const std::string> lines);
 
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }

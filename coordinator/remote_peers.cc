@@ -10,6 +10,7 @@
 #include "common/base/check.h"
 #include "common/base/status_macros.h"
 #include "common/rpc/access_token.h"
+#include "common/rpc/channel_tls.h"
 #include "coordinator/api/describe_verifier.h"
 
 namespace espalier::coordinator {
@@ -58,12 +59,16 @@ absl::StatusOr<AccessToken> ReadToken(absl::string_view field,
                       absl::StrCat(field, ": ", token.status().message()));
 }
 
-PeerOptions PeerOf(std::string name, std::string address, AccessToken token,
+// A peer's certificate has its name.
+PeerOptions PeerOf(const std::string& name, std::string address,
+                   AccessToken token,
+                   const std::shared_ptr<CertificateFiles>& certificates,
                    const RemotePeers::Options& options) {
-  return {.name = std::move(name),
+  return {.name = name,
           .address = std::move(address),
           .model = options.model,
           .token = std::move(token),
+          .tls = {.files = certificates, .server_name = name},
           .registry = options.metrics};
 }
 
@@ -76,11 +81,19 @@ absl::StatusOr<std::unique_ptr<RemotePeers>> RemotePeers::Create(
   }
   std::unique_ptr<RemotePeers> peers(new RemotePeers());
   peers->verifier_address_ = config.verifier();
+  auto certificates = OpenClientCertificates(config.peer_tls());
+  if (!certificates.ok()) {
+    return absl::Status(
+        certificates.status().code(),
+        absl::StrCat("peer_tls: ", certificates.status().message()));
+  }
+  peers->certificates_ = *std::move(certificates);
   ASSIGN_OR_RETURN(
       AccessToken verifier_token,
       ReadToken("verifier_token_file", config.verifier_token_file()));
   PeerOptions verifier_options =
-      PeerOf("verifier", config.verifier(), std::move(verifier_token), options);
+      PeerOf("verifier", config.verifier(), std::move(verifier_token),
+             peers->certificates_, options);
   // The coordinator's health depends on this connection, so a short keepalive
   // finds a stopped verifier soon.
   verifier_options.keepalive = absl::Seconds(3);
@@ -116,14 +129,14 @@ absl::StatusOr<RemotePeers::Drafter> RemotePeers::Connect(
   ASSIGN_OR_RETURN(
       AccessToken token,
       ReadToken(absl::StrCat(field, ".token_file"), drafter.token_file()));
-  return Drafter{
-      .name = drafter.name(),
-      .address = drafter.address(),
-      .endpoint = std::make_unique<RemoteDraftEndpoint>(
-          PeerOf(drafter.name(), drafter.address(), std::move(token), options),
-          [verifier = verifier_.get()](const DrafterInfo& info) {
-            return CheckFeatures(info.features, verifier->info());
-          })};
+  return Drafter{.name = drafter.name(),
+                 .address = drafter.address(),
+                 .endpoint = std::make_unique<RemoteDraftEndpoint>(
+                     PeerOf(drafter.name(), drafter.address(), std::move(token),
+                            certificates_, options),
+                     [verifier = verifier_.get()](const DrafterInfo& info) {
+                       return CheckFeatures(info.features, verifier->info());
+                     })};
 }
 
 DrafterHandle RemotePeers::Drafter::AsHandle() const {

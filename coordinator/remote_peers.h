@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/channel_tls.h"
 #include "common/rpc/remote_draft_endpoint.h"
 #include "common/rpc/remote_verify_endpoint.h"
 #include "coordinator/coordinator_server.h"
@@ -57,6 +58,7 @@ class RemotePeers {
   void Describe(v1::GetServerInfoResponse& response) const;
 
   std::string verifier_address_;
+  std::shared_ptr<CertificateFiles> certificates_;  // null: no TLS
   std::unique_ptr<RemoteVerifyEndpoint> verifier_;
   std::vector<Drafter> drafters_;
 };

@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/config/service_flags.h"
 #include "common/obs/log.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_builder.h"
 #include "drafter/drafter_service.h"
@@ -15,13 +15,14 @@
 
 namespace {
 
+using espalier::AccessGate;
 using espalier::ServerRunner;
 
 absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                         espalier::ShutdownSignals& signals) {
-  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
-  ASSIGN_OR_RETURN(auto token,
-                   espalier::AccessToken::ReadFile(config.token_file()));
+  ASSIGN_OR_RETURN(const auto gate, AccessGate::Open(AccessGate::ForPeers(
+                                        config.server(), config.token_file())));
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   auto metrics = std::make_shared<prometheus::Registry>();
   espalier::drafter::DrafterRegistry types("drafter type");
   espalier::drafter::RegisterDrafters(types);
@@ -41,13 +42,14 @@ absl::StatusOr<int> Run(const espalier::v1::DrafterConfig& config,
                                  drafter.info.type, " for ",
                                  drafter.info.model.name));
   espalier::drafter::DrafterService service(*drafter.engine, drafter.info,
-                                            std::move(token));
+                                            gate);
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start(
           {.config = config.server(),
            .services = {{"espalier.v1.Drafter", &service}},
            .registry = metrics,
+           .gate = gate,
            .drain = [&](absl::Time deadline) { service.Drain(deadline); }}));
   const int status = ServeUntilSignal(*runner, signals);
   if (lost.HasBeenNotified()) return loss;

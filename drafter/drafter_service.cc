@@ -65,9 +65,9 @@ absl::StatusOr<ProposeRequest> ReadPropose(
 }
 
 DrafterService::DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
-                               AccessToken token)
+                               std::shared_ptr<const AccessGate> gate)
     : streams_(
-          {.token = std::move(token),
+          {.gate = std::move(gate),
            .model = info.model,
            .hello = ToProto(info),
            .handle =

@@ -2,7 +2,7 @@
 #define ESPALIER_DRAFTER_DRAFTER_SERVICE_H_
 
 #include "absl/time/time.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
@@ -19,13 +19,14 @@ absl::StatusOr<ProposeRequest> ReadPropose(
     const DrafterInfo& info);
 
 // Serves a DraftEndpoint over gRPC. Checks what a message claims against `info`
-// before the endpoint sees it; serves only clients that present `token`.
+// before the endpoint sees it; serves only clients that `gate` admits.
 // Thread-safe. Outlives the grpc::Server; the endpoint outlives the service.
 class DrafterService final
     : public v1::Drafter::WithRawCallbackMethod_Draft<v1::Drafter::Service> {
  public:
-  DrafterService(DraftEndpoint& endpoint, const DrafterInfo& info,
-                 AccessToken token = {});
+  DrafterService(
+      DraftEndpoint& endpoint, const DrafterInfo& info,
+      std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Draft(
       grpc::CallbackServerContext* context) override;

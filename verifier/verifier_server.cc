@@ -9,7 +9,7 @@
 #include "common/base/status_macros.h"
 #include "common/model/cuda/feature_ring.h"
 #include "common/obs/log.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
 #include "verifier/verifier_service.h"
 
@@ -33,8 +33,9 @@ absl::StatusOr<std::shared_ptr<FeatureRing>> OpenRingForOthers(
 absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                 ShutdownSignals& signals,
                                 const ModelLoader& load) {
-  RETURN_IF_ERROR(ServerRunner::CanListen(config.server()));
-  ASSIGN_OR_RETURN(auto token, AccessToken::ReadFile(config.token_file()));
+  ASSIGN_OR_RETURN(const auto gate, AccessGate::Open(AccessGate::ForPeers(
+                                        config.server(), config.token_file())));
+  RETURN_IF_ERROR(ServerRunner::CanListen(config.server(), *gate));
   auto metrics = std::make_shared<prometheus::Registry>();
   absl::Status loss;
   Notification lost;  // then `loss` is set
@@ -52,12 +53,13 @@ absl::StatusOr<int> RunVerifier(const v1::VerifierConfig& config,
                                   .on_model_lost = on_model_lost}));
   LogInfo(absl::StrCat("model ", engine->info().model.name, " on ",
                        engine->info().device));
-  VerifierService service(*engine, engine->info(), std::move(token));
+  VerifierService service(*engine, engine->info(), gate);
   ASSIGN_OR_RETURN(
       auto runner,
       ServerRunner::Start({.config = config.server(),
                            .services = {{"espalier.v1.Verifier", &service}},
                            .registry = metrics,
+                           .gate = gate,
                            .drain = [&](absl::Time deadline) {
                              service.Drain(lost.HasBeenNotified() ? absl::Now()
                                                                   : deadline);

@@ -50,8 +50,9 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
 }
 
 VerifierService::VerifierService(VerifyEndpoint& endpoint,
-                                 const VerifierInfo& info, AccessToken token)
-    : streams_({.token = std::move(token),
+                                 const VerifierInfo& info,
+                                 std::shared_ptr<const AccessGate> gate)
+    : streams_({.gate = std::move(gate),
                 .model = info.model,
                 .hello = ToProto(info),
                 .handle =

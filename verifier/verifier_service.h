@@ -2,7 +2,7 @@
 #define ESPALIER_VERIFIER_VERIFIER_SERVICE_H_
 
 #include "absl/time/time.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/server_streams.h"
 #include "common/rpc/wire.h"
 #include "common/spec/endpoints.h"
@@ -17,13 +17,14 @@ absl::StatusOr<VerifyRequest> ReadVerify(const v1::VerifyTree& message,
                                          const VerifierInfo& info);
 
 // Serves a VerifyEndpoint over gRPC. Checks each message against `info` before
-// the endpoint sees it. Serves clients that present `token`. Thread-safe.
+// the endpoint sees it. Serves clients that `gate` admits. Thread-safe.
 // Outlives the grpc::Server; the endpoint outlives the service.
 class VerifierService final
     : public v1::Verifier::WithRawCallbackMethod_Verify<v1::Verifier::Service> {
  public:
-  VerifierService(VerifyEndpoint& endpoint, const VerifierInfo& info,
-                  AccessToken token = {});
+  VerifierService(
+      VerifyEndpoint& endpoint, const VerifierInfo& info,
+      std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>());
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Verify(
       grpc::CallbackServerContext* context) override;

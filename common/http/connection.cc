@@ -1,5 +1,6 @@
 #include "common/http/connection.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/dispatch.hpp>
@@ -84,7 +85,9 @@ void Gate::Close() {
 
 Connection::Connection(asio::ip::tcp::socket socket,
                        std::shared_ptr<Shared> shared)
-    : shared_(std::move(shared)), stream_(std::move(socket)) {}
+    : shared_(std::move(shared)),
+      stream_(std::move(socket), shared_->tls.Current()),
+      pause_(stream_.get_executor()) {}
 
 Connection::~Connection() {
   answer_.reset();
@@ -94,11 +97,21 @@ Connection::~Connection() {
 
 void Connection::Start() {
   asio::post(stream_.get_executor(),
-             [self = shared_from_this()] { self->AwaitRequest(); });
+             [self = shared_from_this()] { self->Handshake(); });
+}
+
+void Connection::Handshake() {
+  if (!stream_.has_tls()) return AwaitRequest();
+  stream_.expires_after(ToChrono(shared_->limits.header_time));
+  stream_.async_handshake([self = shared_from_this()](Error error) {
+    if (error) return self->Shut();
+    self->AwaitRequest();
+  });
 }
 
 void Connection::Refuse() {
   asio::post(stream_.get_executor(), [self = shared_from_this()] {
+    if (self->stream_.has_tls()) return self->Shut();
     self->Reject(503, "too many connections are open");
   });
 }
@@ -386,7 +399,7 @@ void Connection::OnReadable(Error error) {
   const ssize_t bytes = error ? 0
                               : recv(stream_.socket().native_handle(), &byte, 1,
                                      MSG_PEEK | MSG_DONTWAIT);
-  if (bytes > 0) return;
+  if (bytes > 0) return stream_.has_tls() ? WatchForEnd() : void();
   if (bytes < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
     return WatchClient();
   }
@@ -394,9 +407,31 @@ void Connection::OnReadable(Error error) {
   Shut();
 }
 
+// Bytes of TLS may be its farewell, which the end of the connection follows.
+void Connection::WatchForEnd() {
+  constexpr std::chrono::milliseconds kPause(200);
+  watching_ = true;
+  pause_.expires_after(kPause);
+  pause_.async_wait([self = shared_from_this()](Error) {
+    self->watching_ = false;
+    if (self->answer_ == nullptr) return;
+    pollfd socket = {.fd = self->stream_.socket().native_handle(),
+                     .events = POLLRDHUP,
+                     .revents = 0};
+    if (poll(&socket, 1, 0) == 0) return self->WatchForEnd();
+    self->answer_.reset();
+    self->Shut();
+  });
+}
+
 // A socket that is closed while bytes of the client are unread would make the
 // client lose the answer.
 void Connection::Linger() {
+  if (stream_.has_tls() && !lingers_) {
+    stream_.expires_after(ToChrono(kLingerTime));
+    return stream_.async_shutdown(
+        [self = shared_from_this()](Error) { self->Shut(); });
+  }
   Error ignored;
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   if (!lingers_) return Shut();

@@ -4,8 +4,8 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/string_body.hpp>
 #include <cstddef>
@@ -20,6 +20,8 @@
 #include "common/http/answer.h"
 #include "common/http/connection_table.h"
 #include "common/http/server.h"
+#include "common/http/stream.h"
+#include "common/http/tls_contexts.h"
 
 namespace espalier::http {
 
@@ -46,11 +48,13 @@ class Connection final : public Closable,
     Shared(const Server::Options& options, boost::asio::io_context* io)
         : gate(io),
           handler(options.handler),
+          tls(options.certificates),
           limits(options.limits),
           table({.max_connections = options.limits.max_connections,
                  .all_body_bytes = options.limits.all_body_bytes}) {}
     Gate gate;
     const Handler handler;
+    TlsContexts tls;
     const Limits limits;
     ConnectionTable table;
   };
@@ -71,6 +75,8 @@ class Connection final : public Closable,
   using Parser =
       boost::beast::http::request_parser<boost::beast::http::string_body>;
 
+  // TLS's, if there is TLS.
+  void Handshake();
   void AwaitRequest();
   void ReadHeader();
   void OnHeader(Error error);
@@ -101,13 +107,15 @@ class Connection final : public Closable,
   // Notices that the client leaves while its request is in work.
   void WatchClient();
   void OnReadable(Error error);
+  void WatchForEnd();
   // Ends the connection when the client has read what was sent.
   void Linger();
   void Discard();
   void Shut();
 
   const std::shared_ptr<Shared> shared_;
-  boost::beast::tcp_stream stream_;
+  Stream stream_;
+  boost::asio::steady_timer pause_;  // of WatchForEnd
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   size_t reserved_body_ = 0;  // bytes of the table

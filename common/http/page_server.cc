@@ -39,7 +39,9 @@ Response PageResponse(const Page& page, absl::string_view query) {
 }
 
 PageServer::PageServer(Options options)
-    : pages_(std::move(options.pages)), hosts_(std::move(options.hosts)) {}
+    : pages_(std::move(options.pages)),
+      hosts_(std::move(options.hosts)),
+      may_read_(std::move(options.may_read)) {}
 
 PageServer::~PageServer() = default;
 
@@ -71,6 +73,13 @@ Response PageServer::Respond(const Request& request) const {
   if (page == pages_.end()) return Refusal(404, "no such page");
   if (!page->any_host && !IsOwnHost(request.Header("Host"), hosts_)) {
     return Refusal(403, "ask by IP address, or set server.page_hosts");
+  }
+  if (may_read_ != nullptr && !may_read_(request)) {
+    // Browsers then ask for a password, which is the token.
+    Response refusal = Refusal(401, "show a token that may read this page");
+    refusal.headers.emplace_back("WWW-Authenticate",
+                                 "Basic realm=\"espalier\"");
+    return refusal;
   }
   return PageResponse(*page, request.query);
 }

@@ -40,6 +40,8 @@ class PageServer {
     std::vector<int> sockets;
     std::vector<Page> pages;
     std::vector<std::string> hosts = {};  // allowed ones
+    // Whether the sender of a request may read its page; null: everybody.
+    std::function<bool(const Request&)> may_read = nullptr;
   };
   // Starts to serve. INTERNAL: a socket cannot be used.
   static absl::StatusOr<std::unique_ptr<PageServer>> Start(Options options);
@@ -52,6 +54,7 @@ class PageServer {
 
   const std::vector<Page> pages_;
   const std::vector<std::string> hosts_;
+  const std::function<bool(const Request&)> may_read_;
   std::unique_ptr<Server> server_;
 };
 

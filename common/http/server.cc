@@ -131,8 +131,13 @@ void BeastServer::OnAccept(Listener& listener, const Error& error,
   }
   Error ignored;
   socket.set_option(tcp::no_delay(true), ignored);
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), shared_);
+  std::shared_ptr<Connection> connection;
+  try {
+    connection = std::make_shared<Connection>(std::move(socket), shared_);
+  } catch (const std::exception& what) {
+    LogError(absl::StrCat("HTTP: ", what.what()));
+    return Accept(listener);
+  }
   if (shared_->table.Add(connection, absl::Now())) {
     connection->Start();
   } else {

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/http/answer.h"
+#include "common/tls/certificate_files.h"
 
 namespace espalier::http {
 
@@ -37,6 +38,7 @@ class Server {
     std::vector<int> sockets;
     Handler handler;
     Limits limits = {};
+    std::shared_ptr<CertificateFiles> certificates = nullptr;  // null: no TLS
     int num_threads = 2;
   };
   // Starts to serve. INTERNAL: a socket cannot be used.

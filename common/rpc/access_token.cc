@@ -8,7 +8,6 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 
 namespace espalier {
 namespace {
@@ -42,20 +41,13 @@ absl::StatusOr<AccessToken> AccessToken::ReadFile(const std::string& path) {
 }
 
 void AccessToken::ShowOn(grpc::ClientContext& context) const {
-  if (!secret_.empty()) context.AddMetadata(kKey, kScheme + secret_);
+  if (secret_.empty()) return;
+  const auto [key, value] = AsMetadata();
+  context.AddMetadata(key, value);
 }
 
-grpc::Status AccessToken::Check(const grpc::ServerContextBase& context) const {
-  if (secret_.empty()) return grpc::Status::OK;
-  const auto [begin, end] = context.client_metadata().equal_range(kKey);
-  for (auto entry = begin; entry != end; ++entry) {
-    absl::string_view shown(entry->second.data(), entry->second.size());
-    if (absl::ConsumePrefix(&shown, kScheme) && Matches(shown)) {
-      return grpc::Status::OK;
-    }
-  }
-  return {grpc::StatusCode::UNAUTHENTICATED,
-          begin == end ? "no token was shown" : "another token was shown"};
+std::pair<std::string, std::string> AccessToken::AsMetadata() const {
+  return {kKey, kScheme + secret_};
 }
 
 bool AccessToken::Matches(absl::string_view shown) const {

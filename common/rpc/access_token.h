@@ -7,8 +7,6 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "grpcpp/client_context.h"
-#include "grpcpp/server_context.h"
-#include "grpcpp/support/status.h"
 
 namespace espalier {
 
@@ -28,9 +26,8 @@ class AccessToken {
   static absl::StatusOr<AccessToken> ReadFile(const std::string& path);
 
   void ShowOn(grpc::ClientContext& context) const;
-  // UNAUTHENTICATED: the caller did not present the token. The time does not
-  // depend on what it presented.
-  grpc::Status Check(const grpc::ServerContextBase& context) const;
+  // What a call shows. REQUIRES: not empty.
+  std::pair<std::string, std::string> AsMetadata() const;
 
   bool empty() const { return secret_.empty(); }
   // Whether `shown` is the secret, in a time that does not depend on it.

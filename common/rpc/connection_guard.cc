@@ -10,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "common/obs/log.h"
 #include "common/rpc/socket_tap.h"
+#include "common/rpc/tls_tap.h"
 
 namespace espalier {
 namespace {
@@ -20,23 +21,39 @@ constexpr absl::Duration kGiveBackPause = absl::Seconds(2);
 }  // namespace
 
 // One connection.
-class ConnectionGuard::Watched final : public SocketObserver {
+class ConnectionGuard::Watched final
+    : public SocketObserver,
+      public std::enable_shared_from_this<Watched> {
  public:
-  explicit Watched(std::shared_ptr<ConnectionGuard> guard)
-      : guard_(std::move(guard)), watch_(guard_->limits_.connection) {}
+  Watched(std::shared_ptr<ConnectionGuard> guard, int descriptor, bool has_tls)
+      : guard_(std::move(guard)),
+        descriptor_(descriptor),
+        has_tls_(has_tls),
+        watch_(guard_->limits_.connection) {}
   ~Watched() override { guard_->unfinished_bytes_ -= unfinished_bytes_; }
 
   bool OnReceived(absl::string_view bytes) override {
+    return has_tls_ ? FindHandshake(bytes) : Read(bytes);
+  }
+  bool OnSent(absl::string_view bytes) override {
+    return has_tls_ || Wrote(bytes);
+  }
+  bool Read(absl::string_view bytes) {
     return Look([&](ConnectionWatch& watch) {
       return watch.Received(bytes, absl::Now());
     });
   }
-  bool OnSent(absl::string_view bytes) override {
+  bool Wrote(absl::string_view bytes) {
     return Look(
         [&](ConnectionWatch& watch) { return watch.Sent(bytes, absl::Now()); });
   }
   bool CheckTime(absl::Time now) {
     return Look([&](ConnectionWatch& watch) { return watch.CheckTime(now); });
+  }
+  // Before the connection is forgotten.
+  void Forget() {
+    MutexLock lock(&mutex_);
+    if (!random_.empty()) UntapTls(random_);
   }
 
   int64_t unfinished_bytes() const { return unfinished_bytes_; }
@@ -50,6 +67,46 @@ class ConnectionGuard::Watched final : public SocketObserver {
   }
 
  private:
+  // What TLS carries. OpenSSL's calls cannot be made to fail.
+  class Plain final : public SocketObserver {
+   public:
+    explicit Plain(std::shared_ptr<Watched> watched)
+        : watched_(std::move(watched)) {}
+    bool OnReceived(absl::string_view bytes) override {
+      return watched_->Read(bytes) || Close();
+    }
+    bool OnSent(absl::string_view bytes) override {
+      return watched_->Wrote(bytes) || Close();
+    }
+
+   private:
+    bool Close() {
+      CloseTapped(watched_->descriptor_, *watched_);
+      return false;
+    }
+    const std::shared_ptr<Watched> watched_;
+  };
+
+  // Whether the bytes begin a handshake, or follow one's beginning.
+  bool FindHandshake(absl::string_view bytes) {
+    {
+      MutexLock lock(&mutex_);
+      if (!random_.empty()) return !is_doomed_;
+      const ClientRandom::State state = hello_.Feed(bytes);
+      if (state == ClientRandom::State::kUnfinished) return true;
+      if (state == ClientRandom::State::kFound) {
+        random_ = hello_.value();
+        if (TapTls(random_, std::make_shared<Plain>(shared_from_this()))) {
+          return true;
+        }
+        random_.clear();
+      }
+    }
+    Doom();
+    guard_->Report("not_tls");
+    return false;
+  }
+
   // Whether the connection may go on.
   template <typename Watching>
   bool Look(Watching watching) {
@@ -72,8 +129,12 @@ class ConnectionGuard::Watched final : public SocketObserver {
   }
 
   const std::shared_ptr<ConnectionGuard> guard_;
+  const int descriptor_;
+  const bool has_tls_;
   std::atomic<int64_t> unfinished_bytes_ = 0;  // written under mutex_
   Mutex mutex_;
+  ClientRandom hello_ ABSL_GUARDED_BY(mutex_);
+  std::string random_ ABSL_GUARDED_BY(mutex_);  // of TLS; empty: not yet
   ConnectionWatch watch_ ABSL_GUARDED_BY(mutex_);
   bool is_doomed_ ABSL_GUARDED_BY(mutex_) = false;
 };
@@ -94,8 +155,9 @@ ConnectionGuard::ConnectionGuard(const Limits& limits,
                         "server, by the limit that they passed.")
                   .Register(*registry_)) {}
 
-bool ConnectionGuard::Watch(int descriptor) {
-  auto watched = std::make_shared<Watched>(shared_from_this());
+bool ConnectionGuard::Watch(int descriptor, bool has_tls) {
+  auto watched =
+      std::make_shared<Watched>(shared_from_this(), descriptor, has_tls);
   if (!TapSocket(descriptor, watched)) return false;
   MutexLock lock(&mutex_);
   watched_[descriptor] = std::move(watched);
@@ -137,6 +199,7 @@ void ConnectionGuard::Sweep(absl::Time now) {
   }
   for (const auto& [descriptor, watched] : all) {
     if (ForgetClosed(descriptor, *watched)) {
+      watched->Forget();
       MutexLock lock(&mutex_);
       const auto found = watched_.find(descriptor);
       if (found != watched_.end() && found->second == watched) {
@@ -167,6 +230,7 @@ void ConnectionGuard::Stop() {
   }
   for (const auto& [descriptor, watched] : all) {
     Untap(descriptor, *watched);
+    watched->Forget();
   }
 }
 

@@ -34,9 +34,10 @@ class ConnectionGuard : public std::enable_shared_from_this<ConnectionGuard> {
   static std::shared_ptr<ConnectionGuard> New(
       const Limits& limits, std::shared_ptr<prometheus::Registry> registry);
 
-  // Begins to watch a connection, before gRPC reads from it. False: its
-  // descriptor is too large.
-  bool Watch(int descriptor);
+  // Begins to watch a connection, before gRPC reads from it. With TLS, it sees
+  // what TLS carries, and closes a connection that begins with something else.
+  // False: its descriptor is too large.
+  bool Watch(int descriptor, bool has_tls = false);
 
   // Closes connections with a message that takes too long, forgets those that
   // have ended, and gives memory back. Call about once a second.

@@ -1,5 +1,7 @@
 #include "common/rpc/listen_address.h"
 
+#include <arpa/inet.h>
+#include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -166,6 +168,28 @@ absl::StatusOr<std::vector<Socket>> ListenTcp(ListenAddress& address) {
   return sockets;
 }
 
+// The group first: the mode must not hold for another one.
+bool Permit(const std::string& path, const SocketPermissions& permissions) {
+  constexpr uid_t kSameUser = static_cast<uid_t>(-1);
+  return (!permissions.group ||
+          chown(path.c_str(), kSameUser, *permissions.group) == 0) &&
+         chmod(path.c_str(), permissions.mode) == 0;
+}
+
+absl::StatusOr<gid_t> GroupOf(const std::string& name) {
+  gid_t number = 0;
+  if (absl::SimpleAtoi(name, &number)) return number;
+  group found = {};
+  group* result = nullptr;
+  char buffer[4096];
+  if (getgrnam_r(name.c_str(), &found, buffer, sizeof(buffer), &result) == 0 &&
+      result != nullptr) {
+    return found.gr_gid;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("socket_group: there is no group \"", name, "\""));
+}
+
 absl::StatusOr<Socket> ListenUnix(const ListenAddress& address) {
   const std::string& path = address.unix_path;
   sockaddr_un name = {};
@@ -176,7 +200,7 @@ absl::StatusOr<Socket> ListenUnix(const ListenAddress& address) {
   if (socket.fd() < 0 ||
       bind(socket.fd(), reinterpret_cast<const sockaddr*>(&name),
            sizeof(name)) < 0 ||
-      chmod(path.c_str(), S_IRUSR | S_IWUSR) < 0 ||
+      !Permit(path, address.permissions) ||
       listen(socket.fd(), SOMAXCONN) < 0) {
     return Errno(address, errno);
   }
@@ -184,6 +208,27 @@ absl::StatusOr<Socket> ListenUnix(const ListenAddress& address) {
 }
 
 }  // namespace
+
+absl::StatusOr<SocketPermissions> SocketPermissions::Parse(
+    const std::string& mode, const std::string& group) {
+  SocketPermissions permissions;
+  if (!mode.empty()) {
+    const bool is_octal =
+        mode.size() <= 4 && mode.find_first_not_of("01234567") == mode.npos;
+    const mode_t bits =
+        is_octal ? static_cast<mode_t>(std::stoul(mode, nullptr, 8)) : 0;
+    if (!is_octal || bits > 0777 || (bits & 0600) != 0600) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("socket_mode: \"", mode,
+                       "\" is not 600 .. 777 in octal digits, "
+                       "with the user's own permission"));
+    }
+    permissions.mode = bits;
+  }
+  if (group.empty()) return permissions;
+  ASSIGN_OR_RETURN(permissions.group, GroupOf(group));
+  return permissions;
+}
 
 absl::StatusOr<ListenAddress> ListenAddress::Parse(absl::string_view text) {
   const auto error = [text](absl::string_view what) {
@@ -221,6 +266,18 @@ std::string ListenAddress::ToString() const {
     return absl::StrCat("[", host, "]:", port);
   }
   return absl::StrCat(host, ":", port);
+}
+
+bool ListenAddress::IsLocal() const {
+  if (!unix_path.empty() || host == "localhost") return true;
+  in6_addr v6 = {};
+  if (inet_pton(AF_INET6, host.c_str(), &v6) == 1) {
+    return IN6_IS_ADDR_LOOPBACK(&v6);
+  }
+  in_addr v4 = {};
+  constexpr uint32_t kLoopbackNet = 127;
+  return inet_pton(AF_INET, host.c_str(), &v4) == 1 &&
+         ntohl(v4.s_addr) >> 24 == kLoopbackNet;
 }
 
 absl::Status PrepareToListen(const ListenAddress& address) {

@@ -1,13 +1,13 @@
 #include "common/rpc/peer_channel.h"
 
 #include "grpcpp/create_channel.h"
-#include "grpcpp/security/credentials.h"
 #include "grpcpp/support/channel_arguments.h"
 
 namespace espalier {
 
 std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
-                                              absl::Duration keepalive) {
+                                              absl::Duration keepalive,
+                                              const ChannelTls& tls) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(kMaxPeerMessageBytes);
   args.SetMaxSendMessageSize(kMaxPeerMessageBytes);
@@ -25,8 +25,8 @@ std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Peers are near; a proxy from the environment is for other traffic.
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   args);
+  const auto credentials = NewChannelCredentials(address, tls, args);
+  return grpc::CreateCustomChannel(address, credentials, args);
 }
 
 }  // namespace espalier

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "common/rpc/channel_tls.h"
 #include "grpcpp/channel.h"
 
 namespace espalier {
@@ -17,7 +18,8 @@ inline constexpr int kMaxPeerMessageBytes = 8 << 20;
 // A new channel to "unix:PATH" or "HOST:PORT", not shared with others. A peer
 // that is stopped, or whose machine is gone, is noticed 5 s after `keepalive`.
 std::shared_ptr<grpc::Channel> NewPeerChannel(
-    const std::string& address, absl::Duration keepalive = absl::Seconds(20));
+    const std::string& address, absl::Duration keepalive = absl::Seconds(20),
+    const ChannelTls& tls = {});
 
 }  // namespace espalier
 

@@ -192,7 +192,8 @@ class PeerLink {
   void Dial() {
     MutexLock lock(&mutex_);
     if (closing_) return;
-    auto channel = NewPeerChannel(options_.address, options_.keepalive);
+    auto channel =
+        NewPeerChannel(options_.address, options_.keepalive, options_.tls);
     stream_ = std::make_unique<Stream>(typename Stream::Events{
         .on_response = [this](Response r) { OnResponse(std::move(r)); },
         .on_read_end = [this] { OnReadEnd(); },

@@ -5,6 +5,7 @@
 
 #include "absl/time/time.h"
 #include "common/rpc/access_token.h"
+#include "common/rpc/channel_tls.h"
 #include "common/spec/messages.h"
 
 namespace prometheus {
@@ -29,6 +30,7 @@ struct PeerOptions {
   std::string address;             // "unix:PATH" or "HOST:PORT"
   ModelIdentity model;             // the target as the coordinator knows it
   AccessToken token;               // presented to the peer
+  ChannelTls tls = {};             // the peer's certificate has server_name
   prometheus::Registry& registry;  // outlives the endpoint
 
   absl::Duration min_backoff = absl::Milliseconds(100);

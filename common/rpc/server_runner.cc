@@ -1,12 +1,13 @@
 #include "common/rpc/server_runner.h"
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <fstream>
-#include <set>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +22,7 @@
 #include "common/obs/metrics.h"
 #include "common/rpc/handled_counter.h"
 #include "common/rpc/listen_address.h"
+#include "common/rpc/listeners.h"
 #include "common/rpc/metrics_text.h"
 #include "common/rpc/peer_channel.h"
 #include "google/protobuf/stubs/logging.h"
@@ -37,29 +39,6 @@ namespace {
 constexpr uint32_t kDefaultDrainSeconds = 10;
 // After draining, for calls that only watch (e.g. health).
 constexpr absl::Duration kLastGrace = absl::Milliseconds(100);
-
-absl::StatusOr<std::vector<ListenAddress>> ParseAddresses(
-    const v1::ServerConfig& config) {
-  if (config.listen().empty()) {
-    return absl::InvalidArgumentError("server.listen is empty");
-  }
-  std::vector<ListenAddress> addresses;
-  std::set<std::string> seen;
-  for (const std::string& text : config.listen()) {
-    auto address = ListenAddress::Parse(text);
-    if (!address.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("server.listen: ", address.status().message()));
-    }
-    const bool chosen_by_us = !address->unix_path.empty() || address->port != 0;
-    if (chosen_by_us && !seen.insert(address->ToString()).second) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("server.listen: ", text, " is there twice"));
-    }
-    addresses.push_back(*std::move(address));
-  }
-  return addresses;
-}
 
 constexpr size_t kShownBytes = 256;  // of others' messages in the log
 
@@ -135,15 +114,29 @@ absl::Status OfMetrics(const absl::Status& status) {
                        : ""));
 }
 
-absl::StatusOr<ListenAddress> MetricsAddress(const std::string& text) {
-  ASSIGN_OR_RETURN(ListenAddress address, ListenAddress::Parse(text));
-  if (address.unix_path.empty()) return address;
-  return absl::InvalidArgumentError(
-      absl::StrCat("metrics need HOST:PORT, not ", text));
+absl::Status OfTls(const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat("server.tls: ", status.message()));
+}
+
+bool IsTcp(int descriptor) {
+  int domain = AF_UNIX;
+  socklen_t size = sizeof(domain);
+  getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return domain != AF_UNIX;
+}
+
+constexpr char kMetricsPath[] = "/metrics";
+
+auto AddAcceptor(grpc::ServerBuilder& builder,
+                 std::shared_ptr<grpc::ServerCredentials> credentials) {
+  return builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      std::move(credentials));
 }
 
 http::Page MetricsPage(std::shared_ptr<prometheus::Registry> registry) {
-  return {.path = "/metrics",
+  return {.path = kMetricsPath,
           .content_type = kMetricsContentType,
           .body = [registry = std::move(registry)](
                       absl::string_view) { return MetricsText(*registry); },
@@ -157,29 +150,39 @@ ServerRunner::ServerRunner(Options options) : options_(std::move(options)) {}
 absl::StatusOr<std::unique_ptr<ServerRunner>> ServerRunner::Start(
     Options options) {
   std::unique_ptr<ServerRunner> runner(new ServerRunner(std::move(options)));
-  RETURN_IF_ERROR(OfMetrics(runner->ServeMetrics()));
+  ASSIGN_OR_RETURN(
+      runner->open_listeners_,
+      OpenListeners(runner->options_.config, runner->options_.gate->asks()));
+  for (const std::string& line : runner->open_listeners_) LogWarning(line);
+  RETURN_IF_ERROR(runner->OpenTls());
+  RETURN_IF_ERROR(runner->ServeMetrics());
   RETURN_IF_ERROR(runner->Listen());
   RETURN_IF_ERROR(runner->WriteAddressFile());
-  LogInfo(absl::StrCat(
-      "listening on ", absl::StrJoin(runner->addresses_, ", "),
-      runner->metrics_ ? absl::StrCat("; metrics on http://",
-                                      runner->metrics_address(), "/metrics")
-                       : "",
-      runner->options_.http_address.empty()
-          ? ""
-          : absl::StrCat("; API on http://", runner->options_.http_address)));
+  LogInfo(absl::StrCat("listening on ", absl::StrJoin(runner->addresses_, ", "),
+                       runner->metrics_
+                           ? absl::StrCat("; metrics on http://",
+                                          runner->metrics_address(), "/metrics")
+                           : "",
+                       runner->options_.http_address.empty()
+                           ? ""
+                           : absl::StrCat("; API over HTTP on ",
+                                          runner->options_.http_address)));
   return runner;
 }
 
-absl::Status ServerRunner::CanListen(const v1::ServerConfig& config) {
+absl::Status ServerRunner::CanListen(const v1::ServerConfig& config,
+                                     const AccessGate& gate) {
+  RETURN_IF_ERROR(OpenListeners(config, gate.asks()).status());
   ASSIGN_OR_RETURN(const std::vector<ListenAddress> addresses,
-                   ParseAddresses(config));
+                   ListenersOf(config));
   for (const ListenAddress& address : addresses) {
     RETURN_IF_ERROR(PrepareToListen(address));
   }
-  if (config.metrics_listen().empty()) return absl::OkStatus();
-  const auto metrics = MetricsAddress(config.metrics_listen());
-  return OfMetrics(metrics.ok() ? PrepareToListen(*metrics) : metrics.status());
+  const auto certificates = OpenServerCertificates(config.tls());
+  if (!certificates.ok()) return OfTls(certificates.status());
+  ASSIGN_OR_RETURN(const std::optional<ListenAddress> metrics,
+                   MetricsListenerOf(config));
+  return metrics ? OfMetrics(PrepareToListen(*metrics)) : absl::OkStatus();
 }
 
 ServerRunner::~ServerRunner() {
@@ -188,27 +191,54 @@ ServerRunner::~ServerRunner() {
   if (guard_) guard_->Stop();
 }
 
+absl::Status ServerRunner::OpenTls() {
+  auto files = OpenServerCertificates(options_.config.tls());
+  if (!files.ok()) return OfTls(files.status());
+  if (*files == nullptr) return absl::OkStatus();
+  tls_ = std::make_shared<ServerTls>(*std::move(files));
+  tls_expires_ = &AddGauge(
+      *options_.registry,
+      {.name = "espalier_tls_certificate_expiry_seconds",
+       .help = "When a listener's certificate expires, in seconds since 1970.",
+       .labels = {{"file", options_.config.tls().certificate_file()}}});
+  tls_expires_->Set(static_cast<double>(absl::ToUnixSeconds(tls_->expires())));
+  return absl::OkStatus();
+}
+
 absl::Status ServerRunner::ServeMetrics() {
   const v1::ServerConfig& config = options_.config;
-  if (config.metrics_listen().empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(ListenAddress address,
-                   MetricsAddress(config.metrics_listen()));
+  ASSIGN_OR_RETURN(std::optional<ListenAddress> address,
+                   MetricsListenerOf(config));
+  if (!address) return absl::OkStatus();
   std::vector<http::Page> pages = options_.pages;
   pages.push_back(MetricsPage(options_.registry));
-  ASSIGN_OR_RETURN(std::vector<int> sockets, OpenListeningSockets(address));
+  absl::StatusOr<std::vector<int>> sockets = OpenListeningSockets(*address);
+  if (!sockets.ok()) return OfMetrics(sockets.status());
   ASSIGN_OR_RETURN(
-      metrics_,
-      http::PageServer::Start(
-          {.sockets = std::move(sockets),
-           .pages = std::move(pages),
-           .hosts = {config.page_hosts().begin(), config.page_hosts().end()}}));
-  metrics_address_ = address.ToString();
+      metrics_, http::PageServer::Start({.sockets = *std::move(sockets),
+                                         .pages = std::move(pages),
+                                         .hosts = {config.page_hosts().begin(),
+                                                   config.page_hosts().end()},
+                                         .may_read = PagePermission()}));
+  metrics_address_ = address->ToString();
   return absl::OkStatus();
+}
+
+// Pages beside the metrics describe requests. A secret that drafters share with
+// the coordinator (token_file) opens no page.
+std::function<bool(const http::Request&)> ServerRunner::PagePermission() const {
+  if (options_.config.roles_file().empty()) return nullptr;
+  return [gate = options_.gate](const http::Request& request) {
+    const absl::string_view shown = request.Header("Authorization");
+    return gate->AdmitHeader(shown, {Role::kOperator}).ok() ||
+           (request.path == kMetricsPath &&
+            gate->AdmitHeader(shown, {Role::kScrape}).ok());
+  };
 }
 
 absl::Status ServerRunner::Listen() {
   ASSIGN_OR_RETURN(std::vector<ListenAddress> addresses,
-                   ParseAddresses(options_.config));
+                   ListenersOf(options_.config));
   RaiseDescriptorLimit();
   ASSIGN_OR_RETURN(
       listener_,
@@ -226,19 +256,29 @@ absl::Status ServerRunner::Listen() {
   ConnectionGuard::Limits limits;
   limits.connection.max_streams = static_cast<size_t>(options_.max_streams);
   guard_ = ConnectionGuard::New(limits, options_.registry);
-  listener_->Start(
-      [acceptor = acceptor_.get(), guard = guard_](int descriptor) {
-        if (!guard->Watch(descriptor)) {
-          close(descriptor);
-          return;
-        }
-        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
-            connection;
-        connection.fd = descriptor;
-        acceptor->HandleNewConnection(&connection);
-      },
-      [guard = guard_] { guard->Sweep(absl::Now()); });
+  listener_->Start([this](int descriptor) { Take(descriptor); },
+                   [this] { Tick(); });
   return absl::OkStatus();
+}
+
+// Runs on the listener's thread, as does Tick.
+void ServerRunner::Take(int descriptor) {
+  const bool has_tls = tls_ != nullptr && IsTcp(descriptor);
+  if (!guard_->Watch(descriptor, has_tls)) {
+    close(descriptor);
+    return;
+  }
+  grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+      connection;
+  connection.fd = descriptor;
+  (has_tls ? tls_acceptor_ : acceptor_)->HandleNewConnection(&connection);
+}
+
+void ServerRunner::Tick() {
+  guard_->Sweep(absl::Now());
+  if (tls_ == nullptr) return;
+  tls_->Refresh();
+  tls_expires_->Set(static_cast<double>(absl::ToUnixSeconds(tls_->expires())));
 }
 
 absl::Status ServerRunner::StartServer() {
@@ -252,9 +292,8 @@ absl::Status ServerRunner::StartServer() {
   grpc::ServerBuilder builder;
   SetLimits(builder, options_.max_message_bytes, options_.max_streams);
   SetArguments(builder);
-  acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+  acceptor_ = AddAcceptor(builder, grpc::InsecureServerCredentials());
+  if (tls_) tls_acceptor_ = AddAcceptor(builder, tls_->NewCredentials());
   std::vector<std::string> names;
   for (const Service& service : options_.services) {
     builder.RegisterService(service.service);

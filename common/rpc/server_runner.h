@@ -9,15 +9,19 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/http/message.h"
 #include "common/http/page_server.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/connection_guard.h"
 #include "common/rpc/connection_listener.h"
 #include "common/rpc/peer_channel.h"
+#include "common/rpc/server_tls.h"
 #include "common/rpc/shutdown_signals.h"
 #include "espalier/v1/config.pb.h"
 #include "grpcpp/impl/service_type.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 
 namespace espalier {
@@ -35,6 +39,8 @@ class ServerRunner {
     std::vector<Service> services;
     std::shared_ptr<prometheus::Registry> registry;
     std::vector<http::Page> pages = {};  // in addition to /metrics
+    // By which `services` admit callers. Also for the pages.
+    std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>();
     // The address of the process's HTTP listener. It goes to the log and the
     // address file; empty: there is none.
     std::string http_address = {};
@@ -56,7 +62,8 @@ class ServerRunner {
   // Checks that Start could listen on all addresses now, that of the metrics
   // among them, for services that
   // first load for a long time. Errors as Start's.
-  static absl::Status CanListen(const v1::ServerConfig& config);
+  static absl::Status CanListen(const v1::ServerConfig& config,
+                                const AccessGate& gate = AccessGate());
   // Stops at once.
   ~ServerRunner();
 
@@ -64,6 +71,10 @@ class ServerRunner {
   const std::vector<std::string>& addresses() const { return addresses_; }
   // Empty: no metrics.
   const std::string& metrics_address() const { return metrics_address_; }
+  // See OpenListeners.
+  const std::vector<std::string>& open_listeners() const {
+    return open_listeners_;
+  }
 
   // Sets the health of the server and of each service.
   void SetServing(bool serving);
@@ -74,8 +85,13 @@ class ServerRunner {
 
  private:
   explicit ServerRunner(Options options);
+  absl::Status OpenTls();
   absl::Status ServeMetrics();
+  // Null: everybody may read the pages.
+  std::function<bool(const http::Request&)> PagePermission() const;
   absl::Status Listen();
+  void Take(int descriptor);
+  void Tick();
   absl::Status StartServer();
   absl::Status WriteAddressFile() const;
   absl::Duration drain_time() const;
@@ -83,8 +99,13 @@ class ServerRunner {
   const Options options_;
   std::vector<std::string> addresses_;
   std::string metrics_address_;
+  std::vector<std::string> open_listeners_;
+  std::shared_ptr<ServerTls> tls_;             // null: none
+  prometheus::Gauge* tls_expires_ = nullptr;   // null: no TLS
   std::unique_ptr<http::PageServer> metrics_;  // null: none
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor>
+      tls_acceptor_;  // null: no TLS
   std::shared_ptr<ConnectionGuard> guard_;
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ConnectionListener> listener_;  // feeds acceptor_

@@ -19,7 +19,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/convert.h"
 #include "common/rpc/handshake.h"
 #include "common/rpc/sequence_owners.h"
@@ -51,7 +51,7 @@ class ServerStreams {
   static constexpr size_t kSmallAnswerBytes = 64 << 10;
 
   struct Handler {
-    AccessToken token;           // coordinators must present it
+    std::shared_ptr<const AccessGate> gate;  // admits coordinators
     ModelIdentity model;         // coordinators must have the same tokens
     typename Wire::Hello hello;  // the answer to a coordinator's hello
     // Handles a message with an update, and the parts that preceded it. Runs on
@@ -70,7 +70,7 @@ class ServerStreams {
       MutexLock lock(&mutex_);
       streams_.insert(stream);
     }
-    stream->Start(handler_.token.Check(context));
+    stream->Start(handler_.gate->Admit(context, {Role::kService}));
     return stream.get();
   }
 
@@ -171,12 +171,11 @@ class ServerStreams<Wire>::Stream final
  public:
   explicit Stream(ServerStreams& host) : host_(host) {}
 
-  // `permission`: not OK if the caller may not use the service.
-  void Start(const grpc::Status& permission) {
-    if (!permission.ok()) {
-      LogWarning(
-          absl::StrCat("refused a coordinator: ", permission.error_message()));
-      this->Close(permission);
+  // `caller`: not OK if it may not use the service.
+  void Start(absl::StatusOr<Principal> caller) {
+    if (caller.ok()) caller_ = *std::move(caller);
+    if (!caller.ok()) {
+      Refuse(caller.status());
     } else if (host_.draining_) {
       this->Close({grpc::StatusCode::UNAVAILABLE, "draining"});
     } else {
@@ -200,6 +199,10 @@ class ServerStreams<Wire>::Stream final
 
  private:
   bool OnRequest(Request request) override {
+    if (!host_.handler_.gate->Holds(caller_)) {
+      Refuse(absl::UnauthenticatedError("the credential was revoked"));
+      return false;
+    }
     if (!greeted_) return Greet(request);
     if (request.has_end_sequence()) {
       End(FromProto(request.end_sequence()));
@@ -225,6 +228,11 @@ class ServerStreams<Wire>::Stream final
       LogError(absl::StrCat("exception in a request: ", error.what()));
     }
     return true;
+  }
+
+  void Refuse(const absl::Status& status) {
+    LogWarning(absl::StrCat("refused a coordinator: ", status.message()));
+    this->Close(ToGrpcStatus(status));
   }
 
   // If there are too many parts, the earlier ones are dropped: later features
@@ -260,8 +268,7 @@ class ServerStreams<Wire>::Stream final
             ? CheckCoordinator(request.hello(), host_.handler_.model)
             : absl::FailedPreconditionError("the first message is no hello");
     if (!status.ok()) {
-      LogWarning(absl::StrCat("refused a coordinator: ", status.message()));
-      this->Close(ToGrpcStatus(status));
+      Refuse(status);
       return false;
     }
     greeted_ = true;
@@ -328,6 +335,7 @@ class ServerStreams<Wire>::Stream final
   }
 
   ServerStreams& host_;
+  Principal caller_;  // set before the first request
   // Used by OnRequest only.
   bool greeted_ = false;
   uint64_t epoch_ = 0;

@@ -15,6 +15,10 @@ struct Caller {
   std::string peer;  // as gRPC names it: "unix:...", "ipv4:..."
   absl::Time deadline = absl::InfiniteFuture();
   std::string traceparent = {};  // or empty
+  // The name of the credential that it has shown; empty: none is needed.
+  // Callers with different names share no cache.
+  std::string tenant = {};
+  bool is_operator = false;  // may be more urgent than clients
 };
 
 // What carries one answer to its client. Gets one Begin or Fail, from any

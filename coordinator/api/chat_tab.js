@@ -21,6 +21,7 @@ const keyHeader = () => {
 function showWhereChatIs(report) {
   httpAddress = report.http_address;
   const port = httpAddress.split(':').at(-1);
+  const protocol = report.http_has_tls ? 'https:' : 'http:';
   const isHere = httpAddress !== '' && port === location.port;
   byId('chat-form').hidden = !isHere;
   byId('chat-elsewhere').hidden = isHere;
@@ -28,7 +29,7 @@ function showWhereChatIs(report) {
   byId('chat-elsewhere').replaceChildren(...(httpAddress === ''
       ? ['This server has no HTTP API (', make('code', {}, 'http_listen'), ').']
       : ['The chat is where the HTTP API is: ',
-         make('a', {href: `${location.protocol}//${location.hostname}:${port}/${address()}#chat`}, `port ${port}`), '.']));
+         make('a', {href: `${protocol}//${location.hostname}:${port}/${address()}#chat`}, `port ${port}`), '.']));
 }
 
 // Yields the objects of a stream of server-sent events.

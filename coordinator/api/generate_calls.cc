@@ -29,7 +29,11 @@ absl::StatusOr<GenerationRequest> GenerateCalls::Check(
   ASSIGN_OR_RETURN(
       GenerationRequest parsed,
       ParseGenerateRequest(request, options_.model, caller.deadline));
-  RETURN_IF_ERROR(options_.priority_limits.Check(parsed.priority, caller.peer));
+  if (!caller.is_operator) {
+    RETURN_IF_ERROR(
+        options_.priority_limits.Check(parsed.priority, caller.peer));
+  }
+  parsed.tenant = caller.tenant;
   parsed.traceparent = caller.traceparent;
   const std::optional<VerifierInfo> verifier = options_.verifier_info();
   if (!verifier) return parsed;  // not connected yet: the coordinator refuses

@@ -29,6 +29,7 @@ GenerateReactor::GenerateReactor(Options options)
     : context_(options.context),
       request_bytes_(options.request_bytes),
       unread_(options.unread),
+      still_admitted_(std::move(options.still_admitted)),
       answer_(std::move(options.answer)),
       outputs_left_(options.num_outputs) {}
 
@@ -76,12 +77,20 @@ GenerateReactor* GenerateReactor::Refuse(const absl::Status& status) {
 }
 
 void GenerateReactor::Add(const OutputPiece& piece) {
+  const bool admitted = still_admitted_();
   Action action;
+  Coordinator* revoked_at = nullptr;
   {
     MutexLock lock(&mutex_);
-    answer_.Add(piece);
+    if (admitted) {
+      answer_.Add(piece);
+    } else if (first_error_.ok()) {
+      first_error_ = absl::UnauthenticatedError("the credential was revoked");
+      revoked_at = coordinator_;
+    }
     action = Next();
   }
+  if (revoked_at != nullptr) revoked_at->Cancel(ticket_);
   Do(action);
 }
 
@@ -162,14 +171,16 @@ std::string TraceparentOf(const grpc::CallbackServerContext& context) {
 
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
-                              size_t bytes,
+                              const Admitted& admitted, size_t bytes,
                               absl::StatusOr<v1::GenerateRequest> request) {
   GenerateReactor* reactor = nullptr;
   const bool echo = request.ok() && request->echo();
   const absl::Status status =
       calls.Start({.peer = context->peer(),
                    .deadline = CallDeadline(context->raw_deadline()),
-                   .traceparent = TraceparentOf(*context)},
+                   .traceparent = TraceparentOf(*context),
+                   .tenant = admitted.tenant,
+                   .is_operator = admitted.is_operator},
                   std::move(request),
                   [&](const GenerationRequest& parsed) -> AnswerStream& {
                     reactor = new GenerateReactor(
@@ -180,7 +191,8 @@ GenerateReactor* StartReactor(GenerateCalls& calls,
                          .num_outputs = parsed.num_outputs,
                          .context = context,
                          .request_bytes = bytes,
-                         .unread = &calls.unread()});
+                         .unread = &calls.unread(),
+                         .still_admitted = admitted.still});
                     return *reactor;
                   });
   return status.ok() ? reactor : GenerateReactor::Refuse(status);

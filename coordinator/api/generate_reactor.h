@@ -33,6 +33,8 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
     grpc::CallbackServerContext* context = nullptr;  // of the call
     size_t request_bytes = 0;         // kept by gRPC until the call ends
     UnreadStreams* unread = nullptr;  // outlives the call
+    // Whether the caller's credential still holds; asked with every piece.
+    std::function<bool()> still_admitted = [] { return true; };
   };
 
   // Creates a call that fails before it starts.
@@ -68,6 +70,7 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::CallbackServerContext* const context_;
   const size_t request_bytes_;
   UnreadStreams* const unread_;  // null: a refused call
+  const std::function<bool()> still_admitted_;
 
   mutable Mutex mutex_;
   GenerateAnswer answer_ ABSL_GUARDED_BY(mutex_);
@@ -85,11 +88,17 @@ class GenerateReactor final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   grpc::Status final_status_;  // set before the last output ends
 };
 
+// A caller that was admitted.
+struct Admitted {
+  std::string tenant = {};  // see Caller
+  bool is_operator = false;
+  std::function<bool()> still = [] { return true; };
+};
 // Starts a call of Generate, or ends it with the error that `request` is.
 // `bytes`: of the message that gRPC keeps until the call ends.
 GenerateReactor* StartReactor(GenerateCalls& calls,
                               grpc::CallbackServerContext* context,
-                              size_t bytes,
+                              const Admitted& admitted, size_t bytes,
                               absl::StatusOr<v1::GenerateRequest> request);
 
 }  // namespace espalier::coordinator

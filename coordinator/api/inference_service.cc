@@ -30,16 +30,21 @@ v1::PeerInfo::Features ToProto(Coordinator::FeaturePath path) {
 }
 
 // Answers a request that has no parameters yet with what it asks for.
-template <typename Request, typename Response>
+template <typename Request, typename Answer>
 grpc::ServerUnaryReactor* Tell(grpc::CallbackServerContext& context,
+                               const absl::Status& admitted,
                                const grpc::ByteBuffer& message,
-                               const absl::StatusOr<Response>& answer,
+                               const Answer& answer,
                                grpc::ByteBuffer& response) {
   grpc::ServerUnaryReactor* reactor = context.DefaultReactor();
-  const auto request = ReadAs<Request>(message);
-  if (request.ok() && answer.ok()) response = WriteMessage(*answer);
-  reactor->Finish(
-      ToGrpcStatus(request.ok() ? answer.status() : request.status()));
+  absl::Status status = admitted;
+  if (status.ok()) status = ReadAs<Request>(message).status();
+  if (status.ok()) {
+    const auto told = answer();
+    status = told.status();
+    if (told.ok()) response = WriteMessage(*told);
+  }
+  reactor->Finish(ToGrpcStatus(status));
   return reactor;
 }
 
@@ -48,10 +53,23 @@ grpc::ServerUnaryReactor* Tell(grpc::CallbackServerContext& context,
 InferenceService::InferenceService(Options options)
     : options_(std::move(options)), start_time_(absl::Now()) {}
 
+absl::StatusOr<Principal> InferenceService::AdmitClient(
+    const grpc::ServerContextBase& context) const {
+  return options_.gate->Admit(context, {Role::kClient, Role::kOperator});
+}
+
 grpc::ServerWriteReactor<grpc::ByteBuffer>* InferenceService::Generate(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message) {
+  const absl::StatusOr<Principal> caller = AdmitClient(*context);
+  if (!caller.ok()) return GenerateReactor::Refuse(caller.status());
+  const Admitted admitted = {
+      .tenant = caller->name,
+      .is_operator = options_.gate->asks() && caller->role == Role::kOperator,
+      .still = [gate = options_.gate, who = *caller] {
+        return gate->Holds(who);
+      }};
   auto request = ReadAs<v1::GenerateRequest>(*message);
-  return StartReactor(*options_.calls, context, message->Length(),
+  return StartReactor(*options_.calls, context, admitted, message->Length(),
                       std::move(request));
 }
 
@@ -59,6 +77,11 @@ grpc::ServerUnaryReactor* InferenceService::Abort(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
     grpc::ByteBuffer* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  if (const absl::Status refused = AdmitClient(*context).status();
+      !refused.ok()) {
+    reactor->Finish(ToGrpcStatus(refused));
+    return reactor;
+  }
   auto request = ReadAs<v1::AbortRequest>(*message);
   if (!request.ok()) {
     reactor->Finish(ToGrpcStatus(request.status()));
@@ -102,7 +125,7 @@ absl::StatusOr<v1::GetModelInfoResponse> InferenceService::ModelInfo() const {
   return response;
 }
 
-v1::GetServerInfoResponse InferenceService::ServerInfo() const {
+absl::StatusOr<v1::GetServerInfoResponse> InferenceService::ServerInfo() const {
   v1::GetServerInfoResponse response;
   response.set_version(Version());
   response.set_protocol_version(kProtocolVersion);
@@ -115,7 +138,7 @@ v1::GetServerInfoResponse InferenceService::ServerInfo() const {
   return response;
 }
 
-v1::GetLoadResponse InferenceService::Load() const {
+absl::StatusOr<v1::GetLoadResponse> InferenceService::Load() const {
   const Coordinator::LoadInfo load = options_.coordinator->Load();
   v1::GetLoadResponse response;
   response.set_running_requests(static_cast<uint32_t>(load.running));
@@ -128,22 +151,26 @@ v1::GetLoadResponse InferenceService::Load() const {
 grpc::ServerUnaryReactor* InferenceService::GetModelInfo(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
     grpc::ByteBuffer* response) {
-  return Tell<v1::GetModelInfoRequest, v1::GetModelInfoResponse>(
-      *context, *message, ModelInfo(), *response);
+  return Tell<v1::GetModelInfoRequest>(
+      *context, AdmitClient(*context).status(), *message,
+      [this] { return ModelInfo(); }, *response);
 }
 
+// It says where drafters and the verifier are.
 grpc::ServerUnaryReactor* InferenceService::GetServerInfo(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
     grpc::ByteBuffer* response) {
-  return Tell<v1::GetServerInfoRequest, v1::GetServerInfoResponse>(
-      *context, *message, ServerInfo(), *response);
+  return Tell<v1::GetServerInfoRequest>(
+      *context, options_.gate->Admit(*context, {Role::kOperator}).status(),
+      *message, [this] { return ServerInfo(); }, *response);
 }
 
 grpc::ServerUnaryReactor* InferenceService::GetLoad(
     grpc::CallbackServerContext* context, const grpc::ByteBuffer* message,
     grpc::ByteBuffer* response) {
-  return Tell<v1::GetLoadRequest, v1::GetLoadResponse>(*context, *message,
-                                                       Load(), *response);
+  return Tell<v1::GetLoadRequest>(
+      *context, AdmitClient(*context).status(), *message,
+      [this] { return Load(); }, *response);
 }
 
 }  // namespace espalier::coordinator

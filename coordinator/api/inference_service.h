@@ -2,11 +2,13 @@
 #define ESPALIER_COORDINATOR_API_INFERENCE_SERVICE_H_
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/rpc/access_gate.h"
 #include "common/spec/messages.h"
 #include "coordinator/api/generate_calls.h"
 #include "coordinator/rounds/coordinator.h"
@@ -34,6 +36,7 @@ class InferenceService final : public InferenceMethods {
     std::function<std::optional<VerifierInfo>()> verifier_info;
     // Fills in the state of verifier and drafters.
     std::function<void(v1::GetServerInfoResponse&)> describe_peers;
+    std::shared_ptr<const AccessGate> gate = std::make_shared<AccessGate>();
   };
 
   explicit InferenceService(Options options);
@@ -55,9 +58,11 @@ class InferenceService final : public InferenceMethods {
                                     grpc::ByteBuffer* response) override;
 
  private:
+  absl::StatusOr<Principal> AdmitClient(
+      const grpc::ServerContextBase& context) const;
   absl::StatusOr<v1::GetModelInfoResponse> ModelInfo() const;
-  v1::GetServerInfoResponse ServerInfo() const;
-  v1::GetLoadResponse Load() const;
+  absl::StatusOr<v1::GetServerInfoResponse> ServerInfo() const;
+  absl::StatusOr<v1::GetLoadResponse> Load() const;
 
   const Options options_;
   const absl::Time start_time_;

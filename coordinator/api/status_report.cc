@@ -327,6 +327,8 @@ std::string StatusReport::Json(absl::string_view query) const {
   {
     MutexLock lock(&mutex_);
     report["http_address"] = http_address_;
+    report["http_has_tls"] = http_has_tls_;
+    report["open_listeners"] = open_listeners_;
   }
   return Dumped(report);
 }
@@ -338,9 +340,15 @@ std::optional<std::string> StatusReport::OwnRounds(
   return Dumped(RoundsJson(*request, *options_.tokenizer));
 }
 
-void StatusReport::SetHttpAddress(std::string address) {
+void StatusReport::AddOpenListeners(absl::Span<const std::string> lines) {
+  MutexLock lock(&mutex_);
+  open_listeners_.insert(open_listeners_.end(), lines.begin(), lines.end());
+}
+
+void StatusReport::SetHttpAddress(std::string address, bool has_tls) {
   MutexLock lock(&mutex_);
   http_address_ = std::move(address);
+  http_has_tls_ = has_tls;
 }
 
 }  // namespace espalier::coordinator

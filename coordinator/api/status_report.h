@@ -52,7 +52,9 @@ class StatusReport {
 
   // Tells the page where the HTTP API is, as HOST:PORT. Empty, the default:
   // there is none.
-  void SetHttpAddress(std::string address);
+  void SetHttpAddress(std::string address, bool has_tls);
+  // Lets the page warn of listeners that everybody may use, one line each.
+  void AddOpenListeners(absl::Span<const std::string> lines);
 
  private:
   const Options options_;
@@ -60,6 +62,8 @@ class StatusReport {
   StatusHistory history_;
   mutable Mutex mutex_;
   std::string http_address_ ABSL_GUARDED_BY(mutex_);
+  bool http_has_tls_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> open_listeners_ ABSL_GUARDED_BY(mutex_);
 };
 
 // The page that shows the report: one HTML document without external assets.

@@ -1,8 +1,11 @@
 #include "coordinator/cli/channel.h"
 
 #include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <grpcpp/support/client_interceptor.h>
+
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -21,10 +24,43 @@ bool IsAddress(const std::string& address) {
          port <= 65535;
 }
 
+using grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::Interceptor;
+
+// Shows the token with each call.
+class TokenInterceptor final : public Interceptor {
+ public:
+  explicit TokenInterceptor(const AccessToken& token) : token_(token) {}
+  void Intercept(
+      grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            InterceptionHookPoints::PRE_SEND_INITIAL_METADATA)) {
+      methods->GetSendInitialMetadata()->insert(token_.AsMetadata());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  const AccessToken token_;
+};
+
+class TokenInterceptors final
+    : public grpc::experimental::ClientInterceptorFactoryInterface {
+ public:
+  explicit TokenInterceptors(AccessToken token) : token_(std::move(token)) {}
+  Interceptor* CreateClientInterceptor(
+      grpc::experimental::ClientRpcInfo*) override {
+    return new TokenInterceptor(token_);
+  }
+
+ private:
+  const AccessToken token_;
+};
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
-    const std::string& address) {
+    const std::string& address, const Credentials& credentials) {
   if (!IsAddress(address)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "\"", address, "\" is not an address: HOST:PORT or unix:PATH"));
@@ -32,8 +68,17 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(
   grpc::ChannelArguments arguments;
   // A web proxy does not lead to a cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(),
-                                   arguments);
+  const auto channel =
+      NewChannelCredentials(address, credentials.tls, arguments);
+  std::vector<
+      std::unique_ptr<grpc::experimental::ClientInterceptorFactoryInterface>>
+      interceptors;
+  if (!credentials.token.empty()) {
+    interceptors.push_back(
+        std::make_unique<TokenInterceptors>(credentials.token));
+  }
+  return grpc::experimental::CreateCustomChannelWithInterceptors(
+      address, channel, arguments, std::move(interceptors));
 }
 
 absl::Status AwaitConnection(grpc::Channel& channel, const std::string& address,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/cli/channel.h"
 #include "coordinator/cli/rpc_status.h"
 #include "espalier/v1/inference.grpc.pb.h"
 
@@ -69,8 +68,8 @@ struct InferenceClient::Connection {
 };
 
 absl::StatusOr<std::unique_ptr<InferenceClient>> InferenceClient::Create(
-    const std::string& address) {
-  auto channel = OpenChannel(address);
+    const std::string& address, const Credentials& credentials) {
+  auto channel = OpenChannel(address, credentials);
   if (!channel.ok()) return channel.status();
   auto connection = std::make_unique<Connection>(
       Connection{address, v1::Inference::NewStub(*channel)});

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/cli/answer.h"
+#include "coordinator/cli/channel.h"
 #include "espalier/v1/inference.pb.h"
 
 namespace espalier::cli {
@@ -25,7 +26,7 @@ class InferenceClient {
  public:
   // INVALID_ARGUMENT: not an address (channel.h). Does not connect yet.
   static absl::StatusOr<std::unique_ptr<InferenceClient>> Create(
-      const std::string& address);
+      const std::string& address, const Credentials& credentials = {});
   ~InferenceClient();
 
   // Called with new text of output 0 as it arrives, after the prompt's if that

@@ -73,21 +73,13 @@ absl::StatusOr<std::unique_ptr<ApiKeys>> ApiKeys::ReadFile(
     const std::string& path) {
   std::unique_ptr<ApiKeys> keys(new ApiKeys(path));
   MutexLock lock(&keys->mutex_);
-  keys->stamp_ = StampOf(path);
+  keys->stamp_ = FileStamp::Of(path);
   ASSIGN_OR_RETURN(keys->hashes_, Read(path));
   return keys;
 }
 
-ApiKeys::Stamp ApiKeys::StampOf(const std::string& path) {
-  std::error_code ignored;
-  Stamp stamp;
-  stamp.time = std::filesystem::last_write_time(path, ignored);
-  stamp.size = std::filesystem::file_size(path, ignored);
-  return stamp;
-}
-
 void ApiKeys::ReadAgainIfChanged() {
-  const Stamp stamp = StampOf(path_);
+  const FileStamp stamp = FileStamp::Of(path_);
   if (stamp == stamp_) return;
   stamp_ = stamp;
   auto hashes = Read(path_);

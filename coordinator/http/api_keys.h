@@ -1,7 +1,6 @@
 #ifndef ESPALIER_COORDINATOR_HTTP_API_KEYS_H_
 #define ESPALIER_COORDINATOR_HTTP_API_KEYS_H_
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/file_stamp.h"
 #include "common/base/mutex.h"
 
 namespace espalier::coordinator {
@@ -32,20 +32,14 @@ class ApiKeys {
 
  private:
   using Hash = std::string;  // 32 bytes
-  struct Stamp {
-    std::filesystem::file_time_type time;
-    uintmax_t size = 0;
-    friend bool operator==(const Stamp&, const Stamp&) = default;
-  };
 
   explicit ApiKeys(std::string path) : path_(std::move(path)) {}
   static absl::StatusOr<std::vector<Hash>> Read(const std::string& path);
-  static Stamp StampOf(const std::string& path);
   void ReadAgainIfChanged() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string path_;
   Mutex mutex_;
-  Stamp stamp_ ABSL_GUARDED_BY(mutex_);
+  FileStamp stamp_ ABSL_GUARDED_BY(mutex_);
   std::vector<Hash> hashes_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -4,10 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "common/rpc/listen_address.h"
+#include "common/rpc/server_tls.h"
 
 namespace espalier::coordinator {
 namespace {
@@ -38,14 +39,24 @@ absl::StatusOr<http::Limits> LimitsOf(const v1::HttpConfig& config) {
   return limits;
 }
 
-bool IsLoopback(const std::string& host) {
-  return host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
-
 absl::Status OfListen(const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(),
                       absl::StrCat("http_listen: ", status.message()));
+}
+
+// Whether everybody who reaches the address may use the server.
+bool IsOpen(const ListenAddress& address, const v1::HttpConfig& config) {
+  return !address.IsLocal() && config.keys_file().empty() &&
+         config.tls().certificate_file().empty();
+}
+
+absl::StatusOr<std::shared_ptr<CertificateFiles>> CertificatesOf(
+    const v1::HttpConfig& config) {
+  auto files = OpenServerCertificates(config.tls());
+  if (files.ok()) return files;
+  return absl::Status(files.status().code(),
+                      absl::StrCat("http.tls: ", files.status().message()));
 }
 
 absl::StatusOr<ListenAddress> AddressOf(const std::string& listen,
@@ -55,13 +66,11 @@ absl::StatusOr<ListenAddress> AddressOf(const std::string& listen,
   if (!address->unix_path.empty()) {
     return absl::InvalidArgumentError("http_listen: HTTP needs HOST:PORT");
   }
-  const bool is_open = !IsLoopback(address->host) &&
-                       config.keys_file().empty() && !config.insecure();
-  if (is_open) {
+  if (IsOpen(*address, config) && !config.insecure()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "http_listen: everybody who reaches ", listen,
-        " could use the server: set http.keys_file, or http.insecure to allow "
-        "it"));
+        " could use the server: set http.keys_file or http.tls, or "
+        "http.insecure to allow it"));
   }
   return address;
 }
@@ -91,6 +100,7 @@ absl::Status HttpServer::Check(const std::string& listen,
   RETURN_IF_ERROR(LimitsOf(config).status());
   ASSIGN_OR_RETURN(const ListenAddress address, AddressOf(listen, config));
   RETURN_IF_ERROR(AccessOf(config).status());
+  RETURN_IF_ERROR(CertificatesOf(config).status());
   return OfListen(PrepareToListen(address));
 }
 
@@ -101,6 +111,13 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
   ASSIGN_OR_RETURN(const http::Limits limits, LimitsOf(config));
   ASSIGN_OR_RETURN(ListenAddress address, AddressOf(listen, config));
   ASSIGN_OR_RETURN(HttpApi::Access access, AccessOf(config));
+  ASSIGN_OR_RETURN(auto certificates, CertificatesOf(config));
+  server->has_tls_ = certificates != nullptr;
+  if (IsOpen(address, config)) {
+    server->open_listeners_ = {absl::StrCat(
+        "http_listen: everybody who reaches ", listen, " can use the server")};
+    LogWarning(server->open_listeners_[0]);
+  }
   context.readiness = [self = server.get(),
                        inner = std::move(context.readiness)] {
     return self->draining_ ? absl::UnavailableError("the server is draining")
@@ -119,7 +136,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
                                  return api->Handle(std::move(request),
                                                     std::move(wake));
                                },
-                           .limits = limits}));
+                           .limits = limits,
+                           .certificates = std::move(certificates)}));
   return server;
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -31,6 +32,12 @@ class HttpServer {
   // The bound address; a port 0 is replaced by the one that was chosen.
   const std::string& address() const { return address_; }
 
+  bool has_tls() const { return has_tls_; }
+  // A line if everybody who reaches the address may use the server; or none.
+  const std::vector<std::string>& open_listeners() const {
+    return open_listeners_;
+  }
+
   // From now on, the server says that it is not ready.
   void StopBeingReady() { draining_ = true; }
   // Returns when the answers in work are sent, or at the deadline.
@@ -40,6 +47,8 @@ class HttpServer {
   HttpServer() = default;
 
   std::string address_;
+  bool has_tls_ = false;
+  std::vector<std::string> open_listeners_;
   std::atomic<bool> draining_ = false;
   std::unique_ptr<HttpApi> api_;
   std::unique_ptr<http::Server> server_;  // last: it uses the rest

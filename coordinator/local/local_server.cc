@@ -20,6 +20,9 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
       node::BuildNode(config.verifier(),
                       {config.drafters().begin(), config.drafters().end()},
                       *server->metrics_, std::move(on_model_lost)));
+  ASSIGN_OR_RETURN(
+      const auto gate,
+      AccessGate::Open({.roles_file = config.server().roles_file()}));
   ASSIGN_OR_RETURN(TargetIdentity target,
                    IdentifyTarget(config.verifier().model(),
                                   config.verifier().model_name()));
@@ -29,7 +32,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                        {.target = std::move(target),
                         .epoch = absl::Uniform<uint64_t>(absl::BitGen()),
                         .executor = &server->executor_,
-                        .metrics = server->metrics_.get()}));
+                        .metrics = server->metrics_.get(),
+                        .gate = gate}));
   ASSIGN_OR_RETURN(server->http_,
                    server->coordinator_->StartHttp(
                        config.http_listen(), config.http(), server->metrics_));
@@ -40,6 +44,7 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
            .services = server->coordinator_->Services(),
            .registry = server->metrics_,
            .pages = server->coordinator_->StatusPages(),
+           .gate = gate,
            .http_address = server->http_address(),
            .max_message_bytes = server->coordinator_->max_message_bytes(),
            .max_streams = server->coordinator_->max_streams(),
@@ -50,7 +55,8 @@ absl::StatusOr<std::unique_ptr<LocalServer>> LocalServer::Start(
                    server->coordinator_->StartAdmin(
                        std::vector<std::string>(config.admin_listen().begin(),
                                                 config.admin_listen().end()),
-                       server->metrics_));
+                       config.admin(), server->metrics_));
+  server->coordinator_->ShowOpenListeners(server->runner_->open_listeners());
   return server;
 }
 

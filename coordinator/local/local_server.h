@@ -29,6 +29,7 @@ class LocalServer {
   ServerRunner& runner() { return *runner_; }
   // Address of the API over HTTP; empty: none.
   std::string http_address() const { return http_ ? http_->address() : ""; }
+  bool http_has_tls() const { return http_ && http_->has_tls(); }
   // Waits until the warm-up is over, or until the deadline.
   void AwaitWarm(absl::Time deadline) { coordinator_->AwaitWarm(deadline); }
 

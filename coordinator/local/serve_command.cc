@@ -13,6 +13,7 @@
 #include "common/rpc/listen_address.h"
 #include "common/rpc/server_runner.h"
 #include "common/rpc/shutdown_signals.h"
+#include "coordinator/coordinator_config.h"
 #include "coordinator/local/engine_commands.h"
 #include "coordinator/local/local_server.h"
 #include "coordinator/local/serve_config.h"
@@ -60,12 +61,19 @@ absl::Status CheckAddresses(const v1::ServeConfig& config) {
   constexpr char kAnotherCluster[] =
       "If that is the quick start's cluster: deploy/quickstart.sh --stop ends "
       "it, and --set server.listen=ADDRESS serves beside it";
-  RETURN_IF_ERROR(
-      WithAdvice(ServerRunner::CanListen(config.server()), kAnotherCluster));
+  ASSIGN_OR_RETURN(
+      const auto gate,
+      AccessGate::Open({.roles_file = config.server().roles_file()}));
+  RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(config.server(), *gate),
+                             kAnotherCluster));
   if (!config.admin_listen().empty()) {
-    v1::ServerConfig admin;
-    *admin.mutable_listen() = config.admin_listen();
-    RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(admin),
+    ASSIGN_OR_RETURN(const auto admin_gate,
+                     AccessGate::Open(coordinator::AdminRules(config.admin())));
+    const v1::ServerConfig admin = coordinator::AdminServerConfig(
+        std::vector<std::string>(config.admin_listen().begin(),
+                                 config.admin_listen().end()),
+        config.admin());
+    RETURN_IF_ERROR(WithAdvice(ServerRunner::CanListen(admin, *admin_gate),
                                "--set admin_listen=ADDRESS chooses another"));
   }
   if (config.http_listen().empty()) return absl::OkStatus();
@@ -101,7 +109,8 @@ void PrintPlaces(LocalServer& server, const std::string& model,
     out << "serving " << model << " on " << address << std::endl;
   }
   if (!server.http_address().empty()) {
-    const std::string place = "http://" + server.http_address();
+    const std::string place = absl::StrCat(
+        server.http_has_tls() ? "https://" : "http://", server.http_address());
     out << "OpenAI's API: " << place << "/v1\nchat: " << place << "/#chat"
         << std::endl;
   }

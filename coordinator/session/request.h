@@ -59,6 +59,7 @@ struct GenerationRequest {
   std::vector<TokenId> stop_token_ids = {};
   bool ignore_eos = false;
   std::string cache_salt = {};  // see SequenceUpdate
+  std::string tenant = {};      // whose caches it uses; empty: those of all
   int64_t priority = 0;         // see VerifyRequest
   LogprobRequest logprobs = {};
   NewOutputText new_text;   // null: no text is wanted, nor stop strings

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
+#include "common/spec/prefix_hash.h"
 #include "common/spec/request_errors.h"
 #include "coordinator/merge/merge_policies.h"
 
@@ -179,12 +180,17 @@ absl::Status CheckSharing(const GenerationRequest& request) {
 }
 
 // What drafters compute of a text belongs to the target's weights as well: a
-// head reads its features.
+// head reads its features. No salt that a client may choose is another
+// tenant's: the beginning has a width of its own.
 std::string SaltOf(const GenerationRequest& request,
                    const ModelIdentity& target) {
-  if (target.weights_fingerprint == 0) return request.cache_salt;
-  return absl::StrCat(absl::Hex(target.weights_fingerprint, absl::kZeroPad16),
-                      " ", request.cache_salt);
+  uint64_t owner = target.weights_fingerprint;
+  for (const char c : request.tenant) {
+    owner = ExtendPrefixHash(owner, static_cast<unsigned char>(c));
+  }
+  if (owner == 0) return request.cache_salt;
+  return absl::StrCat(absl::Hex(owner, absl::kZeroPad16), " ",
+                      request.cache_salt);
 }
 
 }  // namespace

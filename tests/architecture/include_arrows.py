@@ -17,7 +17,8 @@ ARROWS = {
     "common/spec": ["common/base"],
     "common/obs": [],
     "common/config": ["common/base"],
-    "common/http": ["common/base", "common/obs"],
+    "common/tls": ["common/base", "common/obs"],
+    "common/http": ["common/base", "common/obs", "common/tls"],
     "common/tokenizer": ["common/base", "common/json", "common/spec"],
     "common/chat": ["common/base", "common/chat/jinja", "common/json", "common/spec",
                     "common/tokenizer"],
@@ -42,7 +43,8 @@ ARROWS = {
                             "common/model/logits", "common/nn", "common/spec"],
     "common/model/aten": ["common/base", "common/model", "common/model/files",
                           "common/model/native", "common/nn", "common/spec"],
-    "common/rpc": ["common/base", "common/http", "common/obs", "common/spec"],
+    "common/rpc": ["common/base", "common/http", "common/obs", "common/spec",
+                   "common/tls"],
     # What a drafter is, and what all of them share.
     "drafter/engine": ["common/base", "common/obs", "common/spec"],
     "drafter/trees": ["common/base", "common/spec", "drafter/engine"],
@@ -107,7 +109,8 @@ ARROWS = {
                            "coordinator/control", "coordinator/merge",
                            "coordinator/metrics", "coordinator/peers",
                            "coordinator/session"],
-    "coordinator/api": ["common/base", "common/chat", "common/rpc", "common/spec",
+    "coordinator/api": ["common/base", "common/chat", "common/obs", "common/rpc",
+                        "common/spec",
                         "common/tokenizer", "coordinator/rounds",
                         "coordinator/session"],
     # The API over HTTP, in terms of the API of our own.
@@ -124,7 +127,7 @@ ARROWS = {
                                      "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
-    "coordinator/cli": ["common/base", "common/config"],
+    "coordinator/cli": ["common/base", "common/config", "common/rpc"],
     "coordinator/cli/flags": ["common/base", "common/config", "coordinator/cli"],
     "coordinator/cli/bench": ["common/base", "common/json", "coordinator/cli",
                               "coordinator/cli/flags"],
@@ -149,7 +152,8 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
-    r"boost/": [r"common/http/(connection\.(h|cc)|server\.cc)$"],
+    r"boost/": [
+        r"common/http/(connection\.(h|cc)|server\.cc|stream\.h|tls_contexts\.(h|cc))$"],
     r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",

@@ -1,6 +1,7 @@
 #include "absl/time/time.h"
 #include "common/base/check.h"
 #include "common/rpc/connection_watch.h"
+#include "common/rpc/tls_tap.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
@@ -19,10 +20,24 @@ std::string Frames() {
   return bytes + std::string("\0\0\4\3\0\0\0\0\3\0\0\0\x08", 13);  // RST_STREAM
 }
 
-std::vector<std::string> Seeds() { return {Frames()}; }
+std::string Hello() {
+  return std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + std::string(32, 'r');
+}
+
+std::vector<std::string> Seeds() { return {Frames(), Hello()}; }
 
 // How the bytes are cut into pieces makes no difference.
+void FindRandom(std::string_view bytes) {
+  ClientRandom whole, pieces;
+  const auto found = whole.Feed({bytes.data(), bytes.size()});
+  for (const char& byte : bytes) (void)pieces.Feed({&byte, 1});
+  ESPALIER_CHECK(pieces.Feed("") == found);
+  if (found != ClientRandom::State::kFound) return;
+  ESPALIER_CHECK(pieces.value() == whole.value());
+}
+
 bool Try(std::string_view bytes) {
+  FindRandom(bytes);
   ConnectionWatch whole({.max_streams = 2}), pieces({.max_streams = 2});
   const auto blame = whole.Received({bytes.data(), bytes.size()}, kNow);
   for (const char& byte : bytes) (void)pieces.Received({&byte, 1}, kNow);

@@ -5,6 +5,7 @@
 
 namespace espalier::testing {
 
+FuzzTarget CertificatesTarget();
 FuzzTarget ChatTemplateTarget();
 FuzzTarget ConnectionBytesTarget();
 FuzzTarget DraftStreamTarget();
@@ -18,6 +19,7 @@ FuzzTarget ModelConfigTarget();
 FuzzTarget NgramTableTarget();
 FuzzTarget OutputParserTarget();
 FuzzTarget PeerAnswerTarget();
+FuzzTarget RoleFileTarget();
 FuzzTarget SafetensorsTarget();
 FuzzTarget SavedAnswersTarget();
 FuzzTarget ServiceConfigTarget();
@@ -37,14 +39,15 @@ std::vector<FuzzTarget> FuzzTargets() {
 #ifdef ESPALIER_FUZZ_STORED_FEATURES
       StoredFeaturesTarget(),
 #endif
-      ConnectionBytesTarget(), DraftStreamTarget(),
-      GenerateRequestTarget(), GgufTarget(),
-      HttpBodyTarget(),        JsonTarget(),
-      MessageBytesTarget(),    ModelConfigTarget(),
-      NgramTableTarget(),      OutputParserTarget(),
-      PeerAnswerTarget(),      SafetensorsTarget(),
-      SavedAnswersTarget(),    ServiceConfigTarget(),
-      TokenTreeTarget(),       TokenizerTarget(),
+      CertificatesTarget(),   ConnectionBytesTarget(),
+      DraftStreamTarget(),    GenerateRequestTarget(),
+      GgufTarget(),           HttpBodyTarget(),
+      JsonTarget(),           MessageBytesTarget(),
+      ModelConfigTarget(),    NgramTableTarget(),
+      OutputParserTarget(),   PeerAnswerTarget(),
+      RoleFileTarget(),       SafetensorsTarget(),
+      SavedAnswersTarget(),   ServiceConfigTarget(),
+      TokenTreeTarget(),      TokenizerTarget(),
       VerifyStreamTarget(),
   };
 }

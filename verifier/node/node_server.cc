@@ -9,7 +9,7 @@
 #include "common/base/notification.h"
 #include "common/base/status_macros.h"
 #include "common/obs/log.h"
-#include "common/rpc/access_token.h"
+#include "common/rpc/access_gate.h"
 #include "common/rpc/server_runner.h"
 #include "drafter/drafter_service.h"
 #include "verifier/node/node_engines.h"
@@ -33,28 +33,34 @@ struct LostDevice {
 template <typename Service>
 absl::StatusOr<std::unique_ptr<ServerRunner>> Listen(
     const v1::ServerConfig& config, const char* name, Service& service,
+    const std::shared_ptr<AccessGate>& gate,
     const std::shared_ptr<prometheus::Registry>& metrics,
     const LostDevice& device) {
   return ServerRunner::Start(
       {.config = config,
        .services = {{name, &service}},
        .registry = metrics,
+       .gate = gate,
        .drain = [&](absl::Time deadline) {
          service.Drain(device.lost.HasBeenNotified() ? absl::Now() : deadline);
        }});
 }
 
-// Reads the tokens of the verifier and of the drafters.
-absl::StatusOr<std::vector<AccessToken>> ReadTokens(
+// The gates of the verifier and of the drafters, whose listeners are checked.
+absl::StatusOr<std::vector<std::shared_ptr<AccessGate>>> OpenGates(
     const v1::NodeConfig& config) {
-  std::vector<AccessToken> tokens;
-  ASSIGN_OR_RETURN(tokens.emplace_back(),
-                   AccessToken::ReadFile(config.verifier().token_file()));
+  std::vector<std::shared_ptr<AccessGate>> gates;
+  const auto open = [&gates](const auto& service) {
+    ASSIGN_OR_RETURN(gates.emplace_back(),
+                     AccessGate::Open(AccessGate::ForPeers(
+                         service.server(), service.token_file())));
+    return ServerRunner::CanListen(service.server(), *gates.back());
+  };
+  RETURN_IF_ERROR(open(config.verifier()));
   for (const v1::DrafterConfig& drafter : config.drafters()) {
-    ASSIGN_OR_RETURN(tokens.emplace_back(),
-                     AccessToken::ReadFile(drafter.token_file()));
+    RETURN_IF_ERROR(open(drafter));
   }
-  return tokens;
+  return gates;
 }
 
 // Returns the drafters with open fields filled in from the verifier.
@@ -71,7 +77,7 @@ std::vector<v1::DrafterEngineConfig> DraftersOf(const v1::NodeConfig& config) {
 
 absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
                             ShutdownSignals& signals) {
-  ASSIGN_OR_RETURN(std::vector<AccessToken> tokens, ReadTokens(config));
+  ASSIGN_OR_RETURN(const auto gates, OpenGates(config));
   auto metrics = std::make_shared<prometheus::Registry>();
   LostDevice device;
   ASSIGN_OR_RETURN(
@@ -86,22 +92,22 @@ absl::StatusOr<int> RunNode(const v1::NodeConfig& config,
 
   const VerifierInfo info = engines.verifier->info();
   Served<verifier::VerifierService> verifier = {
-      .service = std::make_unique<verifier::VerifierService>(
-          *engines.verifier, info, std::move(tokens[0]))};
+      .service = std::make_unique<verifier::VerifierService>(*engines.verifier,
+                                                             info, gates[0])};
   ASSIGN_OR_RETURN(verifier.runner,
                    Listen(config.verifier().server(), "espalier.v1.Verifier",
-                          *verifier.service, metrics, device));
+                          *verifier.service, gates[0], metrics, device));
   LogInfo(absl::StrCat("model ", info.model.name, " on ", info.device));
   std::vector<Served<drafter::DrafterService>> drafters;
   for (size_t i = 0; i < engines.drafters.size(); ++i) {
     const drafter::BuiltDrafter& drafter = engines.drafters[i];
     auto& served = drafters.emplace_back();
     served.service = std::make_unique<drafter::DrafterService>(
-        *drafter.engine, drafter.info, std::move(tokens[i + 1]));
-    ASSIGN_OR_RETURN(
-        served.runner,
-        Listen(config.drafters(static_cast<int>(i)).server(),
-               "espalier.v1.Drafter", *served.service, metrics, device));
+        *drafter.engine, drafter.info, gates[i + 1]);
+    ASSIGN_OR_RETURN(served.runner,
+                     Listen(config.drafters(static_cast<int>(i)).server(),
+                            "espalier.v1.Drafter", *served.service,
+                            gates[i + 1], metrics, device));
     LogInfo(absl::StrCat("drafter ", drafter.info.name, " of type ",
                          drafter.info.type));
   }

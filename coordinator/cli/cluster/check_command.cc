@@ -9,6 +9,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/rpc_status.h"
 #include "grpc/health/v1/health.grpc.pb.h"
@@ -27,10 +28,12 @@ Asks a service of the cluster for its health (grpc.health.v1). Exit code 0 and
 struct CheckOptions {
   std::string service;
   absl::Duration timeout = absl::Seconds(5);
+  Credentials credentials = {};
 };
 
 absl::Status Check(const std::string& address, const CheckOptions& options) {
-  ASSIGN_OR_RETURN(const auto channel, OpenChannel(address));
+  ASSIGN_OR_RETURN(const auto channel,
+                   OpenChannel(address, options.credentials));
   grpc::ClientContext call;
   call.set_deadline(absl::ToChronoTime(absl::Now() + options.timeout));
   health::HealthCheckRequest request;
@@ -54,15 +57,18 @@ absl::Status Check(const std::string& address, const CheckOptions& options) {
 absl::Status RunCheck(Context& context, Args args) {
   CheckOptions options;
   std::vector<std::string> addresses;
+  ConnectionFlags connection;
   FlagSet flags(kCheckUsage);
   flags.AddPositional(&addresses, /*limit=*/1);
   flags.Add({"--service", "NAME",
              "e.g. espalier.v1.Verifier; default: the server as a whole"},
             &options.service);
   flags.Add({"--timeout", "SECONDS", "default 5"}, &options.timeout);
+  connection.AddTo(flags);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
 
+  ASSIGN_OR_RETURN(options.credentials, connection.Read());
   const std::string& address =
       addresses.empty() ? context.places.address : addresses[0];
   RETURN_IF_ERROR(Check(address, options));

@@ -11,6 +11,7 @@
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/cluster/conformance_checks.h"
+#include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/word_wrap.h"
 
@@ -67,6 +68,7 @@ absl::Status Conformance(Context& context, Args args) {
   std::string model = context.places.model.string();
   absl::Duration timeout = absl::Seconds(30);
   std::string token_file;
+  ConnectionFlags connection;
   FlagSet flags(kConformanceUsage);
   flags.AddPositional(&addresses, /*limit=*/1);
   flags.Add({"--model", "FOLDER",
@@ -76,6 +78,7 @@ absl::Status Conformance(Context& context, Args args) {
             &timeout);
   flags.Add({"--token-file", "FILE", "the drafter's token_file, if it has one"},
             &token_file);
+  connection.AddTlsTo(flags);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
   if (addresses.empty()) {
@@ -83,7 +86,8 @@ absl::Status Conformance(Context& context, Args args) {
   }
 
   ASSIGN_OR_RETURN(ConformanceSubject subject, MakeSubject(model, timeout));
-  ASSIGN_OR_RETURN(const auto channel, OpenChannel(addresses[0]));
+  ASSIGN_OR_RETURN(const Credentials credentials, connection.Read());
+  ASSIGN_OR_RETURN(const auto channel, OpenChannel(addresses[0], credentials));
   RETURN_IF_ERROR(
       AwaitConnection(*channel, addresses[0], absl::Now() + timeout));
   const auto stub = v1::Drafter::NewStub(channel);

@@ -10,6 +10,7 @@
 #include "common/base/status_macros.h"
 #include "coordinator/cli/channel.h"
 #include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/rpc_status.h"
 #include "espalier/v1/admin.grpc.pb.h"
@@ -64,6 +65,7 @@ absl::StatusOr<v1::SetDrafterRequest> ChangeOf(const DraftersFlags& flags) {
 
 absl::Status RunDrafters(Context& context, Args args) {
   DraftersFlags flags = {.address = context.places.admin_address};
+  ConnectionFlags connection;
   FlagSet flag_set(kDraftersUsage);
   flag_set.Add({"--set", "NAME", "the drafter to change"}, &flags.name);
   flag_set.Add({"--role", "ROLE", "active, shadow or off"}, &flags.role);
@@ -77,13 +79,15 @@ absl::Status RunDrafters(Context& context, Args args) {
                     flags.address},
                &flags.address);
   flag_set.Add({"--timeout", "SECONDS", "default 5"}, &flags.timeout);
+  connection.AddTo(flag_set);
   ASSIGN_OR_RETURN(const bool parsed, flag_set.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
   if (!flags.name && (flags.role || flags.weight)) {
     return absl::InvalidArgumentError("--set: says which drafter is changed");
   }
 
-  ASSIGN_OR_RETURN(const auto channel, OpenChannel(flags.address));
+  ASSIGN_OR_RETURN(const Credentials credentials, connection.Read());
+  ASSIGN_OR_RETURN(const auto channel, OpenChannel(flags.address, credentials));
   const auto admin = v1::Admin::NewStub(channel);
   grpc::ClientContext call;
   call.set_deadline(absl::ToChronoTime(absl::Now() + flags.timeout));

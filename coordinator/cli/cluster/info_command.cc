@@ -8,6 +8,7 @@
 #include "common/base/status_macros.h"
 #include "common/rpc/peer_state_name.h"
 #include "coordinator/cli/client_commands.h"
+#include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/word_wrap.h"
@@ -123,6 +124,7 @@ void PrintModel(const v1::GetModelInfoResponse& info, Context& context) {
 absl::Status RunInfo(Context& context, Args args) {
   std::string address = context.places.address;
   CallOptions call = {.timeout = absl::Seconds(5)};
+  ConnectionFlags connection;
   FlagSet flags(kInfoUsage);
   flags.Add({"--address", "ADDRESS",
              "HOST:PORT or unix:PATH of the coordinator;\n"
@@ -131,10 +133,13 @@ absl::Status RunInfo(Context& context, Args args) {
             &address);
   flags.Add({"--timeout", "SECONDS", "limit of each call; default 5"},
             &call.timeout);
+  connection.AddTo(flags);
   ASSIGN_OR_RETURN(const bool parsed, flags.Parse(args, context.out));
   if (!parsed) return absl::OkStatus();
 
-  ASSIGN_OR_RETURN(const auto client, InferenceClient::Create(address));
+  ASSIGN_OR_RETURN(const Credentials credentials, connection.Read());
+  ASSIGN_OR_RETURN(const auto client,
+                   InferenceClient::Create(address, credentials));
   // The model comes last: it is unknown until a verifier is connected, and the
   // server's part says why.
   ASSIGN_OR_RETURN(const auto server, client->GetServerInfo(call));

@@ -14,6 +14,7 @@ void EndpointFlags::AddTo(FlagSet& flags, const Places& places) {
              "default the quick start's: " +
                  places.address},
             &address_);
+  connection_.AddTo(flags);
   flags.AddSwitch(
       {"--local", "", "serve it in this process instead, as `serve` would"},
       &local_);
@@ -51,7 +52,8 @@ absl::StatusOr<Endpoint> EndpointFlags::Open(
                              places));
     address = endpoint.cluster->address();
   }
-  auto client = InferenceClient::Create(address);
+  ASSIGN_OR_RETURN(const Credentials credentials, connection_.Read());
+  auto client = InferenceClient::Create(address, credentials);
   if (!client.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--address: ", client.status().message()));

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "coordinator/cli/context.h"
+#include "coordinator/cli/flags/connection_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
 #include "coordinator/cli/inference_client.h"
 #include "coordinator/cli/local_cluster.h"
@@ -30,6 +31,7 @@ class EndpointFlags {
 
  private:
   std::optional<std::string> address_;
+  ConnectionFlags connection_;
   bool local_ = false;
   std::optional<std::string> model_;
   std::optional<std::string> device_;

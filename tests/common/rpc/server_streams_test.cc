@@ -328,7 +328,11 @@ TEST_F(ServerStreamsTest, ARefusedRequestDoesNotKeepItsSequence) {
 
 TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
   const AccessToken token("0123456789abcdef");
-  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), token);
+  const std::string file = testing::TempDir() + "/token";
+  std::ofstream(file) << "0123456789abcdef\n";
+  const auto gate = AccessGate::Open({.token_file = file});
+  ASSERT_TRUE(gate.ok()) << gate.status();
+  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
   v1::ServerConfig config;
   config.add_listen("127.0.0.1:0");
   auto runner = ServerRunner::Start(

@@ -1,0 +1,33 @@
+// A file of roles, which its operator may have written wrongly.
+#include "common/rpc/role_file.h"
+
+#include <string>
+
+#include "common/base/check.h"
+#include "common/base/printable.h"
+#include "tests/fuzz/fuzz_targets.h"
+
+namespace espalier::testing {
+namespace {
+
+std::vector<std::string> Seeds() {
+  return {"# people\n\nclient alice sha256:" + std::string(64, 'a') + "\n",
+          "service one certificate:coordinator\nscrape p\tsha256:" +
+              std::string(64, '0')};
+}
+
+bool Try(std::string_view bytes) {
+  const auto callers = ParseRoles({bytes.data(), bytes.size()});
+  if (!callers.ok()) return false;
+  for (const Principal& caller : *callers) {
+    ESPALIER_CHECK(!caller.name.empty() && IsPrintable(caller.name));
+    ESPALIER_CHECK(!caller.credential.empty());
+  }
+  return true;
+}
+
+}  // namespace
+
+FuzzTarget RoleFileTarget() { return {"role_file", Seeds, Try}; }
+
+}  // namespace espalier::testing
