@@ -176,7 +176,7 @@ GenerateReactor* StartReactor(GenerateCalls& calls,
       std::move(request), with_text,
       [&](const GenerationRequest& parsed) -> AnswerStream& {
         reactor = new GenerateReactor({.format = format(parsed),
-                                       .num_outputs = parsed.num_outputs,
+                                       .num_outputs = parsed.num_running_outputs(),
                                        .context = context,
                                        .request_bytes = bytes,
                                        .unread = &calls.unread()});
