@@ -74,8 +74,7 @@ void GenerateAnswer::End(const absl::Status& status,
   v1::GenerateResponse& next = Of(report.output);
   next.mutable_text()->append(report.last_text);
   if (!status.ok()) return;
-  *next.mutable_summary() =
-      Summarise(report, SeedOf(report.output));
+  *next.mutable_summary() = Summarise(report, SeedOf(report.output));
 }
 
 std::optional<v1::GenerateResponse> GenerateAnswer::TakeMessage() {

@@ -175,11 +175,12 @@ GenerateReactor* StartReactor(GenerateCalls& calls,
        .traceparent = TraceparentOf(*context)},
       std::move(request), with_text,
       [&](const GenerationRequest& parsed) -> AnswerStream& {
-        reactor = new GenerateReactor({.format = format(parsed),
-                                       .num_outputs = parsed.num_running_outputs(),
-                                       .context = context,
-                                       .request_bytes = bytes,
-                                       .unread = &calls.unread()});
+        reactor =
+            new GenerateReactor({.format = format(parsed),
+                                 .num_outputs = parsed.num_running_outputs(),
+                                 .context = context,
+                                 .request_bytes = bytes,
+                                 .unread = &calls.unread()});
         return *reactor;
       });
   return status.ok() ? reactor : GenerateReactor::Refuse(status);

@@ -204,8 +204,7 @@ std::string ToLine(const Answer& answer) {
       stats.mean_acceptance_length(),
       speed ? absl::StrFormat("%.1f", *speed) : std::string("-"),
       static_cast<int64_t>(answer.token_ids.size()) - answer.resumed_tokens,
-      stats.num_spec_steps(),
-      FinishReasonName(answer.summary.finish_reason()));
+      stats.num_spec_steps(), FinishReasonName(answer.summary.finish_reason()));
   if (stats.drafters_size() > 0) {
     absl::StrAppend(&line, " | ", Shares(stats));
   }

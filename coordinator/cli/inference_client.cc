@@ -187,20 +187,20 @@ absl::StatusOr<std::vector<Answer>> InferenceClient::GenerateAll(
 
 absl::StatusOr<v1::GetModelInfoResponse> InferenceClient::GetModelInfo(
     const CallOptions& options) {
-  return Call<v1::GetModelInfoResponse>(
-      &v1::Inference::Stub::GetModelInfo, v1::GetModelInfoRequest(), options);
+  return Call<v1::GetModelInfoResponse>(&v1::Inference::Stub::GetModelInfo,
+                                        v1::GetModelInfoRequest(), options);
 }
 
 absl::StatusOr<v1::GetServerInfoResponse> InferenceClient::GetServerInfo(
     const CallOptions& options) {
-  return Call<v1::GetServerInfoResponse>(
-      &v1::Inference::Stub::GetServerInfo, v1::GetServerInfoRequest(), options);
+  return Call<v1::GetServerInfoResponse>(&v1::Inference::Stub::GetServerInfo,
+                                         v1::GetServerInfoRequest(), options);
 }
 
 absl::StatusOr<v1::GetLoadResponse> InferenceClient::GetLoad(
     const CallOptions& options) {
   return Call<v1::GetLoadResponse>(&v1::Inference::Stub::GetLoad,
-                                                v1::GetLoadRequest(), options);
+                                   v1::GetLoadRequest(), options);
 }
 
 }  // namespace espalier::cli

@@ -21,9 +21,8 @@ bool IsResumable(const grpc::Status& status) {
 v1::GenerateRequest RestOf(const v1::GenerateRequest& request,
                            const std::vector<Answer>& answers) {
   v1::GenerateRequest rest = request;
-  const bool begun = std::any_of(answers.begin(), answers.end(), [](auto& a) {
-    return !a.token_ids.empty();
-  });
+  const bool begun = std::any_of(answers.begin(), answers.end(),
+                                 [](auto& a) { return !a.token_ids.empty(); });
   if (!begun) return rest;
   v1::Resumption& resumption = *rest.mutable_resumption();
   for (size_t i = 0; i < answers.size(); ++i) {

@@ -328,8 +328,7 @@ void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
 
 void Coordinator::StartNext() {
   const auto is_ready = [this](const std::pair<absl::Time, Ticket>& waiting) {
-    const Request& request =
-        requests_.at(live_.at(waiting.second).request);
+    const Request& request = requests_.at(live_.at(waiting.second).request);
     return waiting.second == request.first || request.prefilled;
   };
   while (num_running_ < options_.max_sessions) {

@@ -99,9 +99,9 @@ class Coordinator {
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
 
-  // Starts all outputs of a request that are not finished: the first one at once, or when there is a
-  // place, the others when the first has computed the prompt. The sink is told
-  // everything, also a refusal, once for each output:
+  // Starts all outputs of a request that are not finished: the first one at
+  // once, or when there is a place, the others when the first has computed the
+  // prompt. The sink is told everything, also a refusal, once for each output:
   //   INVALID_ARGUMENT with the field
   //   ALREADY_EXISTS: request_id is live
   //   RESOURCE_EXHAUSTED with a delay: full

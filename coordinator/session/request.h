@@ -100,7 +100,7 @@ enum class FinishReason {
 struct Usage {
   int64_t prompt_tokens = 0;
   int64_t completion_tokens = 0;  // those of resumed calls among them
-  int64_t cached_tokens = 0;  // of the prompt: their K/V was not computed
+  int64_t cached_tokens = 0;      // of the prompt: their K/V was not computed
 };
 
 struct DrafterShare {

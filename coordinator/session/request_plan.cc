@@ -185,8 +185,9 @@ absl::Status CheckResumed(const ResumedOutput& output, const std::string& field,
   const int64_t size = std::ssize(output.tokens);
   if (size > plan.session.max_tokens) {
     return FieldError(tokens,
-                      absl::StrCat(size, " tokens; max_tokens and the context "
-                                         "allow ",
+                      absl::StrCat(size,
+                                   " tokens; max_tokens and the context "
+                                   "allow ",
                                    plan.session.max_tokens));
   }
   return CheckTokens(tokens, output.tokens, plan.model.vocab_size);
@@ -198,9 +199,8 @@ absl::Status PlanResumption(GenerationRequest& request, RequestPlan& plan) {
       plan.model.weights_fingerprint ^ PrefixHash(plan.session.prompt), 0);
   if (request.resumed.empty()) return absl::OkStatus();
   for (size_t i = 0; i < request.resumed.size(); ++i) {
-    RETURN_IF_ERROR(
-        CheckResumed(request.resumed[i],
-                     absl::StrCat("resumption.outputs[", i, "]"), plan));
+    RETURN_IF_ERROR(CheckResumed(
+        request.resumed[i], absl::StrCat("resumption.outputs[", i, "]"), plan));
   }
   if (request.resumed_origin.value_or(plan.origin) != plan.origin) {
     return WithReason(

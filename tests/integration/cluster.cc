@@ -140,11 +140,11 @@ void Cluster::WriteConfigs() {
   }
   for (int i = 0; i < options_.verifiers; ++i) {
     const std::string name = Numbered("verifier", i);
-    std::string verifier =
-        absl::StrCat(Server(name), "engine { model: \"", options_.model,
-                     "\" threads: 1 }\n");
+    std::string verifier = absl::StrCat(Server(name), "engine { model: \"",
+                                        options_.model, "\" threads: 1 }\n");
     if (HasNode()) {
-      verifier = absl::StrCat("verifier {\n", verifier, "}\n", drafters_in_node);
+      verifier =
+          absl::StrCat("verifier {\n", verifier, "}\n", drafters_in_node);
     }
     WriteFile(Path(name + ".textproto"), verifier);
   }
@@ -155,10 +155,9 @@ void Cluster::WriteCoordinators(const std::string& drafters) const {
   for (int i = 0; i < options_.coordinators; ++i) {
     const std::string name = Numbered("coordinator", i);
     WriteFile(Path(name + ".textproto"),
-              absl::StrCat(Server(name), "model: \"", options_.model,
-                           "\"\nverifier: \"",
-                           Joined("verifier", options_.verifiers), "\"\n",
-                           drafters));
+              absl::StrCat(
+                  Server(name), "model: \"", options_.model, "\"\nverifier: \"",
+                  Joined("verifier", options_.verifiers), "\"\n", drafters));
   }
 }
 
