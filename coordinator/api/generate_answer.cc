@@ -58,19 +58,23 @@ void GenerateAnswer::Add(const OutputPiece& piece) {
   next.mutable_token_ids()->Add(piece.tokens.begin(), piece.tokens.end());
   next.mutable_text()->append(piece.text.data(), piece.text.size());
   Fill(piece.tokens, piece.logprobs, *next.mutable_logprobs());
+  if (piece.step.step == 1) {
+    next.set_seed(SeedOf(piece.output));
+    next.set_origin(piece.origin);
+  }
   if (!piece.prompt.empty()) AddPrompt(piece, next);
 }
 
-// The text that was held back comes with an error, too: all tokens were
-// emitted.
+// The text that was held back comes with an error, too, as all its tokens were
+// emitted; but not where the client may resume, which begins with that text.
 void GenerateAnswer::End(const absl::Status& status,
                          const GenerationReport& report) {
-  if (!status.ok() && report.last_text.empty()) return;
+  const bool resumable = absl::IsUnavailable(status);
+  if (!status.ok() && (resumable || report.last_text.empty())) return;
   v1::GenerateResponse& next = Of(report.output);
   next.mutable_text()->append(report.last_text);
   if (!status.ok()) return;
-  *next.mutable_summary() =
-      Summarise(report, options_.seed + static_cast<uint64_t>(report.output));
+  *next.mutable_summary() = Summarise(report, SeedOf(report.output));
 }
 
 std::optional<v1::GenerateResponse> GenerateAnswer::Take() {

@@ -38,6 +38,9 @@ class GenerateAnswer {
 
  private:
   v1::GenerateResponse& Of(int64_t output);
+  uint64_t SeedOf(int64_t output) const {
+    return options_.seed + static_cast<uint64_t>(output);
+  }
   void Fill(TokenId token, float logprob, v1::TokenLogprob& out) const;
   void Fill(
       absl::Span<const TokenId> tokens, const LogprobRows& rows,

@@ -286,6 +286,33 @@ absl::StatusOr<int64_t> NumOutputs(const v1::GenerateRequest& request) {
   return FieldError("n", absl::StrCat(n, " is not in 1 .. ", kMaxOutputs));
 }
 
+// REQUIRES: `out` has its number of outputs and its sampling.
+absl::Status ReadResumption(const v1::GenerateRequest& request,
+                            GenerationRequest& out) {
+  if (!request.has_resumption()) return absl::OkStatus();
+  const v1::Resumption& resumption = request.resumption();
+  if (resumption.outputs_size() != out.num_outputs) {
+    return FieldError("resumption.outputs",
+                      absl::StrCat(resumption.outputs_size(), " of the ",
+                                   out.num_outputs, " outputs"));
+  }
+  if (!out.sampling.greedy() && !request.has_seed()) {
+    return FieldError("seed", "is needed to resume a text that is sampled");
+  }
+  for (int i = 0; i < resumption.outputs_size(); ++i) {
+    const v1::ResumedOutput& output = resumption.outputs(i);
+    ASSIGN_OR_RETURN(
+        std::vector<TokenId> tokens,
+        TokenList(absl::StrCat("resumption.outputs[", i, "].token_ids"),
+                  output.token_ids()));
+    out.resumed.push_back(
+        {.tokens = std::move(tokens), .finished = output.finished()});
+  }
+  if (resumption.has_origin()) out.resumed_origin = resumption.origin();
+  if (out.num_running_outputs() > 0) return absl::OkStatus();
+  return FieldError("resumption.outputs", "all are finished");
+}
+
 LogprobRequest Logprobs(const v1::GenerateRequest& request) {
   // Too many are refused by the plan.
   const auto count = [](uint32_t wanted) {
@@ -333,6 +360,7 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   out.logprobs = Logprobs(request);
   RETURN_IF_ERROR(ValidateLogprobRequest(out.logprobs));
   ASSIGN_OR_RETURN(out.num_outputs, NumOutputs(request));
+  RETURN_IF_ERROR(ReadResumption(request, out));
   ASSIGN_OR_RETURN(out.new_text, Text(request, out, model));
   ASSIGN_OR_RETURN(out.speculation, Speculation(request.speculation()));
   if (request.has_cache_salt() && request.cache_salt().empty()) {
@@ -344,7 +372,9 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
   return out;
 }
 
-int64_t PromptBytes(const v1::GenerateRequest& request) {
+namespace {
+
+int64_t InputBytes(const v1::GenerateRequest& request) {
   switch (request.input_case()) {
     case v1::GenerateRequest::kPrompt:
       return static_cast<int64_t>(request.prompt().size());
@@ -356,6 +386,16 @@ int64_t PromptBytes(const v1::GenerateRequest& request) {
       break;
   }
   return 0;
+}
+
+}  // namespace
+
+int64_t PromptBytes(const v1::GenerateRequest& request) {
+  int64_t bytes = InputBytes(request);
+  for (const v1::ResumedOutput& output : request.resumption().outputs()) {
+    bytes += int64_t{sizeof(TokenId)} * output.token_ids_size();
+  }
+  return bytes;
 }
 
 // Templates take about a tenth of a millisecond for a message.
@@ -377,9 +417,9 @@ absl::Status CheckPrompt(const v1::GenerateRequest& request,
                        " with one to follow"));
     case v1::GenerateRequest::kChat:
       RETURN_IF_ERROR(CheckChat(model));
-      return CheckTextSize("chat", PromptBytes(request), model, max_context);
+      return CheckTextSize("chat", InputBytes(request), model, max_context);
     case v1::GenerateRequest::kPrompt:
-      return CheckTextSize("prompt", PromptBytes(request), model, max_context);
+      return CheckTextSize("prompt", InputBytes(request), model, max_context);
     case v1::GenerateRequest::INPUT_NOT_SET:
       break;
   }

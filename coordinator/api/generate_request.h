@@ -39,7 +39,8 @@ absl::StatusOr<GenerationRequest> ParseGenerateRequest(
     const v1::GenerateRequest& request, const ServedModel& model,
     absl::Time deadline);
 
-// Size of the prompt in bytes, of its text or of its ids.
+// Size of the prompt in bytes, of its text or of its ids, and of the output
+// that is resumed.
 int64_t PromptBytes(const v1::GenerateRequest& request);
 // The work of EncodePrompt, in bytes of a text that takes as long.
 int64_t PromptWork(const v1::GenerateRequest& request);

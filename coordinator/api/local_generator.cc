@@ -183,7 +183,7 @@ std::unique_ptr<GenerateCall> LocalGenerator::Start(
                        .seed = parsed.sampling.seed,
                        .echo = echo,
                        .tokenizer = calls_->model().tokenizer},
-            .num_outputs = parsed.num_outputs,
+            .num_outputs = parsed.num_running_outputs(),
             .request_bytes = bytes,
             .unread = &calls_->unread(),
             .wake = std::move(wake)});

@@ -158,6 +158,7 @@ std::optional<double> DecodeSpeed::TokensPerSecond() const {
 DecodeSpeed DecodeSpeedOf(const Answer& answer) {
   const v1::Timing& timing = answer.summary.timing();
   const int64_t behind_first = static_cast<int64_t>(answer.token_ids.size()) -
+                               answer.resumed_tokens -
                                answer.first_message_tokens;
   if (behind_first <= 0) return {};
   return {.tokens = behind_first,
@@ -180,6 +181,7 @@ std::string ToJson(const Answer& answer) {
   };
   if (!answer.logprobs.empty())
     json["logprobs"] = LogprobsJson(answer.logprobs);
+  if (answer.resumptions > 0) json["resumptions"] = answer.resumptions;
   if (answer.prompt) json["prompt"] = PromptJson(*answer.prompt);
   return json.dump(/*indent=*/-1, ' ', /*ensure_ascii=*/false,
                    Json::error_handler_t::replace);
@@ -201,12 +203,16 @@ std::string ToLine(const Answer& answer) {
       "tau %.2f | %s tokens/s | %d tokens in %d verifications (%s)",
       stats.mean_acceptance_length(),
       speed ? absl::StrFormat("%.1f", *speed) : std::string("-"),
-      answer.token_ids.size(), stats.num_spec_steps(),
-      FinishReasonName(answer.summary.finish_reason()));
+      static_cast<int64_t>(answer.token_ids.size()) - answer.resumed_tokens,
+      stats.num_spec_steps(), FinishReasonName(answer.summary.finish_reason()));
   if (stats.drafters_size() > 0) {
     absl::StrAppend(&line, " | ", Shares(stats));
   }
   line += Balance(stats);
+  if (answer.resumptions > 0) {
+    absl::StrAppendFormat(&line, " | resumed %d times after %d tokens",
+                          answer.resumptions, answer.resumed_tokens);
+  }
   absl::StrAppend(&line, " | ", PromptTime(answer.summary));
   return line;
 }

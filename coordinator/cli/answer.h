@@ -16,7 +16,13 @@ struct Answer {
   uint32_t index = 0;      // of the output
   std::vector<uint32_t> token_ids;
   std::string text;
+  // Of the call that returned the summary, as all its statistics are.
   int64_t first_message_tokens = 0;
+  int64_t resumed_tokens = 0;  // of the calls before it
+  int resumptions = 0;         // calls before it
+  // What going on in another call needs; unset before the first tokens.
+  std::optional<uint64_t> seed;
+  std::optional<uint64_t> origin;
   std::vector<v1::PositionLogprobs> logprobs;  // if requested
   std::optional<v1::ReturnedPrompt> prompt;    // if requested; of output 0
   v1::GenerateSummary summary;

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/http/api_error.h"
 #include "coordinator/http/logprobs_json.h"
 #include "coordinator/http/usage_json.h"
@@ -46,6 +47,11 @@ class CompletionWriter final : public AnswerWriter {
       UsageSum own({});
       own.Add(message);
       chunk["espalier"] = own.Espalier();
+    }
+    if (message.has_origin()) {
+      chunk["espalier"]["seed"] = message.seed();
+      // A number would lose digits in JavaScript.
+      chunk["espalier"]["origin"] = absl::StrCat(message.origin());
     }
     return Event(chunk);
   }

@@ -1,6 +1,7 @@
 #include "coordinator/http/usage_json.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,7 +28,7 @@ void UsageSum::Add(const v1::GenerateResponse& last) {
     cached_tokens_ += summary.usage().cached_tokens();
   }
   completion_tokens_ += summary.usage().completion_tokens();
-  AddStats(summary.spec_stats(), summary.usage().completion_tokens());
+  AddStats(summary.spec_stats());
   if (summary.timing().total_ms() >= timing_.total_ms()) {
     timing_ = summary.timing();
   }
@@ -43,8 +44,10 @@ void UsageSum::Add(const v1::GenerateResponse& last) {
   }
 }
 
-void UsageSum::AddStats(const v1::SpecStats& stats, int64_t emitted) {
-  emitted_ += emitted;
+// Counts what this call has emitted: an earlier one may have begun the output.
+void UsageSum::AddStats(const v1::SpecStats& stats) {
+  emitted_ +=
+      std::llround(stats.mean_acceptance_length() * stats.num_spec_steps());
   stats_.set_num_spec_steps(stats_.num_spec_steps() + stats.num_spec_steps());
   stats_.set_num_draft_tokens(stats_.num_draft_tokens() +
                               stats.num_draft_tokens());
@@ -83,9 +86,7 @@ Json UsageSum::Drafters() const {
   Json drafters = Json::array();
   for (const v1::DrafterStats& drafter : stats_.drafters()) {
     const double share =
-        completion_tokens_ == 0
-            ? 0
-            : static_cast<double>(drafter.accepted()) / completion_tokens_;
+        emitted_ == 0 ? 0 : static_cast<double>(drafter.accepted()) / emitted_;
     drafters.push_back({{"name", drafter.name()},
                         {"share", share},
                         {"proposed", drafter.proposed()},

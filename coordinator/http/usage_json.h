@@ -30,7 +30,7 @@ class UsageSum {
   int64_t completion_tokens() const { return completion_tokens_; }
 
  private:
-  void AddStats(const v1::SpecStats& stats, int64_t emitted);
+  void AddStats(const v1::SpecStats& stats);
   Json Drafters() const;
 
   int64_t prompt_tokens_ = 0;

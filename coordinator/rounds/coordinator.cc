@@ -181,7 +181,7 @@ void Coordinator::Admit(Arrival arrival) {
                                  .queued = static_cast<int64_t>(queue_.size()),
                                  .max_sessions = options_.max_sessions,
                                  .max_queued = options_.max_queued},
-                                arrival.request.num_outputs);
+                                arrival.request.num_running_outputs());
   if (room.ok() && tickets_.contains(arrival.request.request_id)) {
     metrics_.Count(RejectReason::kDuplicate);
     room = WithReason(
@@ -214,10 +214,15 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
   const GenerationRequest& request = arrival.request;
   const absl::Time place = arrival.time + absl::Seconds(plan.priority);
   tickets_[request.request_id] = arrival.ticket;
-  requests_[arrival.ticket] = {.id = request.request_id,
-                               .num_outputs = request.num_outputs,
-                               .num_live = request.num_outputs};
-  for (int64_t output = 0; output < request.num_outputs; ++output) {
+  int64_t first = 0;
+  while (!request.Runs(first)) ++first;
+  requests_[arrival.ticket] = {
+      .id = request.request_id,
+      .num_outputs = request.num_outputs,
+      .num_live = request.num_running_outputs(),
+      .first = arrival.ticket + static_cast<Ticket>(first)};
+  for (int64_t output = first; output < request.num_outputs; ++output) {
+    if (!request.Runs(output)) continue;
     const Ticket ticket = arrival.ticket + static_cast<Ticket>(output);
     Generation::Options options = {
         .executor = options_.executor,
@@ -244,8 +249,14 @@ void Coordinator::Open(Arrival arrival, RequestPlan plan) {
         }};
     options.plan.session.sampling.seed += static_cast<uint64_t>(output);
     if (output > 0) options.plan.session.logprobs.prompt = std::nullopt;
-    if (output == 0 && request.num_outputs > 1) {
-      options.on_prefilled = [this, ticket] { OnPrefilled(ticket); };
+    if (!plan.resumed.empty()) {
+      options.plan.session.resumed =
+          plan.resumed[static_cast<size_t>(output)].tokens;
+    }
+    if (output == first && request.num_outputs > 1) {
+      options.on_prefilled = [this, request = arrival.ticket] {
+        OnPrefilled(request);
+      };
     }
     live_[ticket] = {
         .request = arrival.ticket,
@@ -309,6 +320,7 @@ absl::StatusOr<RequestPlan> Coordinator::Plan(GenerationRequest request) {
 void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
   metrics_.CountRequest(status.code(), FinishReason::kError);
   for (int64_t i = 0; i < arrival.request.num_outputs; ++i) {
+    if (!arrival.request.Runs(i)) continue;
     arrival.sink->OnFinish(
         status, {.output = i, .finish_reason = FinishReason::kError});
   }
@@ -316,8 +328,8 @@ void Coordinator::Refuse(const absl::Status& status, const Arrival& arrival) {
 
 void Coordinator::StartNext() {
   const auto is_ready = [this](const std::pair<absl::Time, Ticket>& waiting) {
-    const Ticket request = live_.at(waiting.second).request;
-    return waiting.second == request || requests_.at(request).prefilled;
+    const Request& request = requests_.at(live_.at(waiting.second).request);
+    return waiting.second == request.first || request.prefilled;
   };
   while (num_running_ < options_.max_sessions) {
     const auto next = std::find_if(queue_.begin(), queue_.end(), is_ready);

@@ -99,14 +99,16 @@ class Coordinator {
   // Names one call of Start; never reused.
   using Ticket = uint64_t;
 
-  // Starts all outputs of a request: the first one at once, or when there is a
-  // place, the others when the first has computed the prompt. The sink is told
-  // everything, also a refusal, once for each output:
+  // Starts all outputs of a request that are not finished: the first one at
+  // once, or when there is a place, the others when the first has computed the
+  // prompt. The sink is told everything, also a refusal, once for each output:
   //   INVALID_ARGUMENT with the field
   //   ALREADY_EXISTS: request_id is live
   //   RESOURCE_EXHAUSTED with a delay: full
   //   UNAVAILABLE: draining, or the verifier is not connected
-  // REQUIRES: request.num_outputs is in 1 .. kMaxOutputs.
+  //   FAILED_PRECONDITION: see PlanRequest
+  // REQUIRES: request.num_outputs is in 1 .. kMaxOutputs, and there are none or
+  // as many request.resumed.
   Ticket Start(GenerationRequest request, std::shared_ptr<TokenSink> sink);
 
   // Ends a request as CANCELLED. Does nothing if it has finished.
@@ -179,6 +181,7 @@ class Coordinator {
     std::string id;
     int64_t num_outputs = 0;
     int64_t num_live = 0;
+    Ticket first = 0;        // of its outputs that run
     bool prefilled = false;  // the outputs after the first may run
   };
   struct Live {

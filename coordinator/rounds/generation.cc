@@ -64,6 +64,7 @@ Generation::Generation(Options options)
       recorder_({.metrics = options_.metrics,
                  .arrival = options_.arrival,
                  .num_prompt_tokens = session_.prompt_length(),
+                 .num_resumed_tokens = session_.num_emitted(),
                  .strategy = options_.plan.strategy,
                  .rule = options_.plan.rule,
                  .rule_obstacle = RuleObstacle(options_),
@@ -82,7 +83,27 @@ void Generation::Run() {
     request.drafters.push_back(drafter->name);
   }
   options_.journal->Begin(session_.id().number, std::move(request));
-  NextRound();
+  const bool is_at_end =
+      session_.resumed().finish_reason != FinishReason::kUnspecified;
+  is_at_end ? FinishResumed() : NextRound();
+}
+
+// The earlier call returned the last token, and its client did not learn that
+// it was the last one.
+void Generation::FinishResumed() {
+  const Session::Committed& resumed = session_.resumed();
+  if (options_.on_prefilled) std::exchange(options_.on_prefilled, nullptr)();
+  const int64_t given = std::ssize(options_.plan.session.resumed);
+  if (resumed.num_kept < given) {
+    Finish(FieldError(absl::StrCat("resumption.outputs[", options_.output,
+                                   "].token_ids"),
+                      absl::StrCat("token ", resumed.num_kept, " of ", given,
+                                   " ends the output")),
+           FinishReason::kError);
+    return;
+  }
+  recorder_.EndsWith(resumed);
+  Finish(absl::OkStatus(), resumed.finish_reason);
 }
 
 void Generation::NextRound() {
@@ -132,7 +153,8 @@ OutputPiece Generation::PieceOf(VerifyResult verify_result,
       .text = committed.text,
       .step = info,
       .logprobs = std::move(verify_result.logprobs),
-      .cached_tokens = recorder_.cached_tokens()};
+      .cached_tokens = recorder_.cached_tokens(),
+      .origin = options_.plan.origin};
   if (options_.plan.session.logprobs.emitted) {
     piece.logprobs.Cut(committed.num_kept);
   }

@@ -66,6 +66,7 @@ class Generation {
   bool running() const { return running_; }
 
  private:
+  void FinishResumed();
   void NextRound();
   void OnRound(absl::StatusOr<DecodeRound::Result> result);
   OutputPiece PieceOf(VerifyResult verify_result,

@@ -12,6 +12,7 @@ namespace espalier::coordinator {
 GenerationRecorder::GenerationRecorder(Options options)
     : metrics_(*options.metrics),
       arrival_(options.arrival),
+      num_resumed_tokens_(options.num_resumed_tokens),
       wanted_rule_(options.rule),
       rule_obstacle_(std::move(options.rule_obstacle)) {
   report_.warnings = std::move(options.warnings);
@@ -41,14 +42,18 @@ StepInfo GenerationRecorder::Commit(const DecodeRound::Result& result,
   const int64_t num_accepted =
       std::min(static_cast<int64_t>(result.verify_result.path.size()),
                committed.num_kept);
-  report_.matched_stop_token = committed.matched_stop_token;
-  report_.matched_stop_string = committed.matched_stop_string;
+  EndsWith(committed);
   CountStep(result, num_accepted, committed.num_kept);
   CountDrafters(result, num_accepted, drafters);
   CountTimes(result);
   return {.step = report_.spec.num_spec_steps,
           .num_draft_tokens = result.tree->num_nodes() - 1,
           .num_accepted_tokens = num_accepted};
+}
+
+void GenerationRecorder::EndsWith(const Session::Committed& committed) {
+  report_.matched_stop_token = committed.matched_stop_token;
+  report_.matched_stop_string = committed.matched_stop_string;
 }
 
 void GenerationRecorder::CountStep(const DecodeRound::Result& result,
@@ -196,7 +201,8 @@ const GenerationReport& GenerationRecorder::Finish(absl::Time now,
   report_.finish_reason = reason;
   WarnOfOtherRule();
   CountBalance(round);
-  report_.usage.completion_tokens = report_.spec.num_emitted;
+  report_.usage.completion_tokens =
+      num_resumed_tokens_ + report_.spec.num_emitted;
   report_.timing.total = now - arrival_;
   if (!started_) report_.timing.queue = now - arrival_;
   for (size_t i = 0; i < report_.spec.drafters.size(); ++i) {

@@ -23,6 +23,7 @@ class GenerationRecorder {
     CoordinatorMetrics* metrics;
     absl::Time arrival;
     int64_t num_prompt_tokens = 0;
+    int64_t num_resumed_tokens = 0;  // output of earlier calls
     std::string strategy;
     std::string rule;  // as asked for
     // Why another rule may be applied; empty: no known reason.
@@ -46,6 +47,9 @@ class GenerationRecorder {
   };
   void Emit(const StepTimes& times, int64_t num_tokens);
 
+  // How the output ends, if its last tokens come without a step.
+  void EndsWith(const Session::Committed& committed);
+
   // Returns the prompt's cached tokens, known after the first Commit.
   int64_t cached_tokens() const { return report_.usage.cached_tokens; }
 
@@ -65,6 +69,7 @@ class GenerationRecorder {
 
   CoordinatorMetrics& metrics_;
   const absl::Time arrival_;
+  const int64_t num_resumed_tokens_;
   const std::string wanted_rule_;
   const std::string rule_obstacle_;
   int64_t num_trees_ = 0;        // steps with more than a root

@@ -48,6 +48,12 @@ using NewOutputText = std::function<std::unique_ptr<OutputText>()>;
 
 inline constexpr int64_t kMaxOutputs = 32;
 
+// What an earlier call has returned of an output.
+struct ResumedOutput {
+  std::vector<TokenId> tokens = {};
+  bool finished = false;  // nothing is left to be done
+};
+
 struct GenerationRequest {
   std::string request_id;  // unique among live requests
   std::vector<TokenId> prompt;
@@ -64,9 +70,23 @@ struct GenerationRequest {
   LogprobRequest logprobs = {};
   NewOutputText new_text;   // null: no text is wanted, nor stop strings
   int64_t num_outputs = 1;  // output i has the seed sampling.seed + i
+  // Empty, or one for each output. A finished one is not run, and the sink
+  // learns nothing of it.
+  std::vector<ResumedOutput> resumed = {};
+  // Of the answer that is resumed (OutputPiece::origin); nullopt: not known.
+  std::optional<uint64_t> resumed_origin = {};
   SpeculationOptions speculation;
   std::string traceparent = {};  // of the client (trace_context.h); or empty
   absl::Time deadline = absl::InfiniteFuture();
+
+  bool Runs(int64_t output) const {
+    return resumed.empty() || !resumed[static_cast<size_t>(output)].finished;
+  }
+  int64_t num_running_outputs() const {
+    int64_t count = 0;
+    for (int64_t i = 0; i < num_outputs; ++i) count += Runs(i);
+    return count;
+  }
 };
 
 enum class FinishReason {
@@ -80,8 +100,8 @@ enum class FinishReason {
 
 struct Usage {
   int64_t prompt_tokens = 0;
-  int64_t completion_tokens = 0;
-  int64_t cached_tokens = 0;  // of the prompt: their K/V was not computed
+  int64_t completion_tokens = 0;  // those of resumed calls among them
+  int64_t cached_tokens = 0;      // of the prompt: their K/V was not computed
 };
 
 struct DrafterShare {
@@ -163,6 +183,9 @@ struct OutputPiece {
   StepInfo step = {};
   LogprobRows logprobs = {};  // as requested, of `tokens`
   int64_t cached_tokens = 0;  // as Usage has them
+  // A hash of the prompt's tokens and of what the target computes: equal for
+  // two calls of a request whose texts are the same.
+  uint64_t origin = 0;
   // In the first piece of output 0.
   absl::Span<const TokenId> prompt = {};
   LogprobRows prompt_logprobs = {};  // as requested, of its second token on

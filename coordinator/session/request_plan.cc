@@ -179,6 +179,40 @@ absl::Status CheckSharing(const GenerationRequest& request) {
   return absl::OkStatus();
 }
 
+absl::Status CheckResumed(const ResumedOutput& output, const std::string& field,
+                          const RequestPlan& plan) {
+  const std::string tokens = absl::StrCat(field, ".token_ids");
+  const int64_t size = std::ssize(output.tokens);
+  if (size > plan.session.max_tokens) {
+    return FieldError(tokens,
+                      absl::StrCat(size,
+                                   " tokens; max_tokens and the context "
+                                   "allow ",
+                                   plan.session.max_tokens));
+  }
+  return CheckTokens(tokens, output.tokens, plan.model.vocab_size);
+}
+
+// REQUIRES: the plan has its prompt, model and max_tokens.
+absl::Status PlanResumption(GenerationRequest& request, RequestPlan& plan) {
+  plan.origin = ExtendPrefixHash(
+      plan.model.weights_fingerprint ^ PrefixHash(plan.session.prompt), 0);
+  if (request.resumed.empty()) return absl::OkStatus();
+  for (size_t i = 0; i < request.resumed.size(); ++i) {
+    RETURN_IF_ERROR(CheckResumed(
+        request.resumed[i], absl::StrCat("resumption.outputs[", i, "]"), plan));
+  }
+  if (request.resumed_origin.value_or(plan.origin) != plan.origin) {
+    return WithReason(
+        absl::FailedPreconditionError(
+            "the answer to resume began with another prompt, or with a target "
+            "of other weights or compute type"),
+        "OTHER_ORIGIN");
+  }
+  plan.resumed = std::move(request.resumed);
+  return absl::OkStatus();
+}
+
 // What drafters compute of a text belongs to the target's weights as well: a
 // head reads its features. No salt that a client may choose is another
 // tenant's: the beginning has a width of its own.
@@ -241,6 +275,7 @@ absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                         std::ssize(plan.session.prompt)));
   }
   plan.session.logprobs = request.logprobs;
+  RETURN_IF_ERROR(PlanResumption(request, plan));
   plan.session.traceparent = std::move(request.traceparent);
   plan.request_id = std::move(request.request_id);
   plan.session.new_text = std::move(request.new_text);

@@ -41,6 +41,9 @@ struct RequestPlan {
   const MergePolicy* policy = nullptr;  // null for plain decoding
   std::string rule;
   std::string request_id = {};
+  // SessionParams::resumed of each output; empty: nothing is resumed.
+  std::vector<ResumedOutput> resumed = {};
+  uint64_t origin = 0;  // OutputPiece::origin
   ModelIdentity model;
   TargetShape target;
   std::vector<std::string> warnings =
@@ -50,7 +53,8 @@ struct RequestPlan {
   int64_t priority = 0;
 };
 
-// Errors are FieldErrors (request_errors.h).
+// Errors are FieldErrors (request_errors.h); FAILED_PRECONDITION: an answer of
+// another origin is to be resumed.
 absl::StatusOr<RequestPlan> PlanRequest(GenerationRequest request,
                                         const RequestScope& scope);
 

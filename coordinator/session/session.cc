@@ -25,6 +25,7 @@ Session::Session(SequenceId id, SessionParams params)
   tokens_.reserve(params.prompt.size());
   hashes_.reserve(params.prompt.size() + 1);
   for (TokenId token : params.prompt) Append(token);
+  resumed_ = Commit(params.resumed);
 }
 
 void Session::Append(TokenId token) {

@@ -17,6 +17,8 @@ namespace espalier::coordinator {
 
 struct SessionParams {
   std::vector<TokenId> prompt;  // at least one token
+  // Output that earlier calls have returned, as if it had been committed here.
+  std::vector<TokenId> resumed = {};
   SamplingParams sampling;
   int64_t max_tokens = 0;                    // >= 1
   std::vector<TokenId> stop_token_ids = {};  // end-of-sequence ids among them
@@ -43,6 +45,10 @@ class Session {
   };
   // Appends the tokens that a verification emitted.
   Committed Commit(absl::Span<const TokenId> tokens);
+
+  // The commit of the resumed output. If it keeps fewer tokens than there are,
+  // they do not belong to this request: one of them ends the output.
+  const Committed& resumed() const { return resumed_; }
 
   // Ends the text: what was held back.
   std::string FlushText() { return text_ ? text_->Flush() : ""; }
@@ -83,6 +89,7 @@ class Session {
   const std::string cache_salt_;
   std::vector<TokenId> tokens_;   // [length], prompt included
   std::vector<uint64_t> hashes_;  // [length + 1], [n]: of n tokens
+  Committed resumed_;
 };
 
 }  // namespace espalier::coordinator

@@ -503,5 +503,71 @@ TEST_F(GenerateCommand, InterruptCancelsTheCallAtTheServer) {
   server_.cancelled().Wait();
 }
 
+// The first message of HelloWorld, and then the connection breaks.
+FakeAnswer BrokenHello() {
+  FakeAnswer answer = HelloWorld();
+  answer.messages.pop_back();
+  answer.messages[0].set_seed(77);
+  answer.messages[0].set_origin(99);
+  answer.status = grpc::Status(grpc::StatusCode::UNAVAILABLE, "lost");
+  return answer;
+}
+
+FakeAnswer RestOfHello() {
+  FakeAnswer answer = HelloWorld();
+  answer.messages.erase(answer.messages.begin());
+  answer.messages[0].set_seed(77);
+  answer.messages[0].set_origin(99);
+  return answer;
+}
+
+TEST_F(GenerateCommand, GoesOnAtTheNextServer) {
+  FakeInference second((folder_ / "second.sock").string());
+  server_.SetScript([](const v1::GenerateRequest&) { return BrokenHello(); });
+  second.SetScript([](const v1::GenerateRequest&) { return RestOfHello(); });
+  const std::string both = server_.address() + "," + second.address();
+  const CliResult result =
+      Run({"generate", "--prompt", "Say", "--address", both});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "Hello, world\n");
+  EXPECT_THAT(result.err, HasSubstr("3 tokens in 2 verifications"));
+  EXPECT_THAT(result.err, HasSubstr("resumed 1 times after 2 tokens"));
+  ASSERT_EQ(second.requests().size(), 1u);
+  const v1::GenerateRequest request = second.requests()[0];
+  EXPECT_EQ(request.seed(), 77u);
+  EXPECT_EQ(request.resumption().origin(), 99u);
+  ASSERT_EQ(request.resumption().outputs_size(), 1);
+  EXPECT_THAT(request.resumption().outputs(0).token_ids(), ElementsAre(7, 8));
+  EXPECT_FALSE(request.resumption().outputs(0).finished());
+  const CliResult json =
+      Run({"generate", "--prompt", "Say", "--json", "--address", both});
+  EXPECT_EQ(Json::parse(json.out)["resumptions"], 1);
+}
+
+TEST_F(GenerateCommand, AnErrorOfTheRequestIsNotTriedElsewhere) {
+  FakeInference second((folder_ / "second.sock").string());
+  server_.SetScript([](const v1::GenerateRequest&) {
+    return FakeAnswer{
+        .status = grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "bad")};
+  });
+  const CliResult result = Run({"generate", "--prompt", "Say", "--address",
+                                server_.address() + "," + second.address()});
+  EXPECT_THAT(result.err, HasSubstr("INVALID_ARGUMENT: bad"));
+  EXPECT_TRUE(second.requests().empty());
+}
+
+TEST_F(GenerateCommand, AServerThatDoesNotResumeIsNotRead) {
+  FakeInference old((folder_ / "old.sock").string());
+  int calls = 0;
+  server_.SetScript([&](const v1::GenerateRequest&) {
+    return calls++ == 0 ? BrokenHello() : RestOfHello();
+  });
+  old.SetScript([](const v1::GenerateRequest&) { return HelloWorld(); });
+  const CliResult result = Run({"generate", "--prompt", "Say", "--address",
+                                server_.address() + "," + old.address()});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.out, "Hello, world\n");
+}
+
 }  // namespace
 }  // namespace espalier::cli

@@ -111,5 +111,29 @@ TEST_F(GenerateRequestTest, TextsOfTheClientComeBackCutAndEscaped) {
   EXPECT_EQ(Parse().message().find('\n'), std::string::npos);
 }
 
+TEST_F(GenerateRequestTest, AResumptionHasEveryOutputAndASeed) {
+  request_.set_n(2);
+  v1::Resumption& resumption = *request_.mutable_resumption();
+  resumption.add_outputs()->add_token_ids(5);
+  EXPECT_EQ(FieldOf(Parse()), "resumption.outputs");
+  resumption.add_outputs()->set_finished(true);
+  const auto parsed =
+      ParseGenerateRequest(request_, model_, absl::InfiniteFuture());
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->num_running_outputs(), 1);
+  EXPECT_TRUE(parsed->Runs(0));
+  EXPECT_FALSE(parsed->Runs(1));
+  EXPECT_EQ(PromptBytes(request_), 4);
+  request_.set_temperature(1);
+  EXPECT_EQ(FieldOf(Parse()), "seed");
+  request_.set_seed(3);
+  EXPECT_TRUE(Parse().ok()) << Parse();
+  resumption.mutable_outputs(0)->set_finished(true);
+  EXPECT_EQ(FieldOf(Parse()), "resumption.outputs") << "nothing is left to do";
+  resumption.mutable_outputs(0)->set_finished(false);
+  resumption.mutable_outputs(0)->add_token_ids(~0u);
+  EXPECT_EQ(FieldOf(Parse()), "resumption.outputs[0].token_ids");
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

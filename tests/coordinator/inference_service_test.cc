@@ -375,5 +375,26 @@ TEST_F(LocalGeneratorTest, APromptIsTokenizedWithoutARequest) {
   EXPECT_EQ(coordinator_->Load().running, 0);
 }
 
+// Its client resumes after the tokens that it has, whose text is not certain
+// yet: what was held back comes then.
+TEST_F(InferenceServiceTest, TextThatIsHeldBackDoesNotComeWithUnavailable) {
+  const std::string first = tokenizer_->Decode({ToyTarget().Next({3, 1, 4})},
+                                               /*skip_special=*/true);
+  v1::GenerateRequest request = Request();
+  request.add_stop(first + "?!");
+  answers_left_ = 1;
+  grpc::ClientContext context;
+  const auto stream = stub_->Generate(&context, request);
+  v1::GenerateResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.token_ids_size(), 1);
+  EXPECT_EQ(response.text(), "");
+  EXPECT_TRUE(response.has_origin());
+  EXPECT_TRUE(response.has_seed());
+  coordinator_->Shutdown([] {});
+  EXPECT_FALSE(stream->Read(&response)) << response.ShortDebugString();
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

@@ -180,5 +180,40 @@ TEST_F(OutputsTest, EachTakesAPlace) {
   cluster.executor.RunUntilIdle();
 }
 
+// The first output that is not finished computes the prompt for the others, and
+// one that its tokens have ended needs no round.
+TEST_F(OutputsTest, FinishedOutputsAreNotRunAgain) {
+  ToyCluster cluster(1);
+  GenerationRequest request = ToyCluster::Request();
+  const std::vector<TokenId> text = cluster.PlainText(request);
+  request.resumed = {{.tokens = text, .finished = true},
+                     {.tokens = text},
+                     {.tokens = {text[0], text[1]}}};
+  Start(cluster, 3, request);
+  cluster.executor.AdvanceBy(absl::Hours(1));
+  cluster.ExpectNothingOpen();
+  EXPECT_EQ(seen_[0].num_finishes, 0);
+  for (int i : {1, 2}) {
+    EXPECT_EQ(seen_[i].num_finishes, 1);
+    EXPECT_TRUE(seen_[i].status.ok()) << seen_[i].status;
+    EXPECT_EQ(seen_[i].report.finish_reason, FinishReason::kLength);
+    EXPECT_EQ(seen_[i].report.usage.completion_tokens, 20);
+  }
+  EXPECT_TRUE(seen_[1].tokens.empty());
+  EXPECT_EQ(seen_[2].tokens,
+            std::vector<TokenId>(text.begin() + 2, text.end()));
+}
+
+TEST_F(OutputsTest, ResumedTokensAfterAnEndAreRefused) {
+  ToyCluster cluster(0);
+  GenerationRequest request = ToyCluster::Request();
+  request.stop_token_ids = {cluster.PlainText(request)[3]};
+  request.resumed = {{.tokens = cluster.PlainText(ToyCluster::Request())}};
+  Start(cluster, 1, request);
+  cluster.executor.AdvanceBy(absl::Hours(1));
+  cluster.ExpectNothingOpen();
+  EXPECT_EQ(FieldOf(seen_[0].status), "resumption.outputs[0].token_ids");
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

@@ -89,11 +89,12 @@ class Services(Processes):
         return f"unix:{self.folder}/{name}.sock"
 
     def start_service(self, name, config, settings=()):
-        """`name`: verifier, coordinator, or a drafter's."""
+        """`name`: verifier, coordinator, or a drafter's, perhaps with a number."""
         path = self.folder / f"{name}.textproto"
         path.write_text(f'server {{ listen: "{self.address(name)}" metrics_listen: "127.0.0.1:0" '
                         f'address_file: "{self.folder}/{name}.addresses" }}\n{config}\n')
-        program = name if name in ("verifier", "coordinator") else "drafter"
+        kind = name.rstrip("0123456789")
+        program = kind if kind in ("verifier", "coordinator") else "drafter"
         self._argv[name] = [BIN / f"espalier-{program}", "--config", path,
                             *(word for setting in settings for word in ("--set", setting))]
         self.restart(name)

@@ -10,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace espalier::testing {
 namespace {
@@ -20,11 +22,22 @@ constexpr auto kPatience = std::chrono::seconds(60);
 // Between two looks at processes of our own, which need the cores themselves.
 constexpr auto kPause = std::chrono::milliseconds(10);
 
+// "verifier" is the first process of its kind, "verifier2" the second.
+std::string Numbered(const std::string& name, int index) {
+  return index == 0 ? name : absl::StrCat(name, index + 1);
+}
+
+bool IsKind(const std::string& name, const std::string& kind) {
+  return absl::StartsWith(name, kind);
+}
+
 std::string BinaryOf(const std::string& name) {
-  const std::string program =
-      name == "verifier" || name == "coordinator" || name == "node" ? name
-                                                                    : "drafter";
-  return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", program);
+  for (const char* kind : {"verifier", "coordinator", "node"}) {
+    if (IsKind(name, kind)) {
+      return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-", kind);
+    }
+  }
+  return absl::StrCat(ESPALIER_BIN_DIR, "/espalier-drafter");
 }
 
 std::string OptionsOf(const DrafterSpec& drafter) {
@@ -41,16 +54,22 @@ std::string OptionsOf(const DrafterSpec& drafter) {
 Cluster::Cluster(Options options)
     : options_(std::move(options)), dir_(NewFolder()) {
   WriteConfigs();
-  Start("verifier");
+  for (int i = 0; i < options_.verifiers; ++i) Start(Numbered("verifier", i));
   for (const DrafterSpec& drafter : options_.drafters) {
-    if (!drafter.in_node && !drafter.in_coordinator) Start(drafter.name);
+    if (drafter.in_node || drafter.in_coordinator) continue;
+    for (int i = 0; i < options_.replicas; ++i) {
+      Start(Numbered(drafter.name, i));
+    }
   }
-  Start("coordinator");
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 200);
-  stub_ = v1::Inference::NewStub(grpc::CreateCustomChannel(
-      Address("coordinator"), grpc::InsecureChannelCredentials(), arguments));
+  for (int i = 0; i < options_.coordinators; ++i) {
+    const std::string name = Numbered("coordinator", i);
+    Start(name);
+    stubs_.push_back(v1::Inference::NewStub(grpc::CreateCustomChannel(
+        Address(name), grpc::InsecureChannelCredentials(), arguments)));
+  }
 }
 
 Cluster::~Cluster() {
@@ -69,6 +88,18 @@ std::string Cluster::Address(const std::string& name) const {
   return absl::StrCat("unix:", dir_, "/", name, ".sock");
 }
 
+std::string Cluster::Joined(const std::string& name, int count) const {
+  std::vector<std::string> addresses;
+  for (int i = 0; i < count; ++i) {
+    addresses.push_back(Address(Numbered(name, i)));
+  }
+  return absl::StrJoin(addresses, ",");
+}
+
+std::string Cluster::Addresses() const {
+  return Joined("coordinator", options_.coordinators);
+}
+
 std::string Cluster::Server(const std::string& name) const {
   return absl::StrCat("server { listen: \"", Address(name),
                       "\" metrics_listen: \"127.0.0.1:0\" address_file: \"",
@@ -82,48 +113,68 @@ bool Cluster::HasNode() const {
 }
 
 void Cluster::WriteConfigs() {
-  std::string verifier = absl::StrCat(Server("verifier"), "engine { model: \"",
-                                      options_.model, "\" threads: 1 }\n");
-  if (HasNode()) verifier = absl::StrCat("verifier {\n", verifier, "}\n");
-  std::string coordinator =
-      absl::StrCat(Server("coordinator"), "model: \"", options_.model,
-                   "\"\nverifier: \"", Address("verifier"), "\"\n");
+  std::string drafters_in_node;
+  std::string drafters;  // of the coordinators
   for (const DrafterSpec& drafter : options_.drafters) {
     const std::string options = OptionsOf(drafter);
     if (drafter.in_coordinator) {
-      absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
+      absl::StrAppend(&drafters, "drafters { name: \"", drafter.name,
                       "\" type: \"", drafter.type, "\"\n", options, "}\n");
       continue;
     }
-    absl::StrAppend(&coordinator, "drafters { name: \"", drafter.name,
-                    "\" address: \"", Address(drafter.name), "\" }\n");
-    const std::string config = absl::StrCat(
-        Server(drafter.name), "engine { name: \"", drafter.name, "\" type: \"",
-        drafter.type, "\" model: \"", options_.model, "\"\n", options, "}\n");
+    const int replicas = drafter.in_node ? 1 : options_.replicas;
+    absl::StrAppend(&drafters, "drafters { name: \"", drafter.name,
+                    "\" address: \"", Joined(drafter.name, replicas), "\" }\n");
+    const std::string engine = absl::StrCat(
+        "engine { name: \"", drafter.name, "\" type: \"", drafter.type,
+        "\" model: \"", options_.model, "\"\n", options, "}\n");
     if (drafter.in_node) {
-      absl::StrAppend(&verifier, "drafters {\n", config, "}\n");
-    } else {
-      WriteFile(Path(drafter.name + ".textproto"), config);
+      absl::StrAppend(&drafters_in_node, "drafters {\n", Server(drafter.name),
+                      engine, "}\n");
+      continue;
+    }
+    for (int i = 0; i < replicas; ++i) {
+      const std::string name = Numbered(drafter.name, i);
+      WriteFile(Path(name + ".textproto"), absl::StrCat(Server(name), engine));
     }
   }
-  WriteFile(Path("verifier.textproto"), verifier);
-  WriteFile(Path("coordinator.textproto"), coordinator);
+  for (int i = 0; i < options_.verifiers; ++i) {
+    const std::string name = Numbered("verifier", i);
+    std::string verifier = absl::StrCat(Server(name), "engine { model: \"",
+                                        options_.model, "\" threads: 1 }\n");
+    if (HasNode()) {
+      verifier =
+          absl::StrCat("verifier {\n", verifier, "}\n", drafters_in_node);
+    }
+    WriteFile(Path(name + ".textproto"), verifier);
+  }
+  WriteCoordinators(drafters);
+}
+
+void Cluster::WriteCoordinators(const std::string& drafters) const {
+  for (int i = 0; i < options_.coordinators; ++i) {
+    const std::string name = Numbered("coordinator", i);
+    WriteFile(Path(name + ".textproto"),
+              absl::StrCat(
+                  Server(name), "model: \"", options_.model, "\"\nverifier: \"",
+                  Joined("verifier", options_.verifiers), "\"\n", drafters));
+  }
 }
 
 void Cluster::Start(const std::string& name) {
   const bool is_special =
-      name == "verifier" && !options_.verifier_program.empty();
-  const bool is_node = name == "verifier" && HasNode();
+      IsKind(name, "verifier") && !options_.verifier_program.empty();
+  const bool is_node = IsKind(name, "verifier") && HasNode();
   std::vector<std::string> argv = {is_special
                                        ? options_.verifier_program
                                        : BinaryOf(is_node ? "node" : name),
                                    "--config", Path(name + ".textproto")};
   const std::vector<std::string>* sets =
-      name == "coordinator" ? &options_.coordinator_sets
-      : name == "verifier"  ? &options_.verifier_sets
-                            : nullptr;
+      IsKind(name, "coordinator") ? &options_.coordinator_sets
+      : IsKind(name, "verifier")  ? &options_.verifier_sets
+                                  : nullptr;
   // Tests count the messages and tokens of their own requests.
-  if (name == "coordinator") {
+  if (IsKind(name, "coordinator")) {
     argv.insert(argv.end(), {"--set", "core.warm_up=false"});
   }
   for (size_t i = 0; sets != nullptr && i < sets->size(); ++i) {
@@ -148,6 +199,11 @@ void Cluster::AwaitReady() {
 }
 
 void Cluster::AwaitReady(const std::vector<std::string>& drafters) {
+  for (const auto& stub : stubs_) AwaitReady(*stub, drafters);
+}
+
+void Cluster::AwaitReady(v1::Inference::Stub& stub,
+                         const std::vector<std::string>& drafters) {
   const auto give_up = Clock::now() + kPatience;
   v1::GetServerInfoResponse info;
   while (Clock::now() < give_up) {
@@ -155,7 +211,7 @@ void Cluster::AwaitReady(const std::vector<std::string>& drafters) {
     context.set_wait_for_ready(true);
     context.set_deadline(std::chrono::system_clock::now() + kPatience);
     info.Clear();
-    if (stub_->GetServerInfo(&context, {}, &info).ok()) {
+    if (stub.GetServerInfo(&context, {}, &info).ok()) {
       size_t ready = 0;
       for (const v1::PeerInfo& peer : info.drafters()) {
         for (const std::string& name : drafters) {

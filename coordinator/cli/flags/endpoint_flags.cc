@@ -10,7 +10,8 @@ namespace espalier::cli {
 
 void EndpointFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.Add({"--address", "ADDRESS",
-             "HOST:PORT or unix:PATH of the coordinator;\n"
+             "HOST:PORT or unix:PATH of the coordinator, or A,B of several:\n"
+             "if one is lost, the next goes on with the answer;\n"
              "default the quick start's: " +
                  places.address},
             &address_);

@@ -330,5 +330,32 @@ TEST(RequestErrorsTest, DetailsSurviveTheStatus) {
   EXPECT_EQ(FieldError("top_p", "bad").message(), "top_p: bad");
 }
 
+TEST_F(RequestPlanTest, ResumedTokensFitTheRequest) {
+  request_.max_tokens = 3;
+  request_.resumed = {{.tokens = {4, 5, 6}}};
+  const auto plan = Plan();
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_THAT(plan->resumed[0].tokens, ElementsAre(4, 5, 6));
+  request_.resumed[0].tokens.push_back(7);
+  EXPECT_EQ(FieldOf(Plan().status()), "resumption.outputs[0].token_ids");
+  request_.resumed[0].tokens = {50};
+  EXPECT_EQ(FieldOf(Plan().status()), "resumption.outputs[0].token_ids");
+}
+
+TEST_F(RequestPlanTest, AnAnswerOfAnotherOriginIsNotResumed) {
+  weights_fingerprint_ = 0xAB;
+  const uint64_t origin = Plan()->origin;
+  EXPECT_EQ(Plan()->origin, origin);
+  request_.resumed = {{.tokens = {4}}};
+  EXPECT_TRUE(Plan().ok()) << "an origin is not required";
+  request_.resumed_origin = origin;
+  EXPECT_TRUE(Plan().ok());
+  weights_fingerprint_ = 0xAC;
+  EXPECT_TRUE(absl::IsFailedPrecondition(Plan().status()));
+  weights_fingerprint_ = 0xAB;
+  request_.prompt.push_back(4);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Plan().status()));
+}
+
 }  // namespace
 }  // namespace espalier::coordinator

@@ -137,5 +137,28 @@ TEST(SessionTest, StopTokensOfThePromptDoNotCount) {
   EXPECT_EQ(session.num_emitted(), 1);
 }
 
+// As if it had been committed here, but for the text, which its client has.
+TEST(SessionTest, ResumedOutputCountsAndIsSearchedForStops) {
+  SessionParams params = {
+      .prompt = {10}, .resumed = {20, 22}, .max_tokens = 4, .new_text = [] {
+        return std::make_unique<DotText>();
+      }};
+  Session session({}, params);
+  EXPECT_EQ(session.prompt_length(), 1);
+  EXPECT_EQ(session.num_emitted(), 2);
+  EXPECT_EQ(session.num_left(), 2);
+  EXPECT_EQ(session.resumed().finish_reason, FinishReason::kUnspecified);
+  EXPECT_THAT(session.UpdateFrom(0, 1).new_tokens, ElementsAre(10, 20, 22));
+  const Session::Committed committed = session.Commit({21, 23});
+  EXPECT_EQ(committed.text, ".") << "what was held back";
+  EXPECT_EQ(committed.num_kept, 1);
+  EXPECT_EQ(committed.matched_stop_string, "x");
+
+  params.resumed = {20, 21, 22};
+  const Session ended({}, params);
+  EXPECT_EQ(ended.resumed().num_kept, 2);
+  EXPECT_EQ(ended.resumed().finish_reason, FinishReason::kStop);
+}
+
 }  // namespace
 }  // namespace espalier::coordinator
