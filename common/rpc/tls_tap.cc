@@ -123,8 +123,8 @@ int SSL_read(SSL* ssl, void* buffer, int size) {
   const int result = read(ssl, buffer, size);
   if (result > 0) {
     if (auto* observer = espalier::ObserverOfServer(ssl)) {
-      observer->OnReceived({static_cast<const char*>(buffer),
-                            static_cast<size_t>(result)});
+      observer->OnReceived(
+          {static_cast<const char*>(buffer), static_cast<size_t>(result)});
     }
   }
   return result;
@@ -136,8 +136,8 @@ int SSL_write(SSL* ssl, const void* buffer, int size) {
   const int result = write(ssl, buffer, size);
   if (result > 0) {
     if (auto* observer = espalier::ObserverOfServer(ssl)) {
-      observer->OnSent({static_cast<const char*>(buffer),
-                        static_cast<size_t>(result)});
+      observer->OnSent(
+          {static_cast<const char*>(buffer), static_cast<size_t>(result)});
     }
   }
   return result;
