@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 
 namespace espalier {
@@ -74,7 +75,7 @@ Function* OpenSsl(const char* name) {
 
 ClientRandom::State ClientRandom::Feed(absl::string_view bytes) {
   if (begin_.size() < kRandomEnd) {
-    begin_.append(bytes.substr(0, kRandomEnd - begin_.size()));
+    absl::StrAppend(&begin_, bytes.substr(0, kRandomEnd - begin_.size()));
   }
   return Check();
 }
@@ -123,8 +124,8 @@ int SSL_read(SSL* ssl, void* buffer, int size) {
   const int result = read(ssl, buffer, size);
   if (result > 0) {
     if (auto* observer = espalier::ObserverOfServer(ssl)) {
-      observer->OnReceived({static_cast<const char*>(buffer),
-                            static_cast<size_t>(result)});
+      observer->OnReceived(
+          {static_cast<const char*>(buffer), static_cast<size_t>(result)});
     }
   }
   return result;
@@ -136,8 +137,8 @@ int SSL_write(SSL* ssl, const void* buffer, int size) {
   const int result = write(ssl, buffer, size);
   if (result > 0) {
     if (auto* observer = espalier::ObserverOfServer(ssl)) {
-      observer->OnSent({static_cast<const char*>(buffer),
-                        static_cast<size_t>(result)});
+      observer->OnSent(
+          {static_cast<const char*>(buffer), static_cast<size_t>(result)});
     }
   }
   return result;

@@ -30,10 +30,11 @@ class ClientRandom {
   std::string begin_;
 };
 
-// Shows `observer` the bytes of the server's side of the connection whose client
-// has begun with `random`. What it returns is not looked at. False: another
-// connection has begun with it and has sent nothing yet.
-bool TapTls(const std::string& random, std::shared_ptr<SocketObserver> observer);
+// Shows `observer` the bytes of the server's side of the connection whose
+// client has begun with `random`. What it returns is not looked at. False:
+// another connection has begun with it and has sent nothing yet.
+bool TapTls(const std::string& random,
+            std::shared_ptr<SocketObserver> observer);
 
 // Forgets `random`, if its connection has sent nothing yet.
 void UntapTls(const std::string& random);

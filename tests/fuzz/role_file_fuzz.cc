@@ -1,10 +1,9 @@
 // A file of roles, which its operator may have written wrongly.
-#include "common/rpc/role_file.h"
-
 #include <string>
 
 #include "common/base/check.h"
 #include "common/base/printable.h"
+#include "common/rpc/role_file.h"
 #include "tests/fuzz/fuzz_targets.h"
 
 namespace espalier::testing {
