@@ -5,46 +5,42 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
 
 namespace espalier {
-namespace {
 
-[[noreturn]] void Throw() {
-  throw std::system_error(errno, std::generic_category(), "a file in memory");
-}
-
-int Make(absl::string_view content) {
-  const int descriptor = memfd_create("espalier", MFD_CLOEXEC);
-  if (descriptor < 0) Throw();
+absl::StatusOr<MemoryFile> MemoryFile::Make(absl::string_view content) {
+  MemoryFile file(memfd_create("espalier", MFD_CLOEXEC));
+  if (file.descriptor_ < 0) {
+    return absl::ErrnoToStatus(errno, "cannot make a file in memory");
+  }
   while (!content.empty()) {
-    const ssize_t size = write(descriptor, content.data(), content.size());
+    const ssize_t size =
+        write(file.descriptor_, content.data(), content.size());
     if (size < 0) {
-      close(descriptor);
-      Throw();
+      return absl::ErrnoToStatus(errno, "cannot write a file in memory");
     }
     content.remove_prefix(static_cast<size_t>(size));
   }
-  return descriptor;
+  return file;
 }
 
-}  // namespace
-
-MemoryFile::MemoryFile(absl::string_view content)
-    : descriptor_(Make(content)) {}
-
-MemoryFile::~MemoryFile() { close(descriptor_); }
+MemoryFile::~MemoryFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
 
 std::string MemoryFile::path() const {
   return absl::StrCat("/proc/self/fd/", descriptor_);
 }
 
-void MemoryFile::Replace(absl::string_view content) {
-  const int fresh = Make(content);
-  dup3(fresh, descriptor_, O_CLOEXEC);
-  close(fresh);
+absl::Status MemoryFile::Replace(absl::string_view content) {
+  ASSIGN_OR_RETURN(const MemoryFile fresh, Make(content));
+  if (dup3(fresh.descriptor_, descriptor_, O_CLOEXEC) >= 0) {
+    return absl::OkStatus();
+  }
+  return absl::ErrnoToStatus(errno, "cannot replace a file in memory");
 }
 
 }  // namespace espalier

@@ -341,6 +341,7 @@ class PeerLink {
     if (status_.state != PeerState::kReady &&
         (status.error_code() == grpc::StatusCode::FAILED_PRECONDITION ||
          status.error_code() == grpc::StatusCode::UNAUTHENTICATED ||
+         status.error_code() == grpc::StatusCode::PERMISSION_DENIED ||
          status.error_code() == grpc::StatusCode::UNIMPLEMENTED)) {
       after.state = PeerState::kRefused;
     }

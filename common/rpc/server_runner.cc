@@ -195,7 +195,7 @@ absl::Status ServerRunner::OpenTls() {
   auto files = OpenServerCertificates(options_.config.tls());
   if (!files.ok()) return OfTls(files.status());
   if (*files == nullptr) return absl::OkStatus();
-  tls_ = std::make_shared<ServerTls>(*std::move(files));
+  ASSIGN_OR_RETURN(tls_, ServerTls::Make(*std::move(files)));
   tls_expires_ = &AddGauge(
       *options_.registry,
       {.name = "espalier_tls_certificate_expiry_seconds",

@@ -100,7 +100,7 @@ class ServerRunner {
   std::vector<std::string> addresses_;
   std::string metrics_address_;
   std::vector<std::string> open_listeners_;
-  std::shared_ptr<ServerTls> tls_;             // null: none
+  std::unique_ptr<ServerTls> tls_;             // null: none
   prometheus::Gauge* tls_expires_ = nullptr;   // null: no TLS
   std::unique_ptr<http::PageServer> metrics_;  // null: none
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/obs/log.h"
 #include "grpcpp/security/tls_certificate_provider.h"
 #include "grpcpp/security/tls_credentials_options.h"
 
@@ -27,19 +30,26 @@ absl::StatusOr<std::shared_ptr<CertificateFiles>> OpenServerCertificates(
                                  .ca = config.client_ca_file()});
 }
 
-ServerTls::ServerTls(std::shared_ptr<CertificateFiles> files)
-    : files_(std::move(files)),
-      current_(files_->Current()),
-      certificate_(current_->certificate),
-      key_(current_->key),
-      ca_(current_->ca) {}
+absl::StatusOr<std::unique_ptr<ServerTls>> ServerTls::Make(
+    std::shared_ptr<CertificateFiles> files) {
+  auto current = files->Current();
+  ASSIGN_OR_RETURN(MemoryFile certificate,
+                   MemoryFile::Make(current->certificate));
+  ASSIGN_OR_RETURN(MemoryFile key, MemoryFile::Make(current->key));
+  ASSIGN_OR_RETURN(MemoryFile ca, MemoryFile::Make(current->ca));
+  return std::unique_ptr<ServerTls>(
+      new ServerTls(std::move(files), std::move(current),
+                    {.certificate = std::move(certificate),
+                     .key = std::move(key),
+                     .ca = std::move(ca)}));
+}
 
 std::shared_ptr<grpc::ServerCredentials> ServerTls::NewCredentials() const {
   const bool wants_certificates = !current_->ca.empty();
   auto provider =
       std::make_shared<grpc::experimental::FileWatcherCertificateProvider>(
-          key_.path(), certificate_.path(),
-          wants_certificates ? ca_.path() : "", kReadEverySeconds);
+          in_memory_.key.path(), in_memory_.certificate.path(),
+          wants_certificates ? in_memory_.ca.path() : "", kReadEverySeconds);
   grpc::experimental::TlsServerCredentialsOptions options(std::move(provider));
   options.watch_identity_key_cert_pairs();
   if (wants_certificates) options.watch_root_certs();
@@ -50,13 +60,18 @@ std::shared_ptr<grpc::ServerCredentials> ServerTls::NewCredentials() const {
   return grpc::experimental::TlsServerCredentials(options);
 }
 
+// What fails is tried again at the next call.
 void ServerTls::Refresh() {
   std::shared_ptr<const Certificates> now = files_->Current();
   if (now == current_) return;
+  for (const absl::Status& status :
+       {in_memory_.ca.Replace(now->ca), in_memory_.key.Replace(now->key),
+        in_memory_.certificate.Replace(now->certificate)}) {
+    if (status.ok()) continue;
+    LogError(absl::StrCat("TLS: ", status.message()));
+    return;
+  }
   current_ = std::move(now);
-  ca_.Replace(current_->ca);
-  key_.Replace(current_->key);
-  certificate_.Replace(current_->certificate);
 }
 
 }  // namespace espalier

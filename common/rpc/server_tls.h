@@ -2,6 +2,7 @@
 #define ESPALIER_COMMON_RPC_SERVER_TLS_H_
 
 #include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "common/rpc/memory_file.h"
@@ -21,7 +22,9 @@ absl::StatusOr<std::shared_ptr<CertificateFiles>> OpenServerCertificates(
 // memory, with what CertificateFiles has found to fit.
 class ServerTls {
  public:
-  explicit ServerTls(std::shared_ptr<CertificateFiles> files);
+  // RESOURCE_EXHAUSTED etc.: see MemoryFile.
+  static absl::StatusOr<std::unique_ptr<ServerTls>> Make(
+      std::shared_ptr<CertificateFiles> files);
 
   std::shared_ptr<grpc::ServerCredentials> NewCredentials() const;
 
@@ -32,11 +35,20 @@ class ServerTls {
   absl::Time expires() const { return current_->expires; }
 
  private:
+  struct InMemory {
+    MemoryFile certificate;
+    MemoryFile key;
+    MemoryFile ca;
+  };
+  ServerTls(std::shared_ptr<CertificateFiles> files,
+            std::shared_ptr<const Certificates> current, InMemory in_memory)
+      : files_(std::move(files)),
+        current_(std::move(current)),
+        in_memory_(std::move(in_memory)) {}
+
   const std::shared_ptr<CertificateFiles> files_;
   std::shared_ptr<const Certificates> current_;
-  MemoryFile certificate_;
-  MemoryFile key_;
-  MemoryFile ca_;
+  InMemory in_memory_;
 };
 
 }  // namespace espalier

@@ -7,6 +7,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 
 namespace espalier {
@@ -74,7 +75,7 @@ Function* OpenSsl(const char* name) {
 
 ClientRandom::State ClientRandom::Feed(absl::string_view bytes) {
   if (begin_.size() < kRandomEnd) {
-    begin_.append(bytes.substr(0, kRandomEnd - begin_.size()));
+    absl::StrAppend(&begin_, bytes.substr(0, kRandomEnd - begin_.size()));
   }
   return Check();
 }

@@ -32,9 +32,11 @@ std::string Violations(const grpc::Status& status) {
   return text;
 }
 
-// Whether this is gRPC's local error for a failed connection.
+// Whether this is gRPC's local error for a failed connection, other than one
+// that TLS has ended.
 bool IsNobodyThere(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
+         !absl::StrContains(status.error_message(), "handshake failed") &&
          absl::StrContains(status.error_message(),
                            "failed to connect to all addresses");
 }

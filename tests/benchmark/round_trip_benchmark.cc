@@ -7,9 +7,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -20,6 +23,7 @@
 #include "common/rpc/server_runner.h"
 #include "prometheus/registry.h"
 #include "tests/common/rpc/fake_engines.h"
+#include "tests/testing/test_certificates.h"
 #include "verifier/verifier_service.h"
 
 namespace espalier {
@@ -81,34 +85,101 @@ class BusyEngine final : public VerifyEndpoint {
   SerialExecutor executor_{"engine"};
 };
 
-std::string Address() {
-  static const std::string* const address =
-      new std::string(absl::StrCat("unix:/tmp/round_trip_", getpid()));
-  return *address;
+// How the services talk.
+enum Wire : int64_t { kUnix, kTcp, kMutualTls };
+
+std::string Folder() {
+  static const std::string* const folder =
+      new std::string(absl::StrCat("/tmp/round_trip_", getpid()));
+  return *folder;
+}
+
+std::string File(const std::string& name) {
+  return absl::StrCat(Folder(), "/", name);
+}
+
+// Makes the folder, with certificates of both sides.
+void Prepare() {
+  std::filesystem::create_directory(Folder());
+  const testing::TestAuthority authority("round trips");
+  testing::ReplaceFile(File("ca"), authority.pem());
+  for (const std::string who : {"verifier", "coordinator"}) {
+    const auto issued = authority.Issue({who});
+    testing::ReplaceFile(File(who + ".crt"), issued.certificate);
+    testing::ReplaceFile(File(who + ".key"), issued.key);
+  }
+}
+
+std::string AddressFile(Wire wire) { return File(absl::StrCat("wire", wire)); }
+
+v1::ServerConfig ConfigOf(Wire wire) {
+  v1::ServerConfig config;
+  config.add_listen(wire == kUnix ? absl::StrCat("unix:", File("socket"))
+                                  : "127.0.0.1:0");
+  config.set_address_file(AddressFile(wire));
+  if (wire != kMutualTls) return config;
+  config.mutable_tls()->set_certificate_file(File("verifier.crt"));
+  config.mutable_tls()->set_key_file(File("verifier.key"));
+  config.mutable_tls()->set_client_ca_file(File("ca"));
+  return config;
 }
 
 void Serve() {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   BusyEngine engine;
   verifier::VerifierService service(engine, TestVerifierInfo());
-  v1::ServerConfig config;
-  config.add_listen(Address());
-  const auto runner =
-      ServerRunner::Start({.config = config,
-                           .services = {{"espalier.v1.Verifier", &service}},
-                           .registry = std::make_shared<prometheus::Registry>(),
-                           .drain = [](absl::Time /*deadline*/) {}});
-  ESPALIER_CHECK(runner.ok());
+  std::vector<std::unique_ptr<ServerRunner>> runners;
+  for (const Wire wire : {kUnix, kTcp, kMutualTls}) {
+    auto runner = ServerRunner::Start(
+        {.config = ConfigOf(wire),
+         .services = {{"espalier.v1.Verifier", &service}},
+         .registry = std::make_shared<prometheus::Registry>(),
+         .drain = [](absl::Time /*deadline*/) {}});
+    ESPALIER_CHECK(runner.ok());
+    runners.push_back(*std::move(runner));
+  }
   absl::SleepFor(absl::InfiniteDuration());
 }
+
+// Waits until the server listens.
+std::string AddressOf(Wire wire) {
+  std::string kind, address;
+  while (address.empty()) {
+    std::ifstream(AddressFile(wire)) >> kind >> address;
+  }
+  return address;
+}
+
+PeerOptions Peer(Wire wire, prometheus::Registry& registry) {
+  PeerOptions options = {.name = "verifier",
+                         .address = AddressOf(wire),
+                         .model = TestModel(),
+                         .registry = registry};
+  if (wire != kMutualTls) return options;
+  auto files = CertificateFiles::Open({.certificate = File("coordinator.crt"),
+                                       .key = File("coordinator.key"),
+                                       .ca = File("ca")});
+  ESPALIER_CHECK(files.ok());
+  options.tls = {.files = *std::move(files), .server_name = "verifier"};
+  return options;
+}
+
+// Until a new stream, on a connection of its own, has exchanged hellos.
+void Connect(benchmark::State& state) {
+  prometheus::Registry registry;
+  const PeerOptions options = Peer(static_cast<Wire>(state.range(0)), registry);
+  for (auto _ : state) {
+    RemoteVerifyEndpoint endpoint(options);
+    ESPALIER_CHECK(endpoint.AwaitState(PeerState::kReady, Generous()));
+  }
+}
+BENCHMARK(Connect)->UseRealTime()->Arg(kUnix)->Arg(kTcp)->Arg(kMutualTls);
 
 // Less the time the engine was busy (in microseconds).
 void Verify(benchmark::State& state) {
   prometheus::Registry registry;
-  RemoteVerifyEndpoint endpoint({.name = "verifier",
-                                 .address = Address(),
-                                 .model = TestModel(),
-                                 .registry = registry});
+  RemoteVerifyEndpoint endpoint(
+      Peer(static_cast<Wire>(state.range(1)), registry));
   ESPALIER_CHECK(endpoint.AwaitState(PeerState::kReady, Generous()));
   SerialExecutor coordinator("coordinator");
   VerifyRequest request;
@@ -130,16 +201,18 @@ void Verify(benchmark::State& state) {
     state.SetIterationTime(absl::ToDoubleSeconds(absl::Now() - begin - busy));
   }
 }
-BENCHMARK(Verify)->UseManualTime()->Arg(0)->Arg(10'000);
+BENCHMARK(Verify)->UseManualTime()->ArgsProduct({{0, 10'000},
+                                                 {kUnix, kTcp, kMutualTls}});
 
 }  // namespace
 }  // namespace espalier
 
 int main(int argc, char** argv) {
-  espalier::Address();
+  espalier::Prepare();
   const pid_t server = fork();  // before gRPC has threads
   if (server == 0) espalier::Serve();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   kill(server, SIGKILL);
+  std::filesystem::remove_all(espalier::Folder());
 }
