@@ -268,6 +268,14 @@ ROWS = [
               ("{{rule}} {{reason}}", rate("espalier_verifier_rule_fallbacks_total",
                                            by="rule, reason")), unit="reqps", width=12),
     ]),
+    ("HTTP", [
+        Panel("Requests over HTTP", "By route and status. 0: the client left before there was one.",
+              ("{{route}} {{status}}", rate("espalier_http_requests_total", by="route, status")),
+              unit="reqps", stack=True, width=12),
+        Panel("Answers over HTTP, p95", "From a request's last byte to the answer's last.",
+              ("{{route}}", quantile(0.95, "espalier_http_request_duration_seconds", "route")),
+              unit="s", width=12),
+    ]),
 ]
 
 

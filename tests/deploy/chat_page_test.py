@@ -23,6 +23,37 @@ frame.style = `border: 0; width: ${width}px; height: 900px`;
 frame.src = '/#chat';
 document.body.append(frame);
 const part = id => frame.contentDocument.getElementById(id);
+// Colours as red, green, blue and opacity, whatever way CSS writes them.
+const paint = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+const channels = color => {
+  paint.clearRect(0, 0, 1, 1);
+  paint.fillStyle = color;
+  paint.fillRect(0, 0, 1, 1);
+  return [...paint.getImageData(0, 0, 1, 1).data];
+};
+const over = ([r, g, b, a], below) =>
+    [r, g, b].map((value, i) => (value * a + below[i] * (255 - a)) / 255);
+const backdrop = element => element === null ? [255, 255, 255]
+    : over(channels(getComputedStyle(element).backgroundColor), backdrop(element.parentElement));
+const luminance = rgb => rgb.map(value => value / 255)
+    .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, value, i) => sum + value * [0.2126, 0.7152, 0.0722][i], 0);
+// WCAG's contrast of an element's text with what is behind it.
+const contrast = element => {
+  const behind = backdrop(element);
+  const [low, high] = [behind, over(channels(getComputedStyle(element).color), behind)]
+      .map(luminance).sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+};
+const visibleTexts = root => [...root.querySelectorAll('*')].filter(element =>
+    element.checkVisibility() && !(element instanceof frame.contentWindow.SVGElement) &&
+    [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim() !== ''));
+function measureContrast(root) {
+  const [worst] = visibleTexts(root).map(element => [contrast(element), element])
+      .sort((a, b) => a[0] - b[0]);
+  document.body.dataset.contrast = worst[0].toFixed(2);
+  document.body.dataset.faintest = worst[1].textContent.trim().slice(0, 40);
+}
 let asked = false;
 setInterval(() => {
   const body = frame.contentDocument?.body;
@@ -38,6 +69,8 @@ setInterval(() => {
   const root = frame.contentDocument.documentElement;
   document.body.dataset.inner = root.clientWidth;
   document.body.dataset.content = root.scrollWidth;
+  document.body.dataset.dark = frame.contentWindow.matchMedia('(prefers-color-scheme: dark)').matches;
+  measureContrast(root);
   document.getElementById('seen').innerHTML = part('messages').innerHTML;
 }, 50);
 </script>""".replace("KEY", http_test.KEY).replace("QUESTION", QUESTION)
@@ -100,10 +133,15 @@ class ChatPageTest(unittest.TestCase):
 
     def test_a_person_chats(self):
         text = self.served.own("--chat", QUESTION, "--max-tokens", "24")["text"]
-        for width in (400, 1400):
-            with self.subTest(width=width), Visited(self.served.url) as page:
-                seen = self.browser.document(f"{page}?{width}")
+        for width, is_dark in ((400, False), (400, True), (1400, False), (1400, True)):
+            browser = live_cluster.Browser(self.served.folder, is_dark)
+            with self.subTest(width=width, dark=is_dark), Visited(self.served.url) as page:
+                seen = browser.document(f"{page}?{width}")
                 self.assertIn(f'data-inner="{width}" data-content="{width}"', seen)
+                self.assertIn(f'data-dark="{str(is_dark).lower()}"', seen)
+                faintest = re.search('data-faintest="([^"]*)"', seen)[1]
+                self.assertGreaterEqual(float(re.search('data-contrast="([0-9.]*)"', seen)[1]), 4.5,
+                                        f"the contrast of {faintest!r}")
                 self.assertIn(f'<div class="card question">{QUESTION}</div>', seen)
                 body = re.search(r'<div class="body">(.*?)</div>', seen, re.S)[1]
                 self.assertEqual(re.sub("<[^>]*>", "", body), text)
@@ -112,7 +150,7 @@ class ChatPageTest(unittest.TestCase):
                 self.assertIn("<rect", seen, "the tree of the last round")
         if SCREENSHOT:
             with Visited(self.served.url) as page:
-                self.browser.screenshot(f"{page}?1000", SCREENSHOT, 1020, 900)
+                browser.screenshot(f"{page}?1000", SCREENSHOT, 1020, 900)
 
     def test_elsewhere_a_link_leads_to_it(self):
         page = self.browser.document(f"http://{self.served.http_address('coordinator')}/#chat")

@@ -5,12 +5,14 @@ they name is exported, every panel's query answers, the viewer draws them.
     dashboard_test.py [--screenshot FILE.png]
 """
 
+import contextlib
 import json
 import re
 import shutil
 import subprocess
 import sys
 import unittest
+import urllib.error
 
 import live_cluster
 from live_cluster import REPO
@@ -70,7 +72,7 @@ class Exported:
 class DashboardTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000"])
+        cls.cluster = live_cluster.Cluster(["core.draft_timeout_ms=1000", "http_listen=127.0.0.1:0"])
         cls.addClassCleanup(cls.cluster.close)
         cls.prometheus = live_cluster.Prometheus(cls.cluster, live_cluster.free_port())
         # A rate needs two scrapes that differ.
@@ -87,6 +89,11 @@ class DashboardTest(unittest.TestCase):
                           ["--strategy", "union", "--rule", "tv-gr"]):  # falls back
                 cls.cluster.generate(prompt, "--max-tokens", "150", "--seed", str(i),
                                      "--temperature", "0.8", *flags)
+        addresses = (cls.cluster.folder / "coordinator.addresses").read_text()
+        url = "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
+        for path in ("/v1/models", "/v1/models/other"):
+            with contextlib.suppress(urllib.error.HTTPError):
+                live_cluster.get(url + path)
 
     @classmethod
     def await_samples(cls, query):

@@ -43,7 +43,7 @@ SPECIAL = {"more": {"logit_bias": {"1": 100}}, "grpc_more": {"logitBias": {"1": 
 SCHEMA, SCHEMA_TEXT = {"enum": ["x", "y"]}, '{"enum":["x","y"]}'
 BAD_SCHEMA, BAD_SCHEMA_TEXT = {"minProperties": "x"}, '{"minProperties":"x"}'
 
-# Of all four APIs.
+# All four APIs have these.
 SHARED = {
     "model": Trial("smollm2-135m-instruct", {}, "other", {"model": "other"}),
     "temperature": followed(0.3, "temperature", 101),
@@ -77,7 +77,7 @@ SHARED = {
 SHARED_REFUSED = ("use_beam_search", "length_penalty", "truncate_prompt_tokens",
                   "allowed_token_ids", "logits_processors", "request_id")
 
-# Of chats and completions, and of others as far as their tables do not refuse them.
+# Chats and completions have these, and others as far as their tables do not refuse them.
 OPENAI = {
     "n": Trial(2, {"n": 2}, 33, {"n": 33}),
     "stop": followed(["fro", "Num"], "stop", [""]),

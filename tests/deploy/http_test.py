@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -205,6 +206,17 @@ class HttpTest(unittest.TestCase):
         self.assertEqual((seen["stored"]["status"], seen["stored"]["param"]),
                          (400, "previous_response_id"))
 
+    def test_models_of_pydantic(self):
+        seen = self.served.seen_by_client("parse")
+        # The client has read each answer into the model.
+        for name in ("form", "streamed", "response"):
+            self.assertIn(seen[name]["city"], ("Rome", "Oslo"))
+            self.assertIn(seen[name]["weather"]["kind"], ("rain", "sun"))
+        self.assertEqual(seen["streamed"], seen["form"])
+        self.assertEqual(seen["response"], seen["form"])
+        [[name, kind]] = seen["called"]
+        self.assertEqual((name, seen["named"]), (kind, ["Sun"]))
+
     def test_errors_have_their_status_and_name_the_field(self):
         seen = self.served.seen_by_client("errors")
         self.assertEqual((seen["no_key"]["status"], seen["no_key"]["kind"]),
@@ -289,6 +301,42 @@ class HttpTest(unittest.TestCase):
             timeout=10 * live_cluster.PATIENCE_S, check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-8000:] + done.stderr[-2000:])
 
+    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
+    def test_agents_of_pydantic_ai(self):
+        done = subprocess.run(
+            [FURTHER_CLIENTS, REPO / "tests/deploy/pydantic_ai_scenarios.py", self.served.url, KEY,
+             MODEL.name], capture_output=True, text=True, timeout=CLIENTS_PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        seen = json.loads(done.stdout.splitlines()[-1])
+        own = self.served.own("--chat", "What is a glacier? One sentence.",
+                              "--max-tokens", "200")
+        self.assertEqual(seen["text"], own["text"])
+        self.assertEqual(seen["tokens"], [own["usage"]["prompt_tokens"],
+                                          own["usage"]["completion_tokens"]])
+        self.assertEqual("".join(seen["streamed"]), seen["whole"])
+        for name in ("by_tool", "native", "response"):
+            self.assertIn(seen[name]["city"], ("Rome", "Oslo"))
+            self.assertIn(seen[name]["weather"]["kind"], ("rain", "sun"))
+        calls = seen["tools"]["calls"]
+        self.assertLessEqual({*calls}, {"weather", "final_result"})
+        self.assertEqual(calls.count("weather"), len(seen["tools"]["cities"]))
+        self.assertTrue(calls)
+
+    @unittest.skipUnless(FURTHER_CLIENTS.exists(), "deploy/setup.sh --tests installs it")
+    def test_a_load_generator(self):
+        done = subprocess.run(
+            [FURTHER_CLIENTS, "-m", "locust", "-f", REPO / "tests/deploy/locust_load.py",
+             "--headless", "--users", "16", "--spawn-rate", "16", "--run-time", "10s",
+             "--stop-timeout", str(live_cluster.PATIENCE_S), "--only-summary", "--json"],
+            env=os.environ | {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": f"{self.served.url}/v1"},
+            capture_output=True, text=True, timeout=CLIENTS_PATIENCE_S, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
+        routes = {route["name"]: route for route in json.loads(done.stdout)}
+        self.assertEqual({*routes}, {"/v1/responses", "/v1/chat/completions"})
+        for route in routes.values():
+            self.assertGreater(route["num_requests"], 1)
+            self.assertEqual(route["num_failures"], 0)
+
     def connection(self, text):
         """A connection that sends `text`."""
         host, port = self.served.url.removeprefix("http://").split(":")
@@ -301,10 +349,16 @@ class HttpTest(unittest.TestCase):
         body = json.dumps({"prompt": "a", "max_tokens": 4000, "ignore_eos": True, "stream": True})
         head = f"POST /v1/completions HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\n"
         self.connection(f"{head}Content-Length: {len(body)}\r\n\r\n{body}")  # reads nothing
-        for _ in range(500):
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        for _ in range(1000):
             self.connection("")
+        for _ in range(500):
             self.connection(f"{head}Content-Length: 100\r\n\r\n{{")
-        self.assertEqual(self.served.status_of("/ready"), 200)
+        own = self.served.own("--prompt", "A glacier is", "--max-tokens", "8")
+        answer = self.text_of("/v1/completions", {"prompt": "A glacier is", "max_tokens": 8,
+                                                  "temperature": 0})
+        self.assertEqual(answer["choices"][0]["text"], own["text"])
 
     def test_a_body_of_a_gibibyte_is_refused_before_it_is_sent(self):
         large = self.connection(f"POST /v1/completions HTTP/1.1\r\nContent-Length: {1 << 30}\r\n\r\n")
@@ -348,12 +402,35 @@ class DrainTest(unittest.TestCase):
 
 
 class LossTest(unittest.TestCase):
+    LONG = {"prompt": "Count: 1, 2, 3,", "max_tokens": 1000, "ignore_eos": True, "stream": True,
+            "temperature": 0}
+
+    def test_a_killed_drafter_changes_no_stream(self):
+        served = Served()
+        self.addCleanup(served.close)
+        with served.post("/v1/completions", self.LONG) as stream:
+            first = stream.readline().decode()
+            served.process("lookup").kill()
+            events = [json.loads(line.removeprefix("data: "))
+                      for line in (first + stream.read().decode()).split("\n")
+                      if line.startswith("data: {")]
+        text = "".join(choice["text"] for event in events for choice in event["choices"])
+        own = served.own("--prompt", "Count: 1, 2, 3,", "--max-tokens", "1000", "--ignore-eos")
+        self.assertEqual(text, own["text"])
+        self.assertEqual(served.status_of("/ready"), 200)
+
     def test_a_lost_verifier_is_said_at_once(self):
         served = Served()
         self.addCleanup(served.close)
         self.assertEqual((served.status_of("/health"), served.status_of("/ready")), (200, 200))
-        served.process("verifier").kill()
-        live_cluster.await_true(lambda: served.status_of("/ready") == 503, "it is not ready")
+        with served.post("/v1/completions", self.LONG) as stream:
+            self.assertIn(b'"choices"', stream.readline())
+            served.process("verifier").kill()
+            live_cluster.await_true(lambda: served.status_of("/ready") == 503, "it is not ready")
+            events = [line for line in stream.read().decode().split("\n") if line]
+        error = json.loads(events[-2].removeprefix("data: "))["error"]
+        self.assertEqual((events[-1], error["type"]), ("data: [DONE]", "server_error"))
+        self.assertIn("verifier", error["message"])
         self.assertEqual(served.status_of("/health"), 200)
         request = urllib.request.Request(
             served.url + "/v1/completions", data=b'{"prompt": "a"}',
@@ -362,6 +439,12 @@ class LossTest(unittest.TestCase):
             urllib.request.urlopen(request, timeout=live_cluster.PATIENCE_S)
         self.assertEqual(refused.exception.code, 503)
         self.assertIn("Retry-After", refused.exception.headers)
+        served.restart("verifier")
+        live_cluster.await_true(lambda: served.status_of("/ready") == 200, "it is ready again")
+        own = served.own("--prompt", "A", "--max-tokens", "8")
+        answer = json.load(served.post("/v1/completions", {
+            "prompt": "A", "max_tokens": 8, "temperature": 0}))
+        self.assertEqual(answer["choices"][0]["text"], own["text"])
 
 
 if __name__ == "__main__":

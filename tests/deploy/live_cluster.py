@@ -228,9 +228,10 @@ def free_port():
 class Browser:
     """Headless Chromium."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, is_dark=False):
         self._argv = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu",
-                      "--hide-scrollbars", f"--user-data-dir={folder}/chromium"]
+                      "--hide-scrollbars", f"--user-data-dir={folder}/chromium",
+                      f"--blink-settings=preferredColorScheme={0 if is_dark else 1}"]
 
     def _run(self, *argv):
         return subprocess.run([*self._argv, *argv], capture_output=True, text=True,

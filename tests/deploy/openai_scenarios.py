@@ -6,8 +6,10 @@ saw. Run by http_test.py in the clients' environment.
 
 import json
 import sys
+from typing import Literal, Optional, Union
 
 import openai
+import pydantic
 
 URL, KEY, MODEL, SCENARIO = sys.argv[1:]
 # No retries: the tests count what fails.
@@ -193,6 +195,50 @@ def responses():
     }
 
 
+class Rain(pydantic.BaseModel):
+    kind: Literal["rain"]
+    millimetres: int
+
+
+class Sun(pydantic.BaseModel):
+    kind: Literal["sun"]
+    hours: Optional[int]
+
+
+class Report(pydantic.BaseModel):
+    """The weather of a city."""
+    city: Literal["Rome", "Oslo"]
+    weather: Union[Rain, Sun]
+    days: list[Union[Rain, Sun]] = pydantic.Field(max_length=2)
+    note: Optional[Literal["dry", "wet"]] = None
+
+
+def parse():
+    """What the client itself makes of pydantic's models, and reads into them."""
+    def parsed(**options):
+        return CLIENT.chat.completions.parse(model=MODEL, messages=ASK, **{
+            "temperature": 1, "seed": 1, "max_tokens": 300} | options).choices[0].message
+
+    offered = [openai.pydantic_function_tool(Report), openai.pydantic_function_tool(Sun)]
+    calls = parsed(tools=offered, tool_choice="required", parallel_tool_calls=False).tool_calls
+    named = parsed(tools=offered, tool_choice={"type": "function", "function": {"name": "Sun"}}
+                   ).tool_calls
+    with CLIENT.chat.completions.stream(model=MODEL, messages=ASK, temperature=1, seed=1,
+                                        max_tokens=300, response_format=Report) as stream:
+        streamed = stream.get_final_completion().choices[0].message.parsed
+    response = CLIENT.responses.parse(model=MODEL, input=ASK[0]["content"], text_format=Report,
+                                      temperature=1, max_output_tokens=300,
+                                      extra_body={"seed": 1})
+    return {
+        "form": parsed(response_format=Report).parsed.model_dump(),
+        "streamed": streamed.model_dump(),
+        "response": response.output_parsed.model_dump(),
+        "called": [[call.function.name, type(call.function.parsed_arguments).__name__]
+                   for call in calls],
+        "named": [type(call.function.parsed_arguments).__name__ for call in named],
+    }
+
+
 def errors():
     wrong = openai.OpenAI(base_url=f"{URL}/v1", api_key="wrong", max_retries=0)
     return {
@@ -218,4 +264,4 @@ def leave():
 
 
 print(json.dumps({"text": text, "forms": forms, "tools": tools, "responses": responses,
-                  "errors": errors, "leave": leave}[SCENARIO]()))
+                  "parse": parse, "errors": errors, "leave": leave}[SCENARIO]()))

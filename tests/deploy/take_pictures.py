@@ -40,7 +40,7 @@ def main():
         asked = subprocess.Popen(
             [BIN / "espalier", "generate", "--address", cluster.address("coordinator"), "--chat",
              "Tom has 12 apples and buys 3 bags of 5 apples each. How many has he?", "--max-tokens",
-             "2000", "--ignore-eos"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+             "8000", "--ignore-eos"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(8)
         browser.screenshot(f"http://{cluster.http_address('coordinator')}/?key="
                            f"{live_cluster.STATUS_KEY}", folder / "status.png",
