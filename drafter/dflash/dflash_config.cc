@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/json/json_fields.h"
 #include "common/model/files/json_file.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 #include "common/nn/kernels.h"
 

@@ -119,21 +119,6 @@ Activation ReadActivation(JsonFields& fields, const char* name,
   return Activation::kSilu;
 }
 
-void CheckFullAttention(JsonFields& fields) {
-  if (fields.Flag("use_sliding_window", false)) {
-    fields.Unimplemented("use_sliding_window true");
-    return;
-  }
-  if (!fields.Has("layer_types")) return;
-  const Json& types = fields.json()["layer_types"];
-  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
-  for (const Json& type : types) {
-    if (type != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
-    }
-  }
-}
-
 RotaryTable ReadRotary(JsonFields& rope, double theta,
                        std::optional<int64_t> original_max_positions,
                        ModelConfig& config) {

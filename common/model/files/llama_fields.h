@@ -48,9 +48,6 @@ RotaryTable ReadRotary(JsonFields& rope, double theta,
 Activation ReadActivation(JsonFields& fields, const char* name,
                           const std::string& fallback);
 
-// Fails unless every layer sees the whole text, as Qwen's fields say it.
-void CheckFullAttention(JsonFields& fields);
-
 }  // namespace espalier
 
 #endif  // ESPALIER_COMMON_MODEL_FILES_LLAMA_FIELDS_H_

@@ -127,6 +127,12 @@ TEST_P(HuggingFaceParity, RandomQwen3) {
                 "tiny-qwen3.json");
 }
 
+// The last layers have windows.
+TEST_P(HuggingFaceParity, RandomQwen3WithWindows) {
+  ExpectGoldens(std::string(kFolders) + "tiny-qwen3-windows", GetParam(),
+                "tiny-qwen3-windows.json");
+}
+
 TEST_P(HuggingFaceParity, RandomQwen3Moe) {
   ExpectGoldens(std::string(kFolders) + "tiny-qwen3-moe", GetParam(),
                 "tiny-qwen3-moe.json");

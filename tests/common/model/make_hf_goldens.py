@@ -4,6 +4,8 @@
     python3 make_hf_goldens.py MODEL_FOLDER goldens/NAME.json
     python3 make_hf_goldens.py goldens/tiny-qwen3 goldens/tiny-qwen3.json \\
         --random qwen3
+    python3 make_hf_goldens.py goldens/tiny-qwen3-windows \\
+        goldens/tiny-qwen3-windows.json --random qwen3-windows
     python3 make_hf_goldens.py goldens/tiny-qwen3-moe \\
         goldens/tiny-qwen3-moe.json --random qwen3-moe
     python3 make_hf_goldens.py goldens/tiny-qwen3-moe \\
@@ -93,6 +95,13 @@ def random_qwen3():
         num_hidden_layers=2, rope_parameters=ROPE, **COMMON))
 
 
+def random_qwen3_windows():
+    """The last two of three layers have windows; the longest prompt has twelve."""
+    return Qwen3ForCausalLM(Qwen3Config(
+        num_hidden_layers=3, rope_parameters=ROPE, use_sliding_window=True,
+        sliding_window=8, max_window_layers=1, **COMMON))
+
+
 def random_qwen3_moe():
     """The second layer is dense; a prompt of one token leaves experts unused."""
     return Qwen3MoeForCausalLM(Qwen3MoeConfig(
@@ -122,7 +131,8 @@ def random_olmo2():
         eos_token_id=None, pad_token_id=None, **sizes))
 
 
-RANDOM = {"qwen3": random_qwen3, "qwen3-moe": random_qwen3_moe,
+RANDOM = {"qwen3": random_qwen3, "qwen3-windows": random_qwen3_windows,
+          "qwen3-moe": random_qwen3_moe,
           "gemma3": random_gemma3, "olmo2": random_olmo2}
 
 

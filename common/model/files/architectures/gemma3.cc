@@ -1,14 +1,12 @@
 #include <cmath>
 #include <cstdint>
 
-#include "absl/strings/str_cat.h"
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier {
 namespace {
-
-using Json = nlohmann::json;
 
 enum Gemma3Table : int32_t { kGlobal, kLocal };
 constexpr int64_t kGemma3Pattern = 6;  // every sixth layer sees the whole text
@@ -32,34 +30,19 @@ void DescribeGemma3(double query_scalar, ModelConfig& config) {
   }
 }
 
-// A window that every text fits into is none.
 void MakeLocal(int64_t index, int64_t window, ModelConfig& config) {
-  config.layers[index].window = window < config.max_positions ? window : 0;
+  SetWindow(index, window, config);
   config.layers[index].rotary = kLocal;
 }
 
 // layer_types, or every so many layers full.
 void ReadGemma3Windows(JsonFields& fields, ModelConfig& config) {
   const int64_t window = fields.Size("sliding_window", 4096);
-  if (!fields.Has("layer_types")) {
-    const int64_t pattern =
-        fields.Size("sliding_window_pattern", kGemma3Pattern);
-    for (int64_t i = 0; i < config.num_layers; ++i) {
-      if ((i + 1) % pattern != 0) MakeLocal(i, window, config);
-    }
-    return;
-  }
-  const Json& types = fields.json()["layer_types"];
-  if (!types.is_array() || std::ssize(types) < config.num_layers) {
-    fields.Fail("layer_types", absl::StrCat("must be a list of ",
-                                            config.num_layers, " names"));
-    return;
-  }
+  const int64_t pattern = fields.Size("sliding_window_pattern", kGemma3Pattern);
+  const auto types = ReadLayerTypes(fields, config);
   for (int64_t i = 0; i < config.num_layers; ++i) {
-    if (types[i] == "sliding_attention") {
+    if (types.has_value() ? (*types)[i] : (i + 1) % pattern != 0) {
       MakeLocal(i, window, config);
-    } else if (types[i] != "full_attention") {
-      fields.Unimplemented(absl::StrCat("layer_types: ", types[i].dump()));
     }
   }
 }

@@ -1,4 +1,5 @@
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier {
@@ -13,9 +14,7 @@ void ReadMistralFolder(JsonFields& fields, ModelConfig& config) {
       fields.json().contains("sliding_window") && !fields.Has("sliding_window");
   if (none) return;
   const int64_t window = fields.Size("sliding_window", kDefaultWindow);
-  // A window that every text fits into is none.
-  if (window >= config.max_positions) return;
-  for (LayerShape& layer : config.layers) layer.window = window;
+  for (int64_t i = 0; i < config.num_layers; ++i) SetWindow(i, window, config);
 }
 
 }  // namespace

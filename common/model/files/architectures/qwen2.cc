@@ -1,4 +1,5 @@
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier {
@@ -11,7 +12,7 @@ void ReadQwen2Folder(JsonFields& fields, ModelConfig& config) {
     layer.attention_bias = true;
     layer.attention_out_bias = false;
   }
-  CheckFullAttention(fields);
+  ReadQwenWindows(fields, config);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier {
@@ -14,7 +15,7 @@ void ReadQwen3Folder(JsonFields& fields, ModelConfig& config) {
   if (fields.Flag("attention_bias", false)) {
     fields.Unimplemented("attention_bias true");
   }
-  CheckFullAttention(fields);
+  ReadQwenWindows(fields, config);
 }
 
 void ReadQwen3Gguf(GgufFields& fields, ModelConfig& config) {

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/model/files/architectures/architecture.h"
+#include "common/model/files/layer_windows.h"
 #include "common/model/files/llama_fields.h"
 
 namespace espalier {

@@ -105,9 +105,35 @@ TEST(ModelConfig, Qwen3HasItsHeadDimNoBiasAndSeesTheWholeText) {
   json = Qwen3();
   json["attention_bias"] = true;
   ExpectError(json, absl::StatusCode::kUnimplemented, "attention_bias");
-  json = Qwen3();
+}
+
+TEST(ModelConfig, Qwen3MayHaveWindowsInItsLastLayers) {
+  Json json = Qwen3();
   json["use_sliding_window"] = true;
-  ExpectError(json, absl::StatusCode::kUnimplemented, "use_sliding_window");
+  json["sliding_window"] = 64;
+  const auto windows = [&json] {
+    std::vector<int64_t> by_layer;
+    const auto config = Parse(json);
+    EXPECT_TRUE(config.ok()) << config.status();
+    for (const LayerShape& layer : config->layers) {
+      by_layer.push_back(layer.window);
+    }
+    by_layer.resize(2);
+    return by_layer;
+  };
+  EXPECT_THAT(windows(), ElementsAre(0, 0));  // max_window_layers is 28
+  json["max_window_layers"] = 1;
+  EXPECT_THAT(windows(), ElementsAre(0, 64));
+  json["max_window_layers"] = 0;
+  EXPECT_THAT(windows(), ElementsAre(64, 64));
+  json["layer_types"] = Json::array({"sliding_attention", "full_attention",
+                                     "full_attention", "full_attention"});
+  EXPECT_THAT(windows(), ElementsAre(64, 0));
+  json["sliding_window"] = nullptr;
+  EXPECT_THAT(windows(), ElementsAre(0, 0));
+  json["layer_types"] = 3;
+  json["sliding_window"] = 64;
+  ExpectError(json, absl::StatusCode::kInvalidArgument, "layer_types");
 }
 
 TEST(ModelConfig, ReadsGpt2WithItsDefaults) {

@@ -1,0 +1,73 @@
+#include "common/model/files/layer_windows.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace espalier {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int64_t kQwenWindow = 4096;
+constexpr int64_t kQwenFullLayers = 28;
+
+}  // namespace
+
+void SetWindow(int64_t layer, int64_t window, ModelConfig& config) {
+  config.layers[layer].window = window < config.max_positions ? window : 0;
+}
+
+std::optional<std::vector<bool>> ReadLayerTypes(JsonFields& fields,
+                                                const ModelConfig& config) {
+  if (!fields.Has("layer_types")) return std::nullopt;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array() || std::ssize(types) < config.num_layers) {
+    fields.Fail("layer_types", absl::StrCat("must be a list of ",
+                                            config.num_layers, " names"));
+    return std::nullopt;
+  }
+  std::vector<bool> sliding;
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    sliding.push_back(types[i] == "sliding_attention");
+    if (!sliding.back() && types[i] != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", types[i].dump()));
+    }
+  }
+  return sliding;
+}
+
+void ReadQwenWindows(JsonFields& fields, ModelConfig& config) {
+  if (!fields.Flag("use_sliding_window", false)) {
+    CheckFullAttention(fields);
+    return;
+  }
+  const bool none =
+      fields.json().contains("sliding_window") && !fields.Has("sliding_window");
+  if (none) return;
+  const int64_t window = fields.Size("sliding_window", kQwenWindow);
+  const bool no_full = fields.json().value("max_window_layers", Json()) == 0;
+  const int64_t full =
+      no_full ? 0 : fields.Size("max_window_layers", kQwenFullLayers);
+  const auto types = ReadLayerTypes(fields, config);
+  for (int64_t i = 0; i < config.num_layers; ++i) {
+    if (types.has_value() ? (*types)[i] : i >= full) {
+      SetWindow(i, window, config);
+    }
+  }
+}
+
+void CheckFullAttention(JsonFields& fields) {
+  if (fields.Flag("use_sliding_window", false)) {
+    fields.Unimplemented("use_sliding_window true");
+    return;
+  }
+  if (!fields.Has("layer_types")) return;
+  const Json& types = fields.json()["layer_types"];
+  if (!types.is_array()) fields.Fail("layer_types", "must be a list");
+  for (const Json& type : types) {
+    if (type != "full_attention") {
+      fields.Unimplemented(absl::StrCat("layer_types: ", type.dump()));
+    }
+  }
+}
+
+}  // namespace espalier
