@@ -5,9 +5,8 @@
 
 namespace espalier {
 
-std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
-                                              absl::Duration keepalive,
-                                              const ChannelTls& tls) {
+std::shared_ptr<grpc::Channel> NewPeerChannel(
+    const std::string& address, const PeerChannelOptions& options) {
   grpc::ChannelArguments args;
   args.SetMaxReceiveMessageSize(kMaxPeerMessageBytes);
   args.SetMaxSendMessageSize(kMaxPeerMessageBytes);
@@ -15,8 +14,10 @@ std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
   args.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
               1 << GRPC_COMPRESS_NONE);
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS,
-              static_cast<int>(absl::ToInt64Milliseconds(keepalive)));
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+              static_cast<int>(absl::ToInt64Milliseconds(options.keepalive)));
+  args.SetInt(
+      GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+      static_cast<int>(absl::ToInt64Milliseconds(options.keepalive_timeout)));
   args.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   args.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   // Despite its name, this is also the timeout of a connection attempt.
@@ -25,7 +26,7 @@ std::shared_ptr<grpc::Channel> NewPeerChannel(const std::string& address,
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // Peers are near; a proxy from the environment is for other traffic.
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  const auto credentials = NewChannelCredentials(address, tls, args);
+  const auto credentials = NewChannelCredentials(address, options.tls, args);
   return grpc::CreateCustomChannel(address, credentials, args);
 }
 

@@ -15,11 +15,17 @@ namespace espalier {
 // tighter limits.
 inline constexpr int kMaxPeerMessageBytes = 8 << 20;
 
-// A new channel to "unix:PATH" or "HOST:PORT", not shared with others. A peer
-// that is stopped, or whose machine is gone, is noticed 5 s after `keepalive`.
+struct PeerChannelOptions {
+  // A peer that is stopped, or whose machine is gone, is noticed within the sum
+  // of both.
+  absl::Duration keepalive = absl::Seconds(20);
+  absl::Duration keepalive_timeout = absl::Seconds(5);
+  ChannelTls tls = {};
+};
+
+// Returns a new channel to "unix:PATH" or "HOST:PORT", not shared with others.
 std::shared_ptr<grpc::Channel> NewPeerChannel(
-    const std::string& address, absl::Duration keepalive = absl::Seconds(20),
-    const ChannelTls& tls = {});
+    const std::string& address, const PeerChannelOptions& options = {});
 
 }  // namespace espalier
 

@@ -58,11 +58,11 @@ class Cluster {
   void AwaitReady();
 
   v1::Inference::Stub& stub() { return *stubs_.front(); }
-  // Of all coordinators.
+  // Clients of all coordinators, in their order.
   const std::vector<std::unique_ptr<v1::Inference::Stub>>& stubs() const {
     return stubs_;
   }
-  // Addresses of the coordinators, as clients take them.
+  // The coordinators' addresses, as clients take them.
   std::string Addresses() const;
   std::string Address(const std::string& name) const;
   std::string Path(const std::string& file) const { return dir_ + "/" + file; }

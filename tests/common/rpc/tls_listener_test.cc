@@ -71,8 +71,8 @@ class TlsListenerTest : public ::testing::Test {
                                          .key = File("client.key"),
                                          .ca = File("client.ca")});
     EXPECT_TRUE(files.ok()) << files.status();
-    return NewPeerChannel(runner_->addresses()[0], absl::Seconds(20),
-                          {.files = *files, .server_name = server});
+    return NewPeerChannel(runner_->addresses()[0],
+                          {.tls = {.files = *files, .server_name = server}});
   }
 
   // The status of a call that everybody may make, once connected.
