@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what Espalier needs to build and run on Debian 12 or Ubuntu 24.04.
 #
-#   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang]
+#   deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma]
 #
 #   --unit-tests     also GoogleTest
 #   --tests          also what the tests need, the default model in bfloat16 among
@@ -10,6 +10,8 @@
 #   --nvcc           also what compiles kernels for GPUs, where there is no CUDA
 #                    toolkit
 #   --clang          also clang with its tools, for the presets `asan` and `dev`
+#   --gemma          also Gemma 3 270M, under Gemma's terms of use: a second real
+#                    model, for a long test
 #
 # Everything except system packages goes to $ESPALIER_CACHE (default:
 # ~/.cache/espalier). Can be interrupted and run again; finished steps are not
@@ -38,6 +40,8 @@ source "$here/lib/chat_templates.sh"
 source "$here/lib/xgrammar.sh"
 # shellcheck source=deploy/lib/default_model.sh
 source "$here/lib/default_model.sh"
+# shellcheck source=deploy/lib/gemma.sh
+source "$here/lib/gemma.sh"
 # shellcheck source=deploy/lib/clients.sh
 source "$here/lib/clients.sh"
 
@@ -103,8 +107,8 @@ take_turn() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' converted=
-  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang]"
+  local packages=("${build_packages[@]}") optional=() libtorch_wanted='' nvcc='' gemma='' converted=
+  local usage="usage: deploy/setup.sh [--unit-tests] [--tests] [--with-libtorch] [--nvcc] [--clang] [--gemma]"
   while (($# > 0)); do
     case $1 in
       --unit-tests) packages+=("${unit_test_packages[@]}") ;;
@@ -114,13 +118,14 @@ main() {
         ;;
       --with-libtorch) libtorch_wanted=1 ;;
       --nvcc) nvcc=1 ;;
+      --gemma) gemma=1 ;;
       --clang) packages+=("${clang_packages[@]}") ;;
       *) echo "$usage" >&2; exit 2 ;;
     esac
     shift
   done
   take_turn
-  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + 3 * ${#converted}))" "$logs"
+  steps_begin set-up "$((5 + ${#libtorch_wanted} + ${#nvcc} + ${#gemma} + 3 * ${#converted}))" "$logs"
   set_up_packages "${packages[@]}"
   set_up_optional_packages "${optional[@]}"
   default_model_is_ready || check_disk "$disk_of_model_mb"
@@ -136,6 +141,10 @@ main() {
   ensure "xgrammar" "$download_hint" xgrammar_is_ready make_xgrammar
   ensure "default model" "$download_hint" default_model_is_ready make_default_model
   ensure "its drafters" "see the log" drafters_are_ready place_drafters
+  if [[ $gemma ]]; then
+    gemma_is_ready || check_disk "$disk_of_model_mb"
+    ensure "Gemma 3 270M" "$download_hint" gemma_is_ready make_gemma
+  fi
   if [[ $converted ]]; then
     chat_templates_are_ready || check_disk "$disk_of_templates_mb"
     ensure "chat templates" "$download_hint" chat_templates_are_ready make_chat_templates

@@ -68,7 +68,7 @@ void QualityFlags::AddTo(cli::FlagSet& flags) {
 }
 
 absl::StatusOr<std::vector<TokenId>> ReadTokens(const QualityFlags& flags,
-                                                const std::string& model) {
+                                                const Tokenizer& tokenizer) {
   std::ifstream file(flags.text, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!file.good() || text.empty()) {
@@ -78,8 +78,7 @@ absl::StatusOr<std::vector<TokenId>> ReadTokens(const QualityFlags& flags,
   for (char& c : text) {
     if (c == '\n' || c == '\r') c = ' ';
   }
-  ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(model));
-  std::vector<TokenId> tokens = tokenizer->Encode(text, SpecialText::kPlain);
+  std::vector<TokenId> tokens = tokenizer.Encode(text, SpecialText::kPlain);
   if (flags.tokens > 0 && flags.tokens < tokens.size()) {
     tokens.resize(flags.tokens);
   }
@@ -151,7 +150,11 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
   }
 
   const std::string model = flags.model.value_or(context.places.model.string());
-  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens, ReadTokens(flags, model));
+  ASSIGN_OR_RETURN(const auto tokenizer, LoadTokenizer(model));
+  ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
+                   ReadTokens(flags, *tokenizer));
+  const WindowedText text = {
+      .tokens = tokens, .prefix = tokenizer->prefix(), .window = flags.window};
   ASSIGN_OR_RETURN(const auto reference, Load(ReferenceEngine(flags, model)));
   if (!flags.json) {
     context.out << absl::StrFormat(
@@ -162,8 +165,7 @@ absl::Status BenchQuality(cli::Context& context, cli::Args args) {
   for (const std::string& type : flags.compute_types) {
     ASSIGN_OR_RETURN(const auto other, Load(EngineOf(flags, model, type)));
     TextAgreement agreement;
-    RETURN_IF_ERROR(
-        CompareOnText(*reference, *other, tokens, flags.window, agreement));
+    RETURN_IF_ERROR(CompareOnText(*reference, *other, text, agreement));
     Print(other->info(), agreement, flags.json, context.out);
   }
   return absl::OkStatus();

@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<LogitRows>> Extend(
 
 absl::Status CompareWindow(LanguageModel& reference, LanguageModel& model,
                            absl::Span<const TokenId> window,
-                           TextAgreement& agreement) {
+                           int64_t first_position, TextAgreement& agreement) {
   const CacheId truth = reference.NewSequence(), other = model.NewSequence();
   const absl::Cleanup release = [&] {
     reference.Release(truth);
@@ -55,7 +55,8 @@ absl::Status CompareWindow(LanguageModel& reference, LanguageModel& model,
     const absl::Span<const TokenId> tokens = window.subspan(begin, count);
     ASSIGN_OR_RETURN(const auto expected, Extend(reference, truth, tokens));
     ASSIGN_OR_RETURN(const auto got, Extend(model, other, tokens));
-    for (int64_t row = 0; row < count; ++row) {
+    for (int64_t row = std::max<int64_t>(0, first_position - begin);
+         row < count; ++row) {
       agreement.Add(expected->Row(row), got->Row(row), window[begin + row + 1]);
     }
   }
@@ -81,11 +82,17 @@ double TextAgreement::perplexity() const {
 }
 
 absl::Status CompareOnText(LanguageModel& reference, LanguageModel& model,
-                           absl::Span<const TokenId> text, int64_t window,
-                           TextAgreement& agreement) {
-  for (int64_t begin = 0; begin + 1 < std::ssize(text); begin += window) {
-    RETURN_IF_ERROR(CompareWindow(reference, model, text.subspan(begin, window),
-                                  agreement));
+                           const WindowedText& text, TextAgreement& agreement) {
+  const int64_t first_position =
+      std::max<int64_t>(0, std::ssize(text.prefix) - 1);
+  for (int64_t begin = 0; begin + 1 < std::ssize(text.tokens);
+       begin += text.window) {
+    std::vector<TokenId> window(text.prefix.begin(), text.prefix.end());
+    const absl::Span<const TokenId> tokens =
+        text.tokens.subspan(begin, text.window);
+    window.insert(window.end(), tokens.begin(), tokens.end());
+    RETURN_IF_ERROR(
+        CompareWindow(reference, model, window, first_position, agreement));
   }
   return absl::OkStatus();
 }

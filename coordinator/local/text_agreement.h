@@ -30,12 +30,19 @@ struct TextAgreement {
   double perplexity() const;
 };
 
-// Runs both models over `text` in windows of so many tokens, each from an empty
-// context, and adds all positions that have a next token in their window.
-// Errors are the models'. REQUIRES: window >= 2; the vocabularies are equal.
+// A text in windows of so many tokens, each from an empty context and after
+// `prefix` (Tokenizer::prefix).
+struct WindowedText {
+  absl::Span<const TokenId> tokens;
+  absl::Span<const TokenId> prefix = {};
+  int64_t window = 0;  // >= 2
+};
+
+// Runs both models over `text`, and adds all positions from the last one of the
+// prefix on that have a next token in their window. Errors are the models'.
+// REQUIRES: the vocabularies are equal.
 absl::Status CompareOnText(LanguageModel& reference, LanguageModel& model,
-                           absl::Span<const TokenId> text, int64_t window,
-                           TextAgreement& agreement);
+                           const WindowedText& text, TextAgreement& agreement);
 
 }  // namespace espalier::local
 

@@ -4,20 +4,23 @@
 //   llama_measure convert MODEL.gguf OUTPUT.gguf BF16|Q8_0|Q4_0|Q4_1
 //   llama_measure prompt MODEL.gguf < TEXT
 //   llama_measure MODEL.gguf THREADS FLASH forward ROWS,ROWS
+//   llama_measure MODEL.gguf THREADS FLASH score IDS
 //   llama_measure MODEL.gguf THREADS FLASH plain|lookup IDS MAX_TOKENS STOP_ID
 //
 // convert: the model with matrices of another type, by llama.cpp's own rules.
 // prompt: a text's token ids, and the id that ends an answer. forward: as
 // `espalier bench forward`: a pass over so many rows with the logits of all
-// rows, after 512 cached tokens; the best of a second's repetitions. plain:
-// greedy decoding. lookup: the same with prompt lookup. libllama has no
-// speculation of its own; this loop is ours. Tokens per second count the tokens
-// and the time after the first token, so no prefill.
+// rows, after 512 cached tokens; the best of a second's repetitions. score: the
+// log-probability of each token after the first. plain: greedy decoding.
+// lookup: the same with prompt lookup. libllama has no speculation of its own;
+// this loop is ours. Tokens per second count the tokens and the time after the
+// first token, so no prefill.
 //
 // FLASH: "auto" for llama.cpp's choice, "off" for no flash attention, which is
 // faster for few rows. All else is llama.cpp's default; the K/V cache is f16.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -117,9 +120,14 @@ class Sequence {
     length_ = length;
   }
 
+  // Returns those of row `row` of the last Append: [vocab_size()].
+  const float* LogitsOf(int row) const {
+    return llama_get_logits_ith(context_, row);
+  }
+
   // Returns the likeliest token after row `row` of the last Append.
   llama_token Greedy(int row) const {
-    const float* logits = llama_get_logits_ith(context_, row);
+    const float* logits = LogitsOf(row);
     const float* end = logits + vocab_size();
     // Two loops that can become vector code, which max_element cannot.
     float best = std::numeric_limits<float>::lowest();
@@ -233,6 +241,29 @@ void Generate(const Setup& setup, bool lookup, const Tokens& prompt,
   std::printf("]}\n");
 }
 
+double LogProbability(const float* logits, int vocab_size, llama_token token) {
+  const double most = *std::max_element(logits, logits + vocab_size);
+  double sum = 0;
+  for (int i = 0; i < vocab_size; ++i) sum += std::exp(logits[i] - most);
+  return logits[token] - most - std::log(sum);
+}
+
+void Score(const Setup& setup, const Tokens& tokens) {
+  const int size = static_cast<int>(tokens.size());
+  Sequence sequence(setup, size);
+  std::printf("{\"logprobs\":[");
+  for (int begin = 0; begin + 1 < size; begin += kPrefillChunk) {
+    const int count = std::min(kPrefillChunk, size - 1 - begin);
+    sequence.Append(tokens.data() + begin, count);
+    for (int i = 0; i < count; ++i) {
+      std::printf("%s%.5f", begin + i == 0 ? "" : ",",
+                  LogProbability(sequence.LogitsOf(i), sequence.vocab_size(),
+                                 tokens[begin + i + 1]));
+    }
+  }
+  std::printf("]}\n");
+}
+
 llama_ftype FileType(const std::string& name) {
   const std::map<std::string, llama_ftype> types = {
       {"BF16", LLAMA_FTYPE_MOSTLY_BF16},
@@ -301,6 +332,8 @@ int main(int argc, char** argv) {
     Prompt(argv[2]);
   } else if (mode == "forward" && argc == 6) {
     Forward(ParseSetup(argv + 1), ParseNumbers(argv[5]));
+  } else if (mode == "score" && argc == 6) {
+    Score(ParseSetup(argv + 1), ParseNumbers(argv[5]));
   } else if ((lookup || mode == "plain") && argc == 8) {
     Generate(ParseSetup(argv + 1), lookup, ParseNumbers(argv[5]),
              std::atoi(argv[6]), std::atoi(argv[7]));

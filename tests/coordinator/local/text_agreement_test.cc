@@ -42,17 +42,39 @@ TEST_F(CompareOnTextTest, ModelAgreesWithItselfAndNotWithAnother) {
   std::vector<TokenId> text;
   for (TokenId i = 0; i < 205; ++i) text.push_back(i * 37 % 250);
   const auto model = Load(1), same = Load(1), other = Load(2);
+  const WindowedText windows = {.tokens = text, .window = 100};
   TextAgreement equal, different;
-  ASSERT_TRUE(CompareOnText(*model, *same, text, 100, equal).ok());
+  ASSERT_TRUE(CompareOnText(*model, *same, windows, equal).ok());
   // The windows have 100, 100 and 5 tokens.
   EXPECT_EQ(equal.positions, 99 + 99 + 4);
   EXPECT_EQ(equal.kl, 0);
   EXPECT_EQ(equal.top1(), 1);
   EXPECT_GT(equal.perplexity(), 1);
-  ASSERT_TRUE(CompareOnText(*model, *other, text, 100, different).ok());
+  ASSERT_TRUE(CompareOnText(*model, *other, windows, different).ok());
   EXPECT_GT(different.mean_kl(), 0.01);
   EXPECT_LT(different.top1(), 1);
   EXPECT_EQ(model->kv_usage().used_tokens, 0);
+}
+
+// Each token of a window follows its prefix, the first one too, and no position
+// within the prefix counts.
+TEST_F(CompareOnTextTest, EveryWindowFollowsThePrefix) {
+  const std::vector<TokenId> text = {9, 8, 7}, prefix = {1, 2, 3};
+  const std::vector<TokenId> joined = {1, 2, 3, 9, 8, 7};
+  const auto model = Load(1), same = Load(1);
+  TextAgreement part, whole, before;
+  ASSERT_TRUE(CompareOnText(*model, *same,
+                            {.tokens = text, .prefix = prefix, .window = 100},
+                            part)
+                  .ok());
+  ASSERT_TRUE(
+      CompareOnText(*model, *same, {.tokens = joined, .window = 100}, whole)
+          .ok());
+  ASSERT_TRUE(
+      CompareOnText(*model, *same, {.tokens = prefix, .window = 100}, before)
+          .ok());
+  EXPECT_EQ(part.positions, 3);
+  EXPECT_NEAR(part.nll, whole.nll - before.nll, 1e-4);
 }
 
 }  // namespace
