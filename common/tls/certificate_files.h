@@ -23,9 +23,9 @@ struct CertificatePaths {
 
 // What the files hold, in PEM.
 struct Certificates {
-  std::string certificate;
-  std::string key;
-  std::string ca;
+  std::string certificate = {};
+  std::string key = {};
+  std::string ca = {};
   absl::Time expires = absl::InfiniteFuture();  // `certificate`'s own
 };
 

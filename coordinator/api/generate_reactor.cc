@@ -79,18 +79,21 @@ GenerateReactor* GenerateReactor::Refuse(const absl::Status& status) {
 void GenerateReactor::Add(const OutputPiece& piece) {
   const bool admitted = still_admitted_();
   Action action;
-  Coordinator* revoked_at = nullptr;
+  Coordinator* coordinator;
+  Coordinator::Ticket ticket;
   {
     MutexLock lock(&mutex_);
     if (admitted) {
       answer_.Add(piece);
     } else if (first_error_.ok()) {
       first_error_ = absl::UnauthenticatedError("the credential was revoked");
-      revoked_at = coordinator_;
     }
+    coordinator = coordinator_;
+    ticket = ticket_;
     action = Next();
   }
-  if (revoked_at != nullptr) revoked_at->Cancel(ticket_);
+  // Begin may not have returned yet: then a later piece ends the request.
+  if (!admitted && coordinator != nullptr) coordinator->Cancel(ticket);
   Do(action);
 }
 

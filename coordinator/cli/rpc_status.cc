@@ -37,6 +37,7 @@ std::string Violations(const grpc::Status& status) {
 bool IsNobodyThere(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE &&
          !absl::StrContains(status.error_message(), "handshake failed") &&
+         !absl::StrContains(status.error_message(), "Hostname Verification") &&
          absl::StrContains(status.error_message(),
                            "failed to connect to all addresses");
 }

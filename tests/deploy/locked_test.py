@@ -226,7 +226,7 @@ class LockedTest(unittest.TestCase):
         credentials = grpc.ssl_channel_credentials(self.authority.ca.read_bytes())
         self.addCleanup(self.write_roles, "client", "operator", "scrape")
         with grpc.secure_channel(self.address("coordinator"), credentials) as channel:
-            request = inference_pb2.GenerateRequest(prompt=PROMPT, n=128, ignore_eos=True,
+            request = inference_pb2.GenerateRequest(prompt=PROMPT, n=32, ignore_eos=True,
                                                     max_tokens=180)
             stream = inference_pb2_grpc.InferenceStub(channel).Generate(
                 request, metadata=[("authorization", f"Bearer {TOKENS['client']}")], timeout=100)

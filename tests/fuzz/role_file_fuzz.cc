@@ -1,6 +1,7 @@
 // A file of roles, which its operator may have written wrongly.
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/check.h"
 #include "common/base/printable.h"
 #include "common/rpc/role_file.h"
@@ -10,9 +11,10 @@ namespace espalier::testing {
 namespace {
 
 std::vector<std::string> Seeds() {
-  return {"# people\n\nclient alice sha256:" + std::string(64, 'a') + "\n",
-          "service one certificate:coordinator\nscrape p\tsha256:" +
-              std::string(64, '0')};
+  const std::string hash(64, 'a');
+  return {absl::StrCat("# people\n\nclient alice sha256:", hash, "\n"),
+          absl::StrCat("service one certificate:coordinator\n",
+                       "scrape p\tsha256:", hash)};
 }
 
 bool Try(std::string_view bytes) {

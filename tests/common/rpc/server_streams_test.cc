@@ -358,6 +358,38 @@ TEST_F(ServerStreamsTest, WhoDoesNotShowTheTokenIsNotServed) {
   EXPECT_TRUE(client.Ask(Hello()).has_hello());
 }
 
+TEST_F(ServerStreamsTest, ACredentialThatIsRevokedEndsItsStream) {
+  const std::string file = testing::TempDir() + "/revoked_roles";
+  // The hash is the token's, by sha256sum.
+  std::ofstream(file)
+      << "service one sha256:"
+         "9f9f5111f7b27a781f1f1ddde5ebc2dd2b796bfc7365c9c28b548e564176929f\n";
+  const auto gate = AccessGate::Open({.roles_file = file});
+  ASSERT_TRUE(gate.ok()) << gate.status();
+  drafter::DrafterService service(draft_engine_, TestDrafterInfo(), *gate);
+  v1::ServerConfig config;
+  config.add_listen("127.0.0.1:0");
+  auto runner = ServerRunner::Start(
+      {.config = config,
+       .services = {{"espalier.v1.Drafter", &service}},
+       .registry = std::make_shared<prometheus::Registry>()});
+  ASSERT_TRUE(runner.ok()) << runner.status();
+  stub_ = v1::Drafter::NewStub(NewPeerChannel((*runner)->addresses()[0]));
+  Client client;
+  AccessToken("0123456789abcdef").ShowOn(*client.context);
+  client.stream = stub_->Draft(client.context.get());
+  EXPECT_TRUE(client.Ask(Hello()).has_hello());
+  EXPECT_FALSE(client.Ask(Propose(2, 1)).has_failure());
+  std::ofstream(file) << "# nobody\n";
+  client.stream->Write(Propose(3, 1));
+  v1::DraftResponse response;
+  EXPECT_FALSE(client.stream->Read(&response));
+  const grpc::Status status = client.stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
+  EXPECT_THAT(status.error_message(), HasSubstr("revoked"));
+  client.stream.reset();
+}
+
 TEST_F(ServerStreamsTest, ASequenceOfAnotherStreamCannotBeEnded) {
   Client owner = OpenWithHello();
   EXPECT_TRUE(owner.Ask(Propose(2, 1)).has_proposal());

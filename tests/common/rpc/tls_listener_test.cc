@@ -196,6 +196,28 @@ TEST_F(TlsListenerTest, AFloodIsSeenThroughTls) {
   EXPECT_TRUE(Greet(Dial(authority_, own)).ok());
 }
 
+TEST_F(TlsListenerTest, OldProtocolsAndNewHandshakesAreRefused) {
+  const IssuedCertificate own = authority_.Issue({"coordinator"});
+  ReplaceFile(File("client.crt"), own.certificate);
+  ReplaceFile(File("client.key"), own.key);
+  const auto port = static_cast<uint16_t>(
+      ListenAddress::Parse(runner_->addresses()[0])->port);
+  testing::TlsClient old(port, File("ca"), File("client.crt"),
+                         File("client.key"));
+  SSL_set_security_level(old.ssl(), 0);
+  SSL_set_min_proto_version(old.ssl(), TLS1_VERSION);
+  SSL_set_max_proto_version(old.ssl(), TLS1_1_VERSION);
+  EXPECT_FALSE(old.Shake());
+  testing::TlsClient again(port, File("ca"), File("client.crt"),
+                           File("client.key"));
+  SSL_set_max_proto_version(again.ssl(), TLS1_2_VERSION);
+  const unsigned char kProtocol[] = {2, 'h', '2'};
+  SSL_set_alpn_protos(again.ssl(), kProtocol, sizeof(kProtocol));
+  ASSERT_TRUE(again.Shake());
+  SSL_renegotiate(again.ssl());
+  EXPECT_NE(SSL_do_handshake(again.ssl()), 1);
+}
+
 TEST_F(TlsListenerTest, WhatIsNoTlsIsClosedAtOnce) {
   EXPECT_FALSE(Ask(NewPeerChannel(runner_->addresses()[0])).ok());
   EXPECT_GE(closed("not_tls"), 1);

@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
+#include <string>
 
 #include "absl/time/time.h"
 #include "common/spec/request_errors.h"
@@ -191,6 +193,21 @@ TEST_F(RequestPlanTest, WhatIsReturnedIsForTheSession) {
   EXPECT_EQ(plan->session.logprobs, request_.logprobs);
   EXPECT_EQ(plan->session.traceparent, "00-trace");
   EXPECT_TRUE(plan->session.new_text != nullptr);
+}
+
+TEST_F(RequestPlanTest, TenantsShareNoCacheWhateverTheirSalts) {
+  std::set<std::string> salts;
+  for (const std::string tenant : {"", "a", "b", "ab"}) {
+    for (const std::string salt : {"", "a", "b"}) {
+      request_.tenant = tenant;
+      request_.cache_salt = salt;
+      const auto plan = Plan();
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      salts.insert(plan->session.cache_salt);
+      EXPECT_LE(plan->session.cache_salt.size(), salt.size() + 17);
+    }
+  }
+  EXPECT_EQ(salts.size(), 12);
 }
 
 struct BadRequest {
