@@ -1,4 +1,4 @@
-// Of every API: the pieces of a stream add up to the whole answer, however the
+// The pieces of a stream add up to the whole answer in every API, however the
 // output is cut.
 #include <random>
 #include <string>
@@ -176,8 +176,8 @@ std::string OfResponseEvents(const std::vector<Json>& events) {
 constexpr int kRuns = 200;
 
 TEST(StreamedPiecesTest, OfChats) {
-  const std::string whole = OfChat(
-      {Json::parse(Answer(NewChatWriter, false, {kOutput}))}, "message");
+  const std::string whole =
+      OfChat({Json::parse(Answer(NewChatWriter, false, {kOutput}))}, "message");
   EXPECT_TRUE(absl::StrContains(whole, "\ng {}")) << whole;
   for (int run = 0; run < kRuns; ++run) {
     const auto events =
@@ -189,8 +189,8 @@ TEST(StreamedPiecesTest, OfChats) {
 TEST(StreamedPiecesTest, OfCompletions) {
   for (int run = 0; run < kRuns; ++run) {
     std::string text;
-    for (const Json& event : Events(Answer(NewCompletionWriter, true,
-                                           RandomCuts(kOutput, run)))) {
+    for (const Json& event :
+         Events(Answer(NewCompletionWriter, true, RandomCuts(kOutput, run)))) {
       for (const Json& choice : event["choices"]) {
         text += TextOf(choice, "text");
       }
