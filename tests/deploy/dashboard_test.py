@@ -89,11 +89,9 @@ class DashboardTest(unittest.TestCase):
                           ["--strategy", "union", "--rule", "tv-gr"]):  # falls back
                 cls.cluster.generate(prompt, "--max-tokens", "150", "--seed", str(i),
                                      "--temperature", "0.8", *flags)
-        addresses = (cls.cluster.folder / "coordinator.addresses").read_text()
-        url = "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
         for path in ("/v1/models", "/v1/models/other"):
             with contextlib.suppress(urllib.error.HTTPError):
-                live_cluster.get(url + path)
+                live_cluster.get(cls.cluster.http_url("coordinator") + path)
 
     @classmethod
     def await_samples(cls, query):

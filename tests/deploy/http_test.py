@@ -43,7 +43,7 @@ class Served(live_cluster.Services):
             self.start_coordinator(name)
         for name in coordinators:
             self.await_serving(name)
-        self.urls = [self.url_of(name) for name in coordinators]
+        self.urls = [self.http_url(name) for name in coordinators]
         self.url = self.urls[0]
 
     def start_coordinator(self, name):
@@ -57,10 +57,6 @@ class Served(live_cluster.Services):
             f'core {{ max_verifier_wait_seconds: 0 }}\n'
             f'http_listen: "127.0.0.1:0" http {{ keys_file: "{self.folder}/keys" }}')
         self.start(name, BIN / "espalier-coordinator", "--config", path)
-
-    def url_of(self, name):
-        addresses = (self.folder / f"{name}.addresses").read_text()
-        return "http://" + re.search("^http (.*)$", addresses, re.MULTILINE)[1]
 
     def post(self, path, body, **headers):
         return urllib.request.urlopen(urllib.request.Request(

@@ -121,6 +121,12 @@ class Services(Processes):
         return next(line.split()[1] for line in path.read_text().splitlines()
                     if line.startswith("metrics "))
 
+    def http_url(self, name):
+        """Where the service's HTTP API is."""
+        path = self.folder / f"{name}.addresses"
+        return "http://" + next(line.split()[1] for line in path.read_text().splitlines()
+                                if line.startswith("http "))
+
     def scrape(self, name):
         return get(f"http://{self.http_address(name)}/metrics")
 

@@ -1,4 +1,4 @@
-// Of every API: the pieces of a stream add up to the whole answer, however the
+// The pieces of a stream add up to the whole answer in every API, however the
 // output is cut.
 #include <random>
 #include <string>
