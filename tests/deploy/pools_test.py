@@ -3,15 +3,15 @@
 Replicas die, drain and restart; every text is the one without the fault."""
 
 import contextlib
+import json
 import re
 import signal
-import subprocess
 import threading
 import time
 import unittest
 
 import live_cluster
-from live_cluster import BIN, CHAR_DRAFTERS, CHAR_MODEL, Services
+from live_cluster import CHAR_DRAFTERS, CHAR_MODEL, Services
 from recorded_client import Client, Recorded, RecordedTest
 from relay import Relay
 
@@ -52,13 +52,11 @@ class Pools(Services):
         self.start_service(f"{name}{number}", f'engine {{ name: "{name}" type: "{kind}" '
                                               f'model: "{CHAR_MODEL}"{pairs} }}')
 
-    def info(self, coordinator):
-        return subprocess.run([BIN / "espalier", "info", "--address", self.address(coordinator)],
-                              capture_output=True, text=True, check=False).stdout
-
     def replicas_ready(self, coordinator):
-        return sum("replica" in line and " ready (" in line and "draining" not in line
-                   for line in self.info(coordinator).splitlines())
+        report = json.loads(live_cluster.get(
+            f"http://{self.http_address(coordinator)}/status.json"))
+        return sum(link["state"] == "ready" and link["detail"] != "draining"
+                   for peer in (report["verifier"], *report["drafters"]) for link in peer["links"])
 
     def sessions(self, coordinator, peer):
         """{address: sessions} of the replicas of a peer."""
