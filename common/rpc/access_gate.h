@@ -43,8 +43,8 @@ class AccessGate {
   // known; PERMISSION_DENIED: it has another role.
   absl::StatusOr<Principal> Admit(const grpc::ServerContextBase& context,
                                   std::initializer_list<Role> roles) const;
-  // The same for what a header of HTTP says: "Bearer TOKEN", or "Basic ...",
-  // whose password is the token.
+  // Admits by what a header of HTTP says: "Bearer TOKEN", or "Basic ...", whose
+  // password is the token.
   absl::StatusOr<Principal> AdmitHeader(
       absl::string_view authorization, std::initializer_list<Role> roles) const;
   // Whether the credential of a caller that was admitted is still known.

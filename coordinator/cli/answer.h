@@ -16,7 +16,8 @@ struct Answer {
   uint32_t index = 0;      // of the output
   std::vector<uint32_t> token_ids;
   std::string text;
-  // Of the call that returned the summary, as all its statistics are.
+  // Tokens of the first message of the call that returned the summary; all its
+  // statistics are of that call.
   int64_t first_message_tokens = 0;
   int64_t resumed_tokens = 0;  // of the calls before it
   int resumptions = 0;         // calls before it

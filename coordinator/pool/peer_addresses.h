@@ -20,7 +20,7 @@ class PeerAddresses {
 
   // Whether the addresses may change.
   bool is_name() const { return !name_.empty(); }
-  // Those in the configuration. REQUIRES: !is_name().
+  // Returns the addresses of the configuration. REQUIRES: !is_name().
   const std::vector<std::string>& fixed() const { return fixed_; }
   // Asks the system's resolver, which may take seconds. UNAVAILABLE: the name
   // has no address now. REQUIRES: is_name().

@@ -73,7 +73,8 @@ struct GenerationRequest {
   // Empty, or one for each output. A finished one is not run, and the sink
   // learns nothing of it.
   std::vector<ResumedOutput> resumed = {};
-  // Of the answer that is resumed (OutputPiece::origin); nullopt: not known.
+  // Origin of the answer that is resumed (OutputPiece::origin); nullopt: not
+  // known.
   std::optional<uint64_t> resumed_origin = {};
   SpeculationOptions speculation;
   std::string traceparent = {};  // of the client (trace_context.h); or empty

@@ -166,6 +166,9 @@ COMPLETION = {
     "logprobs": Trial(2, {"logprobs": 2}, 21, {"logprobs": 21}, seen=lambda body: [
         len(top) for top in choices(body)[0]["logprobs"]["top_logprobs"]] == [2] * 12),
     "best_of": Trial(1, {}, 2),
+    # deploy/resume_test.py resumes answers that have begun.
+    "resumption": Trial({"outputs": [{"token_ids": []}]}, {"resumption": {"outputs": [{}]}},
+                        {"outputs": []}, {"resumption": {"outputs": []}}),
 }
 COMPLETION_REFUSED = ("suffix",)
 
