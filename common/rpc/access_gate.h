@@ -22,7 +22,7 @@ class AccessGate {
 
   struct Rules {
     std::string roles_file = {};  // server.roles_file; or empty
-    // Of a secret for the role kService; or empty.
+    // The file of a secret for the role kService; or empty.
     std::string token_file = {};
     // If neither is given: the name that certificates must have, where
     // certificates are wanted. Empty: any.
