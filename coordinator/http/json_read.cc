@@ -1,9 +1,11 @@
 #include "coordinator/http/json_read.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/printable.h"
 #include "common/base/status_macros.h"
 #include "common/chat/ordered_json.h"
 #include "common/spec/request_errors.h"
@@ -114,6 +116,19 @@ const Json* Find(const Json& object, absl::string_view name) {
   if (!object.is_object()) return nullptr;
   const auto found = object.find(std::string(name));
   return found == object.end() || found->is_null() ? nullptr : &*found;
+}
+
+absl::Status CheckMembers(absl::string_view field, const Json& json,
+                          absl::Span<const absl::string_view> known) {
+  if (!json.is_object()) return FieldError(field, "must be an object");
+  for (const auto& [name, value] : json.items()) {
+    const bool is_known =
+        std::find(known.begin(), known.end(), name) != known.end();
+    if (is_known || value.is_null()) continue;
+    return FieldError(absl::StrCat(field, ".", Printable(name, 64)),
+                      "this server does not know the field");
+  }
+  return absl::OkStatus();
 }
 
 std::string Item(absl::string_view field, size_t index) {

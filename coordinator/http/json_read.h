@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "nlohmann/json.hpp"
 
 namespace espalier::coordinator {
@@ -37,6 +38,10 @@ absl::StatusOr<std::vector<uint32_t>> ReadTokens(absl::string_view field,
 // and memory beyond its bytes.
 inline constexpr size_t kMaxMessages = 4096;
 absl::Status CheckMessageList(absl::string_view field, const Json& json);
+
+// FieldError unless it is an object that has no other members than `known`.
+absl::Status CheckMembers(absl::string_view field, const Json& json,
+                          absl::Span<const absl::string_view> known);
 
 // The member of an object; null: it is absent or null.
 const Json* Find(const Json& object, absl::string_view name);

@@ -178,6 +178,7 @@ absl::StatusOr<Json> AsFunction(const std::string& path, const Json& tool) {
     function["description"] = *about;
   }
   function["parameters"] = *schema;
+  if (const Json* strict = Find(tool, "strict")) function["strict"] = *strict;
   return Json{{"type", "function"}, {"function", std::move(function)}};
 }
 
@@ -214,6 +215,7 @@ absl::Status Thinking(absl::string_view name, const Json& value,
 absl::Status OutputConfig(absl::string_view name, const Json& value,
                           ApiRequest& out) {
   const std::string path(name);
+  RETURN_IF_ERROR(CheckMembers(path, value, {"format", "effort"}));
   if (Find(value, "effort") != nullptr) {
     out.warnings.push_back("output_config.effort: is not followed");
   }
@@ -231,6 +233,8 @@ absl::Status OutputConfig(absl::string_view name, const Json& value,
 absl::Status ReadChoice(const Json& choice, ApiRequest& out) {
   constexpr char kField[] = "tool_choice";
   ToolUse& use = out.tools;
+  RETURN_IF_ERROR(CheckMembers(kField, choice,
+                               {"type", "name", "disable_parallel_tool_use"}));
   ASSIGN_OR_RETURN(const std::string type, TextMember(kField, choice, "type"));
   if (type == "tool") {
     ASSIGN_OR_RETURN(const std::string name,
@@ -239,8 +243,12 @@ absl::Status ReadChoice(const Json& choice, ApiRequest& out) {
     use.parallel = false;
     return KeepTools("tool_choice.name", {name}, use);
   }
-  const Json* single = Find(choice, "disable_parallel_tool_use");
-  if (single != nullptr && *single == true) use.parallel = false;
+  if (const Json* single = Find(choice, "disable_parallel_tool_use")) {
+    ASSIGN_OR_RETURN(
+        const bool is_single,
+        ReadBool("tool_choice.disable_parallel_tool_use", *single));
+    use.parallel = !is_single;
+  }
   if (type != "any" && type != "auto" && type != "none") {
     return NotSupported(kField, type);
   }

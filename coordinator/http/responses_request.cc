@@ -123,6 +123,7 @@ absl::Status ParallelToolCalls(absl::string_view name, const Json& value,
 absl::Status TextFormat(absl::string_view name, const Json& value,
                         ApiRequest& out) {
   const std::string path(name);
+  RETURN_IF_ERROR(CheckMembers(path, value, {"format", "verbosity"}));
   if (Find(value, "verbosity") != nullptr) {
     return FieldError(absl::StrCat(path, ".verbosity"), "is not supported");
   }

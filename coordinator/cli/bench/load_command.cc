@@ -1,3 +1,5 @@
+#include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "coordinator/cli/client_commands.h"
 #include "coordinator/cli/flags/endpoint_flags.h"
 #include "coordinator/cli/flags/flag_set.h"
+#include "coordinator/cli/http_client.h"
 
 namespace espalier::cli {
 namespace {
@@ -28,10 +31,12 @@ was due: first token; gap between messages (each brings several tokens); per
 token after the first message; total. good: the first token and the time per
 token met --first-token-ms and --per-token-ms. goodput: good requests per
 second. refused: the server was full. Seconds are from the first request of a
-turn to its last answer.)";
+turn to its last answer. With --http, the requests are OpenAI's, over HTTP, to a
+server that asks for no key.)";
 
 struct LoadFlags {
   EndpointFlags endpoint;
+  std::optional<std::string> http;
   SuiteFlags suites;
   std::vector<std::string> modes = {"plain", "budgeted"};
   float rate = 1;
@@ -68,6 +73,8 @@ void LoadFlags::AddTo(FlagSet& flags, const Places& places) {
   flags.Add({"--timeout", "SECONDS", "limit of one answer; default 600"},
             &timeout);
   endpoint.AddTo(flags, places);
+  flags.Add({"--http", "URL", "http://HOST:PORT, in place of --address"},
+            &http);
   flags.AddSwitch({"--json", "", "one JSON object per mode"}, &json);
 }
 
@@ -100,6 +107,29 @@ absl::StatusOr<LoadPlan> MakePlan(const LoadFlags& flags, Context& context) {
   return plan;
 }
 
+absl::StatusOr<std::vector<LoadRow>> RunAt(
+    const LoadFlags& flags, const LoadPlan& plan,
+    const LocalClusterFactory& local_cluster, Context& context) {
+  if (flags.http) {
+    if (flags.endpoint.is_chosen()) {
+      return absl::InvalidArgumentError(
+          "--http excludes --address and --local");
+    }
+    const auto client = HttpClient::Create(*flags.http);
+    if (!client.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--http: ", client.status().message()));
+    }
+    return RunLoad(plan, std::bind_front(&HttpClient::Generate, client->get()),
+                   context);
+  }
+  ASSIGN_OR_RETURN(const Endpoint endpoint,
+                   flags.endpoint.Open(context.places, local_cluster));
+  return RunLoad(
+      plan, std::bind_front(&InferenceClient::Generate, endpoint.client.get()),
+      context);
+}
+
 absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
                   Args args) {
   LoadFlags flags;
@@ -109,9 +139,7 @@ absl::Status Load(const LocalClusterFactory& local_cluster, Context& context,
   if (!parsed) return absl::OkStatus();
 
   ASSIGN_OR_RETURN(const LoadPlan plan, MakePlan(flags, context));
-  ASSIGN_OR_RETURN(const Endpoint endpoint,
-                   flags.endpoint.Open(context.places, local_cluster));
-  ASSIGN_OR_RETURN(const auto rows, RunLoad(plan, *endpoint.client, context));
+  ASSIGN_OR_RETURN(const auto rows, RunAt(flags, plan, local_cluster, context));
   if (!flags.json) {
     context.out << LoadTable(rows);
     return absl::OkStatus();

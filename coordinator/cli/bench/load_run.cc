@@ -16,10 +16,10 @@ namespace {
 
 // Sends one request and records the times of its messages.
 LoadSample Ask(const v1::GenerateRequest& request, absl::Time due,
-               const CallOptions& call, InferenceClient& client) {
+               const CallOptions& call, const Generate& generate) {
   LoadSample sample;
   absl::Time last = absl::InfinitePast();
-  const auto answer = client.Generate(request, call, [&](const std::string&) {
+  const auto answer = generate(request, call, [&](const std::string&) {
     const absl::Time now = absl::Now();
     if (last == absl::InfinitePast()) {
       sample.first_token = now - due;
@@ -62,11 +62,11 @@ struct Turn {
 class TurnRun {
  public:
   TurnRun(const LoadPlan& plan, const BenchMode& mode, const Turn& turn,
-          InferenceClient& client, Context& context)
+          const Generate& generate, Context& context)
       : plan_(plan),
         mode_(mode),
         turn_(turn),
-        client_(client),
+        generate_(generate),
         context_(context),
         seen_(turn.num_requests) {}
 
@@ -116,7 +116,7 @@ class TurnRun {
     mode_.ApplyTo(*request.mutable_speculation());
     seen_[i] = Ask(request, due,
                    {.timeout = plan_.timeout, .interrupt = context_.interrupt},
-                   client_);
+                   generate_);
   }
 
   // Prompts share their work within a turn, as in production, and not with the
@@ -125,7 +125,7 @@ class TurnRun {
   const LoadPlan& plan_;
   const BenchMode& mode_;
   const Turn& turn_;
-  InferenceClient& client_;
+  const Generate& generate_;
   Context& context_;
   std::vector<LoadSample> seen_;  // each written by its own thread
 };
@@ -165,7 +165,7 @@ void ReportFailure(const BenchMode& mode,
 }  // namespace
 
 absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
-                                             InferenceClient& client,
+                                             const Generate& generate,
                                              Context& context) {
   std::vector<std::vector<LoadSample>> samples(plan.modes.size());
   std::vector<absl::Duration> spans(plan.modes.size());
@@ -174,7 +174,7 @@ absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
     for (size_t m = 0; m < plan.modes.size(); ++m) {
       const absl::Time start = absl::Now();
       const std::vector<LoadSample> seen =
-          TurnRun(plan, plan.modes[m], requests, client, context).Run();
+          TurnRun(plan, plan.modes[m], requests, generate, context).Run();
       const absl::Duration span = absl::Now() - start;
       if (context.interrupt.stop_requested()) {
         return absl::CancelledError("interrupted");

@@ -2,6 +2,7 @@
 #define ESPALIER_COORDINATOR_CLI_BENCH_LOAD_RUN_H_
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -30,13 +31,18 @@ struct LoadPlan {
   absl::Duration timeout;  // of one request
 };
 
+// Gets one answer, over gRPC or HTTP. Called on many threads.
+using Generate = std::function<absl::StatusOr<Answer>(
+    const v1::GenerateRequest& request, const CallOptions& options,
+    InferenceClient::OnText on_text)>;
+
 // Sends requests at random times (a Poisson process), whether or not earlier
 // ones have been answered, as in production; or, as a closed loop, each when an
 // earlier one is answered. Every mode gets the same prompts, seeds and times. A
 // mode's requests end before the next mode begins; this is reported on standard
 // error. One row per mode. Cancelled by Context::interrupt.
 absl::StatusOr<std::vector<LoadRow>> RunLoad(const LoadPlan& plan,
-                                             InferenceClient& client,
+                                             const Generate& generate,
                                              Context& context);
 
 }  // namespace espalier::cli

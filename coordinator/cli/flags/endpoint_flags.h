@@ -25,6 +25,9 @@ class EndpointFlags {
  public:
   void AddTo(FlagSet& flags, const Places& places);
 
+  // Whether --address or --local is there.
+  bool is_chosen() const { return local_ || address_.has_value(); }
+
   // With --local, `factory` makes the cluster.
   absl::StatusOr<Endpoint> Open(const Places& places,
                                 const LocalClusterFactory& factory) const;

@@ -85,6 +85,13 @@ TEST(MessagesTest, FieldsAreRefusedByName) {
       "name": "f"}, )" + ask +
                          "}"),
             "tool_choice.name");
+  EXPECT_EQ(FieldOfError(R"({"max_tokens": 1, "output_config": {"x": 1}, )" +
+                         ask + "}"),
+            "output_config.x");
+  EXPECT_EQ(FieldOfError(R"({"max_tokens": 1, "tool_choice": {"type": "auto",
+      "disable_parallel_tool_use": 1}, )" +
+                         ask + "}"),
+            "tool_choice.disable_parallel_tool_use");
 }
 
 TEST(MessagesTest, ALastMessageOfTheAssistantIsContinued) {
