@@ -81,8 +81,8 @@ class Client::Connection {
           absl::StrCat("find ", host_, ": ", error.message()));
     }
     RETURN_IF_ERROR(Await("connect to", [&](auto done) {
-      stream_.async_connect(
-          found, [done](Error end, const auto&) { done(end); });
+      stream_.async_connect(found,
+                            [done](Error end, const auto&) { done(end); });
     }));
     stream_.socket().set_option(asio::ip::tcp::no_delay(true));
     is_open_ = true;
@@ -140,8 +140,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Create(absl::string_view url) {
   absl::string_view rest = url;
   if (absl::ConsumePrefix(&rest, "http://")) {
     const std::vector<std::string> parts =
-        absl::StrSplit(rest.substr(0, rest.find('/')),
-                       absl::MaxSplits(':', 1));
+        absl::StrSplit(rest.substr(0, rest.find('/')), absl::MaxSplits(':', 1));
     if (parts.size() == 2 && !parts[0].empty() && !parts[1].empty()) {
       return std::unique_ptr<Client>(
           new Client(std::make_unique<Connection>(parts[0], parts[1])));

@@ -55,17 +55,17 @@ class HttpClientTest : public ::testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     port_ = port;
-    auto client = Client::Create(absl::StrCat("http://127.0.0.1:", port, "/v1"));
+    auto client =
+        Client::Create(absl::StrCat("http://127.0.0.1:", port, "/v1"));
     ASSERT_TRUE(client.ok()) << client.status();
     client_ = *std::move(client);
   }
 
   absl::StatusOr<int> Post(const std::string& path, const std::string& body) {
     body_.clear();
-    return client_->Post(path, body, {.timeout = absl::Minutes(1)},
-                         [&](absl::string_view part) {
-                           absl::StrAppend(&body_, part);
-                         });
+    return client_->Post(
+        path, body, {.timeout = absl::Minutes(1)},
+        [&](absl::string_view part) { absl::StrAppend(&body_, part); });
   }
 
   uint16_t port_ = 0;
@@ -86,7 +86,8 @@ TEST_F(HttpClientTest, GetsWholeAnswersAndStreamsOverOneConnection) {
 TEST_F(HttpClientTest, WhereNobodyListensItIsUnavailable) {
   Serve();
   server_.reset();
-  EXPECT_EQ(Post("/echo", "{}").status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Post("/echo", "{}").status().code(),
+            absl::StatusCode::kUnavailable);
 }
 
 TEST_F(HttpClientTest, AStopEndsARequest) {
@@ -96,15 +97,15 @@ TEST_F(HttpClientTest, AStopEndsARequest) {
   std::stop_source stop;
   stop.request_stop();
   const auto status = (*client)->Post(
-      "/", "{}",
-      {.timeout = absl::Minutes(1), .interrupt = stop.get_token()},
+      "/", "{}", {.timeout = absl::Minutes(1), .interrupt = stop.get_token()},
       [](absl::string_view) {});
   EXPECT_EQ(status.status().code(), absl::StatusCode::kCancelled);
   close(socket);
 }
 
 TEST(HttpClientUrlTest, OthersAreRefused) {
-  for (const char* url : {"", "127.0.0.1:80", "https://a:1", "http://a", "http://:1"}) {
+  for (const char* url :
+       {"", "127.0.0.1:80", "https://a:1", "http://a", "http://:1"}) {
     EXPECT_EQ(Client::Create(url).status().code(),
               absl::StatusCode::kInvalidArgument)
         << url;
