@@ -129,11 +129,7 @@ ARROWS = {
                                      "coordinator", "coordinator/in_process_peers"],
     # The command line is a client; it builds n-gram tables as well. It reads the
     # identity of a model.
-<<<<<<< HEAD
-    "coordinator/cli": ["common/base", "common/config", "common/rpc"],
-=======
-    "coordinator/cli": ["common/base", "common/config", "common/http"],
->>>>>>> http-load
+    "coordinator/cli": ["common/base", "common/config", "common/http", "common/rpc"],
     "coordinator/cli/flags": ["common/base", "common/config", "coordinator/cli"],
     "coordinator/cli/bench": ["common/base", "common/json", "coordinator/cli",
                               "coordinator/cli/flags"],
@@ -158,12 +154,8 @@ OUTSIDE = {
         r"common/rpc/", r"[a-z/]+/[a-z_]*(service|reactor)[a-z_]*\.(h|cc)$",
         r"coordinator/cli/", r"[a-z/]+/[a-z_]+_main\.cc$",
         r"coordinator/local/"],
-<<<<<<< HEAD
     r"boost/": [
-        r"common/http/(connection\.(h|cc)|server\.cc|stream\.h|tls_contexts\.(h|cc))$"],
-=======
-    r"boost/": [r"common/http/(connection\.(h|cc)|(client|server)\.cc)$"],
->>>>>>> http-load
+        r"common/http/(connection\.(h|cc)|(client|server)\.cc|stream\.h|tls_contexts\.(h|cc))$"],
     r"unicode/": [r"common/chat/jinja/characters\.cc$"],
     r"espalier/v1/config\.pb\.h": [
         r"common/config/", r"common/rpc/", r"[a-z/]+/[a-z_]+_main\.cc$",
