@@ -21,10 +21,17 @@ std::string Frames() {
 }
 
 std::string Hello() {
-  return std::string("\x16\3\1\2\0\1\0\1\xfc\3\3", 11) + std::string(32, 'r');
+  std::string bytes("\x16\3\1\2\0\1\0\1\xfc\3\3", 11);
+  bytes.append(32, 'r');
+  return bytes;
 }
 
-std::vector<std::string> Seeds() { return {Frames(), Hello()}; }
+std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds;
+  seeds.push_back(Frames());
+  seeds.push_back(Hello());
+  return seeds;
+}
 
 // How the bytes are cut into pieces makes no difference.
 void FindRandom(std::string_view bytes) {
