@@ -63,6 +63,18 @@ class ResumeTest(unittest.TestCase):
                    "ignore_eos": True}
         self.assertEqual(len(self.run_with(request, at_piece=3)), 200)
 
+    def test_a_wrong_request_is_not_asked_again(self):
+        with self.assertRaisesRegex(SystemExit, "temperature"):
+            self.run_with({"prompt": "a", "temperature": -1})
+
+    def test_a_server_that_is_away_is_passed_over(self):
+        self.services.process("coordinator").kill()
+        self.services.process("coordinator").wait()
+        request = {"prompt": "First Citizen:\n", "max_tokens": 20, "temperature": 0}
+        self.assertTrue(self.run_with(request))
+        self.services.restart("coordinator")
+        self.services.await_serving("coordinator")
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
